@@ -1,0 +1,1 @@
+"""Distributed multi-process Soft Actor-Critic on TF-Agents and Reverb."""

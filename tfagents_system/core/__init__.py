@@ -1,0 +1,1 @@
+"""Settings, checks and pure logic shared by every program; standard library, NumPy and jsonschema only."""

@@ -1,0 +1,9 @@
+"""What a program reports to its user and its supervisor: errors and exit codes."""
+
+EXIT_FINISHED = 0
+EXIT_CONFIG = 78  # EX_CONFIG of sysexits.h: the input is wrong; restarting cannot help
+EXIT_STOPPED = 143  # 128 + SIGTERM: stopped on request, state saved
+
+
+class ConfigError(Exception):
+    """The user's input is wrong; the message says what, where it came from and what is allowed."""

@@ -1,0 +1,135 @@
+"""Names, defaults and ranges of the training hyperparameters."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.names import did_you_mean
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+@dataclasses.dataclass(frozen=True)
+class Hyperparameter:
+    """One published hyperparameter."""
+
+    default: Any
+    is_allowed: Callable[[Any], bool]
+    allowed: str  # what `is_allowed` accepts, in words
+    meaning: str
+
+
+def _count(default: int, meaning: str, at_least: int = 1) -> Hyperparameter:
+    return Hyperparameter(
+        default, lambda v: _is_int(v) and v >= at_least, f"an integer >= {at_least}", meaning
+    )
+
+
+def _positive(default: float, meaning: str) -> Hyperparameter:
+    return Hyperparameter(default, lambda v: _is_number(v) and v > 0, "a number > 0", meaning)
+
+
+def _layers(default: tuple[int, ...], meaning: str) -> Hyperparameter:
+    return Hyperparameter(
+        default,
+        lambda v: isinstance(v, (tuple, list)) and all(_is_int(n) and n > 0 for n in v),
+        "a tuple of integers > 0",
+        meaning,
+    )
+
+
+def _flag(default: bool, meaning: str) -> Hyperparameter:
+    return Hyperparameter(default, lambda v: isinstance(v, bool), "True or False", meaning)
+
+
+def _fraction(default: float, allowed: str, is_allowed: Callable[[float], bool], meaning: str):
+    return Hyperparameter(default, lambda v: _is_number(v) and is_allowed(v), allowed, meaning)
+
+
+HYPERPARAMETERS: Mapping[str, Hyperparameter] = {
+    "discount": _fraction(
+        0.99, "a number in [0, 1]", lambda v: 0 <= v <= 1, "discount factor per env step"
+    ),
+    "critic_learning_rate": _positive(3e-4, "Adam step size of the critics"),
+    "actor_learning_rate": _positive(3e-4, "Adam step size of the actor"),
+    "alpha_learning_rate": _positive(3e-4, "Adam step size of log alpha"),
+    "target_update_tau": _fraction(
+        0.005,
+        "a number in (0, 1]",
+        lambda v: 0 < v <= 1,
+        "weight of the critic in each soft update of its target",
+    ),
+    "target_update_period": _count(1, "train steps between updates of the target critics"),
+    "gradient_clipping": Hyperparameter(
+        None,
+        lambda v: v is None or (_is_number(v) and v > 0),
+        "None or a number > 0",
+        "largest global gradient norm of each network; None does not clip",
+    ),
+    "sac_log_alpha": Hyperparameter(
+        1.0, _is_number, "a number", "initial log of the entropy temperature alpha"
+    ),
+    "actor_fc_layer_params": _layers((256, 256), "units of the actor's hidden layers"),
+    "critic_joint_fc_layer_params": _layers((256, 256), "units of each critic's hidden layers"),
+    "num_iter": _count(1000, "iterations until training is finished"),
+    "num_steps_per_iter": _count(50, "train steps (gradient updates) per iteration"),
+    "n_episodes_in_buffer": _count(350, "replay capacity, in episodes of `horizon` env steps"),
+    "n_train_episodes_per_iter": _count(
+        1, "episodes of `horizon` env steps all workers together collect per iteration"
+    ),
+    "n_eval_episodes": _count(5, "greedy episodes per evaluation, over all workers", at_least=0),
+    "n_buffer_init_episodes": _count(
+        30, "episodes of `horizon` env steps collected before the first train step"
+    ),
+    "eval_period_itrs": _count(250, "iterations between evaluations"),
+    "log_period_itrs": _count(10, "iterations between TensorBoard summaries"),
+    "checkpoint_period_itrs": _count(250, "iterations between checkpoints"),
+    "prefetch_batches": _count(3, "minibatches the learner keeps in flight from the replay server"),
+    "train_batch_size": _count(256, "transitions (or sequences) per minibatch"),
+    "recurrent": _flag(False, "train LSTM networks on sequences"),
+    "recurrent_sequence_length": _count(20, "env steps per sequence if `recurrent`", at_least=2),
+    "seed_sac_buffer": _flag(
+        True,
+        "collect the first `n_buffer_init_episodes` with the random policy; "
+        "False collects them with the untrained policy",
+    ),
+    "preprocessing_combiner": Hyperparameter(
+        None,
+        lambda v: v is None or callable(v),
+        "None or a Keras layer",
+        "layer that joins the parts of a nested observation into one vector [B, n]",
+    ),
+}
+
+
+def check_hyperparameter(name: str, value: Any, where: str) -> None:
+    """Raises ConfigError if `name` is unknown or `value` is not allowed; `where` it was set."""
+    if name not in HYPERPARAMETERS:
+        raise ConfigError(
+            f"{where}: {name} is not a training parameter.{did_you_mean(name, HYPERPARAMETERS)}"
+        )
+    hyperparameter = HYPERPARAMETERS[name]
+    if not hyperparameter.is_allowed(value):
+        raise ConfigError(f"{where}: {name} is {value!r}; allowed is {hyperparameter.allowed}.")
+
+
+def check_consistency(values: Mapping[str, Any], horizon: int, where: str) -> None:
+    """Raises ConfigError for hyperparameters that are each allowed but do not fit together."""
+    if values["n_buffer_init_episodes"] > values["n_episodes_in_buffer"]:
+        raise ConfigError(
+            f"{where}: n_buffer_init_episodes ({values['n_buffer_init_episodes']}) exceeds "
+            f"n_episodes_in_buffer ({values['n_episodes_in_buffer']}): the replay buffer could "
+            "never hold the episodes that training waits for."
+        )
+    if values["recurrent"] and values["recurrent_sequence_length"] > horizon:
+        raise ConfigError(
+            f"{where}: recurrent_sequence_length ({values['recurrent_sequence_length']}) exceeds "
+            f"the horizon ({horizon}): no episode would hold one sequence."
+        )

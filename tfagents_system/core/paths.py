@@ -1,0 +1,98 @@
+"""Where everything of one experiment lies on disk."""
+
+import dataclasses
+import pathlib
+
+POLICY_CHECKPOINT_PREFIX = "policy_checkpoint_"
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentPaths:
+    """The folder layout of one experiment, relative to `root` (`logs/<experiment>`)."""
+
+    root: pathlib.Path
+
+    @property
+    def config(self) -> pathlib.Path:
+        """The JSON config this run uses, copied when the run was first started."""
+        return self.root / "config.json"
+
+    @property
+    def params(self) -> pathlib.Path:
+        """The params file this run uses, copied when the run was first started."""
+        return self.root / "params.py"
+
+    @property
+    def gin(self) -> pathlib.Path:
+        """Every hyperparameter as the learner uses it, in gin syntax."""
+        return self.root / "gin.txt"
+
+    @property
+    def provenance(self) -> pathlib.Path:
+        """Seed, gin bindings, versions, host and CPUs of this run."""
+        return self.root / "provenance.json"
+
+    @property
+    def finished(self) -> pathlib.Path:
+        """Written by the learner when training has reached its last train step."""
+        return self.root / "finished.json"
+
+    @property
+    def lock(self) -> pathlib.Path:
+        """Held (flock) by every process of a running experiment."""
+        return self.root / "lock"
+
+    @property
+    def policies(self) -> pathlib.Path:
+        """SavedModels `collect_policy` and `greedy_policy`, and `checkpoints`."""
+        return self.root / "policies"
+
+    @property
+    def checkpoints(self) -> pathlib.Path:
+        """Checkpoint generations, one folder a train step."""
+        return self.root / "checkpoints"
+
+    @property
+    def episodes(self) -> pathlib.Path:
+        """One CSV file a worker and kind of episode."""
+        return self.root / "episodes"
+
+    @property
+    def videos(self) -> pathlib.Path:
+        """Videos of evaluated episodes, a folder per policy checkpoint."""
+        return self.root / "videos"
+
+    @property
+    def train_summaries(self) -> pathlib.Path:
+        """TensorBoard files of the learner and of collection."""
+        return self.root / "train"
+
+    @property
+    def eval_summaries(self) -> pathlib.Path:
+        """TensorBoard files of greedy evaluation."""
+        return self.root / "eval"
+
+    @property
+    def services(self) -> pathlib.Path:
+        """One daemontools service folder a program."""
+        return self.root / "service"
+
+    def stdout(self, program: str) -> pathlib.Path:
+        """Log of one program's standard output and error."""
+        return self.root / "stdout" / f"{program}.log"
+
+    def status(self, program: str) -> pathlib.Path:
+        """What one program last reported of its progress, for the status line."""
+        return self.root / "status" / f"{program}.json"
+
+    def policy_checkpoint(self, train_step: int) -> pathlib.Path:
+        """Folder of the policy's variables at `train_step`."""
+        return self.policies / "checkpoints" / f"{POLICY_CHECKPOINT_PREFIX}{train_step:010d}"
+
+    def policy_checkpoints(self) -> list[pathlib.Path]:
+        """Complete policy checkpoints, oldest first."""
+        return sorted(
+            path
+            for path in (self.policies / "checkpoints").glob(f"{POLICY_CHECKPOINT_PREFIX}*")
+            if path.name.removeprefix(POLICY_CHECKPOINT_PREFIX).isdigit()
+        )

@@ -1,0 +1,54 @@
+"""How every program of a run begins and ends."""
+
+import os
+import pathlib
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+
+from tfagents_system.core.errors import EXIT_CONFIG, EXIT_FINISHED, EXIT_STOPPED, ConfigError
+from tfagents_system.core.files import write_text_atomically
+
+EXIT_CODE_FILE_VARIABLE = "SERVICE_EXIT_CODE_FILE"  # set by the service's run script
+
+
+class StopFlag:
+    """Becomes true when the program receives SIGTERM or SIGINT; a second signal changes nothing."""
+
+    def __init__(self) -> None:
+        """Installs the handlers; main thread only."""
+        self._is_set = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._handle)
+
+    def _handle(self, number: int, frame: object) -> None:
+        self._is_set = True
+
+    def __bool__(self) -> bool:
+        return self._is_set
+
+
+def run_program(main: Callable[[StopFlag], int]) -> None:
+    """Runs `main(stop)`, reports its exit code to the supervisor, and exits with it.
+
+    `main` returns EXIT_FINISHED or EXIT_STOPPED. A ConfigError becomes one line on standard error
+    and exit code 78. Any other exception is printed with its traceback and exits with 1.
+    The exit code is written to the file named by the variable SERVICE_EXIT_CODE_FILE, because
+    daemontools does not tell a run script how its predecessor ended.
+    """
+    try:
+        code = main(StopFlag())
+    except ConfigError as error:
+        print(f"{pathlib.Path(sys.argv[0]).name}: {error}", file=sys.stderr)
+        code = EXIT_CONFIG
+    except Exception:
+        traceback.print_exc()
+        code = 1
+    assert code in (EXIT_FINISHED, EXIT_STOPPED, EXIT_CONFIG, 1), code
+    exit_code_file = os.environ.get(EXIT_CODE_FILE_VARIABLE)
+    if exit_code_file:
+        write_text_atomically(pathlib.Path(exit_code_file), f"{code}\n")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # Reverb and TensorFlow threads can hang or abort in static destructors

@@ -1,0 +1,105 @@
+"""The SAC_* environment variables of a run as one frozen value."""
+
+import dataclasses
+import pathlib
+import re
+from collections.abc import Mapping
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.names import did_you_mean
+
+AUTO = "auto"
+
+VARIABLES: Mapping[str, str] = {
+    "SAC_EXP_NAME": "name of the experiment; its folder is logs/<name>",
+    "SAC_PARAMS": "params file: Python, defines the class TrainParams",
+    "SAC_CONFIG": "JSON config handed to TrainParams as env_config",
+    "SAC_NUM_COLLECT_WORKERS": "number of worker programs, or auto",
+    "SAC_COLLECT_WORKER_CPUS": "CPUs of each worker, or auto",
+    "SAC_TRAIN_CPUS": "CPUs of the learner, or auto",
+    "SAC_REVERB_CPUS": "CPUs of the replay server, or auto",
+    "SAC_REVERB_PORT": "TCP port of the replay server, or auto for a free one",
+    "SAC_SEED": "seed of everything random, or auto for a fresh one",
+    "SAC_GIN_BINDINGS": "gin bindings that override hyperparameters, separated by newlines or ;",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What the user asked for; None stands for `auto`."""
+
+    exp_name: str
+    params: pathlib.Path
+    config: pathlib.Path
+    num_collect_workers: int | None
+    collect_worker_cpus: int | None
+    train_cpus: int | None
+    reverb_cpus: int | None
+    reverb_port: int | None
+    seed: int | None
+    gin_bindings: tuple[str, ...]
+    task_id: int | None  # SLURM_ARRAY_TASK_ID
+
+    @property
+    def exp_dir(self) -> pathlib.Path:
+        """`logs/<experiment>`, one per task of a SLURM job array."""
+        suffix = "" if self.task_id is None else f"_task_{self.task_id}"
+        return pathlib.Path("logs") / f"{self.exp_name}{suffix}"
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str]) -> "Settings":
+        """Reads the variables; empty counts as unset.
+
+        Raises:
+          ConfigError: For an unknown SAC_* name, a missing or a malformed value.
+        """
+        for name in environ:
+            if name.startswith("SAC_") and name not in VARIABLES:
+                raise ConfigError(f"{name} is not a variable of this system."
+                                  f"{did_you_mean(name, VARIABLES)}")  # fmt: skip
+        return cls(
+            exp_name=_name(environ, "SAC_EXP_NAME"),
+            params=pathlib.Path(_required(environ, "SAC_PARAMS")),
+            config=pathlib.Path(_required(environ, "SAC_CONFIG")),
+            num_collect_workers=_integer(environ, "SAC_NUM_COLLECT_WORKERS", 1, 4096),
+            collect_worker_cpus=_integer(environ, "SAC_COLLECT_WORKER_CPUS", 1, 4096),
+            train_cpus=_integer(environ, "SAC_TRAIN_CPUS", 1, 4096),
+            reverb_cpus=_integer(environ, "SAC_REVERB_CPUS", 1, 4096),
+            reverb_port=_integer(environ, "SAC_REVERB_PORT", 1, 65535),
+            seed=_integer(environ, "SAC_SEED", 0, 2**32 - 1),
+            gin_bindings=split_gin_bindings(environ.get("SAC_GIN_BINDINGS", "")),
+            task_id=_integer(environ, "SLURM_ARRAY_TASK_ID", 0, 2**32 - 1),
+        )
+
+
+def split_gin_bindings(text: str) -> tuple[str, ...]:
+    """Splits `a = 1; b = 2` (or one a line) into its bindings."""
+    return tuple(part.strip() for part in re.split(r"[;\n]", text) if part.strip())
+
+
+def _required(environ: Mapping[str, str], variable: str) -> str:
+    value = environ.get(variable, "").strip()
+    if not value:
+        raise ConfigError(f"{variable} is not set. It is the {VARIABLES[variable]}.")
+    return value
+
+
+def _name(environ: Mapping[str, str], variable: str) -> str:
+    value = _required(environ, variable)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value):
+        raise ConfigError(
+            f"{variable} is {value!r}; allowed are letters, digits, '.', '_' and '-', "
+            "beginning with a letter or digit."
+        )
+    return value
+
+
+def _integer(environ: Mapping[str, str], variable: str, low: int, high: int) -> int | None:
+    value = environ.get(variable, "").strip()
+    if value in ("", AUTO):
+        return None
+    if not re.fullmatch(r"[0-9]{1,10}", value) or not low <= int(value) <= high:
+        raise ConfigError(
+            f"{variable} is {value!r}; allowed is {AUTO} or an integer from {low} to {high}."
+        )
+    return int(value)

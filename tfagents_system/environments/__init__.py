@@ -1,0 +1,1 @@
+"""Adapters that make a PyEnvironment of other libraries' environments."""

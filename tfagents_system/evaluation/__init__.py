@@ -1,0 +1,1 @@
+"""Episodes, their records, video and plots."""

@@ -1,0 +1,1 @@
+"""From settings to supervised processes: checks, CPU plan, daemontools services, status."""

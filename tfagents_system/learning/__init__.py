@@ -1,0 +1,1 @@
+"""The learner: update loop, checkpoints, policy export."""

@@ -1,0 +1,1 @@
+"""The built-in actor and critic networks."""

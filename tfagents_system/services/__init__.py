@@ -1,0 +1,1 @@
+"""What crosses process borders through Reverb; the only importer of reverb."""
