@@ -1,6 +1,7 @@
 """Names, defaults and ranges of the training hyperparameters."""
 
 import dataclasses
+import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -107,6 +108,32 @@ HYPERPARAMETERS: Mapping[str, Hyperparameter] = {
         "layer that joins the parts of a nested observation into one vector [B, n]",
     ),
 }
+
+
+HOOKS = (
+    "env_ctor",
+    "collect_env_args_kwargs",
+    "eval_env_args_kwargs",
+    "actor_ctor",
+    "critic_ctor",
+    "agent_ctor",
+)  # methods of TrainParams that a user may define
+
+
+def check_attribute_name(name: str, where: str) -> None:
+    """Raises ConfigError if an attribute of TrainParams looks like a misspelt published name.
+
+    Attributes of the user's own are allowed, so only a near miss is an error.
+    """
+    published = (*HYPERPARAMETERS, *HOOKS)
+    if name in published or name.startswith("_"):
+        return
+    nearest = difflib.get_close_matches(name, published, n=1, cutoff=0.8)
+    if nearest:
+        raise ConfigError(
+            f"{where}: TrainParams.{name} is not a training parameter. Did you mean {nearest[0]}? "
+            "(An attribute of your own needs a name less like it, or a leading underscore.)"
+        )
 
 
 def check_hyperparameter(name: str, value: Any, where: str) -> None:

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Trains one experiment to its end, or goes on with it. Usage: ./run_script.sh VARIABLES.sh
+#   1. Reads the SAC_* variables (training_variables.sh explains them).
+#   2. Sets up python and daemontools, if they are missing (setup.sh).
+#   3. Checks all input, makes logs/$SAC_EXP_NAME and takes its lock (tfagents_system.launch.prepare),
+#   4. which hands over to train_script.sh. Exit codes: 0 finished, 78 wrong input, 143 stopped, 1.
+# Works as a SLURM batch job on one node, too: sbatch run_script.sh VARIABLES.sh
+set -euo pipefail
+
+die() {
+  printf 'run_script.sh: %s\n' "$*" >&2
+  exit 78 # EX_CONFIG: trying again cannot help
+}
+
+[[ $(uname -s) == Linux ]] ||
+  die 'training needs Linux: Reverb has no build for this system. Evaluation (run.py) works here.'
+(($# == 1)) || die 'usage: ./run_script.sh VARIABLES.sh, e.g. training_variables_pendulum.sh'
+
+project=$(dirname -- "$(realpath -- "${BASH_SOURCE[0]}")")
+# sbatch runs a copy of this script from a spool folder.
+[[ -e $project/train_script.sh ]] || project=${SLURM_SUBMIT_DIR:-$project}
+[[ -e $project/train_script.sh ]] || die "no train_script.sh in $project; run it in the project folder"
+if [[ -f $1 ]]; then variables=$(realpath -- "$1"); else variables=$project/$1; fi
+cd -- "$project"
+[[ -f $variables && -r $variables ]] ||
+  die "no such variables file: $1. There are: $(printf '%s ' training_variables*.sh)"
+message=$(bash -n "$variables" 2>&1) || die "$message"
+
+set -a +eu # everything the file sets is exported; its own unset variables are its own affair
+# shellcheck source=training_variables.sh
+source "$variables"
+set +a -eu
+
+unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY # they break gRPC to localhost
+unset TF_USE_LEGACY_KERAS # breaks the import of TensorFlow 2.15
+folders=$(./setup.sh)
+export PATH="$folders:$PATH" PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
+exec python -m tfagents_system.launch.prepare

@@ -1,0 +1,51 @@
+"""The CPUs this job may use, and their division among programs."""
+
+import itertools
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+from tfagents_system.core.errors import ConfigError
+
+
+def available_cpus() -> tuple[int, ...]:
+    """Returns the ids in this process's affinity mask (SLURM and taskset narrow it), ascending."""
+    return tuple(sorted(os.sched_getaffinity(0)))
+
+
+def allot_cpus(available: Sequence[int], demand: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """Gives each program its own CPUs, in the order of `demand`; none is shared.
+
+    Args:
+      available: CPU ids.
+      demand: Number of CPUs by program name; `worker_0`, `worker_1`... are summed up as workers.
+
+    Raises:
+      ConfigError: If there are too few CPUs; the message shows the sum.
+    """
+    if (needed := sum(demand.values())) > len(available):
+        raise ConfigError(
+            f"The programs need {_sum(demand)} = {needed} CPUs, but this job has "
+            f"{len(available)}: {cpu_list(available)}. Request more, or lower (or set to auto) "
+            "SAC_NUM_COLLECT_WORKERS, SAC_COLLECT_WORKER_CPUS, SAC_TRAIN_CPUS or SAC_REVERB_CPUS."
+        )
+    ids = iter(available)
+    return {program: tuple(itertools.islice(ids, count)) for program, count in demand.items()}
+
+
+def cpu_list(ids: Iterable[int]) -> str:
+    """Returns ids as `taskset -c` reads them, such as `0-3,8`."""
+    parts = []
+    for _, run in itertools.groupby(enumerate(sorted(ids)), lambda pair: pair[1] - pair[0]):
+        numbers = [number for _, number in run]
+        parts.append(f"{numbers[0]}-{numbers[-1]}" if len(numbers) > 1 else f"{numbers[0]}")
+    return ",".join(parts)
+
+
+def _sum(demand: Mapping[str, int]) -> str:
+    terms = []
+    for (kind, count), group in itertools.groupby(
+        demand.items(), lambda item: (item[0].partition("_")[0], item[1])
+    ):
+        number = len(list(group))
+        terms.append(f"{kind} {count}" if number == 1 else f"{number} x {kind} {count}")
+    return " + ".join(terms)

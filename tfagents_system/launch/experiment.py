@@ -1,0 +1,172 @@
+"""The folder of an experiment: made whole at its first start, resumed by every later one."""
+
+import dataclasses
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tfagents_system.core.env_config import load_env_config
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.files import read_json, write_json_atomically
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.settings import Settings
+from tfagents_system.launch.lock import take_lock
+from tfagents_system.launch.params_check import check_gin_bindings
+
+
+@dataclasses.dataclass(frozen=True)
+class Provenance:
+    """What of a run's origin must survive its first start; the rest is for the record."""
+
+    seed: int
+    gin_bindings: tuple[str, ...]  # in force; a later one overrides an earlier one
+    params_dir: str  # absolute folder of the original params file: its neighbours are importable
+    started_at: tuple[str, ...]
+
+    @classmethod
+    def of_new_run(cls, settings: Settings) -> "Provenance":
+        """Draws the seed if the user gave none."""
+        seed = int.from_bytes(os.urandom(4), "big") if settings.seed is None else settings.seed
+        params_dir = str(settings.params.absolute().parent)
+        return cls(seed, settings.gin_bindings, params_dir, (_now(),))
+
+    @classmethod
+    def of_resumed_run(cls, settings: Settings, saved: Mapping[str, Any]) -> "Provenance":
+        """Keeps the seed; bindings given now come after the saved ones."""
+        earlier = [binding for binding in saved["gin_bindings"]
+                   if binding not in settings.gin_bindings]  # fmt: skip
+        return cls(
+            saved["seed"],
+            (*earlier, *settings.gin_bindings),
+            saved["params_dir"],
+            (*saved["started_at"], _now()),
+        )
+
+    def write(self, paths: ExperimentPaths, cpus: Mapping[str, Sequence[int]]) -> None:
+        """Writes `provenance.json`, with the versions, host and CPUs of this start."""
+        packages = {package.name: package.version for package in importlib.metadata.distributions()}
+        record = dataclasses.asdict(self) | {
+            "git_hash": _git_hash(),
+            "python": platform.python_version(),
+            "host": platform.node(),
+            "cpus": cpus,
+            "packages": dict(sorted(packages.items(), key=lambda item: item[0].lower())),
+        }
+        write_json_atomically(paths.provenance, record)
+
+
+def is_new(paths: ExperimentPaths) -> bool:
+    """Returns whether the folder is missing or empty."""
+    return not paths.root.exists() or not any(paths.root.iterdir())
+
+
+def create(
+    paths: ExperimentPaths,
+    settings: Settings,
+    provenance: Provenance,
+    cpus: Mapping[str, Sequence[int]],
+) -> int:
+    """Makes the folder in one step and returns its locked descriptor (see `take_lock`)."""
+    temporary = paths.root.with_name(f".{paths.root.name}.{os.getpid()}.tmp")
+    unfinished = ExperimentPaths(temporary)
+    try:
+        temporary.mkdir(parents=True)
+        shutil.copyfile(settings.config, unfinished.config)
+        shutil.copyfile(settings.params, unfinished.params)
+        provenance.write(unfinished, cpus)
+        lock = take_lock(unfinished.lock)
+        os.rename(temporary, paths.root)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return lock
+
+
+def read_saved(paths: ExperimentPaths) -> dict[str, Any]:
+    """Returns the provenance of a run that is to be resumed.
+
+    Raises:
+      ConfigError: If the folder is not that of an experiment.
+    """
+    for path in (paths.config, paths.params, paths.provenance):
+        if not path.is_file():
+            raise ConfigError(
+                f"{paths.root} cannot be resumed: it has no {path.name}. Choose another "
+                "SAC_EXP_NAME, or move the folder away to start anew."
+            )
+    try:
+        saved = read_json(paths.provenance)
+        return {key: saved[key] for key in ("seed", "gin_bindings", "params_dir", "started_at")}
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{paths.provenance}: damaged ({error!r}).") from error
+
+
+def check_is_unfinished(paths: ExperimentPaths, bindings: Sequence[str]) -> None:
+    """Raises ConfigError if training is finished and `bindings` do not ask for more iterations."""
+    finished = read_json(paths.finished)
+    if finished is None:
+        return
+    num_iter = finished["num_iter"]
+    if check_gin_bindings(bindings, str(paths.provenance)).get("num_iter", num_iter) > num_iter:
+        return
+    raise ConfigError(
+        f"{paths.root} is finished: it has trained its {num_iter} iterations. To continue, run the "
+        f"same command with SAC_GIN_BINDINGS='TrainParams.num_iter = {2 * num_iter}'. To start "
+        "anew, choose another SAC_EXP_NAME or move the folder away."
+    )
+
+
+def differences(paths: ExperimentPaths, settings: Settings, saved: Mapping[str, Any]) -> list[str]:
+    """Returns a line for each input of the user that differs from what the run goes on with."""
+    notes = []
+    try:
+        given = load_env_config(settings.config)
+        keys = differing_keys(json.loads(paths.config.read_text()), given)
+        if keys:
+            notes.append(f"{settings.config} differs in {', '.join(keys)}; the run keeps its own "
+                         f"values. To change them, edit {paths.config}.")  # fmt: skip
+    except ConfigError as error:
+        notes.append(f"The run keeps its own {paths.config}. ({error})")
+    if not settings.params.is_file():
+        notes.append(f"There is no {settings.params}; the run keeps its own {paths.params}.")
+    elif settings.params.read_bytes() != paths.params.read_bytes():
+        notes.append(f"{settings.params} differs; the run keeps its own. "
+                     f"To change it, edit {paths.params}.")  # fmt: skip
+    if settings.seed not in (None, saved["seed"]):
+        notes.append(f"SAC_SEED is {settings.seed}; the run keeps its seed {saved['seed']}.")
+    return notes
+
+
+def differing_keys(saved: Any, given: Any, prefix: str = "") -> list[str]:
+    """Returns the dotted names of all keys whose values differ, or are missing on one side."""
+    if not (isinstance(saved, dict) and isinstance(given, dict)):
+        return [] if saved == given else [prefix]
+    names = []
+    for key in sorted(saved.keys() | given.keys()):
+        name = f"{prefix}.{key}" if prefix else key
+        if key in saved and key in given:
+            names += differing_keys(saved[key], given[key], name)
+        else:
+            names.append(name)
+    return names
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z")
+
+
+def _git_hash() -> str | None:
+    """Hash of the project's commit, with `-dirty` for uncommitted changes; None outside of git."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    project = pathlib.Path(__file__).parents[2]
+    try:
+        result = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=5)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return result.stdout.strip() or None

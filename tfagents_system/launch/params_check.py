@@ -1,0 +1,203 @@
+"""Finds mistakes in a params file and in gin bindings without running either."""
+
+import ast
+import dataclasses
+import importlib.machinery
+import importlib.util
+import pathlib
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.hyperparameters import (
+    HYPERPARAMETERS,
+    check_attribute_name,
+    check_hyperparameter,
+)
+from tfagents_system.core.names import did_you_mean
+
+BINDING = re.compile(r"(?:[\w.]*\.)?TrainParams\.(?P<name>\w+)\s*=\s*(?P<value>.*)", re.DOTALL)
+
+
+def check_params_file(path: pathlib.Path, import_dirs: Sequence[pathlib.Path]) -> None:
+    """Raises ConfigError if `path` cannot be a params file; the message names file and line.
+
+    Args:
+      path: Defines (or imports) the class TrainParams.
+      import_dirs: Folders, besides Python's own path, that the params file may import from.
+    """
+    try:
+        tree = ast.parse(path.read_bytes(), str(path))
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: cannot read the params file ({error.strerror}). Set SAC_PARAMS to a Python "
+            "file such as tfagents_system/pendulum_params.py."
+        ) from error
+    except (SyntaxError, ValueError) as error:
+        line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
+        raise ConfigError(f"{path}{line}: not valid Python: {error}") from error
+    for statement in tree.body:
+        _check_import(statement, path, import_dirs)
+    classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    if "TrainParams" in classes:
+        _check_train_params(classes, path)
+    elif "TrainParams" not in _bound_names(tree):
+        raise ConfigError(
+            f"{path}: does not define the class TrainParams."
+            + (did_you_mean("TrainParams", classes) if classes else "")
+        )
+
+
+def check_gin_bindings(bindings: Sequence[str], where: str) -> dict[str, Any]:
+    """Returns the literal hyperparameters that `bindings` set, the last of each name.
+
+    Bindings of other configurables are gin's to check, when the programs start.
+
+    Raises:
+      ConfigError: For a misspelt hyperparameter, a value that is not allowed, or no binding at all.
+    """
+    values: dict[str, Any] = {}
+    for binding in bindings:
+        if "=" not in binding:
+            raise ConfigError(
+                f"{where}: {binding!r} is not a gin binding; write TrainParams.num_iter = 500."
+            )
+        if not (match := BINDING.fullmatch(binding)):
+            continue
+        name, value = match["name"], match["value"].strip()
+        if name not in HYPERPARAMETERS:
+            raise ConfigError(
+                f"{where}: TrainParams.{name} is not a training parameter."
+                f"{did_you_mean(name, HYPERPARAMETERS)}"
+            )
+        if value.startswith(("@", "%")):  # a gin reference or macro
+            continue
+        try:
+            values[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError) as error:
+            raise ConfigError(
+                f"{where}: {binding!r}: {value!r} is not a Python literal or a gin reference."
+            ) from error
+        check_hyperparameter(name, values[name], f"{where}: {binding!r}")
+    return values
+
+
+@dataclasses.dataclass(frozen=True)
+class _Member:
+    name: str
+    line: int
+    value: ast.expr | None  # None for a method
+
+
+def _check_train_params(classes: dict[str, ast.ClassDef], path: pathlib.Path) -> None:
+    line = classes["TrainParams"].lineno
+    chain = _bases_in_file(classes)
+    bases = {_last_name(base) for node in chain for base in node.bases}
+    members = [member for node in chain for member in _members(node)]
+    if not bases:
+        raise ConfigError(
+            f"{path}:{line}: TrainParams has no base class; "
+            "write class TrainParams(TrainParamsBase)."
+        )
+    for member in members:
+        where = f"{path}:{member.line}"
+        check_attribute_name(member.name, where)
+        if member.name in HYPERPARAMETERS and member.value is not None:
+            _check_literal(member, where)
+    has_known_bases = bases <= {*classes, "TrainParamsBase", "ABC"}
+    if has_known_bases and "env_ctor" not in {member.name for member in members}:
+        raise ConfigError(
+            f"{path}:{line}: TrainParams does not define env_ctor, the method that makes an "
+            "environment: def env_ctor(self, *args, seed=None, **kwargs)."
+        )
+
+
+def _check_literal(member: _Member, where: str) -> None:
+    assert member.value is not None
+    try:
+        value = ast.literal_eval(member.value)
+    except ValueError:  # an expression; TrainParamsBase checks its value at run time
+        return
+    check_hyperparameter(member.name, value, where)
+
+
+def _bases_in_file(classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
+    """Returns TrainParams and those of its ancestors that the same file defines."""
+    chain, names = [], ["TrainParams"]
+    while names:
+        node = classes.pop(names.pop(0), None)
+        if node is not None:
+            chain.append(node)
+            names += [_last_name(base) for base in node.bases]
+    classes.update({node.name: node for node in chain})
+    return chain
+
+
+def _last_name(expression: ast.expr) -> str:
+    return ast.unparse(expression).rpartition(".")[2]
+
+
+def _members(node: ast.ClassDef) -> Iterator[_Member]:
+    for statement in node.body:
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield _Member(statement.name, statement.lineno, None)
+            if statement.name == "__init__":
+                yield from _assignments(ast.walk(statement), of_self=True)
+        else:
+            yield from _assignments([statement], of_self=False)
+
+
+def _assignments(nodes: Iterable[ast.AST], of_self: bool) -> Iterator[_Member]:
+    for node in nodes:
+        if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
+            continue
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if of_self and isinstance(target, ast.Attribute) and _last_name(target.value) == "self":
+                yield _Member(target.attr, node.lineno, node.value)
+            elif not of_self and isinstance(target, ast.Name):
+                yield _Member(target.id, node.lineno, node.value)
+
+
+def _bound_names(tree: ast.Module) -> set[str]:
+    aliases = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    }
+    return aliases | {member.name for member in _assignments(tree.body, of_self=False)}
+
+
+def _check_import(
+    statement: ast.stmt, path: pathlib.Path, import_dirs: Sequence[pathlib.Path]
+) -> None:
+    where = f"{path}:{statement.lineno}"
+    if isinstance(statement, ast.Import):
+        names = [alias.name for alias in statement.names]
+    elif isinstance(statement, ast.ImportFrom):
+        if statement.level:
+            raise ConfigError(
+                f"{where}: {ast.unparse(statement)}: a params file is not part of a package; "
+                "import its neighbours by their plain names."
+            )
+        names = [statement.module or ""]
+    else:
+        return
+    for name in names:
+        package = name.partition(".")[0]
+        if not _is_importable(package, import_dirs):
+            raise ConfigError(
+                f"{where}: imports {package}, which is neither installed in this Python "
+                f"({sys.prefix}) nor in {', '.join(map(str, import_dirs))}."
+            )
+
+
+def _is_importable(package: str, import_dirs: Sequence[pathlib.Path]) -> bool:
+    folders = [str(folder) for folder in import_dirs]
+    return (
+        package in sys.stdlib_module_names
+        or importlib.util.find_spec(package) is not None
+        or importlib.machinery.PathFinder.find_spec(package, folders) is not None
+    )

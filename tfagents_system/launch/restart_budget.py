@@ -1,0 +1,120 @@
+"""Decides whether and when a program of a run starts again, and becomes that program.
+
+Usage: python -m tfagents_system.launch.restart_budget SERVICE_DIR COMMAND...
+
+Every service's run script ends here, at the first start and after each end of the program. Reads
+`exit_code` (core/program.py writes it; missing: killed by a signal). Appends each start to
+`starts`, writes `failure` when giving up.
+"""
+
+import dataclasses
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+from tfagents_system.core.errors import EXIT_CONFIG, EXIT_FINISHED, EXIT_STOPPED
+from tfagents_system.core.files import write_text_atomically
+from tfagents_system.core.paths import ExperimentPaths
+
+MARK = "=== start "  # begins the log line of each start
+MAX_FAILURE_LINES = 40
+
+
+@dataclasses.dataclass(frozen=True)
+class RestartBudget:
+    """How often a program may fail right after its start."""
+
+    max_quick_failures: int = 5  # in a row
+    quick_secs: float = 60.0  # a run that lived as long counts as healthy
+
+    def quick_failures(self, before: int, exit_code: int | None, lived_secs: float) -> int:
+        """Number of quick failures in a row after one more end.
+
+        Args:
+          before: Their number when the ended run began.
+          exit_code: None if a signal killed it.
+          lived_secs: From its start to its end.
+        """
+        is_failure = exit_code != EXIT_STOPPED and lived_secs < self.quick_secs
+        return before + 1 if is_failure else 0
+
+    def delay_secs(self, exit_code: int | None, quick_failures: int) -> float | None:
+        """Seconds before the next start: 0, 1, 2, 4...; None: finished, wrong input, too often."""
+        if exit_code in (EXIT_FINISHED, EXIT_CONFIG) or quick_failures >= self.max_quick_failures:
+            return None
+        return 0.0 if quick_failures <= 1 else 2.0 ** (quick_failures - 2)
+
+
+def read_starts(service: pathlib.Path) -> list[tuple[float, int]]:
+    """Returns (unix time, quick failures in a row before) of each start, oldest first."""
+    try:
+        lines = (service / "starts").read_text().splitlines()
+    except FileNotFoundError:
+        return []
+    return [(float(began), int(failures)) for began, failures in map(str.split, lines)]
+
+
+def _read_exit_code(service: pathlib.Path) -> int | None:
+    try:
+        return int((service / "exit_code").read_text())
+    except FileNotFoundError:
+        return None
+
+
+def _last_words(log: pathlib.Path, exit_code: int | None) -> list[str]:
+    """Returns the last traceback (or the message, for wrong input) since the last start."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 64_000))
+        text = file.read().decode(errors="replace")
+    lines = text.rpartition(MARK)[2].splitlines()[1:]
+    begin = r"\w+\.py: " if exit_code == EXIT_CONFIG else r"Traceback \(most recent call last\):"
+    begins = [index for index, line in enumerate(lines) if re.match(begin, line)]
+    return lines[begins[-1] if begins else 0 :][-MAX_FAILURE_LINES:]
+
+
+def _describe_failure(service: pathlib.Path, exit_code: int | None, num_restarts: int) -> str:
+    log = ExperimentPaths(service.parent.parent).stdout(service.name)
+    reason = {None: "killed by a signal", EXIT_CONFIG: "wrong configuration (exit code 78)"}.get(
+        exit_code, f"exit code {exit_code}"
+    )
+    header = f"{service.name} gave up after {num_restarts} restarts: {reason}. Its log is {log}"
+    return "\n".join([header, *(f"  {line}" for line in _last_words(log, exit_code))]) + "\n"
+
+
+def _end_service(service: pathlib.Path) -> None:
+    # If supervise sees this process end first, it starts it again, which ends here once more.
+    subprocess.run(["svc", "-x", str(service)], check=False)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Becomes the program, now or after a delay, or tells supervise to end."""
+    service, command = pathlib.Path(argv[1]), argv[2:]
+    starts = read_starts(service)
+    quick_failures = 0
+    if starts:
+        began, failures_before = starts[-1]
+        exit_code = _read_exit_code(service)
+        budget = RestartBudget()
+        quick_failures = budget.quick_failures(failures_before, exit_code, time.time() - began)
+        delay = budget.delay_secs(exit_code, quick_failures)
+        if delay is None:
+            if exit_code != EXIT_FINISHED:
+                failure = _describe_failure(service, exit_code, len(starts) - 1)
+                write_text_atomically(service / "failure", failure)
+            _end_service(service)
+            return
+        time.sleep(delay)
+    (service / "exit_code").unlink(missing_ok=True)
+    with (service / "starts").open("a") as file:
+        file.write(f"{time.time():.3f} {quick_failures}\n")
+    now = time.strftime("%Y-%m-%d %H:%M:%S")
+    print(f"{MARK}{len(starts) + 1} of {service.name}, {now} ===", flush=True)
+    os.execvp(command[0], list(command))
+
+
+if __name__ == "__main__":
+    main(sys.argv)

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Runs the programs of one prepared experiment. Usage: ./train_script.sh EXP_DIR
+#   1. Starts each program of EXP_DIR/service under its own daemontools supervise.
+#   2. Waits. A killed program is started again by its supervise, a killed supervise by this script.
+#   3. Learner finished: the workers end by themselves, the replay server is stopped; exit code 0.
+#      INT, TERM, HUP: stops workers, learner, replay server, in this order; exit code 143.
+#      A program gave up (EXP_DIR/service/*/failure): the same order; exit code 78 or 1.
+# run_script.sh calls it with the experiment's lock held; all processes below inherit the lock.
+# If this script is killed, every supervise gets TERM, and then every program (pdeathsig).
+set -uo pipefail
+
+exp_dir=$1
+replay=$exp_dir/service/replay
+learner=$exp_dir/service/learner
+workers=("$exp_dir"/service/worker_*)
+declare -A group # process id of each service's supervise; it leads the service's process group
+
+start() { # SERVICE
+  setpriv --pdeathsig TERM setlock -n "$1/lock" pgrphack supervise "$1" &
+  group[$1]=$!
+}
+
+# Neither supervise nor an orphaned program, which inherits the service's lock, is left.
+has_ended() { # SERVICE
+  [[ -z ${group[$1]-} ]] ||
+    { ! kill -0 "${group[$1]}" 2>/dev/null && setlock -n "$1/lock" true 2>/dev/null; }
+}
+
+await_end() { # SECS SERVICE...: returns 1 if one is left after SECS
+  local deadline=$((SECONDS + $1)) service
+  for service in "${@:2}"; do
+    until has_ended "$service"; do
+      ((SECONDS < deadline)) || return 1
+      sleep 0.1
+    done
+  done
+}
+
+stop() { # SECS SERVICE...: asks them to end; after SECS kills them with all of their children
+  local deadline=$((SECONDS + $1)) service
+  for service in "${@:2}"; do
+    # One that has just been started listens soon.
+    until svok "$service" || has_ended "$service" || ((SECONDS >= deadline)); do sleep 0.05; done
+    if svok "$service"; then svc -dx "$service"; fi
+  done
+  await_end "$@" || echo "train_script.sh: not all of ${*:2} ended within $1 s; killing them" >&2
+  for service in "${@:2}"; do
+    if [[ -n ${group[$service]-} ]]; then kill -KILL -- "-${group[$service]}" 2>/dev/null; fi
+  done
+  await_end 10 "${@:2}"
+}
+
+end_run() { # WORKER_SECS EXIT_CODE MESSAGE
+  trap '' INT TERM HUP # the order of a stop holds, however often it is asked for
+  stop "$1" "${workers[@]}"
+  stop 120 "$learner" # it saves a checkpoint
+  stop 20 "$replay"
+  kill "$reporter" 2>/dev/null
+  wait
+  printf '%s\n' "$3" >&2
+  exit "$2"
+}
+
+finish() {
+  await_end 120 "${workers[@]}"
+  end_run 20 0 "Training is finished. The policy is in $exp_dir/policies/greedy_policy. To see it:
+  ${python#"$PWD/"} tfagents_system/run.py --params $exp_dir/params.py --exp_dir $exp_dir \\
+    --config $exp_dir/config.json --num_episodes 5"
+}
+
+fail() { # SERVICE
+  local code=1
+  [[ $(cat "$1/exit_code" 2>/dev/null) != 78 ]] || code=78
+  end_run 20 "$code" "train_script.sh: the run was stopped because $(cat "$1/failure")
+What had been saved is in $exp_dir; the same command goes on from there."
+}
+
+look_after() { # SERVICE, whose supervise has ended
+  if [[ -e $1/failure ]]; then
+    fail "$1"
+  elif [[ $(cat "$1/exit_code" 2>/dev/null) != 0 ]]; then
+    echo "train_script.sh: supervise of ${1##*/} was killed; starting it again" >&2
+    stop 120 "$1" # its program got TERM
+    start "$1"
+  elif [[ $1 == "$learner" ]]; then
+    finish
+  fi
+}
+
+python=$(command -v python)
+reporter=
+trap 'end_run 20 143 "Stopped. The same command goes on from the last checkpoint in $exp_dir."' \
+  INT TERM HUP
+for service in "$replay" "$learner" "${workers[@]}"; do start "$service"; done
+setpriv --pdeathsig TERM python -m tfagents_system.launch.status "$exp_dir" &
+reporter=$!
+exec {never}<> <(:) # nothing ever arrives here: `read` sleeps without a process, and traps work
+while true; do
+  read -rt 1 -u "$never"
+  for service in "${!group[@]}"; do
+    kill -0 "${group[$service]}" 2>/dev/null || look_after "$service"
+  done
+done

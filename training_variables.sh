@@ -1,0 +1,33 @@
+# shellcheck shell=bash disable=SC2034
+# Template of a variables file: copy it, change it, and run  ./run_script.sh YOUR_COPY.sh
+# A value that the caller's environment already has wins over the one here:
+#   SAC_EXP_NAME=second ./run_script.sh training_variables.sh
+# Paths are relative to the project folder. Delete a line to get its default.
+
+# Name of the experiment; everything it writes is in logs/$SAC_EXP_NAME. The same name resumes.
+: "${SAC_EXP_NAME:=my_experiment}"
+
+# Params file: Python, defines the class TrainParams (environment, networks, hyperparameters).
+: "${SAC_PARAMS:=tfagents_system/pendulum_params.py}"
+
+# JSON config given to TrainParams as env_config; "horizon" is the number of env steps per episode.
+: "${SAC_CONFIG:=config/pendulum.json}"
+
+# Number of worker programs; each steps its own environment. auto: one per CPU that is left.
+: "${SAC_NUM_COLLECT_WORKERS:=auto}"
+
+# CPUs of each worker, of the learner, of the replay server. auto divides the CPUs this job may use;
+# with fewer CPUs than programs they share. Numbers that do not fit are an error.
+: "${SAC_COLLECT_WORKER_CPUS:=auto}"
+: "${SAC_TRAIN_CPUS:=auto}"
+: "${SAC_REVERB_CPUS:=auto}"
+
+# TCP port of the replay server. auto: a free one.
+: "${SAC_REVERB_PORT:=auto}"
+
+# Seed of everything random, an integer >= 0. auto draws one; provenance.json records it.
+: "${SAC_SEED:=auto}"
+
+# gin bindings override the hyperparameters of the params file; separate several by semicolons:
+#   TrainParams.num_iter = 2000; TrainParams.train_batch_size = 512
+: "${SAC_GIN_BINDINGS:=}"
