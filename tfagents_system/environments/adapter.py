@@ -1,0 +1,193 @@
+"""What the adapters of gym and gymnasium share: lean time steps, forwarding, error messages."""
+
+import abc
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from tf_agents.environments import py_environment
+from tf_agents.trajectories import time_step as ts
+from tf_agents.typing import types
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.environments import spaces
+
+_FIRST, _MID, _LAST = ts.StepType.FIRST, ts.StepType.MID, ts.StepType.LAST
+_NO_REWARD = np.float32(0.0)
+_CONTINUES = np.array(1.0, np.float32)
+_ENDS = np.array(0.0, np.float32)
+for _shared in (_CONTINUES, _ENDS):
+    _shared.setflags(write=False)  # every time step holds these same arrays
+
+
+class EnvironmentAdapter(py_environment.PyEnvironment, abc.ABC):
+    """A gym-like environment as a PyEnvironment, for one unbatched environment.
+
+    `step_type` is int32 [], `reward` and `discount` are float32 []. `discount` is 0 only where the
+    environment terminated, also when that is the last step allowed; at a time limit it is 1. A
+    `step` after the last one ignores the action and resets.
+
+    The wrapped environment is owned: `close` closes it.
+    """
+
+    def __init__(self, env: Any, seed: int | None = None):
+        """Wraps `env`; does not reset it.
+
+        Args:
+          env: The environment, with all its wrappers.
+          seed: Of the environment's random numbers, >= 0; None draws one from the system.
+
+        Raises:
+          ConfigError: If a space has no spec or the action space is unbounded.
+        """
+        super().__init__(handle_auto_reset=True)
+        self._env = env
+        self._owner = type(env.unwrapped).__name__
+        self._observation_spec = spaces.observation_spec(env.observation_space, self._owner)
+        self._action_spec = spaces.action_spec(env.action_space, self._owner)
+        self._cast_observation = spaces.observation_cast(self._observation_spec)
+        self._cast_action = spaces.action_cast(self._action_spec, self._owner)
+        self._info: dict[str, Any] = {}
+        self._reset_seed: int | None = None  # handed to the next reset, once
+        self._is_closed = False
+        if seed is not None:
+            self.seed(seed)
+
+    @property
+    def gym(self) -> Any:
+        """The wrapped environment, with its wrappers."""
+        return self._env
+
+    def observation_spec(self) -> types.NestedArraySpec:
+        """Returns the spec of observations; see `spaces.observation_spec`."""
+        return self._observation_spec
+
+    def action_spec(self) -> types.NestedArraySpec:
+        """Returns the spec of actions; see `spaces.action_spec`."""
+        return self._action_spec
+
+    def should_reset(self, current_time_step: ts.TimeStep) -> bool:
+        """Returns whether the episode is over; by identity, which saves 5 us of NumPy a step."""
+        return current_time_step.step_type is _LAST
+
+    def get_info(self) -> dict[str, Any]:
+        """Returns the info of the last step (in gymnasium also of a reset), otherwise {}."""
+        return self._info
+
+    def get_state(self) -> Any:
+        """Returns what the environment's own `get_state` returns.
+
+        Raises:
+          ConfigError: If it has none.
+        """
+        return self._method("get_state", "get_state(self) -> dict")()
+
+    def set_state(self, state: Any) -> None:
+        """Hands `state` to the environment's own `set_state`, which a curriculum calls.
+
+        Raises:
+          ConfigError: If it has none, or one that does not take exactly one argument.
+        """
+        method = self._method("set_state", "set_state(self, state: dict)")
+        try:
+            inspect.signature(method).bind(state)
+        except TypeError as error:
+            raise ConfigError(
+                f"{self._owner}.set_state{inspect.signature(method)} cannot be called with one "
+                "dict; the curriculum needs `set_state(self, state: dict)`."
+            ) from error
+        method(state)
+
+    def close(self) -> None:
+        """Closes the wrapped environment; a second call does nothing."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._env.close()
+
+    @abc.abstractmethod
+    def seed(self, seed: int) -> int:
+        """Seeds the environment; in force from the next reset on. Returns the seed."""
+
+    @abc.abstractmethod
+    def render(self, mode: str = "rgb_array") -> np.ndarray | None:
+        """Returns a frame [H, W, 3] uint8 for "rgb_array"; shows a window for "human"."""
+
+    def _first(self, observation: Any) -> ts.TimeStep:
+        """First time step of an episode; checks the observation, once an episode."""
+        spaces.check_observation(observation, self._observation_spec, self._owner)
+        return ts.TimeStep(_FIRST, _NO_REWARD, _CONTINUES, self._cast_observation(observation))
+
+    def _mid(self, observation: Any, reward: Any) -> ts.TimeStep:
+        return ts.TimeStep(_MID, as_reward(reward), _CONTINUES, self._cast_observation(observation))
+
+    def _last(self, observation: Any, reward: Any, is_terminal: bool) -> ts.TimeStep:
+        discount = _ENDS if is_terminal else _CONTINUES
+        return ts.TimeStep(_LAST, as_reward(reward), discount, self._cast_observation(observation))
+
+    def _method(self, name: str, signature: str) -> Callable[..., Any]:
+        """Method `name` of the outermost layer that has one."""
+        for layer in layers(self._env):
+            method = getattr(layer, name, None)
+            if callable(method):
+                return method
+        raise ConfigError(
+            f"{self._owner} has no {name}: the curriculum needs `{signature}` in that class."
+        )
+
+
+def as_reward(reward: Any) -> np.float32:
+    """Returns the reward as a float32 scalar.
+
+    Raises:
+      ValueError: If it is an array of more than one element.
+    """
+    scalar = np.float32(reward)
+    return np.float32(scalar.item()) if scalar.shape else scalar
+
+
+def as_frame(frame: Any, owner: str) -> np.ndarray:
+    """Returns a rendered frame as contiguous uint8 [H, W, 3]; drops an alpha channel.
+
+    Raises:
+      ConfigError: If the frame is something else, for example None.
+    """
+    array = np.asarray(frame)
+    if array.ndim != 3 or array.shape[2] not in (3, 4):
+        raise ConfigError(
+            f"{owner}.render returned {type(frame).__name__} of shape {array.shape}; a film needs "
+            "an array [height, width, 3] of uint8."
+        )
+    return np.ascontiguousarray(array[:, :, :3], np.uint8)
+
+
+def layers(env: Any) -> Iterator[Any]:
+    """Yields the environment from its outermost wrapper to the innermost environment."""
+    innermost = env.unwrapped
+    while env is not innermost:
+        yield env
+        env = env.env
+    yield innermost
+
+
+def check_max_episode_steps(max_episode_steps: int | None) -> None:
+    """Raises ConfigError unless it is None or a positive int."""
+    if max_episode_steps is None:
+        return
+    if not isinstance(max_episode_steps, (int, np.integer)) or max_episode_steps < 1:
+        raise ConfigError(
+            f"max_episode_steps={max_episode_steps!r} must be a positive whole number of env "
+            "steps, or None for the registered limit."
+        )
+
+
+def unknown_id_error(name: str, registered: Iterable[str], library: str) -> ConfigError:
+    """Returns the error for an environment id that is not registered, with the nearest ones."""
+    ids = sorted(registered)
+    nearest = difflib.get_close_matches(name, ids, n=3, cutoff=0.5)
+    hint = f"Nearest registered: {', '.join(nearest)}." if nearest else "No similar id either."
+    return ConfigError(
+        f"{library} has no environment {name!r} among its {len(ids)} registered ids. {hint} "
+        "An id that a package registers when imported can be given as 'package:Id-v0'."
+    )

@@ -1,0 +1,158 @@
+"""Environments of gym 0.23 as PyEnvironments."""
+
+import copy
+import inspect
+import os
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import gym
+import numpy as np
+from tf_agents.trajectories import time_step as ts
+from tf_agents.typing import types
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.environments import adapter
+
+
+class GymEnvironment(adapter.EnvironmentAdapter):
+    """Adapts `reset() -> observation`, `step(action) -> (observation, reward, done, info)`.
+
+    `done` is a time limit where `info["TimeLimit.truncated"]` is true, as gym's TimeLimit wrapper
+    sets it, otherwise a termination. An environment that counts its own steps and sets `done` must
+    set this entry, or its time limit is taken for a termination.
+    """
+
+    def __init__(self, env: gym.Env, seed: int | None = None):
+        """Wraps `env`; see the base class.
+
+        Raises:
+          ConfigError: Also if two TimeLimit wrappers end the episode at the same step.
+        """
+        super().__init__(env, seed)
+        _check_time_limits(env, self._owner)
+
+    def seed(self, seed: int) -> int:
+        """Seeds by `env.seed` and, where `reset` takes a seed, by the next reset.
+
+        Args:
+          seed: >= 0.
+
+        Returns:
+          `seed` as a Python int.
+        """
+        seed = int(seed)  # gym refuses NumPy integers
+        with warnings.catch_warnings():
+            # gym 0.23 deprecates env.seed, but older environments (pybullet) have nothing else.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self._env.seed(seed)
+        self._reset_seed = seed if _reset_takes_seed(self._env) else None
+        return seed
+
+    def render(self, mode: str = "rgb_array") -> np.ndarray | None:
+        """Returns a frame [H, W, 3] uint8 for "rgb_array"; shows a window for "human".
+
+        Without a display, "rgb_array" draws with SDL's dummy driver. Needs a reset before.
+
+        Raises:
+          ConfigError: If the environment returns no frame.
+        """
+        if mode != "rgb_array":
+            self._env.render(mode=mode)
+            return None
+        if not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
+            os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # read at pygame's first drawing
+        return adapter.as_frame(self._env.render(mode="rgb_array"), self._owner)
+
+    def _reset(self) -> ts.TimeStep:
+        if self._reset_seed is None:
+            observation = self._env.reset()
+        else:
+            seed, self._reset_seed = self._reset_seed, None
+            observation = self._env.reset(seed=seed)
+        self._info = {}
+        return self._first(observation)
+
+    def _step(self, action: types.NestedArray) -> ts.TimeStep:
+        observation, reward, done, info = self._env.step(self._cast_action(action))
+        self._info = info
+        if done:
+            return self._last(observation, reward, not info.get("TimeLimit.truncated", False))
+        return self._mid(observation, reward)
+
+
+def load(
+    name: str,
+    seed: int | None = None,
+    gym_kwargs: Mapping[str, Any] | None = None,
+    max_episode_steps: int | None = None,
+) -> GymEnvironment:
+    """Returns the registered gym environment as a PyEnvironment.
+
+    Args:
+      name: Registered id, for example "Pendulum-v1", or "package:Id-v0".
+      seed: Of the environment's random numbers, >= 0; None draws one from the system.
+      gym_kwargs: Keyword arguments of the environment's constructor.
+      max_episode_steps: Time limit in env steps, in place of the registered one; None keeps that.
+
+    Raises:
+      ConfigError: If the id is unknown, the constructor refuses `gym_kwargs`, a package it needs is
+        missing, or a space cannot be used.
+    """
+    return GymEnvironment(make(name, gym_kwargs, max_episode_steps), seed=seed)
+
+
+def make(
+    name: str, gym_kwargs: Mapping[str, Any] | None = None, max_episode_steps: int | None = None
+) -> gym.Env:
+    """Returns the gym environment itself, wrapped in its time limit only; see `load`."""
+    adapter.check_max_episode_steps(max_episode_steps)
+    spec = copy.copy(find_spec(name))  # the registered one must not change
+    spec.order_enforce = False  # PyEnvironment resets by itself before the first step
+    if max_episode_steps is not None:
+        spec.max_episode_steps = int(max_episode_steps)
+    kwargs = dict(gym_kwargs or {})
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*Box bound precision lowered")  # float32 is meant
+            return spec.make(**kwargs)
+    except (TypeError, ImportError, gym.error.Error) as error:
+        raise ConfigError(f"Cannot make {name} with gym_kwargs={kwargs}: {error}") from error
+
+
+def find_spec(name: str) -> gym.envs.registration.EnvSpec:
+    """Returns the registered spec; imports the package of a "package:Id-v0" name.
+
+    Raises:
+      ConfigError: If the id is unknown; names the nearest ones.
+    """
+    try:
+        return gym.spec(name)
+    except gym.error.Error as error:
+        registered = gym.envs.registry.env_specs
+        raise adapter.unknown_id_error(name, registered, "gym") from error
+
+
+def _check_time_limits(env: gym.Env, owner: str) -> None:
+    """Refuses equal limits: the outer one would call the inner one's truncation a termination."""
+    limits = [
+        layer._max_episode_steps
+        for layer in adapter.layers(env)
+        if isinstance(layer, gym.wrappers.TimeLimit)
+    ]
+    if len(limits) != len(set(limits)):
+        raise ConfigError(
+            f"{owner} is wrapped in TimeLimits of {limits} steps: where two are equal, gym reports "
+            "a termination, not a time limit. Keep one, or use load(..., max_episode_steps=)."
+        )
+
+
+def _reset_takes_seed(env: gym.Env) -> bool:
+    """Whether every layer's `reset` lets the argument `seed` pass."""
+    for layer in adapter.layers(env):
+        parameters = inspect.signature(layer.reset).parameters
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        if "seed" not in parameters and not takes_any:
+            return False
+    return True

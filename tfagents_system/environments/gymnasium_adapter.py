@@ -1,0 +1,134 @@
+"""Environments of gymnasium as PyEnvironments. gymnasium is optional: `pip install gymnasium`."""
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from tf_agents.trajectories import time_step as ts
+from tf_agents.typing import types
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.environments import adapter
+
+
+class GymnasiumEnvironment(adapter.EnvironmentAdapter):
+    """Adapts `reset(seed=) -> (observation, info)` and the five results of gymnasium's `step`.
+
+    A step both terminated and truncated is a termination: discount 0.
+    """
+
+    def seed(self, seed: int) -> int:
+        """Hands the seed, >= 0, to the next reset; later resets go on from there. Returns it."""
+        self._reset_seed = int(seed)
+        return self._reset_seed
+
+    def render(self, mode: str = "rgb_array") -> np.ndarray | None:
+        """Returns a frame [H, W, 3] uint8 for "rgb_array"; shows a window for "human".
+
+        gymnasium fixes the mode when the environment is made: `load` chooses "rgb_array", which
+        costs nothing until a frame is asked for. Needs a reset before.
+
+        Raises:
+          ConfigError: If the environment was made with another mode or returns no frame.
+        """
+        made_with = self._env.render_mode
+        if mode != made_with:
+            raise ConfigError(
+                f"{self._owner} was made with render_mode={made_with!r} and cannot render {mode!r}."
+                f" Make it with render_mode={mode!r}, and list it in metadata['render_modes']."
+            )
+        frame = self._env.render()
+        return adapter.as_frame(frame, self._owner) if mode == "rgb_array" else None
+
+    def _reset(self) -> ts.TimeStep:
+        seed, self._reset_seed = self._reset_seed, None
+        observation, self._info = self._env.reset(seed=seed)
+        return self._first(observation)
+
+    def _step(self, action: types.NestedArray) -> ts.TimeStep:
+        observation, reward, terminated, truncated, self._info = self._env.step(
+            self._cast_action(action)
+        )
+        if terminated or truncated:
+            return self._last(observation, reward, terminated)
+        return self._mid(observation, reward)
+
+
+def load(
+    name: str,
+    seed: int | None = None,
+    gym_kwargs: Mapping[str, Any] | None = None,
+    max_episode_steps: int | None = None,
+    render_mode: str | None = "rgb_array",
+) -> GymnasiumEnvironment:
+    """Returns the registered gymnasium environment as a PyEnvironment.
+
+    Args:
+      name: Registered id, for example "Pendulum-v1", or "package:Id-v0".
+      seed: Of the environment's random numbers, >= 0; None draws one from the system.
+      gym_kwargs: Keyword arguments of the environment's constructor.
+      max_episode_steps: Time limit in env steps, in place of the registered one; None keeps that.
+      render_mode: "rgb_array" (passed on only where the environment supports it), so that any
+        environment can be filmed; "human" for a window; None for neither.
+
+    Raises:
+      ConfigError: If gymnasium is not installed, the id is unknown, the constructor refuses
+        `gym_kwargs`, a package it needs is missing, or a space cannot be used.
+    """
+    gymnasium = _import_gymnasium()
+    adapter.check_max_episode_steps(max_episode_steps)
+    kwargs = dict(gym_kwargs or {})
+    try:
+        spec = copy.copy(_find_spec(gymnasium, name))  # the registered one must not change
+        spec.order_enforce = False  # PyEnvironment resets by itself before the first step
+        if render_mode == "human" or (render_mode and _renders_arrays(_creator(gymnasium, spec))):
+            kwargs.setdefault("render_mode", render_mode)
+        # The checker looks at each step; `spaces.check_observation` looks once an episode.
+        env = gymnasium.make(
+            spec,
+            max_episode_steps=None if max_episode_steps is None else int(max_episode_steps),
+            disable_env_checker=True,
+            **kwargs,
+        )
+    except (TypeError, ImportError, gymnasium.error.Error) as error:
+        raise ConfigError(f"Cannot make {name} with gym_kwargs={kwargs}: {error}") from error
+    return GymnasiumEnvironment(env, seed=seed)
+
+
+def _import_gymnasium() -> Any:
+    try:
+        import gymnasium
+    except ImportError as error:
+        raise ConfigError(
+            f"gymnasium_adapter needs the package gymnasium ({error}): pip install gymnasium"
+        ) from error
+    return gymnasium
+
+
+def _find_spec(gymnasium: Any, name: str) -> Any:
+    """Registered spec of `name`; imports the package of a "package:Id-v0" name."""
+    try:
+        return gymnasium.spec(name)
+    except gymnasium.error.Error as error:
+        raise adapter.unknown_id_error(name, gymnasium.registry, "gymnasium") from error
+
+
+def _creator(gymnasium: Any, spec: Any) -> Callable[..., Any]:
+    """Class or function that makes the environment."""
+    if callable(spec.entry_point):
+        return spec.entry_point
+    return gymnasium.envs.registration.load_env_creator(spec.entry_point)
+
+
+def _renders_arrays(creator: Callable[..., Any]) -> bool:
+    """Whether the creator takes render_mode="rgb_array"; functions need not declare their modes."""
+    parameters = inspect.signature(creator).parameters
+    metadata = getattr(creator, "metadata", None)
+    if metadata is None:
+        return "render_mode" in parameters
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    return "rgb_array" in metadata.get("render_modes", ()) and (
+        "render_mode" in parameters or takes_any
+    )

@@ -1,0 +1,167 @@
+"""Environments of pybullet_envs as PyEnvironments; they need no display.
+
+Some of that package's environments have faults of their own: the racecars cannot render, and a Kuka
+arm disconnects the physics server of the next one made in the same process.
+"""
+
+import contextlib
+import ctypes
+import importlib
+import inspect
+import os
+import random
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import gym
+import numpy as np
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.environments import gym_adapter
+
+_MAX_FRAME_WIDTH = 480  # pixels; 960 x 720, Minitaur's own choice, takes 0.25 s a frame
+_STDOUT, _STDERR = 1, 2  # file descriptors
+
+
+def load(
+    name: str,
+    seed: int | None = None,
+    gym_kwargs: Mapping[str, Any] | None = None,
+    max_episode_steps: int | None = None,
+) -> gym_adapter.GymEnvironment:
+    """Returns the environment of pybullet_envs as a PyEnvironment.
+
+    Args:
+      name: Registered id, for example "MinitaurBulletEnv-v0".
+      seed: Of everything the environment draws in a reset, >= 0, also from the global generators
+        of `random` and `numpy.random` (the Minitaur's masses and friction), whose state outside
+        it leaves as it was. Noise drawn from these during a step stays unseeded. None: no seed.
+      gym_kwargs: Keyword arguments of the environment's constructor; a window opens only with
+        render=True (in some environments: renders=True).
+      max_episode_steps: Time limit in env steps, in place of the registered one; None keeps that.
+
+    Raises:
+      ConfigError: If pybullet is not installed, and as in `gym_adapter.load`.
+    """
+    _import_environments()
+    spec = gym_adapter.find_spec(name)
+    with _held_output(_STDOUT):  # folders, and the arguments of the physics server
+        kwargs = {**_without_window(spec), **(gym_kwargs or {})}
+        env = gym_adapter.make(name, kwargs, max_episode_steps)
+    _limit_frame_size(env)
+    return gym_adapter.GymEnvironment(_PybulletWrapper(env), seed=seed)
+
+
+class _PybulletWrapper(gym.Wrapper):
+    """Seeds what the environment draws from the global generators, and silences its first reset."""
+
+    def __init__(self, env: gym.Env):
+        super().__init__(env)
+        self._random_states: tuple[Any, Any] | None = None  # of `random` and `numpy.random`
+        self._has_reset = False
+
+    def seed(self, seed: int | None = None) -> Any:
+        if seed is not None:
+            self._random_states = (
+                random.Random(seed).getstate(),
+                np.random.RandomState(seed).get_state(),
+            )
+        return self.env.seed(seed)
+
+    def reset(self, **kwargs: Any) -> Any:
+        with self._own_randomness():
+            if self._has_reset:
+                return self.env.reset(**kwargs)
+            self._has_reset = True
+            with _held_output(_STDOUT):  # the physics server starts here and prints its arguments
+                return self.env.reset(**kwargs)
+
+    @contextlib.contextmanager
+    def _own_randomness(self) -> Iterator[None]:
+        """Lends the global generators the environment's own states; restores them at the end."""
+        if self._random_states is None:
+            yield
+            return
+        outside = _global_states()
+        _set_global_states(self._random_states)
+        try:
+            yield
+        finally:
+            self._random_states = _global_states()
+            _set_global_states(outside)
+
+
+def _global_states() -> tuple[Any, Any]:
+    return random.getstate(), np.random.get_state()
+
+
+def _set_global_states(states: tuple[Any, Any]) -> None:
+    random.setstate(states[0])
+    np.random.set_state(states[1])
+
+
+def _import_environments() -> None:
+    """Imports pybullet_envs, which registers its ids with gym, without its banner on stderr."""
+    try:
+        with _held_output(_STDOUT, _STDERR):
+            importlib.import_module("pybullet")
+            importlib.import_module("pybullet_envs")
+    except ImportError as error:
+        raise ConfigError(
+            f"pybullet_adapter needs the package pybullet ({error}): pip install pybullet"
+        ) from error
+
+
+def _without_window(spec: gym.envs.registration.EnvSpec) -> dict[str, bool]:
+    """Keyword arguments that turn off a window which the constructor opens by default."""
+    creator = spec.entry_point
+    if not callable(creator):
+        try:
+            creator = gym.envs.registration.load(creator)
+        except ImportError:
+            return {}  # gym_adapter.make fails in the same way and explains it
+    parameters = inspect.signature(creator).parameters
+    names = [name for name in ("render", "renders") if name in parameters]
+    return {name: False for name in names if parameters[name].default is True}
+
+
+def _limit_frame_size(env: gym.Env) -> None:
+    """Scales the frame size, a pair of constants in some environments' modules, to at most 480.
+
+    This holds for all environments of the module in this process. Scaling frames afterwards would
+    not do: nearly all of the time is spent drawing them.
+    """
+    for cls in type(env.unwrapped).__mro__:
+        module = sys.modules[cls.__module__]
+        width = getattr(module, "RENDER_WIDTH", 0)
+        if width > _MAX_FRAME_WIDTH:
+            module.RENDER_HEIGHT = round(module.RENDER_HEIGHT * _MAX_FRAME_WIDTH / width)
+            module.RENDER_WIDTH = _MAX_FRAME_WIDTH
+
+
+@contextlib.contextmanager
+def _held_output(*descriptors: int) -> Iterator[None]:
+    """Holds back what Python and C write to these descriptors; shows it on stderr after an error.
+
+    Of the whole process, so only for a moment, before other threads have something to say.
+    """
+    libc = ctypes.CDLL(None)  # C has a buffer of its own, to be emptied on both sides
+    redirects = {_STDOUT: contextlib.redirect_stdout, _STDERR: contextlib.redirect_stderr}
+    with tempfile.TemporaryFile("w+", errors="replace") as held, contextlib.ExitStack() as stack:
+        libc.fflush(None)
+        for descriptor in descriptors:
+            saved = os.dup(descriptor)
+            stack.callback(os.close, saved)
+            stack.callback(os.dup2, saved, descriptor)
+            stack.callback(libc.fflush, None)
+            os.dup2(held.fileno(), descriptor)
+            stack.enter_context(redirects[descriptor](held))
+        try:
+            yield
+        except Exception:
+            stack.close()
+            held.seek(0)
+            sys.stderr.write(held.read())
+            raise

@@ -1,0 +1,246 @@
+"""Spaces of gym and gymnasium as TF-Agents specs, and casts of observations and actions to them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from tf_agents.specs import array_spec
+from tf_agents.typing import types
+
+from tfagents_system.core.errors import ConfigError
+
+_SUPPORTED = ("Box", "Dict", "Discrete", "MultiBinary", "MultiDiscrete", "Tuple")
+_ROUNDING = 1e-5  # fraction of the action range that float32 arithmetic may overshoot a bound by
+
+
+def observation_spec(space: Any, owner: str) -> types.NestedArraySpec:
+    """Returns the spec of what `observation_cast` makes of this space's observations.
+
+    Args:
+      space: A space of gym or gymnasium. Float boxes become float32 (bounds rounded outwards, so
+        that an observation on its bound stays inside), bool boxes uint8; others keep their dtype.
+      owner: Class name of the environment, for error messages.
+
+    Returns:
+      BoundedArraySpec, or a dict (for Dict) or tuple (for Tuple) of such.
+
+    Raises:
+      ConfigError: If the space, or one inside it, is of an unsupported kind.
+    """
+    return _spec(space, "observation", owner, is_action=False)
+
+
+def action_spec(space: Any, owner: str) -> types.NestedArraySpec:
+    """Returns the spec of the actions an agent must produce for this space.
+
+    Float boxes become float32 with bounds rounded inwards: an action on the bound of the spec is
+    still inside the space when its own bounds are float64. Discrete becomes an int64 scalar.
+
+    Args:
+      space: A space of gym or gymnasium.
+      owner: Class name of the environment, for error messages.
+
+    Raises:
+      ConfigError: If a float box is unbounded, or a space is of an unsupported kind.
+    """
+    return _spec(space, "action", owner, is_action=True)
+
+
+def observation_cast(spec: types.NestedArraySpec) -> Callable[[Any], types.NestedArray]:
+    """Returns the function that copies an observation into arrays as the spec describes them.
+
+    It copies because some environments return one buffer that they overwrite in the next step;
+    observation and next observation of a transition would then silently be the same.
+    """
+    if isinstance(spec, dict):
+        casts = {key: observation_cast(child) for key, child in spec.items()}
+        return lambda observation: {key: cast(observation[key]) for key, cast in casts.items()}
+    if isinstance(spec, tuple):
+        parts = [observation_cast(child) for child in spec]
+        return lambda observation: tuple(
+            cast(part) for cast, part in zip(parts, observation, strict=True)
+        )
+    dtype = spec.dtype
+    return lambda observation: np.array(observation, dtype)
+
+
+def action_cast(spec: types.NestedArraySpec, owner: str) -> Callable[[types.NestedArray], Any]:
+    """Returns the function that makes an agent's action ready for the environment.
+
+    Scalar integers become Python ints (some environments use them as keys), other leaves new arrays
+    of the spec's dtype. Squashing in float32 (mean + magnitude * tanh) may end one rounding step
+    outside the bounds, where strict environments raise, so such actions are clipped; an action
+    further out (1e-5 of the range) is a mistake of the caller and never changed silently.
+
+    Args:
+      spec: From `action_spec`.
+      owner: Class name of the environment, for error messages.
+
+    Returns:
+      A function that raises ValueError for an action of the wrong shape or out of bounds.
+    """
+    if isinstance(spec, dict):
+        casts = {key: action_cast(child, owner) for key, child in spec.items()}
+        return lambda action: {key: cast(action[key]) for key, cast in casts.items()}
+    if isinstance(spec, tuple):
+        parts = [action_cast(child, owner) for child in spec]
+        return lambda action: tuple(cast(part) for cast, part in zip(parts, action, strict=True))
+    if np.issubdtype(spec.dtype, np.integer) and spec.shape == ():
+        return _scalar_integer_cast(spec, owner)
+    return _array_action_cast(spec, owner)
+
+
+def check_observation(observation: Any, spec: types.NestedArraySpec, owner: str) -> None:
+    """Checks that casting keeps what the observation says; too slow for every step.
+
+    Raises:
+      ConfigError: If structure or shape differ from the declared space, or if an integer space
+        receives floats, which the cast would truncate.
+    """
+    if isinstance(spec, dict):
+        if not isinstance(observation, Mapping) or set(observation) != set(spec):
+            found = sorted(observation) if isinstance(observation, Mapping) else type(observation)
+            raise ConfigError(
+                f"{owner} declares a Dict observation space with keys {sorted(spec)} but returned "
+                f"{found}. Make observation_space and the returned observation agree."
+            )
+        for key, child in spec.items():
+            check_observation(observation[key], child, owner)
+    elif isinstance(spec, tuple):
+        if not isinstance(observation, (tuple, list)) or len(observation) != len(spec):
+            raise ConfigError(
+                f"{owner} declares a Tuple observation space of {len(spec)} parts but returned "
+                f"{type(observation)}. Make observation_space and the returned observation agree."
+            )
+        for part, child in zip(observation, spec, strict=True):
+            check_observation(part, child, owner)
+    else:
+        _check_observation_leaf(observation, spec, owner)
+
+
+def _check_observation_leaf(observation: Any, spec: array_spec.ArraySpec, owner: str) -> None:
+    try:
+        array = np.asarray(observation)
+        found = f"shape {array.shape} and dtype {array.dtype}"
+        agrees = array.shape == spec.shape and array.dtype.kind in (
+            "biuf" if spec.dtype.kind == "f" else "biu"
+        )
+    except ValueError:  # ragged, for example the (observation, info) of another gym API
+        found, agrees = f"a {type(observation).__name__} that is no array", False
+    if not agrees:
+        raise ConfigError(
+            f"{owner} declares {spec.name} with shape {spec.shape} and dtype {spec.dtype} but "
+            f"returned {found}. Make observation_space and the returned observation agree."
+        )
+
+
+def _scalar_integer_cast(spec: array_spec.BoundedArraySpec, owner: str) -> Callable[[Any], int]:
+    minimum, maximum = int(spec.minimum), int(spec.maximum)
+
+    def cast(action: Any) -> int:
+        value = int(action)
+        if not minimum <= value <= maximum:
+            raise ValueError(f"Action {value} of {owner} is outside {minimum}..{maximum}.")
+        return value
+
+    return cast
+
+
+def _array_action_cast(
+    spec: array_spec.BoundedArraySpec, owner: str
+) -> Callable[[Any], np.ndarray]:
+    minimum = np.broadcast_to(spec.minimum, spec.shape).copy()  # equal shapes broadcast fastest
+    maximum = np.broadcast_to(spec.maximum, spec.shape).copy()
+    is_float = spec.dtype.kind == "f"
+    tolerance = _ROUNDING * (maximum - minimum) if is_float else np.zeros(spec.shape)
+    shape, dtype = spec.shape, spec.dtype
+
+    def cast(action: Any) -> np.ndarray:
+        action = np.asarray(action, dtype)
+        if action.shape != shape:
+            raise ValueError(f"Action of {owner} has shape {action.shape}; expected {shape}.")
+        clipped = np.minimum(np.maximum(action, minimum), maximum)  # a third of np.clip's time
+        # Equal bytes: nothing was clipped. Ten times faster than comparing with (a == b).all().
+        if clipped.tobytes() != action.tobytes() and np.any(np.abs(clipped - action) > tolerance):
+            raise ValueError(
+                f"Action {action.tolist()} of {owner} is outside its bounds "
+                f"[{spec.minimum.tolist()}, {spec.maximum.tolist()}]."
+            )
+        return clipped
+
+    return cast
+
+
+def _spec(space: Any, name: str, owner: str, is_action: bool) -> types.NestedArraySpec:
+    kind = _kind(space)
+    if kind == "Dict":
+        return {
+            key: _spec(child, f"{name}/{key}", owner, is_action)
+            for key, child in space.spaces.items()
+        }
+    if kind == "Tuple":
+        return tuple(
+            _spec(child, f"{name}/tuple_{index}", owner, is_action)
+            for index, child in enumerate(space.spaces)
+        )
+    if kind == "Box":
+        return _box_spec(space, name, owner, is_action)
+    if kind == "Discrete":
+        start = int(getattr(space, "start", 0))
+        return array_spec.BoundedArraySpec((), np.int64, start, start + int(space.n) - 1, name)
+    if kind == "MultiDiscrete":
+        start = np.asarray(getattr(space, "start", 0))
+        return array_spec.BoundedArraySpec(
+            space.shape, space.dtype, start, start + space.nvec - 1, name
+        )
+    if kind == "MultiBinary":
+        return array_spec.BoundedArraySpec(space.shape, space.dtype, 0, 1, name)
+    raise ConfigError(
+        f"{owner} has the {name} space {space}, which has no TF-Agents spec. "
+        f"Supported: {', '.join(_SUPPORTED)}. Convert it in a wrapper of the environment."
+    )
+
+
+def _kind(space: Any) -> str | None:
+    """Name of the gym or gymnasium class that the space is or inherits from; None if unsupported.
+
+    By name, not isinstance: gymnasium need not be installed.
+    """
+    for cls in type(space).__mro__:
+        if cls.__name__ in _SUPPORTED and cls.__module__.split(".")[0] in ("gym", "gymnasium"):
+            return cls.__name__
+    return None
+
+
+def _box_spec(space: Any, name: str, owner: str, is_action: bool) -> array_spec.BoundedArraySpec:
+    low, high = np.asarray(space.low), np.asarray(space.high)
+    if np.dtype(space.dtype).kind == "f":
+        dtype: Any = np.float32
+        low = _as_float32(low, towards=np.inf if is_action else -np.inf)
+        high = _as_float32(high, towards=-np.inf if is_action else np.inf)
+        if is_action:
+            _check_bounded(low, high, name, owner)
+    else:
+        dtype = np.uint8 if space.dtype == bool else space.dtype
+    if low.size and np.all(low == low.flat[0]) and np.all(high == high.flat[0]):
+        low, high = low.flat[0], high.flat[0]  # one number: images would print thousands
+    return array_spec.BoundedArraySpec(space.shape, dtype, low, high, name)
+
+
+def _as_float32(bounds: np.ndarray, towards: float) -> np.ndarray:
+    """Bounds as float32; where that is inexact, the neighbour on the side of `towards`."""
+    with np.errstate(over="ignore"):
+        rounded = bounds.astype(np.float32)
+    is_beyond = rounded < bounds if towards > 0 else rounded > bounds
+    return np.where(is_beyond, np.nextafter(rounded, np.float32(towards)), rounded)
+
+
+def _check_bounded(low: np.ndarray, high: np.ndarray, name: str, owner: str) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        unbounded = np.flatnonzero(~np.isfinite(high - low))
+    if unbounded.size:
+        raise ConfigError(
+            f"{owner} has an unbounded {name} space (dimensions {unbounded.tolist()}: low "
+            f"{low.flat[unbounded[0]]}, high {high.flat[unbounded[0]]}). SAC needs finite bounds: "
+            "its actions are a tanh scaled to them. Declare a Box with finite low and high."
+        )
