@@ -18,6 +18,7 @@ declare -A group # process id of each service's supervise; it leads the service'
 start() { # SERVICE
   setpriv --pdeathsig TERM setlock -n "$1/lock" pgrphack supervise "$1" &
   group[$1]=$!
+  disown # no "Killed" lines of bash
 }
 
 # Neither supervise nor an orphaned program, which inherits the service's lock, is left.
@@ -50,20 +51,21 @@ stop() { # SECS SERVICE...: asks them to end; after SECS kills them with all of 
   await_end 10 "${@:2}"
 }
 
-end_run() { # WORKER_SECS EXIT_CODE MESSAGE
+end_run() { # EXIT_CODE MESSAGE
   trap '' INT TERM HUP # the order of a stop holds, however often it is asked for
-  stop "$1" "${workers[@]}"
-  stop 120 "$learner" # it saves a checkpoint
-  stop 20 "$replay"
   kill "$reporter" 2>/dev/null
   wait
-  printf '%s\n' "$3" >&2
-  exit "$2"
+  echo 'Ending the workers, then the learner (which saves), then the replay server.' >&2
+  stop 20 "${workers[@]}"
+  stop 120 "$learner"
+  stop 20 "$replay"
+  printf '%s\n' "$2" >&2
+  exit "$1"
 }
 
 finish() {
-  await_end 120 "${workers[@]}"
-  end_run 20 0 "Training is finished. The policy is in $exp_dir/policies/greedy_policy. To see it:
+  await_end 120 "${workers[@]}" # they see by themselves that the learner has finished
+  end_run 0 "Training is finished. The policy is in $exp_dir/policies/greedy_policy. To see it:
   ${python#"$PWD/"} tfagents_system/run.py --params $exp_dir/params.py --exp_dir $exp_dir \\
     --config $exp_dir/config.json --num_episodes 5"
 }
@@ -71,7 +73,7 @@ finish() {
 fail() { # SERVICE
   local code=1
   [[ $(cat "$1/exit_code" 2>/dev/null) != 78 ]] || code=78
-  end_run 20 "$code" "train_script.sh: the run was stopped because $(cat "$1/failure")
+  end_run "$code" "train_script.sh: the run was stopped because $(cat "$1/failure")
 What had been saved is in $exp_dir; the same command goes on from there."
 }
 
@@ -79,6 +81,8 @@ look_after() { # SERVICE, whose supervise has ended
   if [[ -e $1/failure ]]; then
     fail "$1"
   elif [[ $(cat "$1/exit_code" 2>/dev/null) != 0 ]]; then
+    ((++lost_supervises <= 20)) ||
+      end_run 1 "train_script.sh: the run was stopped because supervise of ${1##*/} keeps ending."
     echo "train_script.sh: supervise of ${1##*/} was killed; starting it again" >&2
     stop 120 "$1" # its program got TERM
     start "$1"
@@ -89,7 +93,8 @@ look_after() { # SERVICE, whose supervise has ended
 
 python=$(command -v python)
 reporter=
-trap 'end_run 20 143 "Stopped. The same command goes on from the last checkpoint in $exp_dir."' \
+lost_supervises=0
+trap 'end_run 143 "Stopped. The same command goes on from the last checkpoint in $exp_dir."' \
   INT TERM HUP
 for service in "$replay" "$learner" "${workers[@]}"; do start "$service"; done
 setpriv --pdeathsig TERM python -m tfagents_system.launch.status "$exp_dir" &

@@ -82,7 +82,11 @@ def create(
         shutil.copyfile(settings.params, unfinished.params)
         provenance.write(unfinished, cpus)
         lock = take_lock(unfinished.lock)
-        os.rename(temporary, paths.root)
+        try:
+            os.rename(temporary, paths.root)
+        except OSError:
+            take_lock(paths.lock)  # says which run has been faster
+            raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return lock

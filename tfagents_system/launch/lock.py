@@ -25,7 +25,7 @@ def take_lock(lock: pathlib.Path) -> int:
         os.close(descriptor)
         raise ConfigError(
             f"{lock.parent} is in use by another run ({_describe_holder(lock)}). "
-            "Wait for it, stop it with kill -TERM, or choose another SAC_EXP_NAME."
+            "Wait for its end, end these processes, or choose another SAC_EXP_NAME."
         ) from None
     holder = {"host": platform.node(), "pid": os.getpid(), "since": time.strftime("%F %T")}
     os.ftruncate(descriptor, 0)

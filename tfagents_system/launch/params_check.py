@@ -36,8 +36,10 @@ def check_params_file(path: pathlib.Path, import_dirs: Sequence[pathlib.Path]) -
             "file such as tfagents_system/pendulum_params.py."
         ) from error
     except (SyntaxError, ValueError) as error:
-        line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
-        raise ConfigError(f"{path}{line}: not valid Python: {error}") from error
+        place, reason = str(path), str(error)
+        if isinstance(error, SyntaxError):
+            place, reason = f"{path}:{error.lineno}", error.msg
+        raise ConfigError(f"{place}: not valid Python: {reason}") from error
     for statement in tree.body:
         _check_import(statement, path, import_dirs)
     classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
@@ -76,7 +78,7 @@ def check_gin_bindings(bindings: Sequence[str], where: str) -> dict[str, Any]:
             continue
         try:
             values[name] = ast.literal_eval(value)
-        except (ValueError, SyntaxError) as error:
+        except (ValueError, TypeError, SyntaxError) as error:
             raise ConfigError(
                 f"{where}: {binding!r}: {value!r} is not a Python literal or a gin reference."
             ) from error
@@ -118,7 +120,7 @@ def _check_literal(member: _Member, where: str) -> None:
     assert member.value is not None
     try:
         value = ast.literal_eval(member.value)
-    except ValueError:  # an expression; TrainParamsBase checks its value at run time
+    except (ValueError, TypeError):  # an expression; TrainParamsBase checks its value at run time
         return
     check_hyperparameter(member.name, value, where)
 

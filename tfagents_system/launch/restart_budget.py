@@ -78,11 +78,21 @@ def _last_words(log: pathlib.Path, exit_code: int | None) -> list[str]:
 
 def _describe_failure(service: pathlib.Path, exit_code: int | None, num_restarts: int) -> str:
     log = ExperimentPaths(service.parent.parent).stdout(service.name)
-    reason = {None: "killed by a signal", EXIT_CONFIG: "wrong configuration (exit code 78)"}.get(
-        exit_code, f"exit code {exit_code}"
-    )
-    header = f"{service.name} gave up after {num_restarts} restarts: {reason}. Its log is {log}"
-    return "\n".join([header, *(f"  {line}" for line in _last_words(log, exit_code))]) + "\n"
+    if exit_code == EXIT_CONFIG:
+        header = f"{service.name} cannot run with this configuration (exit code 78)"
+    else:
+        reason = "killed by a signal" if exit_code is None else f"exit code {exit_code}"
+        header = f"{service.name} failed again after {num_restarts} restarts ({reason})"
+    words = [f"  {line}" for line in _last_words(log, exit_code)]
+    return "\n".join([f"{header}. Its log is {log}", *words]) + "\n"
+
+
+def _is_supervised(service: pathlib.Path) -> bool:
+    try:
+        os.close(os.open(service / "supervise" / "ok", os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:  # nobody reads this named pipe
+        return False
+    return True
 
 
 def _end_service(service: pathlib.Path) -> None:
@@ -93,6 +103,8 @@ def _end_service(service: pathlib.Path) -> None:
 def main(argv: Sequence[str]) -> None:
     """Becomes the program, now or after a delay, or tells supervise to end."""
     service, command = pathlib.Path(argv[1]), argv[2:]
+    if not _is_supervised(service):  # killed before setpriv asked to be told of that
+        return
     starts = read_starts(service)
     quick_failures = 0
     if starts:

@@ -74,7 +74,7 @@ def _starting(snapshot: Snapshot) -> list[str]:
     silent = [
         name
         for name, report in snapshot.reports.items()
-        if report.get("phase", "starting") == "starting"
+        if not report or report.get("phase") == "starting"
     ]
     return [f"starting {', '.join(silent)}" if silent else "starting"]
 

@@ -1,0 +1,148 @@
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tfagents_system.launch.restart_budget import RestartBudget, read_starts
+
+KILLED = None
+
+
+@pytest.mark.parametrize(
+    ("before", "exit_code", "lived_secs", "expected"),
+    [
+        (0, 1, 5.0, 1),
+        (3, KILLED, 59.9, 4),
+        (4, 1, 60.0, 0),  # had been healthy: counting begins anew
+        (4, KILLED, 3600.0, 0),
+        (4, 143, 5.0, 0),  # stopped on request is no failure
+    ],
+)
+def test_quick_failures_counts_only_those_in_a_row(before, exit_code, lived_secs, expected):
+    assert RestartBudget().quick_failures(before, exit_code, lived_secs) == expected
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "quick_failures", "delay"),
+    [
+        (0, 0, None),
+        (78, 1, None),
+        (143, 0, 0.0),
+        (KILLED, 0, 0.0),
+        (1, 1, 0.0),
+        (1, 2, 1.0),
+        (KILLED, 3, 2.0),
+        (1, 4, 4.0),
+        (1, 5, None),
+    ],
+)
+def test_delay_doubles_until_the_budget_is_spent(exit_code, quick_failures, delay):
+    assert RestartBudget().delay_secs(exit_code, quick_failures) == delay
+
+
+@pytest.fixture
+def service(tmp_path):
+    """A service folder in which a supervise seems to listen."""
+    folder = tmp_path / "exp" / "service" / "worker_0"
+    (folder / "supervise").mkdir(parents=True)
+    (tmp_path / "exp" / "stdout").mkdir()
+    for pipe in ("ok", "control"):
+        os.mkfifo(folder / "supervise" / pipe)
+    readers = [os.open(folder / "supervise" / p, os.O_RDWR) for p in ("ok", "control")]
+    yield folder
+    for reader in readers:
+        os.close(reader)
+
+
+def run_guard(service: pathlib.Path, *command: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "tfagents_system.launch.restart_budget", str(service), *command]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=20)
+
+
+def control_of(service: pathlib.Path) -> str:
+    pipe = os.open(service / "supervise" / "control", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        return os.read(pipe, 10).decode()
+    except BlockingIOError:
+        return ""
+    finally:
+        os.close(pipe)
+
+
+def end_with(service: pathlib.Path, exit_code: int | None, failures_before: int, log: str) -> None:
+    """Leaves what a program leaves that began 2 s ago and ended."""
+    (service / "starts").write_text(f"{time.time() - 2:.3f} {failures_before}\n")
+    if exit_code is not None:
+        (service / "exit_code").write_text(f"{exit_code}\n")
+    (service.parent.parent / "stdout" / "worker_0.log").write_text(log)
+
+
+def test_first_start_becomes_the_program_at_once(service):
+    began = time.monotonic()
+    result = run_guard(service, "sh", "-c", "echo it is me; exit 5")
+    assert time.monotonic() - began < 1
+    assert result.returncode == 5
+    assert result.stdout.startswith("=== start 1 of worker_0, ")
+    assert result.stdout.endswith("it is me\n")
+    assert [failures for _, failures in read_starts(service)] == [0]
+
+
+def test_restart_removes_the_old_exit_code_and_counts_the_failure(service):
+    end_with(service, 1, failures_before=0, log="")
+    assert run_guard(service, "true").stdout.startswith("=== start 2 of worker_0, ")
+    assert not (service / "exit_code").exists()
+    assert [failures for _, failures in read_starts(service)] == [0, 1]
+
+
+def test_restart_waits_for_the_delay(service):
+    end_with(service, 1, failures_before=1, log="")
+    began = time.monotonic()
+    run_guard(service, "true")
+    assert 1.0 <= time.monotonic() - began < 2.0
+
+
+def test_finished_program_is_not_started_again(service):
+    end_with(service, 0, failures_before=0, log="")
+    assert run_guard(service, "echo", "again").stdout == ""
+    assert control_of(service) == "x"
+    assert not (service / "failure").exists()
+
+
+def test_wrong_configuration_is_not_started_again_and_its_message_is_kept(service):
+    log = "=== start 1 ===\nnoise of a library\nsac_collect.py: config.json: horizon is 0\nsecond line\n"
+    end_with(service, 78, failures_before=0, log=log)
+    assert run_guard(service, "echo", "again").stdout == ""
+    assert control_of(service) == "x"
+    assert (service / "failure").read_text() == (
+        "worker_0 cannot run with this configuration (exit code 78). "
+        f"Its log is {service.parent.parent}/stdout/worker_0.log\n"
+        "  sac_collect.py: config.json: horizon is 0\n  second line\n"
+    )
+
+
+def test_fifth_quick_failure_gives_up_with_the_last_traceback(service):
+    traceback = "Traceback (most recent call last):\n  File x\nRuntimeError: no such motor\n"
+    log = f"=== start 4 ===\n{traceback}OLD\n=== start 5 ===\nnoise\n{traceback}"
+    end_with(service, 1, failures_before=4, log=log)
+    assert run_guard(service, "echo", "again").stdout == ""
+    assert control_of(service) == "x"
+    header, *words = (service / "failure").read_text().splitlines()
+    assert header.startswith("worker_0 failed again after 0 restarts (exit code 1). Its log is ")
+    assert words == [f"  {line}" for line in traceback.splitlines()]
+
+
+def test_killed_program_without_a_traceback_shows_the_end_of_its_log(service):
+    log = "=== start 1 ===\n" + "".join(f"line {n}\n" for n in range(100))
+    end_with(service, KILLED, failures_before=4, log=log)
+    run_guard(service, "echo", "again")
+    header, *words = (service / "failure").read_text().splitlines()
+    assert "(killed by a signal)" in header
+    assert words == [f"  line {n}" for n in range(60, 100)]
+
+
+def test_without_supervise_nothing_is_started(tmp_path):
+    assert run_guard(tmp_path, "echo", "orphan").stdout == ""
+    assert not (tmp_path / "starts").exists()

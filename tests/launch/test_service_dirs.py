@@ -1,0 +1,48 @@
+import json
+import os
+import subprocess
+import sys
+
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.launch.plan import ProcessSpec
+from tfagents_system.launch.service_dirs import write_service_dirs
+
+REPORT = "import json,os,sys; print(json.dumps([sys.argv[1:], dict(os.environ), os.getcwd()]))"
+
+
+def make_spec(name: str, *arguments: str) -> ProcessSpec:
+    cpu = min(os.sched_getaffinity(0))
+    return ProcessSpec(name, (sys.executable, "-c", REPORT, *arguments), (cpu,), {"TZ": "UTC"})
+
+
+def test_run_script_starts_the_program_from_paths_with_spaces_and_quotes(tmp_path):
+    project = tmp_path / "it's my project"
+    paths = ExperimentPaths(project / "logs" / "e 1")
+    paths.root.mkdir(parents=True)
+    spec = make_spec("worker_0", f"--exp_dir={paths.root}")
+    write_service_dirs([spec], paths, project)
+    service = paths.services / "worker_0"
+    (service / "supervise").mkdir()
+    os.mkfifo(service / "supervise" / "ok")  # as if supervise listened
+    listener = os.open(service / "supervise" / "ok", os.O_RDWR)
+    try:
+        environ = os.environ | {"PYTHONPATH": os.getcwd()}
+        subprocess.run([service / "run"], check=True, timeout=20, cwd="/", env=environ)
+    finally:
+        os.close(listener)
+    mark, report = paths.stdout("worker_0").read_text().splitlines()
+    assert mark.startswith("=== start 1 of worker_0, ")
+    arguments, environ, folder = json.loads(report)
+    assert arguments == [f"--exp_dir={paths.root}"]
+    assert environ["TZ"] == "UTC"
+    assert environ["SERVICE_EXIT_CODE_FILE"] == str(service / "exit_code")
+    assert folder == str(project)
+
+
+def test_write_service_dirs_leaves_nothing_of_an_earlier_start(tmp_path):
+    paths = ExperimentPaths(tmp_path)
+    write_service_dirs([make_spec("replay"), make_spec("worker_7")], paths, tmp_path)
+    (paths.services / "replay" / "exit_code").write_text("1\n")
+    write_service_dirs([make_spec("replay")], paths, tmp_path)
+    found = {str(p.relative_to(paths.services)) for p in paths.services.rglob("*")}
+    assert found == {"replay", "replay/run"}
