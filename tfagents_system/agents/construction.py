@@ -1,0 +1,29 @@
+"""Builds the agent that a TrainParams describes."""
+
+from typing import Any
+
+import tensorflow as tf
+from tf_agents.agents import tf_agent
+from tf_agents.environments import py_environment
+from tf_agents.specs import tensor_spec
+
+from tfagents_system.core.errors import ConfigError
+
+
+def make_agent(
+    params: Any, environment: py_environment.PyEnvironment
+) -> tuple[tf_agent.TFAgent, tf.Variable]:
+    """Returns `params.agent_ctor` for the specs of `environment`, and its train step (int64 []).
+
+    Raises:
+      ConfigError: If `agent_ctor` returns something else than a TF-Agents agent.
+    """
+    train_step = tf.Variable(0, dtype=tf.int64, trainable=False, name="train_step")
+    time_step_spec = tensor_spec.from_spec(environment.time_step_spec())
+    action_spec = tensor_spec.from_spec(environment.action_spec())
+    agent = params.agent_ctor(train_step, time_step_spec.observation, action_spec, time_step_spec)
+    if not isinstance(agent, tf_agent.TFAgent):
+        raise ConfigError(
+            f"TrainParams.agent_ctor returned a {type(agent).__name__}; allowed is a TF-Agents agent."
+        )
+    return agent, train_step

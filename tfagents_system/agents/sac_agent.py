@@ -1,0 +1,247 @@
+"""Soft Actor-Critic with twin critics and a learned temperature.
+
+Source: Haarnoja et al. 2018, Soft Actor-Critic Algorithms and Applications, arXiv:1812.05905.
+"""
+
+import math
+from typing import NamedTuple
+
+import tensorflow as tf
+from tf_agents.agents import tf_agent
+from tf_agents.networks import network
+from tf_agents.policies import actor_policy, greedy_policy
+from tf_agents.trajectories import time_step as ts
+from tf_agents.trajectories import trajectory
+
+from tfagents_system.networks.encoders import action_center_and_magnitude
+
+
+class SacInfo(NamedTuple):
+    """Scalars of one train step, before its update; means over the valid transitions."""
+
+    critic_loss: tf.Tensor
+    actor_loss: tf.Tensor
+    alpha_loss: tf.Tensor
+    alpha: tf.Tensor
+    entropy: tf.Tensor  # -E[log pi(a|s)], nats
+    q_value: tf.Tensor  # first critic at the replayed actions
+    td_target: tf.Tensor
+
+
+def soft_td_target(reward, discount, gamma, next_q_values, next_log_prob, alpha):
+    """y = r + gamma d (min_i Q'_i(s', a') - alpha log pi(a'|s')); arXiv:1812.05905, equation 6.
+
+    Args:
+      reward: [B] or [B, T], as all others.
+      discount: Environment's discount; 0 only after a true termination.
+      gamma: Discount factor per env step, in [0, 1].
+      next_q_values: Pair of the target critics' values at (s', a'), a' from the policy.
+      next_log_prob: log pi(a'|s').
+      alpha: [] entropy temperature, >= 0.
+    """
+    next_value = tf.minimum(*next_q_values) - alpha * next_log_prob
+    return reward + gamma * discount * next_value
+
+
+def critic_loss(q_values, td_target, valid):
+    """Sum over the twin critics of mean 1/2 (Q - y)^2; arXiv:1812.05905, equation 5."""
+    return tf.add_n([0.5 * _valid_mean(tf.square(q - td_target), valid) for q in q_values])
+
+
+def actor_loss(log_prob, q_values, alpha, valid):
+    """Mean of alpha log pi(a|s) - min_i Q_i(s, a), a from the policy; equation 9."""
+    return _valid_mean(alpha * log_prob - tf.minimum(*q_values), valid)
+
+
+def alpha_loss(log_alpha, log_prob, target_entropy, valid):
+    """Mean of -log_alpha (log pi(a|s) + target entropy).
+
+    Equation 18 of arXiv:1812.05905 has alpha where this has log_alpha: the same sign and the same
+    optimum, but a step size that does not shrink with alpha (as the authors' own code does).
+    """
+    return -log_alpha * _valid_mean(log_prob + target_entropy, valid)
+
+
+def _valid_mean(values, valid):
+    return tf.reduce_sum(values * valid) / tf.maximum(tf.reduce_sum(valid), 1.0)
+
+
+class SacAgent(tf_agent.TFAgent):
+    """SAC on transitions [B, ...], or on sequences [B, T, ...] if the networks have a state.
+
+    `train(experience)` takes a `trajectory.Transition`. A transition whose `time_step` is LAST is
+    padding and does not count. All gradients of a train step are taken at the same parameters, so
+    that the branches of the graph (target, two critics, actor) are independent of each other.
+    """
+
+    def __init__(
+        self,
+        time_step_spec: ts.TimeStep,
+        action_spec,
+        actor_network: network.Network,
+        critic_network: network.Network,
+        *,
+        actor_learning_rate: float = 3e-4,
+        critic_learning_rate: float = 3e-4,
+        alpha_learning_rate: float = 3e-4,
+        target_update_tau: float = 0.005,
+        target_update_period: int = 1,
+        gamma: float = 0.99,
+        initial_log_alpha: float = 1.0,
+        gradient_clipping: float | None = None,
+        train_step_counter: tf.Variable,
+    ):
+        """Creates the twin and target critics as copies of `critic_network`.
+
+        The entropy target is -A nats for actions scaled to [-1, 1] (A action dimensions), the
+        authors' choice, expressed in the units of the environment's action.
+
+        Args:
+          time_step_spec: Specs of one time step, without batch axis.
+          action_spec: One bounded float32 vector.
+          actor_network: (observation, step_type, network_state) -> (distribution, state).
+          critic_network: ((observation, action), step_type, network_state) -> (Q, state).
+          actor_learning_rate: Adam step size, as the two others.
+          critic_learning_rate: See `actor_learning_rate`.
+          alpha_learning_rate: See `actor_learning_rate`.
+          target_update_tau: Weight of the critic in a target update, in (0, 1].
+          target_update_period: Train steps between target updates.
+          gamma: Discount factor per env step.
+          initial_log_alpha: Initial log of the entropy temperature.
+          gradient_clipping: Largest global gradient norm per network; None does not clip.
+          train_step_counter: int64 scalar, incremented by each train step.
+        """
+        policy = actor_policy.ActorPolicy(time_step_spec, action_spec, actor_network)
+        super().__init__(
+            time_step_spec,
+            action_spec,
+            policy=greedy_policy.GreedyPolicy(policy),
+            collect_policy=policy,
+            train_sequence_length=None,
+            train_step_counter=train_step_counter,
+        )
+        self._actor = actor_network
+        self._critics = [critic_network, critic_network.copy(name="twin_critic")]
+        self._target_critics = [
+            critic_network.copy(name="target_critic"),
+            critic_network.copy(name="twin_target_critic"),
+        ]
+        for critic in self._critics + self._target_critics:
+            critic.create_variables((self.time_step_spec.observation, self.action_spec))
+        self._log_alpha = tf.Variable(initial_log_alpha, dtype=tf.float32, name="log_alpha")
+        self._is_recurrent = bool(tf.nest.flatten(actor_network.state_spec))
+        _, magnitude = action_center_and_magnitude(self.action_spec)
+        self._target_entropy = sum(math.log(m) for m in magnitude) - len(magnitude)
+        self._gamma = gamma
+        self._target_update_tau = target_update_tau
+        self._target_update_period = target_update_period
+        self._gradient_clipping = gradient_clipping
+        adam = tf.keras.optimizers.legacy.Adam  # one fused kernel per variable
+        self._actor_optimizer = adam(actor_learning_rate)
+        self._critic_optimizer = adam(critic_learning_rate)
+        self._alpha_optimizer = adam(alpha_learning_rate)
+        self._initialize()
+
+    def _initialize(self):
+        """Makes the target critics equal to the critics."""
+        for critic, target in zip(self._critics, self._target_critics, strict=True):
+            for source, variable in zip(critic.variables, target.variables, strict=True):
+                variable.assign(source)
+
+    def _train(self, experience: trajectory.Transition, weights=None):
+        """One update of critics, actor, temperature and targets; see the class docstring."""
+        alpha = tf.exp(self._log_alpha)
+        valid = tf.cast(tf.not_equal(experience.time_step.step_type, ts.StepType.LAST), tf.float32)
+        td_target = tf.stop_gradient(self._td_target(experience, alpha))
+
+        with tf.GradientTape(watch_accessed_variables=False, persistent=True) as tape:
+            critic_variables = [v for critic in self._critics for v in critic.trainable_variables]
+            tape.watch(critic_variables)
+            q_values = self._values(self._critics, experience.time_step,
+                                    experience.action_step.action)  # fmt: skip
+            critic_loss_value = critic_loss(q_values, td_target, valid)
+        critic_gradients = tape.gradient(critic_loss_value, critic_variables)
+
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            actor_variables = self._actor.trainable_variables
+            tape.watch(actor_variables)
+            actions, log_prob = self._sample(experience.time_step)
+            actor_q_values = self._values(self._critics, experience.time_step, actions)
+            actor_loss_value = actor_loss(log_prob, actor_q_values, alpha, valid)
+        actor_gradients = tape.gradient(actor_loss_value, actor_variables)
+
+        log_prob = tf.stop_gradient(log_prob)
+        alpha_loss_value = alpha_loss(self._log_alpha, log_prob, self._target_entropy, valid)
+        alpha_gradient = -_valid_mean(log_prob + self._target_entropy, valid)
+
+        self._apply(self._critic_optimizer, critic_gradients, critic_variables)
+        self._apply(self._actor_optimizer, actor_gradients, actor_variables)
+        self._alpha_optimizer.apply_gradients([(alpha_gradient, self._log_alpha)])
+        self.train_step_counter.assign_add(1)
+        self._update_targets()
+        info = SacInfo(
+            critic_loss=critic_loss_value,
+            actor_loss=actor_loss_value,
+            alpha_loss=alpha_loss_value,
+            alpha=alpha,
+            entropy=-_valid_mean(log_prob, valid),
+            q_value=_valid_mean(q_values[0], valid),
+            td_target=_valid_mean(td_target, valid),
+        )
+        return tf_agent.LossInfo(critic_loss_value + actor_loss_value + alpha_loss_value, info)
+
+    def _td_target(self, experience, alpha):
+        next_steps = experience.next_time_step
+        if self._is_recurrent:  # the state after s_0 .. s_t is needed to judge s_{t+1}
+            next_steps = _with_first_observation(experience)
+        next_actions, next_log_prob = self._sample(next_steps)
+        next_q_values = self._values(self._target_critics, next_steps, next_actions)
+        if self._is_recurrent:
+            next_log_prob, *next_q_values = (x[:, 1:] for x in (next_log_prob, *next_q_values))
+        return soft_td_target(
+            experience.next_time_step.reward,
+            experience.next_time_step.discount,
+            self._gamma,
+            next_q_values,
+            next_log_prob,
+            alpha,
+        )
+
+    def _sample(self, time_steps):
+        distribution, _ = self._actor(time_steps.observation, step_type=time_steps.step_type)
+        return distribution.experimental_sample_and_log_prob()
+
+    def _values(self, critics, time_steps, actions):
+        return [
+            critic((time_steps.observation, actions), step_type=time_steps.step_type)[0]
+            for critic in critics
+        ]
+
+    def _apply(self, optimizer, gradients, variables):
+        if self._gradient_clipping is not None:
+            gradients, _ = tf.clip_by_global_norm(gradients, self._gradient_clipping)
+        optimizer.apply_gradients(zip(gradients, variables, strict=True))
+
+    def _update_targets(self):
+        def soft_update():
+            for critic, target in zip(self._critics, self._target_critics, strict=True):
+                for source, variable in zip(critic.variables, target.variables, strict=True):
+                    variable.assign_add(self._target_update_tau * (source - variable))
+
+        if self._target_update_period == 1:
+            soft_update()
+        else:
+            is_due = tf.equal(self.train_step_counter % self._target_update_period, 0)
+            tf.cond(is_due, soft_update, lambda: None)
+
+
+def _with_first_observation(experience):
+    """Time steps [B, T + 1]: the first observation of the sequence, then every next one."""
+    first, following = experience.time_step, experience.next_time_step
+    observation = tf.nest.map_structure(
+        lambda o, next_o: tf.concat([o[:, :1], next_o], axis=1),
+        first.observation,
+        following.observation,
+    )
+    step_type = tf.concat([first.step_type[:, :1], following.step_type], axis=1)
+    return ts.TimeStep(step_type, reward=(), discount=(), observation=observation)

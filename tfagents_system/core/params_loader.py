@@ -1,0 +1,113 @@
+"""Loads the user's TrainParams and everything else a program needs to know of its run."""
+
+import dataclasses
+import importlib.util
+import pathlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import gin
+
+from tfagents_system.core.curriculum import Curriculum
+from tfagents_system.core.env_config import load_env_config
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.files import read_json
+from tfagents_system.core.hyperparameters import check_hyperparameter
+from tfagents_system.core.paths import ExperimentPaths
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One experiment as its programs see it."""
+
+    paths: ExperimentPaths
+    params: Any  # the user's TrainParams
+    curriculum: Curriculum
+    seed: int
+
+    @property
+    def horizon(self) -> int:
+        """Env steps per episode."""
+        return self.params.env_config["horizon"]
+
+    @property
+    def num_train_steps(self) -> int:
+        """Train steps after which training is finished."""
+        return self.params.num_iter * self.params.num_steps_per_iter
+
+
+def load_run(exp_dir: str) -> Run:
+    """Loads the experiment in `exp_dir` with the config and params saved there.
+
+    Raises:
+      ConfigError: If the config, the params file or a gin binding is wrong.
+    """
+    paths = ExperimentPaths(pathlib.Path(exp_dir))
+    provenance = read_json(paths.provenance)
+    if provenance is None:
+        raise ConfigError(f"{paths.provenance} does not exist; start the run with run_script.sh.")
+    env_config = load_env_config(paths.config)
+    params = load_params(
+        paths.params, env_config, provenance["gin_bindings"], provenance["params_dir"]
+    )
+    curriculum = Curriculum.from_config(env_config.get("curriculum", {}), str(paths.config))
+    return Run(paths, params, curriculum, provenance["seed"])
+
+
+def load_params(
+    path: pathlib.Path,
+    env_config: dict[str, Any],
+    gin_bindings: Sequence[str] = (),
+    import_dir: str | None = None,
+) -> Any:
+    """Imports the params file and returns its checked `TrainParams(env_config)`.
+
+    Args:
+      path: The params file. It is executed: it is the user's own code.
+      env_config: The validated JSON config.
+      gin_bindings: Bindings such as "TrainParams.discount = 0.95"; they override the file.
+      import_dir: Folder whose modules the file may import; None stands for the file's own.
+
+    Raises:
+      ConfigError: If the file cannot be imported as a module with a concrete `TrainParams`, or
+        sets something that is not allowed.
+    """
+    sys.path.insert(0, import_dir or str(path.absolute().parent))
+    spec = importlib.util.spec_from_file_location("train_params", path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        raise ConfigError(f"{path}: no such params file (a Python file named *.py).")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    train_params = getattr(module, "TrainParams", None)
+    if train_params is None:
+        raise ConfigError(f"{path}: defines no class TrainParams.")
+    missing = sorted(getattr(train_params, "__abstractmethods__", ()))
+    if missing:
+        raise ConfigError(f"{path}: TrainParams does not define {', '.join(missing)}.")
+    params = train_params(env_config)
+    _apply_gin_bindings(params, gin_bindings)
+    params.check(str(path))
+    return params
+
+
+def gin_text(params: Any) -> str:
+    """Returns all hyperparameters of `params`, and what else gin has configured, in gin syntax."""
+    lines = [f"TrainParams.{name} = {value!r}" for name, value in params.hyperparameters().items()]
+    return "\n".join(lines) + "\n\n" + gin.operative_config_str()
+
+
+def _apply_gin_bindings(params: Any, bindings: Sequence[str]) -> None:
+    def overrides(**values: Any) -> dict[str, Any]:
+        return values
+
+    configurable = gin.external_configurable(overrides, name="TrainParams", module="sac")
+    for binding in bindings:
+        try:
+            gin.parse_config(binding)
+        except (ValueError, SyntaxError) as error:
+            raise ConfigError(f"gin binding {binding!r}: {error}") from error
+    for name, value in configurable().items():
+        check_hyperparameter(name, value, "gin bindings")
+        setattr(params, name, value)

@@ -1,0 +1,66 @@
+"""Episodes of one policy in one environment."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from tf_agents.environments import py_environment
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.policies.acting import ActingPolicy
+
+LAST = int(ts.StepType.LAST)
+
+
+class Episode(NamedTuple):
+    """What came of one episode."""
+
+    episode_return: float  # undiscounted sum of rewards
+    length: int  # env steps
+    success: bool | None  # None where the environment does not report it
+    is_complete: bool  # False if the observer ended it
+
+
+def run_episode(
+    environment: py_environment.PyEnvironment,
+    policy: ActingPolicy,
+    horizon: int,
+    observe: Callable[[ts.TimeStep, Any, ts.TimeStep], bool] | None = None,
+) -> Episode:
+    """Runs one episode from its reset to its last step, `horizon` steps at most.
+
+    An episode that reaches the horizon is cut by a time limit: its last step keeps the discount
+    that the environment gave it, so values bootstrap across the cut.
+
+    Args:
+      environment: Reset here; unbatched.
+      policy: Chooses the actions; its state begins anew.
+      horizon: Largest number of env steps.
+      observe: Called as observe(time_step, action, next_time_step) after each env step; returning
+        False ends the episode.
+    """
+    time_step = environment.reset()
+    state = policy.initial_state()
+    episode_return = 0.0
+    for length in range(1, horizon + 1):
+        action, state = policy.action(time_step, state)
+        next_time_step = environment.step(action)
+        episode_return += float(next_time_step.reward)
+        if observe is not None and not observe(time_step, action, next_time_step):
+            return Episode(episode_return, length, None, False)
+        time_step = next_time_step
+        if time_step.step_type == LAST:
+            break
+    return Episode(episode_return, length, _success(environment, time_step), True)
+
+
+def _success(environment: py_environment.PyEnvironment, last: ts.TimeStep) -> bool | None:
+    try:
+        info = environment.get_info()
+    except NotImplementedError:
+        info = None
+    if isinstance(info, dict) and "success" in info:
+        return bool(info["success"])
+    if isinstance(last.observation, dict) and "successful" in last.observation.get("aux", {}):
+        return bool(np.all(last.observation["aux"]["successful"]))
+    return None

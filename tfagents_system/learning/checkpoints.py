@@ -1,0 +1,93 @@
+"""Saves and restores the learner's half of a checkpoint generation, and asks for the other half."""
+
+import pathlib
+import shutil
+import threading
+import time
+
+import tensorflow as tf
+from tf_agents.agents import tf_agent
+
+from tfagents_system.core.generations import newest_intact_generation, publish_generation
+
+LEARNER_PREFIX = "learner/state"
+REPLAY_FOLDER = "replay"
+
+
+class Checkpointer:
+    """Writes generations `checkpoints/<train_step>/{learner, replay, manifest.json}`.
+
+    The learner's state is written by `save` itself (tens of milliseconds); the replay server's,
+    which takes seconds, by a thread, while training goes on. The generation counts from the moment
+    both are there.
+    """
+
+    def __init__(
+        self, root: pathlib.Path, agent: tf_agent.TFAgent, train_step: tf.Variable, replay_client
+    ):
+        """Makes `root` and clears unfinished generations.
+
+        Args:
+          root: Folder of the generations.
+          agent: All of its variables are saved, optimizers and targets included.
+          train_step: Saved and restored with the agent.
+          replay_client: Has `checkpoint() -> path` (blocking), such as reverb.Client.
+        """
+        self._root = root
+        root.mkdir(exist_ok=True)
+        for unfinished in root.glob(".tmp-*"):
+            shutil.rmtree(unfinished)
+        self._train_step = train_step
+        self._client = replay_client
+        self._checkpoint = tf.train.Checkpoint(agent=agent, train_step=train_step)
+        self._thread: threading.Thread | None = None
+
+    def restore(self) -> bool:
+        """Restores the newest intact generation; returns whether there is one.
+
+        Raises:
+          ConfigError: If generations exist but all are damaged.
+        """
+        generation = newest_intact_generation(self._root)
+        if generation is None:
+            return False
+        # Optimizer slots appear with the first train step and take their values then.
+        self._checkpoint.read(str(generation / LEARNER_PREFIX)).assert_existing_objects_matched()
+        return True
+
+    def save(self) -> bool:
+        """Begins a generation of the current state; False if the last one is still being written."""
+        if self._thread is not None and self._thread.is_alive():
+            return False
+        train_step = int(self._train_step.numpy())
+        unfinished = self._root / f".tmp-{train_step}"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        (unfinished / LEARNER_PREFIX).parent.mkdir(parents=True)
+        self._checkpoint.write(str(unfinished / LEARNER_PREFIX))
+        self._thread = threading.Thread(
+            target=self._save_replay, args=(unfinished, train_step), daemon=True
+        )
+        self._thread.start()
+        return True
+
+    def wait(self, timeout_secs: float) -> bool:
+        """Waits for the generation begun last; returns whether it is finished."""
+        if self._thread is not None:
+            self._thread.join(timeout_secs)
+            return not self._thread.is_alive()
+        return True
+
+    def _save_replay(self, unfinished: pathlib.Path, train_step: int) -> None:
+        started = time.monotonic()
+        try:
+            # The server returns when the folder is complete; its root is cleaned by the next call.
+            path = pathlib.Path(self._client.checkpoint())
+            if not (path / "DONE").is_file():
+                raise RuntimeError(f"the replay server's checkpoint {path} is not complete")
+            path.rename(unfinished / REPLAY_FOLDER)
+            publish_generation(unfinished, self._root, train_step, {"saved_at": time.time()})
+        except Exception as error:  # training goes on; the next period tries again
+            print(f"Checkpoint at train step {train_step} failed: {error!r}; the older ones stay.")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            return
+        print(f"Checkpoint at train step {train_step} ({time.monotonic() - started:.1f} s).")

@@ -1,0 +1,108 @@
+"""The update loop: many train steps per call of one compiled function."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+from tf_agents.agents import tf_agent
+from tf_agents.trajectories import policy_step, trajectory
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.services.codec import Codec, Transition
+
+MAX_STEPS_PER_CALL = 100
+
+
+def steps_per_call(num_steps_per_iter: int) -> int:
+    """Returns the largest divisor of an iteration's train steps up to MAX_STEPS_PER_CALL."""
+    return max(n for n in range(1, MAX_STEPS_PER_CALL + 1) if num_steps_per_iter % n == 0)
+
+
+def as_experience(transition: Transition) -> trajectory.Transition:
+    """Returns the TF-Agents form of a batch of replayed transitions.
+
+    Only `next_time_step.discount` says whether an episode ended; the next step's type is MID.
+    """
+    step_type = tf.cast(transition.step_type, tf.int32)
+    ones = tf.ones_like(transition.reward)
+    time_step = ts.TimeStep(step_type, tf.zeros_like(ones), ones, transition.observation)
+    next_time_step = ts.TimeStep(
+        tf.fill(tf.shape(step_type), ts.StepType.MID),
+        transition.reward,
+        transition.discount,
+        transition.next_observation,
+    )
+    return trajectory.Transition(
+        time_step, policy_step.PolicyStep(transition.action), next_time_step
+    )
+
+
+class Learner:
+    """Trains an agent on packed minibatches.
+
+    learner = Learner(agent, codec, make_iterator)
+    metrics = learner.run(50)   # None: no data within the dataset's timeout
+    """
+
+    def __init__(
+        self,
+        agent: tf_agent.TFAgent,
+        codec: Codec,
+        make_iterator: Callable[[], Iterator[Any]],
+    ):
+        """Traces nothing yet.
+
+        Args:
+          agent: Its `train` takes a `trajectory.Transition` and increments the train step.
+          codec: Unpacks a minibatch into a Transition.
+          make_iterator: Returns a new iterator over packed minibatches; called again after the
+            iterator has ended or its server has gone.
+        """
+        self._agent = agent
+        self._codec = codec
+        self._make_iterator = make_iterator
+        self._iterator: Iterator[Any] | None = None
+        self._train = tf.function(self._train_steps, autograph=False, reduce_retracing=True)
+
+    def run(self, num_steps: int) -> dict[str, float] | None:
+        """Does `num_steps` train steps and returns the means of the agent's scalar metrics.
+
+        Blocks while the rate limiter holds learning back. Returns None if the data ended before
+        the last step; the steps done until then count, and the next call goes on.
+        """
+        try:
+            if self._iterator is None:
+                self._iterator = self._make_iterator()
+            sums = self._train(self._iterator, tf.constant(num_steps))
+        except (tf.errors.OutOfRangeError, tf.errors.UnavailableError, tf.errors.CancelledError):
+            self._iterator = None
+            return None
+        return {name: float(value) / num_steps for name, value in sums.items()}
+
+    def _train_steps(self, iterator, num_steps) -> dict[str, tf.Tensor]:
+        train_step_fn = tf.function(self._train_step, autograph=False)
+        batch_spec = iterator.element_spec
+        outputs = train_step_fn.get_concrete_function(batch_spec).structured_outputs
+        sums = {name: tf.zeros([], tf.float32) for name in outputs}
+
+        def body(index, sums):
+            metrics = train_step_fn(next(iterator))
+            return index + 1, {name: sums[name] + metrics[name] for name in sums}
+
+        _, sums = tf.while_loop(lambda index, _: index < num_steps, body, [tf.constant(0), sums])
+        return sums
+
+    def _train_step(self, batch) -> dict[str, tf.Tensor]:
+        transition = self._codec.unpack(batch.data)
+        loss_info = self._agent.train(as_experience(transition))
+        return {"loss": tf.cast(loss_info.loss, tf.float32)} | _scalars(loss_info.extra)
+
+
+def _scalars(extra: Any) -> dict[str, tf.Tensor]:
+    """The scalar fields of an agent's loss info, which may be any NamedTuple or empty."""
+    fields = extra._asdict() if hasattr(extra, "_asdict") else {}
+    return {
+        name: tf.cast(value, tf.float32)
+        for name, value in fields.items()
+        if tf.is_tensor(value) and value.shape.rank == 0
+    }

@@ -1,0 +1,69 @@
+"""The policy as files: SavedModels to deploy, and variables per checkpoint to evaluate."""
+
+import os
+import pathlib
+import shutil
+
+import tensorflow as tf
+from tf_agents.agents import tf_agent
+from tf_agents.policies import policy_saver
+
+from tfagents_system.core.paths import ExperimentPaths
+
+
+class PolicyExporter:
+    """Writes `policies/{collect_policy,greedy_policy}` and `policies/checkpoints/*`.
+
+    The SavedModels hold the variables of the last export; any of the checkpoints can be loaded
+    over them with `SavedModelPyTFEagerPolicy.update_from_checkpoint`.
+    """
+
+    def __init__(self, paths: ExperimentPaths, agent: tf_agent.TFAgent, train_step: tf.Variable):
+        """Traces nothing yet; the first export does."""
+        self._paths = paths
+        self._agent = agent
+        self._train_step = train_step
+        self._savers: dict[str, policy_saver.PolicySaver] = {}
+
+    def export(self) -> None:
+        """Writes the checkpoint of the current variables and replaces both SavedModels."""
+        if not self._savers:
+            policies = {
+                "collect_policy": self._agent.collect_policy,
+                "greedy_policy": self._agent.policy,
+            }
+            self._savers = {
+                name: policy_saver.PolicySaver(policy, train_step=self._train_step)
+                for name, policy in policies.items()
+            }
+        target = self._paths.policy_checkpoint(int(self._train_step.numpy()))
+        _replace(target, self._savers["greedy_policy"].save_checkpoint)
+        for name, saver in self._savers.items():
+            _replace(self._paths.policies / name, saver.save)
+
+
+def restore_policy(checkpoint: pathlib.Path, variables) -> None:
+    """Assigns the variables of a policy checkpoint, in the order of `policy.variables()`.
+
+    Raises:
+      ValueError: If the checkpoint is of another network.
+    """
+    prefix = checkpoint / tf.saved_model.VARIABLES_DIRECTORY / tf.saved_model.VARIABLES_FILENAME
+    target = tf.train.Checkpoint(model_variables=list(variables))
+    try:
+        target.read(str(prefix)).assert_existing_objects_matched()
+    except AssertionError as error:
+        raise ValueError(str(error)) from error
+
+
+def _replace(target: pathlib.Path, save) -> None:
+    unfinished = target.with_name(f".tmp-{target.name}")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.parent.mkdir(parents=True, exist_ok=True)
+    save(str(unfinished))
+    old = target.with_name(f".old-{target.name}")
+    shutil.rmtree(old, ignore_errors=True)
+    if target.exists():
+        os.replace(target, old)
+    os.replace(unfinished, target)
+    shutil.rmtree(old, ignore_errors=True)

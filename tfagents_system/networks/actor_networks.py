@@ -1,0 +1,101 @@
+"""The built-in actors: a multilayer perceptron, and one with an LSTM on top."""
+
+import numpy as np
+import tensorflow as tf
+from tf_agents.networks import network
+
+from tfagents_system.networks import encoders
+from tfagents_system.networks.distributions import SquashedGaussian
+
+LOG_STD_RANGE = (-20.0, 2.0)  # as in the authors' code of arXiv:1812.05905
+
+
+class _GaussianHead(tf.keras.layers.Layer):
+    """Maps features [B, n] to a SquashedGaussian over the bounds of `action_spec`."""
+
+    def __init__(self, action_spec):
+        super().__init__(name="gaussian_head")
+        self._num_actions = int(np.prod(action_spec.shape))
+        self.center, self.magnitude = encoders.action_center_and_magnitude(action_spec)
+        self.projection = tf.keras.layers.Dense(2 * self._num_actions, name="mean_and_log_std")
+
+    def call(self, features):
+        loc, log_std = tf.split(self.projection(features), 2, axis=-1)
+        return SquashedGaussian(
+            loc, tf.clip_by_value(log_std, *LOG_STD_RANGE), self.center, self.magnitude
+        )
+
+
+class MlpActorNetwork(network.Network):
+    """Observation -> Dense + ReLU layers -> SquashedGaussian; no state."""
+
+    def __init__(
+        self,
+        observation_spec,
+        action_spec,
+        fc_layer_params=(256, 256),
+        preprocessing_combiner=None,
+        name="MlpActorNetwork",
+    ):
+        """Builds the layers; the variables appear with `create_variables`.
+
+        Args:
+          observation_spec: Nest of TensorSpecs without batch axis.
+          action_spec: One float32 BoundedTensorSpec of rank 1.
+          fc_layer_params: Units of each hidden layer.
+          preprocessing_combiner: Keras layer that joins the leaves of a nested observation.
+          name: Name of the network.
+        """
+        super().__init__(input_tensor_spec=observation_spec, state_spec=(), name=name)
+        self.encoder = encoders.ObservationEncoder(observation_spec, preprocessing_combiner)
+        self.hidden_layers = encoders.dense_layers(fc_layer_params)
+        self.head = _GaussianHead(action_spec)
+
+    def call(self, observation, step_type=None, network_state=(), training=False):
+        """Returns (SquashedGaussian [B, A], `network_state` unchanged) for observations [B, ...]."""
+        features = self.encoder(observation)
+        for layer in self.hidden_layers:
+            features = layer(features)
+        return self.head(features), network_state
+
+
+class LstmActorNetwork(network.Network):
+    """Observation -> Dense + ReLU layers -> LSTM -> SquashedGaussian.
+
+    The LSTM has as many units as the last hidden layer. Its state is [h, c], each [B, units],
+    and starts from zero wherever `step_type` is FIRST.
+    """
+
+    def __init__(
+        self,
+        observation_spec,
+        action_spec,
+        fc_layer_params=(256, 256),
+        preprocessing_combiner=None,
+        name="LstmActorNetwork",
+    ):
+        """See `MlpActorNetwork`; `fc_layer_params` holds at least one layer."""
+        super().__init__(
+            input_tensor_spec=observation_spec,
+            state_spec=encoders.lstm_state_spec(fc_layer_params[-1]),
+            name=name,
+        )
+        self.encoder = encoders.ObservationEncoder(observation_spec, preprocessing_combiner)
+        self.hidden_layers = encoders.dense_layers(fc_layer_params)
+        self.lstm = encoders.ResettingLstm(fc_layer_params[-1])
+        self.head = _GaussianHead(action_spec)
+
+    def call(self, observation, step_type=None, network_state=(), training=False):
+        """Returns (SquashedGaussian, state after the last step).
+
+        Args:
+          observation: [B, ...] for one step or [B, T, ...] for a sequence.
+          step_type: [B] or [B, T] int32; None stands for MID.
+          network_state: [h, c], or () for zeros.
+          training: Unused; the network has no layer that differs in training.
+        """
+        features = self.encoder(observation)
+        for layer in self.hidden_layers:
+            features = layer(features)
+        features, network_state = self.lstm(features, step_type, network_state)
+        return self.head(features), network_state

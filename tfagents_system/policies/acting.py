@@ -1,0 +1,91 @@
+"""What a worker or an evaluation acts with."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+from tf_agents.agents import tf_agent
+from tf_agents.policies import tf_policy
+from tf_agents.specs import array_spec
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.policies.numpy_actor import (
+    NumpyActor,
+    NumpyCollectPolicy,
+    NumpyGreedyPolicy,
+    can_run_in_numpy,
+)
+
+
+class ActingPolicy(Protocol):
+    """Chooses the action of one step of one environment, without batch axis."""
+
+    def initial_state(self) -> Any:
+        """State to pass with the first time step of an episode."""
+
+    def action(self, time_step: ts.TimeStep, state: Any) -> tuple[Any, Any]:
+        """Returns (action, state for the next step of the episode)."""
+
+
+class RandomPolicy:
+    """Draws actions uniformly from the bounds of the action spec."""
+
+    def __init__(self, action_spec: Any, seed: int):
+        """`action_spec` is a nest of bounded ArraySpecs."""
+        self._action_spec = action_spec
+        self._rng = np.random.RandomState(seed)
+
+    def initial_state(self) -> Any:
+        """Returns the empty state."""
+        return ()
+
+    def action(self, time_step: ts.TimeStep, state: Any) -> tuple[Any, Any]:
+        """Returns (a random action, `state`)."""
+        return array_spec.sample_spec_nest(self._action_spec, self._rng), state
+
+
+class TfActingPolicy:
+    """Acts with any TF-Agents policy through one compiled function."""
+
+    def __init__(self, policy: tf_policy.TFPolicy):
+        """Traces nothing yet; the first action does."""
+        self._policy = policy
+        self._action = tf.function(policy.action)
+
+    def initial_state(self) -> Any:
+        """Returns the policy's initial state for a batch of one."""
+        return self._policy.get_initial_state(batch_size=1)
+
+    def action(self, time_step: ts.TimeStep, state: Any) -> tuple[Any, Any]:
+        """Returns (action as NumPy arrays, state as tensors)."""
+        batched = tf.nest.map_structure(lambda x: tf.convert_to_tensor(x)[tf.newaxis], time_step)
+        step = self._action(batched, state)
+        return tf.nest.map_structure(lambda x: x.numpy()[0], step.action), step.state
+
+
+class AgentPolicies:
+    """The collect and the greedy policy of an agent; `update` gives both new variables."""
+
+    collect: ActingPolicy
+    greedy: ActingPolicy
+
+    def __init__(self, agent: tf_agent.TFAgent, rng: np.random.Generator):
+        """Uses NumPy where the network is a built-in one; `rng` then draws the noise."""
+        self.variables: Sequence[tf.Variable] = agent.collect_policy.variables()
+        self._actor = None
+        if can_run_in_numpy(agent.collect_policy):
+            self._actor = NumpyActor(agent.collect_policy)
+            self.collect = NumpyCollectPolicy(self._actor, rng)
+            self.greedy = NumpyGreedyPolicy(self._actor)
+        else:
+            self.collect = TfActingPolicy(agent.collect_policy)
+            self.greedy = TfActingPolicy(agent.policy)
+
+    def update(self, values: Sequence[np.ndarray]) -> None:
+        """Replaces the policy's variables; `values` in the order of `variables`."""
+        if self._actor is not None:
+            self._actor.update(values)
+            return
+        for variable, value in zip(self.variables, values, strict=True):
+            variable.assign(value)

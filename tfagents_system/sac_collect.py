@@ -1,0 +1,117 @@
+"""The worker program: steps environments, writes experience, evaluates its share.
+
+Usage: SLURM_PROCID=K python tfagents_system/sac_collect.py --exp_dir DIR \
+           --replay_address HOST:PORT --num_workers N
+Reads config.json and params.py in DIR. Writes episodes/{collect,eval}_K.csv, train/ and eval/
+(TensorBoard) and status/worker_K.json.
+"""
+
+import functools
+import os
+import time
+from collections.abc import Callable
+
+import numpy as np
+import reverb
+import tensorflow as tf
+from absl import app, flags
+
+from tfagents_system.agents.construction import make_agent
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.params_loader import Run, load_run
+from tfagents_system.core.program import StopFlag, run_program
+from tfagents_system.core.seeds import SeedPurpose, derive_seed
+from tfagents_system.environments.construction import make_environment
+from tfagents_system.policies.acting import AgentPolicies, RandomPolicy
+from tfagents_system.services.adder import Adder
+from tfagents_system.services.codec import Codec, transition_spec
+from tfagents_system.services.replay import ReplayLimits, experience_stats
+from tfagents_system.services.variables import VariableReader
+from tfagents_system.workers import Worker
+
+_EXP_DIR = flags.DEFINE_string("exp_dir", None, "Folder of the experiment.", required=True)
+_REPLAY_ADDRESS = flags.DEFINE_string(
+    "replay_address", None, "host:port of the replay server.", required=True
+)
+_NUM_WORKERS = flags.DEFINE_integer("num_workers", 1, "Workers of the run.", lower_bound=1)
+
+SERVER_TIMEOUT_SECS = 300.0
+VARIABLES_PERIOD_SECS = 0.5
+
+
+def collect(
+    exp_dir: str, replay_address: str, num_workers: int, worker_id: int, stop: StopFlag
+) -> int:
+    """Runs worker `worker_id` of `num_workers`; returns the exit code."""
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    run = load_run(exp_dir)
+    params = run.params
+    seed = functools.partial(derive_seed, run.seed, index=worker_id)
+    collect_env = make_environment(params, worker_id, True, seed(SeedPurpose.COLLECT_ENV))
+    eval_env = make_environment(params, worker_id, False, seed(SeedPurpose.EVAL_ENV))
+    agent, _ = make_agent(params, collect_env)
+    rng = np.random.default_rng(seed(SeedPurpose.COLLECT_POLICY))
+    policies = AgentPolicies(agent, rng)
+    codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
+    client = reverb.Client(replay_address)
+    length = params.recurrent_sequence_length if params.recurrent else None
+    worker = Worker(
+        run,
+        worker_id,
+        num_workers,
+        collect_env,
+        eval_env,
+        policies,
+        Adder(client, codec, sequence_length=length),
+        VariableReader(replay_address, policies.variables, VARIABLES_PERIOD_SECS),
+        should_stop=lambda: stop,
+    )
+    random_policy = RandomPolicy(collect_env.action_spec(), seed(SeedPurpose.RANDOM_POLICY))
+    fill_policy = random_policy if params.seed_sac_buffer else policies.collect
+    return worker.run(_num_to_fill_fn(run, client, stop), fill_policy)
+
+
+def _num_to_fill_fn(run: Run, client: reverb.Client, stop: StopFlag) -> Callable[[], int]:
+    """Returns a function that asks the server how many items the first fill still lacks.
+
+    The server counts insertions over the whole life of the run, checkpoints included, so the fill
+    happens once, whichever worker does it and however often one is restarted.
+    """
+    min_size = ReplayLimits.from_hyperparameters(run.params.hyperparameters(), run.horizon).min_size
+
+    def num_to_fill() -> int:
+        deadline = time.monotonic() + SERVER_TIMEOUT_SECS
+        while not stop:
+            try:
+                return min_size - experience_stats(client, timeout_secs=5)[1]
+            except TimeoutError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
+        return 0
+
+    return num_to_fill
+
+
+def _worker_id(num_workers: int) -> int:
+    text = os.environ.get("SLURM_PROCID", "0")
+    if not text.isdigit() or int(text) >= num_workers:
+        raise ConfigError(
+            f"SLURM_PROCID is {text!r}; allowed is an integer from 0 to {num_workers - 1}."
+        )
+    return int(text)
+
+
+if __name__ == "__main__":
+    app.run(
+        lambda _: run_program(
+            lambda stop: collect(
+                _EXP_DIR.value,
+                _REPLAY_ADDRESS.value,
+                _NUM_WORKERS.value,
+                _worker_id(_NUM_WORKERS.value),
+                stop,
+            )
+        )
+    )

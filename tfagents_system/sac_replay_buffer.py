@@ -1,0 +1,58 @@
+"""The replay server program: holds the experience and the published variables.
+
+Usage: python tfagents_system/sac_replay_buffer.py --exp_dir DIR --port PORT
+Reads config.json, params.py and the newest checkpoint generation in DIR; serves until SIGTERM.
+Writes a checkpoint when the learner asks for one, and status/replay.json.
+"""
+
+import shutil
+import time
+
+from absl import app, flags
+
+from tfagents_system.core.errors import EXIT_STOPPED
+from tfagents_system.core.generations import newest_intact_generation
+from tfagents_system.core.params_loader import load_run
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.program import StopFlag, run_program
+from tfagents_system.core.reporting import StatusReporter
+from tfagents_system.services.replay import ReplayLimits, experience_stats, start_server
+
+_EXP_DIR = flags.DEFINE_string("exp_dir", None, "Folder of the experiment.", required=True)
+_PORT = flags.DEFINE_integer("port", None, "TCP port to serve on.", required=True)
+
+
+def serve(exp_dir: str, port: int, stop: StopFlag) -> int:
+    """Serves the experiment in `exp_dir` until `stop` is set; returns EXIT_STOPPED."""
+    run = load_run(exp_dir)
+    limits = ReplayLimits.from_hyperparameters(run.params.hyperparameters(), run.horizon)
+    reporter = StatusReporter(run.paths, "replay")
+    server = _start(run.paths, limits, port)
+    client = server.localhost_client()
+
+    def fields() -> dict[str, int]:
+        num_items, _ = experience_stats(client, timeout_secs=5)
+        return {"items": num_items, "capacity": limits.capacity, "fill_target": limits.min_size}
+
+    while not stop:
+        reporter.report("serving", fields)
+        time.sleep(0.2)
+    server.stop()
+    return EXIT_STOPPED
+
+
+def _start(paths: ExperimentPaths, limits: ReplayLimits, port: int):
+    paths.checkpoints.mkdir(exist_ok=True)
+    generation = newest_intact_generation(paths.checkpoints)
+    restore_from = generation.absolute() / "replay" if generation else None
+    # Reverb deletes what it does not know in its root, so the root is its own, and empty at start.
+    root = paths.checkpoints.absolute() / ".reverb"
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir()
+    server = start_server(limits, port, root, restore_from)
+    print(f"Serving on port {port}: {limits}, from {restore_from or 'an empty table'}.")
+    return server
+
+
+if __name__ == "__main__":
+    app.run(lambda _: run_program(lambda stop: serve(_EXP_DIR.value, _PORT.value, stop)))

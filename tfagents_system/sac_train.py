@@ -1,0 +1,173 @@
+"""The learner program: samples minibatches, trains the agent, publishes the policy.
+
+Usage: python tfagents_system/sac_train.py --exp_dir DIR --replay_address HOST:PORT --num_cpus N
+Reads config.json, params.py and the newest checkpoint generation in DIR. Writes checkpoints/,
+policies/, train/ (TensorBoard), gin.txt, status/learner.json and, at the end, finished.json.
+"""
+
+import functools
+import time
+from typing import Any
+
+import reverb
+import tensorflow as tf
+from absl import app, flags
+
+from tfagents_system.agents.construction import make_agent
+from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
+from tfagents_system.core.files import write_json_atomically, write_text_atomically
+from tfagents_system.core.params_loader import Run, gin_text, load_run
+from tfagents_system.core.program import StopFlag, run_program
+from tfagents_system.core.reporting import RateMeter, StatusReporter
+from tfagents_system.core.seeds import SeedPurpose, derive_seed
+from tfagents_system.environments.construction import make_environment
+from tfagents_system.learning.checkpoints import Checkpointer
+from tfagents_system.learning.learner import Learner, steps_per_call
+from tfagents_system.learning.policy_export import PolicyExporter
+from tfagents_system.services.codec import Codec, transition_spec
+from tfagents_system.services.replay import experience_dataset
+from tfagents_system.services.variables import VariablePublisher
+
+_EXP_DIR = flags.DEFINE_string("exp_dir", None, "Folder of the experiment.", required=True)
+_REPLAY_ADDRESS = flags.DEFINE_string(
+    "replay_address", None, "host:port of the replay server.", required=True
+)
+_NUM_CPUS = flags.DEFINE_integer("num_cpus", 1, "CPUs this program may use.", lower_bound=1)
+
+DATA_TIMEOUT_SECS = 2.0  # how long the learner waits for data before it looks up
+SAVE_TIMEOUT_SECS = 600.0
+
+
+class Training:
+    """The learner program's parts and its loop.
+
+    Between two calls of the learner, which does up to 100 train steps each, it publishes the
+    policy, and does what has become due with the iteration: summaries, checkpoint.
+    """
+
+    def __init__(self, run: Run, replay_address: str):
+        """Builds the agent and restores the newest checkpoint."""
+        self._run = run
+        params = run.params
+        seed = derive_seed(run.seed, SeedPurpose.LEARNER)
+        tf.random.set_seed(seed)
+        environment = make_environment(params, worker_id=0, is_collect=True, seed=seed)
+        agent, self._train_step = make_agent(params, environment)
+        codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
+        environment.close()
+        make_iterator = functools.partial(
+            _make_iterator,
+            replay_address,
+            codec.columns,
+            params.recurrent_sequence_length if params.recurrent else None,
+            params.train_batch_size,
+            params.prefetch_batches,
+        )
+        self._learner = Learner(agent, codec, make_iterator)
+        self._steps_per_call = steps_per_call(params.num_steps_per_iter)
+        client = reverb.Client(replay_address)
+        self._publisher = VariablePublisher(client, agent.collect_policy.variables())
+        self._checkpointer = Checkpointer(run.paths.checkpoints, agent, self._train_step, client)
+        self._exporter = PolicyExporter(run.paths, agent, self._train_step)
+        if self._checkpointer.restore():
+            print(f"Restored train step {self.train_step}.")
+        self._reporter = StatusReporter(run.paths, "learner")
+        self._summaries = tf.summary.create_file_writer(str(run.paths.train_summaries / "learner"))
+        write_text_atomically(run.paths.gin, gin_text(params))
+
+    @property
+    def train_step(self) -> int:
+        """Train steps done."""
+        return int(self._train_step.numpy())
+
+    @property
+    def iteration(self) -> int:
+        """Iterations done."""
+        return self.train_step // self._run.params.num_steps_per_iter
+
+    def run(self, stop: StopFlag) -> int:
+        """Trains until finished or stopped, saves, and returns the exit code."""
+        params = self._run.params
+        status_rate, summary_rate = RateMeter(self.train_step), RateMeter(self.train_step)
+        self._publisher.publish(self.train_step)
+        self._reporter.report_now("waiting for data", self._progress(0.0))
+        while self.train_step < self._run.num_train_steps and not stop:
+            iteration = self.iteration
+            num_steps = self._steps_per_call - self.train_step % self._steps_per_call
+            metrics = self._learner.run(num_steps)
+            phase = "waiting for data" if metrics is None else "training"
+            self._reporter.report(
+                phase, lambda: self._progress(status_rate.rate_at(self.train_step))
+            )
+            if metrics is None:
+                time.sleep(0.1)
+                continue
+            self._publisher.publish(self.train_step)
+            if self.iteration // params.log_period_itrs > iteration // params.log_period_itrs:
+                self._write_summaries(metrics, summary_rate.rate_at(self.train_step))
+            period = params.checkpoint_period_itrs
+            if self.iteration // period > iteration // period and not self._is_finished:
+                self._checkpointer.save()
+                self._exporter.export()
+        return self._end()
+
+    @property
+    def _is_finished(self) -> bool:
+        return self.train_step >= self._run.num_train_steps
+
+    def _end(self) -> int:
+        self._reporter.report_now("saving", self._progress(0.0))
+        self._exporter.export()
+        self._checkpointer.wait(SAVE_TIMEOUT_SECS)
+        self._checkpointer.save()
+        self._checkpointer.wait(SAVE_TIMEOUT_SECS)
+        self._summaries.close()
+        if not self._is_finished:
+            return EXIT_STOPPED
+        write_json_atomically(
+            self._run.paths.finished,
+            {"train_step": self.train_step, "num_iter": self._run.params.num_iter},
+        )
+        self._reporter.report_now("finished", self._progress(0.0))
+        return EXIT_FINISHED
+
+    def _progress(self, train_steps_per_sec: float) -> dict[str, Any]:
+        return {
+            "train_step": self.train_step,
+            "total_train_steps": self._run.num_train_steps,
+            "iteration": self.iteration,
+            "num_iter": self._run.params.num_iter,
+            "train_steps_per_sec": train_steps_per_sec,
+        }
+
+    def _write_summaries(self, metrics: dict[str, float], train_steps_per_sec: float) -> None:
+        with self._summaries.as_default(step=self.train_step):
+            for name, value in metrics.items():
+                tf.summary.scalar(f"learner/{name}", value)
+            tf.summary.scalar("learner/train_steps_per_sec", train_steps_per_sec)
+        self._summaries.flush()
+
+
+def _make_iterator(address, columns, sequence_length, batch_size, prefetch_batches):
+    return iter(
+        experience_dataset(
+            address, columns, sequence_length, batch_size, prefetch_batches, DATA_TIMEOUT_SECS
+        )
+    )
+
+
+def train(exp_dir: str, replay_address: str, num_cpus: int, stop: StopFlag) -> int:
+    """Runs the learner of the experiment in `exp_dir`; returns the exit code."""
+    # The graph's branches (critics, targets, actor) run side by side; splitting one small matrix
+    # product over threads costs more than it gains.
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(num_cpus)
+    return Training(load_run(exp_dir), replay_address).run(stop)
+
+
+if __name__ == "__main__":
+    app.run(
+        lambda _: run_program(
+            lambda stop: train(_EXP_DIR.value, _REPLAY_ADDRESS.value, _NUM_CPUS.value, stop)
+        )
+    )

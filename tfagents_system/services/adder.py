@@ -1,0 +1,147 @@
+"""Turns env steps into items of the experience table."""
+
+import collections
+import time
+from collections.abc import Callable
+
+import numpy as np
+import reverb
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.services.codec import Codec, Transition
+from tfagents_system.services.replay import EXPERIENCE_TABLE
+
+
+class Adder:
+    """Packs transitions and writes them in bursts.
+
+        adder.add(time_step, action, next_time_step)   # every env step
+        if adder.is_burst_due: adder.send()
+        while not adder.is_confirmed(timeout_secs=1): ...   # the rate limiter holds collection
+
+    A transition joins two steps of one episode, never the last of one to the first of the next.
+    With `sequence_length` L an item holds L consecutive transitions of one episode, one item for
+    each step from the Lth on; an episode shorter than L gives one item, padded at its end with
+    transitions of step type LAST and discount 0, which learners leave out.
+    Bursts, because a single item costs a wake-up of the sending thread. Not thread-safe.
+    """
+
+    def __init__(
+        self,
+        client: reverb.Client,
+        codec: Codec,
+        sequence_length: int | None = None,
+        burst_length: int = 64,
+        burst_secs: float = 1.0,
+        log: Callable[[str], None] = print,
+    ):
+        """Opens a writer.
+
+        Args:
+          client: Connection to the replay server.
+          codec: Codec of one Transition.
+          sequence_length: Transitions per item; None for single transitions without time axis.
+          burst_length: Steps after which a burst is due.
+          burst_secs: Age of the oldest unsent step after which a burst is due.
+          log: Receives one line for each kind of rejected step.
+        """
+        self._codec = codec
+        self._length = sequence_length
+        self._burst_length = burst_length
+        self._burst_secs = burst_secs
+        self._log = log
+        keep = sequence_length or 1
+        self._writer = client.trajectory_writer(num_keep_alive_refs=keep)
+        for column in range(len(codec.columns)):
+            # Sampling fetches whole chunks: a chunk per transition, a few per sequence.
+            self._writer.configure(
+                (column,), num_keep_alive_refs=keep, max_chunk_length=max(1, keep // 4)
+            )
+        self._unsent: list[tuple[list[np.ndarray], bool]] = []  # (columns, completes_item)
+        self._oldest_unsent = 0.0
+        self._last: Transition | None = None  # of the current episode
+        self._steps_in_episode = 0
+        self.rejected: collections.Counter[str] = collections.Counter()
+
+    def add(self, time_step: ts.TimeStep, action, next_time_step: ts.TimeStep) -> bool:
+        """Adds one env step; returns False if its data does not fit the spec.
+
+        The caller then ends the episode: going on would leave a gap in the sequence.
+        """
+        transition = Transition(
+            np.float32(time_step.step_type),
+            time_step.observation,
+            action,
+            next_time_step.reward,
+            next_time_step.discount,
+            next_time_step.observation,
+        )
+        try:
+            columns = self._codec.pack(transition)
+        except ValueError as error:
+            self._reject(str(error))
+            return False
+        self._last = transition
+        self._steps_in_episode += 1
+        self._queue(columns, self._length is None or self._steps_in_episode >= self._length)
+        return True
+
+    def end_episode(self) -> None:
+        """Must be called after the last step of each episode."""
+        if self._length is not None and 0 < self._steps_in_episode < self._length:
+            padding = self._last._replace(
+                step_type=np.float32(ts.StepType.LAST),
+                observation=self._last.next_observation,
+                reward=np.float32(0),
+                discount=np.float32(0),
+            )
+            columns = self._codec.pack(padding)
+            for missing in reversed(range(self._length - self._steps_in_episode)):
+                self._queue(columns, completes_item=missing == 0)
+        self._steps_in_episode = 0
+
+    def _queue(self, columns: list[np.ndarray], completes_item: bool) -> None:
+        if not self._unsent:
+            self._oldest_unsent = time.monotonic()
+        self._unsent.append((columns, completes_item))
+
+    def _reject(self, reason: str) -> None:
+        if not self.rejected[reason]:
+            self._log(
+                f"Rejected a step: {reason}. Its episode ends here; further ones are counted."
+            )
+        self.rejected[reason] += 1
+
+    @property
+    def is_burst_due(self) -> bool:
+        """Whether `send` should be called now."""
+        if not self._unsent:
+            return False
+        return (
+            len(self._unsent) >= self._burst_length
+            or time.monotonic() - self._oldest_unsent >= self._burst_secs
+        )
+
+    def send(self) -> None:
+        """Hands all steps added so far to the sending thread; does not block."""
+        for columns, completes_item in self._unsent:
+            self._writer.append(columns)
+            if completes_item:
+                history = self._writer.history
+                window = -1 if self._length is None else slice(-self._length, None)
+                self._writer.create_item(
+                    EXPERIENCE_TABLE, 1.0, [column[window] for column in history]
+                )
+        self._unsent.clear()
+
+    def is_confirmed(self, timeout_secs: float) -> bool:
+        """Waits until the server has inserted everything sent; False if not within the timeout.
+
+        The server confirms late while the rate limiter holds collection back, or while it is
+        being restarted; unconfirmed items stay queued and are sent again.
+        """
+        try:
+            self._writer.flush(timeout_ms=int(timeout_secs * 1000))
+        except reverb.errors.DeadlineExceededError:
+            return False
+        return True

@@ -1,0 +1,101 @@
+"""Packs a nest of arrays into one flat column per dtype, and back."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tree
+
+
+class Transition(NamedTuple):
+    """One env step, as it lies in the replay buffer. All leaves share leading axes [B] or [B, T]."""
+
+    step_type: Any  # of the first observation, float32; LAST marks padding
+    observation: Any
+    action: Any
+    reward: Any  # received after `action`, float32
+    discount: Any  # float32; 0 only if `next_observation` is terminal
+    next_observation: Any
+
+
+def transition_spec(observation_spec, action_spec) -> Transition:
+    """Returns the nest of tf.TensorSpecs of a Transition, without leading axes."""
+    scalar = tf.TensorSpec([], tf.float32)
+    return Transition(scalar, observation_spec, action_spec, scalar, scalar, observation_spec)
+
+
+class Codec:
+    """Packs nests that fit `spec` into columns: float32 first, then other dtypes by name.
+
+    Each column is a vector of all leaves of its dtype, in the order of `tree.flatten`.
+    """
+
+    def __init__(self, spec: Any):
+        """`spec` is a nest of specs with static `shape` and `dtype`, without leading axes."""
+        self._spec = spec
+        self._paths = ["/".join(map(str, path)) for path, _ in tree.flatten_with_path(spec)]
+        leaves = tree.flatten(spec)
+        self._shapes = [tuple(tf.TensorShape(leaf.shape).as_list()) for leaf in leaves]
+        self._dtypes = [tf.as_dtype(leaf.dtype).as_numpy_dtype for leaf in leaves]
+        names = {np.dtype(dtype).name for dtype in self._dtypes}
+        order = sorted(names, key=lambda name: (name != "float32", name))
+        sizes = [0] * len(order)
+        self._slots = []  # (column, slice) of each leaf
+        for shape, dtype in zip(self._shapes, self._dtypes, strict=True):
+            column = order.index(np.dtype(dtype).name)
+            size = int(np.prod(shape))
+            self._slots.append((column, slice(sizes[column], sizes[column] + size)))
+            sizes[column] += size
+        self.columns = [
+            tf.TensorSpec([size], tf.as_dtype(name))
+            for name, size in zip(order, sizes, strict=True)
+        ]
+        self._layout = [(size, np.dtype(name)) for name, size in zip(order, sizes, strict=True)]
+
+    def pack(self, nest: Any) -> list[np.ndarray]:
+        """Returns the columns of one nest without leading axes.
+
+        Raises:
+          ValueError: If a leaf has another shape than its spec, a dtype that cannot be cast to
+            it without changing kind, or a value that is not finite; the message names the leaf.
+        """
+        packed = [np.empty(size, dtype) for size, dtype in self._layout]
+        for index, leaf in enumerate(tree.flatten(nest)):
+            column, place = self._slots[index]
+            if np.shape(leaf) != self._shapes[index]:
+                raise ValueError(
+                    f"{self._paths[index]} has shape {np.shape(leaf)}, "
+                    f"its spec {self._shapes[index]}"
+                )
+            target = packed[column]
+            if not np.can_cast(np.asarray(leaf).dtype, target.dtype, "same_kind"):
+                raise ValueError(
+                    f"{self._paths[index]} has dtype {np.asarray(leaf).dtype}, "
+                    f"its spec {target.dtype}"
+                )
+            target[place] = np.ravel(leaf)
+        for column, array in enumerate(packed):
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise ValueError(f"{self._not_finite(column, array)} is not finite")
+        return packed
+
+    def unpack(self, columns: Sequence[Any]) -> Any:
+        """Returns the nest of columns [..., size]; TensorFlow or NumPy, by static slices."""
+        leaves = []
+        for (column, place), shape in zip(self._slots, self._shapes, strict=True):
+            packed = columns[column]
+            leaf = packed[..., place]
+            if len(shape) != 1:
+                lead = tuple(packed.shape)[:-1]
+                reshape = tf.reshape if tf.is_tensor(packed) else np.reshape
+                leaf = reshape(leaf, [-1 if n is None else n for n in lead] + list(shape))
+            leaves.append(leaf)
+        return tree.unflatten_as(self._spec, leaves)
+
+    def _not_finite(self, column: int, array: np.ndarray) -> str:
+        bad = np.flatnonzero(~np.isfinite(array))[0]
+        for index, (leaf_column, place) in enumerate(self._slots):
+            if leaf_column == column and place.start <= bad < place.stop:
+                return self._paths[index]
+        raise AssertionError("every element of a column belongs to a leaf")

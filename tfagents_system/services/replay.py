@@ -1,0 +1,141 @@
+"""The tables of the replay server, their limits, and the learner's view of them."""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import reverb
+import tensorflow as tf
+from reverb.platform.checkpointers_lib import DefaultCheckpointer
+
+from tfagents_system.core.errors import ConfigError
+
+EXPERIENCE_TABLE = "experience"
+VARIABLES_TABLE = "variables"
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplayLimits:
+    """Sizes and ratio of the experience table, in items (transitions or sequences)."""
+
+    capacity: int
+    min_size: int  # items before the first sample
+    samples_per_insert: float
+    error_buffer: float  # samples that collection or learning may run ahead of the ratio
+
+    @classmethod
+    def from_hyperparameters(cls, values: Mapping[str, Any], horizon: int) -> "ReplayLimits":
+        """Derives the limits; a full episode gives `horizon` transitions or that many sequences.
+
+        Collection and learning may each run ahead by one iteration. The learner's batches in
+        flight must fit into that, or both sides would wait for each other for ever.
+
+        Raises:
+          ConfigError: If the initial episodes are fewer than what may be in flight.
+        """
+        length = values["recurrent_sequence_length"] if values["recurrent"] else 1
+        items_per_episode = horizon - length + 1
+        batch_size = values["train_batch_size"]
+        samples_per_iteration = batch_size * values["num_steps_per_iter"]
+        inserts_per_iteration = items_per_episode * values["n_train_episodes_per_iter"]
+        samples_per_insert = samples_per_iteration / inserts_per_iteration
+        min_size = items_per_episode * values["n_buffer_init_episodes"]
+        in_flight = batch_size * (values["prefetch_batches"] + 2)
+        error_buffer = max(samples_per_iteration, in_flight, samples_per_insert, 1.0)
+        if samples_per_insert * min_size < in_flight:
+            smallest = -(-in_flight // int(max(samples_per_insert * items_per_episode, 1)))
+            raise ConfigError(
+                f"n_buffer_init_episodes = {values['n_buffer_init_episodes']} is too small: "
+                f"{min_size} transitions x {samples_per_insert:g} samples per insert is less than "
+                f"the {in_flight} samples that the learner keeps in flight (train_batch_size x "
+                f"(prefetch_batches + 2)). Use at least {smallest}."
+            )
+        return cls(
+            capacity=items_per_episode * values["n_episodes_in_buffer"],
+            min_size=min_size,
+            samples_per_insert=samples_per_insert,
+            error_buffer=min(error_buffer, samples_per_insert * min_size),
+        )
+
+
+def start_server(
+    limits: ReplayLimits,
+    port: int,
+    checkpoint_root: pathlib.Path,
+    restore_from: pathlib.Path | None,
+) -> reverb.Server:
+    """Starts the replay server; it serves until its `stop()`.
+
+    Args:
+      limits: Sizes and ratio of the experience table.
+      port: TCP port; must be free (gRPC would share a port silently).
+      checkpoint_root: Folder that Reverb owns: it deletes there whatever it does not know.
+      restore_from: A Reverb checkpoint folder to start from, or None to start empty.
+    """
+    experience = reverb.Table(
+        name=EXPERIENCE_TABLE,
+        sampler=reverb.selectors.Uniform(),
+        remover=reverb.selectors.Fifo(),
+        max_size=limits.capacity,
+        rate_limiter=reverb.rate_limiters.SampleToInsertRatio(
+            limits.samples_per_insert, limits.min_size, limits.error_buffer
+        ),
+    )
+    variables = reverb.Table(
+        name=VARIABLES_TABLE,
+        sampler=reverb.selectors.Uniform(),
+        remover=reverb.selectors.Fifo(),
+        max_size=1,  # the newest replaces the one before
+        rate_limiter=reverb.rate_limiters.MinSize(1),
+    )
+    checkpointer = DefaultCheckpointer(
+        path=str(checkpoint_root),
+        fallback_checkpoint_path=str(restore_from) if restore_from else None,
+    )
+    return reverb.Server([experience, variables], port=port, checkpointer=checkpointer)
+
+
+def experience_dataset(
+    address: str,
+    codec_columns: list[tf.TensorSpec],
+    sequence_length: int | None,
+    batch_size: int,
+    prefetch_batches: int,
+    timeout_secs: float,
+) -> tf.data.Dataset:
+    """Returns an endless dataset of packed minibatches: a tuple of columns [B, (T,) size].
+
+    One stream and no per-element op, because a map over single transitions costs several times
+    the sampling itself. The iterator ends (OutOfRangeError) when the rate limiter yields nothing
+    for `timeout_secs`; make a new one to go on.
+    """
+    lead = [] if sequence_length is None else [sequence_length]
+    dataset = reverb.TrajectoryDataset(
+        server_address=address,
+        table=EXPERIENCE_TABLE,
+        dtypes=tuple(spec.dtype for spec in codec_columns),
+        shapes=tuple(tf.TensorShape(lead + spec.shape) for spec in codec_columns),
+        max_in_flight_samples_per_worker=batch_size * prefetch_batches,
+        num_workers_per_iterator=1,
+        rate_limiter_timeout_ms=int(timeout_secs * 1000),
+    )
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.threading.private_threadpool_size = 1
+    options.experimental_optimization.apply_default_optimizations = False
+    dataset = dataset.with_options(options)
+    return dataset.batch(batch_size, drop_remainder=True).prefetch(1)
+
+
+def experience_stats(client: reverb.Client, timeout_secs: float) -> tuple[int, int]:
+    """Returns (items in the experience table, items ever inserted into it).
+
+    Raises:
+      TimeoutError: If the server does not answer within `timeout_secs`.
+    """
+    try:
+        info = client.server_info(timeout=max(1, round(timeout_secs)))[EXPERIENCE_TABLE]
+    except reverb.errors.ReverbError as error:
+        raise TimeoutError(f"no answer from the replay server: {error}") from error
+    return info.current_size, info.rate_limiter_info.insert_stats.completed

@@ -1,0 +1,80 @@
+"""The policy's variables on their way from the learner to the workers."""
+
+import threading
+import time
+from typing import NamedTuple
+
+import numpy as np
+import reverb
+import tensorflow as tf
+
+from tfagents_system.services.codec import Codec
+from tfagents_system.services.replay import VARIABLES_TABLE
+
+
+class PublishedVariables(NamedTuple):
+    """One published version of the policy."""
+
+    train_step: int
+    values: list[np.ndarray]  # in the order of `policy.variables()`
+
+
+def _codec(variables) -> Codec:
+    step = tf.TensorSpec([], tf.int64)
+    return Codec((step, [tf.TensorSpec(v.shape, v.dtype) for v in variables]))
+
+
+class VariablePublisher:
+    """The learner's side: replaces the published version."""
+
+    def __init__(self, client: reverb.Client, variables: list[tf.Variable]):
+        """`variables` are read at each `publish`."""
+        self._variables = variables
+        self._codec = _codec(variables)
+        self._writer = client.trajectory_writer(num_keep_alive_refs=1)
+
+    def publish(self, train_step: int, timeout_secs: float = 5.0) -> bool:
+        """Publishes the current values; returns False if unconfirmed after `timeout_secs`.
+
+        An unconfirmed version is sent again by the next call's newer one.
+        """
+        values = [variable.numpy() for variable in self._variables]
+        self._writer.append(self._codec.pack((np.int64(train_step), values)))
+        self._writer.create_item(
+            VARIABLES_TABLE, 1.0, [column[-1] for column in self._writer.history]
+        )
+        try:
+            self._writer.flush(timeout_ms=int(timeout_secs * 1000))
+        except reverb.errors.ReverbError:
+            return False
+        return True
+
+
+class VariableReader:
+    """A worker's side: a thread pulls the newest version, so that stepping never waits for it.
+
+    reader = VariableReader(address, policy.variables(), period_secs=1.0)
+    published = reader.latest   # None until the learner has published
+    """
+
+    def __init__(self, address: str, variables: list[tf.Variable], period_secs: float):
+        """Starts the thread; it pulls every `period_secs` and lives as long as the program."""
+        self.latest: PublishedVariables | None = None
+        self._codec = _codec(variables)
+        self._client = reverb.Client(address)
+        self._period_secs = period_secs
+        threading.Thread(target=self._run, name="variables", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self._pull()
+            except (reverb.errors.ReverbError, RuntimeError, StopIteration):
+                pass  # the server is being restarted; the next round asks again
+            time.sleep(self._period_secs)
+
+    def _pull(self) -> None:
+        # Blocks until something has been published, and while the server is away.
+        (sample,) = self._client.sample(VARIABLES_TABLE, 1, emit_timesteps=False)
+        train_step, values = self._codec.unpack(sample.data)
+        self.latest = PublishedVariables(int(train_step), values)

@@ -1,0 +1,125 @@
+"""The class a user extends to describe a training task."""
+
+import abc
+from typing import Any
+
+import tensorflow as tf
+from tf_agents.agents import tf_agent
+from tf_agents.environments import py_environment
+from tf_agents.networks import network
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.agents.sac_agent import SacAgent
+from tfagents_system.core.hyperparameters import (
+    HYPERPARAMETERS,
+    check_attribute_name,
+    check_consistency,
+    check_hyperparameter,
+)
+from tfagents_system.networks.actor_networks import LstmActorNetwork, MlpActorNetwork
+from tfagents_system.networks.critic_networks import LstmCriticNetwork, MlpCriticNetwork
+
+
+class TrainParamsBase(abc.ABC):
+    """Environment, networks, agent and hyperparameters of one task.
+
+    A params file defines `class TrainParams(TrainParamsBase)` with at least `env_ctor`.
+    Hyperparameters (names, defaults and ranges in `core/hyperparameters.py`) are set as class
+    attributes, or in `__init__` after `super().__init__(env_config)`; gin bindings such as
+    `TrainParams.train_batch_size = 512` override both.
+    """
+
+    def __init__(self, env_config: dict[str, Any]):
+        """`env_config` is the parsed JSON config, with at least the key `horizon`."""
+        self.env_config = env_config
+
+    @abc.abstractmethod
+    def env_ctor(self, *args, seed: int | None = None, **kwargs) -> py_environment.PyEnvironment:
+        """Returns a new environment.
+
+        Every program calls it with the arguments of `collect_env_args_kwargs` or
+        `eval_env_args_kwargs` and with a seed of its own. A time limit must end an episode with
+        discount 1 and only a true termination with discount 0; the adapters in `environments`
+        see to it. Episodes are cut after `env_config["horizon"]` steps in any case.
+        """
+
+    def collect_env_args_kwargs(self, **kwargs) -> tuple[tuple, dict[str, Any]]:
+        """Returns (args, kwargs) for `env_ctor` of a worker's collect environment.
+
+        An override may name the arguments `id` (the worker, from 0) and `collect_env` (True).
+        """
+        return (), {}
+
+    def eval_env_args_kwargs(self, **kwargs) -> tuple[tuple, dict[str, Any]]:
+        """Returns (args, kwargs) for `env_ctor` of an evaluation environment.
+
+        An override may name the arguments `id` (the worker, from 0) and `collect_env` (False).
+        """
+        return (), {}
+
+    def actor_ctor(self, obs_spec, action_spec) -> network.Network:
+        """Returns the policy network: observation -> (distribution over actions, state)."""
+        ctor = LstmActorNetwork if self.recurrent else MlpActorNetwork
+        return ctor(
+            obs_spec,
+            action_spec,
+            fc_layer_params=tuple(self.actor_fc_layer_params),
+            preprocessing_combiner=self.preprocessing_combiner,
+        )
+
+    def critic_ctor(self, obs_spec, action_spec) -> network.Network:
+        """Returns one critic network: (observation, action) -> (Q, state)."""
+        ctor = LstmCriticNetwork if self.recurrent else MlpCriticNetwork
+        return ctor(
+            (obs_spec, action_spec),
+            joint_fc_layer_params=tuple(self.critic_joint_fc_layer_params),
+            preprocessing_combiner=self.preprocessing_combiner,
+        )
+
+    def agent_ctor(
+        self, train_step: tf.Variable, obs_spec, action_spec, time_step_spec: ts.TimeStep
+    ) -> tf_agent.TFAgent:
+        """Returns the agent; an override may return any TF-Agents agent trained on transitions.
+
+        Its `train` receives a `trajectory.Transition` with leaves [B, ...], or [B, T, ...] if
+        `recurrent`, and must increment `train_step`.
+        """
+        return SacAgent(
+            time_step_spec,
+            action_spec,
+            self.actor_ctor(obs_spec, action_spec),
+            self.critic_ctor(obs_spec, action_spec),
+            actor_learning_rate=self.actor_learning_rate,
+            critic_learning_rate=self.critic_learning_rate,
+            alpha_learning_rate=self.alpha_learning_rate,
+            target_update_tau=self.target_update_tau,
+            target_update_period=self.target_update_period,
+            gamma=self.discount,
+            initial_log_alpha=self.sac_log_alpha,
+            gradient_clipping=self.gradient_clipping,
+            train_step_counter=train_step,
+        )
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """Returns every hyperparameter by name."""
+        return {name: getattr(self, name) for name in HYPERPARAMETERS}
+
+    def check(self, where: str) -> None:
+        """Raises ConfigError for a misspelt attribute or a value that is not allowed.
+
+        Args:
+          where: The params file, for the message.
+        """
+        own_classes = [c for c in type(self).__mro__ if issubclass(c, TrainParamsBase)]
+        for cls in own_classes[: own_classes.index(TrainParamsBase)]:
+            for name in vars(cls):
+                check_attribute_name(name, where)
+        for name in vars(self):
+            check_attribute_name(name, where)
+        for name, value in self.hyperparameters().items():
+            check_hyperparameter(name, value, where)
+        check_consistency(self.hyperparameters(), self.env_config["horizon"], where)
+
+
+for _name, _hyperparameter in HYPERPARAMETERS.items():
+    setattr(TrainParamsBase, _name, _hyperparameter.default)

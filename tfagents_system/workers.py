@@ -1,0 +1,220 @@
+"""What a worker does: fills the replay buffer, collects with the newest policy, evaluates."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+from tf_agents.environments import py_environment
+
+from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
+from tfagents_system.core.params_loader import Run
+from tfagents_system.core.reporting import RateMeter, StatusReporter
+from tfagents_system.evaluation.episode_log import EpisodeLog
+from tfagents_system.evaluation.rollouts import Episode, run_episode
+from tfagents_system.policies.acting import ActingPolicy, AgentPolicies
+from tfagents_system.services.adder import Adder
+from tfagents_system.services.variables import VariableReader
+
+VARIABLES_TIMEOUT_SECS = 600.0
+
+
+class Worker:
+    """One collect environment, one eval environment, and the loop that steps them.
+
+    The replay server's rate limiter paces collection: a burst that is not confirmed means that
+    learning is behind. The iteration is that of the newest policy, so a worker that starts late or
+    again has the right curriculum and policy at once.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        worker_id: int,
+        num_workers: int,
+        collect_env: py_environment.PyEnvironment,
+        eval_env: py_environment.PyEnvironment,
+        policies: AgentPolicies,
+        adder: Adder,
+        reader: VariableReader,
+        should_stop: Callable[[], object],
+    ):
+        """Opens the worker's logs; all collaborators are owned by the caller."""
+        self._run = run
+        self._worker_id, self._num_workers = worker_id, num_workers
+        self._collect_env, self._eval_env = collect_env, eval_env
+        self._policies, self._adder, self._reader = policies, adder, reader
+        self._should_stop = should_stop
+        name = f"worker_{worker_id}"
+        self._reporter = StatusReporter(run.paths, name)
+        self._collect_log = EpisodeLog(run.paths.episodes, "collect", worker_id)
+        self._eval_log = EpisodeLog(run.paths.episodes, "eval", worker_id)
+        self._collect_summaries, self._eval_summaries = (
+            tf.summary.create_file_writer(str(folder / name))
+            for folder in (run.paths.train_summaries, run.paths.eval_summaries)
+        )
+        self._env_step = self._collect_log.env_step
+        self._rate = RateMeter(self._env_step)
+        self._summary_rate = RateMeter(self._env_step)
+        self._published: Any = None
+        self._applied_curriculum: dict[str, int | float] = {}
+        self._num_evaluations = 0
+        self._summarized_period = 0
+        self._status: dict[str, Any] = {"last_return": None, "eval": None}
+
+    def run(self, num_to_fill: Callable[[], int], fill_policy: ActingPolicy) -> int:
+        """Works until training is finished or a stop is asked for; returns the exit code.
+
+        Args:
+          num_to_fill: Asks the server how many items the first fill still lacks.
+          fill_policy: Acts while it lacks any.
+        """
+        self._fill(num_to_fill, fill_policy)
+        self._await_first_variables()
+        self._num_evaluations = self._num_evaluations_due()
+        while not self._should_end():
+            self._evaluate_if_due()
+            self._collect("collecting", self._policies.collect)
+        self._evaluate_if_due()
+        self._report_now("finished" if self._is_finished() else "stopped")
+        for writer in (self._collect_summaries, self._eval_summaries):
+            writer.close()
+        return EXIT_FINISHED if self._is_finished() else EXIT_STOPPED
+
+    @property
+    def _train_step(self) -> int:
+        return self._published.train_step if self._published else 0
+
+    @property
+    def _iteration(self) -> int:
+        return self._train_step // self._run.params.num_steps_per_iter
+
+    def _is_finished(self) -> bool:
+        return self._train_step >= self._run.num_train_steps
+
+    def _should_end(self) -> bool:
+        return bool(self._should_stop()) or self._is_finished()
+
+    def _fill(self, num_to_fill: Callable[[], int], fill_policy: ActingPolicy) -> None:
+        while num_to_fill() > 0 and not self._should_end():
+            self._collect("random fill", fill_policy, is_enough=lambda: num_to_fill() <= 0)
+
+    def _await_first_variables(self) -> None:
+        deadline = time.monotonic() + VARIABLES_TIMEOUT_SECS
+        while self._published is None and not self._should_stop():
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"Gave up after {VARIABLES_TIMEOUT_SECS:g} s waiting for the learner's first "
+                    f"policy; see {self._run.paths.stdout('learner')}"
+                )
+            self._report("waiting for the learner")
+            time.sleep(0.05)
+            self._take_newest_variables()
+
+    def _collect(
+        self, phase: str, policy: ActingPolicy, is_enough: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Collects one episode; ends it early when the run ends or `is_enough` after a burst."""
+        self._apply_curriculum()
+
+        def observe(time_step, action, next_time_step) -> bool:
+            self._env_step += 1
+            goes_on = self._adder.add(time_step, action, next_time_step)
+            if self._adder.is_burst_due:
+                self._send(phase)
+                goes_on = goes_on and not self._should_end() and not is_enough()
+            return goes_on
+
+        episode = run_episode(self._collect_env, policy, self._run.horizon, observe)
+        self._adder.end_episode()
+        if not episode.is_complete:
+            self._send(phase)
+            return
+        self._status["last_return"] = episode.episode_return
+        self._collect_log.append(episode, self._iteration, self._train_step, self._env_step)
+        self._summarize(episode)
+
+    def _send(self, phase: str) -> None:
+        """Sends the burst and waits until the server has it; the run's end cuts the wait."""
+        self._adder.send()
+        self._report(phase)
+        while not self._adder.is_confirmed(timeout_secs=0.5):
+            self._take_newest_variables()
+            if self._should_end():
+                return
+            self._report("waiting for the learner")
+        self._take_newest_variables()
+
+    def _take_newest_variables(self) -> None:
+        newest = self._reader.latest
+        if newest is not None and newest is not self._published:
+            self._policies.update(newest.values)
+            self._published = newest
+
+    def _apply_curriculum(self) -> None:
+        """Sets what has changed since the last episode; between episodes, so that none mixes two."""
+        for name, value in self._run.curriculum.state_at(self._iteration).items():
+            if self._applied_curriculum.get(name) != value:
+                self._collect_env.set_state({name: value})
+                self._applied_curriculum[name] = value
+
+    def _num_evaluations_due(self) -> int:
+        """Evaluations due by now: one after every period, and one at the end."""
+        params = self._run.params
+        if self._is_finished():
+            return -(-params.num_iter // params.eval_period_itrs)
+        return self._iteration // params.eval_period_itrs
+
+    def _evaluate_if_due(self) -> None:
+        """Runs this worker's share of the greedy episodes if an evaluation has become due."""
+        due = self._num_evaluations_due()
+        if due <= self._num_evaluations or self._should_stop():
+            return
+        self._num_evaluations = due
+        iteration, train_step = self._iteration, self._train_step
+        returns = []
+        for index in range(self._run.params.n_eval_episodes):
+            if (index + due) % self._num_workers != self._worker_id:
+                continue
+            self._report("evaluating")
+            episode = run_episode(
+                self._eval_env, self._policies.greedy, self._run.horizon,
+                observe=lambda *_: not self._should_stop(),
+            )  # fmt: skip
+            if not episode.is_complete:
+                return
+            returns.append(episode.episode_return)
+            self._eval_log.append(episode, iteration, train_step, self._env_step)
+        if returns:
+            self._status["eval"] = {"iteration": iteration, "returns": returns}
+            with self._eval_summaries.as_default(step=train_step):
+                tf.summary.scalar("eval/episode_return", sum(returns) / len(returns))
+            self._eval_summaries.flush()
+
+    def _summarize(self, episode: Episode) -> None:
+        period = self._iteration // self._run.params.log_period_itrs
+        if period <= self._summarized_period:
+            return
+        self._summarized_period = period
+        with self._collect_summaries.as_default(step=self._env_step):
+            tf.summary.scalar("collect/episode_return", episode.episode_return)
+            tf.summary.scalar("collect/episode_length", episode.length)
+            tf.summary.scalar(
+                "collect/env_steps_per_sec", self._summary_rate.rate_at(self._env_step)
+            )
+            for name, value in self._applied_curriculum.items():
+                tf.summary.scalar(f"curriculum/{name}", value)
+        self._collect_summaries.flush()
+
+    def _report(self, phase: str) -> None:
+        self._reporter.report(phase, self._status_fields)
+
+    def _report_now(self, phase: str) -> None:
+        self._reporter.report_now(phase, self._status_fields())
+
+    def _status_fields(self) -> dict[str, Any]:
+        return self._status | {
+            "env_steps": self._env_step,
+            "env_steps_per_sec": self._rate.rate_at(self._env_step),
+            "curriculum": self._applied_curriculum,
+        }
