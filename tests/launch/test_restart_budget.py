@@ -112,7 +112,8 @@ def test_finished_program_is_not_started_again(service):
 
 
 def test_wrong_configuration_is_not_started_again_and_its_message_is_kept(service):
-    log = "=== start 1 ===\nnoise of a library\nsac_collect.py: config.json: horizon is 0\nsecond line\n"
+    message = "sac_collect.py: config.json: horizon is 0\nsecond line\n"
+    log = f"=== start 1 ===\nnoise of a library\n{message}"
     end_with(service, 78, failures_before=0, log=log)
     assert run_guard(service, "echo", "again").stdout == ""
     assert control_of(service) == "x"

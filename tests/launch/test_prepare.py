@@ -1,0 +1,153 @@
+import json
+import pathlib
+
+import pytest
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.settings import Settings
+from tfagents_system.launch import experiment
+from tfagents_system.launch.prepare import prepare
+
+PARAMS = """
+from tfagents_system.train_params_base import TrainParamsBase
+import my_robot
+
+class TrainParams(TrainParamsBase):
+    def env_ctor(self): return my_robot.Env()
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> pathlib.Path:
+    """A working folder with a config and a params file beside a module it imports."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "params.py").write_text(PARAMS)
+    (tmp_path / "mine" / "my_robot.py").touch()
+    (tmp_path / "c.json").write_text('{"horizon": 200, "robot": {"mass": 1, "legs": 4}}')
+    return tmp_path
+
+
+def run_prepare(**variables: str) -> ExperimentPaths:
+    required = {"SAC_EXP_NAME": "e", "SAC_PARAMS": "mine/params.py", "SAC_CONFIG": "c.json"}
+    changes = {f"SAC_{name}": value for name, value in variables.items()}
+    return prepare(Settings.from_environ(required | changes))
+
+
+def provenance_of(paths: ExperimentPaths) -> dict:
+    return json.loads(paths.provenance.read_text())
+
+
+@pytest.fixture
+def resumable(project, monkeypatch) -> ExperimentPaths:
+    """An experiment whose first start has ended: this process no longer holds its lock."""
+    monkeypatch.setattr(experiment, "take_lock", lambda lock: -1)
+    monkeypatch.setattr("tfagents_system.launch.prepare.take_lock", lambda lock: -1)
+    return run_prepare(SEED="7", GIN_BINDINGS="TrainParams.num_iter = 10")
+
+
+def test_first_start_writes_the_whole_folder(project):
+    paths = run_prepare(SEED="7", GIN_BINDINGS="TrainParams.num_iter = 10; A.b = 'c'")
+    assert paths.config.read_text() == (project / "c.json").read_text()
+    assert paths.params.read_text() == PARAMS
+    provenance = provenance_of(paths)
+    assert provenance["seed"] == 7
+    assert provenance["gin_bindings"] == ["TrainParams.num_iter = 10", "A.b = 'c'"]
+    assert provenance["params_dir"] == str(project / "mine")
+    assert provenance["packages"]["numpy"]
+    assert set(provenance["cpus"]) == {path.name for path in paths.services.iterdir()}
+    assert [path.name for path in (project / "logs").iterdir()] == ["e"]
+
+
+def test_fresh_seeds_differ(project):
+    assert len({provenance_of(run_prepare(EXP_NAME=f"e{k}"))["seed"] for k in range(3)}) == 3
+
+
+def test_second_start_is_refused_and_changes_nothing(project):
+    paths = run_prepare()
+    before = {path: path.stat().st_mtime_ns for path in paths.root.rglob("*")}
+    with pytest.raises(ConfigError, match="logs/e is in use by another run .process .* since .*"):
+        run_prepare(GIN_BINDINGS="TrainParams.num_iter = 20")
+    assert before == {path: path.stat().st_mtime_ns for path in paths.root.rglob("*")}
+
+
+def test_failure_while_writing_leaves_no_folder(project, monkeypatch):
+    def fail(*args):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(experiment.Provenance, "write", fail)
+    with pytest.raises(OSError, match="No space left"):
+        run_prepare()
+    assert list((project / "logs").iterdir()) == []
+
+
+def test_empty_folder_counts_as_new(project):
+    (project / "logs" / "e").mkdir(parents=True)
+    assert run_prepare().provenance.exists()
+
+
+def test_folder_of_something_else_is_refused(project):
+    (project / "logs" / "e").mkdir(parents=True)
+    (project / "logs" / "e" / "notes.txt").touch()
+    with pytest.raises(ConfigError, match="logs/e cannot be resumed: it has no config.json"):
+        run_prepare()
+
+
+def test_resume_keeps_seed_and_files_and_names_what_differs(project, resumable, capsys):
+    (project / "c.json").write_text('{"horizon": 100, "robot": {"mass": 1}, "wind": 3}')
+    (project / "mine" / "params.py").write_text(PARAMS + "# changed\n")
+    capsys.readouterr()
+    run_prepare(SEED="8", GIN_BINDINGS="TrainParams.discount = 0.9; TrainParams.num_iter = 20")
+    out = capsys.readouterr().out
+    assert "c.json differs in horizon, robot.legs, wind; the run keeps its own values." in out
+    assert "To change them, edit logs/e/config.json." in out
+    assert "mine/params.py differs; the run keeps its own. To change it, edit logs/e/params" in out
+    assert "SAC_SEED is 8; the run keeps its seed 7." in out
+    assert (
+        "gin bindings in force: TrainParams.num_iter = 10; TrainParams.discount = 0.9; "
+        "TrainParams.num_iter = 20"
+    ) in out
+    provenance = provenance_of(resumable)
+    assert provenance["seed"] == 7 and len(provenance["started_at"]) == 2
+    assert resumable.params.read_text() == PARAMS
+    assert json.loads(resumable.config.read_text())["horizon"] == 200
+
+
+def test_resume_with_the_same_command_says_nothing_more(resumable, capsys):
+    capsys.readouterr()
+    run_prepare(SEED="7", GIN_BINDINGS="TrainParams.num_iter = 10")
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "Resuming logs/e, seed 7.",
+        "  gin bindings in force: TrainParams.num_iter = 10",
+    ]
+
+
+def test_resume_validates_the_saved_files(resumable):
+    resumable.config.write_text('{"horizon": -1}')
+    with pytest.raises(ConfigError, match="logs/e/config.json: horizon is -1"):
+        run_prepare()
+
+
+def test_resume_without_the_users_files_goes_on_and_says_so(project, resumable, capsys):
+    (project / "c.json").unlink()
+    (project / "mine" / "params.py").unlink()
+    run_prepare()
+    out = capsys.readouterr().out
+    assert "The run keeps its own logs/e/config.json. (c.json: cannot read" in out
+    assert "There is no mine/params.py; the run keeps its own logs/e/params.py." in out
+
+
+def test_finished_experiment_continues_only_for_more_iterations(resumable):
+    resumable.finished.write_text('{"num_iter": 10}')
+    with pytest.raises(ConfigError, match="finished: it has trained its 10 iterations. To cont"):
+        run_prepare(GIN_BINDINGS="TrainParams.num_iter = 10")
+    assert resumable.finished.exists()
+    run_prepare(GIN_BINDINGS="TrainParams.num_iter = 11")
+    assert not resumable.finished.exists()
+
+
+def test_damaged_provenance_is_named(resumable):
+    resumable.provenance.write_text('{"seed": 7}')
+    with pytest.raises(ConfigError, match="logs/e/provenance.json: damaged"):
+        run_prepare()

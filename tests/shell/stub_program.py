@@ -1,0 +1,60 @@
+"""Stands for sac_replay_buffer.py, sac_train.py and sac_collect.py in the tests of the scripts.
+
+Appends its start and end to `tape`, records how it was started in `seen_<name>.json`, then waits to
+be stopped. STUB_<NAME>: crash, wrong (exit code 78), deaf (ignores TERM) or finish (the learner).
+"""
+
+import json
+import os
+import pathlib
+import signal
+import sys
+import time
+
+from tfagents_system.core import errors
+from tfagents_system.core.files import write_json_atomically
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.program import StopFlag, run_program
+
+FLAGS = dict(argument.removeprefix("--").split("=", 1) for argument in sys.argv[1:])
+PATHS = ExperimentPaths(pathlib.Path(FLAGS["exp_dir"]))
+NAME = {"sac_replay_buffer.py": "replay", "sac_train.py": "learner"}.get(
+    pathlib.Path(sys.argv[0]).name, f"worker_{os.environ.get('SLURM_PROCID')}"
+)
+
+
+def tape(event: str) -> None:
+    with (PATHS.root / "tape").open("a") as file:
+        file.write(f"{NAME} {event}\n")
+
+
+def main(stop: StopFlag) -> int:
+    seen = {
+        "pid": os.getpid(),
+        "argv": sys.argv,
+        "environ": dict(os.environ),
+        "cpus": sorted(os.sched_getaffinity(0)),
+    }
+    (PATHS.root / f"seen_{NAME}.json").write_text(json.dumps(seen))
+    tape("starts")
+    mode = os.environ.get(f"STUB_{NAME.upper()}")
+    if mode == "crash":
+        raise RuntimeError("no such motor")
+    if mode == "wrong":
+        raise errors.ConfigError("config.json: leg_length is -1; allowed is a number > 0.")
+    if mode == "deaf":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(0.5)
+    while not stop:
+        if NAME == "learner" and mode == "finish":
+            write_json_atomically(PATHS.finished, {"num_iter": 10})
+        if NAME != "replay" and PATHS.finished.exists():
+            tape("finishes")
+            return errors.EXIT_FINISHED
+        time.sleep(0.02)
+    time.sleep(0.2)  # saves
+    tape("stops")
+    return errors.EXIT_STOPPED
+
+
+run_program(main)

@@ -1,0 +1,316 @@
+"""run_script.sh and train_script.sh with stub programs under a real supervise."""
+
+import json
+import os
+import pathlib
+import pty
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tfagents_system.core.waiting import wait_until
+
+PROJECT = pathlib.Path(__file__).parents[2]
+PARAMS = """
+from tfagents_system.train_params_base import TrainParamsBase
+
+class TrainParams(TrainParamsBase):
+    num_iter = 10
+
+    def env_ctor(self, *args, seed=None, **kwargs):
+        return None
+"""
+
+
+class Sandbox:
+    """A copy of the scripts and of `core` and `launch`, with stubs for the three programs."""
+
+    def __init__(self, project: pathlib.Path) -> None:
+        self.project = project
+        package = project / "tfagents_system"
+        for folder in ("core", "launch"):
+            shutil.copytree(PROJECT / "tfagents_system" / folder, package / folder)
+        shutil.copytree(PROJECT / "config", project / "config")
+        for script in [PROJECT / "run_script.sh", PROJECT / "train_script.sh",
+                       *PROJECT.glob("training_variables*.sh")]:  # fmt: skip
+            shutil.copy(script, project)
+        self.write("setup.sh", f"#!/bin/sh\necho '{pathlib.Path(sys.executable).parent}'\n")
+        (project / "setup.sh").chmod(0o755)
+        for name in ("sac_replay_buffer", "sac_train", "sac_collect"):
+            shutil.copy(pathlib.Path(__file__).with_name("stub_program.py"), package / f"{name}.py")
+        self.write("tfagents_system/__init__.py", "")
+        self.write("tfagents_system/pendulum_params.py", PARAMS)
+        self.exp_dir = project / "logs" / "pendulum"
+        self.started: list[subprocess.Popen[str]] = []
+
+    def write(self, path: str, text: str) -> None:
+        (self.project / path).write_text(text)
+
+    def start(self, variables: str = "training_variables_pendulum.sh", terminal: int | None = None,
+              **environ: str) -> subprocess.Popen[str]:  # fmt: skip
+        """Starts run_script.sh, on a terminal as its foreground job if one is given."""
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("SAC_", "SLURM_"))}
+        argv = ["./run_script.sh", variables]
+        if terminal is not None:
+            argv = ["setsid", "--ctty", "--wait", *argv]
+        run = subprocess.Popen(
+            argv, cwd=self.project, env=clean | environ, text=True, stdin=terminal,
+            stdout=subprocess.PIPE if terminal is None else terminal, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self.started.append(run)
+        return run
+
+    def run(self, *arguments: str, **environ: str) -> tuple[int, str, str]:
+        """Returns exit code, standard output and standard error of a whole run."""
+        run = self.start(*arguments, **environ)
+        out, err = run.communicate(timeout=40)
+        return run.returncode, out, err
+
+    def tape(self) -> list[str]:
+        try:
+            return (self.exp_dir / "tape").read_text().splitlines()
+        except FileNotFoundError:
+            return []
+
+    def await_tape(self, *events: str) -> None:
+        wait_until(lambda: set(events) <= set(self.tape()), 10, f"{events} in {self.tape()}")
+
+    def seen(self, name: str) -> dict:
+        return json.loads((self.exp_dir / f"seen_{name}.json").read_text())
+
+    def alive(self) -> dict[int, str]:
+        """Returns {pid: command line} of every process that holds an experiment's lock."""
+        found = {}
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                files = [os.readlink(link) for link in (process / "fd").iterdir()]
+                if any(f.startswith(str(self.project)) and f.endswith("/lock") for f in files):
+                    found[int(process.name)] = (process / "cmdline").read_text()
+            except OSError:
+                continue
+        return found
+
+    def pid_of(self, *words: str) -> int:
+        return next(pid for pid, line in self.alive().items() if all(w in line for w in words))
+
+
+@pytest.fixture
+def sandbox(tmp_path: pathlib.Path) -> Iterator[Sandbox]:
+    sandbox = Sandbox(tmp_path / "my project")
+    yield sandbox
+    for pid in sandbox.alive():
+        os.kill(pid, signal.SIGKILL)
+    for run in sandbox.started:
+        run.communicate(timeout=10)
+
+
+STARTS = [f"{name} starts" for name in ("learner", "replay", "worker_0", "worker_1")]
+TWO = {"SAC_NUM_COLLECT_WORKERS": "2"}
+
+
+def test_finished_training_ends_everything_and_says_how_to_go_on(sandbox):
+    code, out, err = sandbox.run(**TWO, STUB_LEARNER="finish", http_proxy="http://nowhere")
+    assert code == 0, err
+    assert sandbox.alive() == {}
+    tape = sandbox.tape()
+    assert sorted(tape[:4]) == STARTS
+    assert tape[4] == "learner finishes"
+    assert sorted(tape[5:7]) == ["worker_0 finishes", "worker_1 finishes"]
+    assert tape[7:] == ["replay stops"]
+    assert out.startswith("New experiment logs/pendulum, seed ")
+    assert "run.py --params logs/pendulum/params.py --exp_dir logs/pendulum" in err
+
+    worker, learner = sandbox.seen("worker_1"), sandbox.seen("learner")
+    available = sorted(os.sched_getaffinity(0))
+    assert set(worker["cpus"]) <= set(available) and set(learner["cpus"]) <= set(available)
+    assert len(available) > 3 or learner["cpus"] == available
+    assert worker["argv"][0] == "tfagents_system/sac_collect.py"
+    assert worker["argv"][1] == f"--exp_dir={sandbox.exp_dir}"
+    assert worker["argv"][3] == "--num_workers=2"
+    assert worker["environ"]["SLURM_PROCID"] == "1"
+    assert worker["environ"]["OMP_NUM_THREADS"] == "1"
+    assert worker["environ"]["PYTHONPATH"].split(":")[0] == str(sandbox.project)
+    assert "http_proxy" not in worker["environ"]
+    port = sandbox.seen("replay")["argv"][2].removeprefix("--port=")
+    assert learner["argv"][2] == f"--replay_address=localhost:{port}"
+
+    provenance = json.loads((sandbox.exp_dir / "provenance.json").read_text())
+    assert provenance["cpus"]["learner"] == learner["cpus"]
+
+    code, _, err = sandbox.run(**TWO)
+    assert code == 78
+    assert "logs/pendulum is finished: it has trained its 10 iterations." in err
+    assert "SAC_GIN_BINDINGS='TrainParams.num_iter = 20'" in err
+    code, out, err = sandbox.run(
+        **TWO, STUB_LEARNER="finish", SAC_GIN_BINDINGS="TrainParams.num_iter = 20"
+    )
+    assert code == 0, err
+    assert "Resuming logs/pendulum" in out
+    assert "gin bindings in force: TrainParams.num_iter = 20" in out
+
+
+def test_ctrl_c_twice_stops_in_order_and_the_same_command_resumes(sandbox):
+    ours, terminal = pty.openpty()
+    run = sandbox.start(**TWO, terminal=terminal, TERM="xterm")
+    sandbox.await_tape(*STARTS)
+    os.write(ours, b"\x03")
+    time.sleep(0.1)
+    os.write(ours, b"\x03")
+    _, err = run.communicate(timeout=20)
+    screen = os.read(ours, 100_000).decode()
+    assert run.returncode == 143
+    assert sandbox.alive() == {}
+    tape = sandbox.tape()[4:]
+    assert sorted(tape[:2]) == ["worker_0 stops", "worker_1 stops"]
+    assert tape[2:] == ["learner stops", "replay stops"]
+    assert "the same command goes on" in err.lower()
+    assert "\rstarting learner, replay, worker_0, worker_1\x1b[K" in screen
+
+    seed = json.loads((sandbox.exp_dir / "provenance.json").read_text())["seed"]
+    sandbox.write("config/pendulum.json", '{"horizon": 100, "mass": 2}')
+    run = sandbox.start(**TWO)
+    wait_until(lambda: len(sandbox.tape()) == 12, 10, "the second start")
+    run.terminate()
+    out, _ = run.communicate(timeout=20)
+    assert run.returncode == 143
+    assert f"Resuming logs/pendulum, seed {seed}." in out
+    assert "config/pendulum.json differs in horizon, mass; the run keeps its own values" in out
+    assert json.loads((sandbox.exp_dir / "config.json").read_text()) == {"horizon": 200}
+
+
+def test_kill_9_of_a_program_of_supervise_and_of_the_launcher(sandbox):
+    run = sandbox.start(**TWO)
+    sandbox.await_tape(*STARTS)
+    before = sandbox.seen("learner")["pid"]
+    os.kill(before, signal.SIGKILL)
+    wait_until(lambda: sandbox.seen("learner")["pid"] != before, 10, "the learner's restart")
+
+    os.kill(sandbox.pid_of("supervise", "worker_1"), signal.SIGKILL)
+    wait_until(lambda: sandbox.tape().count("worker_1 starts") == 2, 10, "the worker's restart")
+    assert sandbox.tape().count("worker_1 stops") == 1  # before the new one started
+    assert sandbox.tape().count("worker_0 starts") == 1
+
+    second = sandbox.start(**TWO)
+    _, err = second.communicate(timeout=10)
+    assert second.returncode == 78
+    assert "run_script.sh: logs/pendulum is in use by another run (process " in err
+    assert str(sandbox.seen("replay")["pid"]) in err
+
+    run.kill()
+    wait_until(lambda: not sandbox.alive(), 5, f"the end of {sandbox.alive()}")
+
+
+def test_crash_loop_gives_up_with_the_traceback(sandbox):
+    code, _, err = sandbox.run(**TWO, STUB_WORKER_1="crash")
+    assert code == 1
+    assert sandbox.alive() == {}
+    assert sandbox.tape().count("worker_1 starts") == 5
+    assert sandbox.tape()[-3:] == ["worker_0 stops", "learner stops", "replay stops"]
+    assert "worker_1 failed again after 4 restarts (exit code 1). Its log is " in err
+    assert err.count("RuntimeError: no such motor") == 1
+
+
+def test_wrong_configuration_found_by_a_program_stops_the_run_with_78(sandbox):
+    code, _, err = sandbox.run(**TWO, STUB_LEARNER="wrong")
+    assert code == 78
+    assert sandbox.alive() == {}
+    assert sandbox.tape().count("learner starts") == 1
+    assert "  sac_train.py: config.json: leg_length is -1; allowed is a number > 0." in err
+
+
+@pytest.mark.slow
+def test_a_program_that_ignores_term_is_killed(sandbox):
+    run = sandbox.start(**TWO, STUB_WORKER_0="deaf")
+    sandbox.await_tape(*STARTS)
+    time.sleep(0.5)
+    run.terminate()
+    _, err = run.communicate(timeout=40)
+    assert run.returncode == 143
+    assert sandbox.alive() == {}
+    assert "worker_1 ended within 20 s; killing them" in err
+
+
+def test_sbatch_runs_a_copy_of_the_script_from_a_spool_folder(sandbox, tmp_path):
+    spool = tmp_path / "spool" / "slurm_script"
+    spool.parent.mkdir()
+    shutil.copy(sandbox.project / "run_script.sh", spool)
+    environ = os.environ | {"SLURM_SUBMIT_DIR": str(sandbox.project), "SAC_EXP_NAME": ".wrong"}
+    result = subprocess.run(
+        [spool, "training_variables_pendulum.sh"],
+        env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=10,
+    )  # fmt: skip
+    assert result.returncode == 78
+    assert result.stderr.startswith("run_script.sh: SAC_EXP_NAME is '.wrong'; allowed are letters")
+
+
+def _write(path: str, text: str) -> Callable[[Sandbox], None]:
+    return lambda sandbox: sandbox.write(path, text)
+
+
+def _change_params(old: str, new: str) -> Callable[[Sandbox], None]:
+    return _write("tfagents_system/pendulum_params.py", PARAMS.replace(old, new))
+
+
+WRONG_INPUT = {
+    "no variables file": (None, "no_such.sh", {}, "no such variables file: no_such.sh. There are: "
+                          "training_variables.sh training_variables_minitaur.sh"),
+    "shell syntax": (_write("v.sh", "if\n"), "v.sh", {}, "v.sh: line 2: syntax error"),
+    "name not set": (_write("v.sh", ""), "v.sh", {}, "SAC_EXP_NAME is not set."),
+    "unknown variable": (None, None, {"SAC_NUM_WORKERS": "2"}, "SAC_NUM_WORKERS is not a variable "
+                         "of this system. Did you mean SAC_NUM_COLLECT_WORKERS?"),
+    "zero workers": (None, None, {"SAC_NUM_COLLECT_WORKERS": "0"},
+                     "SAC_NUM_COLLECT_WORKERS is '0'; allowed is auto or an integer from 1"),
+    "missing JSON": (None, None, {"SAC_CONFIG": "no.json"}, "no.json: cannot read the JSON config"),
+    "malformed JSON": (_write("config/pendulum.json", "{horizon: 3}"), None, {},
+                       "config/pendulum.json: not valid JSON: Expecting property name"),
+    "wrong JSON value": (_write("config/pendulum.json", '{"horizon": 0}'), None, {},
+                         "config/pendulum.json: horizon is 0; allowed is an integer >= 1"),
+    "missing params": (None, None, {"SAC_PARAMS": "no.py"}, "no.py: cannot read the params file"),
+    "params syntax": (_change_params("num_iter = 10", "num_iter ="), None, {},
+                      "tfagents_system/pendulum_params.py:5: not valid Python: invalid syntax"),
+    "no TrainParams": (_change_params("class TrainParams(", "class Params("), None, {},
+                       "pendulum_params.py: does not define the class TrainParams."),
+    "no env_ctor": (_change_params("env_ctor", "make_env"), None, {},
+                    "pendulum_params.py:4: TrainParams does not define env_ctor"),
+    "unknown hyperparameter": (_change_params("num_iter", "num_itr"), None, {},
+                               "TrainParams.num_itr is not a training parameter. Did you mean "
+                               "num_iter?"),
+    "missing import": (_change_params("\nfrom", "import no_such_robot\nfrom"), None, {},
+                       "pendulum_params.py:1: imports no_such_robot, which is neither installed"),
+    "unknown gin name": (None, None, {"SAC_GIN_BINDINGS": "TrainParams.num_itr = 5"},
+                         "SAC_GIN_BINDINGS: TrainParams.num_itr is not a training parameter. Did "
+                         "you mean num_iter?"),
+    "CPUs do not fit": (None, None, {"SAC_TRAIN_CPUS": "4000"},
+                        "replay 1 + learner 4000 + worker 1 = 4002 CPUs, but this job has "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG_INPUT)
+def test_wrong_input_is_answered_at_once_and_changes_no_file(sandbox, case):
+    change, variables, environ, message = WRONG_INPUT[case]
+    if change is not None:
+        change(sandbox)
+    began = time.monotonic()
+    code, out, err = sandbox.run(variables or "training_variables_pendulum.sh", **environ)
+    assert time.monotonic() - began < 2
+    assert err.startswith("run_script.sh: ") and message in err and len(err.splitlines()) == 1
+    assert (code, out) == (78, "")
+    assert not (sandbox.project / "logs").exists()
+
+
+def test_port_in_use_is_refused(sandbox):
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # as a gRPC server does
+        server.bind(("", 0))
+        server.listen()
+        port = server.getsockname()[1]
+        code, _, err = sandbox.run(SAC_REVERB_PORT=str(port))
+    assert code == 78
+    assert f"SAC_REVERB_PORT is {port}, which is in use by another program" in err
+    assert not (sandbox.project / "logs").exists()
