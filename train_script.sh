@@ -64,7 +64,7 @@ end_run() { # EXIT_CODE MESSAGE
 }
 
 finish() {
-  await_end 120 "${workers[@]}" # they see by themselves that the learner has finished
+  await_end 600 "${workers[@]}" # they evaluate once more, then end by themselves
   end_run 0 "Training is finished. The policy is in $exp_dir/policies/greedy_policy. To see it:
   ${python#"$PWD/"} tfagents_system/run.py --params $exp_dir/params.py --exp_dir $exp_dir \\
     --config $exp_dir/config.json --num_episodes 5"

@@ -50,7 +50,9 @@ def _flag(default: bool, meaning: str) -> Hyperparameter:
     return Hyperparameter(default, lambda v: isinstance(v, bool), "True or False", meaning)
 
 
-def _fraction(default: float, allowed: str, is_allowed: Callable[[float], bool], meaning: str):
+def _fraction(
+    default: float, allowed: str, is_allowed: Callable[[float], bool], meaning: str
+) -> Hyperparameter:
     return Hyperparameter(default, lambda v: _is_number(v) and is_allowed(v), allowed, meaning)
 
 
