@@ -35,7 +35,8 @@ _REPLAY_ADDRESS = flags.DEFINE_string(
 _NUM_CPUS = flags.DEFINE_integer("num_cpus", 1, "CPUs this program may use.", lower_bound=1)
 
 DATA_TIMEOUT_SECS = 2.0  # how long the learner waits for data before it looks up
-SAVE_TIMEOUT_SECS = 600.0
+SAVE_TIMEOUT_SECS = 600.0  # at the end of training
+STOP_TIMEOUT_SECS = 50.0  # on a stop, for each of two saves: train_script.sh waits 120 s
 
 
 class Training:
@@ -118,10 +119,14 @@ class Training:
     def _end(self) -> int:
         self._reporter.report_now("saving", self._progress(0.0))
         self._exporter.export()
-        self._checkpointer.wait(SAVE_TIMEOUT_SECS)
+        timeout_secs = SAVE_TIMEOUT_SECS if self._is_finished else STOP_TIMEOUT_SECS
+        self._checkpointer.wait(timeout_secs)  # for one begun before, which saves an older state
         self._checkpointer.save()
-        self._checkpointer.wait(SAVE_TIMEOUT_SECS)
+        is_saved = self._checkpointer.wait(timeout_secs)
         self._summaries.close()
+        if not is_saved:
+            print(f"The checkpoint at train step {self.train_step} did not finish within "
+                  f"{timeout_secs:g} s; the run goes on from the one before.")  # fmt: skip
         if not self._is_finished:
             return EXIT_STOPPED
         write_json_atomically(

@@ -1,5 +1,6 @@
 """How every program of a run begins and ends."""
 
+import logging
 import os
 import pathlib
 import signal
@@ -37,6 +38,8 @@ def run_program(main: Callable[[StopFlag], int]) -> None:
     The exit code is written to the file named by the variable SERVICE_EXIT_CODE_FILE, because
     daemontools does not tell a run script how its predecessor ended.
     """
+    for library in ("absl", "tensorflow"):  # they narrate every SavedModel they write
+        logging.getLogger(library).setLevel(logging.WARNING)
     try:
         code = main(StopFlag())
     except ConfigError as error:

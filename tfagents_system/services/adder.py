@@ -31,7 +31,7 @@ class Adder:
         client: reverb.Client,
         codec: Codec,
         sequence_length: int | None = None,
-        burst_length: int = 64,
+        burst_length: int = 48,
         burst_secs: float = 1.0,
         log: Callable[[str], None] = print,
     ):
@@ -41,7 +41,7 @@ class Adder:
           client: Connection to the replay server.
           codec: Codec of one Transition.
           sequence_length: Transitions per item; None for single transitions without time axis.
-          burst_length: Steps after which a burst is due.
+          burst_length: Steps after which a burst is due; Reverb complains of more than 50 pending.
           burst_secs: Age of the oldest unsent step after which a burst is due.
           log: Receives one line for each kind of rejected step.
         """

@@ -1,0 +1,106 @@
+"""Draws the learning curve of an experiment.
+
+Usage: python -m tfagents_system.evaluation.plots --exp_dir DIR [--output FILE.png]
+Reads episodes/*.csv in DIR; writes DIR/learning_curve.png unless told otherwise.
+"""
+
+import collections
+import csv
+import pathlib
+import statistics
+import sys
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from absl import app, flags
+
+from tfagents_system.core.errors import EXIT_CONFIG
+from tfagents_system.core.paths import ExperimentPaths
+
+_EXP_DIR = flags.DEFINE_string("exp_dir", None, "Folder of the experiment.", required=True)
+_OUTPUT = flags.DEFINE_string("output", None, "PNG to write; DIR/learning_curve.png if not given.")
+
+
+class CurvePoint(NamedTuple):
+    """The episodes that belong to one train step, or to one interval of them."""
+
+    train_step: int
+    mean_return: float
+    std_return: float  # 0 for a single episode
+
+
+def read_returns(files: Iterable[pathlib.Path]) -> list[tuple[int, float]]:
+    """Returns (train_step, return) of every whole line of the CSV files, in order of train step."""
+    pairs = []
+    for path in files:
+        with path.open(newline="") as file:
+            for row in csv.DictReader(file):
+                try:
+                    pairs.append((int(row["train_step"]), float(row["return"])))
+                except (TypeError, ValueError, KeyError):
+                    continue  # a line cut short by a crash
+    return sorted(pairs)
+
+
+def curve(pairs: Iterable[tuple[int, float]], interval: int = 1) -> list[CurvePoint]:
+    """Groups returns by `train_step // interval`; each point lies at its interval's begin."""
+    groups = collections.defaultdict(list)
+    for train_step, episode_return in pairs:
+        groups[train_step // interval * interval].append(episode_return)
+    return [
+        CurvePoint(step, statistics.fmean(group), statistics.pstdev(group))
+        for step, group in sorted(groups.items())
+    ]
+
+
+def draw_learning_curve(exp_dir: pathlib.Path, output: pathlib.Path) -> None:
+    """Draws greedy evaluations (mean and standard deviation) over collected episodes (means).
+
+    Raises:
+      FileNotFoundError: If the experiment has no episodes yet.
+    """
+    folder = ExperimentPaths(exp_dir).episodes
+    collected = read_returns(sorted(folder.glob("collect_*.csv")))
+    if not collected:
+        raise FileNotFoundError(f"{folder} has no episodes yet.")
+    collect = curve(collected, interval=max(1, collected[-1][0] // 200))
+    evaluation = curve(read_returns(sorted(folder.glob("eval_*.csv"))))
+
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    axes.plot([p.train_step for p in collect], [p.mean_return for p in collect],
+              color="0.7", label="collected episodes (with exploration)")  # fmt: skip
+    steps = [p.train_step for p in evaluation]
+    axes.fill_between(
+        steps,
+        [p.mean_return - p.std_return for p in evaluation],
+        [p.mean_return + p.std_return for p in evaluation],
+        color="C0", alpha=0.25, linewidth=0,
+    )  # fmt: skip
+    axes.plot(steps, [p.mean_return for p in evaluation], color="C0",
+              label="greedy episodes: mean and standard deviation")  # fmt: skip
+    axes.set_xlabel("train step")
+    axes.set_ylabel("episode return")
+    axes.set_title(exp_dir.resolve().name)
+    axes.grid(alpha=0.3)
+    axes.legend(loc="lower right")
+    figure.savefig(output, dpi=100)
+    plt.close(figure)
+
+
+def _main(_) -> None:
+    exp_dir = pathlib.Path(_EXP_DIR.value)
+    output = pathlib.Path(_OUTPUT.value or exp_dir / "learning_curve.png")
+    try:
+        draw_learning_curve(exp_dir, output)
+    except FileNotFoundError as error:
+        print(f"plots.py: {error}", file=sys.stderr)
+        sys.exit(EXIT_CONFIG)
+    print(output)
+
+
+if __name__ == "__main__":
+    app.run(_main)
