@@ -9,6 +9,7 @@ from tfagents_system.train_params_base import TrainParamsBase
 class TrainParams(TrainParamsBase):
     """500 iterations of 1000 env steps and 1000 train steps each."""
 
+    sac_log_alpha = -4.0  # rewards are about 0.01 a step: an alpha of e would drown them for long
     num_iter = 500
     num_steps_per_iter = 1000  # one train step per env step at a horizon of 1000
     n_episodes_in_buffer = 500
