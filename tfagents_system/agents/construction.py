@@ -24,6 +24,7 @@ def make_agent(
     agent = params.agent_ctor(train_step, time_step_spec.observation, action_spec, time_step_spec)
     if not isinstance(agent, tf_agent.TFAgent):
         raise ConfigError(
-            f"TrainParams.agent_ctor returned a {type(agent).__name__}; allowed is a TF-Agents agent."
+            f"TrainParams.agent_ctor returned a {type(agent).__name__}; "
+            "allowed is a TF-Agents agent."
         )
     return agent, train_step

@@ -29,7 +29,9 @@ class SacInfo(NamedTuple):
 
 
 def soft_td_target(reward, discount, gamma, next_q_values, next_log_prob, alpha):
-    """y = r + gamma d (min_i Q'_i(s', a') - alpha log pi(a'|s')); arXiv:1812.05905, equation 6.
+    """Returns y = r + gamma d (min_i Q'_i(s', a') - alpha log pi(a'|s')).
+
+    Source: arXiv:1812.05905, equation 6, with the minimum of two target critics.
 
     Args:
       reward: [B] or [B, T], as all others.

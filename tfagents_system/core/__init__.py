@@ -1,1 +1,1 @@
-"""Settings, checks and pure logic shared by every program; standard library, NumPy and jsonschema only."""
+"""Settings, checks and pure logic shared by every program; without TensorFlow."""

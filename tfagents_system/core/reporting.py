@@ -26,7 +26,7 @@ class StatusReporter:
         self._reported_at = float("-inf")
 
     def report(self, phase: str, make_fields: Callable[[], dict[str, Any]] = dict) -> None:
-        """Writes the phase, the time and `make_fields()`, which is called only if a report is due."""
+        """Writes the phase, the time and `make_fields()`, called only if a report is due."""
         if self._clock() - self._reported_at >= self._period_secs:
             self.report_now(phase, make_fields())
 

@@ -52,7 +52,7 @@ class MlpActorNetwork(network.Network):
         self.head = _GaussianHead(action_spec)
 
     def call(self, observation, step_type=None, network_state=(), training=False):
-        """Returns (SquashedGaussian [B, A], `network_state` unchanged) for observations [B, ...]."""
+        """Returns (SquashedGaussian [B, A], the same state) for observations [B, ...]."""
         features = self.encoder(observation)
         for layer in self.hidden_layers:
             features = layer(features)

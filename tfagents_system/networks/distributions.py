@@ -10,7 +10,9 @@ tfd = tfp.distributions
 
 @tfp.experimental.auto_composite_tensor(omit_kwargs=("name",))
 class SquashedGaussian(tfd.AutoCompositeTensorDistribution):
-    """a = center + magnitude * tanh(u), u ~ N(loc, diag(exp(log_std))^2); the last axis is the event.
+    """The distribution of a = center + magnitude * tanh(u), u ~ N(loc, diag(exp(log_std))^2).
+
+    The last axis is the event.
 
     log pi(a) = sum_i [log N(u_i; loc_i, std_i) - log(1 - tanh(u_i)^2) - log magnitude_i].
     Source: Haarnoja et al. 2018, Soft Actor-Critic Algorithms and Applications, arXiv:1812.05905,
