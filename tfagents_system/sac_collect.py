@@ -29,12 +29,6 @@ from tfagents_system.services.replay import ReplayLimits, experience_stats
 from tfagents_system.services.variables import VariableReader
 from tfagents_system.workers import Worker
 
-_EXP_DIR = flags.DEFINE_string("exp_dir", None, "Folder of the experiment.", required=True)
-_REPLAY_ADDRESS = flags.DEFINE_string(
-    "replay_address", None, "host:port of the replay server.", required=True
-)
-_NUM_WORKERS = flags.DEFINE_integer("num_workers", 1, "Workers of the run.", lower_bound=1)
-
 SERVER_TIMEOUT_SECS = 300.0
 VARIABLES_PERIOD_SECS = 0.5
 
@@ -103,15 +97,20 @@ def _worker_id(num_workers: int) -> int:
     return int(text)
 
 
-if __name__ == "__main__":
-    app.run(
-        lambda _: run_program(
-            lambda stop: collect(
-                _EXP_DIR.value,
-                _REPLAY_ADDRESS.value,
-                _NUM_WORKERS.value,
-                _worker_id(_NUM_WORKERS.value),
-                stop,
-            )
-        )
+def main() -> None:
+    """Runs the program; its flags are defined here, so that other programs can be imported, too."""
+    exp_dir = flags.DEFINE_string("exp_dir", None, "Folder of the experiment.", required=True)
+    address = flags.DEFINE_string(
+        "replay_address", None, "host:port of the replay server.", required=True
     )
+    num_workers = flags.DEFINE_integer("num_workers", 1, "Workers of the run.", lower_bound=1)
+
+    def run(stop: StopFlag) -> int:
+        worker_id = _worker_id(num_workers.value)
+        return collect(exp_dir.value, address.value, num_workers.value, worker_id, stop)
+
+    app.run(lambda _: run_program(run))
+
+
+if __name__ == "__main__":
+    main()

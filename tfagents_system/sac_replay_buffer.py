@@ -18,9 +18,6 @@ from tfagents_system.core.program import StopFlag, run_program
 from tfagents_system.core.reporting import StatusReporter
 from tfagents_system.services.replay import ReplayLimits, experience_stats, start_server
 
-_EXP_DIR = flags.DEFINE_string("exp_dir", None, "Folder of the experiment.", required=True)
-_PORT = flags.DEFINE_integer("port", None, "TCP port to serve on.", required=True)
-
 
 def serve(exp_dir: str, port: int, stop: StopFlag) -> int:
     """Serves the experiment in `exp_dir` until `stop` is set; returns EXIT_STOPPED."""
@@ -54,5 +51,12 @@ def _start(paths: ExperimentPaths, limits: ReplayLimits, port: int):
     return server
 
 
+def main() -> None:
+    """Runs the program; its flags are defined here, so that other programs can be imported, too."""
+    exp_dir = flags.DEFINE_string("exp_dir", None, "Folder of the experiment.", required=True)
+    port = flags.DEFINE_integer("port", None, "TCP port to serve on.", required=True)
+    app.run(lambda _: run_program(lambda stop: serve(exp_dir.value, port.value, stop)))
+
+
 if __name__ == "__main__":
-    app.run(lambda _: run_program(lambda stop: serve(_EXP_DIR.value, _PORT.value, stop)))
+    main()

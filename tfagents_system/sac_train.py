@@ -28,12 +28,6 @@ from tfagents_system.services.codec import Codec, transition_spec
 from tfagents_system.services.replay import experience_dataset
 from tfagents_system.services.variables import VariablePublisher
 
-_EXP_DIR = flags.DEFINE_string("exp_dir", None, "Folder of the experiment.", required=True)
-_REPLAY_ADDRESS = flags.DEFINE_string(
-    "replay_address", None, "host:port of the replay server.", required=True
-)
-_NUM_CPUS = flags.DEFINE_integer("num_cpus", 1, "CPUs this program may use.", lower_bound=1)
-
 DATA_TIMEOUT_SECS = 2.0  # how long the learner waits for data before it looks up
 SAVE_TIMEOUT_SECS = 600.0  # at the end of training
 STOP_TIMEOUT_SECS = 50.0  # on a stop, for each of two saves: train_script.sh waits 120 s
@@ -170,9 +164,19 @@ def train(exp_dir: str, replay_address: str, num_cpus: int, stop: StopFlag) -> i
     return Training(load_run(exp_dir), replay_address).run(stop)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs the program; its flags are defined here, so that other programs can be imported, too."""
+    exp_dir = flags.DEFINE_string("exp_dir", None, "Folder of the experiment.", required=True)
+    address = flags.DEFINE_string(
+        "replay_address", None, "host:port of the replay server.", required=True
+    )
+    num_cpus = flags.DEFINE_integer("num_cpus", 1, "CPUs this program may use.", lower_bound=1)
     app.run(
         lambda _: run_program(
-            lambda stop: train(_EXP_DIR.value, _REPLAY_ADDRESS.value, _NUM_CPUS.value, stop)
+            lambda stop: train(exp_dir.value, address.value, num_cpus.value, stop)
         )
     )
+
+
+if __name__ == "__main__":
+    main()
