@@ -56,7 +56,7 @@ class Checkpointer:
         return True
 
     def save(self) -> bool:
-        """Begins a generation of the current state; False if the last one is still being written."""
+        """Begins a generation of the current state; False while the last one is being written."""
         if self._thread is not None and self._thread.is_alive():
             return False
         train_step = int(self._train_step.numpy())

@@ -9,7 +9,7 @@ import tree
 
 
 class Transition(NamedTuple):
-    """One env step, as it lies in the replay buffer. All leaves share leading axes [B] or [B, T]."""
+    """One env step, as it lies in the replay buffer; leading axes, if any, are [B] or [B, T]."""
 
     step_type: Any  # of the first observation, float32; LAST marks padding
     observation: Any
