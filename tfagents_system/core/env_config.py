@@ -1,6 +1,7 @@
 """Reads and validates the JSON config of an experiment."""
 
 import json
+import math
 import pathlib
 from typing import Any
 
@@ -10,6 +11,14 @@ from tfagents_system.core.curriculum import Curriculum
 from tfagents_system.core.errors import ConfigError
 
 SCHEMA_FILE = pathlib.Path(__file__).with_name("env_config.schema.json")
+
+# JSON Schema counts 200.0 as an integer, but as a Python float it cannot count env steps.
+_VALIDATOR = jsonschema.validators.extend(
+    jsonschema.Draft202012Validator,
+    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine(
+        "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
+    ),
+)
 
 
 def load_env_config(path: pathlib.Path) -> dict[str, Any]:
@@ -28,7 +37,10 @@ def load_env_config(path: pathlib.Path) -> dict[str, Any]:
         ) from error
     try:
         config = json.loads(
-            text, object_pairs_hook=_reject_repeated_keys, parse_constant=_reject_constant
+            text,
+            object_pairs_hook=_reject_repeated_keys,
+            parse_constant=_reject_constant,
+            parse_float=_finite_float,
         )
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid JSON: {error}") from error
@@ -39,7 +51,7 @@ def load_env_config(path: pathlib.Path) -> dict[str, Any]:
 def validate_env_config(config: Any, where: str) -> None:
     """Raises ConfigError, prefixed with `where`, unless `config` fits the schema."""
     schema = json.loads(SCHEMA_FILE.read_text())
-    error = next(jsonschema.Draft202012Validator(schema).iter_errors(config), None)
+    error = next(_VALIDATOR(schema).iter_errors(config), None)
     if error is not None:
         key = ".".join(str(part) for part in error.absolute_path) or "the top level"
         if error.validator == "required":
@@ -61,6 +73,13 @@ def _reject_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"the key {key!r} appears twice in one object")
         result[key] = value
     return result
+
+
+def _finite_float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is too large for a number")
+    return value
 
 
 def _reject_constant(name: str) -> float:
