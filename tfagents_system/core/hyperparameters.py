@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,7 +15,8 @@ def _is_int(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    is_real = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_real and math.isfinite(value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,6 +159,12 @@ def check_consistency(values: Mapping[str, Any], horizon: int, where: str) -> No
             f"n_episodes_in_buffer ({values['n_episodes_in_buffer']}): the replay buffer could "
             "never hold the episodes that training waits for."
         )
+    for name in ("actor_fc_layer_params", "critic_joint_fc_layer_params"):
+        if values["recurrent"] and not values[name]:
+            raise ConfigError(
+                f"{where}: {name} is {values[name]!r}; a recurrent network needs at least one "
+                "layer: its LSTM takes its size from there."
+            )
     if values["recurrent"] and values["recurrent_sequence_length"] > horizon:
         raise ConfigError(
             f"{where}: recurrent_sequence_length ({values['recurrent_sequence_length']}) exceeds "
