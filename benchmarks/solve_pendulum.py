@@ -1,0 +1,72 @@
+"""Trains Pendulum with default settings from several seeds and evaluates each policy.
+
+Usage: python benchmarks/solve_pendulum.py [--seeds 1,2,3,4,5] [--output FILE.csv]
+Runs `run_script.sh training_variables_pendulum.sh` and then `run.py` with 10 greedy episodes for
+each seed, prints a line for each, and writes them as CSV. The seconds include the start-up.
+"""
+
+import argparse
+import csv
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+PROJECT = pathlib.Path(__file__).parents[1]
+SOLVED_RETURN = -200.0
+NUM_EPISODES = 10
+
+
+def train(seed: int) -> tuple[pathlib.Path, float]:
+    """Trains from scratch; returns the experiment's folder and the seconds it took."""
+    name = f"solve_pendulum_{seed}"
+    folder = PROJECT / "logs" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    environ = os.environ | {"SAC_EXP_NAME": name, "SAC_SEED": str(seed)}
+    started = time.monotonic()
+    subprocess.run(
+        ["./run_script.sh", "training_variables_pendulum.sh"],
+        cwd=PROJECT, env=environ, check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    return folder, time.monotonic() - started
+
+
+def evaluate(folder: pathlib.Path) -> list[float]:
+    """Returns the greedy returns of the final policy."""
+    command = [
+        sys.executable, "tfagents_system/run.py", "--novideo",
+        f"--exp_dir={folder}", f"--num_episodes={NUM_EPISODES}", "--seed=0",
+    ]  # fmt: skip
+    subprocess.run(command, cwd=PROJECT, check=True, stdout=subprocess.DEVNULL)
+    (table,) = folder.glob("videos/*/episodes.csv")
+    with table.open(newline="") as file:
+        return [float(row["return"]) for row in csv.DictReader(file)]
+
+
+def main() -> None:
+    """Runs all seeds."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", default="1,2,3,4,5", help="comma separated")
+    parser.add_argument("--output", type=pathlib.Path, help="CSV to write")
+    arguments = parser.parse_args()
+    rows = []
+    for seed in map(int, arguments.seeds.split(",")):
+        folder, seconds = train(seed)
+        returns = evaluate(folder)
+        mean, error = statistics.fmean(returns), statistics.stdev(returns) / len(returns) ** 0.5
+        rows.append((seed, round(seconds), round(mean, 1), round(error, 1), mean >= SOLVED_RETURN))
+        print(f"seed {seed}: {seconds:.0f} s, mean return of {NUM_EPISODES} greedy episodes "
+              f"{mean:.1f} +- {error:.1f}", flush=True)  # fmt: skip
+    print(f"solved (>= {SOLVED_RETURN:g}): {sum(row[-1] for row in rows)} of {len(rows)}")
+    if arguments.output:
+        with arguments.output.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(("seed", "seconds", "mean_return", "standard_error", "is_solved"))
+            writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()
