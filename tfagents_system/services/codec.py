@@ -58,23 +58,31 @@ class Codec:
 
         Raises:
           ValueError: If a leaf has another shape than its spec, a dtype that cannot be cast to
-            it without changing kind, or a value that is not finite; the message names the leaf.
+            it without changing kind, or a value that is not finite or does not fit into the
+            spec's dtype; the message names the leaf. Also if the number of leaves differs.
         """
+        leaves = tree.flatten(nest)
+        if len(leaves) != len(self._slots):
+            raise ValueError(f"{len(leaves)} arrays instead of {len(self._slots)}")
         packed = [np.empty(size, dtype) for size, dtype in self._layout]
-        for index, leaf in enumerate(tree.flatten(nest)):
+        for index, leaf in enumerate(leaves):
             column, place = self._slots[index]
             if np.shape(leaf) != self._shapes[index]:
                 raise ValueError(
                     f"{self._paths[index]} has shape {np.shape(leaf)}, "
                     f"its spec {self._shapes[index]}"
                 )
-            target = packed[column]
-            if not np.can_cast(np.asarray(leaf).dtype, target.dtype, "same_kind"):
+            target, array = packed[column], np.asarray(leaf)
+            if not np.can_cast(array.dtype, target.dtype, "same_kind"):
                 raise ValueError(
-                    f"{self._paths[index]} has dtype {np.asarray(leaf).dtype}, "
-                    f"its spec {target.dtype}"
+                    f"{self._paths[index]} has dtype {array.dtype}, its spec {target.dtype}"
                 )
-            target[place] = np.ravel(leaf)
+            target[place] = array.ravel()
+            is_narrowed = target.dtype.kind in "iu" and array.dtype != target.dtype
+            if is_narrowed and not np.array_equal(target[place], array.ravel()):
+                raise ValueError(
+                    f"{self._paths[index]} has a value that its spec, {target.dtype}, cannot hold"
+                )
         for column, array in enumerate(packed):
             if array.dtype.kind == "f" and not np.isfinite(array).all():
                 raise ValueError(f"{self._not_finite(column, array)} is not finite")
