@@ -94,10 +94,11 @@ class Training:
             self._reporter.report(
                 phase, lambda: self._progress(status_rate.rate_at(self.train_step))
             )
-            if metrics is None:
-                time.sleep(0.1)
-                continue
+            # Also without a step: a replay server that was restarted may have lost the variables.
             self._publisher.publish(self.train_step)
+            if metrics is None:
+                time.sleep(0.1)  # a server that is away refuses at once
+                continue
             if self.iteration // params.log_period_itrs > iteration // params.log_period_itrs:
                 self._write_summaries(metrics, summary_rate.rate_at(self.train_step))
             period = params.checkpoint_period_itrs
