@@ -45,9 +45,13 @@ def publish_generation(
     }
     write_json_atomically(unfinished / MANIFEST, manifest)
     target = generation_dir(root, train_step)
+    replaced = root / f".tmp-replaced-{train_step}"
     if target.exists():  # saved again at the same train step, as after a stop before the next one
-        shutil.rmtree(target)
+        shutil.rmtree(replaced, ignore_errors=True)
+        os.replace(target, replaced)  # removed only once the new one is in its place
     os.replace(unfinished, target)
+    if replaced.exists():
+        shutil.rmtree(replaced)
     for old in generations(root)[NUM_KEPT:]:
         (old / MANIFEST).unlink()  # incomplete first, so that a half-removed one is never restored
         shutil.rmtree(old)
