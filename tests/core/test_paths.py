@@ -1,0 +1,44 @@
+import pathlib
+
+from tfagents_system.core.paths import ExperimentPaths
+
+PATHS = ExperimentPaths(pathlib.Path("logs/walk"))
+
+
+def test_published_layout():
+    expected = {
+        "config": "config.json",
+        "params": "params.py",
+        "gin": "gin.txt",
+        "provenance": "provenance.json",
+        "lock": "lock",
+        "policies": "policies",
+        "checkpoints": "checkpoints",
+        "episodes": "episodes",
+        "videos": "videos",
+        "train_summaries": "train",
+        "eval_summaries": "eval",
+        "services": "service",
+    }
+    actual = {name: getattr(PATHS, name) for name in expected}
+    assert actual == {name: pathlib.Path("logs/walk") / path for name, path in expected.items()}
+    assert PATHS.stdout("learner") == pathlib.Path("logs/walk/stdout/learner.log")
+    assert PATHS.status("worker_3") == pathlib.Path("logs/walk/status/worker_3.json")
+
+
+def test_policy_checkpoint_has_ten_digits():
+    assert PATHS.policy_checkpoint(500_000) == pathlib.Path(
+        "logs/walk/policies/checkpoints/policy_checkpoint_0000500000"
+    )
+
+
+def test_policy_checkpoints_are_the_complete_ones_oldest_first(tmp_path):
+    paths = ExperimentPaths(tmp_path)
+    assert paths.policy_checkpoints() == []
+    steps = [2_000, 10_000, 500]
+    for step in steps:
+        paths.policy_checkpoint(step).mkdir(parents=True)
+    folder = tmp_path / "policies" / "checkpoints"
+    (folder / ".tmp-policy_checkpoint_0000000900").mkdir()  # being written
+    (folder / "policy_checkpoint_best").mkdir()  # a user's copy
+    assert paths.policy_checkpoints() == [paths.policy_checkpoint(step) for step in sorted(steps)]

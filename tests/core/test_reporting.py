@@ -1,0 +1,74 @@
+import json
+
+import pytest
+from fakes import FakeClock
+
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.reporting import RateMeter, StatusReporter
+
+
+@pytest.fixture
+def clock():
+    return FakeClock(100.0)
+
+
+@pytest.fixture
+def reporter(tmp_path, clock):
+    return StatusReporter(ExperimentPaths(tmp_path), "learner", period_secs=2.0, clock=clock)
+
+
+def read(tmp_path):
+    return json.loads((tmp_path / "status" / "learner.json").read_text())
+
+
+def test_first_report_is_written_at_once(tmp_path, reporter):
+    reporter.report("training", lambda: {"train_step": 5})
+    report = read(tmp_path)
+    assert report.pop("time") > 1.7e9  # unix time, unlike the clock
+    assert report == {"phase": "training", "train_step": 5}
+
+
+def test_report_before_the_period_is_over_is_dropped_and_its_fields_not_made(
+    tmp_path, reporter, clock
+):
+    made = []
+
+    def fields(number):
+        made.append(number)
+        return {"number": number}
+
+    for now, number in [(100.0, 1), (101.9, 2), (102.0, 3), (103.9, 4), (104.0, 5)]:
+        clock.now = now
+        reporter.report("training", lambda number=number: fields(number))
+    assert made == [1, 3, 5]
+    assert read(tmp_path)["number"] == 5
+
+
+def test_report_now_is_written_in_any_case_and_begins_a_period(tmp_path, reporter, clock):
+    reporter.report("training")
+    reporter.report_now("finished", {})
+    assert read(tmp_path)["phase"] == "finished"
+    clock.now += 1.9
+    reporter.report("training")
+    assert read(tmp_path)["phase"] == "finished"
+
+
+def test_second_reporter_continues_in_the_same_folder(tmp_path, reporter, clock):
+    reporter.report("training")
+    StatusReporter(ExperimentPaths(tmp_path), "learner", clock=clock).report("again")
+    assert read(tmp_path)["phase"] == "again"
+
+
+def test_rate_is_the_mean_since_the_last_reading(clock):
+    meter = RateMeter(10, clock=clock)
+    clock.now += 4.0
+    assert meter.rate_at(30) == (30 - 10) / 4
+    clock.now += 0.5
+    assert meter.rate_at(31) == (31 - 30) / 0.5
+    clock.now += 1.0
+    assert meter.rate_at(31) == 0.0
+
+
+def test_rate_of_two_readings_at_the_same_time_is_finite(clock):
+    meter = RateMeter(clock=clock)
+    assert meter.rate_at(0) == 0.0

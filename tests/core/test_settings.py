@@ -1,0 +1,114 @@
+import pathlib
+
+import pytest
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.settings import VARIABLES, Settings, split_gin_bindings
+
+REQUIRED = {"SAC_EXP_NAME": "walk", "SAC_PARAMS": "my_params.py", "SAC_CONFIG": "my.json"}
+INTEGERS = {
+    "SAC_NUM_COLLECT_WORKERS": ("num_collect_workers", 1, 4096),
+    "SAC_COLLECT_WORKER_CPUS": ("collect_worker_cpus", 1, 4096),
+    "SAC_TRAIN_CPUS": ("train_cpus", 1, 4096),
+    "SAC_REVERB_CPUS": ("reverb_cpus", 1, 4096),
+    "SAC_REVERB_PORT": ("reverb_port", 1, 65535),
+    "SAC_SEED": ("seed", 0, 2**32 - 1),
+    "SLURM_ARRAY_TASK_ID": ("task_id", 0, 2**32 - 1),
+}
+
+
+def test_required_variables_alone_leave_the_rest_automatic():
+    assert Settings.from_environ(REQUIRED) == Settings(
+        exp_name="walk",
+        params=pathlib.Path("my_params.py"),
+        config=pathlib.Path("my.json"),
+        num_collect_workers=None,
+        collect_worker_cpus=None,
+        train_cpus=None,
+        reverb_cpus=None,
+        reverb_port=None,
+        seed=None,
+        gin_bindings=(),
+        task_id=None,
+    )
+
+
+def test_other_variables_of_the_environment_are_ignored():
+    others = {"PATH": "/bin", "SACRED": "1", "SLURM_JOB_ID": "7", "sac_seed": "x"}
+    assert Settings.from_environ(REQUIRED | others) == Settings.from_environ(REQUIRED)
+
+
+@pytest.mark.parametrize("missing", REQUIRED)
+@pytest.mark.parametrize("value", [None, "", "  "])
+def test_missing_required_variable_is_named_with_its_meaning(missing, value):
+    environ = {name: text for name, text in REQUIRED.items() if name != missing}
+    if value is not None:
+        environ[missing] = value
+    with pytest.raises(ConfigError) as error:
+        Settings.from_environ(environ)
+    assert str(error.value) == f"{missing} is not set. It is the {VARIABLES[missing]}."
+
+
+def test_unknown_variable_names_the_nearest():
+    with pytest.raises(ConfigError, match="^SAC_TRAIN_CPU is not .* Did you mean SAC_TRAIN_CPUS?"):
+        Settings.from_environ(REQUIRED | {"SAC_TRAIN_CPU": "2"})
+
+
+@pytest.mark.parametrize("variable", INTEGERS)
+def test_integer_is_read_at_both_ends_of_its_range(variable):
+    field, low, high = INTEGERS[variable]
+    for number in (low, high):
+        settings = Settings.from_environ(REQUIRED | {variable: f" {number} "})
+        assert getattr(settings, field) == number
+
+
+@pytest.mark.parametrize("variable", INTEGERS)
+@pytest.mark.parametrize("text", ["auto", "", " auto "])
+def test_auto_and_empty_are_none(variable, text):
+    settings = Settings.from_environ(REQUIRED | {variable: text})
+    assert getattr(settings, INTEGERS[variable][0]) is None
+
+
+@pytest.mark.parametrize("variable", INTEGERS)
+@pytest.mark.parametrize("text", ["-1", "two", "1.5", "1e3", "99999999999", "0x10", "1_0", "²"])
+def test_malformed_integer_names_variable_value_and_range(variable, text):
+    _, low, high = INTEGERS[variable]
+    with pytest.raises(ConfigError) as error:
+        Settings.from_environ(REQUIRED | {variable: text})
+    assert str(error.value) == (
+        f"{variable} is {text!r}; allowed is auto or an integer from {low} to {high}."
+    )
+
+
+@pytest.mark.parametrize("text", ["0", "4097"])
+def test_number_of_workers_out_of_range_raises(text):
+    with pytest.raises(ConfigError, match="an integer from 1 to 4096"):
+        Settings.from_environ(REQUIRED | {"SAC_NUM_COLLECT_WORKERS": text})
+
+
+@pytest.mark.parametrize("name", ["walk", "Walk-2.1_b", "7"])
+def test_experiment_name_is_the_folder_in_logs(name):
+    settings = Settings.from_environ(REQUIRED | {"SAC_EXP_NAME": name})
+    assert settings.exp_dir == pathlib.Path("logs") / name
+
+
+@pytest.mark.parametrize("name", ["../walk", "a/b", ".hidden", "-x", "two words", "..", "a\nb"])
+def test_experiment_name_that_is_no_folder_name_raises(name):
+    with pytest.raises(ConfigError, match=r"^SAC_EXP_NAME is .*; allowed are letters, digits"):
+        Settings.from_environ(REQUIRED | {"SAC_EXP_NAME": name})
+
+
+def test_task_of_a_job_array_has_its_own_folder():
+    settings = Settings.from_environ(REQUIRED | {"SLURM_ARRAY_TASK_ID": "0"})
+    assert settings.exp_dir == pathlib.Path("logs/walk_task_0")
+
+
+def test_gin_bindings_are_split_at_semicolons_and_newlines():
+    text = " TrainParams.num_iter = 3;\nTrainParams.discount=0.9 ;; \n TrainParams.recurrent = True"
+    settings = Settings.from_environ(REQUIRED | {"SAC_GIN_BINDINGS": text})
+    assert settings.gin_bindings == (
+        "TrainParams.num_iter = 3",
+        "TrainParams.discount=0.9",
+        "TrainParams.recurrent = True",
+    )
+    assert split_gin_bindings(" ;\n") == ()
