@@ -3,11 +3,13 @@
 import os
 import pathlib
 import shutil
+from collections.abc import Sequence
 
 import tensorflow as tf
 from tf_agents.agents import tf_agent
 from tf_agents.policies import policy_saver
 
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths
 
 
@@ -42,18 +44,28 @@ class PolicyExporter:
             _replace(self._paths.policies / name, saver.save)
 
 
-def restore_policy(checkpoint: pathlib.Path, variables) -> None:
+def restore_policy(checkpoint: pathlib.Path, variables: Sequence[tf.Variable]) -> None:
     """Assigns the variables of a policy checkpoint, in the order of `policy.variables()`.
 
     Raises:
-      ValueError: If the checkpoint is of another network.
+      ConfigError: If the checkpoint is of another network or cannot be read.
     """
     prefix = checkpoint / tf.saved_model.VARIABLES_DIRECTORY / tf.saved_model.VARIABLES_FILENAME
     target = tf.train.Checkpoint(model_variables=list(variables))
     try:
         target.read(str(prefix)).assert_existing_objects_matched()
-    except AssertionError as error:
-        raise ValueError(str(error)) from error
+    except tf.errors.OpError as error:
+        raise ConfigError(f"{checkpoint} cannot be read: {error.message}") from error
+    except (AssertionError, ValueError) as error:  # a variable too many; a shape that differs
+        saved = {name: shape for name, shape in tf.train.list_variables(str(prefix))}
+        names = (
+            f"model_variables/{index}/.ATTRIBUTES/VARIABLE_VALUE" for index in range(len(saved))
+        )
+        raise ConfigError(
+            f"{checkpoint} is of another network: the shapes of its variables are "
+            f"{[saved[name] for name in names if name in saved]}, those of the network that the "
+            f"params file describes {[variable.shape.as_list() for variable in variables]}."
+        ) from error
 
 
 def _replace(target: pathlib.Path, save) -> None:

@@ -1,0 +1,94 @@
+"""Greedy episodes of one policy checkpoint."""
+
+import itertools
+import pathlib
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tf_agents.environments import py_environment
+
+from tfagents_system.agents.construction import make_agent
+from tfagents_system.core.seeds import SeedPurpose, derive_seed
+from tfagents_system.environments.construction import make_environment
+from tfagents_system.evaluation import summary
+from tfagents_system.evaluation.rollouts import run_episode
+from tfagents_system.evaluation.summary import EvaluatedEpisode
+from tfagents_system.evaluation.terminal import Terminal
+from tfagents_system.evaluation.video import Camera
+from tfagents_system.learning.policy_export import restore_policy
+from tfagents_system.policies.acting import ActingPolicy, AgentPolicies
+
+
+def make_eval_environment(params: Any, seed: int) -> py_environment.PyEnvironment:
+    """Returns the eval environment; everything it may draw from follows from `seed`.
+
+    Raises:
+      ConfigError: If `params` describes no environment.
+    """
+    derived = derive_seed(seed, SeedPurpose.EVAL_ENV)
+    # For environments that draw from the global generators instead of their own.
+    random.seed(derived)
+    np.random.seed(derived)
+    tf.random.set_seed(derived)
+    return make_environment(params, worker_id=0, is_collect=False, seed=derived)
+
+
+def load_greedy_policy(
+    params: Any, environment: py_environment.PyEnvironment, checkpoint: pathlib.Path
+) -> ActingPolicy:
+    """Returns the greedy policy of the agent that `params` describes, as of `checkpoint`.
+
+    Raises:
+      ConfigError: If the checkpoint is of another network or cannot be read.
+    """
+    agent, _ = make_agent(params, environment)
+    policies = AgentPolicies(agent, np.random.default_rng(0))  # greedy: nothing is drawn
+    restore_policy(checkpoint, policies.variables)
+    policies.update([variable.numpy() for variable in policies.variables])
+    return policies.greedy
+
+
+def run_episodes(
+    environment: py_environment.PyEnvironment,
+    policy: ActingPolicy,
+    horizon: int,
+    num_episodes: int,
+    video_folder: pathlib.Path | None,
+    terminal: Terminal,
+    should_stop: Callable[[], bool],
+) -> list[EvaluatedEpisode]:
+    """Runs episodes and prints the table as it grows; returns those that were complete.
+
+    Args:
+      environment: Reset for each episode.
+      policy: Acts.
+      horizon: Largest number of env steps of an episode.
+      num_episodes: Episodes to run.
+      video_folder: Where `episode_<index>.mp4` go; None films nothing.
+      terminal: Gets the table.
+      should_stop: Asked after each env step; True ends the evaluation.
+    """
+    camera = Camera(environment, horizon, video_folder, terminal.print)
+    results: list[EvaluatedEpisode] = []
+    terminal.print(summary.HEADER)
+    for index in range(num_episodes):
+        name = f"episode_{index}"
+        steps = itertools.count(1)
+
+        def observe(time_step, action, next_time_step, name=name, steps=steps) -> bool:
+            camera.observe(next_time_step)
+            step = next(steps)
+            terminal.show(lambda: f"{name} of {num_episodes}: step {step} of {horizon}")
+            return not should_stop()
+
+        camera.begin(name)
+        episode = run_episode(environment, policy, horizon, observe)
+        if not episode.is_complete:
+            camera.discard()
+            break
+        results.append(EvaluatedEpisode(index, episode, camera.end()))
+        terminal.print(summary.row(results[-1]))
+    return results

@@ -1,0 +1,56 @@
+"""How fast the film of an episode is played: in real time where the environment tells its step."""
+
+import numbers
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+DEFAULT_RATE = 30.0  # frames per second
+_MAX_RATE = 60.0  # browsers and screens show no more
+_STEP_SECS_RANGE = (1e-3, 1.0)  # a `dt` outside is taken for something else
+_STEP_SECS = (
+    lambda env: env.dt,  # MuJoCo, Pendulum, Acrobot, most of the users' own
+    lambda env: env.tau,  # CartPole
+    lambda env: env.scene.dt,  # the walkers of pybullet_envs, after a reset
+    lambda env: env._time_step * env._action_repeat,  # the Minitaur of pybullet_envs
+)
+
+
+class Playback(NamedTuple):
+    """Which env steps are filmed, and how fast they are shown."""
+
+    frames_per_sec: Fraction
+    steps_per_frame: int
+
+
+def playback_of(environment: Any) -> Playback:
+    """Returns the playback of a PyEnvironment that has been reset.
+
+    The rate of env steps is 1 / dt, else the frame rate of the environment's metadata, else 30 per
+    second. Above 60 per second only every n-th step is filmed, near 30 per second.
+    """
+    innermost = getattr(environment, "gym", environment)  # of an adapter, or of suite_gym
+    innermost = getattr(innermost, "unwrapped", innermost)
+    rate = _steps_per_sec(innermost) or _metadata_rate(innermost) or DEFAULT_RATE
+    steps_per_frame = round(rate / DEFAULT_RATE) if rate > _MAX_RATE else 1
+    return Playback(Fraction(rate / steps_per_frame).limit_denominator(1000), steps_per_frame)
+
+
+def _steps_per_sec(env: Any) -> float | None:
+    for read in _STEP_SECS:
+        try:
+            step_secs = read(env)
+        except (AttributeError, TypeError):
+            continue
+        lowest, highest = _STEP_SECS_RANGE
+        if isinstance(step_secs, numbers.Real) and lowest <= step_secs <= highest:
+            return 1.0 / float(step_secs)
+    return None
+
+
+def _metadata_rate(env: Any) -> float | None:
+    metadata = getattr(env, "metadata", None) or {}
+    for key in ("render_fps", "video.frames_per_second"):
+        rate = metadata.get(key)
+        if isinstance(rate, numbers.Real) and rate >= 1:
+            return float(rate)
+    return None

@@ -1,0 +1,77 @@
+"""What came of an evaluation: its statistics, table and CSV."""
+
+import csv
+import io
+import math
+import pathlib
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tfagents_system.core.files import write_text_atomically
+from tfagents_system.evaluation.rollouts import Episode
+
+HEADER = f"{'episode':>7}  {'return':>12}  {'length':>7}  success"
+CSV_COLUMNS = ("episode", "return", "length", "success", "seed", "video")
+
+
+class EvaluatedEpisode(NamedTuple):
+    """One complete episode of an evaluation."""
+
+    index: int  # from 0
+    episode: Episode
+    video: pathlib.Path | None  # None: not filmed
+
+
+def row(evaluated: EvaluatedEpisode) -> str:
+    """Returns the line of the table below `HEADER`."""
+    episode = evaluated.episode
+    success = {None: "-", True: "yes", False: "no"}[episode.success]
+    return f"{evaluated.index:>7}  {episode.episode_return:>12.6g}  {episode.length:>7}  {success}"
+
+
+def mean_and_standard_error(values: Sequence[float]) -> tuple[float, float | None]:
+    """Returns the mean of at least one value, and s / sqrt(n), or None for a single value."""
+    mean = statistics.fmean(values)
+    if len(values) < 2:
+        return mean, None
+    return mean, statistics.stdev(values) / math.sqrt(len(values))
+
+
+def summary_lines(evaluated: Sequence[EvaluatedEpisode]) -> list[str]:
+    """Returns the lines below the table; of at least one episode."""
+    episodes = [e.episode for e in evaluated]
+    lines = [
+        _mean_line("return", [episode.episode_return for episode in episodes]),
+        _mean_line("length", [float(episode.length) for episode in episodes]),
+    ]
+    successes = [episode.success for episode in episodes if episode.success is not None]
+    if successes:
+        rate = 100 * sum(successes) / len(successes)
+        lines.append(f"success rate {rate:.0f}% ({sum(successes)} of {len(successes)})")
+    return lines
+
+
+def _mean_line(name: str, values: Sequence[float]) -> str:
+    mean, error = mean_and_standard_error(values)
+    return f"mean {name} {mean:.6g}" + ("" if error is None else f", standard error {error:.4g}")
+
+
+def write_csv(path: pathlib.Path, evaluated: Sequence[EvaluatedEpisode], seed: int) -> None:
+    """Writes one line per episode, atomically; `success` and `video` are empty where unknown."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for index, episode, video in evaluated:
+        success = "" if episode.success is None else int(episode.success)
+        writer.writerow(
+            [
+                index,
+                episode.episode_return,
+                episode.length,
+                success,
+                seed,
+                video.name if video else "",
+            ]
+        )
+    write_text_atomically(path, text.getvalue())

@@ -1,0 +1,38 @@
+"""Lines on standard output, below which a last line may change in place."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+
+class Terminal:
+    """Prints lines; on a terminal, also the momentary state as a line that is overwritten."""
+
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        period_secs: float = 0.1,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        """`stream` is standard output unless given; `period_secs` lies between two states."""
+        self._stream = stream or sys.stdout
+        self._is_terminal = self._stream.isatty()
+        self._period_secs = period_secs
+        self._clock = clock
+        self._shown_at: float | None = None  # None: no state is on the screen
+
+    def print(self, text: str) -> None:
+        """Prints a line that stays, in place of the momentary state."""
+        clear = "" if self._shown_at is None else "\r\033[K"
+        self._shown_at = None
+        print(clear + text, file=self._stream, flush=True)
+
+    def show(self, make_text: Callable[[], str]) -> None:
+        """Shows `make_text()` as the momentary state, if the last one is old enough."""
+        if not self._is_terminal:
+            return
+        now = self._clock()
+        if self._shown_at is None or now - self._shown_at >= self._period_secs:
+            self._shown_at = now
+            print(f"\r\033[K{make_text()}", end="", file=self._stream, flush=True)

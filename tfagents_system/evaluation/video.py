@@ -1,0 +1,208 @@
+"""Films episodes: frames go straight into an H.264 encoder, and a film appears when complete."""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+from collections.abc import Callable
+from fractions import Fraction
+
+import imageio_ffmpeg
+import numpy as np
+from tf_agents.environments import py_environment
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.environments import adapter
+from tfagents_system.evaluation.playback import Playback, playback_of
+
+_BAR_COLOR = np.array([64, 160, 255], np.uint8)
+_LAST = int(ts.StepType.LAST)
+
+
+class VideoError(Exception):
+    """The encoder failed; the message is its last word."""
+
+
+class VideoWriter:
+    """Encodes frames of one size into an MP4 that any browser plays and seeks.
+
+    The frames pass through one at a time; `path` is replaced by `finish`, until then the file has
+    a hidden name. Every writer ends with `finish` or `discard`.
+    """
+
+    def __init__(self, path: pathlib.Path, width: int, height: int, frames_per_sec: Fraction):
+        """Starts the encoder, a process; `width` and `height` are even numbers of pixels.
+
+        Raises:
+          VideoError: If there is no ffmpeg.
+        """
+        self._path = path
+        self._unfinished = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+        self._messages = tempfile.TemporaryFile()
+        try:
+            ffmpeg = imageio_ffmpeg.get_ffmpeg_exe()
+        except RuntimeError as error:
+            raise VideoError(str(error)) from error
+        self._process = subprocess.Popen(
+            [
+                ffmpeg, "-y", "-v", "error",
+                "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}",
+                "-framerate", str(frames_per_sec), "-i", "-",
+                "-an", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-movflags", "+faststart",
+                str(self._unfinished),
+            ],
+            stdin=subprocess.PIPE,
+            stderr=self._messages,
+            start_new_session=True,  # Ctrl-C is for this program, which then ends the encoder
+        )  # fmt: skip
+
+    def write(self, frame: np.ndarray) -> None:
+        """Appends a frame [height, width, 3] uint8; blocks while the encoder is behind.
+
+        Raises:
+          VideoError: If the encoder has ended, for example because the disk is full.
+        """
+        try:
+            self._process.stdin.write(np.ascontiguousarray(frame))
+        except BrokenPipeError as error:
+            raise self._error() from error
+
+    def finish(self) -> None:
+        """Waits for the encoder and puts the film in its place.
+
+        Raises:
+          VideoError: If the encoder failed.
+        """
+        try:
+            self._process.stdin.close()
+        except BrokenPipeError as error:
+            raise self._error() from error
+        if self._process.wait() != 0:
+            raise self._error()
+        os.replace(self._unfinished, self._path)
+        self._messages.close()
+
+    def discard(self) -> None:
+        """Ends the encoder and removes what it has written."""
+        self._process.kill()
+        self._process.communicate()
+        self._unfinished.unlink(missing_ok=True)
+        self._messages.close()
+
+    def _error(self) -> VideoError:
+        code = self._process.wait()
+        self._messages.seek(0)
+        messages = self._messages.read().decode(errors="replace").strip().splitlines()
+        return VideoError(messages[-1] if messages else f"ffmpeg ended with {code}")
+
+
+def with_progress_bar(frame: np.ndarray, fraction: float) -> np.ndarray:
+    """Returns a copy of a frame [H, W, 3] uint8, of even sizes, with a bar along the bottom.
+
+    A size that is odd grows by a repeated row or column: H.264 stores colors for 2 x 2 pixels.
+
+    Args:
+      frame: Left as it is.
+      fraction: Of the width that the bar fills, in [0, 1]; the rest of it is darkened.
+    """
+    height, width, _ = frame.shape
+    result = np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), "edge")
+    bar = result[-max(2, height // 80) :]
+    filled = round(bar.shape[1] * fraction)
+    bar[:, :filled] = _BAR_COLOR
+    bar[:, filled:] //= 3
+    return result
+
+
+class Camera:
+    """Films the episodes of one environment, until something fails for the first time.
+
+    Each episode: `begin`, `observe` after every env step, then `end` or `discard`.
+    """
+
+    def __init__(
+        self,
+        environment: py_environment.PyEnvironment,
+        horizon: int,
+        folder: pathlib.Path | None,
+        warn: Callable[[str], None],
+    ):
+        """Renders nothing yet.
+
+        Args:
+          environment: Its `render("rgb_array")` gives the frames; owned by the caller.
+          horizon: Env steps that the whole width of the progress bar stands for.
+          folder: Where the films go; None films nothing.
+          warn: Called with one line when filming fails; no frame is rendered after that.
+        """
+        self._environment = environment
+        self._horizon = horizon
+        self._folder = folder
+        self._warn = warn
+        self._is_on = folder is not None
+        self._playback: Playback | None = None
+        self._writer: VideoWriter | None = None
+
+    def begin(self, name: str) -> None:
+        """Makes the next frames a film `<name>.mp4`."""
+        self._name = name
+        self._step = 0
+
+    def observe(self, time_step: ts.TimeStep) -> None:
+        """Films the state after an env step, if its turn has come; that of the last always has."""
+        self._step += 1
+        if not self._is_on:
+            return
+        self._playback = self._playback or playback_of(self._environment)
+        is_last = time_step.step_type == _LAST or self._step == self._horizon
+        if is_last or self._step % self._playback.steps_per_frame == 0:
+            try:
+                self._shoot()
+            except Exception as error:  # the environment's own, whatever it is
+                self._fail(error)
+
+    def end(self) -> pathlib.Path | None:
+        """Completes the film; returns its path, or None if there is none."""
+        if self._writer is None:
+            return None
+        try:
+            self._writer.finish()
+        except (VideoError, OSError) as error:
+            self._fail(error)
+            return None
+        self._writer = None
+        return self._path
+
+    def discard(self) -> None:
+        """Throws away the film that has begun, if any."""
+        if self._writer is not None:
+            self._writer.discard()
+            self._writer = None
+
+    @property
+    def _path(self) -> pathlib.Path:
+        return self._folder / f"{self._name}.mp4"
+
+    def _shoot(self) -> None:
+        frame = self._environment.render("rgb_array")
+        frame = adapter.as_frame(frame, type(self._environment).__name__)
+        frame = with_progress_bar(frame, self._step / self._horizon)
+        height, width, _ = frame.shape
+        if self._writer is None:
+            self._size = (width, height)
+            self._writer = VideoWriter(self._path, width, height, self._playback.frames_per_sec)
+        if (width, height) != self._size:
+            raise VideoError(f"the frame's size changed from {self._size} to {(width, height)}")
+        self._writer.write(frame)
+
+    def _fail(self, error: Exception) -> None:
+        self._is_on = False
+        self.discard()
+        if isinstance(error, NotImplementedError):
+            reason = "the environment does not implement render('rgb_array')"
+        elif isinstance(error, VideoError):
+            reason = str(error)
+        else:
+            lines = f"{type(error).__name__}: {error}".splitlines()
+            reason = f"rendering step {self._step} failed: {lines[0]}"
+        self._warn(f"No video of {self._name} and later: {reason}.")
