@@ -38,13 +38,14 @@ class ReplayLimits:
         items_per_episode = horizon - length + 1
         batch_size = values["train_batch_size"]
         samples_per_iteration = batch_size * values["num_steps_per_iter"]
-        inserts_per_iteration = items_per_episode * values["n_train_episodes_per_iter"]
+        episodes_per_iteration = values["n_train_episodes_per_iter"]
+        inserts_per_iteration = items_per_episode * episodes_per_iteration
         samples_per_insert = samples_per_iteration / inserts_per_iteration
         min_size = items_per_episode * values["n_buffer_init_episodes"]
         in_flight = batch_size * (values["prefetch_batches"] + 2)
         error_buffer = max(samples_per_iteration, in_flight, samples_per_insert, 1.0)
-        if samples_per_insert * min_size < in_flight:
-            smallest = -(-in_flight // int(max(samples_per_insert * items_per_episode, 1)))
+        smallest = -(-in_flight * episodes_per_iteration // samples_per_iteration)  # rounded up
+        if values["n_buffer_init_episodes"] < smallest:
             raise ConfigError(
                 f"n_buffer_init_episodes = {values['n_buffer_init_episodes']} is too small: "
                 f"{min_size} transitions x {samples_per_insert:g} samples per insert is less than "
@@ -71,7 +72,7 @@ def start_server(
       limits: Sizes and ratio of the experience table.
       port: TCP port; must be free (gRPC would share a port silently).
       checkpoint_root: Folder that Reverb owns: it deletes there whatever it does not know.
-      restore_from: A Reverb checkpoint folder to start from, or None to start empty.
+      restore_from: A Reverb checkpoint folder to take the experience from; None starts empty.
     """
     experience = reverb.Table(
         name=EXPERIENCE_TABLE,
@@ -93,7 +94,11 @@ def start_server(
         path=str(checkpoint_root),
         fallback_checkpoint_path=str(restore_from) if restore_from else None,
     )
-    return reverb.Server([experience, variables], port=port, checkpointer=checkpointer)
+    server = reverb.Server([experience, variables], port=port, checkpointer=checkpointer)
+    if restore_from:
+        # The checkpoint's variables can be newer than the learner's or older than the workers'.
+        server.localhost_client().reset(VARIABLES_TABLE)
+    return server
 
 
 def experience_dataset(
@@ -136,6 +141,6 @@ def experience_stats(client: reverb.Client, timeout_secs: float) -> tuple[int, i
     """
     try:
         info = client.server_info(timeout=max(1, round(timeout_secs)))[EXPERIENCE_TABLE]
-    except reverb.errors.ReverbError as error:
+    except (reverb.errors.ReverbError, RuntimeError) as error:  # RuntimeError: socket closed
         raise TimeoutError(f"no answer from the replay server: {error}") from error
     return info.current_size, info.rate_limiter_info.insert_stats.completed

@@ -32,22 +32,30 @@ class VariablePublisher:
         self._variables = variables
         self._codec = _codec(variables)
         self._writer = client.trajectory_writer(num_keep_alive_refs=1)
+        self._is_confirmed = True
 
     def publish(self, train_step: int, timeout_secs: float = 5.0) -> bool:
         """Publishes the current values; returns False if unconfirmed after `timeout_secs`.
 
-        An unconfirmed version is sent again by the next call's newer one.
+        An unconfirmed version is sent again by itself; until it is confirmed, the next calls only
+        wait for that and return False, so that versions do not pile up while the server is away.
         """
+        if not self._is_confirmed and not self._await_confirmation(timeout_secs):
+            return False
         values = [variable.numpy() for variable in self._variables]
         self._writer.append(self._codec.pack((np.int64(train_step), values)))
         self._writer.create_item(
             VARIABLES_TABLE, 1.0, [column[-1] for column in self._writer.history]
         )
+        return self._await_confirmation(timeout_secs)
+
+    def _await_confirmation(self, timeout_secs: float) -> bool:
         try:
             self._writer.flush(timeout_ms=int(timeout_secs * 1000))
+            self._is_confirmed = True
         except reverb.errors.ReverbError:
-            return False
-        return True
+            self._is_confirmed = False
+        return self._is_confirmed
 
 
 class VariableReader:

@@ -1,0 +1,119 @@
+"""A replay server inside the test's process, and an environment that says where it is."""
+
+import contextlib
+import dataclasses
+import itertools
+import pathlib
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import reverb
+from tf_agents.environments import py_environment
+from tf_agents.specs import array_spec, tensor_spec
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.core.ports import free_port
+from tfagents_system.services.codec import Codec, Transition, transition_spec
+from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits, start_server
+
+# Neither side ever waits for the other.
+UNLIMITED = ReplayLimits(capacity=10_000, min_size=1, samples_per_insert=1.0, error_buffer=1e9)
+ONE_ACTION = array_spec.BoundedArraySpec([1], np.float32, -1.0, 1.0)
+
+
+@dataclasses.dataclass
+class Serving:
+    """A running server and how to reach it."""
+
+    server: reverb.Server
+    port: int
+
+    @property
+    def address(self) -> str:
+        return f"localhost:{self.port}"
+
+    def client(self) -> reverb.Client:
+        return reverb.Client(self.address)
+
+
+@contextlib.contextmanager
+def serving(
+    root: pathlib.Path,
+    limits: ReplayLimits = UNLIMITED,
+    restore_from: pathlib.Path | None = None,
+    port: int | None = None,
+) -> Iterator[Serving]:
+    """Serves until the end of the block; `root` becomes Reverb's own checkpoint folder."""
+    root.mkdir(parents=True, exist_ok=True)
+    port = port or free_port()
+    server = start_server(limits, port, root, restore_from)
+    try:
+        yield Serving(server, port)
+    finally:
+        server.stop()
+
+
+def all_items(client: reverb.Client, codec: Codec) -> list[Transition]:
+    """Every item of the experience table, oldest first, by sampling until each has been seen."""
+    size = client.server_info(timeout=5)[EXPERIENCE_TABLE].current_size
+    seen = {}
+    for _ in range(20 * size + 200):
+        (sample,) = client.sample(EXPERIENCE_TABLE, 1, emit_timesteps=False)
+        seen[sample.info.key] = codec.unpack(sample.data)
+        if len(seen) == size:
+            return sorted(seen.values(), key=lambda t: t.observation.reshape(-1).tolist())
+    raise AssertionError(f"sampled only {len(seen)} of {size} items")
+
+
+class EpisodeStepEnv(py_environment.PyEnvironment):
+    """Observes [episode, step], both from 0; the reward of a step is 100 episode + step.
+
+    Each pair of `ends` gives the length of an episode and the discount of its last step; they are
+    repeated. Records `set_state` on the tape `states`.
+    """
+
+    def __init__(self, ends: Iterable[tuple[int, float]] = ((3, 0.0),)):
+        super().__init__()
+        self._ends = itertools.cycle(ends)
+        self._episode = -1
+        self._position = 0
+        self.states: list[dict] = []
+        self.num_steps = 0
+
+    def observation_spec(self):
+        return array_spec.ArraySpec([2], np.float32, "observation")
+
+    def action_spec(self):
+        return ONE_ACTION
+
+    def set_state(self, state):
+        self.states.append(state)
+
+    def get_info(self):
+        return {}
+
+    def _observation(self):
+        return np.array([self._episode, self._position], np.float32)
+
+    def _reset(self):
+        self._episode += 1
+        self._position = 0
+        self._length, self._last_discount = next(self._ends)
+        return ts.restart(self._observation())
+
+    def _step(self, action):
+        self.num_steps += 1
+        self._position += 1
+        reward = np.float32(100 * self._episode + self._position)
+        if self._position < self._length:
+            return ts.transition(self._observation(), reward)
+        return ts.TimeStep(
+            ts.StepType.LAST, reward, np.float32(self._last_discount), self._observation()
+        )
+
+
+def codec_of(environment: py_environment.PyEnvironment) -> Codec:
+    spec = tensor_spec.from_spec(environment.time_step_spec())
+    return Codec(
+        transition_spec(spec.observation, tensor_spec.from_spec(environment.action_spec()))
+    )

@@ -1,0 +1,178 @@
+import collections
+import dataclasses
+
+import numpy as np
+import pytest
+from replay_fakes import UNLIMITED, EpisodeStepEnv, all_items, codec_of, serving
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.evaluation.rollouts import run_episode
+from tfagents_system.policies.acting import RandomPolicy
+from tfagents_system.services import adder as adder_lib
+from tfagents_system.services.adder import Adder
+from tfagents_system.services.replay import ReplayLimits, experience_stats
+
+LAST = float(ts.StepType.LAST)
+
+
+@pytest.fixture
+def replay(tmp_path):
+    with serving(tmp_path / "reverb") as running:
+        yield running
+
+
+def collect(environment, adder, num_episodes, horizon):
+    policy = RandomPolicy(environment.action_spec(), seed=0)
+    for _ in range(num_episodes):
+        run_episode(environment, policy, horizon, adder.add)
+        adder.end_episode()
+        adder.send()
+    assert adder.is_confirmed(timeout_secs=5)
+
+
+def test_stored_transitions_are_exactly_the_env_steps_and_never_cross_an_episode(replay):
+    # Terminal after 3; time limit after 4; cut by the horizon after 5; terminal on the last step.
+    environment = EpisodeStepEnv(ends=[(3, 0.0), (4, 1.0), (9, 0.0), (5, 0.0)])
+    codec = codec_of(environment)
+    collect(environment, Adder(replay.client(), codec), num_episodes=8, horizon=5)
+    items = all_items(replay.client(), codec)
+
+    lengths, last_discounts = [3, 4, 5, 5] * 2, [0, 1, 1, 0] * 2
+    assert [t.observation.tolist() for t in items] == [
+        [episode, step] for episode, length in enumerate(lengths) for step in range(length)
+    ]
+    for t in items:
+        episode, step = map(int, t.observation)
+        is_last = step == lengths[episode] - 1
+        assert t.next_observation.tolist() == [episode, step + 1]  # the true last one, too
+        assert t.reward == 100 * episode + step + 1
+        assert t.discount == (last_discounts[episode] if is_last else 1)
+        assert t.step_type == (ts.StepType.FIRST if step == 0 else ts.StepType.MID)
+        assert t.action.shape == (1,) and np.all(np.abs(t.action) <= 1)
+
+
+def test_sequences_are_consecutive_steps_and_short_episodes_are_padded(replay):
+    environment = EpisodeStepEnv(ends=[(5, 0.0), (2, 0.0), (3, 1.0), (9, 0.0), (1, 1.0)])
+    codec = codec_of(environment)
+    adder = Adder(replay.client(), codec, sequence_length=3)
+    collect(environment, adder, num_episodes=5, horizon=4)  # lengths 4, 2, 3, 4, 1
+    items = all_items(replay.client(), codec)
+
+    steps = [(item.observation.tolist(), item.discount.tolist()) for item in items]
+    assert steps == [
+        ([[0, 0], [0, 1], [0, 2]], [1, 1, 1]),
+        ([[0, 1], [0, 2], [0, 3]], [1, 1, 1]),  # cut by the horizon
+        ([[1, 0], [1, 1], [1, 2]], [1, 0, 0]),  # terminal, then padding
+        ([[2, 0], [2, 1], [2, 2]], [1, 1, 1]),  # time limit
+        ([[3, 0], [3, 1], [3, 2]], [1, 1, 1]),
+        ([[3, 1], [3, 2], [3, 3]], [1, 1, 1]),
+        ([[4, 0], [4, 1], [4, 1]], [1, 0, 0]),  # time limit, then padding
+    ]
+    for item in items:
+        is_padding = item.step_type == LAST
+        np.testing.assert_array_equal(item.next_observation[~is_padding],
+                                      item.observation[~is_padding] + [0, 1])  # fmt: skip
+        np.testing.assert_array_equal(item.next_observation[is_padding],
+                                      item.observation[is_padding])  # fmt: skip
+        assert np.all(item.reward[is_padding] == 0)
+    assert [(item.step_type == LAST).sum() for item in items] == [0, 0, 1, 0, 0, 0, 2]
+
+
+@pytest.mark.parametrize("sequence_length", [None, 2])
+def test_a_step_that_does_not_fit_ends_the_episode_and_is_logged_once(replay, sequence_length):
+    class FaultyEnv(EpisodeStepEnv):
+        def _step(self, action):
+            time_step = super()._step(action)
+            if self._position == 3:
+                time_step = time_step._replace(reward=np.float32("nan"))
+            return time_step
+
+    environment, lines = FaultyEnv(ends=[(6, 0.0)]), []
+    codec = codec_of(environment)
+    adder = Adder(replay.client(), codec, sequence_length, log=lines.append)
+    collect(environment, adder, num_episodes=4, horizon=6)
+    items = all_items(replay.client(), codec)
+
+    first_steps = [item.observation.reshape(-1, 2)[0].tolist() for item in items]
+    kept = [0, 1] if sequence_length is None else [0]  # before the rejected third step
+    assert first_steps == [[episode, step] for episode in range(4) for step in kept]
+    assert all(np.isfinite(item.reward).all() for item in items)
+    assert adder.rejected == collections.Counter({"reward is not finite": 4})
+    assert lines == [
+        "Rejected a step: reward is not finite. Its episode ends here; further ones are counted."
+    ]
+
+
+def test_a_burst_is_due_by_count_or_by_age(replay, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(adder_lib.time, "monotonic", lambda: now[0])
+    environment = EpisodeStepEnv(ends=[(1000, 0.0)])
+    adder = Adder(replay.client(), codec_of(environment), burst_length=3, burst_secs=2.0)
+    first = environment.reset()
+
+    def add():
+        adder.add(first, np.zeros(1, np.float32), environment.step(np.zeros(1, np.float32)))
+
+    is_due = []
+    for _ in range(4):
+        is_due.append(adder.is_burst_due)
+        add()
+    assert is_due == [False, False, False, True]
+    adder.send()
+    assert not adder.is_burst_due
+    now[0] += 60  # nothing is unsent, so nothing ages
+    assert not adder.is_burst_due
+    add()
+    now[0] += 1.5
+    add()
+    assert not adder.is_burst_due
+    now[0] += 0.5  # the older of the two is 2 s old
+    assert adder.is_burst_due
+    adder.send()
+    assert adder.is_confirmed(timeout_secs=5)
+    assert experience_stats(replay.client(), timeout_secs=5) == (6, 6)
+
+
+def test_nothing_reaches_the_table_before_send(replay):
+    environment = EpisodeStepEnv()
+    adder = Adder(replay.client(), codec_of(environment))
+    run_episode(environment, RandomPolicy(environment.action_spec(), 0), 3, adder.add)
+    assert adder.is_confirmed(timeout_secs=5)
+    assert experience_stats(replay.client(), timeout_secs=5) == (0, 0)
+
+
+def test_the_limiter_holds_collection_until_learning_has_followed(tmp_path):
+    # inserts x 1 sample - samples <= min_size x 1 + error_buffer = 4 + 2
+    limits = ReplayLimits(capacity=100, min_size=4, samples_per_insert=1.0, error_buffer=2.0)
+    environment = EpisodeStepEnv(ends=[(8, 0.0)])
+    codec = codec_of(environment)
+    with serving(tmp_path / "reverb", limits) as replay:
+        adder = Adder(replay.client(), codec)
+        run_episode(environment, RandomPolicy(environment.action_spec(), 0), 8, adder.add)
+        adder.send()
+        assert not adder.is_confirmed(timeout_secs=0.3)
+        assert experience_stats(replay.client(), timeout_secs=5) == (6, 6)
+        for _ in replay.client().sample("experience", 2, emit_timesteps=False):
+            pass
+        assert adder.is_confirmed(timeout_secs=5)
+        assert experience_stats(replay.client(), timeout_secs=5) == (8, 8)
+
+
+def test_what_was_not_confirmed_reaches_a_server_that_comes_back(tmp_path):
+    limits = dataclasses.replace(UNLIMITED, min_size=1)
+    environment = EpisodeStepEnv(ends=[(4, 0.0)])
+    codec = codec_of(environment)
+    policy = RandomPolicy(environment.action_spec(), 0)
+    with serving(tmp_path / "before", limits) as replay:
+        adder = Adder(replay.client(), codec)
+        run_episode(environment, policy, 4, adder.add)
+        adder.send()
+        assert adder.is_confirmed(timeout_secs=5)
+    adder.end_episode()
+    run_episode(environment, policy, 4, adder.add)
+    adder.send()
+    assert not adder.is_confirmed(timeout_secs=0.2)
+    with serving(tmp_path / "after", limits, port=replay.port) as replay:
+        assert adder.is_confirmed(timeout_secs=60)
+        observations = [t.observation.tolist() for t in all_items(replay.client(), codec)]
+    assert observations == [[1, 0], [1, 1], [1, 2], [1, 3]]

@@ -1,0 +1,161 @@
+import pathlib
+
+import hypothesis
+import numpy as np
+import pytest
+import reverb
+import tensorflow as tf
+from hypothesis import strategies as st
+from replay_fakes import EpisodeStepEnv, all_items, codec_of, serving
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.hyperparameters import HYPERPARAMETERS
+from tfagents_system.evaluation.rollouts import run_episode
+from tfagents_system.policies.acting import RandomPolicy
+from tfagents_system.services.adder import Adder
+from tfagents_system.services.replay import (
+    ReplayLimits,
+    experience_dataset,
+    experience_stats,
+)
+
+DEFAULTS = {name: hyperparameter.default for name, hyperparameter in HYPERPARAMETERS.items()}
+
+
+def limits_of(horizon, **values):
+    return ReplayLimits.from_hyperparameters(DEFAULTS | values, horizon)
+
+
+def fill(replay, num_items, sequence_length=None):
+    environment = EpisodeStepEnv(ends=[(1000, 0.0)])
+    adder = Adder(replay.client(), codec_of(environment), sequence_length)
+    run_episode(environment, RandomPolicy(environment.action_spec(), 0), num_items, adder.add)
+    adder.send()
+    assert adder.is_confirmed(timeout_secs=5)
+    return codec_of(environment)
+
+
+def test_limits_of_transitions():
+    limits = limits_of(horizon=200, num_steps_per_iter=100, n_train_episodes_per_iter=2)
+    assert limits == ReplayLimits(
+        capacity=350 * 200,
+        min_size=30 * 200,
+        samples_per_insert=256 * 100 / (2 * 200),
+        error_buffer=256 * 100,  # one iteration
+    )
+
+
+def test_limits_of_sequences():
+    limits = limits_of(horizon=50, recurrent=True, recurrent_sequence_length=20)
+    sequences = 50 - 20 + 1  # of a full episode
+    assert limits.capacity == 350 * sequences
+    assert limits.min_size == 30 * sequences
+    assert limits.samples_per_insert == 256 * 50 / sequences
+
+
+def test_the_error_buffer_holds_the_batches_in_flight_and_no_more_than_the_fill_gives():
+    few_steps = dict(num_steps_per_iter=1, prefetch_batches=3, n_buffer_init_episodes=100)
+    assert limits_of(horizon=200, **few_steps).error_buffer == 256 * (3 + 2)
+    short_fill = dict(num_steps_per_iter=100, n_buffer_init_episodes=1)
+    assert limits_of(horizon=200, n_train_episodes_per_iter=2, **short_fill).error_buffer == (
+        256 * 100 / 400 * 200
+    )
+
+
+def test_too_short_a_fill_is_an_error_with_the_arithmetic():
+    # 8 samples per iteration / (2 x 5 inserts) = 0.8; 5 x 0.8 < 8 x (3 + 2) = 40; 10 x 4 = 40.
+    values = dict(train_batch_size=8, num_steps_per_iter=1, n_train_episodes_per_iter=2)
+    with pytest.raises(ConfigError) as caught:
+        limits_of(horizon=5, n_buffer_init_episodes=1, **values)
+    assert str(caught.value) == (
+        "n_buffer_init_episodes = 1 is too small: 5 transitions x 0.8 samples per insert is less "
+        "than the 40 samples that the learner keeps in flight (train_batch_size x "
+        "(prefetch_batches + 2)). Use at least 10."
+    )
+    limits_of(horizon=5, n_buffer_init_episodes=10, **values)
+
+
+@hypothesis.given(
+    horizon=st.integers(1, 300),
+    values=st.fixed_dictionaries({
+        "train_batch_size": st.integers(1, 300),
+        "num_steps_per_iter": st.integers(1, 300),
+        "n_train_episodes_per_iter": st.integers(1, 300),
+        "n_buffer_init_episodes": st.integers(1, 50),
+        "prefetch_batches": st.integers(1, 9),
+    }),
+)  # fmt: skip
+@hypothesis.settings(max_examples=300, deadline=None, derandomize=True)
+def test_reverb_takes_any_limits_and_the_advice_of_the_error_is_the_smallest_that_works(
+    horizon, values
+):
+    try:
+        limits = limits_of(horizon, **values)
+    except ConfigError as error:
+        advised = int(str(error).rpartition("Use at least ")[2].rstrip("."))
+        limits = limits_of(horizon, **values | {"n_buffer_init_episodes": advised})
+        with pytest.raises(ConfigError):
+            limits_of(horizon, **values | {"n_buffer_init_episodes": advised - 1})
+    reverb.rate_limiters.SampleToInsertRatio(
+        limits.samples_per_insert, limits.min_size, limits.error_buffer
+    )
+    in_flight = values["train_batch_size"] * (values["prefetch_batches"] + 2)
+    assert limits.error_buffer >= in_flight * (1 - 1e-9)
+
+
+def test_the_oldest_items_leave_a_full_table(tmp_path):
+    limits = ReplayLimits(capacity=5, min_size=1, samples_per_insert=1.0, error_buffer=1e9)
+    with serving(tmp_path / "reverb", limits) as replay:
+        codec = fill(replay, num_items=12)
+        assert experience_stats(replay.client(), timeout_secs=5) == (5, 12)
+        items = all_items(replay.client(), codec)
+    assert [t.observation[1] for t in items] == [7, 8, 9, 10, 11]
+
+
+@pytest.mark.parametrize("sequence_length", [None, 3])
+def test_dataset_gives_packed_batches_and_ends_when_starved(tmp_path, sequence_length):
+    # samples <= inserts x 1 - (min_size x 1 - error_buffer): as many samples as inserts
+    limits = ReplayLimits(capacity=100, min_size=10, samples_per_insert=1.0, error_buffer=10.0)
+    with serving(tmp_path / "reverb", limits) as replay:
+        num_steps = 14 if sequence_length is None else 16  # 14 items in both cases
+        codec = fill(replay, num_steps, sequence_length)
+        dataset = experience_dataset(
+            replay.address, codec.columns, sequence_length, batch_size=4, prefetch_batches=1,
+            timeout_secs=0.5,
+        )  # fmt: skip
+        batches = list(dataset)  # ends by itself, 14 - 3 x 4 samples are dropped
+        assert len(batches) == 3
+        lead = (4,) if sequence_length is None else (4, 3)
+        assert dataset.element_spec.data[0].shape == [*lead, codec.columns[0].shape[0]]
+        for batch in batches:
+            transition = codec.unpack(batch.data)
+            assert transition.observation.shape == [*lead, 2]
+            np.testing.assert_array_equal(
+                transition.next_observation, transition.observation + tf.constant([0.0, 1.0])
+            )
+        fill(replay, num_steps, sequence_length)
+        assert len(list(dataset)) == 3  # a new iterator goes on
+
+
+def test_a_restored_server_has_the_items_and_counts_of_the_checkpoint(tmp_path):
+    with serving(tmp_path / "before") as replay:
+        codec = fill(replay, num_items=20)
+        items = all_items(replay.client(), codec)
+        checkpoint = pathlib.Path(replay.client().checkpoint())
+    for attempt in ("after", "once more"):  # restoring changes nothing in the checkpoint
+        with serving(tmp_path / attempt, restore_from=checkpoint) as replay:
+            assert experience_stats(replay.client(), timeout_secs=5) == (20, 20)
+            restored = all_items(replay.client(), codec)
+            for one, other in zip(restored, items, strict=True):
+                np.testing.assert_array_equal(np.concatenate(codec.pack(one)),
+                                              np.concatenate(codec.pack(other)))  # fmt: skip
+            fill(replay, num_items=3)
+            assert experience_stats(replay.client(), timeout_secs=5) == (23, 23)
+
+
+def test_stats_of_a_server_that_is_away_time_out(tmp_path):
+    with serving(tmp_path / "reverb") as replay:
+        client = replay.client()
+        assert experience_stats(client, timeout_secs=5) == (0, 0)
+    with pytest.raises(TimeoutError, match="no answer from the replay server"):
+        experience_stats(client, timeout_secs=1)
