@@ -27,9 +27,14 @@ def serve(exp_dir: str, port: int, stop: StopFlag) -> int:
     server = _start(run.paths, limits, port)
     client = server.localhost_client()
 
+    counts = {"items": 0, "capacity": limits.capacity, "fill_target": limits.min_size}
+
     def fields() -> dict[str, int]:
-        num_items, _ = experience_stats(client, timeout_secs=5)
-        return {"items": num_items, "capacity": limits.capacity, "fill_target": limits.min_size}
+        try:
+            counts["items"], _ = experience_stats(client, timeout_secs=5)
+        except TimeoutError:
+            pass  # too busy to answer itself: no reason to end and lose the experience
+        return counts
 
     while not stop:
         reporter.report("serving", fields)
