@@ -22,7 +22,7 @@ from tfagents_system.core.reporting import RateMeter, StatusReporter
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.environments.construction import make_environment
 from tfagents_system.learning.checkpoints import Checkpointer
-from tfagents_system.learning.learner import Learner, steps_per_call
+from tfagents_system.learning.learner import Learner
 from tfagents_system.learning.policy_export import PolicyExporter
 from tfagents_system.services.codec import Codec, transition_spec
 from tfagents_system.services.replay import experience_dataset
@@ -36,8 +36,8 @@ STOP_TIMEOUT_SECS = 50.0  # on a stop, for each of two saves: train_script.sh wa
 class Training:
     """The learner program's parts and its loop.
 
-    Between two calls of the learner, which does up to 100 train steps each, it publishes the
-    policy, and does what has become due with the iteration: summaries, checkpoint.
+    After each call of the learner, which ends with the iteration at the latest, it publishes the
+    policy and does what has become due: summaries, a checkpoint.
     """
 
     def __init__(self, run: Run, replay_address: str):
@@ -59,7 +59,6 @@ class Training:
             params.prefetch_batches,
         )
         self._learner = Learner(agent, codec, make_iterator)
-        self._steps_per_call = steps_per_call(params.num_steps_per_iter)
         client = reverb.Client(replay_address)
         self._publisher = VariablePublisher(client, agent.collect_policy.variables())
         self._checkpointer = Checkpointer(run.paths.checkpoints, agent, self._train_step, client)
@@ -88,8 +87,10 @@ class Training:
         self._reporter.report_now("waiting for data", self._progress(0.0))
         while self.train_step < self._run.num_train_steps and not stop:
             iteration = self.iteration
-            num_steps = self._steps_per_call - self.train_step % self._steps_per_call
-            metrics = self._learner.run(num_steps)
+            left_in_iteration = (
+                params.num_steps_per_iter - self.train_step % params.num_steps_per_iter
+            )
+            metrics = self._learner.run(left_in_iteration)
             phase = "waiting for data" if metrics is None else "training"
             self._reporter.report(
                 phase, lambda: self._progress(status_rate.rate_at(self.train_step))

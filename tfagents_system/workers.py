@@ -152,7 +152,7 @@ class Worker:
             self._published = newest
 
     def _apply_curriculum(self) -> None:
-        """Sets what has changed since the last episode; between episodes, so that none mixes two."""
+        """Sets what has changed; called between episodes, so that none mixes two values."""
         for name, value in self._run.curriculum.state_at(self._iteration).items():
             if self._applied_curriculum.get(name) != value:
                 self._collect_env.set_state({name: value})
@@ -172,15 +172,16 @@ class Worker:
             return
         self._num_evaluations = due
         iteration, train_step = self._iteration, self._train_step
+
+        def observe(*_) -> bool:
+            self._report("evaluating")  # also within an episode: a slow simulator takes minutes
+            return not self._should_stop()
+
         returns = []
         for index in range(self._run.params.n_eval_episodes):
             if (index + due) % self._num_workers != self._worker_id:
                 continue
-            self._report("evaluating")
-            episode = run_episode(
-                self._eval_env, self._policies.greedy, self._run.horizon,
-                observe=lambda *_: not self._should_stop(),
-            )  # fmt: skip
+            episode = run_episode(self._eval_env, self._policies.greedy, self._run.horizon, observe)
             if not episode.is_complete:
                 return
             returns.append(episode.episode_return)

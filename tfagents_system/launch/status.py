@@ -51,7 +51,7 @@ def status_line(snapshot: Snapshot, now: float) -> str:
     parts = _not_responding(snapshot, now)
     if "train_step" not in learner or learner.get("phase") == "starting":
         parts += _starting(snapshot)
-    elif learner.get("phase") == "waiting for data":
+    elif _is_filling(snapshot, learner):
         parts += _random_fill(snapshot)
     else:
         parts += _training(snapshot, learner)
@@ -77,6 +77,12 @@ def _starting(snapshot: Snapshot) -> list[str]:
         if not report or report.get("phase") == "starting"
     ]
     return [f"starting {', '.join(silent)}" if silent else "starting"]
+
+
+def _is_filling(snapshot: Snapshot, learner: Mapping[str, Any]) -> bool:
+    replay = snapshot.reports.get("replay", {})
+    is_short = not replay or replay["items"] < replay["fill_target"]
+    return learner["phase"] == "waiting for data" and is_short
 
 
 def _random_fill(snapshot: Snapshot) -> list[str]:

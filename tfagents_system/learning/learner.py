@@ -1,5 +1,6 @@
 """The update loop: many train steps per call of one compiled function."""
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,12 +11,8 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.services.codec import Codec, Transition
 
-MAX_STEPS_PER_CALL = 100
-
-
-def steps_per_call(num_steps_per_iter: int) -> int:
-    """Returns the largest divisor of an iteration's train steps up to MAX_STEPS_PER_CALL."""
-    return max(n for n in range(1, MAX_STEPS_PER_CALL + 1) if num_steps_per_iter % n == 0)
+CALL_SECS = 0.5  # between two looks at what else is due: publishing, a stop
+MAX_STEPS_PER_CALL = 1000
 
 
 def as_experience(transition: Transition) -> trajectory.Transition:
@@ -62,14 +59,18 @@ class Learner:
         self._codec = codec
         self._make_iterator = make_iterator
         self._iterator: Iterator[Any] | None = None
+        self._steps_per_call = 1  # the first call compiles
         self._train = tf.function(self._train_steps, autograph=False, reduce_retracing=True)
 
-    def run(self, num_steps: int) -> dict[str, float] | None:
-        """Does `num_steps` train steps and returns the means of the agent's scalar metrics.
+    def run(self, max_steps: int) -> dict[str, float] | None:
+        """Does as many train steps as take about CALL_SECS, and at most `max_steps`.
 
-        Blocks while the rate limiter holds learning back. Returns None if the data ended before
-        the last step; the steps done until then count, and the next call goes on.
+        Blocks while the rate limiter holds learning back. Returns the means of the agent's scalar
+        metrics, or None if the data ended before the last step; the steps done until then count,
+        and the next call goes on.
         """
+        num_steps = min(self._steps_per_call, max_steps)
+        started = time.monotonic()
         try:
             if self._iterator is None:
                 self._iterator = self._make_iterator()
@@ -77,7 +78,10 @@ class Learner:
         except (tf.errors.OutOfRangeError, tf.errors.UnavailableError, tf.errors.CancelledError):
             self._iterator = None
             return None
-        return {name: float(value) / num_steps for name, value in sums.items()}
+        metrics = {name: float(value) / num_steps for name, value in sums.items()}
+        in_time = int(num_steps * CALL_SECS / (time.monotonic() - started))
+        self._steps_per_call = min(max(1, in_time), MAX_STEPS_PER_CALL)
+        return metrics
 
     def _train_steps(self, iterator, num_steps) -> dict[str, tf.Tensor]:
         train_step_fn = tf.function(self._train_step, autograph=False)
