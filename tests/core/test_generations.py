@@ -72,6 +72,8 @@ def test_kill_while_the_same_step_is_saved_again_leaves_it_restorable(tmp_path, 
     publish(tmp_path, 200, "old")
 
     def killed_after_the_first_file(path, **kwargs):
+        if not path.exists():
+            return
         next(p for p in sorted(path.rglob("*")) if p.is_file()).unlink()
         raise SystemExit("killed")
 
