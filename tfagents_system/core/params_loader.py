@@ -73,6 +73,7 @@ def load_params(
       ConfigError: If the file cannot be imported as a module with a concrete `TrainParams`, or
         sets something that is not allowed.
     """
+    gin.clear_config()  # bindings of a run that this process loaded before
     sys.path.insert(0, import_dir or str(path.absolute().parent))
     spec = importlib.util.spec_from_file_location("train_params", path)
     if not path.is_file() or spec is None or spec.loader is None:
@@ -83,6 +84,8 @@ def load_params(
     train_params = getattr(module, "TrainParams", None)
     if train_params is None:
         raise ConfigError(f"{path}: defines no class TrainParams.")
+    if not isinstance(train_params, type) or not hasattr(train_params, "check"):
+        raise ConfigError(f"{path}: TrainParams is not derived from TrainParamsBase.")
     missing = sorted(getattr(train_params, "__abstractmethods__", ()))
     if missing:
         raise ConfigError(f"{path}: TrainParams does not define {', '.join(missing)}.")
@@ -98,11 +101,12 @@ def gin_text(params: Any) -> str:
     return "\n".join(lines) + "\n\n" + gin.operative_config_str()
 
 
-def _apply_gin_bindings(params: Any, bindings: Sequence[str]) -> None:
-    def overrides(**values: Any) -> dict[str, Any]:
-        return values
+def _overrides(**values: Any) -> dict[str, Any]:
+    return values
 
-    configurable = gin.external_configurable(overrides, name="TrainParams", module="sac")
+
+def _apply_gin_bindings(params: Any, bindings: Sequence[str]) -> None:
+    configurable = gin.external_configurable(_overrides, name="TrainParams", module="sac")
     for binding in bindings:
         try:
             gin.parse_config(binding)

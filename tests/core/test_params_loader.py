@@ -1,0 +1,156 @@
+import json
+import sys
+
+import gin
+import pytest
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.params_loader import gin_text, load_params, load_run
+
+ENV_CONFIG = {"horizon": 100}
+HEADER = "from tfagents_system.train_params_base import TrainParamsBase\n\n"
+CLASS = HEADER + "class TrainParams(TrainParamsBase):\n"
+MINIMAL = CLASS + "    def env_ctor(self, *args, seed=None, **kwargs):\n        return None\n"
+
+
+@pytest.fixture(autouse=True)
+def isolated(monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "train_params", raising=False)
+    yield
+    gin.clear_config()
+
+
+def write(folder, text, name="my_params.py"):
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_params_get_the_config_and_the_defaults(tmp_path):
+    params = load_params(write(tmp_path, MINIMAL), ENV_CONFIG)
+    assert type(params).__name__ == "TrainParams"
+    assert params.env_config is ENV_CONFIG
+    assert (params.num_iter, params.discount) == (1000, 0.99)
+
+
+def test_class_attributes_then_init_then_gin_override(tmp_path):
+    text = (
+        MINIMAL
+        + """
+    num_iter = 10
+    discount = 0.9
+    train_batch_size = 8
+
+    def __init__(self, env_config):
+        super().__init__(env_config)
+        self.discount = 0.8
+        self.train_batch_size = 16
+"""
+    )
+    bindings = ["TrainParams.train_batch_size = 32"]
+    params = load_params(write(tmp_path, text), ENV_CONFIG, bindings)
+    assert (params.num_iter, params.discount, params.train_batch_size) == (10, 0.8, 32)
+
+
+def test_params_may_import_their_neighbours(tmp_path):
+    write(tmp_path, "ITERATIONS = 77\n", "my_constants.py")
+    text = MINIMAL + "    from my_constants import ITERATIONS as num_iter\n"
+    assert load_params(write(tmp_path, text), ENV_CONFIG).num_iter == 77
+
+
+def test_copy_of_the_params_may_import_from_the_original_folder(tmp_path):
+    original, copy = tmp_path / "original", tmp_path / "run"
+    original.mkdir()
+    copy.mkdir()
+    write(original, "ITERATIONS = 78\n", "my_other_constants.py")
+    text = MINIMAL + "    from my_other_constants import ITERATIONS as num_iter\n"
+    params = load_params(write(copy, text), ENV_CONFIG, import_dir=str(original))
+    assert params.num_iter == 78
+
+
+def test_second_load_in_one_process_does_not_see_the_bindings_of_the_first(tmp_path):
+    path = write(tmp_path, MINIMAL)
+    first = load_params(path, ENV_CONFIG, ["TrainParams.num_iter = 3"])
+    second = load_params(path, ENV_CONFIG, ["TrainParams.discount = 0.5"])
+    assert (first.num_iter, first.discount) == (3, 0.99)
+    assert (second.num_iter, second.discount) == (1000, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("X = 1\n", "defines no class TrainParams."),
+        (CLASS + "    pass\n", "TrainParams does not define env_ctor."),
+        ("class TrainParams:\n    pass\n", "TrainParams is not derived from TrainParamsBase."),
+        ("TrainParams = 3\n", "TrainParams is not derived from TrainParamsBase."),
+        (MINIMAL + "    num_iters = 3\n", "TrainParams.num_iters is not a training parameter."),
+        (MINIMAL + "    num_iter = 0\n", "num_iter is 0; allowed is an integer >= 1."),
+        (MINIMAL + "    recurrent = True\n    recurrent_sequence_length = 101\n",
+         "recurrent_sequence_length (101) exceeds the horizon (100)"),
+    ],
+)  # fmt: skip
+def test_wrong_params_file_names_it_and_the_mistake(tmp_path, text, expected):
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError) as error:
+        load_params(path, ENV_CONFIG)
+    assert str(error.value).startswith(f"{path}: {expected}")
+
+
+@pytest.mark.parametrize("name", ["absent.py", "params.txt", "."])
+def test_path_that_is_no_python_file_raises(tmp_path, name):
+    write(tmp_path, MINIMAL, "params.txt")
+    with pytest.raises(ConfigError, match="no such params file"):
+        load_params(tmp_path / name, ENV_CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("binding", "expected"),
+    [
+        ("TrainParams.num_itr = 3", "gin bindings: num_itr is not .* Did you mean num_iter?"),
+        ("TrainParams.num_iter = -3", "gin bindings: num_iter is -3; allowed is an integer >= 1"),
+        ("TrainParms.num_iter = 3", "gin binding 'TrainParms.num_iter = 3': No configurable"),
+        ("TrainParams.num_iter = three", "gin binding 'TrainParams.num_iter = three': "),
+        ("TrainParams.num_iter", "gin binding 'TrainParams.num_iter': "),
+    ],
+)
+def test_wrong_gin_binding_is_named(tmp_path, binding, expected):
+    with pytest.raises(ConfigError, match=f"^{expected}"):
+        load_params(write(tmp_path, MINIMAL), ENV_CONFIG, [binding])
+
+
+def test_last_of_two_bindings_of_a_name_holds(tmp_path):
+    bindings = ["TrainParams.num_iter = 3", "TrainParams.num_iter = 4"]
+    assert load_params(write(tmp_path, MINIMAL), ENV_CONFIG, bindings).num_iter == 4
+
+
+def test_gin_text_read_back_gives_the_same_hyperparameters(tmp_path):
+    path = write(tmp_path, MINIMAL + "    actor_fc_layer_params = (8, 4)\n")
+    params = load_params(path, ENV_CONFIG, ["TrainParams.gradient_clipping = 2.5"])
+    lines = [line for line in gin_text(params).splitlines() if line.startswith("TrainParams.")]
+    assert "TrainParams.gradient_clipping = 2.5" in lines
+    assert "TrainParams.actor_fc_layer_params = (8, 4)" in lines
+    plain = load_params(write(tmp_path, MINIMAL), ENV_CONFIG, lines)
+    assert plain.hyperparameters() == params.hyperparameters()
+
+
+def write_run(folder, env_config, **provenance):
+    (folder / "config.json").write_text(json.dumps(env_config))
+    write(folder, MINIMAL, "params.py")
+    facts = {"seed": 42, "gin_bindings": [], "params_dir": str(folder)} | provenance
+    (folder / "provenance.json").write_text(json.dumps(facts))
+
+
+def test_run_is_what_its_folder_says(tmp_path):
+    curriculum = {"mass": {"iters": [0, 10], "range": [1, 2]}}
+    bindings = ["TrainParams.num_iter = 30", "TrainParams.num_steps_per_iter = 7"]
+    write_run(tmp_path, ENV_CONFIG | {"curriculum": curriculum}, gin_bindings=bindings)
+    run = load_run(str(tmp_path))
+    assert (run.seed, run.horizon, run.num_train_steps) == (42, 100, 30 * 7)
+    assert run.curriculum.state_at(10) == {"mass": 2}
+    assert run.paths.root == tmp_path
+
+
+def test_folder_that_was_never_started_raises(tmp_path):
+    with pytest.raises(ConfigError, match="provenance.json does not exist; start the run with"):
+        load_run(str(tmp_path))
