@@ -7,9 +7,14 @@ from tfagents_system.train_params_base import TrainParamsBase
 
 
 class TrainParams(TrainParamsBase):
-    """500 iterations of 1000 env steps and 1000 train steps each."""
+    """500 iterations of 1000 env steps (10 s of the robot's time) and 1000 train steps each.
 
-    sac_log_alpha = -4.0  # rewards are about 0.01 a step: an alpha of e would drown them for long
+    The config's weights are 100 times the registered ones, so that an episode returns centimetres
+    walked forward (less the energy used) and not metres: a reward of 0.01 a step is of the size of
+    the critics' own fluctuations from one gradient step to the next.
+    """
+
+    sac_log_alpha = -2.0
     num_iter = 500
     num_steps_per_iter = 1000  # one train step per env step at a horizon of 1000
     n_episodes_in_buffer = 500
@@ -19,5 +24,8 @@ class TrainParams(TrainParamsBase):
     checkpoint_period_itrs = 25
 
     def env_ctor(self, *args, seed=None, **kwargs) -> py_environment.PyEnvironment:
-        """Returns the environment; `kwargs` go to gym.make."""
-        return pybullet_adapter.load("MinitaurBulletEnv-v0", seed=seed, gym_kwargs=kwargs)
+        """Returns the environment with the config's reward weights; `kwargs` go to gym.make."""
+        weights = {name: self.env_config[name] for name in ("distance_weight", "energy_weight")}
+        return pybullet_adapter.load(
+            "MinitaurBulletEnv-v0", seed=seed, gym_kwargs={**weights, **kwargs}
+        )
