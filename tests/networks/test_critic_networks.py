@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_agents.specs import tensor_spec
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.networks.critic_networks import LstmCriticNetwork, MlpCriticNetwork
+
+OBSERVATION = tf.TensorSpec([2], tf.float32, "observation")
+ACTION = tensor_spec.BoundedTensorSpec([1], tf.float32, -1, 5, "action")
+FIRST, MID = 0, 1
+
+
+def make(ctor, layers=(4, 3), observation_spec=OBSERVATION, **kwargs):
+    network = ctor((observation_spec, ACTION), joint_fc_layer_params=layers, **kwargs)
+    network.create_variables()
+    rng = np.random.default_rng(0)
+    for variable in network.variables:
+        variable.assign(rng.normal(size=variable.shape))
+    return network
+
+
+def normal(*shape, seed=0):
+    return tf.random.stateless_normal(shape, (0, seed))
+
+
+def test_mlp_by_hand():
+    network = make(MlpCriticNetwork, layers=(2,))
+    weights = [[[1.0, 0.0], [0.0, 1.0], [2.0, -1.0]], [0.0, 0.5], [[10.0], [100.0]], [7.0]]
+    for variable, value in zip(network.variables, weights, strict=True):
+        variable.assign(value)
+    q_values, state = network((tf.constant([[1.0, 2.0], [1.0, 2.0]]), tf.constant([[3.0], [-1.0]])))
+    # Hidden: relu(x + 2 a), relu(y - a + 0.5): rows (7, 0), (0, 3.5).
+    np.testing.assert_allclose(q_values, [10 * 7 + 7, 100 * 3.5 + 7], rtol=1e-6)
+    assert state == ()
+
+
+@pytest.mark.parametrize("ctor", [MlpCriticNetwork, LstmCriticNetwork])
+def test_shapes_for_steps_and_sequences(ctor):
+    network = make(ctor)
+    assert network((normal(5, 2), normal(5, 1)))[0].shape == [5]
+    assert network((normal(5, 6, 2), normal(5, 6, 1)))[0].shape == [5, 6]
+
+
+def test_lstm_sequence_equals_single_steps():
+    network = make(LstmCriticNetwork)
+    observations, actions = normal(2, 5, 2), normal(2, 5, 1, seed=1)
+    step_types = tf.constant([[FIRST, MID, MID, MID, MID], [MID, MID, FIRST, MID, MID]])
+    sequence, last = network((observations, actions), step_type=step_types)
+    state = network.get_initial_state(batch_size=2)
+    for t in range(5):
+        one, state = network(
+            (observations[:, t], actions[:, t]), step_type=step_types[:, t], network_state=state
+        )
+        np.testing.assert_allclose(sequence[:, t], one, atol=1e-5)
+    np.testing.assert_allclose(last, state, atol=1e-5)
+
+
+def test_lstm_remembers_observations_but_not_actions():
+    network = make(LstmCriticNetwork)
+    observations, actions = normal(1, 3, 2), normal(1, 3, 1, seed=1)
+    change = tf.constant([[[1.0], [0.0], [0.0]]])  # of the first step only
+    q_values, state = network((observations, actions))
+    other_action, same_state = network((observations, actions + change))
+    other_observation, _ = network((observations + change, actions))
+    assert abs(other_action[0, 0] - q_values[0, 0]) > 1e-3
+    np.testing.assert_array_equal(other_action[0, 1:], q_values[0, 1:])
+    np.testing.assert_array_equal(same_state, state)
+    assert np.abs(other_observation[0, 1:] - q_values[0, 1:]).max() > 1e-4
+
+
+def test_lstm_with_one_layer_has_its_units():
+    network = make(LstmCriticNetwork, layers=(6,))
+    assert [spec.shape.as_list() for spec in network.state_spec] == [[6], [6]]
+    assert network.variables[-2].shape == [6 + 1, 1]  # the value layer reads LSTM output and action
+
+
+NESTED = {"a": tf.TensorSpec([2], tf.float32), "b": tf.TensorSpec([1], tf.float32)}
+
+
+@pytest.mark.parametrize("ctor", [MlpCriticNetwork, LstmCriticNetwork])
+def test_nested_observation_needs_a_combiner(ctor):
+    with pytest.raises(ConfigError, match="preprocessing_combiner is None"):
+        make(ctor, observation_spec=NESTED)
+    combiner = tf.keras.layers.Concatenate()
+    network = make(ctor, observation_spec=NESTED, preprocessing_combiner=combiner)
+    assert network(({"a": normal(5, 2), "b": normal(5, 1)}, normal(5, 1)))[0].shape == [5]

@@ -1,0 +1,153 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_agents.specs import tensor_spec
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.networks import encoders
+
+FIRST, MID = 0, 1
+
+
+def action_spec(low, high, shape=(2,), dtype=tf.float32):
+    return tensor_spec.BoundedTensorSpec(shape, dtype, low, high, "action")
+
+
+def test_center_and_magnitude_of_asymmetric_bounds():
+    center, magnitude = encoders.action_center_and_magnitude(action_spec([-1, 2], [3, 3]))
+    np.testing.assert_array_equal(center, [(3 - 1) / 2, (3 + 2) / 2])
+    np.testing.assert_array_equal(magnitude, [(3 + 1) / 2, (3 - 2) / 2])
+    assert (center.dtype, magnitude.dtype) == (np.float32, np.float32)
+
+
+def test_scalar_bounds_hold_for_every_dimension():
+    center, magnitude = encoders.action_center_and_magnitude(action_spec(-2, 4, shape=(3,)))
+    assert (center.tolist(), magnitude.tolist()) == ([1, 1, 1], [3, 3, 3])
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (action_spec(0, 1, shape=()), "SAC needs one action vector"),
+        (action_spec(0, 1, shape=(2, 2)), "SAC needs one action vector"),
+        ([action_spec(0, 1), action_spec(0, 1)], "SAC needs one action vector"),
+        (action_spec(0, 1, dtype=tf.int32), "floating point action; the environment's is int32"),
+        (action_spec([0, 1], [1, 1]), r"minimum < maximum; .* \[0.0, 1.0\], maximum \[1.0, 1.0\]"),
+        (action_spec([0, -np.inf], [1, 1]), r"finite action bounds .* minimum \[0.0, -inf\]"),
+        (action_spec(tf.float32.min, tf.float32.max), "finite action bounds"),
+    ],
+)
+def test_action_that_sac_cannot_use_is_named(spec, message):
+    with pytest.raises(ConfigError, match=message):
+        encoders.action_center_and_magnitude(spec)
+
+
+@pytest.mark.parametrize("lead", [(2,), (2, 5)])
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 3)])
+def test_single_array_is_flattened_behind_the_leading_axes(lead, shape):
+    encoder = encoders.ObservationEncoder(tf.TensorSpec(shape, tf.float32))
+    observation = np.arange(np.prod(lead + shape), dtype=np.float32).reshape(lead + shape)
+    expected = observation.reshape(lead + (-1,))
+    np.testing.assert_array_equal(encoder(tf.constant(observation)), expected)
+
+
+def test_leading_axes_may_be_unknown():
+    encoder = encoders.ObservationEncoder(tf.TensorSpec((2, 3), tf.float32))
+    function = tf.function(encoder, input_signature=[tf.TensorSpec([None, None, 2, 3])])
+    assert function(tf.zeros([4, 5, 2, 3])).shape == [4, 5, 6]
+
+
+def test_integers_become_float32():
+    encoder = encoders.ObservationEncoder(tf.TensorSpec([2], tf.uint8))
+    encoded = encoder(tf.constant([[0, 255]], tf.uint8))
+    assert encoded.dtype == tf.float32
+    np.testing.assert_array_equal(encoded, [[0, 255]])
+
+
+NESTED = {"joints": tf.TensorSpec([2], tf.float32), "camera": tf.TensorSpec([3], tf.uint8)}
+
+
+def test_nested_observation_without_combiner_raises():
+    with pytest.raises(ConfigError, match="has 2 parts but preprocessing_combiner is None. Set it"):
+        encoders.ObservationEncoder(NESTED)
+
+
+def test_combiner_joins_the_leaves_of_a_nested_observation_by_key():
+    encoder = encoders.ObservationEncoder(NESTED, tf.keras.layers.Concatenate())
+    observation = {
+        "joints": tf.constant([[0.5, 0.25]]),
+        "camera": tf.constant([[1, 2, 3]], tf.uint8),
+    }
+    np.testing.assert_array_equal(encoder(observation), [[1, 2, 3, 0.5, 0.25]])
+
+
+def test_each_encoder_has_its_own_copy_of_the_combiner():
+    combiner = tf.keras.layers.Concatenate()
+    first, second = (encoders.ObservationEncoder(NESTED, combiner) for _ in range(2))
+    assert len({id(first.combiner), id(second.combiner), id(combiner)}) == 3
+
+
+def make_lstm(num_inputs=2, units=3):
+    lstm = encoders.ResettingLstm(units)
+    lstm(tf.zeros([1, num_inputs]))
+    rng = np.random.default_rng(0)
+    lstm.set_weights([rng.normal(size=w.shape) for w in lstm.get_weights()])
+    return lstm
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def lstm_step(lstm, x, h, c):
+    """Hochreiter and Schmidhuber's cell with a forget gate, in NumPy."""
+    kernel, recurrent, bias = (w.astype(np.float64) for w in lstm.get_weights())
+    i, f, g, o = np.split(x @ kernel + h @ recurrent + bias, 4, axis=-1)
+    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(c), c
+
+
+FEATURES = np.random.default_rng(1).normal(size=(2, 4, 2)).astype(np.float32)  # [B, T, n]
+
+
+def test_lstm_sequence_equals_the_cell_unrolled_by_hand():
+    lstm = make_lstm()
+    outputs, (last_h, last_c) = lstm(tf.constant(FEATURES))
+    h = c = np.zeros((2, 3))
+    for t in range(4):
+        h, c = lstm_step(lstm, FEATURES[:, t], h, c)
+        np.testing.assert_allclose(outputs[:, t], h, atol=1e-6)
+    np.testing.assert_allclose(last_h, h, atol=1e-6)
+    np.testing.assert_allclose(last_c, c, atol=1e-6)
+
+
+def test_lstm_state_is_zero_before_a_first_step():
+    lstm = make_lstm()
+    step_types = tf.constant([[MID, MID, FIRST, MID], [MID, MID, MID, MID]])
+    outputs, _ = lstm(tf.constant(FEATURES), step_types)
+    fresh, _ = lstm(tf.constant(FEATURES[:, 2:]))
+    unbroken, _ = lstm(tf.constant(FEATURES))
+    np.testing.assert_allclose(outputs[0, 2:], fresh[0], atol=1e-6)  # the first row begins anew
+    np.testing.assert_allclose(outputs[1], unbroken[1], atol=1e-6)  # the second does not
+    assert np.abs(outputs[0, 2:] - unbroken[0, 2:]).max() > 1e-3
+
+
+def test_lstm_single_steps_with_the_state_passed_on_equal_the_sequence():
+    lstm = make_lstm()
+    sequence, last = lstm(tf.constant(FEATURES))
+    state = ()
+    for t in range(4):
+        output, state = lstm(tf.constant(FEATURES[:, t]), tf.constant([MID, MID]), state)
+        np.testing.assert_allclose(output, sequence[:, t], atol=1e-6)
+    np.testing.assert_allclose(state, last, atol=1e-6)
+
+
+def test_lstm_given_state_is_dropped_at_a_first_step_of_that_row_only():
+    lstm = make_lstm()
+    state = [tf.ones([2, 3]), tf.ones([2, 3])]
+    output, _ = lstm(tf.constant(FEATURES[:, 0]), tf.constant([FIRST, MID]), state)
+    zeros, ones = np.zeros(3), np.ones(3)
+    np.testing.assert_allclose(
+        output[0], lstm_step(lstm, FEATURES[0, 0], zeros, zeros)[0], atol=1e-6
+    )
+    np.testing.assert_allclose(output[1], lstm_step(lstm, FEATURES[1, 0], ones, ones)[0], atol=1e-6)
