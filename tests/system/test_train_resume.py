@@ -1,0 +1,183 @@
+"""The whole system through run_script.sh: it trains, survives kills, stops, resumes, ends."""
+
+import itertools
+import json
+import os
+import signal
+import time
+
+import pytest
+import tensorflow as tf
+from system.tiny_run import HORIZON, STEPS_PER_ITER, TinyRun
+
+from tfagents_system.core.ports import check_port_is_free
+from tfagents_system.learning.policy_export import restore_policy
+
+pytestmark = pytest.mark.multiprocess
+
+NUM_ITER = 60  # of tiny_run.PARAMS
+NUM_TRAIN_STEPS = NUM_ITER * STEPS_PER_ITER
+RATIO = STEPS_PER_ITER / HORIZON  # train steps per env step
+
+
+@pytest.fixture
+def make_run(tmp_path):
+    runs = []
+
+    def make(**arguments):
+        runs.append(TinyRun(tmp_path, **arguments))
+        return runs[-1]
+
+    yield make
+    for run in runs:
+        run.end()
+
+
+def assert_finished(run, num_train_steps):
+    assert json.loads(run.paths.finished.read_text())["train_step"] == num_train_steps
+    assert run.generations()[0] == num_train_steps
+    assert run.paths.policy_checkpoint(num_train_steps).is_dir()
+    assert run.alive() == {}
+    check_port_is_free(run.port())
+
+
+def assert_axes_are_monotonic(run, worker_id):
+    """Env steps always grow; train steps fall back only to what a learner has restored."""
+    rows = run.episodes("collect", worker_id)
+    assert len(rows) > 5
+    for row, following in itertools.pairwise(rows):
+        assert following["env_step"] > row["env_step"]
+        if following["train_step"] < row["train_step"]:
+            assert following["train_step"] in run.restored_steps()
+    falls = sum(b["train_step"] < a["train_step"] for a, b in itertools.pairwise(rows))
+    assert falls <= len(run.restored_steps())
+
+
+def test_each_program_comes_back_after_kill_9_and_the_run_finishes(make_run):
+    run = make_run()
+    run.set_pace(0.1)
+    process = run.start(num_workers=2)
+    run.wait_for(lambda: run.generations(), 60, "the first generation")
+    phases = set()
+
+    def await_return(program, status, old_pid):
+        killed_at = time.time()
+
+        def is_back():
+            phases.update(run.status(worker).get("phase") for worker in ("worker_0", "worker_1"))
+            return run.pid(program) not in (None, old_pid) and (
+                run.status(status).get("time", 0) > killed_at
+            )
+
+        run.wait_for(is_back, 30, f"the return of {program}")
+
+    phases.clear()
+    saved = run.generations()[0]
+    await_return("sac_train.py", "learner", run.kill("sac_train.py"))
+    assert run.restored_steps() == [saved]
+    run.await_train_step(saved + 1)
+    await_return("sac_collect.py 1", "worker_1", run.kill("sac_collect.py 1"))
+    await_return("sac_replay_buffer.py", "replay", run.kill("sac_replay_buffer.py"))
+    assert run.status("replay")["items"] >= 4 * HORIZON  # of the checkpoint, not empty
+    after = run.train_step()
+    assert after < NUM_TRAIN_STEPS
+    run.wait_for(lambda: run.train_step() > after, 30, "training with the new replay server")
+    phases.update(run.status(worker).get("phase") for worker in ("worker_0", "worker_1"))
+
+    run.set_pace(0)
+    assert run.await_end(process, timeout_secs=60) == 0
+    assert_finished(run, NUM_TRAIN_STEPS)
+    assert "random fill" not in phases
+    for worker_id in (0, 1):
+        assert_axes_are_monotonic(run, worker_id)
+        assert run.episodes("collect", worker_id)[-1]["train_step"] > after
+    starts = {
+        service.name: len((service / "starts").read_text().splitlines())
+        for service in run.paths.services.iterdir()
+    }
+    assert starts == {"replay": 2, "learner": 2, "worker_0": 1, "worker_1": 2}
+    evaluated = [row["iteration"] for w in (0, 1) for row in run.episodes("eval", w)]
+    assert evaluated.count(NUM_ITER) == 2  # the last one, shared by the workers
+
+
+def test_sigterm_saves_everything_and_the_same_command_goes_on(make_run):
+    run = make_run()
+    run.set_pace(0.03)
+    process = run.start()
+    run.await_train_step(8 * STEPS_PER_ITER)
+    items = run.status("replay")["items"]
+    os.kill(process.pid, signal.SIGTERM)
+    assert run.await_end(process, timeout_secs=60) == 143
+    assert run.alive() == {}
+    check_port_is_free(run.port())
+    stopped_at = run.train_step()
+    assert 8 * STEPS_PER_ITER <= stopped_at < NUM_TRAIN_STEPS
+    assert run.generations()[0] == stopped_at
+    assert not list(run.paths.checkpoints.glob(".tmp-*"))
+    first_rows = run.episodes("collect", 0)
+
+    process = run.start()
+    run.wait_for(lambda: "items" in run.status("replay"), 60, "the replay server")
+    assert run.status("replay")["items"] >= items
+    run.wait_for(lambda: run.status("learner"), 60, "the learner")
+    assert run.train_step() >= stopped_at
+    run.set_pace(0)
+    assert run.await_end(process, timeout_secs=60) == 0
+    assert_finished(run, NUM_TRAIN_STEPS)
+    assert run.restored_steps() == [stopped_at]
+    assert_axes_are_monotonic(run, 0)
+    rows = run.episodes("collect", 0)
+    assert rows[: len(first_rows)] == first_rows
+    assert min(row["train_step"] for row in rows[len(first_rows) :]) >= stopped_at
+    # One fill and one env step per RATIO train steps in both parts together: no second fill.
+    num_env_steps = rows[-1]["env_step"]
+    fill, ahead = 4 * HORIZON, 48 + 2 * HORIZON
+    assert abs(num_env_steps - fill - NUM_TRAIN_STEPS / RATIO) <= ahead
+
+
+def test_recurrent_networks_train_to_the_end(make_run):
+    run = make_run(more_params="""
+    num_iter = 8
+    checkpoint_period_itrs = 100
+    recurrent = True
+    recurrent_sequence_length = 5
+""")  # fmt: skip
+    assert run.await_end(run.start(), timeout_secs=60) == 0
+    assert_finished(run, 8 * STEPS_PER_ITER)
+    reader = tf.train.load_checkpoint(
+        str(run.paths.policy_checkpoint(8 * STEPS_PER_ITER) / "variables" / "variables")
+    )
+    shapes = reader.get_variable_to_shape_map().values()
+    assert any(len(shape) == 2 and shape[1] == 4 * shape[0] for shape in shapes)  # an LSTM
+    assert [row["iteration"] for row in run.episodes("eval", 0)] == [8, 8]
+
+
+def test_a_stock_agent_trains_to_the_end(make_run):
+    run = make_run(more_params="""
+    num_iter = 8
+    checkpoint_period_itrs = 100
+
+    def agent_ctor(self, train_step, obs_spec, action_spec, time_step_spec):
+        import tensorflow as tf
+        from tf_agents.agents.ddpg import actor_network, critic_network
+        from tf_agents.agents.td3 import td3_agent
+
+        adam = tf.keras.optimizers.legacy.Adam
+        return td3_agent.Td3Agent(
+            time_step_spec,
+            action_spec,
+            actor_network.ActorNetwork(obs_spec, action_spec, fc_layer_params=(8,)),
+            critic_network.CriticNetwork((obs_spec, action_spec), joint_fc_layer_params=(8,)),
+            adam(1e-3),
+            adam(1e-3),
+            train_step_counter=train_step,
+        )
+""")  # fmt: skip
+    assert run.await_end(run.start(), timeout_secs=60) == 0
+    assert_finished(run, 8 * STEPS_PER_ITER)
+    greedy = tf.saved_model.load(str(run.paths.policies / "greedy_policy"))
+    variables = list(greedy.model_variables)
+    before = [variable.numpy() for variable in variables]
+    restore_policy(run.paths.policy_checkpoint(8 * STEPS_PER_ITER), variables)
+    for variable, value in zip(variables, before, strict=True):
+        assert (variable.numpy() == value).all()

@@ -1,0 +1,232 @@
+"""A real run of the whole system that is small enough for a test."""
+
+import csv
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from typing import Any
+
+from tfagents_system.core.files import read_json
+from tfagents_system.core.generations import generations
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.waiting import wait_until
+
+PROJECT = pathlib.Path(__file__).parents[2]
+HORIZON = 10
+STEPS_PER_ITER = 20
+
+# Each step rewards 100 level + mass, which the curriculum may set. While the file "pace" exists,
+# an env step takes as many seconds as it says; the rate limiter then paces the learner, too.
+PARAMS = """
+import json
+import os
+import pathlib
+import time
+
+import numpy as np
+from tf_agents.environments import py_environment
+from tf_agents.specs import array_spec
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.train_params_base import TrainParamsBase
+
+
+class TinyEnv(py_environment.PyEnvironment):
+    def __init__(self, folder, worker_id, seed):
+        super().__init__()
+        self._folder = pathlib.Path(folder)
+        self._worker_id = worker_id
+        self._rng = np.random.default_rng(seed)
+        self._state = {"mass": 0.0, "level": 0}
+        self._num_steps = 0
+
+    def observation_spec(self):
+        return array_spec.ArraySpec([2], np.float32, "observation")
+
+    def action_spec(self):
+        return array_spec.BoundedArraySpec([1], np.float32, -1.0, 1.0)
+
+    def set_state(self, state):
+        self._state.update(state)
+        line = {"worker": self._worker_id, "pid": os.getpid(), "state": state}
+        with (self._folder / "set_state").open("a") as tape:
+            tape.write(json.dumps(line) + "\\n")
+
+    def _reset(self):
+        self._num_steps = 0
+        return ts.restart(self._rng.normal(size=2).astype(np.float32))
+
+    def _step(self, action):
+        try:
+            time.sleep(float((self._folder / "pace").read_text()))
+        except (FileNotFoundError, ValueError):
+            pass
+        self._num_steps += 1
+        reward = 100 * self._state["level"] + self._state["mass"]
+        observation = self._rng.normal(size=2).astype(np.float32)
+        if self._num_steps == HORIZON:
+            return ts.truncation(observation, reward)
+        return ts.transition(observation, reward)
+
+
+HORIZON = 10
+
+
+class TrainParams(TrainParamsBase):
+    num_iter = 60
+    num_steps_per_iter = 20
+    train_batch_size = 8
+    n_buffer_init_episodes = 4
+    n_episodes_in_buffer = 100
+    n_eval_episodes = 2
+    eval_period_itrs = 20
+    log_period_itrs = 5
+    checkpoint_period_itrs = 15
+    actor_fc_layer_params = (8,)
+    critic_joint_fc_layer_params = (8,)
+
+    def collect_env_args_kwargs(self, id):
+        return (), {"worker_id": id}
+
+    def env_ctor(self, *args, seed=None, worker_id=None, **kwargs):
+        return TinyEnv(self.env_config["folder"], worker_id, seed)
+"""
+
+
+class TinyRun:
+    """A copy of the project in `folder`, whose run_script.sh trains PARAMS and `more_params`."""
+
+    def __init__(self, folder: pathlib.Path, more_params: str = "", curriculum: Any = None):
+        self.folder = folder
+        self.project = folder / "project"
+        ignored = shutil.ignore_patterns("logs", "tests", ".*")
+        shutil.copytree(PROJECT, self.project, ignore=ignored)
+        (self.project / "setup.sh").write_text(
+            f"#!/bin/sh\necho '{pathlib.Path(sys.executable).parent}'\n"
+        )
+        self._write("params.py", PARAMS + more_params)
+        config = {"horizon": HORIZON, "folder": str(folder)}
+        if curriculum is not None:
+            config["curriculum"] = curriculum
+        self._write("config.json", json.dumps(config))
+        self._write("variables.sh", f"SAC_EXP_NAME=tiny\nSAC_PARAMS={folder}/params.py\n"
+                    f"SAC_CONFIG={folder}/config.json\nSAC_SEED=1\n")  # fmt: skip
+        self.paths = ExperimentPaths(self.project / "logs" / "tiny")
+        self._started: list[subprocess.Popen[str]] = []
+
+    def _write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text)
+
+    def set_pace(self, secs_per_env_step: float) -> None:
+        self._write("pace", str(secs_per_env_step))
+
+    def start(self, num_workers: int = 1) -> subprocess.Popen[str]:
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("SAC_", "SLURM_"))}
+        run = subprocess.Popen(
+            ["./run_script.sh", str(self.folder / "variables.sh")],
+            cwd=self.project,
+            env=clean | {"SAC_NUM_COLLECT_WORKERS": str(num_workers)},
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        self._started.append(run)
+        return run
+
+    def await_end(self, run: subprocess.Popen[str], timeout_secs: float) -> int:
+        """Returns the exit code; shows the logs if it is not 0 or 143."""
+        output, _ = run.communicate(timeout=timeout_secs)
+        print(output)
+        if run.returncode not in (0, 143):
+            print(self.logs())
+        return run.returncode
+
+    def wait_for(self, condition, timeout_secs: float, what: str) -> None:
+        def ended():
+            return any(run.poll() is not None for run in self._started[-1:])
+
+        try:
+            wait_until(lambda: condition() or ended(), timeout_secs, what)
+        except TimeoutError:
+            print(self.logs())
+            raise
+        assert condition(), f"the run ended before {what}: {self.logs()}"
+
+    def status(self, program: str) -> dict[str, Any]:
+        return read_json(self.paths.status(program)) or {}
+
+    def train_step(self) -> int:
+        return self.status("learner").get("train_step", 0)
+
+    def await_train_step(self, train_step: int, timeout_secs: float = 60) -> None:
+        self.wait_for(lambda: self.train_step() >= train_step, timeout_secs,
+                      f"train step {train_step}")  # fmt: skip
+
+    def generations(self) -> list[int]:
+        """Train steps of the saved generations, newest first."""
+        return [int(path.name) for path in generations(self.paths.checkpoints)]
+
+    def alive(self) -> dict[int, str]:
+        """Returns {pid: command line} of every process that has the experiment's lock open."""
+        found = {}
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                files = [os.readlink(link) for link in (process / "fd").iterdir()]
+                if str(self.paths.lock) in files:
+                    found[int(process.name)] = (process / "cmdline").read_text()
+            except OSError:  # ended meanwhile, or another user's
+                continue
+        return found
+
+    def pid(self, program: str) -> int | None:
+        """Process id of sac_train.py and the like (of a worker: `SLURM_PROCID` too), if it runs."""
+        script, _, worker_id = program.partition(" ")
+        for pid, command in self.alive().items():
+            if script not in command or "restart_budget" in command:
+                continue
+            environ = pathlib.Path(f"/proc/{pid}/environ").read_text().split("\0")
+            if not worker_id or f"SLURM_PROCID={worker_id}" in environ:
+                return pid
+        return None
+
+    def kill(self, program: str) -> int:
+        """Kills with -9; returns the process id."""
+        pid = self.pid(program)
+        assert pid is not None, f"{program} does not run: {self.alive()}"
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def port(self) -> int:
+        return int(re.search(r"--port=(\d+)", (self.paths.services / "replay/run").read_text())[1])
+
+    def episodes(self, kind: str, worker_id: int) -> list[dict[str, float]]:
+        with (self.paths.episodes / f"{kind}_{worker_id}.csv").open(newline="") as file:
+            return [
+                {name: float(value) for name, value in row.items() if value}
+                for row in csv.DictReader(file)
+            ]
+
+    def restored_steps(self) -> list[int]:
+        """Train steps that the learner has restored, in order."""
+        log = self.paths.stdout("learner").read_text()
+        return [int(step) for step in re.findall(r"Restored train step (\d+)", log)]
+
+    def set_states(self) -> list[dict[str, Any]]:
+        lines = (self.folder / "set_state").read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+    def logs(self) -> str:
+        files = sorted((self.paths.root / "stdout").glob("*.log"))
+        return "\n".join(f"--- {f.name}\n{f.read_text()[-6000:]}" for f in files)
+
+    def end(self) -> None:
+        """Kills what is left."""
+        for pid in self.alive():
+            os.kill(pid, signal.SIGKILL)
+        for run in self._started:
+            run.communicate(timeout=10)
