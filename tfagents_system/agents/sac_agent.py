@@ -3,6 +3,7 @@
 Source: Haarnoja et al. 2018, Soft Actor-Critic Algorithms and Applications, arXiv:1812.05905.
 """
 
+import itertools
 import math
 from typing import NamedTuple
 
@@ -157,7 +158,7 @@ class SacAgent(tf_agent.TFAgent):
         td_target = tf.stop_gradient(self._td_target(experience, alpha))
 
         with tf.GradientTape(watch_accessed_variables=False, persistent=True) as tape:
-            critic_variables = [v for critic in self._critics for v in critic.trainable_variables]
+            critic_variables = [critic.trainable_variables for critic in self._critics]
             tape.watch(critic_variables)
             q_values = self._values(self._critics, experience.time_step,
                                     experience.action_step.action)  # fmt: skip
@@ -165,7 +166,7 @@ class SacAgent(tf_agent.TFAgent):
         critic_gradients = tape.gradient(critic_loss_value, critic_variables)
 
         with tf.GradientTape(watch_accessed_variables=False) as tape:
-            actor_variables = self._actor.trainable_variables
+            actor_variables = [self._actor.trainable_variables]
             tape.watch(actor_variables)
             actions, log_prob = self._sample(experience.time_step)
             actor_q_values = self._values(self._critics, experience.time_step, actions)
@@ -220,9 +221,11 @@ class SacAgent(tf_agent.TFAgent):
         ]
 
     def _apply(self, optimizer, gradients, variables):
+        """Clips and applies `gradients`; like `variables`, a list for each network."""
         if self._gradient_clipping is not None:
-            gradients, _ = tf.clip_by_global_norm(gradients, self._gradient_clipping)
-        optimizer.apply_gradients(zip(gradients, variables, strict=True))
+            gradients = [tf.clip_by_global_norm(g, self._gradient_clipping)[0] for g in gradients]
+        pairs = zip(itertools.chain(*gradients), itertools.chain(*variables), strict=True)
+        optimizer.apply_gradients(pairs)
 
     def _update_targets(self):
         def soft_update():
