@@ -1,9 +1,9 @@
 """Evaluates a trained policy: greedy episodes, a table, a CSV and a video of each.
 
 Usage: python tfagents_system/run.py --exp_dir logs/pendulum
-Reads config.json, params.py and policies/ in the experiment's folder, which may be in use by its
-training. Writes videos/<checkpoint>/episode_<k>.mp4 and episodes.csv there. Needs neither a display
-nor a replay server.
+Reads config.json, params.py and policies/ in the experiment's folder, also while it is training.
+Writes videos/<checkpoint>/episode_<k>.mp4 and episodes.csv there; the bar along the bottom of a
+video counts the env steps up to the horizon. Needs neither a display nor a replay server.
 """
 
 import contextlib

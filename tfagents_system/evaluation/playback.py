@@ -9,7 +9,6 @@ _MAX_RATE = 60.0  # browsers and screens show no more
 _STEP_SECS_RANGE = (1e-3, 1.0)  # a `dt` outside is taken for something else
 _STEP_SECS = (
     lambda env: env.dt,  # MuJoCo, Pendulum, Acrobot, most of the users' own
-    lambda env: env.tau,  # CartPole
     lambda env: env.scene.dt,  # the walkers of pybullet_envs, after a reset
     lambda env: env._time_step * env._action_repeat,  # the Minitaur of pybullet_envs
 )

@@ -12,6 +12,7 @@ import numpy as np
 from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments import adapter
 from tfagents_system.evaluation.playback import Playback, playback_of
 
@@ -39,22 +40,21 @@ class VideoWriter:
         self._path = path
         self._unfinished = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
         self._messages = tempfile.TemporaryFile()
+        options = [
+            "-y", "-v", "error",
+            "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}",
+            "-framerate", str(frames_per_sec), "-i", "-",
+            "-an", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-movflags", "+faststart",
+        ]  # fmt: skip
         try:
-            ffmpeg = imageio_ffmpeg.get_ffmpeg_exe()
-        except RuntimeError as error:
-            raise VideoError(str(error)) from error
-        self._process = subprocess.Popen(
-            [
-                ffmpeg, "-y", "-v", "error",
-                "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}",
-                "-framerate", str(frames_per_sec), "-i", "-",
-                "-an", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-movflags", "+faststart",
-                str(self._unfinished),
-            ],
-            stdin=subprocess.PIPE,
-            stderr=self._messages,
-            start_new_session=True,  # Ctrl-C is for this program, which then ends the encoder
-        )  # fmt: skip
+            self._process = subprocess.Popen(
+                [imageio_ffmpeg.get_ffmpeg_exe(), *options, str(self._unfinished)],
+                stdin=subprocess.PIPE,
+                stderr=self._messages,
+                start_new_session=True,  # Ctrl-C is for this program, which then ends the encoder
+            )
+        except (RuntimeError, OSError) as error:
+            raise VideoError(f"ffmpeg does not start: {error}") from error
 
     def write(self, frame: np.ndarray) -> None:
         """Appends a frame [height, width, 3] uint8; blocks while the encoder is behind.
@@ -151,13 +151,9 @@ class Camera:
     def observe(self, time_step: ts.TimeStep) -> None:
         """Films the state after an env step, if its turn has come; that of the last always has."""
         self._step += 1
-        if not self._is_on:
-            return
-        self._playback = self._playback or playback_of(self._environment)
-        is_last = time_step.step_type == _LAST or self._step == self._horizon
-        if is_last or self._step % self._playback.steps_per_frame == 0:
+        if self._is_on:
             try:
-                self._shoot()
+                self._film(time_step)
             except Exception as error:  # the environment's own, whatever it is
                 self._fail(error)
 
@@ -183,7 +179,11 @@ class Camera:
     def _path(self) -> pathlib.Path:
         return self._folder / f"{self._name}.mp4"
 
-    def _shoot(self) -> None:
+    def _film(self, time_step: ts.TimeStep) -> None:
+        self._playback = self._playback or playback_of(self._environment)
+        is_last = time_step.step_type == _LAST or self._step == self._horizon
+        if not is_last and self._step % self._playback.steps_per_frame:
+            return
         frame = self._environment.render("rgb_array")
         frame = adapter.as_frame(frame, type(self._environment).__name__)
         frame = with_progress_bar(frame, self._step / self._horizon)
@@ -200,9 +200,9 @@ class Camera:
         self.discard()
         if isinstance(error, NotImplementedError):
             reason = "the environment does not implement render('rgb_array')"
-        elif isinstance(error, VideoError):
+        elif isinstance(error, (VideoError, ConfigError)):
             reason = str(error)
         else:
             lines = f"{type(error).__name__}: {error}".splitlines()
-            reason = f"rendering step {self._step} failed: {lines[0]}"
-        self._warn(f"No video of {self._name} and later: {reason}.")
+            reason = f"step {self._step} failed with {lines[0]}"
+        self._warn(f"No video of {self._name} and later: {reason.rstrip('.')}.")

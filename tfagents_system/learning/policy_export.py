@@ -53,7 +53,8 @@ def restore_policy(checkpoint: pathlib.Path, variables: Sequence[tf.Variable]) -
     prefix = checkpoint / tf.saved_model.VARIABLES_DIRECTORY / tf.saved_model.VARIABLES_FILENAME
     target = tf.train.Checkpoint(model_variables=list(variables))
     try:
-        target.read(str(prefix)).assert_existing_objects_matched()
+        status = target.read(str(prefix)).assert_existing_objects_matched()
+        status.expect_partial()  # the train step in it is not asked for
     except tf.errors.OpError as error:
         raise ConfigError(f"{checkpoint} cannot be read: {error.message}") from error
     except (AssertionError, ValueError) as error:  # a variable too many; a shape that differs

@@ -1,0 +1,49 @@
+import csv
+import time
+
+import pytest
+
+from tfagents_system.evaluation.episode_log import COLUMNS, EpisodeLog
+from tfagents_system.evaluation.rollouts import Episode
+
+
+def rows(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_line_per_episode(tmp_path):
+    log = EpisodeLog(tmp_path / "episodes", "collect", worker_id=2)
+    before = time.time()
+    log.append(Episode(-12.5, 40, None, True), iteration=3, train_step=150, env_step=40)
+    log.append(Episode(1.0, 10, True, True), iteration=4, train_step=200, env_step=50)
+    first, second = rows(tmp_path / "episodes" / "collect_2.csv")  # written without a close
+    assert before - 0.001 <= float(first.pop("wall_time")) <= time.time() + 0.001
+    assert first == {
+        "worker": "2", "iteration": "3", "train_step": "150", "env_step": "40", "return": "-12.5",
+        "length": "40", "success": "",
+    }  # fmt: skip
+    assert (second["success"], second["env_step"]) == ("1", "50")
+
+
+def test_a_restart_goes_on_in_the_same_file(tmp_path):
+    for last, env_step in ((0, 40), (40, 90)):
+        log = EpisodeLog(tmp_path, "eval", worker_id=0)
+        assert log.env_step == last
+        log.append(Episode(0.0, 10, False, True), iteration=0, train_step=0, env_step=env_step)
+    lines = (tmp_path / "eval_0.csv").read_text().splitlines()
+    assert lines[0] == ",".join(COLUMNS)
+    assert [row["env_step"] for row in rows(tmp_path / "eval_0.csv")] == ["40", "90"]
+
+
+@pytest.mark.parametrize("content", ["", ",".join(COLUMNS) + "\n"])
+def test_a_file_without_episodes_begins_at_env_step_0(tmp_path, content):
+    (tmp_path / "collect_0.csv").write_text(content)
+    assert EpisodeLog(tmp_path, "collect", 0).env_step == 0
+    assert (tmp_path / "collect_0.csv").read_text().count("worker") == 1
+
+
+def test_a_line_cut_short_by_a_crash_is_left_out(tmp_path):
+    whole = "0,1,50,120,-1.5,10,1.0,\n"
+    (tmp_path / "collect_0.csv").write_text(",".join(COLUMNS) + "\n" + whole + "0,2,10")
+    assert EpisodeLog(tmp_path, "collect", 0).env_step == 120

@@ -1,0 +1,91 @@
+import io
+import random
+
+import numpy as np
+from fakes import CountingEnv
+
+from tfagents_system.evaluation import evaluator
+from tfagents_system.evaluation.terminal import Terminal
+
+
+class Params:
+    """The part of a TrainParams that makes environments."""
+
+    def __init__(self, env_ctor):
+        self.env_ctor = env_ctor
+
+    def eval_env_args_kwargs(self, id, collect_env):
+        return (id, collect_env), {}
+
+
+class GlobalNoiseEnv(CountingEnv):
+    """Adds what the global generators draw to its reward."""
+
+    def _step(self, action):
+        noise = np.random.random() + random.random()
+        time_step = super()._step(action)
+        return time_step._replace(reward=np.float32(time_step.reward + noise))
+
+
+class ZeroPolicy:
+    def initial_state(self):
+        return ()
+
+    def action(self, time_step, state):
+        return np.zeros(1, np.float32), state
+
+
+def run_episodes(environment, num_episodes, should_stop=lambda: False, video_folder=None):
+    """Returns (results, what was printed)."""
+    output = io.StringIO()
+    results = evaluator.run_episodes(
+        environment, ZeroPolicy(), 10, num_episodes, video_folder, Terminal(output), should_stop
+    )
+    return results, output.getvalue()
+
+
+def test_eval_environment_gets_the_arguments_of_its_hook_and_a_derived_seed():
+    calls = []
+
+    def env_ctor(*args, seed):
+        calls.append((args, seed))
+        return CountingEnv()
+
+    for seed in (5, 5, 6):
+        evaluator.make_eval_environment(Params(env_ctor), seed)
+    (args, first), (_, second), (_, third) = calls
+    assert args == (0, False)
+    assert first == second != third
+
+
+def test_same_seed_repeats_an_environment_that_draws_from_the_global_generators():
+    def returns(seed):
+        params = Params(lambda *args, seed: GlobalNoiseEnv(terminates_at=3))
+        results, _ = run_episodes(evaluator.make_eval_environment(params, seed), 2)
+        return [result.episode.episode_return for result in results]
+
+    assert returns(1) == returns(1) != returns(2)
+    assert len(set(returns(1))) == 2
+
+
+def test_table_grows_by_a_row_an_episode():
+    results, output = run_episodes(CountingEnv(terminates_at=3), 2)
+    assert [(r.index, r.episode.length, r.video) for r in results] == [(0, 3, None), (1, 3, None)]
+    assert output.splitlines() == [
+        "episode        return   length  success",
+        "      0             6        3  -",
+        "      1             6        3  -",
+    ]
+
+
+def test_stop_in_an_episode_leaves_it_out(tmp_path):
+    class RenderingEnv(CountingEnv):
+        def render(self, mode="rgb_array"):
+            return np.zeros((32, 32, 3), np.uint8)
+
+    answers = iter([False, False, False, False, True])
+    results, _ = run_episodes(
+        RenderingEnv(terminates_at=3), 5, lambda: next(answers), video_folder=tmp_path
+    )
+    assert [result.video for result in results] == [tmp_path / "episode_0.mp4"]
+    assert [path.name for path in tmp_path.iterdir()] == ["episode_0.mp4"]

@@ -1,0 +1,36 @@
+import pytest
+
+from tfagents_system.evaluation.plots import CurvePoint, curve, draw_learning_curve, read_returns
+
+HEADER = "worker,iteration,train_step,env_step,return,length,wall_time,success\n"
+
+
+def test_returns_of_all_files_in_order_without_lines_cut_short(tmp_path):
+    first, second = tmp_path / "eval_0.csv", tmp_path / "eval_1.csv"
+    first.write_text(HEADER + "0,2,100,40,-1.5,20,1.0,\n0,3,150,4")
+    second.write_text(HEADER + "1,1,50,40,-3,20,1.0,1\n")
+    assert read_returns([first, second]) == [(50, -3.0), (100, -1.5)]
+
+
+def test_curve_groups_by_interval():
+    pairs = [(0, 1.0), (9, 3.0), (10, 5.0), (35, 7.0)]
+    assert curve(pairs, interval=10) == [
+        CurvePoint(0, (1 + 3) / 2, 1.0),  # both lie 1 from their mean
+        CurvePoint(10, 5.0, 0.0),
+        CurvePoint(30, 7.0, 0.0),
+    ]
+    assert curve([]) == []
+
+
+def test_drawing_writes_a_png(tmp_path):
+    episodes = tmp_path / "episodes"
+    episodes.mkdir()
+    (episodes / "collect_0.csv").write_text(HEADER + "0,2,100,40,-1.5,20,1.0,\n")
+    (episodes / "eval_0.csv").write_text(HEADER)  # no evaluation yet
+    draw_learning_curve(tmp_path, tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_experiment_without_episodes_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="episodes has no episodes yet"):
+        draw_learning_curve(tmp_path, tmp_path / "curve.png")

@@ -1,0 +1,61 @@
+import csv
+import math
+import pathlib
+
+import pytest
+
+from tfagents_system.evaluation import summary
+from tfagents_system.evaluation.rollouts import Episode
+from tfagents_system.evaluation.summary import EvaluatedEpisode
+
+
+def evaluated(index, episode_return, length=10, success=None, video=None):
+    return EvaluatedEpisode(index, Episode(episode_return, length, success, True), video)
+
+
+def test_mean_and_standard_error():
+    mean, error = summary.mean_and_standard_error([1.0, 2.0, 6.0])
+    assert mean == 3.0
+    deviation = math.sqrt(((1 - 3) ** 2 + (2 - 3) ** 2 + (6 - 3) ** 2) / (3 - 1))
+    assert error == pytest.approx(deviation / math.sqrt(3))
+
+
+def test_standard_error_of_one_episode_is_unknown():
+    assert summary.mean_and_standard_error([5.0]) == (5.0, None)
+    assert summary.summary_lines([evaluated(0, 5.0)]) == ["mean return 5", "mean length 10"]
+
+
+def test_success_rate_is_over_the_episodes_that_report_it():
+    episodes = [evaluated(0, 1.0, success=True), evaluated(1, 3.0, success=False),
+                evaluated(2, 2.0, success=True), evaluated(3, 2.0)]  # fmt: skip
+    assert summary.summary_lines(episodes) == [
+        "mean return 2, standard error 0.4082",
+        "mean length 10, standard error 0",
+        "success rate 67% (2 of 3)",
+    ]
+
+
+def test_rows_stand_below_the_header():
+    rows = [summary.row(evaluated(12, -118.1796, 200, True)), summary.row(evaluated(3, 1e-9, 7))]
+    assert [summary.HEADER, *rows] == [
+        "episode        return   length  success",
+        "     12       -118.18      200  yes",
+        "      3         1e-09        7  -",
+    ]
+
+
+def test_csv_has_the_exact_returns_and_replaces_the_old_file(tmp_path):
+    path = tmp_path / "episodes.csv"
+    path.write_text("old")
+    third = 1 / 3
+    video = pathlib.Path("videos/episode_0.mp4")
+    episodes = [evaluated(0, third, 7, True, video), evaluated(1, -2.0, 9)]
+    summary.write_csv(path, episodes, seed=5)
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows == [
+        {"episode": "0", "return": repr(third), "length": "7", "success": "1", "seed": "5",
+         "video": "episode_0.mp4"},
+        {"episode": "1", "return": "-2.0", "length": "9", "success": "", "seed": "5", "video": ""},
+    ]  # fmt: skip
+    assert [entry.name for entry in tmp_path.iterdir()] == ["episodes.csv"]

@@ -1,0 +1,276 @@
+import csv
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import gin
+import pytest
+
+from tfagents_system import run
+from tfagents_system.agents.construction import make_agent
+from tfagents_system.core.errors import EXIT_CONFIG, EXIT_FINISHED, EXIT_STOPPED, ConfigError
+from tfagents_system.core.params_loader import load_params
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.learning.policy_export import PolicyExporter
+
+REPO = pathlib.Path(__file__).parents[2]
+CONFIG = {"horizon": 20}
+PARAMS = """
+from tfagents_system.environments import gym_adapter
+from tfagents_system.train_params_base import TrainParamsBase
+
+class TrainParams(TrainParamsBase):
+    actor_fc_layer_params = (8,)
+    critic_joint_fc_layer_params = (8,)
+
+    def env_ctor(self, *args, seed=None, **kwargs):
+        return gym_adapter.load("Pendulum-v1", seed=seed)
+"""
+# As `python tfagents_system/run.py`, on a machine without reverb.
+WITHOUT_REVERB = """
+import runpy, sys
+sys.modules["reverb"] = None
+sys.argv[0] = "run.py"
+runpy.run_path("tfagents_system/run.py", run_name="__main__")
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """An experiment's folder as training leaves it, with an untrained policy."""
+    root = tmp_path_factory.mktemp("logs") / "pendulum"
+    root.mkdir()
+    paths = ExperimentPaths(root)
+    paths.params.write_text(PARAMS)
+    paths.config.write_text(json.dumps(CONFIG))
+    params = load_params(paths.params, CONFIG)
+    agent, train_step = make_agent(params, params.env_ctor())
+    exporter = PolicyExporter(paths, agent, train_step)
+    for number in (50, 100):
+        train_step.assign(number)
+        exporter.export()
+    return root
+
+
+@pytest.fixture
+def exp_dir(trained, tmp_path):
+    yield pathlib.Path(shutil.copytree(trained, tmp_path / "pendulum"))
+    gin.clear_config()
+
+
+def evaluate(exp_dir, should_stop=lambda: False, **changes):
+    """Calls run.evaluate with the flags' defaults and `changes`; returns the exit code."""
+    arguments = run.parse_flags(["run.py", f"--exp_dir={exp_dir}"])
+    assert changes.keys() <= arguments.keys()
+    return run.evaluate(**(arguments | changes), should_stop=should_stop)
+
+
+def episodes(exp_dir, checkpoint="policy_checkpoint_0000000100"):
+    with (exp_dir / "videos" / checkpoint / "episodes.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def returns(exp_dir, **changes):
+    assert evaluate(exp_dir, **({"num_episodes": 2, "video": False} | changes)) == EXIT_FINISHED
+    return [row["return"] for row in episodes(exp_dir)]
+
+
+def run_program(*flags):
+    """Runs the program as a process of its own, without a display and without reverb."""
+    without = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER", "TF_CPP_MIN_LOG_LEVEL")
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT_REVERB, *flags],
+        cwd=REPO, capture_output=True, text=True, timeout=200,
+        env={key: value for key, value in os.environ.items() if key not in without},
+    )  # fmt: skip
+
+
+def test_flags_and_their_defaults():
+    assert run.parse_flags(["run.py", "--exp_dir=logs/x"]) == {
+        "exp_dir": "logs/x", "params": None, "config": None, "num_episodes": 5, "checkpoint": None,
+        "seed": 0, "video": True,
+    }  # fmt: skip
+    published = [
+        "--params", "p.py", "--exp_dir", "logs/x", "--config", "c.json", "--num_episodes", "3",
+        "--checkpoint", "policy_checkpoint_0000500000", "--seed", "108", "--novideo",
+    ]  # fmt: skip
+    assert run.parse_flags(["run.py", *published]) == {
+        "exp_dir": "logs/x", "params": "p.py", "config": "c.json", "num_episodes": 3,
+        "checkpoint": "policy_checkpoint_0000500000", "seed": 108, "video": False,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--checkpont=x", "Unknown command line flag 'checkpont'. Did you mean: checkpoint"),
+        ("--num_episodes=0", "flag --num_episodes=0.*positive integer"),
+        ("--num_episodes=many", "flag --num_episodes=many"),
+        ("--seed=-1", "flag --seed=-1.*non-negative integer"),
+        ("policy", "'policy' is not a flag"),
+    ],
+)
+def test_wrong_flag_is_refused(flag, message):
+    with pytest.raises(ConfigError, match=message):
+        run.parse_flags(["run.py", "--exp_dir=logs/x", flag])
+
+
+def test_missing_exp_dir_is_refused():
+    with pytest.raises(ConfigError, match="--exp_dir is missing"):
+        run.parse_flags(["run.py"])
+
+
+def test_help_shows_every_flag(capsys):
+    with pytest.raises(SystemExit) as end:
+        run.parse_flags(["run.py", "--help"])
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    for name in ("exp_dir", "params", "config", "num_episodes", "checkpoint", "seed", "[no]video"):
+        assert f"--{name}:" in text
+
+
+def test_newest_checkpoint_is_the_default_and_any_other_can_be_named(exp_dir):
+    paths = ExperimentPaths(exp_dir)
+    assert run.find_checkpoint(paths, None).name == "policy_checkpoint_0000000100"
+    name = "policy_checkpoint_0000000050"
+    assert run.find_checkpoint(paths, name) == exp_dir / "policies" / "checkpoints" / name
+
+
+def test_unknown_checkpoint_lists_those_that_exist(exp_dir):
+    with pytest.raises(ConfigError) as error:
+        run.find_checkpoint(ExperimentPaths(exp_dir), "policy_checkpoint_100")
+    assert "no checkpoint 'policy_checkpoint_100' (--checkpoint)" in str(error.value)
+    both = "policy_checkpoint_0000000050, policy_checkpoint_0000000100."
+    assert str(error.value).endswith(f"There are: {both}")
+
+
+def test_long_list_of_checkpoints_is_shortened(tmp_path):
+    paths = ExperimentPaths(tmp_path)
+    for number in range(20):
+        paths.policy_checkpoint(number).mkdir(parents=True)
+    with pytest.raises(ConfigError) as error:
+        run.find_checkpoint(paths, "x")
+    assert "0000000003, ..., policy_checkpoint_0000000016" in str(error.value)
+    assert "(20 in all)" in str(error.value)
+
+
+def test_experiment_without_folder_or_policies_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="missing: no such experiment folder"):
+        evaluate(tmp_path / "missing")
+    with pytest.raises(ConfigError, match="policies has no checkpoint yet"):
+        evaluate(tmp_path)
+
+
+def test_table_csv_and_videos(exp_dir, capsys):
+    assert evaluate(exp_dir, num_episodes=2) == EXIT_FINISHED
+    folder = exp_dir / "videos" / "policy_checkpoint_0000000100"
+    rows = episodes(exp_dir)
+    assert [(row["episode"], row["length"], row["video"]) for row in rows] == [
+        ("0", "20", "episode_0.mp4"), ("1", "20", "episode_1.mp4"),
+    ]  # fmt: skip
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "episode_0.mp4", "episode_1.mp4", "episodes.csv",
+    ]  # fmt: skip
+    first, second = (float(row["return"]) for row in rows)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("policy_checkpoint_0000000100, seed 0")
+    assert [line.split() for line in lines[2:4]] == [
+        ["0", f"{first:.6g}", "20", "-"], ["1", f"{second:.6g}", "20", "-"],
+    ]  # fmt: skip
+    # The standard error of two is half their distance: |a - b| / sqrt(2) / sqrt(2).
+    mean, error = (first + second) / 2, abs(first - second) / 2
+    assert lines[4] == f"mean return {mean:.6g}, standard error {error:.4g}"
+    assert lines[-1] == f"written to {folder}"
+
+
+def test_seed_decides_the_returns_and_filming_does_not(exp_dir):
+    filmed = returns(exp_dir, video=True)
+    assert filmed == returns(exp_dir) == returns(exp_dir, num_episodes=3)[:2]
+    assert filmed != returns(exp_dir, seed=1)
+
+
+def test_gin_bindings_of_the_run_are_in_force(exp_dir):
+    """Here they make the network another one than the checkpoint's."""
+    provenance = {
+        "gin_bindings": ["TrainParams.actor_fc_layer_params = (4,)"],
+        "params_dir": str(exp_dir),
+    }
+    ExperimentPaths(exp_dir).provenance.write_text(json.dumps(provenance))
+    for params in (None, str(exp_dir / "params.py")):
+        with pytest.raises(ConfigError, match=r"another network.*\[3, 8\].*\[3, 4\]"):
+            evaluate(exp_dir, params=params)
+
+
+def test_given_params_and_config_replace_those_of_the_run(exp_dir, tmp_path):
+    (tmp_path / "mine.py").write_text(PARAMS)
+    (tmp_path / "mine.json").write_text('{"horizon": 7}')
+    for name in ("params.py", "config.json"):
+        (exp_dir / name).unlink()
+    params, config = str(tmp_path / "mine.py"), str(tmp_path / "mine.json")
+    evaluate(exp_dir, num_episodes=1, video=False, params=params, config=config)
+    assert episodes(exp_dir)[0]["length"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("params.py", "params.py: no such params file"), ("config.json", "config.json: cannot read")],
+)
+def test_missing_file_of_the_run_is_named(exp_dir, name, message):
+    (exp_dir / name).unlink()
+    with pytest.raises(ConfigError, match=message):
+        evaluate(exp_dir)
+
+
+def test_results_that_cannot_be_written_are_refused_at_once(exp_dir):
+    (exp_dir / "videos").write_text("in the way")
+    with pytest.raises(ConfigError, match="Cannot write the results to .*videos"):
+        evaluate(exp_dir)
+
+
+def test_environment_that_does_not_render_is_evaluated_without_video(exp_dir, capsys):
+    (exp_dir / "params.py").write_text(
+        PARAMS.replace("        return ", "        environment = ")
+        + "        environment.render = refuse\n        return environment\n\n"
+        + "def refuse(mode):\n    raise NotImplementedError\n"
+    )
+    assert evaluate(exp_dir, num_episodes=2) == EXIT_FINISHED
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if "ideo of" in line] == [
+        "No video of episode_0 and later: the environment does not implement render('rgb_array')."
+    ]
+    assert [row["video"] for row in episodes(exp_dir)] == ["", ""]
+
+
+def test_stop_keeps_the_complete_episodes(exp_dir):
+    answers = iter([False] * 30 + [True])  # in the middle of the second episode
+    code = evaluate(exp_dir, video=False, should_stop=lambda: next(answers))
+    assert code == EXIT_STOPPED
+    assert [row["length"] for row in episodes(exp_dir)] == ["20"]
+
+
+@pytest.mark.multiprocess
+def test_program_runs_without_display_and_reverb_and_repeats_itself(exp_dir):
+    expected = returns(exp_dir)
+    for _ in range(2):
+        result = run_program("--exp_dir", str(exp_dir), "--num_episodes", "2")
+        assert (result.returncode, result.stderr) == (EXIT_FINISHED, "")
+        rows = episodes(exp_dir)
+        assert [row["return"] for row in rows] == expected
+        assert [row["video"] for row in rows] == ["episode_0.mp4", "episode_1.mp4"]
+    assert f"mean return {sum(map(float, expected)) / 2:.6g}" in result.stdout
+
+
+@pytest.mark.multiprocess
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--nodisplay"], "run.py: Unknown command line flag 'nodisplay'. See --help."),
+        (["--exp_dir", "missing"], "run.py: missing: no such experiment folder (--exp_dir)."),
+    ],
+)
+def test_wrong_input_is_one_line_and_exit_code_78(flags, message):
+    result = run_program(*flags)
+    assert (result.returncode, result.stderr) == (EXIT_CONFIG, message + "\n")
