@@ -1,0 +1,73 @@
+"""What the environments of a real run are given by the curriculum, across a restart."""
+
+import itertools
+import os
+import signal
+
+import pytest
+from system.tiny_run import HORIZON, STEPS_PER_ITER, TinyRun
+
+from tfagents_system.core.curriculum import Curriculum
+
+pytestmark = pytest.mark.multiprocess
+
+CURRICULUM = {
+    "mass": {"iters": [5, 15, 35, 45], "range": [1.0, 2.5]},
+    "level": {"iters": [0, 25], "range": [2, 7]},
+}
+VALUES = {"mass": [1.0, 1.5, 2.0, 2.5], "level": [2, 7]}
+
+
+def num_values_at(name, iteration):
+    return sum(first <= iteration for first in CURRICULUM[name]["iters"])
+
+
+def test_every_worker_gets_the_values_of_the_json_in_order_also_after_a_restart(tmp_path):
+    run = TinyRun(tmp_path, curriculum=CURRICULUM)
+    try:
+        run.set_pace(0.05)
+        process = run.start(num_workers=2)
+        run.await_train_step(20 * STEPS_PER_ITER)
+        os.kill(process.pid, signal.SIGTERM)
+        assert run.await_end(process, timeout_secs=60) == 143
+        process = run.start(num_workers=2)
+        assert run.await_end(process, timeout_secs=90) == 0
+        check(run)
+    finally:
+        run.end()
+
+
+def check(run):
+    tape = run.set_states()
+    (restored_step,) = run.restored_steps()
+    restored = restored_step // STEPS_PER_ITER
+    assert 20 <= restored < 40
+    for worker in (0, 1):
+        rows = run.episodes("collect", worker)
+        last_before = max(row["iteration"] for row in rows if row["iteration"] <= restored)
+        lines = [line for line in tape if line["worker"] == worker]
+        before, after = dict.fromkeys(line["pid"] for line in lines)
+        for name, values in VALUES.items():
+            given = {
+                pid: [line["state"][name] for line in lines if line["pid"] == pid
+                      and name in line["state"]] for pid in (before, after)
+            }  # fmt: skip
+            assert given[before] == values[: len(given[before])]
+            assert len(given[before]) >= num_values_at(name, last_before - 2)
+            # The value in force at once, then the others.
+            assert given[after] == values[num_values_at(name, restored) - 1 :]
+            assert {type(value) for value in given[after]} == {type(values[0])}
+        check_iterations(rows)
+
+
+def check_iterations(rows):
+    """The reward, 100 level + mass, shows what was in force; an episode has one value."""
+    curriculum = Curriculum.from_config(CURRICULUM, "test")
+    seen = set()
+    for previous, row in itertools.pairwise(rows):
+        began_in = range(int(previous["iteration"]), int(row["iteration"]) + 1)
+        states = [curriculum.state_at(iteration) for iteration in began_in]
+        allowed = {100 * s["level"] + s.get("mass", 0.0) for s in states}
+        assert row["return"] / HORIZON in allowed, (previous, row)
+        seen.add(row["return"] / HORIZON)
+    assert seen == {200.0, 201.0, 201.5, 701.5, 702.0, 702.5}
