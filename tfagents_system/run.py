@@ -131,12 +131,15 @@ def evaluate(
             environment, policy, env_config["horizon"], num_episodes,
             folder if video else None, terminal, should_stop,
         )  # fmt: skip
+    is_complete = len(results) == num_episodes
+    if not is_complete:
+        terminal.print(f"stopped after {len(results)} of {num_episodes} episodes")
     if results:
         for line in summary.summary_lines(results):
             terminal.print(line)
         summary.write_csv(folder / "episodes.csv", results, seed)
         terminal.print(f"written to {folder}")
-    return EXIT_FINISHED if len(results) == num_episodes else EXIT_STOPPED
+    return EXIT_FINISHED if is_complete else EXIT_STOPPED
 
 
 def _load_train_params(paths: ExperimentPaths, params: str | None, env_config: dict[str, Any]):

@@ -244,11 +244,12 @@ def test_environment_that_does_not_render_is_evaluated_without_video(exp_dir, ca
     assert [row["video"] for row in episodes(exp_dir)] == ["", ""]
 
 
-def test_stop_keeps_the_complete_episodes(exp_dir):
+def test_stop_keeps_the_complete_episodes(exp_dir, capsys):
     answers = iter([False] * 30 + [True])  # in the middle of the second episode
     code = evaluate(exp_dir, video=False, should_stop=lambda: next(answers))
     assert code == EXIT_STOPPED
     assert [row["length"] for row in episodes(exp_dir)] == ["20"]
+    assert "stopped after 1 of 5 episodes\n" in capsys.readouterr().out
 
 
 @pytest.mark.multiprocess

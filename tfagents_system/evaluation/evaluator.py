@@ -75,16 +75,15 @@ def run_episodes(
     results: list[EvaluatedEpisode] = []
     terminal.print(summary.HEADER)
     for index in range(num_episodes):
-        name = f"episode_{index}"
         steps = itertools.count(1)
 
-        def observe(time_step, action, next_time_step, name=name, steps=steps) -> bool:
+        def observe(time_step, action, next_time_step, index=index, steps=steps) -> bool:
             camera.observe(next_time_step)
             step = next(steps)
-            terminal.show(lambda: f"{name} of {num_episodes}: step {step} of {horizon}")
+            terminal.show(lambda: f"episode {index} of {num_episodes}: step {step} of {horizon}")
             return not should_stop()
 
-        camera.begin(name)
+        camera.begin(f"episode_{index}")
         episode = run_episode(environment, policy, horizon, observe)
         if not episode.is_complete:
             camera.discard()

@@ -55,8 +55,8 @@ def restore_policy(checkpoint: pathlib.Path, variables: Sequence[tf.Variable]) -
     try:
         status = target.read(str(prefix)).assert_existing_objects_matched()
         status.expect_partial()  # the train step in it is not asked for
-    except tf.errors.OpError as error:
-        raise ConfigError(f"{checkpoint} cannot be read: {error.message}") from error
+    except (tf.errors.OpError, IndexError, RuntimeError) as error:  # missing; cut short; damaged
+        raise ConfigError(f"{checkpoint} cannot be read: {error}") from error
     except (AssertionError, ValueError) as error:  # a variable too many; a shape that differs
         saved = {name: shape for name, shape in tf.train.list_variables(str(prefix))}
         names = (

@@ -1,0 +1,129 @@
+"""The policies that training leaves, read as their users read them."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from fakes import CountingEnv
+from tf_agents.policies import py_tf_eager_policy
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.agents.construction import make_agent
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.learning.policy_export import PolicyExporter, restore_policy
+from tfagents_system.policies.acting import AgentPolicies
+from tfagents_system.train_params_base import TrainParamsBase
+
+
+class TrainParams(TrainParamsBase):
+    actor_fc_layer_params = (8,)
+    critic_joint_fc_layer_params = (8,)
+
+    def env_ctor(self, *args, seed=None, **kwargs):
+        return CountingEnv(bounds=(-2.0, 3.0))
+
+
+def agent_of(**hyperparameters):
+    params = TrainParams({"horizon": 50})
+    for name, value in hyperparameters.items():
+        setattr(params, name, value)
+    return make_agent(params, params.env_ctor())
+
+
+def shift(agent, amount):
+    for variable in agent.collect_policy.variables():
+        variable.assign_add(np.full(variable.shape, amount, np.float32))
+
+
+@pytest.fixture(scope="module", params=["mlp", "lstm"])
+def exported(request, tmp_path_factory):
+    """(paths, hyperparameters) of a policy at train steps 100 and 200, which differ."""
+    hyperparameters = {"recurrent": request.param == "lstm"}
+    paths = ExperimentPaths(tmp_path_factory.mktemp(request.param))
+    agent, train_step = agent_of(**hyperparameters)
+    exporter = PolicyExporter(paths, agent, train_step)
+    for number in (100, 200):
+        shift(agent, 0.3)
+        train_step.assign(number)
+        exporter.export()
+    return paths, hyperparameters
+
+
+def actions_of_numpy_policy(checkpoint, hyperparameters, time_steps):
+    agent, _ = agent_of(**hyperparameters)
+    policies = AgentPolicies(agent, np.random.default_rng(0))
+    restore_policy(checkpoint, policies.variables)
+    policies.update([variable.numpy() for variable in policies.variables])
+    state, actions = policies.greedy.initial_state(), []
+    for time_step in time_steps:
+        action, state = policies.greedy.action(time_step, state)
+        actions.append(action)
+    return np.stack(actions)
+
+
+def actions_of_saved_model(folder, checkpoint, time_steps):
+    policy = py_tf_eager_policy.SavedModelPyTFEagerPolicy(str(folder), load_specs_from_pbtxt=True)
+    policy.update_from_checkpoint(str(checkpoint))
+    state, actions = policy.get_initial_state(batch_size=1), []
+    for time_step in time_steps:
+        step = policy.action(time_step, state)
+        state = step.state
+        actions.append(step.action)
+    return np.stack(actions)
+
+
+def test_greedy_saved_model_acts_as_the_numpy_policy_at_every_checkpoint(exported):
+    paths, hyperparameters = exported
+    assert [path.name for path in paths.policy_checkpoints()] == [
+        "policy_checkpoint_0000000100", "policy_checkpoint_0000000200",
+    ]  # fmt: skip
+    observations = np.float32([[0.1], [-0.7], [0.4], [2.0]])
+    time_steps = [ts.restart(observations[0]), *(ts.transition(o, 0.0) for o in observations[1:])]
+    per_checkpoint = []
+    for checkpoint in paths.policy_checkpoints():
+        expected = actions_of_numpy_policy(checkpoint, hyperparameters, time_steps)
+        actual = actions_of_saved_model(paths.policies / "greedy_policy", checkpoint, time_steps)
+        np.testing.assert_allclose(actual, expected, atol=1e-5)
+        per_checkpoint.append(expected)
+    assert np.abs(per_checkpoint[0] - per_checkpoint[1]).max() > 1e-3
+
+
+def test_both_saved_models_and_their_specs_are_there_and_nothing_half_written(exported):
+    paths, _ = exported
+    assert sorted(path.name for path in paths.policies.iterdir()) == [
+        "checkpoints", "collect_policy", "greedy_policy",
+    ]  # fmt: skip
+    for name in ("collect_policy", "greedy_policy"):
+        assert (paths.policies / name / "policy_specs.pbtxt").is_file()
+        assert (paths.policies / name / "saved_model.pb").is_file()
+
+
+def test_checkpoint_of_another_network_is_refused_with_both_shapes(exported):
+    paths, hyperparameters = exported
+    agent, _ = agent_of(**hyperparameters, actor_fc_layer_params=(8, 4))
+    with pytest.raises(ConfigError, match="is of another network") as error:
+        restore_policy(paths.policy_checkpoints()[0], agent.collect_policy.variables())
+    message = str(error.value)
+    shapes = [variable.shape.as_list() for variable in agent.collect_policy.variables()]
+    assert json.dumps(shapes) in message and "[1, 8], [8]" in message
+    assert "policy_checkpoint_0000000100" in message
+
+
+@pytest.mark.parametrize("damaged", ["variables.index", "variables.data-00000-of-00001"])
+@pytest.mark.parametrize("damage", ["missing", "cut short", "changed"])
+def test_damaged_checkpoint_is_refused(exported, tmp_path, damaged, damage):
+    paths, hyperparameters = exported
+    checkpoint = tmp_path / "policy_checkpoint_0000000100"
+    shutil.copytree(paths.policy_checkpoints()[0], checkpoint)
+    file = checkpoint / "variables" / damaged
+    content = file.read_bytes()
+    file.unlink()
+    if damage == "cut short":
+        file.write_bytes(content[:20])
+    elif damage == "changed":
+        file.write_bytes(bytes(byte ^ 255 for byte in content))
+    agent, _ = agent_of(**hyperparameters)
+    with pytest.raises(ConfigError, match="policy_checkpoint_0000000100 cannot be read: "):
+        restore_policy(checkpoint, agent.collect_policy.variables())
