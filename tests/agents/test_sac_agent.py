@@ -22,11 +22,11 @@ class FixedDistribution(tfp.distributions.Independent):
     """One action, and a log-probability of the test's choice."""
 
     def __init__(self, action, log_prob):
-        self._fixed = action, log_prob
+        self._fixed_log_prob = log_prob
         super().__init__(tfp.distributions.Deterministic(action), 1)
 
-    def experimental_sample_and_log_prob(self):
-        return self._fixed
+    def log_prob(self, value):
+        return self._fixed_log_prob
 
 
 class LinearActor(network.Network):
@@ -455,6 +455,7 @@ def test_recurrent_training_changes_all_weights_of_actor_and_critics():
     agent = recurrent_agent()
     nets = [agent._actor, *agent._critics]
     before = weights_of(nets)
-    tf.function(agent.train, autograph=False)(experience(**SEQUENCES))
+    two_steps = {name: [row[:2] for row in rows] for name, rows in SEQUENCES.items()}
+    tf.function(agent.train, autograph=False)(experience(**two_steps))
     changed = [(x != y).any() for x, y in zip(before, weights_of(nets), strict=True)]
     assert all(changed)

@@ -14,6 +14,7 @@ from tf_agents.policies import actor_policy, greedy_policy
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
+from tfagents_system.networks.distributions import SquashedGaussian
 from tfagents_system.networks.encoders import action_center_and_magnitude
 
 
@@ -211,12 +212,21 @@ class SacAgent(tf_agent.TFAgent):
         )
 
     def _sample(self, time_steps):
-        distribution, _ = self._actor(time_steps.observation, step_type=time_steps.step_type)
-        return distribution.experimental_sample_and_log_prob()
+        distribution, _ = self._actor(  # stock networks insist on a network_state
+            time_steps.observation, step_type=time_steps.step_type, network_state=()
+        )
+        if isinstance(distribution, SquashedGaussian):
+            return distribution.experimental_sample_and_log_prob()
+        actions = distribution.sample()  # TF-Agents' own distributions have no joint method
+        return actions, distribution.log_prob(actions)
 
     def _values(self, critics, time_steps, actions):
         return [
-            critic((time_steps.observation, actions), step_type=time_steps.step_type)[0]
+            critic(
+                (time_steps.observation, actions),
+                step_type=time_steps.step_type,
+                network_state=(),
+            )[0]
             for critic in critics
         ]
 
