@@ -42,6 +42,8 @@ class NumpyActor:
             ]
             self._units = cell.units
         self._center, self._magnitude = network.head.center, network.head.magnitude
+        self._low = np.asarray(policy.action_spec.minimum, np.float32)
+        self._high = np.asarray(policy.action_spec.maximum, np.float32)
         self.update([variable.numpy() for variable in variables])
 
     def update(self, values: list[np.ndarray]) -> None:
@@ -70,7 +72,8 @@ class NumpyActor:
 
     def squash(self, pre_tanh: np.ndarray) -> np.ndarray:
         """Maps [A] onto the action bounds."""
-        return self._center + self._magnitude * np.tanh(pre_tanh)
+        action = self._center + self._magnitude * np.tanh(pre_tanh)
+        return np.minimum(np.maximum(action, self._low), self._high)  # the sum is rounded
 
     def _lstm_step(self, x, state):
         h, c = state

@@ -1,0 +1,187 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_agents.networks.actor_distribution_network import ActorDistributionNetwork
+from tf_agents.policies import actor_policy, greedy_policy
+from tf_agents.specs import tensor_spec
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.networks.actor_networks import LstmActorNetwork, MlpActorNetwork
+from tfagents_system.policies.numpy_actor import (
+    NumpyActor,
+    NumpyCollectPolicy,
+    NumpyGreedyPolicy,
+    can_run_in_numpy,
+)
+
+OBSERVATION = tf.TensorSpec([3], tf.float32, "observation")
+LOW, HIGH = np.float32([-1, 2]), np.float32([5, 2.5])
+ACTION = tensor_spec.BoundedTensorSpec([2], tf.float32, LOW, HIGH, "action")
+
+
+def make_policy(ctor, observation_spec=OBSERVATION, layers=(6, 5), **kwargs):
+    network = ctor(observation_spec, ACTION, fc_layer_params=layers, **kwargs)
+    policy = actor_policy.ActorPolicy(ts.time_step_spec(observation_spec), ACTION, network)
+    rng = np.random.default_rng(1)
+    for variable in policy.variables():
+        variable.assign(rng.normal(size=variable.shape))
+    return policy
+
+
+def episode(num_steps, seed, spec=OBSERVATION):
+    """Time steps without batch axis: FIRST, then MID."""
+    rng = np.random.default_rng(seed)
+    for t in range(num_steps):
+        observation = rng.normal(size=spec.shape) * (100 if spec.dtype.is_integer else 1)
+        observation = np.abs(observation).astype(spec.dtype.as_numpy_dtype)
+        yield ts.restart(observation) if t == 0 else ts.transition(observation, np.float32(0))
+
+
+def batched(time_step):
+    return tf.nest.map_structure(lambda x: tf.convert_to_tensor(x)[tf.newaxis], time_step)
+
+
+def check_equal_to(policy, actor, spec=OBSERVATION):
+    """Compares distributions and greedy actions over two episodes, with the states carried."""
+    greedy, numpy_greedy = greedy_policy.GreedyPolicy(policy), NumpyGreedyPolicy(actor)
+    state = policy.get_initial_state(batch_size=1)
+    for seed in (1, 2):
+        numpy_state = actor.initial_state()  # TensorFlow's is reset by the step type alone
+        for time_step in episode(5, seed, spec):
+            expected = policy.distribution(batched(time_step), state).action
+            loc, log_std, _ = actor.distribution(time_step.observation, numpy_state)
+            parameters = getattr(expected, "input_distribution", expected).parameters
+            np.testing.assert_allclose(loc, parameters["loc"][0], atol=1e-5)
+            np.testing.assert_allclose(log_std, parameters["log_std"][0], atol=1e-5)
+            step = greedy.action(batched(time_step), state)
+            action, numpy_state = numpy_greedy.action(time_step, numpy_state)
+            np.testing.assert_allclose(action, step.action[0], atol=1e-5)
+            for part, numpy_part in zip(
+                tf.nest.flatten(step.state), tf.nest.flatten(numpy_state), strict=True
+            ):
+                np.testing.assert_allclose(numpy_part, part[0], atol=1e-5)
+            state = step.state
+
+
+@pytest.mark.parametrize("layers", [(6, 5), (4,)])
+@pytest.mark.parametrize("ctor", [MlpActorNetwork, LstmActorNetwork])
+def test_equals_the_tf_policy_before_and_after_an_update(ctor, layers):
+    policy = make_policy(ctor, layers=layers)
+    actor = NumpyActor(policy)
+    check_equal_to(policy, actor)
+    rng = np.random.default_rng(2)
+    values = [rng.normal(size=v.shape).astype(np.float32) for v in policy.variables()]
+    actor.update(values)
+    for variable, value in zip(policy.variables(), values, strict=True):
+        variable.assign(value)
+    check_equal_to(policy, actor)
+
+
+def test_equals_the_tf_policy_without_hidden_layers():
+    policy = make_policy(MlpActorNetwork, layers=())
+    check_equal_to(policy, NumpyActor(policy))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        tf.TensorSpec([], tf.float32),
+        tf.TensorSpec([2, 3], tf.float32),
+        tf.TensorSpec([4], tf.uint8),
+    ],
+)
+def test_equals_the_tf_policy_for_observations_of_other_shapes_and_dtypes(spec):
+    policy = make_policy(MlpActorNetwork, spec)
+    for variable in policy.variables():
+        variable.assign(variable / 10)
+    check_equal_to(policy, NumpyActor(policy), spec)
+
+
+def test_observation_in_a_dict_of_one_is_the_array_itself():
+    policy = make_policy(MlpActorNetwork, {"joints": OBSERVATION})
+    observation = np.float32([0.1, 0.2, 0.3])
+    expected = policy.distribution(batched(ts.restart({"joints": observation}))).action
+    loc, _, _ = NumpyActor(policy).distribution({"joints": observation}, ())
+    parameters = getattr(expected, "input_distribution", expected).parameters
+    np.testing.assert_allclose(loc, parameters["loc"][0], atol=1e-5)
+
+
+def test_weights_are_copied_not_shared():
+    policy = make_policy(MlpActorNetwork)
+    actor = NumpyActor(policy)
+    observation = np.ones(3, np.float32)
+    before = actor.distribution(observation, ())[0]
+    for variable in policy.variables():
+        variable.assign(variable * 2)
+    np.testing.assert_array_equal(actor.distribution(observation, ())[0], before)
+
+
+def test_observation_is_not_changed():
+    observation = np.float32([1, -2, 3])
+    NumpyActor(make_policy(MlpActorNetwork, layers=())).distribution(observation, ())
+    np.testing.assert_array_equal(observation, [1, -2, 3])
+
+
+def test_collect_policy_samples_the_squashed_gaussian():
+    actor = NumpyActor(make_policy(MlpActorNetwork))
+    policy = NumpyCollectPolicy(actor, np.random.default_rng(3))
+    time_step = next(episode(1, seed=4))
+    loc, log_std, _ = actor.distribution(time_step.observation, ())
+    actions = np.array([policy.action(time_step, ())[0] for _ in range(5)])
+    noise = np.random.default_rng(3)
+    for action in actions:
+        pre_tanh = loc + np.exp(log_std) * noise.standard_normal(2, np.float32)
+        expected = (HIGH + LOW) / 2 + (HIGH - LOW) / 2 * np.tanh(pre_tanh)
+        np.testing.assert_allclose(action, expected, rtol=1e-6)
+
+
+def test_collect_policy_carries_the_state_of_the_lstm():
+    actor = NumpyActor(make_policy(LstmActorNetwork))
+    collect, greedy = NumpyCollectPolicy(actor, np.random.default_rng(3)), NumpyGreedyPolicy(actor)
+    states = [collect.initial_state(), greedy.initial_state()]
+    for time_step in episode(3, seed=4):
+        states = [
+            policy.action(time_step, state)[1]
+            for policy, state in zip((collect, greedy), states, strict=True)
+        ]
+    np.testing.assert_array_equal(states[0], states[1])
+    assert np.abs(states[0]).min() > 0
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [([-1, 2], [5, 2.5]), ([0.1, -0.7], [0.3, 0.1]), ([1e-3, -1e4], [1e3, 0.3])]
+)
+def test_saturated_actions_do_not_leave_the_bounds_by_rounding(low, high):
+    low, high = np.float32(low), np.float32(high)
+    spec = tensor_spec.BoundedTensorSpec([2], tf.float32, low, high, "action")
+    network = MlpActorNetwork(OBSERVATION, spec, fc_layer_params=())
+    actor = NumpyActor(actor_policy.ActorPolicy(ts.time_step_spec(OBSERVATION), spec, network))
+    for extreme in (-100, 100):
+        action = actor.squash(np.full(2, extreme, np.float32))
+        assert action.dtype == np.float32
+        assert (low <= action).all() and (action <= high).all(), (low - action, action - high)
+
+
+def test_large_lstm_gates_do_not_overflow():
+    policy = make_policy(LstmActorNetwork)
+    actor = NumpyActor(policy)
+    with np.errstate(all="raise", under="ignore"):
+        loc, _, _ = actor.distribution(np.full(3, -1e6, np.float32), actor.initial_state())
+    assert np.isfinite(loc).all()
+
+
+def test_only_built_in_networks_of_a_single_array_run_in_numpy():
+    assert can_run_in_numpy(make_policy(MlpActorNetwork))
+    assert can_run_in_numpy(make_policy(LstmActorNetwork))
+    combiner = tf.keras.layers.Concatenate()
+    nested = {"a": OBSERVATION, "b": OBSERVATION}
+    assert not can_run_in_numpy(
+        make_policy(MlpActorNetwork, nested, preprocessing_combiner=combiner)
+    )
+    assert not can_run_in_numpy(make_policy(ActorDistributionNetwork))
+    assert not can_run_in_numpy(greedy_policy.GreedyPolicy(make_policy(MlpActorNetwork)))
+
+    class Changed(MlpActorNetwork):
+        pass
+
+    assert not can_run_in_numpy(make_policy(Changed))
