@@ -25,7 +25,8 @@ class TrainParams(TrainParamsBase):
 
     def env_ctor(self, *args, seed=None, **kwargs) -> py_environment.PyEnvironment:
         """Returns the environment with the config's reward weights; `kwargs` go to gym.make."""
-        weights = {name: self.env_config[name] for name in ("distance_weight", "energy_weight")}
+        names = ("distance_weight", "energy_weight")
+        weights = {name: self.env_config[name] for name in names if name in self.env_config}
         return pybullet_adapter.load(
             "MinitaurBulletEnv-v0", seed=seed, gym_kwargs={**weights, **kwargs}
         )
