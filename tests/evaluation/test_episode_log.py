@@ -46,4 +46,7 @@ def test_a_file_without_episodes_begins_at_env_step_0(tmp_path, content):
 def test_a_line_cut_short_by_a_crash_is_left_out(tmp_path):
     whole = "0,1,50,120,-1.5,10,1.0,\n"
     (tmp_path / "collect_0.csv").write_text(",".join(COLUMNS) + "\n" + whole + "0,2,10")
-    assert EpisodeLog(tmp_path, "collect", 0).env_step == 120
+    log = EpisodeLog(tmp_path, "collect", 0)
+    assert log.env_step == 120
+    log.append(Episode(-2.5, 10, None, True), iteration=1, train_step=60, env_step=130)
+    assert [row["return"] for row in rows(tmp_path / "collect_0.csv")] == ["-1.5", None, "-2.5"]

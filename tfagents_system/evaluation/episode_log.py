@@ -27,11 +27,13 @@ class EpisodeLog:
         self._worker_id = worker_id
         path = folder / f"{kind}_{worker_id}.csv"
         self.env_step = _last_env_step(path)
-        is_new = not path.exists() or path.stat().st_size == 0
+        written = path.read_bytes() if path.exists() else b""
         self._file = path.open("a", newline="", buffering=1)
         self._writer = csv.writer(self._file)
-        if is_new:
+        if not written:
             self._writer.writerow(COLUMNS)
+        elif not written.endswith(b"\n"):
+            self._file.write("\n")  # ends a line that was cut short, as by a full disk
 
     def append(self, episode: Episode, iteration: int, train_step: int, env_step: int) -> None:
         """Writes one line."""
