@@ -1,0 +1,116 @@
+"""Who may import whom; see the package's docstrings for the reasons."""
+
+import ast
+import functools
+import importlib.metadata
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+PACKAGE = "tfagents_system"
+ROOT = pathlib.Path(__file__).parents[2]
+FILES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted((ROOT / PACKAGE).rglob("*.py"))
+}
+PROGRAMS = [
+    f"{PACKAGE}.{name}" for name in ("run", "sac_collect", "sac_replay_buffer", "sac_train")
+]
+REVERB_IMPORTERS = {
+    f"{PACKAGE}.{name}" for name in ("sac_collect", "sac_replay_buffer", "sac_train")
+}
+MOST_LINES = 300
+
+
+@functools.cache
+def tree_of(module: str) -> ast.Module:
+    return ast.parse(FILES[module].read_text())
+
+
+@functools.cache
+def imports_of(module: str) -> frozenset[str]:
+    """Every module that `module` imports, also inside functions; its own package counts too."""
+    names = {module.rpartition(".")[0]} - {""}
+    for node in ast.walk(tree_of(module)):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} has a relative import"
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return frozenset(names)
+
+
+def reachable_from(module: str) -> set[str]:
+    """`module` and all modules of the package that importing it may bring in."""
+    reached, waiting = set(), [module]
+    while waiting:
+        module = waiting.pop()
+        if module in FILES and module not in reached:
+            reached.add(module)
+            waiting.extend(imports_of(module))
+    return reached
+
+
+def imports_reverb(module: str) -> bool:
+    return any(name.partition(".")[0] == "reverb" for name in imports_of(module))
+
+
+def test_importing_core_and_launch_brings_in_no_tensorflow():
+    modules = [m for m in FILES if m.startswith((f"{PACKAGE}.core", f"{PACKAGE}.launch"))]
+    assert len(modules) > 20
+    script = f"""
+import importlib, sys
+for module in {modules}:
+    importlib.import_module(module)
+print(sorted({{"tensorflow", "reverb", "tf_agents", "keras"}} & set(sys.modules)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_only_services_and_three_programs_import_reverb():
+    importers = {module for module in FILES if imports_reverb(module)}
+    outside = {m for m in importers if not m.startswith(f"{PACKAGE}.services.")}
+    assert outside <= REVERB_IMPORTERS
+    assert importers - outside  # the walk does find imports
+
+
+@pytest.mark.parametrize(
+    "module", [f"{PACKAGE}.run", f"{PACKAGE}.train_params_base", f"{PACKAGE}.pendulum_params"]
+)
+def test_what_runs_without_a_replay_server_does_not_reach_reverb(module):
+    assert module in FILES
+    assert {m for m in reachable_from(module) if imports_reverb(m)} == set()
+
+
+@pytest.mark.parametrize("module", PROGRAMS)
+def test_program_is_imported_by_nobody_in_the_package(module):
+    assert module in FILES
+    assert {other for other in FILES if module in imports_of(other)} == set()
+
+
+def test_core_imports_only_core():
+    for module in FILES:
+        if module.startswith(f"{PACKAGE}.core"):
+            others = {m for m in reachable_from(module) if m.count(".") > 0}
+            assert all(m.startswith(f"{PACKAGE}.core") for m in others), module
+
+
+@pytest.mark.parametrize("module", FILES)
+def test_module_has_a_docstring_and_fits_on_a_few_screens(module):
+    assert ast.get_docstring(tree_of(module))
+    assert len(FILES[module].read_text().splitlines()) <= MOST_LINES
+
+
+def test_no_module_hides_a_top_level_package_when_a_program_is_run_as_a_file():
+    """`python tfagents_system/run.py` puts that folder first on the path."""
+    own = {path.stem for path in (ROOT / PACKAGE).iterdir() if path.suffix == ".py"}
+    own |= {path.parent.name for path in (ROOT / PACKAGE).glob("*/__init__.py")}
+    own.discard("__init__")
+    others = set(sys.stdlib_module_names) | set(importlib.metadata.packages_distributions())
+    assert own & others == set()
