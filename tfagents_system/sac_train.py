@@ -14,7 +14,7 @@ import tensorflow as tf
 from absl import app, flags
 
 from tfagents_system.agents.construction import make_agent
-from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
+from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.files import write_json_atomically, write_text_atomically
 from tfagents_system.core.params_loader import Run, gin_text, load_run
 from tfagents_system.core.program import StopFlag, run_program
@@ -82,15 +82,13 @@ class Training:
     def run(self, stop: StopFlag) -> int:
         """Trains until finished or stopped, saves, and returns the exit code."""
         params = self._run.params
+        num_steps = params.num_steps_per_iter
         status_rate, summary_rate = RateMeter(self.train_step), RateMeter(self.train_step)
         self._publisher.publish(self.train_step)
         self._reporter.report_now("waiting for data", self._progress(0.0))
-        while self.train_step < self._run.num_train_steps and not stop:
-            iteration = self.iteration
-            left_in_iteration = (
-                params.num_steps_per_iter - self.train_step % params.num_steps_per_iter
-            )
-            metrics = self._learner.run(left_in_iteration)
+        while not self._is_finished and not stop:
+            train_step, iteration = self.train_step, self.iteration
+            metrics = self._learner.run(num_steps - train_step % num_steps)
             phase = "waiting for data" if metrics is None else "training"
             self._reporter.report(
                 phase, lambda: self._progress(status_rate.rate_at(self.train_step))
@@ -100,13 +98,21 @@ class Training:
             if metrics is None:
                 time.sleep(0.1)  # a server that is away refuses at once
                 continue
-            if self.iteration // params.log_period_itrs > iteration // params.log_period_itrs:
+            if self.train_step == train_step:
+                raise ConfigError(
+                    "The agent of TrainParams.agent_ctor does not count its train steps: pass the "
+                    "hook's argument train_step on as train_step_counter."
+                )
+            if self._has_passed(params.log_period_itrs, iteration):
                 self._write_summaries(metrics, summary_rate.rate_at(self.train_step))
-            period = params.checkpoint_period_itrs
-            if self.iteration // period > iteration // period and not self._is_finished:
+            if self._has_passed(params.checkpoint_period_itrs, iteration) and not self._is_finished:
                 self._checkpointer.save()
                 self._exporter.export()
         return self._end()
+
+    def _has_passed(self, period: int, iteration: int) -> bool:
+        """Whether a multiple of `period` lies between `iteration` and now."""
+        return self.iteration // period > iteration // period
 
     @property
     def _is_finished(self) -> bool:

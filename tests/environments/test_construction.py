@@ -75,6 +75,16 @@ def test_hooks_with_one_none_or_any_argument_receive_what_they_name():
     ]
 
 
+@pytest.mark.parametrize("result", [None, ("ant", {}), ((), []), ((),)])
+def test_a_hook_that_returns_no_args_and_kwargs_is_refused(result):
+    class Wrong(Params):
+        def collect_env_args_kwargs(self):
+            return result
+
+    with pytest.raises(ConfigError, match="collect_env_args_kwargs returned .*allowed is a pair"):
+        make_environment(Wrong(), worker_id=0, is_collect=True, seed=1)
+
+
 def test_seed_of_a_hook_holds():
     class WithSeed(Params):
         def eval_env_args_kwargs(self, **kwargs):

@@ -18,7 +18,7 @@ def make_environment(
     """
     hook = params.collect_env_args_kwargs if is_collect else params.eval_env_args_kwargs
     result = hook(**_accepted(hook, {"id": worker_id, "collect_env": is_collect}))
-    if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)):
+    if not _is_args_kwargs(result):
         raise ConfigError(f"TrainParams.{hook.__name__} returned {result!r}; "
                           "allowed is a pair (args, kwargs).")  # fmt: skip
     args, kwargs = result
@@ -33,6 +33,13 @@ def make_environment(
         raise ConfigError("TrainParams.env_ctor returned a batched environment; allowed is one "
                           "whose observations have no batch axis.")  # fmt: skip
     return environment
+
+
+def _is_args_kwargs(result: Any) -> bool:
+    if not (isinstance(result, tuple) and len(result) == 2):
+        return False
+    args, kwargs = result
+    return isinstance(args, (tuple, list)) and isinstance(kwargs, dict)
 
 
 def _accepted(hook: Any, arguments: dict[str, Any]) -> dict[str, Any]:
