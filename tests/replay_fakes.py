@@ -1,4 +1,4 @@
-"""A replay server inside the test's process, and an environment that says where it is."""
+"""A replay server inside the test, an environment that says where it is, a small agent."""
 
 import contextlib
 import dataclasses
@@ -12,9 +12,11 @@ from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec, tensor_spec
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.ports import free_port
 from tfagents_system.services.codec import Codec, Transition, transition_spec
 from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits, start_server
+from tfagents_system.train_params_base import TrainParamsBase
 
 # Neither side ever waits for the other.
 UNLIMITED = ReplayLimits(capacity=10_000, min_size=1, samples_per_insert=1.0, error_buffer=1e9)
@@ -117,3 +119,30 @@ def codec_of(environment: py_environment.PyEnvironment) -> Codec:
     return Codec(
         transition_spec(spec.observation, tensor_spec.from_spec(environment.action_spec()))
     )
+
+
+class TinyParams(TrainParamsBase):
+    """EpisodeStepEnv with the smallest networks."""
+
+    n_buffer_init_episodes = 4
+    n_episodes_in_buffer = 100
+    n_eval_episodes = 3
+    num_iter = 4
+    num_steps_per_iter = 10
+    train_batch_size = 4
+    log_period_itrs = 1
+    eval_period_itrs = 2
+    checkpoint_period_itrs = 2
+    actor_fc_layer_params = (4,)
+    critic_joint_fc_layer_params = (4,)
+
+    def env_ctor(self, *args, seed=None, **kwargs):
+        return EpisodeStepEnv()
+
+
+def make_tiny_agent(**hyperparameters):
+    """Returns (agent, train step) of TinyParams."""
+    params = TinyParams({"horizon": 3})
+    for name, value in hyperparameters.items():
+        setattr(params, name, value)
+    return make_agent(params, params.env_ctor())

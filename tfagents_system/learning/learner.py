@@ -13,6 +13,11 @@ from tfagents_system.services.codec import Codec, Transition
 
 CALL_SECS = 0.5  # between two looks at what else is due: publishing, a stop
 MAX_STEPS_PER_CALL = 1000
+DATA_HAS_ENDED = (
+    tf.errors.OutOfRangeError,
+    tf.errors.UnavailableError,
+    tf.errors.CancelledError,
+)
 
 
 def as_experience(transition: Transition) -> trajectory.Transition:
@@ -52,8 +57,8 @@ class Learner:
         Args:
           agent: Its `train` takes a `trajectory.Transition` and increments the train step.
           codec: Unpacks a minibatch into a Transition.
-          make_iterator: Returns a new iterator over packed minibatches; called again after the
-            iterator has ended or its server has gone.
+          make_iterator: Returns a new iterator over packed minibatches, or raises TimeoutError;
+            called again after the iterator has ended or its server has gone.
         """
         self._agent = agent
         self._codec = codec
@@ -75,7 +80,7 @@ class Learner:
             if self._iterator is None:
                 self._iterator = self._make_iterator()
             sums = self._train(self._iterator, tf.constant(num_steps))
-        except (tf.errors.OutOfRangeError, tf.errors.UnavailableError, tf.errors.CancelledError):
+        except (*DATA_HAS_ENDED, TimeoutError):
             self._iterator = None
             return None
         metrics = {name: float(value) / num_steps for name, value in sums.items()}
@@ -98,7 +103,9 @@ class Learner:
 
     def _train_step(self, batch) -> dict[str, tf.Tensor]:
         transition = self._codec.unpack(batch.data)
-        loss_info = self._agent.train(as_experience(transition))
+        # What needs no data, such as counting, would be done also when the data has ended.
+        with tf.control_dependencies(tf.nest.flatten(batch.data)):
+            loss_info = self._agent.train(as_experience(transition))
         return {"loss": tf.cast(loss_info.loss, tf.float32)} | _scalars(loss_info.extra)
 
 

@@ -114,7 +114,11 @@ def experience_dataset(
     One stream and no per-element op, because a map over single transitions costs several times
     the sampling itself. The iterator ends (OutOfRangeError) when the rate limiter yields nothing
     for `timeout_secs`; make a new one to go on.
+
+    Raises:
+      TimeoutError: If the server does not answer; an iterator would wait for it without limit.
     """
+    experience_stats(reverb.Client(address), timeout_secs)
     lead = [] if sequence_length is None else [sequence_length]
     dataset = reverb.TrajectoryDataset(
         server_address=address,

@@ -1,0 +1,226 @@
+import pathlib
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from replay_fakes import (
+    EpisodeStepEnv,
+    all_items,
+    codec_of,
+    make_tiny_agent,
+    serving,
+)
+from tf_agents.trajectories import policy_step, trajectory
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.generations import generations
+from tfagents_system.evaluation.rollouts import run_episode
+from tfagents_system.learning.checkpoints import Checkpointer
+from tfagents_system.policies.acting import RandomPolicy
+from tfagents_system.services.adder import Adder
+from tfagents_system.services.replay import experience_stats
+
+
+class FakeReplay:
+    """Writes checkpoints as the replay server does, or fails as `failure` says."""
+
+    def __init__(self, root: pathlib.Path):
+        self._root = root
+        self._count = 0
+        self.failure = None
+        self.may_finish = threading.Event()
+        self.may_finish.set()
+
+    def checkpoint(self):
+        self._count += 1
+        path = self._root / str(self._count)
+        path.mkdir(parents=True)
+        (path / "items.tfrecord").write_text(f"checkpoint {self._count}")
+        assert self.may_finish.wait(10)
+        if self.failure == "raises":
+            raise RuntimeError("no space left on device")
+        if self.failure != "is incomplete":
+            (path / "DONE").touch()
+        return str(path)
+
+
+@pytest.fixture
+def replay(tmp_path):
+    return FakeReplay(tmp_path / "reverb")
+
+
+def train(agent, num_steps):
+    """Eager train steps on minibatches, and with noise, that depend on the train step only."""
+    for _ in range(num_steps):
+        step = int(agent.train_step_counter)
+        rng = np.random.default_rng(step)
+        tf.random.set_seed(step)
+
+        def draw(*shape, rng=rng):
+            return tf.constant(rng.normal(size=shape), tf.float32)
+
+        zero, one = tf.zeros([4], tf.int32), tf.ones([4])
+        agent.train(
+            trajectory.Transition(
+                ts.TimeStep(zero, draw(4), one, draw(4, 2)),
+                policy_step.PolicyStep(tf.tanh(draw(4, 1))),
+                ts.TimeStep(zero + 1, draw(4), one, draw(4, 2)),
+            )
+        )
+
+
+def all_values(agent, folder):
+    """Every variable by its path from the agent, targets and optimizer slots included."""
+    reader = tf.train.load_checkpoint(tf.train.Checkpoint(agent=agent).write(str(folder / "all")))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()
+            if name != "_CHECKPOINTABLE_OBJECT_GRAPH"}  # fmt: skip
+
+
+def save(checkpointer):
+    assert checkpointer.save()
+    assert checkpointer.wait(timeout_secs=10)
+
+
+def steps(root):
+    return [int(generation.name) for generation in generations(root)]
+
+
+def test_a_restored_agent_is_the_saved_one_and_trains_on_to_the_same_result(tmp_path, replay):
+    root = tmp_path / "checkpoints"
+    agent, train_step = make_tiny_agent()
+    checkpointer = Checkpointer(root, agent, train_step, replay)
+    assert not checkpointer.restore()
+    train(agent, 3)
+    save(checkpointer)
+    saved = all_values(agent, tmp_path)
+
+    restored, restored_step = make_tiny_agent()
+    assert Checkpointer(root, restored, restored_step, replay).restore()
+    assert int(restored_step) == 3
+    train(agent, 2)
+    train(restored, 2)
+    expected, actual = all_values(agent, tmp_path), all_values(restored, tmp_path)
+    assert expected.keys() == actual.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(actual[name], value, err_msg=name)
+    slots = [name for name in expected if ".OPTIMIZER_SLOT" in name]
+    assert len(slots) == 2 * (4 + 2 * 4 + 1)  # two of Adam for actor, twin critics and alpha
+    changed = [name for name in slots if np.any(saved[name] != expected[name])]
+    assert len(changed) > len(slots) / 2
+
+
+def test_two_generations_are_kept(tmp_path, replay):
+    root = tmp_path / "checkpoints"
+    agent, train_step = make_tiny_agent()
+    checkpointer = Checkpointer(root, agent, train_step, replay)
+    for step in (5, 10, 15, 100):
+        train_step.assign(step)
+        save(checkpointer)
+    save(checkpointer)  # once more at the same step
+    assert steps(root) == [100, 15]
+    contents = {path.name for path in (root / "0000000100").iterdir()}
+    assert contents == {"learner", "replay", "manifest.json"}
+    assert (root / "0000000100/replay/items.tfrecord").read_text() == "checkpoint 5"
+
+
+@pytest.mark.parametrize("failure", ["raises", "is incomplete"])
+def test_a_failed_checkpoint_of_the_replay_leaves_the_older_ones_alone(
+    tmp_path, replay, capsys, failure
+):
+    root = tmp_path / "checkpoints"
+    agent, train_step = make_tiny_agent()
+    checkpointer = Checkpointer(root, agent, train_step, replay)
+    for step in (1, 2):
+        train_step.assign(step)
+        save(checkpointer)
+    replay.failure = failure
+    train_step.assign(3)
+    save(checkpointer)
+    assert {path.name for path in root.iterdir()} == {"0000000001", "0000000002"}
+    assert "Checkpoint at train step 3 failed: RuntimeError(" in capsys.readouterr().out
+    replay.failure = None
+    train_step.assign(4)
+    save(checkpointer)
+    assert steps(root) == [4, 2]
+
+
+def test_a_second_save_is_refused_while_the_first_is_being_written(tmp_path, replay):
+    root = tmp_path / "checkpoints"
+    agent, train_step = make_tiny_agent()
+    checkpointer = Checkpointer(root, agent, train_step, replay)
+    replay.may_finish.clear()
+    assert checkpointer.save()
+    train_step.assign(1)
+    assert not checkpointer.save()
+    assert not checkpointer.wait(timeout_secs=0.05)
+    assert steps(root) == []
+    replay.may_finish.set()
+    assert checkpointer.wait(timeout_secs=10)
+    assert steps(root) == [0]
+    save(checkpointer)
+    assert steps(root) == [1, 0]
+
+
+def test_what_a_killed_save_left_behind_is_cleared(tmp_path, replay):
+    root = tmp_path / "checkpoints"
+    agent, train_step = make_tiny_agent()
+    (root / ".tmp-7" / "learner").mkdir(parents=True)
+    assert not Checkpointer(root, agent, train_step, replay).restore()
+    assert list(root.iterdir()) == []
+
+
+def damage_by_flipping_a_bit(generation):
+    (data,) = generation.glob("learner/state.data*")
+    content = bytearray(data.read_bytes())
+    content[len(content) // 2] ^= 1
+    data.write_bytes(content)
+
+
+DAMAGE = {
+    "bit flipped": (damage_by_flipping_a_bit, "differs from its checksum"),
+    "truncated": (lambda g: (g / "replay/items.tfrecord").write_text(""), "differs from its"),
+    "missing": (lambda g: (g / "replay/DONE").unlink(), "DONE is missing"),
+    "manifest": (lambda g: (g / "manifest.json").write_text("{"), "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_a_damaged_generation_is_passed_over_for_the_one_before(tmp_path, replay, capsys, case):
+    damage, message = DAMAGE[case]
+    root = tmp_path / "checkpoints"
+    agent, train_step = make_tiny_agent()
+    checkpointer = Checkpointer(root, agent, train_step, replay)
+    for step in (1, 2):
+        train_step.assign(step)
+        save(checkpointer)
+    damage(root / "0000000002")
+    assert checkpointer.restore()
+    assert int(train_step) == 1
+    assert message in capsys.readouterr().out
+    damage(root / "0000000001")
+    with pytest.raises(ConfigError, match=f"Every checkpoint in .* is damaged: .*{message}"):
+        checkpointer.restore()
+
+
+def test_a_generation_holds_the_items_and_counts_of_a_real_server(tmp_path):
+    root = tmp_path / "checkpoints"
+    agent, train_step = make_tiny_agent()
+    environment = EpisodeStepEnv(ends=[(7, 0.0)])
+    codec = codec_of(environment)
+    with serving(tmp_path / "before") as replay:
+        adder = Adder(replay.client(), codec)
+        run_episode(environment, RandomPolicy(environment.action_spec(), 0), 7, adder.add)
+        adder.send()
+        assert adder.is_confirmed(timeout_secs=5)
+        checkpointer = Checkpointer(root, agent, train_step, replay.client())
+        for step in (1, 2):
+            train_step.assign(step)
+            save(checkpointer)
+    for step in (1, 2):  # the later one does not take the data of the earlier away
+        restore_from = root / f"{step:010d}" / "replay"
+        with serving(tmp_path / f"after_{step}", restore_from=restore_from) as replay:
+            assert experience_stats(replay.client(), timeout_secs=5) == (7, 7)
+            items = all_items(replay.client(), codec)
+            assert [t.observation.tolist() for t in items] == [[0, step] for step in range(7)]

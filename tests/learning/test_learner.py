@@ -1,0 +1,171 @@
+import collections
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from replay_fakes import EpisodeStepEnv, codec_of, make_tiny_agent, serving
+from tf_agents.agents import tf_agent
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.core.waiting import wait_until
+from tfagents_system.evaluation.rollouts import run_episode
+from tfagents_system.learning import learner as learner_lib
+from tfagents_system.learning.learner import Learner, as_experience
+from tfagents_system.policies.acting import RandomPolicy
+from tfagents_system.services.adder import Adder
+from tfagents_system.services.codec import Codec, Transition, transition_spec
+from tfagents_system.services.replay import ReplayLimits, experience_dataset
+
+CODEC = Codec(transition_spec(tf.TensorSpec([2], tf.float32), tf.TensorSpec([1], tf.float32)))
+Sample = collections.namedtuple("Sample", "data")
+
+
+class Extra(NamedTuple):
+    doubled: tf.Tensor
+    per_row: tf.Tensor  # not a scalar
+    name: str
+
+
+class TapeAgent:
+    """Counts train steps; its loss is the mean reward of the minibatch."""
+
+    def __init__(self):
+        self.train_step = tf.Variable(0, dtype=tf.int64)
+        self.rewards = tf.Variable(0.0)
+
+    def train(self, experience):
+        loss = tf.reduce_mean(experience.next_time_step.reward)
+        self.train_step.assign_add(1)
+        self.rewards.assign_add(loss)
+        return tf_agent.LossInfo(loss, Extra(2 * loss, experience.next_time_step.reward, "tape"))
+
+
+def make_transition(reward, **changes):
+    zero = np.float32(0)
+    observation = np.float32([1, 2])
+    return Transition(zero, observation, np.float32([3]), np.float32(reward), np.float32(1),
+                      observation + 1)._replace(**changes)  # fmt: skip
+
+
+def batches(rewards):
+    """A dataset of minibatches of two rows with the same reward."""
+    rows = [CODEC.pack(make_transition(reward))[0] for reward in rewards]
+    data = np.repeat(np.reshape(rows, [len(rows), 1, CODEC.columns[0].shape[0]]), 2, axis=1)
+    data = data.astype(np.float32)
+    return tf.data.Dataset.from_tensor_slices(data).map(lambda column: Sample((column,)))
+
+
+class FakeClock:
+    """Each reading is 0.1 s after the one before, so each call of the learner takes 0.1 s."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        self.now += 0.1
+        return self.now
+
+
+def test_as_experience_keeps_every_field_in_its_place():
+    first, padding = np.float32(ts.StepType.FIRST), np.float32(ts.StepType.LAST)
+    packed = np.stack([
+        CODEC.pack(make_transition(7, step_type=first, discount=np.float32(0)))[0],
+        CODEC.pack(make_transition(8, step_type=padding))[0],
+    ])  # fmt: skip
+    experience = as_experience(CODEC.unpack([tf.constant(packed)]))
+    time_step, action_step, next_time_step = experience
+    assert time_step.step_type.numpy().tolist() == [ts.StepType.FIRST, ts.StepType.LAST]
+    assert time_step.step_type.dtype == tf.int32
+    assert time_step.observation.numpy().tolist() == [[1, 2]] * 2
+    assert action_step.action.numpy().tolist() == [[3]] * 2
+    assert next_time_step.step_type.numpy().tolist() == [ts.StepType.MID] * 2
+    assert next_time_step.reward.numpy().tolist() == [7, 8]
+    assert next_time_step.discount.numpy().tolist() == [0, 1]
+    assert next_time_step.observation.numpy().tolist() == [[2, 3]] * 2
+
+
+def test_run_does_as_many_steps_as_fit_its_time_and_never_more_than_asked(monkeypatch):
+    monkeypatch.setattr(learner_lib, "time", FakeClock())  # 5 times as many in the next 0.5 s
+    agent = TapeAgent()
+    learner = Learner(agent, CODEC, lambda: iter(batches(range(2000))))
+    done = []
+    for max_steps in (100, 100, 3, 100, 100, 1500, 1500):
+        before = int(agent.train_step)
+        metrics = learner.run(max_steps)
+        steps = int(agent.train_step) - before
+        done.append(steps)
+        # The batches `before` to `before + steps - 1`, each once, in order.
+        assert metrics["loss"] == pytest.approx(before + (steps - 1) / 2)
+        assert metrics == pytest.approx({"loss": metrics["loss"], "doubled": 2 * metrics["loss"]})
+    assert done == [1, 5, 3, 15, 75, 375, 1000]
+    assert float(agent.rewards) == pytest.approx(sum(range(sum(done))))
+
+
+def test_run_goes_on_with_a_new_iterator_when_the_data_has_ended(monkeypatch):
+    monkeypatch.setattr(learner_lib, "time", FakeClock())
+    agent = TapeAgent()
+    datasets = [batches([1, 2, 3]), batches([]), batches([4] * 10)]
+    iterators = iter(map(iter, datasets))
+    learner = Learner(agent, CODEC, lambda: next(iterators))
+    assert learner.run(10)["loss"] == 1
+    assert learner.run(10) is None  # 5 were due; two came
+    assert int(agent.train_step) == 3
+    assert learner.run(10) is None
+    assert learner.run(10)["loss"] == 4
+    assert int(agent.train_step) == 3 + 5
+    assert float(agent.rewards) == 1 + 2 + 3 + 5 * 4
+
+
+@pytest.mark.parametrize("sequence_length", [None, 2])
+def test_sac_learns_from_a_server_that_starves_it_and_comes_back(tmp_path, sequence_length):
+    # As many samples as inserts.
+    limits = ReplayLimits(capacity=100, min_size=20, samples_per_insert=1.0, error_buffer=20.0)
+    recurrent = {"recurrent": True} if sequence_length else {}
+    agent, train_step = make_tiny_agent(**recurrent)
+    environment = EpisodeStepEnv(ends=[(100, 1.0)])
+    codec = codec_of(environment)
+
+    def add(replay, num_items):
+        adder = Adder(replay.client(), codec, sequence_length)
+        num_steps = num_items + (sequence_length or 1) - 1
+        run_episode(environment, RandomPolicy(environment.action_spec(), 0), num_steps, adder.add)
+        adder.send()
+        assert adder.is_confirmed(timeout_secs=5)
+
+    def learn_until_starved():
+        while learner.run(100) is not None:
+            pass
+
+    with serving(tmp_path / "before", limits) as replay:
+
+        def make_iterator():
+            return iter(experience_dataset(
+                replay.address, codec.columns, sequence_length, batch_size=4, prefetch_batches=1,
+                timeout_secs=0.3,
+            ))  # fmt: skip
+
+        learner = Learner(agent, codec, make_iterator)
+        assert learner.run(100) is None
+        add(replay, 20)
+        learn_until_starved()
+        assert 0 < int(train_step) <= 20 / 4
+        before = int(train_step)
+        add(replay, 20)
+        metrics = learner.run(1)
+        assert int(train_step) == before + 1
+        assert metrics.keys() >= {"loss", "critic_loss", "actor_loss", "alpha", "entropy"}
+        assert all(map(np.isfinite, metrics.values()))
+        learn_until_starved()
+    before = int(train_step)
+    for _ in range(2):
+        assert learner.run(100) is None  # and does not wait for the server
+    assert int(train_step) == before
+    with serving(tmp_path / "after", limits, port=replay.port) as replay:
+        add(replay, 20)
+
+        def has_learned():
+            learner.run(100)
+            return int(train_step) > before
+
+        wait_until(has_learned, 60, "a train step")
