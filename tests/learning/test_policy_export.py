@@ -1,9 +1,11 @@
 import json
+import pathlib
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from fakes import CountingEnv
-from tf_agents.policies import py_tf_eager_policy
+from tf_agents.policies import policy_saver, py_tf_eager_policy
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.construction import make_agent
@@ -113,3 +115,29 @@ def test_checkpoint_that_is_not_whole_is_refused(exported, tmp_path):
     agent, _ = agent_of(**hyperparameters)
     with pytest.raises(ConfigError, match="policy_checkpoint_0000000300 cannot be read: "):
         restore_policy(tmp_path / "policy_checkpoint_0000000300", agent.collect_policy.variables())
+
+
+def test_an_export_that_fails_leaves_the_one_before_whole(tmp_path, monkeypatch):
+    paths = ExperimentPaths(tmp_path)
+    agent, train_step = agent_of()
+    exporter = PolicyExporter(paths, agent, train_step)
+    exporter.export()
+
+    def save_half(saver, folder):
+        pathlib.Path(folder).mkdir()
+        (pathlib.Path(folder) / "saved_model.pb").touch()
+        raise OSError("no space left on device")
+
+    shift(agent, 0.3)
+    for step, method in ((1, "save_checkpoint"), (2, "save")):
+        train_step.assign(step)
+        with monkeypatch.context() as context:
+            context.setattr(policy_saver.PolicySaver, method, save_half)
+            with pytest.raises(OSError, match="no space left"):
+                exporter.export()
+        for name in ("collect_policy", "greedy_policy"):
+            assert int(tf.saved_model.load(str(paths.policies / name)).get_train_step()) == 0
+    # At train step 2, the checkpoint was whole before the SavedModels failed.
+    assert paths.policy_checkpoints() == [paths.policy_checkpoint(0), paths.policy_checkpoint(2)]
+    exporter.export()
+    assert int(tf.saved_model.load(str(paths.policies / "greedy_policy")).get_train_step()) == 2
