@@ -13,6 +13,8 @@ from tf_agents.specs import array_spec, tensor_spec
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.construction import make_agent
+from tfagents_system.core.files import write_json_atomically
+from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.ports import free_port
 from tfagents_system.services.codec import Codec, Transition, transition_spec
 from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits, start_server
@@ -146,3 +148,26 @@ def make_tiny_agent(**hyperparameters):
     for name, value in hyperparameters.items():
         setattr(params, name, value)
     return make_agent(params, params.env_ctor())
+
+
+def make_experiment(folder: pathlib.Path, class_body: str = "pass") -> ExperimentPaths:
+    """An experiment of TinyParams with horizon 10, as the launcher leaves it to the programs."""
+    paths = ExperimentPaths(folder)
+    folder.mkdir()
+    write_json_atomically(paths.config, {"horizon": 10})
+    paths.params.write_text(
+        f"from replay_fakes import TinyParams\nclass TrainParams(TinyParams):\n    {class_body}\n"
+    )
+    provenance = {"seed": 3, "gin_bindings": [], "params_dir": str(folder)}
+    write_json_atomically(paths.provenance, provenance)
+    return paths
+
+
+class Stop:
+    """A stop flag for threads."""
+
+    def __init__(self):
+        self.is_set = False
+
+    def __bool__(self):
+        return self.is_set

@@ -1,0 +1,293 @@
+import threading
+
+import numpy as np
+import pytest
+from replay_fakes import EpisodeStepEnv, Stop, TinyParams, codec_of, serving
+
+from tfagents_system import sac_collect, workers
+from tfagents_system.core.curriculum import Curriculum
+from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
+from tfagents_system.core.files import read_json
+from tfagents_system.core.params_loader import Run
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.evaluation.episode_log import EpisodeLog
+from tfagents_system.policies.acting import RandomPolicy
+from tfagents_system.services.adder import Adder
+from tfagents_system.services.replay import experience_stats
+from tfagents_system.services.variables import PublishedVariables
+from tfagents_system.workers import Worker
+
+NUM_ITER, STEPS_PER_ITER = 20, 10
+
+
+class TapePolicies:
+    """Random actions; records the values it was updated with."""
+
+    def __init__(self):
+        self.collect = RandomPolicy(EpisodeStepEnv().action_spec(), 0)
+        self.greedy = RandomPolicy(EpisodeStepEnv().action_spec(), 1)
+        self.updates = []
+
+    def update(self, values):
+        self.updates.append(values)
+
+
+class FakeReader:
+    """Publishes what the test assigns."""
+
+    latest = None
+
+    def publish_iteration(self, iteration):
+        iteration = min(iteration, NUM_ITER)
+        self.latest = PublishedVariables(iteration * STEPS_PER_ITER, [f"of {iteration}"])
+
+
+class FakeAdder:
+    """A burst is due after `burst_length` steps; `on_confirm` returns whether it is confirmed."""
+
+    def __init__(self, on_confirm=lambda: True, burst_length=3):
+        self._on_confirm, self._burst_length = on_confirm, burst_length
+        self._num_unsent = 0
+        self.num_added = 0
+
+    def add(self, time_step, action, next_time_step):
+        self._num_unsent += 1
+        self.num_added += 1
+        return True
+
+    def end_episode(self):
+        pass
+
+    @property
+    def is_burst_due(self):
+        return self._num_unsent >= self._burst_length
+
+    def send(self):
+        self._is_pending = self._num_unsent > 0
+        self._num_unsent = 0
+
+    def is_confirmed(self, timeout_secs):
+        self._is_pending = self._is_pending and not self._on_confirm()
+        return not self._is_pending
+
+
+def make_run(folder, curriculum=None, **hyperparameters):
+    params = TinyParams({"horizon": 3})
+    values = {"num_iter": NUM_ITER, "num_steps_per_iter": STEPS_PER_ITER} | hyperparameters
+    for name, value in values.items():
+        setattr(params, name, value)
+    return Run(ExperimentPaths(folder), params, Curriculum.from_config(curriculum or {}, "test"), 0)
+
+
+def make_worker(run, adder, reader, worker_id=0, num_workers=1, stop=None, environment=None):
+    return Worker(
+        run,
+        worker_id,
+        num_workers,
+        environment or EpisodeStepEnv(),
+        EpisodeStepEnv(),
+        TapePolicies(),
+        adder,
+        reader,
+        should_stop=lambda: stop,
+    )
+
+
+def no_fill():
+    return 0
+
+
+def rows_of(run, kind, worker_id=0):
+    lines = (run.paths.episodes / f"{kind}_{worker_id}.csv").read_text().splitlines()
+    names = lines[0].split(",")
+    return [dict(zip(names, line.split(","), strict=True)) for line in lines[1:]]
+
+
+def advance(reader, first=0, by=1):
+    """Returns an `on_confirm` that publishes the next iteration with each burst."""
+    reader.publish_iteration(first)
+    iterations = iter(range(first + by, 10 * NUM_ITER, by))
+
+    def on_confirm():
+        reader.publish_iteration(next(iterations))
+        return True
+
+    return on_confirm
+
+
+def test_the_first_fill_is_shared_by_the_workers_and_happens_once(tmp_path):
+    num_workers, burst_length = 2, 5
+    run = make_run(tmp_path, n_buffer_init_episodes=30)  # x horizon 3 = 90 env steps
+
+    class ReaderAfterFill:
+        """The learner publishes its last version when the fill is there."""
+
+        def __init__(self, client):
+            self._client = client
+
+        @property
+        def latest(self):
+            if experience_stats(self._client, timeout_secs=5)[1] < 90:
+                return None
+            return PublishedVariables(NUM_ITER * STEPS_PER_ITER, [])
+
+    def run_workers(replay):
+        environments = [EpisodeStepEnv() for _ in range(num_workers)]
+        codes = []
+
+        def work(worker_id):
+            client = replay.client()
+            adder = Adder(client, codec_of(environments[0]), burst_length=burst_length)
+            reader = ReaderAfterFill(client)
+            worker = make_worker(run, adder, reader, worker_id, num_workers,
+                                 environment=environments[worker_id])  # fmt: skip
+            num_to_fill = sac_collect._num_to_fill_fn(run, client, Stop())
+            codes.append(worker.run(num_to_fill, RandomPolicy(environments[0].action_spec(), 0)))
+
+        threads = [threading.Thread(target=work, args=[i]) for i in range(num_workers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert codes == [EXIT_FINISHED] * num_workers
+        return [environment.num_steps for environment in environments]
+
+    with serving(tmp_path / "before") as replay:
+        steps = run_workers(replay)
+        assert 90 <= sum(steps) < 90 + num_workers * burst_length
+        assert min(steps) > 0
+        assert experience_stats(replay.client(), timeout_secs=5)[1] == sum(steps)
+        assert run_workers(replay) == [0, 0]  # restarted workers
+        checkpoint = replay.client().checkpoint()
+    with serving(tmp_path / "after", restore_from=checkpoint) as replay:
+        assert run_workers(replay) == [0, 0]  # a resumed run
+
+
+def test_the_fill_policy_acts_in_the_fill_only(tmp_path):
+    class ConstantPolicy:
+        def __init__(self, value):
+            self._value = value
+
+        def initial_state(self):
+            return ()
+
+        def action(self, time_step, state):
+            actions.append(self._value)
+            return np.float32([self._value]), state
+
+    actions, reader = [], FakeReader()
+    adder = FakeAdder(advance(reader, first=NUM_ITER - 4))
+    worker = make_worker(make_run(tmp_path), adder, reader)
+    worker._policies.collect, worker._policies.greedy = ConstantPolicy(0.5), ConstantPolicy(0.0)
+    worker.run(lambda: 4 - adder.num_added, ConstantPolicy(-0.5))
+    # Bursts of 3: after the second one the fill has its 4 steps. 3 evaluations of 3 steps follow.
+    assert actions == [-0.5] * 6 + [0.5] * 6 + [0.0] * 9
+
+
+def test_each_iteration_gets_its_curriculum_values_and_each_change_one_call(tmp_path):
+    curriculum = {
+        "mass": {"iters": [2, 5, 6], "range": [1.0, 2.0]},
+        "level": {"iters": [0, 5], "range": [1, 9]},
+    }
+    run, reader, environment = make_run(tmp_path, curriculum), FakeReader(), EpisodeStepEnv()
+    worker = make_worker(run, FakeAdder(advance(reader)), reader, environment=environment)
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    assert environment.states == [
+        {"level": 1}, {"mass": 1.0}, {"mass": 1.5}, {"level": 9}, {"mass": 2.0}]  # fmt: skip
+    # An episode is one burst and one iteration; the row says the iteration at its end. The last
+    # episode was cut by the end of training.
+    assert [int(row["iteration"]) for row in rows_of(run, "collect")] == list(range(1, NUM_ITER))
+    assert read_json(run.paths.status("worker_0"))["curriculum"] == {"mass": 2.0, "level": 9}
+
+    environment = EpisodeStepEnv()  # of a worker that starts again in iteration 5
+    adder = FakeAdder(advance(reader, first=5))
+    make_worker(run, adder, reader, environment=environment).run(no_fill, None)
+    assert environment.states == [{"mass": 1.5}, {"level": 9}, {"mass": 2.0}]
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 3, 7])
+def test_the_workers_together_run_each_evaluation_once(tmp_path, num_workers):
+    run = make_run(tmp_path, n_eval_episodes=5, eval_period_itrs=8)
+    for worker_id in range(num_workers):
+        reader = FakeReader()
+        adder = FakeAdder(advance(reader))
+        make_worker(run, adder, reader, worker_id, num_workers).run(no_fill, None)
+    rows = [row for i in range(num_workers) for row in rows_of(run, "eval", i)]
+    iterations = sorted(int(row["iteration"]) for row in rows)
+    assert iterations == [8] * 5 + [16] * 5 + [20] * 5  # after each period, and at the end
+    assert {row["length"] for row in rows} == {"3"}
+    for worker_id in range(num_workers):
+        share = len(rows_of(run, "eval", worker_id))
+        assert abs(share - 15 / num_workers) < 3
+
+
+def test_a_worker_that_starts_again_does_not_repeat_evaluations(tmp_path):
+    run, reader = make_run(tmp_path, eval_period_itrs=8), FakeReader()
+    make_worker(run, FakeAdder(advance(reader, first=9)), reader).run(no_fill, None)
+    assert {row["iteration"] for row in rows_of(run, "eval")} == {"16", "20"}
+
+
+def test_collection_waits_until_its_burst_is_confirmed(tmp_path):
+    run, reader, environment = make_run(tmp_path), FakeReader(), EpisodeStepEnv()
+    reader.publish_iteration(0)
+    answers = iter([True, False, False, False, True])
+    tape = []
+
+    def on_confirm():
+        answer = next(answers, None)
+        if answer is None:
+            reader.publish_iteration(NUM_ITER)
+        tape.append(environment.num_steps)
+        return answer is not False
+
+    worker = make_worker(run, FakeAdder(on_confirm), reader, environment=environment)
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    assert tape == [3, 6, 6, 6, 6, 9]
+
+
+def test_the_newest_version_is_taken_with_each_burst(tmp_path):
+    run, reader = make_run(tmp_path), FakeReader()
+    worker = make_worker(run, FakeAdder(advance(reader, first=3, by=5)), reader)
+    worker.run(no_fill, None)
+    assert worker._policies.updates == [["of 3"], ["of 8"], ["of 13"], ["of 18"], ["of 20"]]
+
+
+def test_a_stop_ends_the_wait_for_the_limiter_and_the_exit_code_says_so(tmp_path):
+    run, reader, stop = make_run(tmp_path), FakeReader(), Stop()
+    reader.publish_iteration(0)
+
+    def on_confirm():
+        stop.is_set = True
+        return False
+
+    worker = make_worker(run, FakeAdder(on_confirm), reader, stop=stop)
+    assert worker.run(no_fill, None) == EXIT_STOPPED
+    assert read_json(run.paths.status("worker_0"))["phase"] == "stopped"
+    assert rows_of(run, "eval") == []
+
+
+def test_the_end_of_training_ends_the_wait_for_the_limiter(tmp_path):
+    run, reader = make_run(tmp_path), FakeReader()
+    reader.publish_iteration(0)
+
+    def on_confirm():
+        reader.publish_iteration(NUM_ITER)
+        return False
+
+    assert make_worker(run, FakeAdder(on_confirm), reader).run(no_fill, None) == EXIT_FINISHED
+    assert {row["iteration"] for row in rows_of(run, "eval")} == {str(NUM_ITER)}
+
+
+def test_env_steps_go_on_from_the_log_of_the_start_before(tmp_path):
+    run, reader = make_run(tmp_path), FakeReader()
+    for _ in range(2):
+        make_worker(run, FakeAdder(advance(reader, first=17)), reader).run(no_fill, None)
+    assert [int(row["env_step"]) for row in rows_of(run, "collect")] == [3, 6, 9, 12]
+    assert EpisodeLog(run.paths.episodes, "collect", 0).env_step == 12
+
+
+def test_no_policy_from_the_learner_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "VARIABLES_TIMEOUT_SECS", 0.1)
+    worker = make_worker(make_run(tmp_path), FakeAdder(), FakeReader())
+    with pytest.raises(TimeoutError, match="the learner's first policy; see .*learner.log"):
+        worker.run(no_fill, None)
