@@ -51,7 +51,8 @@ class Adder:
         self._burst_secs = burst_secs
         self._log = log
         keep = sequence_length or 1
-        self._writer = client.trajectory_writer(num_keep_alive_refs=keep)
+        # Validation would wait here for the server without limit; the codec has validated.
+        self._writer = client.trajectory_writer(num_keep_alive_refs=keep, validate_items=False)
         for column in range(len(codec.columns)):
             # Sampling fetches whole chunks: a chunk per transition, a few per sequence.
             self._writer.configure(

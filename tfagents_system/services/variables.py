@@ -31,7 +31,8 @@ class VariablePublisher:
         """`variables` are read at each `publish`."""
         self._variables = variables
         self._codec = _codec(variables)
-        self._writer = client.trajectory_writer(num_keep_alive_refs=1)
+        # Validation would wait here for the server without limit.
+        self._writer = client.trajectory_writer(num_keep_alive_refs=1, validate_items=False)
         self._is_confirmed = True
 
     def publish(self, train_step: int, timeout_secs: float = 5.0) -> bool:

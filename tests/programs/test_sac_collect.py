@@ -1,0 +1,91 @@
+import threading
+
+import pytest
+import tensorflow as tf
+from replay_fakes import (
+    EpisodeStepEnv,
+    Stop,
+    all_items,
+    codec_of,
+    make_experiment,
+    make_tiny_agent,
+    serving,
+)
+
+from tfagents_system import sac_collect
+from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
+from tfagents_system.core.params_loader import load_run
+from tfagents_system.core.waiting import wait_until
+from tfagents_system.services.replay import experience_stats
+from tfagents_system.services.variables import VariablePublisher
+
+
+@pytest.fixture(autouse=True)
+def keep_threads(monkeypatch):
+    """TensorFlow refuses to change its threads once it has begun to work."""
+    for kind in ("intra", "inter"):
+        monkeypatch.setattr(
+            tf.config.threading, f"set_{kind}_op_parallelism_threads", lambda number: None
+        )
+
+
+def test_a_worker_fills_collects_evaluates_and_ends_with_training(tmp_path):
+    paths = make_experiment(tmp_path / "exp")
+    environment = EpisodeStepEnv()
+    with serving(tmp_path / "reverb") as replay:
+        client = replay.client()
+        results = []
+
+        def work():
+            results.append(
+                sac_collect.collect(str(paths.root), replay.address, 1, 0, Stop())
+            )  # fmt: skip
+
+        thread = threading.Thread(target=work)
+        thread.start()
+
+        def num_inserted():
+            return experience_stats(client, timeout_secs=5)[1]
+
+        wait_until(lambda: num_inserted() >= 40, 30, "4 episodes x 10 env steps")
+        agent, _ = make_tiny_agent()
+        publisher = VariablePublisher(client, agent.collect_policy.variables())
+        publisher.publish(10)
+        filled = num_inserted()
+        wait_until(lambda: num_inserted() > filled + 50, 30, "collection")
+        publisher.publish(40)
+        thread.join(30)
+        assert results == [EXIT_FINISHED]
+        items = all_items(client, codec_of(environment))
+    for t in items:
+        assert t.next_observation.tolist() == [t.observation[0], t.observation[1] + 1]
+        assert t.discount == (0 if t.next_observation[1] == 3 else 1)
+    evaluated = (paths.episodes / "eval_0.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[1:3] for row in evaluated] == [["4", "40"]] * 3
+    assert list((paths.train_summaries / "worker_0").glob("events*"))
+    assert list((paths.eval_summaries / "worker_0").glob("events*"))
+
+
+def test_a_stop_before_the_server_answers_ends_the_worker(tmp_path):
+    paths = make_experiment(tmp_path / "exp")
+    with serving(tmp_path / "reverb") as replay:
+        pass  # it has ended again
+    stop = Stop()
+    threading.Timer(0.5, lambda: setattr(stop, "is_set", True)).start()
+    assert sac_collect.collect(str(paths.root), replay.address, 1, 0, stop) == EXIT_STOPPED
+
+
+def test_a_server_that_never_answers_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(sac_collect, "SERVER_TIMEOUT_SECS", 0.1)
+    run = load_run(str(make_experiment(tmp_path / "exp").root))
+    with serving(tmp_path / "reverb") as replay:
+        client = replay.client()
+    with pytest.raises(TimeoutError, match="no answer from the replay server"):
+        sac_collect._num_to_fill_fn(run, client, Stop())()
+
+
+@pytest.mark.parametrize("text", ["2", "-1", "one"])
+def test_a_wrong_worker_id_is_refused(monkeypatch, text):
+    monkeypatch.setenv("SLURM_PROCID", text)
+    with pytest.raises(ConfigError, match="allowed is an integer from 0 to 1"):
+        sac_collect._worker_id(num_workers=2)

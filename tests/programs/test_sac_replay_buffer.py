@@ -1,0 +1,107 @@
+import contextlib
+import pathlib
+import threading
+
+import pytest
+import reverb
+from replay_fakes import EpisodeStepEnv, Stop, codec_of, make_experiment
+
+from tfagents_system import sac_replay_buffer
+from tfagents_system.core.errors import EXIT_STOPPED, ConfigError
+from tfagents_system.core.files import read_json
+from tfagents_system.core.generations import publish_generation
+from tfagents_system.core.ports import check_port_is_free, free_port
+from tfagents_system.core.waiting import wait_until
+from tfagents_system.evaluation.rollouts import run_episode
+from tfagents_system.policies.acting import RandomPolicy
+from tfagents_system.services.adder import Adder
+from tfagents_system.services.replay import experience_stats
+
+
+@contextlib.contextmanager
+def serving(paths):
+    """Runs the program in a thread; yields a client."""
+    paths.status("replay").unlink(missing_ok=True)
+    port, stop, results = free_port(), Stop(), []
+    thread = threading.Thread(
+        target=lambda: results.append(sac_replay_buffer.serve(str(paths.root), port, stop))
+    )
+    thread.start()
+    try:
+        wait_until(paths.status("replay").exists, 20, "the first status")
+        yield reverb.Client(f"localhost:{port}")
+    finally:
+        stop.is_set = True
+        thread.join(20)
+    assert results == [EXIT_STOPPED]
+    check_port_is_free(port)
+
+
+def add_episode(client, length=7):
+    environment = EpisodeStepEnv(ends=[(length, 0.0)])
+    adder = Adder(client, codec_of(environment))
+    run_episode(environment, RandomPolicy(environment.action_spec(), 0), length, adder.add)
+    adder.send()
+    assert adder.is_confirmed(timeout_secs=5)
+
+
+def save_generation(client, paths, train_step):
+    unfinished = paths.checkpoints / ".tmp-test"
+    unfinished.mkdir()
+    pathlib.Path(client.checkpoint()).rename(unfinished / "replay")
+    publish_generation(unfinished, paths.checkpoints, train_step, {})
+
+
+@pytest.fixture
+def paths(tmp_path):
+    return make_experiment(tmp_path / "exp")
+
+
+def test_it_reports_items_and_limits_until_the_stop(paths):
+    with serving(paths) as client:
+        add_episode(client)
+
+        def items():
+            return read_json(paths.status("replay"))["items"]
+
+        wait_until(lambda: items() == 7, 10, "7 items in the status")
+    status = read_json(paths.status("replay"))
+    assert (status["phase"], status["capacity"], status["fill_target"]) == ("serving", 1000, 40)
+
+
+def test_it_starts_from_the_newest_intact_generation(paths, capsys):
+    with serving(paths) as client:
+        add_episode(client)
+        save_generation(client, paths, 10)
+        add_episode(client)
+        save_generation(client, paths, 20)
+    with serving(paths) as client:
+        assert experience_stats(client, timeout_secs=5) == (14, 14)
+    (paths.checkpoints / "0000000020/replay/DONE").unlink()
+    with serving(paths) as client:
+        assert experience_stats(client, timeout_secs=5) == (7, 7)
+    assert "0000000020 is damaged: " in capsys.readouterr().out
+
+
+def test_it_never_starts_empty_when_there_are_generations(paths):
+    with serving(paths) as client:
+        save_generation(client, paths, 10)
+    (paths.checkpoints / "0000000010/replay/DONE").unlink()
+    with pytest.raises(ConfigError, match="Every checkpoint in .* is damaged"):
+        sac_replay_buffer.serve(str(paths.root), free_port(), Stop())
+
+
+def test_being_too_busy_to_count_does_not_end_it(paths, monkeypatch):
+    with serving(paths) as client:
+        add_episode(client)
+        wait_until(lambda: read_json(paths.status("replay"))["items"] == 7, 10, "7 items")
+        num_refused = []
+
+        def refuse(client, timeout_secs):
+            num_refused.append(1)
+            raise TimeoutError("no answer from the replay server")
+
+        monkeypatch.setattr(sac_replay_buffer, "experience_stats", refuse)
+        wait_until(lambda: len(num_refused) >= 2, 10, "two reports")
+        assert experience_stats(client, timeout_secs=5) == (7, 7)
+        assert read_json(paths.status("replay"))["items"] == 7

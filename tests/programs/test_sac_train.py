@@ -1,0 +1,127 @@
+import pytest
+import tensorflow as tf
+from replay_fakes import EpisodeStepEnv, codec_of, make_experiment, serving
+
+from tfagents_system import sac_train
+from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
+from tfagents_system.core.files import read_json
+from tfagents_system.core.generations import generations
+from tfagents_system.core.waiting import wait_until
+from tfagents_system.evaluation.rollouts import run_episode
+from tfagents_system.policies.acting import RandomPolicy
+from tfagents_system.services.adder import Adder
+from tfagents_system.services.variables import VariableReader
+
+NUM_TRAIN_STEPS = 4 * 10  # of TinyParams
+
+
+class StopAt:
+    """Becomes true when the learner has reported `train_step`."""
+
+    def __init__(self, paths, train_step):
+        self._paths, self._train_step = paths, train_step
+
+    def __bool__(self):
+        return (read_json(self._paths.status("learner")) or {})["train_step"] >= self._train_step
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    for kind in ("intra", "inter"):  # refused once TensorFlow has begun to work
+        monkeypatch.setattr(
+            tf.config.threading, f"set_{kind}_op_parallelism_threads", lambda number: None
+        )
+    monkeypatch.setattr(sac_train, "DATA_TIMEOUT_SECS", 0.3)
+
+
+@pytest.fixture
+def replay(tmp_path):
+    with serving(tmp_path / "reverb") as running:
+        yield running
+
+
+def fill(replay):
+    environment = EpisodeStepEnv()
+    adder = Adder(replay.client(), codec_of(environment))
+    for _ in range(10):
+        run_episode(environment, RandomPolicy(environment.action_spec(), 0), 3, adder.add)
+        adder.end_episode()
+    adder.send()
+    assert adder.is_confirmed(timeout_secs=5)
+
+
+def steps(paths):
+    return [int(generation.name) for generation in generations(paths.checkpoints)]
+
+
+def variables_of(checkpoint):
+    reader = tf.train.load_checkpoint(str(checkpoint / "variables" / "variables"))
+    return {name: reader.get_tensor(name).tolist() for name in reader.get_variable_to_shape_map()
+            if name.startswith("model_variables")}  # fmt: skip
+
+
+def test_training_ends_with_everything_on_disk_and_the_last_policy_published(tmp_path, replay):
+    paths = make_experiment(tmp_path / "exp")
+    fill(replay)
+    assert sac_train.train(str(paths.root), replay.address, 1, stop=False) == EXIT_FINISHED
+    assert read_json(paths.finished) == {"train_step": NUM_TRAIN_STEPS, "num_iter": 4}
+    assert steps(paths) == [40, 20]
+    assert [p.name for p in paths.policy_checkpoints()] == [
+        "policy_checkpoint_0000000020", "policy_checkpoint_0000000040"]  # fmt: skip
+    first, last = map(variables_of, paths.policy_checkpoints())
+    assert first.keys() == last.keys() and first != last
+    assert "TrainParams.num_steps_per_iter = 10" in paths.gin.read_text()
+    status = read_json(paths.status("learner"))
+    assert (status["phase"], status["iteration"], status["num_iter"]) == ("finished", 4, 4)
+
+    greedy = tf.saved_model.load(str(paths.policies / "greedy_policy"))
+    reader = VariableReader(replay.address, list(greedy.model_variables), period_secs=0.01)
+    wait_until(lambda: reader.latest, 10, "the published policy")
+    assert reader.latest.train_step == NUM_TRAIN_STEPS
+    for value, variable in zip(reader.latest.values, greedy.model_variables, strict=True):
+        assert value.tolist() == variable.numpy().tolist()
+
+    tags = {}
+    for file in (paths.train_summaries / "learner").glob("events*"):
+        for event in tf.compat.v1.train.summary_iterator(str(file)):
+            for value in event.summary.value:
+                tags.setdefault(value.tag, []).append(event.step)
+    assert tags["learner/critic_loss"] == [10, 20, 30, 40]
+    names = ("loss", "actor_loss", "alpha", "entropy", "q_value", "train_steps_per_sec")
+    assert tags.keys() >= {f"learner/{name}" for name in names}
+
+
+def test_a_stop_saves_the_train_step_and_the_next_start_goes_on_from_it(
+    tmp_path, replay, monkeypatch, capsys
+):
+    monkeypatch.setattr(sac_train.StatusReporter, "report",
+                        lambda self, phase, make: self.report_now(phase, make()))  # fmt: skip
+    paths = make_experiment(tmp_path / "exp")
+    fill(replay)
+    stop = StopAt(paths, 5)
+    assert sac_train.train(str(paths.root), replay.address, 1, stop) == EXIT_STOPPED
+    (stopped_at,) = steps(paths)
+    assert 5 <= stopped_at < NUM_TRAIN_STEPS
+    assert not paths.finished.exists()
+    saved = variables_of(paths.policy_checkpoint(stopped_at))
+
+    assert sac_train.train(str(paths.root), replay.address, 1, StopAt(paths, 0)) == EXIT_STOPPED
+    assert f"Restored train step {stopped_at}." in capsys.readouterr().out
+    assert steps(paths) == [stopped_at]
+    assert variables_of(paths.policy_checkpoint(stopped_at)) == saved
+    assert sac_train.train(str(paths.root), replay.address, 1, stop=False) == EXIT_FINISHED
+    assert steps(paths)[0] == NUM_TRAIN_STEPS
+
+
+def test_without_data_the_learner_publishes_does_not_train_and_heeds_a_stop(tmp_path, replay):
+    paths = make_experiment(tmp_path / "exp")
+    answers = iter([False, False, True])
+
+    class StopLater:
+        def __bool__(self):
+            return next(answers)
+
+    assert sac_train.train(str(paths.root), replay.address, 1, StopLater()) == EXIT_STOPPED
+    assert steps(paths) == [0]
+    info = replay.client().server_info(timeout=5)["variables"]
+    assert info.rate_limiter_info.insert_stats.completed == 3
