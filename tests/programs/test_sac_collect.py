@@ -5,7 +5,6 @@ import tensorflow as tf
 from replay_fakes import (
     EpisodeStepEnv,
     Stop,
-    all_items,
     codec_of,
     make_experiment,
     make_tiny_agent,
@@ -56,7 +55,9 @@ def test_a_worker_fills_collects_evaluates_and_ends_with_training(tmp_path):
         publisher.publish(40)
         thread.join(30)
         assert results == [EXIT_FINISHED]
-        items = all_items(client, codec_of(environment))
+        samples = client.sample("experience", 200, emit_timesteps=False)
+        items = [codec_of(environment).unpack(sample.data) for sample in samples]
+    assert len(items) == 200
     for t in items:
         assert t.next_observation.tolist() == [t.observation[0], t.observation[1] + 1]
         assert t.discount == (0 if t.next_observation[1] == 3 else 1)
