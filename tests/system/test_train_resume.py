@@ -82,6 +82,12 @@ def test_each_program_comes_back_after_kill_9_and_the_run_finishes(make_run):
     after = run.train_step()
     assert after < NUM_TRAIN_STEPS
     run.wait_for(lambda: run.train_step() > after, 30, "training with the new replay server")
+
+    def have_newer_policy():
+        return all(run.episodes("collect", k)[-1]["train_step"] > after for k in (0, 1))
+
+    # gRPC tries again after up to 30 s, so this comes before the pace is let go.
+    run.wait_for(have_newer_policy, 60, "newer policies in both workers")
     phases.update(run.status(worker).get("phase") for worker in ("worker_0", "worker_1"))
 
     run.set_pace(0)
@@ -90,7 +96,6 @@ def test_each_program_comes_back_after_kill_9_and_the_run_finishes(make_run):
     assert "random fill" not in phases
     for worker_id in (0, 1):
         assert_axes_are_monotonic(run, worker_id)
-        assert run.episodes("collect", worker_id)[-1]["train_step"] > after
     starts = {
         service.name: len((service / "starts").read_text().splitlines())
         for service in run.paths.services.iterdir()
