@@ -86,7 +86,7 @@ def draw_learning_curve(exp_dir: pathlib.Path, output: pathlib.Path) -> None:
     axes.set_ylabel("episode return")
     axes.set_title(exp_dir.resolve().name)
     axes.grid(alpha=0.3)
-    axes.legend(loc="lower right")
+    axes.legend(loc="best")
     figure.savefig(output, dpi=100)
     plt.close(figure)
 
