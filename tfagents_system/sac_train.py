@@ -20,6 +20,7 @@ from tfagents_system.core.params_loader import Run, gin_text, load_run
 from tfagents_system.core.program import StopFlag, run_program
 from tfagents_system.core.reporting import RateMeter, StatusReporter
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
+from tfagents_system.core.waiting import wait_until
 from tfagents_system.environments.construction import make_environment
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.learning.learner import Learner
@@ -29,7 +30,7 @@ from tfagents_system.services.replay import experience_dataset
 from tfagents_system.services.variables import VariablePublisher
 
 DATA_TIMEOUT_SECS = 2.0  # how long the learner waits for data before it looks up
-SAVE_TIMEOUT_SECS = 600.0  # at the end of training
+SAVE_TIMEOUT_SECS = 600.0  # at the end of training, also for the last variables
 STOP_TIMEOUT_SECS = 50.0  # on a stop, for each of two saves: train_script.sh waits 120 s
 
 
@@ -131,6 +132,11 @@ class Training:
                   f"{timeout_secs:g} s; the run goes on from the one before.")  # fmt: skip
         if not self._is_finished:
             return EXIT_STOPPED
+        # The workers end when they have seen the last train step, so it has to arrive.
+        wait_until(
+            lambda: self._publisher.publish(self.train_step), SAVE_TIMEOUT_SECS,
+            what="the replay server to take the last variables",
+        )  # fmt: skip
         write_json_atomically(
             self._run.paths.finished,
             {"train_step": self.train_step, "num_iter": self._run.params.num_iter},
