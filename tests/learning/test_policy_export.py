@@ -1,5 +1,6 @@
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -110,11 +111,22 @@ def test_checkpoint_of_another_network_is_refused_with_both_shapes(exported):
     assert "policy_checkpoint_0000000100" in message
 
 
-def test_checkpoint_that_is_not_whole_is_refused(exported, tmp_path):
+@pytest.mark.parametrize("damaged", ["variables.index", "variables.data-00000-of-00001"])
+@pytest.mark.parametrize("damage", ["missing", "cut short", "changed"])
+def test_damaged_checkpoint_is_refused(exported, tmp_path, damaged, damage):
     paths, hyperparameters = exported
+    checkpoint = tmp_path / "policy_checkpoint_0000000100"
+    shutil.copytree(paths.policy_checkpoints()[0], checkpoint)
+    file = checkpoint / "variables" / damaged
+    content = file.read_bytes()
+    file.unlink()
+    if damage == "cut short":
+        file.write_bytes(content[:20])
+    elif damage == "changed":
+        file.write_bytes(bytes(byte ^ 255 for byte in content))
     agent, _ = agent_of(**hyperparameters)
-    with pytest.raises(ConfigError, match="policy_checkpoint_0000000300 cannot be read: "):
-        restore_policy(tmp_path / "policy_checkpoint_0000000300", agent.collect_policy.variables())
+    with pytest.raises(ConfigError, match="policy_checkpoint_0000000100 cannot be read: "):
+        restore_policy(checkpoint, agent.collect_policy.variables())
 
 
 def test_an_export_that_fails_leaves_the_one_before_whole(tmp_path, monkeypatch):
