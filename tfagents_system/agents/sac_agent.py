@@ -158,7 +158,7 @@ class SacAgent(tf_agent.TFAgent):
         valid = tf.cast(tf.not_equal(experience.time_step.step_type, ts.StepType.LAST), tf.float32)
         td_target = tf.stop_gradient(self._td_target(experience, alpha))
 
-        with tf.GradientTape(watch_accessed_variables=False, persistent=True) as tape:
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
             critic_variables = [critic.trainable_variables for critic in self._critics]
             tape.watch(critic_variables)
             q_values = self._values(self._critics, experience.time_step,
