@@ -16,17 +16,19 @@ from absl import app, flags
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.files import write_json_atomically, write_text_atomically
+from tfagents_system.core.hyperparameters import num_fresh_samples
 from tfagents_system.core.params_loader import Run, gin_text, load_run
 from tfagents_system.core.program import StopFlag, run_program
-from tfagents_system.core.reporting import RateMeter, StatusReporter
+from tfagents_system.core.reporting import PhaseTimer, RateMeter, StatusReporter
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.environments.construction import make_environment
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.learning.learner import Learner
 from tfagents_system.learning.policy_export import PolicyExporter
+from tfagents_system.learning.sampling_pool import SamplingPool, pool_capacity
 from tfagents_system.services.codec import Codec, transition_spec
-from tfagents_system.services.replay import experience_dataset
+from tfagents_system.services.replay import ReplayLimits, experience_dataset
 from tfagents_system.services.variables import VariablePublisher
 
 DATA_TIMEOUT_SECS = 2.0  # how long the learner waits for data before it looks up
@@ -51,15 +53,14 @@ class Training:
         agent, self._train_step = make_agent(params, environment)
         codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
         environment.close()
+        values, length = params.hyperparameters(), None
+        columns, num_fresh = codec.columns, num_fresh_samples(values)
+        if params.recurrent:
+            length = params.recurrent_sequence_length
         make_iterator = functools.partial(
-            _make_iterator,
-            replay_address,
-            codec.columns,
-            params.recurrent_sequence_length if params.recurrent else None,
-            params.train_batch_size,
-            params.prefetch_batches,
+            _make_iterator, replay_address, columns, length, num_fresh, params.prefetch_batches
         )
-        self._learner = Learner(agent, codec, make_iterator)
+        self._learner = Learner(agent, codec, make_iterator, _make_pool(run, columns, length))
         client = reverb.Client(replay_address)
         self._publisher = VariablePublisher(client, agent.collect_policy.variables())
         self._checkpointer = Checkpointer(run.paths.checkpoints, agent, self._train_step, client)
@@ -67,6 +68,7 @@ class Training:
         if self._checkpointer.restore():
             print(f"Restored train step {self.train_step}.")
         self._reporter = StatusReporter(run.paths, "learner")
+        self._timer = PhaseTimer("starting")
         self._summaries = tf.summary.create_file_writer(str(run.paths.train_summaries / "learner"))
         write_text_atomically(run.paths.gin, gin_text(params))
 
@@ -89,7 +91,12 @@ class Training:
         self._reporter.report_now("waiting for data", self._progress(0.0))
         while not self._is_finished and not stop:
             train_step, iteration = self.train_step, self.iteration
+            self._timer.enter("waiting for data")
             metrics = self._learner.run(num_steps - train_step % num_steps)
+            call_secs = self._timer.enter("publishing")
+            if metrics is not None:
+                wait_secs = metrics["data_wait_secs"] * (self.train_step - train_step)
+                self._timer.move(call_secs - wait_secs, "waiting for data", "train steps")
             phase = "waiting for data" if metrics is None else "training"
             self._reporter.report(
                 phase, lambda: self._progress(status_rate.rate_at(self.train_step))
@@ -97,6 +104,7 @@ class Training:
             # Also without a step: a replay server that was restarted may have lost the variables.
             self._publisher.publish(self.train_step)
             if metrics is None:
+                self._timer.enter("waiting for data")
                 time.sleep(0.1)  # a server that is away refuses at once
                 continue
             if self.train_step == train_step:
@@ -104,6 +112,7 @@ class Training:
                     "The agent of TrainParams.agent_ctor does not count its train steps: pass the "
                     "hook's argument train_step on as train_step_counter."
                 )
+            self._timer.enter("saving")
             if self._has_passed(params.log_period_itrs, iteration):
                 self._write_summaries(metrics, summary_rate.rate_at(self.train_step))
             if self._has_passed(params.checkpoint_period_itrs, iteration) and not self._is_finished:
@@ -151,6 +160,7 @@ class Training:
             "iteration": self.iteration,
             "num_iter": self._run.params.num_iter,
             "train_steps_per_sec": train_steps_per_sec,
+            "phase_secs": self._timer.totals(),
         }
 
     def _write_summaries(self, metrics: dict[str, float], train_steps_per_sec: float) -> None:
@@ -158,6 +168,8 @@ class Training:
             for name, value in metrics.items():
                 tf.summary.scalar(f"learner/{name}", value)
             tf.summary.scalar("learner/train_steps_per_sec", train_steps_per_sec)
+            for phase, share in self._timer.shares().items():
+                tf.summary.scalar(f"learner_time/{phase.replace(' ', '_')}_share", share)
         self._summaries.flush()
 
 
@@ -167,6 +179,19 @@ def _make_iterator(address, columns, sequence_length, batch_size, prefetch_batch
             address, columns, sequence_length, batch_size, prefetch_batches, DATA_TIMEOUT_SECS
         )
     )
+
+
+def _make_pool(run: Run, columns, sequence_length) -> SamplingPool | None:
+    """Returns the pool that the hyperparameters ask for; None samples from the server only."""
+    values, batch_size = run.params.hyperparameters(), run.params.train_batch_size
+    num_fresh = num_fresh_samples(values)
+    if num_fresh == batch_size:
+        return None
+    lead = [] if sequence_length is None else [sequence_length]
+    specs = [tf.TensorSpec(lead + column.shape, column.dtype) for column in columns]
+    min_size = ReplayLimits.from_hyperparameters(values, run.horizon).min_size
+    capacity = pool_capacity(specs, num_fresh, batch_size, min_size)
+    return SamplingPool(specs, capacity, num_fresh, batch_size)
 
 
 def train(exp_dir: str, replay_address: str, num_cpus: int, stop: StopFlag) -> int:

@@ -9,7 +9,7 @@ from tf_agents.environments import py_environment
 
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.params_loader import Run
-from tfagents_system.core.reporting import RateMeter, StatusReporter
+from tfagents_system.core.reporting import PhaseTimer, RateMeter, StatusReporter
 from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.evaluation.rollouts import Episode, run_episode
 from tfagents_system.policies.acting import ActingPolicy, AgentPolicies
@@ -56,6 +56,7 @@ class Worker:
         self._env_step = self._collect_log.env_step
         self._rate = RateMeter(self._env_step)
         self._summary_rate = RateMeter(self._env_step)
+        self._timer = PhaseTimer("starting")
         self._published: Any = None
         self._applied_curriculum: dict[str, int | float] = {}
         self._num_evaluations = 0
@@ -70,6 +71,7 @@ class Worker:
           fill_policy: Acts while it lacks any.
         """
         self._fill(num_to_fill, fill_policy)
+        self._timer.enter("waiting for the learner")
         self._await_first_variables()
         self._num_evaluations = self._num_evaluations_due()
         while not self._should_end():
@@ -125,7 +127,7 @@ class Worker:
                 goes_on = goes_on and not self._should_end() and not is_enough()
             return goes_on
 
-        episode = run_episode(self._collect_env, policy, self._run.horizon, observe)
+        episode = run_episode(self._collect_env, policy, self._run.horizon, observe, self._timer)
         self._adder.end_episode()
         if not episode.is_complete:
             self._send(phase)
@@ -138,11 +140,13 @@ class Worker:
         """Sends the burst and waits until the server has it; the run's end cuts the wait."""
         self._adder.send()
         self._report(phase)
+        self._timer.enter("waiting for the server")
         while not self._adder.is_confirmed(timeout_secs=0.5):
             self._take_newest_variables()
             if self._should_end():
                 return
             self._report("waiting for the learner")
+        self._timer.enter("writing")
         self._take_newest_variables()
 
     def _take_newest_variables(self) -> None:
@@ -171,6 +175,7 @@ class Worker:
         if due <= self._num_evaluations or self._should_stop():
             return
         self._num_evaluations = due
+        self._timer.enter("evaluating")
         iteration, train_step = self._iteration, self._train_step
 
         def observe(*_) -> bool:
@@ -203,6 +208,8 @@ class Worker:
             tf.summary.scalar(
                 "collect/env_steps_per_sec", self._summary_rate.rate_at(self._env_step)
             )
+            for phase, share in self._timer.shares().items():
+                tf.summary.scalar(f"collect_time/{phase.replace(' ', '_')}_share", share)
             for name, value in self._applied_curriculum.items():
                 tf.summary.scalar(f"curriculum/{name}", value)
         self._collect_summaries.flush()
@@ -218,4 +225,5 @@ class Worker:
             "env_steps": self._env_step,
             "env_steps_per_sec": self._rate.rate_at(self._env_step),
             "curriculum": self._applied_curriculum,
+            "phase_secs": self._timer.totals(),
         }

@@ -93,6 +93,7 @@ def test_run_does_as_many_steps_as_fit_its_time_and_never_more_than_asked(monkey
     for max_steps in (100, 100, 3, 100, 100, 1500, 1500):
         before = int(agent.train_step)
         metrics = learner.run(max_steps)
+        assert 0 <= metrics.pop("data_wait_secs") < 1
         steps = int(agent.train_step) - before
         done.append(steps)
         # The batches `before` to `before + steps - 1`, each once, in order.

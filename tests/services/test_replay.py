@@ -40,9 +40,14 @@ def test_limits_of_transitions():
     assert limits == ReplayLimits(
         capacity=350 * 200,
         min_size=30 * 200,
-        samples_per_insert=256 * 100 / (2 * 200),
-        error_buffer=256 * 100,  # one iteration
+        samples_per_insert=32 * 100 / (2 * 200),  # the fresh ones of each train step
+        error_buffer=32 * 100,  # one iteration
     )
+
+
+def test_limits_without_a_pool_count_whole_minibatches():
+    limits = limits_of(horizon=200, num_steps_per_iter=100, fresh_samples_per_step=1000)
+    assert limits.samples_per_insert == 256 * 100 / 200
 
 
 def test_limits_of_sequences():
@@ -50,15 +55,15 @@ def test_limits_of_sequences():
     sequences = 50 - 20 + 1  # of a full episode
     assert limits.capacity == 350 * sequences
     assert limits.min_size == 30 * sequences
-    assert limits.samples_per_insert == 256 * 50 / sequences
+    assert limits.samples_per_insert == 32 * 50 / sequences
 
 
 def test_the_error_buffer_holds_the_batches_in_flight_and_no_more_than_the_fill_gives():
     few_steps = dict(num_steps_per_iter=1, prefetch_batches=3, n_buffer_init_episodes=100)
-    assert limits_of(horizon=200, **few_steps).error_buffer == 256 * (3 + 2)
+    assert limits_of(horizon=200, **few_steps).error_buffer == 32 * (3 + 2)
     short_fill = dict(num_steps_per_iter=100, n_buffer_init_episodes=1)
     assert limits_of(horizon=200, n_train_episodes_per_iter=2, **short_fill).error_buffer == (
-        256 * 100 / 400 * 200
+        32 * 100 / 400 * 200
     )
 
 
@@ -69,8 +74,8 @@ def test_too_short_a_fill_is_an_error_with_the_arithmetic():
         limits_of(horizon=5, n_buffer_init_episodes=1, **values)
     assert str(caught.value) == (
         "n_buffer_init_episodes = 1 is too small: 5 transitions x 0.8 samples per insert is less "
-        "than the 40 samples that the learner keeps in flight (train_batch_size x "
-        "(prefetch_batches + 2)). Use at least 10."
+        "than the 40 samples that the learner keeps in flight (the smaller of "
+        "fresh_samples_per_step and train_batch_size, x (prefetch_batches + 2)). Use at least 10."
     )
     limits_of(horizon=5, n_buffer_init_episodes=10, **values)
 
@@ -79,6 +84,7 @@ def test_too_short_a_fill_is_an_error_with_the_arithmetic():
     horizon=st.integers(1, 300),
     values=st.fixed_dictionaries({
         "train_batch_size": st.integers(1, 300),
+        "fresh_samples_per_step": st.integers(1, 300),
         "num_steps_per_iter": st.integers(1, 300),
         "n_train_episodes_per_iter": st.integers(1, 300),
         "n_buffer_init_episodes": st.integers(1, 50),
@@ -99,7 +105,8 @@ def test_reverb_takes_any_limits_and_the_advice_of_the_error_is_the_smallest_tha
     reverb.rate_limiters.SampleToInsertRatio(
         limits.samples_per_insert, limits.min_size, limits.error_buffer
     )
-    in_flight = values["train_batch_size"] * (values["prefetch_batches"] + 2)
+    num_fresh = min(values["fresh_samples_per_step"], values["train_batch_size"])
+    in_flight = num_fresh * (values["prefetch_batches"] + 2)
     assert limits.error_buffer >= in_flight * (1 - 1e-9)
 
 

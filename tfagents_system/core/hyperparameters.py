@@ -96,8 +96,16 @@ HYPERPARAMETERS: Mapping[str, Hyperparameter] = {
     "eval_period_itrs": _count(250, "iterations between evaluations"),
     "log_period_itrs": _count(10, "iterations between TensorBoard summaries"),
     "checkpoint_period_itrs": _count(250, "iterations between checkpoints"),
-    "prefetch_batches": _count(3, "minibatches the learner keeps in flight from the replay server"),
+    "prefetch_batches": _count(
+        3, "train steps' worth of samples the learner keeps in flight from the replay server"
+    ),
     "train_batch_size": _count(256, "transitions (or sequences) per minibatch"),
+    "fresh_samples_per_step": _count(
+        32,
+        "items per train step that are new from the replay server; the learner keeps a pool of "
+        "them and draws its minibatches there. From `train_batch_size` on: no pool, every "
+        "minibatch comes from the server",
+    ),
     "recurrent": _flag(False, "train LSTM networks on sequences"),
     "recurrent_sequence_length": _count(20, "env steps per sequence if `recurrent`", at_least=2),
     "seed_sac_buffer": _flag(
@@ -149,6 +157,11 @@ def check_hyperparameter(name: str, value: Any, where: str) -> None:
     hyperparameter = HYPERPARAMETERS[name]
     if not hyperparameter.is_allowed(value):
         raise ConfigError(f"{where}: {name} is {value!r}; allowed is {hyperparameter.allowed}.")
+
+
+def num_fresh_samples(values: Mapping[str, Any]) -> int:
+    """Returns the items that a train step takes from the replay server."""
+    return min(values["fresh_samples_per_step"], values["train_batch_size"])
 
 
 def check_consistency(values: Mapping[str, Any], horizon: int, where: str) -> None:

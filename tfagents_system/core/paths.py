@@ -81,9 +81,14 @@ class ExperimentPaths:
         """Log of one program's standard output and error."""
         return self.root / "stdout" / f"{program}.log"
 
+    @property
+    def statuses(self) -> pathlib.Path:
+        """What each program last reported of its progress, a JSON file a program."""
+        return self.root / "status"
+
     def status(self, program: str) -> pathlib.Path:
         """What one program last reported of its progress, for the status line."""
-        return self.root / "status" / f"{program}.json"
+        return self.statuses / f"{program}.json"
 
     def policy_checkpoint(self, train_step: int) -> pathlib.Path:
         """Folder of the policy's variables at `train_step`."""

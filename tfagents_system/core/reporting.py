@@ -51,3 +51,44 @@ class RateMeter:
         rate = (count - self._count) / elapsed
         self._count, self._time = count, now
         return rate
+
+
+class PhaseTimer:
+    """Divides a program's wall time into phases, of which it is in one at a time.
+
+    timer = PhaseTimer("starting")
+    timer.enter("acting"); act(); timer.enter("env step"); step()
+    """
+
+    def __init__(self, phase: str, clock: Callable[[], float] = time.perf_counter):
+        """Starts in `phase`."""
+        self._clock = clock
+        self._phase, self._since = phase, clock()
+        self._secs: dict[str, float] = {}
+        self._last_totals: dict[str, float] = {}
+
+    def enter(self, phase: str) -> float:
+        """Begins `phase`, which may be the current one; returns the seconds of the one it ends."""
+        now = self._clock()
+        secs = now - self._since
+        self._secs[self._phase] = self._secs.get(self._phase, 0.0) + secs
+        self._phase, self._since = phase, now
+        return secs
+
+    def move(self, secs: float, source: str, target: str) -> None:
+        """Counts `secs` of the phase `source` as `target`: what only shows in hindsight."""
+        self._secs[source] = self._secs.get(source, 0.0) - secs
+        self._secs[target] = self._secs.get(target, 0.0) + secs
+
+    def totals(self) -> dict[str, float]:
+        """Returns the seconds of each phase since the start."""
+        self.enter(self._phase)
+        return dict(self._secs)
+
+    def shares(self) -> dict[str, float]:
+        """Returns the part of each phase, 0 to 1, of the time since the last call."""
+        totals = self.totals()
+        secs = {name: total - self._last_totals.get(name, 0.0) for name, total in totals.items()}
+        self._last_totals = totals
+        elapsed = max(sum(secs.values()), 1e-9)
+        return {name: value / elapsed for name, value in secs.items()}

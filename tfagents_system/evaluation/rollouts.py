@@ -7,6 +7,7 @@ import numpy as np
 from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.core.reporting import PhaseTimer
 from tfagents_system.policies.acting import ActingPolicy
 
 LAST = int(ts.StepType.LAST)
@@ -26,6 +27,7 @@ def run_episode(
     policy: ActingPolicy,
     horizon: int,
     observe: Callable[[ts.TimeStep, Any, ts.TimeStep], bool] | None = None,
+    timer: PhaseTimer | None = None,
 ) -> Episode:
     """Runs one episode from its reset to its last step, `horizon` steps at most.
 
@@ -38,13 +40,19 @@ def run_episode(
       horizon: Largest number of env steps.
       observe: Called as observe(time_step, action, next_time_step) after each env step; returning
         False ends the episode.
+      timer: Enters the phases "acting", "env step" and, for `observe`, "writing".
     """
+    enter = timer.enter if timer else lambda phase: None
+    enter("env step")
     time_step = environment.reset()
     state = policy.initial_state()
     episode_return = 0.0
     for length in range(1, horizon + 1):
+        enter("acting")
         action, state = policy.action(time_step, state)
+        enter("env step")
         next_time_step = environment.step(action)
+        enter("writing")
         episode_return += float(next_time_step.reward)
         if observe is not None and not observe(time_step, action, next_time_step):
             return Episode(episode_return, length, None, False)

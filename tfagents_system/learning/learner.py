@@ -9,6 +9,7 @@ from tf_agents.agents import tf_agent
 from tf_agents.trajectories import policy_step, trajectory
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.learning.sampling_pool import SamplingPool
 from tfagents_system.services.codec import Codec, Transition
 
 CALL_SECS = 0.5  # between two looks at what else is due: publishing, a stop
@@ -51,19 +52,24 @@ class Learner:
         agent: tf_agent.TFAgent,
         codec: Codec,
         make_iterator: Callable[[], Iterator[Any]],
+        pool: SamplingPool | None = None,
     ):
         """Traces nothing yet.
 
         Args:
           agent: Its `train` takes a `trajectory.Transition` and increments the train step.
           codec: Unpacks a minibatch into a Transition.
-          make_iterator: Returns a new iterator over packed minibatches, or raises TimeoutError;
-            called again after the iterator has ended or its server has gone.
+          make_iterator: Returns a new iterator over packed minibatches, or over the fresh items
+            that `pool` takes in each step, or raises TimeoutError; called again after the iterator
+            has ended or its server has gone.
+          pool: Where minibatches are drawn from; None takes them from the iterator as they come.
         """
         self._agent = agent
         self._codec = codec
         self._make_iterator = make_iterator
         self._iterator: Iterator[Any] | None = None
+        self._pool = pool
+        self._is_pool_full = False
         self._steps_per_call = 1  # the first call compiles
         self._train = tf.function(self._train_steps, autograph=False, reduce_retracing=True)
 
@@ -71,14 +77,17 @@ class Learner:
         """Does as many train steps as take about CALL_SECS, and at most `max_steps`.
 
         Blocks while the rate limiter holds learning back. Returns the means of the agent's scalar
-        metrics, or None if the data ended before the last step; the steps done until then count,
-        and the next call goes on.
+        metrics and of `data_wait_secs`, the time a step waited for the replay server; or None if
+        the data ended before the last step: the steps done count, and the next call goes on.
         """
         num_steps = min(self._steps_per_call, max_steps)
         started = time.monotonic()
         try:
             if self._iterator is None:
                 self._iterator = self._make_iterator()
+            if self._pool is not None and not self._is_pool_full:
+                self._pool.fill(self._iterator)
+                self._is_pool_full = True
             sums = self._train(self._iterator, tf.constant(num_steps))
         except (*DATA_HAS_ENDED, TimeoutError):
             self._iterator = None
@@ -90,22 +99,32 @@ class Learner:
 
     def _train_steps(self, iterator, num_steps) -> dict[str, tf.Tensor]:
         train_step_fn = tf.function(self._train_step, autograph=False)
-        batch_spec = iterator.element_spec
-        outputs = train_step_fn.get_concrete_function(batch_spec).structured_outputs
-        sums = {name: tf.zeros([], tf.float32) for name in outputs}
+        spec = iterator.element_spec.data if self._pool is None else self._pool.minibatch_spec
+        outputs = train_step_fn.get_concrete_function(spec).structured_outputs
+        sums = {name: tf.zeros([], tf.float32) for name in (*outputs, "data_wait_secs")}
 
         def body(index, sums):
-            metrics = train_step_fn(next(iterator))
+            # After the last step's losses and before this step: the wait alone is between them.
+            with tf.control_dependencies(list(sums.values())):
+                asked_at = tf.timestamp()
+            with tf.control_dependencies([asked_at]):
+                columns = next(iterator).data
+            with tf.control_dependencies(columns):
+                arrived_at = tf.timestamp()
+            with tf.control_dependencies([arrived_at]):
+                columns = tf.nest.map_structure(tf.identity, columns)
+                minibatch = columns if self._pool is None else self._pool.exchange(columns)
+                metrics = train_step_fn(minibatch)
+            metrics["data_wait_secs"] = tf.cast(arrived_at - asked_at, tf.float32)
             return index + 1, {name: sums[name] + metrics[name] for name in sums}
 
         _, sums = tf.while_loop(lambda index, _: index < num_steps, body, [tf.constant(0), sums])
         return sums
 
-    def _train_step(self, batch) -> dict[str, tf.Tensor]:
-        transition = self._codec.unpack(batch.data)
+    def _train_step(self, columns) -> dict[str, tf.Tensor]:
         # What needs no data, such as counting, would be done also when the data has ended.
-        with tf.control_dependencies(tf.nest.flatten(batch.data)):
-            loss_info = self._agent.train(as_experience(transition))
+        with tf.control_dependencies(columns):
+            loss_info = self._agent.train(as_experience(self._codec.unpack(columns)))
         return {"loss": tf.cast(loss_info.loss, tf.float32)} | _scalars(loss_info.extra)
 
 

@@ -1,5 +1,6 @@
 """Packs a nest of arrays into one flat column per dtype, and back."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -67,26 +68,29 @@ class Codec:
         packed = [np.empty(size, dtype) for size, dtype in self._layout]
         for index, leaf in enumerate(leaves):
             column, place = self._slots[index]
-            if np.shape(leaf) != self._shapes[index]:
-                raise ValueError(
-                    f"{self._paths[index]} has shape {np.shape(leaf)}, "
-                    f"its spec {self._shapes[index]}"
-                )
-            target, array = packed[column], np.asarray(leaf)
-            if not np.can_cast(array.dtype, target.dtype, "same_kind"):
-                raise ValueError(
-                    f"{self._paths[index]} has dtype {array.dtype}, its spec {target.dtype}"
-                )
-            target[place] = array.ravel()
-            is_narrowed = target.dtype.kind in "iu" and array.dtype != target.dtype
-            if is_narrowed and not np.array_equal(target[place], array.ravel()):
-                raise ValueError(
-                    f"{self._paths[index]} has a value that its spec, {target.dtype}, cannot hold"
-                )
+            target = packed[column]
+            shape = self._shapes[index]
+            if getattr(leaf, "dtype", None) == target.dtype and leaf.shape == shape:
+                target[place] = leaf if len(shape) <= 1 else leaf.ravel()
+            else:
+                self._pack_cast(index, leaf, target[place])
         for column, array in enumerate(packed):
-            if array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise ValueError(f"{self._not_finite(column, array)} is not finite")
+            # A sum is finite if all terms are, unless it overflows: cheap, and rarely inconclusive.
+            if array.dtype.kind == "f" and not math.isfinite(array.dot(array)):
+                if not np.isfinite(array).all():
+                    raise ValueError(f"{self._not_finite(column, array)} is not finite")
         return packed
+
+    def _pack_cast(self, index: int, leaf: Any, target: np.ndarray) -> None:
+        """Fills `target` with a leaf that is not yet of the spec's dtype, or raises ValueError."""
+        array, path = np.asarray(leaf), self._paths[index]
+        if array.shape != self._shapes[index]:
+            raise ValueError(f"{path} has shape {array.shape}, its spec {self._shapes[index]}")
+        if not np.can_cast(array.dtype, target.dtype, "same_kind"):
+            raise ValueError(f"{path} has dtype {array.dtype}, its spec {target.dtype}")
+        target[:] = array.ravel()
+        if target.dtype.kind in "iu" and not np.array_equal(target, array.ravel()):
+            raise ValueError(f"{path} has a value that its spec, {target.dtype}, cannot hold")
 
     def unpack(self, columns: Sequence[Any]) -> Any:
         """Returns the nest of columns [..., size]; TensorFlow or NumPy, by static slices."""

@@ -10,6 +10,7 @@ import tensorflow as tf
 from reverb.platform.checkpointers_lib import DefaultCheckpointer
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.hyperparameters import num_fresh_samples
 
 EXPERIENCE_TABLE = "experience"
 VARIABLES_TABLE = "variables"
@@ -28,7 +29,7 @@ class ReplayLimits:
     def from_hyperparameters(cls, values: Mapping[str, Any], horizon: int) -> "ReplayLimits":
         """Derives the limits; a full episode gives `horizon` transitions or that many sequences.
 
-        Collection and learning may each run ahead by one iteration. The learner's batches in
+        Collection and learning may each run ahead by one iteration. The learner's samples in
         flight must fit into that, or both sides would wait for each other for ever.
 
         Raises:
@@ -36,21 +37,22 @@ class ReplayLimits:
         """
         length = values["recurrent_sequence_length"] if values["recurrent"] else 1
         items_per_episode = horizon - length + 1
-        batch_size = values["train_batch_size"]
-        samples_per_iteration = batch_size * values["num_steps_per_iter"]
+        num_fresh = num_fresh_samples(values)
+        samples_per_iteration = num_fresh * values["num_steps_per_iter"]
         episodes_per_iteration = values["n_train_episodes_per_iter"]
         inserts_per_iteration = items_per_episode * episodes_per_iteration
         samples_per_insert = samples_per_iteration / inserts_per_iteration
         min_size = items_per_episode * values["n_buffer_init_episodes"]
-        in_flight = batch_size * (values["prefetch_batches"] + 2)
+        in_flight = num_fresh * (values["prefetch_batches"] + 2)
         error_buffer = max(samples_per_iteration, in_flight, samples_per_insert, 1.0)
         smallest = -(-in_flight * episodes_per_iteration // samples_per_iteration)  # rounded up
         if values["n_buffer_init_episodes"] < smallest:
             raise ConfigError(
                 f"n_buffer_init_episodes = {values['n_buffer_init_episodes']} is too small: "
                 f"{min_size} transitions x {samples_per_insert:g} samples per insert is less than "
-                f"the {in_flight} samples that the learner keeps in flight (train_batch_size x "
-                f"(prefetch_batches + 2)). Use at least {smallest}."
+                f"the {in_flight} samples that the learner keeps in flight (the smaller of "
+                f"fresh_samples_per_step and train_batch_size, x (prefetch_batches + 2)). Use at "
+                f"least {smallest}."
             )
         return cls(
             capacity=items_per_episode * values["n_episodes_in_buffer"],
@@ -109,7 +111,7 @@ def experience_dataset(
     prefetch_batches: int,
     timeout_secs: float,
 ) -> tf.data.Dataset:
-    """Returns an endless dataset of packed minibatches: a tuple of columns [B, (T,) size].
+    """Returns an endless dataset of packed batches: a tuple of columns [B, (T,) size].
 
     One stream and no per-element op, because a map over single transitions costs several times
     the sampling itself. The iterator ends (OutOfRangeError) when the rate limiter yields nothing

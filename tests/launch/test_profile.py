@@ -1,0 +1,55 @@
+import json
+
+import pytest
+
+from tfagents_system.core.errors import EXIT_CONFIG
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.launch import profile
+
+
+def write_status(root, program, **fields):
+    path = ExperimentPaths(root).status(program)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(fields))
+
+
+def test_phases_between_two_readings_are_their_difference():
+    before = {"learner": {"train steps": 10.0, "saving": 1.0}}
+    after = {"learner": {"train steps": 16.0, "saving": 1.0, "publishing": 2.0}}
+    assert profile.phases_between(before, after) == {
+        "learner": {"train steps": 6.0, "saving": 0.0, "publishing": 2.0}
+    }
+
+
+@pytest.mark.parametrize("earlier", [{"acting": 5.0}, {"acting": 70.0}])
+def test_a_program_that_stood_still_or_began_anew_shows_its_totals(earlier):
+    after = {"worker_0": {"acting": 5.0}}
+    assert profile.phases_between({"worker_0": earlier}, after) == after
+
+
+def test_table_ranks_the_phases_by_share():
+    table = profile.profile_table({"learner": {"saving": 1.0, "train steps": 3.0, "idle": 0.0}})
+    assert table == "learner          4.0 s: train steps 75.0%, saving 25.0%"
+
+
+def test_main_prints_what_the_programs_reported(tmp_path, capsys):
+    write_status(tmp_path, "learner", phase_secs={"train steps": 30.0, "waiting for data": 10.0})
+    write_status(tmp_path, "replay", items=3)
+    ExperimentPaths(tmp_path).status("worker_0").write_text("{")
+    assert profile.main([str(tmp_path), "0"]) == 0
+    assert capsys.readouterr().out == (
+        "learner         40.0 s: train steps 75.0%, waiting for data 25.0%\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments, text",
+    [
+        ([], "usage: python -m tfagents_system.launch.profile EXP_DIR [SECS]"),
+        (["nowhere"], "no program has reported phases in nowhere/status"),
+        (["nowhere", "soon"], "SECS is 'soon'; allowed is a number >= 0."),
+    ],
+)
+def test_main_says_what_is_wrong(arguments, text, capsys):
+    assert profile.main(arguments) == EXIT_CONFIG
+    assert text in capsys.readouterr().err

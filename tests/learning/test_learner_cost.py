@@ -1,0 +1,111 @@
+"""Guards the speed of the learner by counting what it does, which no busy machine can falsify."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from replay_fakes import EpisodeStepEnv, codec_of, make_tiny_agent, serving
+
+from tfagents_system.evaluation.rollouts import run_episode
+from tfagents_system.learning.learner import Learner
+from tfagents_system.learning.sampling_pool import SamplingPool
+from tfagents_system.policies.acting import RandomPolicy
+from tfagents_system.services.adder import Adder
+from tfagents_system.services.replay import EXPERIENCE_TABLE, experience_dataset
+
+NUM_FRESH, BATCH_SIZE, POOL_CAPACITY, PREFETCH = 4, 16, 40, 2
+
+
+@pytest.fixture
+def replay(tmp_path):
+    with serving(tmp_path / "reverb") as running:
+        environment = EpisodeStepEnv(ends=[(1000, 1.0)])
+        adder = Adder(running.client(), codec_of(environment))
+        run_episode(environment, RandomPolicy(environment.action_spec(), 0), 100, adder.add)
+        adder.send()
+        assert adder.is_confirmed(timeout_secs=5)
+        yield running
+
+
+@pytest.fixture
+def codec():
+    return codec_of(EpisodeStepEnv(ends=[(1000, 1.0)]))
+
+
+@pytest.fixture
+def dataset(replay, codec):
+    return experience_dataset(replay.address, codec.columns, None, NUM_FRESH, PREFETCH, 5.0)
+
+
+def num_samples(replay):
+    info = replay.client().server_info(timeout=5)[EXPERIENCE_TABLE]
+    return info.rate_limiter_info.sample_stats.completed
+
+
+def graph_ops(concrete_function):
+    """Counts the ops of a function and of all functions that it calls, once for each function."""
+    graph = concrete_function.graph.as_graph_def(add_shapes=False)
+    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
+    return collections.Counter(node.op for node in nodes)
+
+
+def test_no_op_of_the_input_pipeline_sees_single_items(dataset):
+    names, layer = [], dataset
+    while layer is not None:
+        layer = getattr(layer, "_dataset", layer)  # reverb's adapters of TF 1
+        names.append(type(layer).__name__)
+        layer = next(iter(layer._inputs()), None)
+    assert names == ["_PrefetchDataset", "_BatchDataset", "_OptionsDataset", "TrajectoryDataset"]
+
+
+def test_many_train_steps_are_one_call_of_one_trace(dataset, codec, monkeypatch):
+    agent, train_step = make_tiny_agent()
+    pool = SamplingPool(codec.columns, POOL_CAPACITY, NUM_FRESH, BATCH_SIZE)
+    learner = Learner(agent, codec, lambda: iter(dataset), pool)
+    traces, calls = [], []
+    train, function = agent.train, learner._train
+    monkeypatch.setattr(agent, "train", lambda e: traces.append(e) or train(e))
+    monkeypatch.setattr(learner, "_train", lambda *args: calls.append(args) or function(*args))
+    learner.run(1)
+    num_traces = len(traces)
+    for max_steps in (1, 7, 100, 3, 100):
+        before, num_calls = int(train_step), len(calls)
+        learner.run(max_steps)
+        assert 1 <= int(train_step) - before <= max_steps
+        assert len(calls) == num_calls + 1
+    assert int(train_step) > 50
+    assert len(traces) == num_traces <= 2  # one for the names of its metrics, one for the loop
+
+
+@pytest.mark.parametrize("has_pool", [True, False])
+def test_a_train_step_takes_its_fresh_items_from_the_server_and_no_more(
+    replay, dataset, codec, has_pool
+):
+    agent, train_step = make_tiny_agent()
+    pool = SamplingPool(codec.columns, POOL_CAPACITY, NUM_FRESH, BATCH_SIZE) if has_pool else None
+    learner = Learner(agent, codec, lambda: iter(dataset), pool)
+    while int(train_step) < 200:
+        learner.run(200 - int(train_step))
+    used = 200 * NUM_FRESH + (POOL_CAPACITY if has_pool else 0)
+    in_flight = (PREFETCH + 2) * NUM_FRESH
+    assert used <= num_samples(replay) <= used + in_flight
+
+
+def test_the_graph_of_a_train_step_does_not_grow(dataset, codec):
+    """The built-in networks at full size; a copy, cast or branch too many shows here first."""
+    agent, _ = make_tiny_agent(actor_fc_layer_params=(8, 8), critic_joint_fc_layer_params=(8, 8))
+    pool = SamplingPool(codec.columns, POOL_CAPACITY, NUM_FRESH, BATCH_SIZE)
+    learner = Learner(agent, codec, lambda: iter(dataset), pool)
+    iterator = iter(dataset)
+    ops = graph_ops(learner._train.get_concrete_function(iterator, tf.constant(1)))
+    layers = 3
+    forward = layers * (1 + 2 + 2 + 1 + 2)  # target: actor, 2 critics; critics; actor, 2 critics
+    weights = layers * (2 + 1)  # gradients of two critics and of the actor
+    inputs = 2 * (layers - 1) + 2 * layers + (layers - 1)  # of critics; through them; of the actor
+    assert ops["MatMul"] == forward + weights + inputs
+    assert ops["IteratorGetNext"] == 1
+    assert ops["ResourceApplyAdam"] == 2 * layers * (2 + 1) + 1  # kernels, biases, log alpha
+    assert ops["ResourceGather"] == 1
+    assert not {"MapDataset", "PyFunc", "EagerPyFunc", "Print"} & set(ops)
+    assert np.isfinite(sum(ops.values()))

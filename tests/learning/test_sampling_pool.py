@@ -1,0 +1,89 @@
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfagents_system.learning.sampling_pool import (
+    MAX_POOL_BYTES,
+    MINIBATCHES_PER_POOL,
+    SamplingPool,
+    pool_capacity,
+)
+
+COLUMN = tf.TensorSpec([2], tf.float32)
+IMAGE = tf.TensorSpec([84, 84, 3], tf.uint8)
+Sample = collections.namedtuple("Sample", "data")
+
+
+def numbered(count, batch):
+    """Batches of items (n, -n) with their numbers n in one column, n as int64 in another."""
+    numbers = np.arange(count)
+    pairs = np.stack([numbers, -numbers], axis=1).astype(np.float32)
+    dataset = tf.data.Dataset.from_tensor_slices((pairs, numbers[:, np.newaxis]))
+    return dataset.batch(batch).map(lambda *columns: Sample(columns))
+
+
+def numbered_pool(capacity, num_fresh, batch_size):
+    columns = [COLUMN, tf.TensorSpec([1], tf.int64)]
+    return SamplingPool(columns, capacity, num_fresh, batch_size)
+
+
+def test_capacity_is_some_minibatches_but_not_more_than_the_table_first_holds():
+    assert pool_capacity([COLUMN], 32, 256, 10**6) == MINIBATCHES_PER_POOL * 256
+    assert pool_capacity([COLUMN], 32, 256, 1000) == 1000 // 32 * 32
+    assert pool_capacity([COLUMN], 32, 256, 7) == 32  # at least what comes in at once
+
+
+def test_capacity_is_bounded_in_bytes():
+    item_bytes = 84 * 84 * 3 + 2 * 4
+    assert pool_capacity([COLUMN, IMAGE], 32, 256, 10**6) == (
+        MAX_POOL_BYTES // item_bytes // 32 * 32
+    )
+
+
+def test_exchange_draws_from_the_newest_items_only_and_keeps_the_columns_together():
+    pool = numbered_pool(capacity=6, num_fresh=2, batch_size=50)
+    iterator = iter(numbered(100, batch=2))
+    pool.fill(iterator)  # 0 to 5
+    exchange = tf.function(pool.exchange)
+    for newest in (7, 9, 11, 13):
+        pairs, numbers = exchange(next(iterator).data)
+        assert set(numbers.numpy().ravel()) == set(range(newest - 5, newest + 1))
+        np.testing.assert_array_equal(pairs, np.concatenate([numbers, -numbers], axis=1))
+
+
+def test_every_item_is_drawn_as_often_as_from_the_table_itself():
+    """256 draws an item: 8 visits of 1 / 8 of the steps, each with 256 / 32 draws on average."""
+    num_fresh, batch_size, num_steps = 4, 32, 500
+    pool = numbered_pool(capacity=40, num_fresh=num_fresh, batch_size=batch_size)
+    iterator = iter(numbered(40 + num_fresh * num_steps, batch=num_fresh))
+    pool.fill(iterator)
+
+    @tf.function
+    def draw_all(iterator):
+        drawn = tf.TensorArray(tf.int64, num_steps)
+        for step in tf.range(num_steps):
+            drawn = drawn.write(step, pool.exchange(next(iterator).data)[1])
+        return drawn.concat()
+
+    counts = np.bincount(draw_all(iterator).numpy().ravel())
+    inner = counts[80 : 40 + num_fresh * (num_steps - 10)]  # stayed for their whole time
+    assert inner.mean() == pytest.approx(batch_size / num_fresh, rel=0.02)
+    assert inner.std() == pytest.approx((batch_size / num_fresh) ** 0.5, rel=0.1)  # Poisson
+
+
+def test_fill_raises_what_the_data_raises_and_can_be_repeated():
+    pool = numbered_pool(capacity=6, num_fresh=2, batch_size=60)
+    with pytest.raises(tf.errors.OutOfRangeError):
+        pool.fill(iter(numbered(4, batch=2)))
+    pool.fill(iter(numbered(6, batch=2)))
+    (_, numbers) = pool.exchange((tf.constant([[6.0, -6.0], [7.0, -7.0]]), tf.constant([[6], [7]],
+                                  tf.int64)))  # fmt: skip
+    assert 7 in numbers.numpy()
+    assert numbers.numpy().max() == 7
+
+
+def test_minibatch_spec_describes_sequences():
+    pool = SamplingPool([tf.TensorSpec([5, 2], tf.float32)], 8, 4, 16)
+    assert pool.minibatch_spec == (tf.TensorSpec([16, 5, 2], tf.float32),)
