@@ -68,7 +68,7 @@ def _draw_speeds(comparisons: Sequence[Any], path: pathlib.Path) -> pathlib.Path
     axes.set_yticks(range(len(labels)), labels)
     axes.invert_yaxis()
     axes.set_xlabel("steps per second as a multiple of ours (line: slowest to fastest run)")
-    axes.legend(fontsize=8)
+    figure.legend(loc="outside right upper", fontsize=8)
     return _save(figure, path)
 
 

@@ -54,8 +54,8 @@ class Stopwatch:
         return (int(self._train_step) - first_step) / (ends[-1] - ends[0]), max(gaps)
 
 
-def measure(folder: pathlib.Path, address: str) -> tuple[float, float, float]:
-    """Returns (longest gap in secs, rate during the checkpoint over that before, its secs)."""
+def measure(folder: pathlib.Path, address: str) -> tuple[float, float, dict[str, float]]:
+    """Returns (longest gap in secs, rate during the checkpoint over that before, more fields)."""
     params = load_run(str(make_experiment(folder / "experiment", "FreeEnv").root)).params
     environment = make_environment(params, worker_id=0, is_collect=True, seed=1)
     agent, train_step = make_agent(params, environment)
@@ -65,11 +65,12 @@ def measure(folder: pathlib.Path, address: str) -> tuple[float, float, float]:
     for _ in range(3):  # compiles, then finds its number of steps per call
         stopwatch.run_while(lambda: False)
     deadline = time.monotonic() + BASELINE_SECS
-    rate_before, _ = stopwatch.run_while(lambda: time.monotonic() < deadline)
+    rate_before, gap_before = stopwatch.run_while(lambda: time.monotonic() < deadline)
     checkpointer = Checkpointer(folder / "checkpoints", agent, train_step, reverb.Client(address))
     started = time.monotonic()
     rate, longest_gap = stopwatch.run_while(lambda: not checkpointer.wait(0), checkpointer.save)
-    return longest_gap, rate / rate_before, time.monotonic() - started
+    more = {"checkpoint_secs": time.monotonic() - started, "longest_gap_before_secs": gap_before}
+    return longest_gap, rate / rate_before, more
 
 
 def main() -> None:
@@ -84,8 +85,8 @@ def main() -> None:
         # The checkpoint is renamed from the server's root to the learner's: one file system.
         with replay_server(folder / "replay", arguments.num_transitions) as server:
             PackedLayout().insert(server.address, arguments.num_transitions)
-            longest_gap, rate_ratio, secs = measure(folder, server.address)
-    fields = {"num_transitions": arguments.num_transitions, "checkpoint_secs": secs}
+            longest_gap, rate_ratio, more = measure(folder, server.address)
+    fields = {"num_transitions": arguments.num_transitions} | more
     program.print_result("longest_learner_gap_secs", longest_gap, "s", **fields)
     program.print_result("learner_rate_during_checkpoint", 100 * rate_ratio, "%", **fields)
 

@@ -27,10 +27,16 @@ PROGRAMS = {
 class TrainingRun:
     """A running experiment."""
 
-    def __init__(self, process: subprocess.Popen, paths: ExperimentPaths, output: pathlib.Path):
-        """`output` is the file of run_script.sh's own output."""
+    def __init__(
+        self,
+        process: subprocess.Popen,
+        started: float,
+        paths: ExperimentPaths,
+        output: pathlib.Path,
+    ):
+        """`started` is the unix time of the command, `output` the file of what it prints."""
         self.paths = paths
-        self.started = psutil.Process(process.pid).create_time()  # unix, seconds
+        self.started = started
         self._process = process
         self._output = output
 
@@ -95,12 +101,13 @@ def training_run(
     command = ["setpriv", "--pdeathsig", "TERM", "./run_script.sh", "training_variables.sh"]
     paths = ExperimentPaths(PROJECT / "logs" / name)
     with tempfile.NamedTemporaryFile() as output:
+        started = time.time()
         process = subprocess.Popen(
             command, cwd=PROJECT, env=environ, stdin=subprocess.DEVNULL,
             stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         try:
-            run = TrainingRun(process, paths, pathlib.Path(output.name))
+            run = TrainingRun(process, started, paths, pathlib.Path(output.name))
             yield run
             run.stop()
         finally:

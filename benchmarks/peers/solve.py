@@ -50,7 +50,7 @@ class Evaluator(BaseCallback):
             mean, _ = evaluate_policy(self.model, self._environment, NUM_EPISODES)
             secs = secs_since_start()
             self.evaluations.append((secs, self.num_timesteps, float(mean)))
-            if mean >= self._level:
+            if mean >= self._level and secs <= self._limit_secs:
                 self.solved_at = secs
         return self.solved_at is None and secs_since_start() < self._limit_secs
 
