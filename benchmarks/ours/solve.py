@@ -8,12 +8,13 @@ The worker evaluates during training; this program reads episodes/eval_*.csv.
 import argparse
 import collections
 import csv
+import json
 import statistics
 import time
 from collections.abc import Iterable, Mapping
 
 from benchmarks import program
-from benchmarks.ours.programs import EXAMPLES
+from benchmarks.ours.programs import EXAMPLES, PROJECT
 from benchmarks.ours.training_runs import TrainingRun, training_run
 
 NUM_EPISODES = 10
@@ -52,11 +53,12 @@ def read_evaluations(run: TrainingRun) -> list[tuple[float, int, float]]:
 
 def bindings(environment: str, eval_period: int) -> list[str]:
     """Returns gin bindings for an evaluation every `eval_period` env steps, without end."""
-    steps_per_iteration = 200 if environment == "Pendulum-v1" else 1000
+    _, config = EXAMPLES[environment]
+    horizon = json.loads((PROJECT / config).read_text())["horizon"]  # an episode per iteration
     return [
         "TrainParams.num_iter = 1000000",
         f"TrainParams.n_eval_episodes = {NUM_EPISODES}",
-        f"TrainParams.eval_period_itrs = {eval_period // steps_per_iteration}",
+        f"TrainParams.eval_period_itrs = {eval_period // horizon}",
     ]
 
 
