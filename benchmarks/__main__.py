@@ -1,0 +1,89 @@
+"""Measures and reports. Usage: benchmarks/run.sh [--repeats N] [--output DIR] [--full] [NAME...].
+
+Writes benchmarks.jsonl, benchmarks.md and plots to DIR; while a measurement runs, .<name>.jsonl.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+from benchmarks import harness, report
+from benchmarks.measurements import Case, Commands, make_measurements
+
+OUTPUT = pathlib.Path("docs/results")
+
+
+def parse_arguments(argv: list[str]) -> argparse.Namespace:
+    """Returns the arguments; exits with 78 for wrong ones."""
+    names = list(make_measurements(Commands("")))
+    parser = argparse.ArgumentParser(prog="benchmarks/run.sh", description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}")
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each contestant")
+    parser.add_argument("--output", type=pathlib.Path, default=OUTPUT, help="folder")
+    parser.add_argument("--full", action="store_true", help="also the largest sizes")
+    parser.error = _die
+    arguments = parser.parse_args(argv)
+    unknown = [name for name in arguments.names if name not in names]
+    if unknown:
+        _die(f"no such measurement: {', '.join(unknown)}. There are: {', '.join(names)}")
+    if arguments.repeats < 1:
+        _die(f"--repeats is {arguments.repeats}; allowed is an integer >= 1")
+    arguments.names = arguments.names or names
+    return arguments
+
+
+def run_measurement(
+    name: str, cases: list[Case], num_repeats: int, output: pathlib.Path
+) -> list[harness.Record]:
+    """Measures, keeps each value on disk as it comes, and puts all into benchmarks.jsonl."""
+    partial = output / f".{name}.jsonl"
+    records = []
+    with partial.open("w") as file:
+        for record in harness.measure(name, cases, num_repeats, harness.run_pinned):
+            file.write(json.dumps(record) + "\n")
+            file.flush()
+            print(_progress(record), file=sys.stderr, flush=True)
+            records.append(record)
+    harness.replace_records(output / report.RECORDS, name, records)
+    partial.unlink()
+    return records
+
+
+def _progress(record: harness.Record) -> str:
+    where = "{name}, {environment}, {cores} cores, repeat {repeat}, {contestant}".format(**record)
+    if "error" in record:
+        return f"{where}: {record['error']}"
+    return f"{where}: {record['metric']} {report.number(record['value'])} {record['unit']}"
+
+
+def _die(message: str) -> None:
+    print(f"benchmarks/run.sh: {message}", file=sys.stderr)
+    sys.exit(os.EX_CONFIG)
+
+
+def main(argv: list[str]) -> None:
+    """Runs the measurements named in `argv`; exits with 1 if a program failed."""
+    arguments = parse_arguments(argv)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    setup = subprocess.run(
+        [str(harness.PROJECT / "benchmarks" / "setup_peers.sh")], stdout=subprocess.PIPE, text=True
+    )
+    if setup.returncode != 0:
+        sys.exit(setup.returncode)
+    measurements = make_measurements(Commands(setup.stdout.strip()), arguments.full)
+    harness.adopt_orphans()
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    has_failed = False
+    for name in arguments.names:
+        records = run_measurement(name, measurements[name], arguments.repeats, arguments.output)
+        has_failed |= any("error" in record for record in records)
+        report.write(arguments.output)
+    sys.exit(1 if has_failed else 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

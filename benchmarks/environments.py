@@ -1,0 +1,45 @@
+"""Environments whose own cost is known: nothing, or a sleep. NumPy only.
+
+Each library's programs wrap them in what that library takes: gym here, gymnasium for the peers.
+"""
+
+import time
+
+import numpy as np
+
+
+class FreeEnv:
+    """Observations from a table: an env step costs next to nothing, so the rest is measured.
+
+    The sizes are the Minitaur's. It never terminates; whoever wraps it cuts at `horizon`.
+    """
+
+    observation_size = 28
+    action_size = 8  # each in [-1, 1]
+    horizon = 1000  # env steps
+
+    def __init__(self, seed: int = 0):
+        """Draws the table."""
+        rng = np.random.default_rng(seed)
+        self._observations = rng.standard_normal((997, self.observation_size)).astype(np.float32)
+        self._position = 0
+
+    def reset(self) -> np.ndarray:
+        """Returns the first observation."""
+        return self._observations[self._position]
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float]:
+        """Returns (next observation, reward)."""
+        self._position = (self._position + 1) % len(self._observations)
+        return self._observations[self._position], float(action[0])
+
+
+class SleepingEnv(FreeEnv):
+    """A FreeEnv that takes `step_secs` a step without using a CPU, as a robot or a remote one."""
+
+    step_secs = 0.01
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float]:
+        """Sleeps, then steps."""
+        time.sleep(self.step_secs)
+        return super().step(action)

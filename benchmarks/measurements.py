@@ -1,0 +1,129 @@
+"""What is measured: names, contestants, command lines, cores, targets."""
+
+import dataclasses
+import sys
+from collections.abc import Mapping, Sequence
+
+OURS = "ours"
+PEERS = ("sbx", "sb3")
+REPEAT = "{repeat}"  # in a command line: the number of the repeat, from 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """The same work for each contestant, on the same cores."""
+
+    environment: str  # or what else tells the cases of a measurement apart
+    cores: int
+    commands: Mapping[str, Sequence[str]]  # by contestant, in the order of their turns
+    deadline_secs: float = 600.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """What ours has to reach; the median counts."""
+
+    times_best_peer: float | None = None  # 1.0: as good as the best of the others
+    value: float | None = None  # at least (rates, shares) or at most (all others)
+
+
+Metric = tuple[str, str]  # (measurement, metric)
+TARGETS: Mapping[Metric, Target] = {
+    ("learner", "train_steps_per_sec"): Target(times_best_peer=1.0),
+    ("collection", "env_steps_per_sec"): Target(times_best_peer=1.0),
+    ("loop", "env_steps_per_sec"): Target(times_best_peer=1.0),
+    ("startup", "first_train_step_secs"): Target(value=10.0),
+    ("replay", "bytes_per_transition"): Target(value=1000.0),
+    ("replay", "inserts_per_sec"): Target(times_best_peer=1.0),
+    ("replay", "samples_per_sec"): Target(times_best_peer=1.0),
+    ("replay", "longest_learner_gap_secs"): Target(value=1.0),
+    ("solve", "solved_secs"): Target(times_best_peer=1.0),
+}
+
+
+class Commands:
+    """Builds command lines; knows the interpreter of the peers."""
+
+    def __init__(self, peers_python: str):
+        """`peers_python` is what setup_peers.sh prints."""
+        self._peers_python = peers_python
+
+    def ours(self, program: str, *arguments: str) -> list[str]:
+        """Returns the command line of benchmarks/ours/<program>.py."""
+        return [sys.executable, "-m", f"benchmarks.ours.{program}", *arguments]
+
+    def peer(self, library: str, program: str, *arguments: str) -> list[str]:
+        """Returns the command line of benchmarks/peers/<program>.py."""
+        module = f"benchmarks.peers.{program}"
+        return [self._peers_python, "-m", module, f"--library={library}", *arguments]
+
+    def all(self, program: str, *arguments: str) -> dict[str, list[str]]:
+        """Returns those of all contestants for programs of one name and one interface."""
+        peers = {peer: self.peer(peer, program, *arguments) for peer in PEERS}
+        return {OURS: self.ours(program, *arguments)} | peers
+
+
+def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, list[Case]]:
+    """Returns the cases of each measurement by its name, in the order of the report.
+
+    Args:
+      commands: Builds the command lines.
+      is_full: Also the largest sizes.
+    """
+    return {
+        "learner": [Case("FreeEnv", cores, commands.all("learner")) for cores in (1, 2)],
+        "collection": [_collection(commands, name) for name in ("Pendulum-v1", "FreeEnv")],
+        "loop": [
+            Case(name, 2, commands.all("loop", f"--environment={name}"))
+            for name in ("Pendulum-v1", "MinitaurBulletEnv-v0")
+        ],
+        "startup": [Case("Pendulum-v1", 2, commands.all("startup"))],
+        "scaling": [
+            _scaling(commands, workers) for workers in (1, 2, 4, 8, 16, 32, *([64] * is_full))
+        ],
+        "replay": [
+            case
+            for count in (100_000, *([1_000_000] * is_full))
+            for case in _replay(commands, count)
+        ],
+        "solve": [
+            _solve(commands, "Pendulum-v1", level=-200, eval_period=1000, limit_secs=300),
+            _solve(
+                commands, "HalfCheetahBulletEnv-v0", level=1000, eval_period=10_000, limit_secs=2400
+            ),
+        ],
+    }
+
+
+def _collection(commands: Commands, environment: str) -> Case:
+    arguments = (f"--environment={environment}", "--secs=15")
+    peers = {peer: commands.peer(peer, "loop", *arguments, "--gradient_steps=0") for peer in PEERS}
+    return Case(environment, 1, {OURS: commands.ours("collection", *arguments)} | peers)
+
+
+def _scaling(commands: Commands, num_workers: int) -> Case:
+    command = commands.ours("scaling", f"--num_workers={num_workers}")
+    name = f"SleepingEnv, {num_workers} workers"
+    return Case(name, 2, {OURS: command}, deadline_secs=1200.0)
+
+
+def _replay(commands: Commands, count: int) -> list[Case]:
+    size = f"--num_transitions={count}"
+    layouts = {
+        layout: commands.ours("replay", f"--layout={layout}", size)
+        for layout in (OURS, "tf_agents")
+    }
+    stall = {OURS: commands.ours("checkpoint_stall", size)}
+    name = f"{count:,} transitions"
+    return [Case(name, 2, layouts, deadline_secs=1800.0), Case(name, 2, stall)]
+
+
+def _solve(
+    commands: Commands, environment: str, level: float, eval_period: int, limit_secs: float
+) -> Case:
+    arguments = (
+        f"--environment={environment}", f"--level={level}", f"--seed={REPEAT}",
+        f"--eval_period={eval_period}", f"--limit_secs={limit_secs}",
+    )  # fmt: skip
+    deadline_secs = limit_secs + 300.0  # the last evaluation, and a clean end
+    return Case(environment, 2, commands.all("solve", *arguments), deadline_secs)

@@ -1,0 +1,1 @@
+"""Programs that measure this project; they run in its own environment."""

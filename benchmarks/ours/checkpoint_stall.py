@@ -1,0 +1,95 @@
+"""What a checkpoint costs the learner: its longest pause, and its rate meanwhile.
+
+Usage: python -m benchmarks.ours.checkpoint_stall [--num_transitions N]
+"""
+
+import argparse
+import functools
+import itertools
+import os
+import pathlib
+import tempfile
+import time
+from collections.abc import Callable
+
+import reverb
+import tensorflow as tf
+
+from benchmarks import program
+from benchmarks.ours.layouts import PackedLayout
+from benchmarks.ours.programs import make_experiment, replay_server
+from tfagents_system.agents.construction import make_agent
+from tfagents_system.core.params_loader import load_run
+from tfagents_system.environments.construction import make_environment
+from tfagents_system.learning.checkpoints import Checkpointer
+from tfagents_system.learning.learner import Learner
+
+BATCH_SIZE = 256
+STEPS_PER_CALL = 20
+BASELINE_SECS = 10.0
+
+
+class Stopwatch:
+    """Runs a learner call by call and notes when each ended."""
+
+    def __init__(self, learner: Learner, train_step: tf.Variable):
+        """Runs nothing yet."""
+        self._learner, self._train_step = learner, train_step
+
+    def run_while(
+        self, goes_on: Callable[[], bool], begin: Callable[[], object] = lambda: None
+    ) -> tuple[float, float]:
+        """Returns (train steps per second, longest time from one call's end to the next's).
+
+        `begin` is called once, before the first call; its time counts.
+        """
+        first_step = int(self._train_step)
+        ends = [time.monotonic()]
+        begin()
+        while goes_on() or len(ends) < 2:
+            if self._learner.run(STEPS_PER_CALL) is None:
+                raise TimeoutError("the replay server gave the learner no data")
+            ends.append(time.monotonic())
+        gaps = [after - before for before, after in itertools.pairwise(ends)]
+        return (int(self._train_step) - first_step) / (ends[-1] - ends[0]), max(gaps)
+
+
+def measure(folder: pathlib.Path, address: str) -> tuple[float, float, dict[str, float]]:
+    """Returns (longest gap in secs, rate during the checkpoint over that before, more fields)."""
+    params = load_run(str(make_experiment(folder / "experiment", "FreeEnv").root)).params
+    environment = make_environment(params, worker_id=0, is_collect=True, seed=1)
+    agent, train_step = make_agent(params, environment)
+    layout = PackedLayout()
+    make_iterator = functools.partial(layout.batches, address, BATCH_SIZE)
+    stopwatch = Stopwatch(Learner(agent, layout.codec, make_iterator), train_step)
+    for _ in range(3):  # compiles, then finds its number of steps per call
+        stopwatch.run_while(lambda: False)
+    deadline = time.monotonic() + BASELINE_SECS
+    rate_before, gap_before = stopwatch.run_while(lambda: time.monotonic() < deadline)
+    checkpointer = Checkpointer(folder / "checkpoints", agent, train_step, reverb.Client(address))
+    started = time.monotonic()
+    rate, longest_gap = stopwatch.run_while(lambda: not checkpointer.wait(0), checkpointer.save)
+    more = {"checkpoint_secs": time.monotonic() - started, "longest_gap_before_secs": gap_before}
+    return longest_gap, rate / rate_before, more
+
+
+def main() -> None:
+    """Measures and prints the results."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--num_transitions", type=int, default=100_000)
+    arguments = parser.parse_args()
+    tf.config.threading.set_intra_op_parallelism_threads(1)  # as sac_train.py does
+    tf.config.threading.set_inter_op_parallelism_threads(len(os.sched_getaffinity(0)))
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        # The checkpoint is renamed from the server's root to the learner's: one file system.
+        with replay_server(folder / "replay", arguments.num_transitions) as server:
+            PackedLayout().insert(server.address, arguments.num_transitions)
+            longest_gap, rate_ratio, more = measure(folder, server.address)
+    fields = {"num_transitions": arguments.num_transitions} | more
+    program.print_result("longest_learner_gap_secs", longest_gap, "s", **fields)
+    program.print_result("learner_rate_during_checkpoint", 100 * rate_ratio, "%", **fields)
+
+
+if __name__ == "__main__":
+    program.run(main)

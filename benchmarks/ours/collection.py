@@ -1,0 +1,102 @@
+"""Env steps per second of one worker program and a replay server on the same cores, no learner.
+
+Usage: python -m benchmarks.ours.collection --environment FreeEnv [--secs S]
+The worker is sac_collect.py as the launcher starts it, past its random fill. In the learner's
+place this program publishes the untrained policy twice a second.
+"""
+
+import argparse
+import pathlib
+import tempfile
+import time
+
+import reverb
+
+from benchmarks import program
+from benchmarks.ours.programs import (
+    EXAMPLES,
+    check_runs,
+    make_experiment,
+    next_report,
+    program_specs,
+    replay_server,
+    running,
+)
+from tfagents_system.agents.construction import make_agent
+from tfagents_system.core.params_loader import load_run
+from tfagents_system.environments.construction import make_environment
+from tfagents_system.services.variables import VariablePublisher
+
+PUBLISH_PERIOD_SECS = 0.5
+WARMUP_SECS = 3.0
+CAPACITY = 100_000
+
+
+class Publisher:
+    """Publishes an agent's policy whenever `tick` finds it due."""
+
+    def __init__(self, exp_dir: pathlib.Path, address: str):
+        """Builds the agent."""
+        params = load_run(str(exp_dir)).params
+        environment = make_environment(params, worker_id=0, is_collect=True, seed=1)
+        agent, _ = make_agent(params, environment)
+        environment.close()
+        self._publisher = VariablePublisher(
+            reverb.Client(address), agent.collect_policy.variables()
+        )
+        self._num_published = 0
+        self._due_at = time.monotonic()
+
+    def tick(self) -> None:
+        """Publishes if due; the train step is the number of versions so far."""
+        if time.monotonic() >= self._due_at:
+            self._publisher.publish(self._num_published)
+            self._num_published += 1
+            self._due_at = time.monotonic() + PUBLISH_PERIOD_SECS
+
+
+def measure(folder: pathlib.Path, environment: str, secs: float) -> float:
+    """Returns env steps per second."""
+    bindings = ["TrainParams.n_eval_episodes = 0", "TrainParams.num_iter = 1000000"]
+    paths = make_experiment(folder / "experiment", environment, bindings)
+    with replay_server(folder / "replay", CAPACITY) as server:
+        publisher = Publisher(paths.root, server.address)
+        spec = program_specs(paths, server.port)["worker_0"]
+        log = paths.stdout("worker_0")
+        with running(spec.argv, spec.env, log) as worker:
+
+            def tick() -> None:
+                publisher.tick()
+                check_runs(worker, log)
+
+            def next_collecting():
+                return next_report(paths, "worker_0", lambda r: r["phase"] == "collecting", tick)
+
+            next_collecting()
+            _keep(tick, WARMUP_SECS)
+            first = next_collecting()
+            _keep(tick, secs)
+            last = next_collecting()
+    return (last["env_steps"] - first["env_steps"]) / (last["time"] - first["time"])
+
+
+def _keep(tick, secs: float) -> None:
+    deadline = time.monotonic() + secs
+    while time.monotonic() < deadline:
+        tick()
+        time.sleep(0.1)
+
+
+def main() -> None:
+    """Measures and prints the result."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--environment", choices=EXAMPLES, required=True)
+    parser.add_argument("--secs", type=float, default=15.0)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        rate = measure(pathlib.Path(folder), arguments.environment, arguments.secs)
+    program.print_result("env_steps_per_sec", rate, "1/s")
+
+
+if __name__ == "__main__":
+    program.run(main)

@@ -1,0 +1,147 @@
+"""Two ways to keep transitions in Reverb: this project's, and the one of TF-Agents' examples."""
+
+import functools
+import pathlib
+import time
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import reverb
+import tensorflow as tf
+from reverb.platform.checkpointers_lib import DefaultCheckpointer
+from tf_agents.policies import random_tf_policy
+from tf_agents.replay_buffers import reverb_replay_buffer, reverb_utils
+from tf_agents.specs import tensor_spec
+from tf_agents.trajectories import time_step as ts
+from tf_agents.trajectories import trajectory
+
+from benchmarks.environments import FreeEnv
+from tfagents_system.services.adder import Adder
+from tfagents_system.services.codec import Codec, transition_spec
+from tfagents_system.services.replay import ReplayLimits, experience_dataset, start_server
+
+OBSERVATION_SPEC = tensor_spec.TensorSpec([FreeEnv.observation_size], tf.float32)
+ACTION_SPEC = tensor_spec.BoundedTensorSpec([FreeEnv.action_size], tf.float32, -1.0, 1.0)
+STOCK_TABLE = "uniform_table"
+DATA_TIMEOUT_SECS = 5.0
+
+
+class Layout(Protocol):
+    """How transitions lie in the table, are written and are read."""
+
+    def start_server(
+        self, port: int, folder: pathlib.Path, capacity: int, restore_from: pathlib.Path | None
+    ) -> reverb.Server:
+        """Starts a server whose rate limiter never holds anybody back."""
+
+    def insert(self, address: str, num_transitions: int) -> float:
+        """Inserts random transitions; returns the seconds until the server has them all."""
+
+    def batches(self, address: str, batch_size: int) -> Iterator[Any]:
+        """Returns an endless iterator over minibatches."""
+
+
+class PackedLayout:
+    """This project's: one vector per transition."""
+
+    codec = Codec(transition_spec(OBSERVATION_SPEC, ACTION_SPEC))
+
+    def start_server(self, port, folder, capacity, restore_from) -> reverb.Server:
+        """Starts the project's server."""
+        limits = ReplayLimits(capacity, min_size=1, samples_per_insert=1.0, error_buffer=1e12)
+        return start_server(limits, port, folder, restore_from)
+
+    def insert(self, address: str, num_transitions: int) -> float:
+        """Inserts as a worker does: in bursts, each confirmed before the next."""
+        adder = Adder(reverb.Client(address), self.codec)
+        started = time.monotonic()
+        for step in _random_steps(num_transitions):
+            adder.add(*step)
+            if adder.is_burst_due:
+                _send(adder)
+        _send(adder)
+        return time.monotonic() - started
+
+    def batches(self, address: str, batch_size: int) -> Iterator[Any]:
+        """Samples as the learner does."""
+        return iter(
+            experience_dataset(address, self.codec.columns, None, batch_size, 3, DATA_TIMEOUT_SECS)
+        )
+
+
+class StockLayout:
+    """ReverbReplayBuffer with ReverbAddTrajectoryObserver: overlapping trajectories of two steps.
+
+    Source: TF-Agents, docs/tutorials/7_SAC_minitaur_tutorial.ipynb.
+    """
+
+    @functools.cached_property
+    def data_spec(self) -> trajectory.Trajectory:
+        """Spec of one step, as a policy without extras records it."""
+        time_step_spec = ts.time_step_spec(OBSERVATION_SPEC)
+        return random_tf_policy.RandomTFPolicy(time_step_spec, ACTION_SPEC).trajectory_spec
+
+    def start_server(self, port, folder, capacity, restore_from) -> reverb.Server:
+        """Starts a server with the tutorial's table."""
+        table = reverb.Table(
+            STOCK_TABLE,
+            max_size=capacity,
+            sampler=reverb.selectors.Uniform(),
+            remover=reverb.selectors.Fifo(),
+            rate_limiter=reverb.rate_limiters.MinSize(1),
+            signature=tensor_spec.add_outer_dim(self.data_spec),
+        )
+        restore = str(restore_from) if restore_from else None
+        checkpointer = DefaultCheckpointer(str(folder), fallback_checkpoint_path=restore)
+        return reverb.Server([table], port=port, checkpointer=checkpointer)
+
+    def insert(self, address: str, num_transitions: int) -> float:
+        """Inserts with the tutorial's observer; a transition is two of its steps."""
+        observer = reverb_utils.ReverbAddTrajectoryObserver(
+            reverb.Client(address), STOCK_TABLE, sequence_length=2, stride_length=1
+        )
+        mid = np.int32(ts.StepType.MID)
+        started = time.monotonic()
+        for time_step, action, next_time_step in _random_steps(num_transitions + 1):
+            observer(
+                trajectory.Trajectory(
+                    mid, time_step.observation, action, (), mid,
+                    next_time_step.reward, next_time_step.discount,
+                )
+            )  # fmt: skip
+        observer.flush()
+        seconds = time.monotonic() - started
+        observer.close()
+        return seconds
+
+    def batches(self, address: str, batch_size: int) -> Iterator[Any]:
+        """Samples as the tutorial does."""
+        buffer = reverb_replay_buffer.ReverbReplayBuffer(
+            self.data_spec, STOCK_TABLE, sequence_length=2, server_address=address
+        )
+        return iter(buffer.as_dataset(sample_batch_size=batch_size, num_steps=2).prefetch(50))
+
+
+LAYOUTS: dict[str, Layout] = {"ours": PackedLayout(), "tf_agents": StockLayout()}
+
+
+def _send(adder: Adder) -> None:
+    adder.send()
+    while not adder.is_confirmed(timeout_secs=1.0):
+        continue
+
+
+def _random_steps(count: int) -> Iterator[tuple[ts.TimeStep, np.ndarray, ts.TimeStep]]:
+    """Yields (time step, action, next time step) of a walk through FreeEnv."""
+    env = FreeEnv()
+    rng = np.random.default_rng(0)
+    actions = rng.uniform(-1, 1, (1009, env.action_size)).astype(np.float32)
+    one, mid = np.float32(1.0), np.int32(ts.StepType.MID)
+    time_step = ts.TimeStep(mid, np.float32(0.0), one, env.reset())
+    for index in range(count):
+        action = actions[index % len(actions)]
+        observation, reward = env.step(action)
+        next_time_step = ts.TimeStep(mid, np.float32(reward), one, observation)
+        yield time_step, action, next_time_step
+        time_step = next_time_step

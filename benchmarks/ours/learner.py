@@ -1,0 +1,107 @@
+"""Gradient steps per second of the learner program, fed by a replay server on the same cores.
+
+Usage: python -m benchmarks.ours.learner [--secs S] [--num_transitions N]
+The learner is sac_train.py as the launcher starts it; it also publishes the policy twice a second.
+"""
+
+import argparse
+import os
+import pathlib
+import tempfile
+import time
+
+import tensorflow as tf
+
+from benchmarks import program
+from benchmarks.environments import FreeEnv
+from benchmarks.flops import sac_update_flops
+from benchmarks.ours.layouts import PackedLayout
+from benchmarks.ours.programs import (
+    check_runs,
+    make_experiment,
+    next_report,
+    program_specs,
+    replay_server,
+    running,
+)
+from benchmarks.process_stats import cpu_secs
+
+WARMUP_SECS = 5.0
+BATCH_SIZE = 256
+UPDATE_FLOPS = sac_update_flops(
+    FreeEnv.observation_size, FreeEnv.action_size, (256, 256), BATCH_SIZE
+)
+
+
+def measure(folder: pathlib.Path, secs: float, num_transitions: int) -> tuple[float, float, float]:
+    """Returns train steps per second, and CPU seconds per train step of learner and server."""
+    paths = make_experiment(folder / "experiment", "FreeEnv")
+    with replay_server(folder / "replay", num_transitions) as server:
+        PackedLayout().insert(server.address, num_transitions)
+        spec = program_specs(paths, server.port)["learner"]
+        log = paths.stdout("learner")
+        with running(spec.argv, spec.env, log) as learner:
+
+            def snapshot() -> tuple[dict, float, float]:
+                report = next_report(
+                    paths,
+                    "learner",
+                    lambda r: r["train_step"] > 0,
+                    lambda: check_runs(learner, log),
+                )
+                return report, cpu_secs(learner.pid), cpu_secs(server.pid)
+
+            snapshot()
+            time.sleep(WARMUP_SECS)
+            first, *first_cpu = snapshot()
+            time.sleep(secs)
+            last, *last_cpu = snapshot()
+    num_steps = last["train_step"] - first["train_step"]
+    learner_secs, server_secs = (b - a for a, b in zip(first_cpu, last_cpu, strict=True))
+    rate = num_steps / (last["time"] - first["time"])
+    return rate, learner_secs / num_steps, server_secs / num_steps
+
+
+def product_flops_per_sec(secs: float = 2.0) -> float:
+    """Floating-point operations per second of float32 products 256 x 256 x 256 on one thread."""
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    size, count = 256, 100
+
+    @tf.function
+    def multiply(product, matrix):
+        for _ in range(count):
+            product = tf.matmul(product, matrix)
+        return product
+
+    matrix = tf.random.normal([size, size]) / size**0.5  # products keep their size
+    multiply(matrix, matrix)
+    num_calls, started = 0, time.process_time()
+    while time.process_time() - started < secs:
+        multiply(matrix, matrix).numpy()
+        num_calls += 1
+    return num_calls * count * 2 * size**3 / (time.process_time() - started)
+
+
+def main() -> None:
+    """Measures and prints the results."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--secs", type=float, default=20.0)
+    parser.add_argument("--num_transitions", type=int, default=50_000)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        rate, learner_secs, server_secs = measure(
+            pathlib.Path(folder), arguments.secs, arguments.num_transitions
+        )
+    flops_per_sec = product_flops_per_sec()
+    num_cores = len(os.sched_getaffinity(0))
+    share = rate * UPDATE_FLOPS / (flops_per_sec * num_cores)
+    program.print_result("train_steps_per_sec", rate, "1/s", update_gflop=UPDATE_FLOPS / 1e9)
+    program.print_result("learner_cpu_ms_per_train_step", 1e3 * learner_secs, "ms")
+    program.print_result("replay_cpu_ms_per_train_step", 1e3 * server_secs, "ms")
+    program.print_result("share_of_matrix_product_ceiling", 100 * share, "%")
+    program.print_result("matrix_product_gflops_per_core", flops_per_sec / 1e9, "Gflop/s")
+
+
+if __name__ == "__main__":
+    program.run(main)

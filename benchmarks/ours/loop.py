@@ -1,0 +1,40 @@
+"""Env steps and train steps per second of a whole training run in its steady state.
+
+Usage: python -m benchmarks.ours.loop --environment Pendulum-v1 [--secs S]
+Everything runs as run_script.sh starts it, checkpoints and TensorBoard included, evaluation not.
+"""
+
+import argparse
+import time
+
+from benchmarks import program
+from benchmarks.ours.programs import EXAMPLES
+from benchmarks.ours.training_runs import training_run
+
+BINDINGS = ("TrainParams.num_iter = 1000000", "TrainParams.n_eval_episodes = 0")
+SHORT_FILL = {"MinitaurBulletEnv-v0": ("TrainParams.n_buffer_init_episodes = 1",)}
+WARMUP_TRAIN_STEPS = 500
+
+
+def main() -> None:
+    """Measures and prints the results."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--environment", choices=EXAMPLES, required=True)
+    parser.add_argument("--secs", type=float, default=40.0)
+    arguments = parser.parse_args()
+    bindings = BINDINGS + SHORT_FILL.get(arguments.environment, ())
+    with training_run(arguments.environment, bindings) as run:
+        run.await_training(WARMUP_TRAIN_STEPS)
+        first = [run.next_report(name) for name in ("learner", "worker_0")]
+        time.sleep(arguments.secs)
+        last = [run.next_report(name) for name in ("learner", "worker_0")]
+    train_rate, env_rate = (
+        (after[key] - before[key]) / (after["time"] - before["time"])
+        for key, before, after in zip(("train_step", "env_steps"), first, last, strict=True)
+    )
+    program.print_result("env_steps_per_sec", env_rate, "1/s")
+    program.print_result("train_steps_per_sec", train_rate, "1/s")
+
+
+if __name__ == "__main__":
+    program.run(main)

@@ -1,0 +1,161 @@
+"""Single programs of this project, started as the launcher starts them, for one measurement."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tfagents_system.core.cpus import available_cpus
+from tfagents_system.core.files import read_json, write_json_atomically
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.ports import free_port
+from tfagents_system.core.settings import Settings
+from tfagents_system.launch.plan import ProcessSpec, make_plan
+
+PROJECT = pathlib.Path(__file__).parents[2]
+PARAMS = PROJECT / "benchmarks" / "params"
+EXAMPLES = {
+    "Pendulum-v1": ("tfagents_system/pendulum_params.py", "config/pendulum.json"),
+    "MinitaurBulletEnv-v0": ("tfagents_system/minitaur_params.py", "config/minitaur.json"),
+    "HalfCheetahBulletEnv-v0": (
+        "benchmarks/params/half_cheetah.py",
+        "benchmarks/params/half_cheetah.json",
+    ),
+    "FreeEnv": ("benchmarks/params/free.py", "benchmarks/params/free.json"),
+    "SleepingEnv": ("benchmarks/params/sleeping.py", "benchmarks/params/sleeping.json"),
+}  # environment: params, config
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplayServer:
+    """A running replay_server.py."""
+
+    pid: int
+    port: int
+    start_secs: float  # of the server alone, restoring included
+
+    @property
+    def address(self) -> str:
+        """host:port."""
+        return f"localhost:{self.port}"
+
+
+@contextlib.contextmanager
+def running(
+    argv: Sequence[str], environ: Mapping[str, str] | None = None, log: pathlib.Path | None = None
+) -> Iterator[subprocess.Popen]:
+    """Runs a program until the end of the block, which kills it: nothing it has is kept.
+
+    Its standard output is a pipe, or with standard error the file `log`.
+    """
+    with contextlib.ExitStack() as stack:
+        output = stack.enter_context(log.open("w")) if log else subprocess.PIPE
+        process = stack.enter_context(
+            subprocess.Popen(
+                argv,
+                cwd=PROJECT,
+                env=os.environ | dict(environ or {}),
+                stdout=output,
+                stderr=subprocess.STDOUT if log else None,
+                text=True,
+            )
+        )
+        stack.callback(process.kill)  # before Popen's own end, which waits
+        yield process
+
+
+@contextlib.contextmanager
+def replay_server(
+    folder: pathlib.Path, capacity: int, layout: str = "ours", restore_from: str | None = None
+) -> Iterator[ReplayServer]:
+    """Runs a replay server whose rate limiter never holds anybody back.
+
+    Args:
+      folder: Of its checkpoints.
+      capacity: Items; the oldest go.
+      layout: `ours` or `tf_agents`.
+      restore_from: A checkpoint's folder.
+    """
+    port = free_port()
+    argv = [
+        sys.executable, "-m", "benchmarks.ours.replay_server", f"--layout={layout}",
+        f"--port={port}", f"--folder={folder}", f"--capacity={capacity}",
+        f"--restore_from={restore_from or ''}",
+    ]  # fmt: skip
+    with running(argv, {"TZ": "UTC"}) as process:
+        line = process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the replay server ended with {process.wait()}")
+        yield ReplayServer(process.pid, port, json.loads(line)["start_secs"])
+
+
+def make_experiment(
+    root: pathlib.Path, environment: str, gin_bindings: Sequence[str] = (), seed: int = 1
+) -> ExperimentPaths:
+    """Makes the folder of an experiment, as the launcher leaves it to the programs."""
+    params, config = (PROJECT / name for name in EXAMPLES[environment])
+    paths = ExperimentPaths(root)
+    root.mkdir(parents=True)
+    paths.stdout("learner").parent.mkdir()
+    paths.config.write_text(config.read_text())
+    paths.params.write_text(params.read_text())
+    provenance = {
+        "seed": seed, "gin_bindings": list(gin_bindings), "params_dir": str(params.parent)
+    }  # fmt: skip
+    write_json_atomically(paths.provenance, provenance)
+    return paths
+
+
+def program_specs(paths: ExperimentPaths, port: int) -> dict[str, ProcessSpec]:
+    """Returns the launcher's programs by name, with their arguments and environments."""
+    settings = Settings.from_environ(
+        {"SAC_EXP_NAME": "benchmark", "SAC_PARAMS": str(paths.params),
+         "SAC_CONFIG": str(paths.config), "SAC_NUM_COLLECT_WORKERS": "1"}
+    )  # fmt: skip
+    plan = make_plan(settings, paths.root, available_cpus(), port)
+    return {spec.name: spec for spec in plan}
+
+
+def next_report(
+    paths: ExperimentPaths,
+    program: str,
+    is_wanted: Callable[[Mapping[str, Any]], bool] = lambda report: True,
+    check: Callable[[], None] = lambda: None,
+    timeout_secs: float = 300.0,
+) -> dict[str, Any]:
+    """Waits for a status report of `program` that is newer than this call and `is_wanted`.
+
+    Args:
+      paths: Of the experiment.
+      program: Such as `worker_0`.
+      is_wanted: Called with each new report.
+      check: Called about 50 times a second; raises to end the wait.
+      timeout_secs: How long.
+
+    Raises:
+      TimeoutError: If there is none in time; says what the last one was.
+    """
+    deadline = time.monotonic() + timeout_secs
+    asked_at = time.time()
+    while True:
+        check()
+        report = read_json(paths.status(program)) or {}
+        if report.get("time", 0.0) >= asked_at and is_wanted(report):
+            return report
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{program} did not get there in {timeout_secs:g} s: {report}")
+        time.sleep(0.02)
+
+
+def check_runs(process: subprocess.Popen, log: pathlib.Path) -> None:
+    """Raises RuntimeError with the end of its log if the process has ended."""
+    if process.poll() is not None:
+        raise RuntimeError(
+            f"{log.stem} ended with {process.returncode}:\n{log.read_text()[-2000:]}"
+        )

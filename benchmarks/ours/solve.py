@@ -1,0 +1,89 @@
+"""Seconds from run_script.sh until the mean of 10 greedy episodes reaches a level.
+
+Usage: python -m benchmarks.ours.solve --environment Pendulum-v1 --level L --seed S
+           --eval_period N --limit_secs T
+The worker evaluates during training; this program reads episodes/eval_*.csv.
+"""
+
+import argparse
+import collections
+import csv
+import json
+import statistics
+import time
+from collections.abc import Iterable, Mapping
+
+from benchmarks import program
+from benchmarks.ours.programs import EXAMPLES, PROJECT
+from benchmarks.ours.training_runs import TrainingRun, training_run
+
+NUM_EPISODES = 10
+
+
+def evaluations(
+    rows: Iterable[Mapping[str, str]], started: float
+) -> list[tuple[float, int, float]]:
+    """Returns (secs since `started`, env step, mean return) of each complete evaluation, in order.
+
+    Rows of one iteration are one evaluation.
+    """
+    by_iteration = collections.defaultdict(list)
+    for row in rows:
+        if row["wall_time"]:  # a line that is being written has none yet
+            by_iteration[int(row["iteration"])].append(row)
+    return [
+        (
+            max(float(row["wall_time"]) for row in group) - started,
+            max(int(row["env_step"]) for row in group),
+            statistics.fmean(float(row["return"]) for row in group),
+        )
+        for _, group in sorted(by_iteration.items())
+        if len(group) >= NUM_EPISODES
+    ]
+
+
+def read_evaluations(run: TrainingRun) -> list[tuple[float, int, float]]:
+    """Returns the evaluations of all workers so far."""
+    rows: list[dict[str, str]] = []
+    for path in run.paths.episodes.glob("eval_*.csv"):
+        with path.open(newline="") as file:
+            rows += csv.DictReader(file)
+    return evaluations(rows, run.started)
+
+
+def bindings(environment: str, eval_period: int) -> list[str]:
+    """Returns gin bindings for an evaluation every `eval_period` env steps, without end."""
+    _, config = EXAMPLES[environment]
+    horizon = json.loads((PROJECT / config).read_text())["horizon"]  # an episode per iteration
+    return [
+        "TrainParams.num_iter = 1000000",
+        f"TrainParams.n_eval_episodes = {NUM_EPISODES}",
+        f"TrainParams.eval_period_itrs = {eval_period // horizon}",
+    ]
+
+
+def main() -> None:
+    """Measures and prints the result."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--environment", choices=EXAMPLES, required=True)
+    parser.add_argument("--level", type=float, required=True, help="mean return to reach")
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--eval_period", type=int, required=True, help="env steps")
+    parser.add_argument("--limit_secs", type=float, required=True)
+    arguments = parser.parse_args()
+    gin_bindings = bindings(arguments.environment, arguments.eval_period)
+    with training_run(arguments.environment, gin_bindings, seed=arguments.seed) as run:
+        solved_at = None
+        while solved_at is None and time.time() - run.started < arguments.limit_secs:
+            run.check()
+            time.sleep(0.5)
+            found = read_evaluations(run)
+            solved_at = next((secs for secs, _, mean in found if mean >= arguments.level), None)
+    program.print_result(
+        "solved_secs", solved_at, "s", seed=arguments.seed, level=arguments.level,
+        best_mean=max((mean for _, _, mean in found), default=None), evaluations=found,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    program.run(main)

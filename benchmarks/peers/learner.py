@@ -1,0 +1,57 @@
+"""Gradient steps per second of a peer's `train`, from its own replay buffer in memory.
+
+Usage: python -m benchmarks.peers.learner --library sb3|sbx [--secs S] [--num_transitions N]
+SBX compiles one loop per number of gradient steps, so all calls have the same one.
+"""
+
+import time
+
+import numpy as np
+
+from benchmarks import program
+from benchmarks.environments import FreeEnv
+from benchmarks.peers.environments import make_environment
+from benchmarks.peers.models import argument_parser, make_model, wait_until_ready
+
+STEPS_PER_CALL = 1000
+BATCH_SIZE = 256
+
+
+def fill(model, num_transitions: int) -> None:
+    """Puts random transitions into the model's replay buffer."""
+    rng = np.random.default_rng(0)
+    sizes = FreeEnv.observation_size, FreeEnv.observation_size, FreeEnv.action_size
+    zero = np.zeros(1, np.float32)
+    for _ in range(num_transitions):
+        observation, next_observation, action = (
+            rng.uniform(-1, 1, (1, size)).astype(np.float32) for size in sizes
+        )
+        model.replay_buffer.add(observation, next_observation, action, action[:, 0], zero, [{}])
+
+
+def main() -> None:
+    """Measures and prints the result."""
+    parser = argument_parser(__doc__.splitlines()[0])
+    parser.add_argument("--secs", type=float, default=20.0)
+    parser.add_argument("--num_transitions", type=int, default=50_000)
+    arguments = parser.parse_args()
+    model = make_model(
+        arguments.library, make_environment("FreeEnv"), buffer_size=arguments.num_transitions
+    )
+    fill(model, arguments.num_transitions)
+
+    def train() -> None:
+        model.train(gradient_steps=STEPS_PER_CALL, batch_size=BATCH_SIZE)
+        wait_until_ready(arguments.library, model)
+
+    train()  # compiles
+    num_calls, started = 0, time.monotonic()
+    while time.monotonic() - started < arguments.secs:
+        train()
+        num_calls += 1
+    rate = num_calls * STEPS_PER_CALL / (time.monotonic() - started)
+    program.print_result("train_steps_per_sec", rate, "1/s")
+
+
+if __name__ == "__main__":
+    program.run(main)

@@ -1,0 +1,67 @@
+"""SAC of Stable-Baselines3 and of SBX, which have one interface."""
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
+
+LIBRARIES = ("sb3", "sbx")
+
+
+def argument_parser(description: str) -> argparse.ArgumentParser:
+    """Returns a parser with the argument that all programs have."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--library", choices=LIBRARIES, required=True)
+    return parser
+
+
+def make_model(library: str, environment: Any, **settings: Any) -> Any:
+    """Returns a SAC model with a multilayer perceptron that logs nothing.
+
+    Only the library that is asked for is imported, besides torch, which SBX needs too.
+    """
+    if library == "sb3":
+        from stable_baselines3 import SAC
+
+        settings = {"device": "cpu"} | settings
+    else:
+        from sbx import SAC
+    model = SAC("MlpPolicy", environment, **settings)
+    model.set_logger(Logger(folder=None, output_formats=[]))
+    return model
+
+
+def wait_until_ready(library: str, model: Any) -> None:
+    """Waits for the updates begun so far; JAX returns before it has computed."""
+    if library == "sbx":
+        import jax
+
+        jax.block_until_ready((model.policy.qf_state.params, model.policy.actor_state.params))
+
+
+class RateMeter(BaseCallback):
+    """Measures env steps per second after a warm-up, then ends `learn`."""
+
+    def __init__(self, num_warmup_steps: int, secs: float, finish: Callable[[], None]):
+        """`finish` is called before each look at the clock that counts."""
+        super().__init__()
+        self._num_warmup_steps, self._secs, self._finish = num_warmup_steps, secs, finish
+        self._started: float | None = None
+        self._first = 0
+        self.rate = 0.0
+
+    def _on_step(self) -> bool:
+        if self._started is None:
+            if self.num_timesteps >= self._num_warmup_steps:
+                self._finish()
+                self._started, self._first = time.monotonic(), self.num_timesteps
+            return True
+        if time.monotonic() - self._started < self._secs:
+            return True
+        self._finish()
+        num_steps = self.num_timesteps - self._first
+        self.rate = num_steps / (time.monotonic() - self._started)
+        return False

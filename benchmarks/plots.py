@@ -1,0 +1,100 @@
+"""Two small pictures of the results."""
+
+import math
+import pathlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+from benchmarks.measurements import OURS, PEERS
+
+SPEED_METRICS = {
+    "learner": "train_steps_per_sec",
+    "collection": "env_steps_per_sec",
+    "loop": "env_steps_per_sec",
+}
+COLORS = {OURS: "#1f77b4", "sbx": "#ff7f0e", "sb3": "#7f7f7f"}
+
+
+def draw(comparisons: Iterable[Any], output: pathlib.Path) -> list[pathlib.Path]:
+    """Draws what there is data for; returns the files.
+
+    Args:
+      comparisons: `report.Comparison`s.
+      output: Folder of the pictures.
+    """
+    comparisons = list(comparisons)
+    speeds = [
+        c for c in comparisons if c.metric == SPEED_METRICS.get(c.name) and OURS in c.summaries
+    ]
+    scaling = [c for c in comparisons if c.name == "scaling" and c.metric == "env_steps_per_sec"]
+    paths = []
+    if speeds:
+        paths.append(_draw_speeds(speeds, output / "benchmarks_speed.png"))
+    if len(scaling) > 1:
+        paths.append(_draw_scaling(scaling, output / "benchmarks_scaling.png"))
+    return paths
+
+
+def _draw_speeds(comparisons: Sequence[Any], path: pathlib.Path) -> pathlib.Path:
+    """Bars: each contestant's median as a multiple of ours, with the whole range."""
+    figure, axes = plt.subplots(figsize=(8, 0.7 + 0.75 * len(comparisons)), layout="constrained")
+    contestants = (OURS, *PEERS)
+    height = 0.8 / len(contestants)
+    for index, contestant in enumerate(contestants):
+        rows = [
+            (row, c.summaries[contestant], c.summaries[OURS].median)
+            for row, c in enumerate(comparisons)
+            if contestant in c.summaries
+        ]
+        widths = [summary.median / ours for _, summary, ours in rows]
+        ranges = [
+            [(s.median - min(s.values)) / ours for _, s, ours in rows],
+            [(max(s.values) - s.median) / ours for _, s, ours in rows],
+        ]
+        places = [row + (index - 1) * height for row, _, _ in rows]
+        axes.barh(
+            places, widths, height, xerr=ranges, color=COLORS[contestant], label=contestant
+        )  # fmt: skip
+        for place, (_, summary, _) in zip(places, rows, strict=True):
+            axes.annotate(
+                f" {summary.median:,.0f}/s", (0, place), va="center", fontsize=8, color="white"
+            )
+    labels = [f"{c.name}, {c.environment}, {c.cores_text}" for c in comparisons]
+    axes.set_yticks(range(len(labels)), labels)
+    axes.invert_yaxis()
+    axes.set_xlabel("steps per second as a multiple of ours (line: slowest to fastest run)")
+    figure.legend(loc="outside right upper", fontsize=8)
+    return _save(figure, path)
+
+
+def _draw_scaling(comparisons: Sequence[Any], path: pathlib.Path) -> pathlib.Path:
+    """A line: env steps per second over the number of workers, beside proportional growth."""
+    points = sorted(
+        (int(c.environment.split()[-2]), c.summaries[OURS].median)
+        for c in comparisons
+        if OURS in c.summaries and math.isfinite(c.summaries[OURS].median)
+    )
+    figure, axes = plt.subplots(figsize=(5, 3.5), layout="constrained")
+    workers, rates = zip(*points, strict=True)
+    axes.plot(workers, rates, "o-", color=COLORS[OURS], label="measured")
+    proportional = [rates[0] / workers[0] * count for count in workers]
+    axes.plot(workers, proportional, ":", color="grey", label="proportional")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    axes.set_xticks(workers, workers)
+    axes.set_yticks(proportional, [f"{rate:,.0f}" for rate in proportional])
+    axes.set_xlabel("workers")
+    axes.set_ylabel("env steps per second")
+    axes.legend()
+    return _save(figure, path)
+
+
+def _save(figure: Any, path: pathlib.Path) -> pathlib.Path:
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+    return path

@@ -1,0 +1,43 @@
+"""What every benchmark program does, in either environment: clean ends and JSON lines."""
+
+import importlib.metadata
+import json
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+PACKAGES = (
+    "tensorflow", "tf-agents", "dm-reverb", "stable-baselines3", "sbx-rl", "torch", "jax",
+    "gym", "gymnasium", "pybullet", "numpy",
+)  # fmt: skip
+
+
+def run(main: Callable[[], None]) -> None:
+    """Runs `main`; SIGTERM becomes an exception, so that it ends what it has started."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    main()
+
+
+def print_result(metric: str, value: float | None, unit: str, **fields: Any) -> None:
+    """Prints one line; `value` None means that what was to be reached was not.
+
+    Args:
+      metric: Name with its unit, such as `env_steps_per_sec`.
+      value: The measured number.
+      unit: `1/s` and `%` are better the higher they are, all others the lower.
+      **fields: What else belongs to this value.
+    """
+    record = {"metric": metric, "value": value, "unit": unit} | fields
+    print(json.dumps(record | {"versions": versions()}), flush=True)
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions of those of PACKAGES that are installed here."""
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

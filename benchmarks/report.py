@@ -1,0 +1,220 @@
+"""Makes benchmarks.md and the plots from benchmarks.jsonl.
+
+Usage: python -m benchmarks.report [DIR]   (run.sh does it after each measurement)
+"""
+
+import dataclasses
+import math
+import pathlib
+import statistics
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from benchmarks import plots
+from benchmarks.harness import Record, read_records
+from benchmarks.measurements import OURS, TARGETS, Target
+
+RECORDS = "benchmarks.jsonl"
+REPORT = "benchmarks.md"
+HEADER = (
+    "| what | on | cores | contestant | median | min | max | ratio to ours | target | met |\n"
+    "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | --- | --- |"
+)
+INTRODUCTION = """# Benchmarks
+
+Made by `benchmarks/run.sh`, from [{records}]({records}). All contestants ran in turns, each with
+all of its programs on the same cores of one machine. Of units with `/s` and of `%` more is better,
+of all others less. A run that did not reach its level within the limit counts as infinitely slow.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """All repeats of one value of one contestant."""
+
+    values: tuple[float, ...]  # math.inf: not reached
+    unit: str
+
+    @property
+    def median(self) -> float:
+        """Middle value."""
+        return statistics.median(self.values)
+
+    @property
+    def more_is_better(self) -> bool:
+        """Whether a higher value is a better one."""
+        return self.unit.endswith("/s") or self.unit == "%"
+
+    def times_as_good(self, other: "Summary") -> float:
+        """How many times as good this median is as that of `other`, whichever way is better."""
+        mine, others = self.median, other.median
+        if mine == others:
+            return 1.0
+        better, worse = (mine, others) if self.more_is_better else (others, mine)
+        return better / worse if worse else math.inf
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """One value of all contestants, on one environment and number of cores."""
+
+    name: str
+    metric: str
+    environment: str
+    cores: int
+    summaries: dict[str, Summary]  # by contestant
+
+    @property
+    def cores_text(self) -> str:
+        """Such as `2 cores`."""
+        return "1 core" if self.cores == 1 else f"{self.cores} cores"
+
+    @property
+    def best_peer(self) -> str | None:
+        """The best of the others; None if there is none."""
+        peers = [name for name in self.summaries if name != OURS]
+        if OURS not in self.summaries or not peers:
+            return None
+        ours = self.summaries[OURS]
+        return max(peers, key=lambda name: self.summaries[name].times_as_good(ours))
+
+    @property
+    def target(self) -> Target | None:
+        """What ours has to reach."""
+        return TARGETS.get((self.name, self.metric))
+
+    def is_met(self) -> bool | None:
+        """Whether ours reaches its target; None if there is nothing to compare."""
+        ours = self.summaries.get(OURS)
+        if self.target is None or ours is None:
+            return None
+        if self.target.times_best_peer is not None:
+            if self.best_peer is None:
+                return None
+            return ours.times_as_good(self.summaries[self.best_peer]) >= self.target.times_best_peer
+        if ours.more_is_better:
+            return ours.median >= self.target.value
+        return ours.median <= self.target.value
+
+
+def compare(records: Iterable[Record]) -> list[Comparison]:
+    """Groups the records, in the order in which they first appear; failed runs are left out."""
+    comparisons: dict[tuple, dict[str, list[Record]]] = {}
+    for record in records:
+        if "error" not in record:
+            key = tuple(record[field] for field in ("name", "metric", "environment", "cores"))
+            by_contestant = comparisons.setdefault(key, {})
+            by_contestant.setdefault(record["contestant"], []).append(record)
+    return [
+        Comparison(*key, {name: _summary(group) for name, group in by_contestant.items()})
+        for key, by_contestant in comparisons.items()
+    ]
+
+
+def _summary(records: Sequence[Record]) -> Summary:
+    values = tuple(math.inf if r["value"] is None else r["value"] for r in records)
+    return Summary(values, records[0]["unit"])
+
+
+def number(value: float | None) -> str:
+    """Returns three significant digits or all digits before the point; `not reached` for None."""
+    if value is None or math.isinf(value):
+        return "not reached"
+    if value == 0:
+        return "0"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{digits}f}"
+
+
+def table(comparisons: Iterable[Comparison]) -> str:
+    """Returns a Markdown table with a row for each contestant."""
+    rows = [HEADER]
+    for comparison in comparisons:
+        ours = comparison.summaries.get(OURS)
+        for contestant, summary in comparison.summaries.items():
+            cells = [
+                f"`{comparison.metric}`", comparison.environment, comparison.cores, contestant,
+                f"{number(summary.median)} {summary.unit}", number(min(summary.values)),
+                number(max(summary.values)), _ratio(summary, ours),
+                *(_verdict(comparison) if contestant == OURS else ("", "")),
+            ]  # fmt: skip
+            rows.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(rows)
+
+
+def peer_wins(comparisons: Iterable[Comparison]) -> list[str]:
+    """Returns a sentence for each value in which a peer is better than ours."""
+    sentences = []
+    for comparison in comparisons:
+        peer = comparison.best_peer
+        if peer is None:
+            continue
+        ours, theirs = comparison.summaries[OURS], comparison.summaries[peer]
+        if (factor := theirs.times_as_good(ours)) > 1:
+            sentences.append(
+                f"{peer} wins {comparison.name} `{comparison.metric}` on "
+                f"{comparison.environment}, {comparison.cores_text}: {number(theirs.median)} "
+                f"against {number(ours.median)} {ours.unit}{_times_better(factor)}."
+            )
+    return sentences
+
+
+def write(output: pathlib.Path) -> None:
+    """Writes benchmarks.md and the plots into the folder that has benchmarks.jsonl."""
+    records = read_records(output / RECORDS)
+    comparisons = compare(records)
+    parts = [INTRODUCTION.format(records=RECORDS), _machine(records)]
+    wins = peer_wins(comparisons) or ["Nowhere."]
+    parts.append("## Where a peer is better\n\n" + "\n".join(f"- {line}" for line in wins))
+    for name in dict.fromkeys(comparison.name for comparison in comparisons):
+        rows = table(c for c in comparisons if c.name == name)
+        parts.append(f"## {name}\n\n{rows}")
+    if errors := [_failure(record) for record in records if "error" in record]:
+        parts.append("## Failed runs\n\n" + "\n".join(errors))
+    parts += [f"![{path.stem}]({path.name})" for path in plots.draw(comparisons, output)]
+    (output / REPORT).write_text("\n\n".join(part.strip() for part in parts) + "\n")
+
+
+def _ratio(summary: Summary, ours: Summary | None) -> str:
+    if ours is None or ours.median == 0 or math.isinf(ours.median) or math.isinf(summary.median):
+        return ""
+    return f"{summary.median / ours.median:.2f}"
+
+
+def _verdict(comparison: Comparison) -> tuple[str, str]:
+    target, is_met = comparison.target, comparison.is_met()
+    if target is None or is_met is None:
+        return "", ""
+    if target.times_best_peer is not None:
+        text = f"{target.times_best_peer:g} x as good as {comparison.best_peer}"
+    else:
+        sign = ">=" if comparison.summaries[OURS].more_is_better else "<="
+        text = f"{sign} {number(target.value)}"
+    return text, "yes" if is_met else "**no**"
+
+
+def _times_better(factor: float) -> str:
+    return "" if math.isinf(factor) else f", {factor:.2f} times as good"
+
+
+def _machine(records: Sequence[Record]) -> str:
+    models = sorted({record["cpu_model"] for record in records})
+    versions: dict[str, Any] = {}
+    for record in records:
+        for package, version in record.get("versions", {}).items():
+            versions.setdefault(package, set()).add(version)
+    listed = ", ".join(f"{name} {'/'.join(sorted(v))}" for name, v in sorted(versions.items()))
+    return f"CPU: {'; '.join(models) or 'none'}. Versions: {listed}."
+
+
+def _failure(record: Record) -> str:
+    last_line = record["error"].strip().splitlines()[-1]
+    return (
+        f"- {record['name']}, {record['environment']}, {record['cores']} cores, "
+        f"{record['contestant']}, repeat {record['repeat']}: {last_line}"
+    )
+
+
+if __name__ == "__main__":
+    write(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "docs/results"))

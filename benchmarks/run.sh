@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Measures this project beside its peers, Stable-Baselines3 and SBX, on the same cores.
+#
+# Usage: benchmarks/run.sh [--repeats N] [--output DIR] [--full] [NAME...]   (no NAME: all)
+#   --repeats N    runs of each contestant, which take turns (default 3)
+#   --output DIR   where benchmarks.jsonl, benchmarks.md and plots go (default docs/results)
+#   --full         also the largest sizes: 64 workers, 1,000,000 transitions
+#
+# 1. Installs what is missing (setup.sh; setup_peers.sh for the peers).
+# 2. Hands over to benchmarks/__main__.py. Exit codes: 0, 1 a program failed, 78 wrong input.
+set -euo pipefail
+
+unset CDPATH
+cd -- "$(dirname -- "$(realpath -- "${BASH_SOURCE[0]}")")/.."
+folders="$(./setup.sh)"
+export PATH="$folders:$PATH"
+export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
+exec python -m benchmarks "$@"

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Makes the environment of the peers, once; later calls find it ready and say nothing.
+#
+# Usage: python="$(benchmarks/setup_peers.sh)"
+#
+# benchmarks/.venv-peers gets the packages of requirements-peers.lock, torch first. The file
+# .lock-<checksum> in it marks it as complete for this lock file and place; any other one is made
+# anew. Exit code 78: Python 3.11 is missing, or pip failed.
+set -euo pipefail
+
+say() { printf 'setup_peers: %s\n' "$*" >&2; }
+die() {
+  say "$*"
+  exit 78
+}
+
+unset CDPATH
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
+folder="$(pwd -P)"
+checksum="$({ cat requirements-peers.lock && printf '%s\n' "$folder"; } | cksum)"
+stamp=.venv-peers/.lock-${checksum%% *}
+
+find_python() {
+  local candidate
+  for candidate in python3.11 python3 python; do
+    if "$candidate" -I -c 'import ensurepip, sys, venv; sys.exit(sys.version_info[:2] != (3, 11))' \
+      >/dev/null 2>&1; then
+      command -v "$candidate"
+      return 0
+    fi
+  done
+  die "needs Python 3.11 with its venv module for the peers' packages"
+}
+
+pip_install() {
+  local output
+  output="$(.venv-peers/bin/python -I -m pip install --quiet --disable-pip-version-check \
+    --no-input "$@" 2>&1 </dev/null)" && return 0
+  printf '%s\n' "$output" | tail -n 15 >&2
+  die "pip failed; its last lines are above"
+}
+
+make_venv() {
+  local python
+  python="$(find_python)"
+  say "installing the peers into benchmarks/.venv-peers (the first time, some minutes)"
+  find .venv-peers -mindepth 1 -maxdepth 1 ! -name .setup-lock -exec rm -rf {} +
+  "$python" -I -m venv .venv-peers
+  pip_install --constraint requirements-peers.lock "$(grep '^torch==' requirements-peers.lock)"
+  pip_install --no-deps -r requirements-peers.lock
+  touch "$stamp"
+}
+
+if [[ ! -e $stamp ]]; then
+  mkdir -p .venv-peers
+  exec 9>>.venv-peers/.setup-lock
+  flock 9 # a second call waits here, then finds it done
+  [[ -e $stamp ]] || make_venv
+fi
+printf '%s\n' "$folder/.venv-peers/bin/python"

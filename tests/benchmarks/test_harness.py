@@ -1,0 +1,94 @@
+import sys
+
+import psutil
+import pytest
+
+from benchmarks import harness
+from benchmarks.harness import ProgramError, measure, read_records, replace_records, run_pinned
+from benchmarks.measurements import Case
+
+CASE = Case("E", 1, {name: [name, "--seed={repeat}"] for name in ("ours", "sbx", "sb3")}, 5.0)
+
+
+class Tape:
+    """A runner that records commands and returns their number."""
+
+    def __init__(self):
+        self.commands = []
+
+    def __call__(self, command, num_cores, deadline_secs):
+        assert (num_cores, deadline_secs) == (1, 5.0)
+        self.commands.append(" ".join(command))
+        return [{"metric": "m", "value": len(self.commands), "unit": "s"}]
+
+
+def test_measure_lets_contestants_take_turns():
+    tape = Tape()
+
+    records = list(measure("name", [CASE], 2, tape))
+
+    assert tape.commands == [
+        "ours --seed=1", "sbx --seed=1", "sb3 --seed=1",
+        "ours --seed=2", "sbx --seed=2", "sb3 --seed=2",
+    ]  # fmt: skip
+    assert [(r["contestant"], r["repeat"], r["value"]) for r in records] == [
+        ("ours", 1, 1), ("sbx", 1, 2), ("sb3", 1, 3), ("ours", 2, 4), ("sbx", 2, 5), ("sb3", 2, 6),
+    ]  # fmt: skip
+
+
+def test_measure_after_a_failure_goes_on_with_the_next_contestant():
+    def run_program(command, num_cores, deadline_secs):
+        if command[0] == "sbx":
+            raise ProgramError("boom")
+        return [{"metric": "m", "value": 1, "unit": "s"}]
+
+    records = list(measure("name", [CASE], 1, run_program))
+
+    assert [(r["contestant"], r["value"], r.get("error")) for r in records] == [
+        ("ours", 1, None), ("sbx", None, "boom"), ("sb3", 1, None),
+    ]  # fmt: skip
+
+
+def test_run_pinned_returns_the_json_lines_among_others():
+    program = "import os; print('noise'); print('{\"cpus\": %d}' % len(os.sched_getaffinity(0)))"
+
+    assert run_pinned([sys.executable, "-c", program], 1, 30.0) == [{"cpus": 1}]
+
+
+def test_run_pinned_with_a_failing_program_shows_the_end_of_its_errors():
+    with pytest.raises(ProgramError, match="exit code 3: went wrong"):
+        run_pinned([sys.executable, "-c", "import sys; sys.stderr.write('went wrong'); exit(3)"],
+                   1, 30.0)  # fmt: skip
+
+
+def test_run_pinned_past_the_deadline_ends_the_program_and_its_children():
+    program = "import subprocess as s; s.run(['sleep', '4321'])"
+
+    with pytest.raises(ProgramError, match="did not end within 1 s"):
+        run_pinned([sys.executable, "-c", program], 1, 1.0)
+
+    children = psutil.Process().children(recursive=True)
+    assert not [child for child in children if "4321" in child.cmdline()]
+
+
+def test_run_pinned_with_too_few_cores_says_so():
+    with pytest.raises(ProgramError, match="needs 4097 cores, this job has"):
+        run_pinned(["true"], 4097, 1.0)
+
+
+def test_replace_records_keeps_those_of_other_measurements(tmp_path):
+    path = tmp_path / "benchmarks.jsonl"
+    replace_records(path, "a", [{"name": "a", "value": 1}, {"name": "a", "value": 2}])
+    replace_records(path, "b", [{"name": "b", "value": 3}])
+
+    replace_records(path, "a", [{"name": "a", "value": 4}])
+
+    assert read_records(path) == [{"name": "b", "value": 3}, {"name": "a", "value": 4}]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_programs_do_not_inherit_proxies(monkeypatch):
+    monkeypatch.setenv("https_proxy", "http://localhost:1")
+
+    assert "https_proxy" not in harness._environ(num_cores=2)
+    assert harness._environ(num_cores=2)["OMP_NUM_THREADS"] == "2"

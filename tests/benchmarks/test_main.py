@@ -1,0 +1,52 @@
+import pathlib
+
+import pytest
+
+from benchmarks.__main__ import main, parse_arguments
+from benchmarks.measurements import TARGETS, Commands, make_measurements
+
+BENCHMARKS = pathlib.Path(__file__).parents[2] / "benchmarks"
+NAMES = "learner, collection, loop, startup, scaling, replay, solve"
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["lerner", "loop"], f"no such measurement: lerner. There are: {NAMES}"),
+        (["--repeats", "0"], "--repeats is 0; allowed is an integer >= 1"),
+        (["--repeats", "x"], "invalid int value: 'x'"),
+        (["--fast"], "unrecognized arguments: --fast"),
+    ],
+)
+def test_wrong_input_is_refused_before_anything_runs(argv, message, capsys):
+    with pytest.raises(SystemExit) as exit_info:
+        main(argv)
+
+    assert exit_info.value.code == 78
+    assert message in capsys.readouterr().err
+
+
+def test_no_name_means_all():
+    assert parse_arguments([]).names == NAMES.split(", ")
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_every_command_names_a_program_that_exists(is_full):
+    for cases in make_measurements(Commands("peers-python"), is_full).values():
+        for case in cases:
+            for command in case.commands.values():
+                package, *module = command[2].split(".")
+                assert package == "benchmarks"
+                assert BENCHMARKS.joinpath(*module).with_suffix(".py").is_file()
+
+
+def test_targets_are_of_measurements_that_exist():
+    assert {name for name, _ in TARGETS} <= set(make_measurements(Commands("")))
+
+
+def test_lock_file_names_exact_versions_and_nothing_else():
+    lines = (BENCHMARKS / "requirements-peers.lock").read_text().splitlines()
+    requirements = [line for line in lines if not line.startswith("#")]
+
+    assert requirements[0] == "torch==2.13.0"
+    assert [line for line in requirements if line.count("==") != 1 or ":" in line] == []

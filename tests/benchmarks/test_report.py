@@ -1,0 +1,88 @@
+import json
+import math
+
+import pytest
+
+from benchmarks import report
+from benchmarks.report import compare, number, peer_wins, table
+
+
+def records(metric, unit, environment="E", name="learner", **values_by_contestant):
+    return [
+        {
+            "name": name, "metric": metric, "unit": unit, "environment": environment, "cores": 2,
+            "contestant": contestant, "repeat": repeat, "value": value, "cpu_model": "a CPU",
+            "versions": {"numpy": "1.26.4"},
+        }
+        for contestant, values in values_by_contestant.items()
+        for repeat, value in enumerate(values, 1)
+    ]  # fmt: skip
+
+
+RATES = records("train_steps_per_sec", "1/s", ours=[100, 250, 200], sbx=[260, 240, 250], sb3=[50])
+
+
+def test_table_states_medians_ranges_ratios_and_the_missed_target():
+    rows = table(compare(RATES)).splitlines()[2:]
+
+    assert rows == [
+        "| `train_steps_per_sec` | E | 2 | ours | 200 1/s | 100 | 250 | 1.00 | "
+        "1 x as good as sbx | **no** |",
+        "| `train_steps_per_sec` | E | 2 | sbx | 250 1/s | 240 | 260 | 1.25 |  |  |",
+        "| `train_steps_per_sec` | E | 2 | sb3 | 50.0 1/s | 50.0 | 50.0 | 0.25 |  |  |",
+    ]
+
+
+def test_peer_wins_says_who_where_and_by_how_much():
+    assert peer_wins(compare(RATES)) == [
+        "sbx wins learner `train_steps_per_sec` on E, 2 cores: 250 against 200 1/s, "
+        "1.25 times as good."
+    ]
+
+
+def test_less_is_better_where_seconds_count():
+    times = records("solved_secs", "s", name="solve", ours=[20, 30, 25], sbx=[50], sb3=[40, 60])
+    (comparison,) = compare(times)
+
+    assert comparison.best_peer == "sbx"  # 50 is also the median of 40 and 60: the first counts
+    assert comparison.is_met()
+    assert peer_wins([comparison]) == []
+
+
+def test_a_level_that_was_not_reached_counts_as_infinitely_slow():
+    times = records("solved_secs", "s", name="solve", ours=[20, None, 30], sbx=[None, None, 1])
+    (comparison,) = compare(times)
+
+    assert comparison.summaries["ours"].median == 30
+    assert comparison.summaries["sbx"].median == math.inf
+    assert comparison.is_met()
+    assert "| sbx | not reached s | 1.00 | not reached |  |" in table([comparison])
+
+
+@pytest.mark.parametrize(("value", "is_met"), [(999, True), (1001, False)])
+def test_an_absolute_target_of_bytes_is_an_upper_limit(value, is_met):
+    (comparison,) = compare(records("bytes_per_transition", "B", name="replay", ours=[value]))
+
+    assert comparison.is_met() is is_met
+
+
+def test_failed_runs_are_left_out_of_medians_and_listed(tmp_path):
+    failure = RATES[0] | {"metric": None, "value": None, "unit": None, "error": "Traceback\nboom"}
+    lines = [json.dumps(record) + "\n" for record in [*RATES, failure]]
+    (tmp_path / report.RECORDS).write_text("".join(lines))
+
+    report.write(tmp_path)
+
+    text = (tmp_path / report.REPORT).read_text()
+    assert "- learner, E, 2 cores, ours, repeat 1: boom" in text
+    assert "| ours | 200 1/s | 100 | 250 |" in text
+    assert "CPU: a CPU. Versions: numpy 1.26.4." in text
+    assert (tmp_path / "benchmarks_speed.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (0.01234, "0.0123"), (1.5, "1.50"), (12345, "12,345"), (None, "not reached")],
+)
+def test_number_shows_three_significant_digits(value, text):
+    assert number(value) == text
