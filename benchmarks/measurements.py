@@ -27,18 +27,31 @@ class Target:
     value: float | None = None  # at least (rates, shares) or at most (all others)
 
 
-Metric = tuple[str, str]  # (measurement, metric)
-TARGETS: Mapping[Metric, Target] = {
-    ("learner", "train_steps_per_sec"): Target(times_best_peer=1.0),
-    ("collection", "env_steps_per_sec"): Target(times_best_peer=1.0),
-    ("loop", "env_steps_per_sec"): Target(times_best_peer=1.0),
-    ("startup", "first_train_step_secs"): Target(value=10.0),
-    ("replay", "bytes_per_transition"): Target(value=1000.0),
-    ("replay", "inserts_per_sec"): Target(times_best_peer=1.0),
-    ("replay", "samples_per_sec"): Target(times_best_peer=1.0),
-    ("replay", "longest_learner_gap_secs"): Target(value=1.0),
-    ("solve", "solved_secs"): Target(times_best_peer=1.0),
+TargetKey = tuple[str, str, str | None, int | None]  # measurement, metric, environment, cores
+TARGETS: Mapping[TargetKey, Target] = {  # None: in any environment, on any number of cores
+    ("learner", "train_steps_per_sec", None, 1): Target(times_best_peer=1.15),
+    ("learner", "train_steps_per_sec", None, 2): Target(times_best_peer=1.5),
+    ("collection", "env_steps_per_sec", "Pendulum-v1", None): Target(times_best_peer=3.0),
+    ("collection", "env_steps_per_sec", "FreeEnv", None): Target(value=10_000.0),
+    ("loop", "env_steps_per_sec", "Pendulum-v1", None): Target(times_best_peer=1.4),
+    ("loop", "env_steps_per_sec", "MinitaurBulletEnv-v0", None): Target(times_best_peer=1.5),
+    ("startup", "first_train_step_secs", None, None): Target(value=12.0),
+    ("startup", "worker_pss_mb", None, None): Target(value=250.0),
+    ("replay", "bytes_per_transition", None, None): Target(value=1000.0),
+    ("replay", "restore_secs", None, None): Target(value=15.0),
+    ("replay", "learner_rate_during_checkpoint", None, None): Target(value=95.0),
+    ("solve", "solved_secs", "Pendulum-v1", None): Target(times_best_peer=1 / 0.9),
+    ("solve", "solved_secs", "HalfCheetahBulletEnv-v0", None): Target(times_best_peer=1 / 0.8),
 }
+
+
+def find_target(name: str, metric: str, environment: str, cores: int) -> Target | None:
+    """Returns the target of a measured value; None if it has none."""
+    for key, target in TARGETS.items():
+        wanted = (name, metric, environment, cores)
+        if all(k is None or k == w for k, w in zip(key, wanted, strict=True)):
+            return target
+    return None
 
 
 class Commands:

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks import plots
 from benchmarks.harness import Record, read_records
-from benchmarks.measurements import OURS, TARGETS, Target
+from benchmarks.measurements import OURS, Target, find_target
 
 RECORDS = "benchmarks.jsonl"
 REPORT = "benchmarks.md"
@@ -82,7 +82,7 @@ class Comparison:
     @property
     def target(self) -> Target | None:
         """What ours has to reach."""
-        return TARGETS.get((self.name, self.metric))
+        return find_target(self.name, self.metric, self.environment, self.cores)
 
     def is_met(self) -> bool | None:
         """Whether ours reaches its target; None if there is nothing to compare."""
