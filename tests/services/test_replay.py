@@ -1,3 +1,4 @@
+import dataclasses
 import pathlib
 
 import hypothesis
@@ -166,3 +167,19 @@ def test_stats_of_a_server_that_is_away_time_out(tmp_path):
         assert experience_stats(client, timeout_secs=5) == (0, 0)
     with pytest.raises(TimeoutError, match="no answer from the replay server"):
         experience_stats(client, timeout_secs=1)
+
+
+def test_a_checkpoint_made_with_other_limits_is_refused_with_the_differences(tmp_path):
+    limits = ReplayLimits(capacity=100, min_size=2, samples_per_insert=8.0, error_buffer=16.0)
+    with serving(tmp_path / "before", limits) as replay:
+        fill(replay, num_items=3)
+        checkpoint = pathlib.Path(replay.client().checkpoint())
+    with serving(tmp_path / "same", limits, restore_from=checkpoint) as replay:
+        assert experience_stats(replay.client(), timeout_secs=5) == (3, 3)
+    changed = dataclasses.replace(limits, capacity=200, samples_per_insert=1.0)
+    with pytest.raises(ConfigError) as caught:
+        with serving(tmp_path / "changed", changed, restore_from=checkpoint):
+            pass
+    assert (
+        "capacity 100 in the checkpoint, 200 now; samples_per_insert 8 in the checkpoint, 1 now."
+    ) in str(caught.value)

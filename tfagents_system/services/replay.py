@@ -1,6 +1,7 @@
 """The tables of the replay server, their limits, and the learner's view of them."""
 
 import dataclasses
+import math
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -75,6 +76,9 @@ def start_server(
       port: TCP port; must be free (gRPC would share a port silently).
       checkpoint_root: Folder that Reverb owns: it deletes there whatever it does not know.
       restore_from: A Reverb checkpoint folder to take the experience from; None starts empty.
+
+    Raises:
+      ConfigError: If that checkpoint was made with other limits, which Reverb would keep.
     """
     experience = reverb.Table(
         name=EXPERIENCE_TABLE,
@@ -98,9 +102,38 @@ def start_server(
     )
     server = reverb.Server([experience, variables], port=port, checkpointer=checkpointer)
     if restore_from:
+        if differences := _differences(_limits_of(server.localhost_client()), limits):
+            server.stop()
+            raise ConfigError(
+                f"{restore_from} was made with other limits of the replay buffer: "
+                f"{'; '.join(differences)}. They follow from the horizon and the hyperparameters, "
+                "which may not change for an experiment that has begun: set them back, or start "
+                "anew with another SAC_EXP_NAME."
+            )
         # The checkpoint's variables can be newer than the learner's or older than the workers'.
         server.localhost_client().reset(VARIABLES_TABLE)
     return server
+
+
+def _limits_of(client: reverb.Client) -> ReplayLimits:
+    info = client.server_info()[EXPERIENCE_TABLE]
+    limiter = info.rate_limiter_info
+    return ReplayLimits(
+        capacity=info.max_size,
+        min_size=limiter.min_size_to_sample,
+        samples_per_insert=limiter.samples_per_insert,
+        error_buffer=(limiter.max_diff - limiter.min_diff) / 2,
+    )
+
+
+def _differences(restored: ReplayLimits, configured: ReplayLimits) -> list[str]:
+    """Returns `name: value in the checkpoint, value now` for each limit that differs."""
+    pairs = zip(dataclasses.asdict(restored).items(), dataclasses.astuple(configured), strict=True)
+    return [
+        f"{name} {before:g} in the checkpoint, {now:g} now"
+        for (name, before), now in pairs
+        if not math.isclose(before, now, rel_tol=1e-6)
+    ]
 
 
 def experience_dataset(
