@@ -41,14 +41,16 @@ def test_limits_of_transitions():
     assert limits == ReplayLimits(
         capacity=350 * 200,
         min_size=30 * 200,
-        samples_per_insert=32 * 100 / (2 * 200),  # the fresh ones of each train step
-        error_buffer=32 * 100,  # one iteration
+        samples_per_insert=256 * 100 / (2 * 200),
+        error_buffer=256 * 100,  # one iteration
     )
 
 
-def test_limits_without_a_pool_count_whole_minibatches():
-    limits = limits_of(horizon=200, num_steps_per_iter=100, fresh_samples_per_step=1000)
-    assert limits.samples_per_insert == 256 * 100 / 200
+def test_limits_with_a_pool_count_the_fresh_items_of_each_train_step():
+    limits = limits_of(horizon=200, num_steps_per_iter=100, fresh_samples_per_step=32)
+    assert limits.samples_per_insert == 32 * 100 / 200
+    assert limits.error_buffer == 32 * 100
+    assert limits_of(horizon=200, fresh_samples_per_step=1000) == limits_of(horizon=200)
 
 
 def test_limits_of_sequences():
@@ -56,15 +58,15 @@ def test_limits_of_sequences():
     sequences = 50 - 20 + 1  # of a full episode
     assert limits.capacity == 350 * sequences
     assert limits.min_size == 30 * sequences
-    assert limits.samples_per_insert == 32 * 50 / sequences
+    assert limits.samples_per_insert == 256 * 50 / sequences
 
 
 def test_the_error_buffer_holds_the_batches_in_flight_and_no_more_than_the_fill_gives():
     few_steps = dict(num_steps_per_iter=1, prefetch_batches=3, n_buffer_init_episodes=100)
-    assert limits_of(horizon=200, **few_steps).error_buffer == 32 * (3 + 2)
+    assert limits_of(horizon=200, **few_steps).error_buffer == 256 * (3 + 2)
     short_fill = dict(num_steps_per_iter=100, n_buffer_init_episodes=1)
     assert limits_of(horizon=200, n_train_episodes_per_iter=2, **short_fill).error_buffer == (
-        32 * 100 / 400 * 200
+        256 * 100 / 400 * 200
     )
 
 
@@ -85,7 +87,7 @@ def test_too_short_a_fill_is_an_error_with_the_arithmetic():
     horizon=st.integers(1, 300),
     values=st.fixed_dictionaries({
         "train_batch_size": st.integers(1, 300),
-        "fresh_samples_per_step": st.integers(1, 300),
+        "fresh_samples_per_step": st.none() | st.integers(1, 300),
         "num_steps_per_iter": st.integers(1, 300),
         "n_train_episodes_per_iter": st.integers(1, 300),
         "n_buffer_init_episodes": st.integers(1, 50),
@@ -106,7 +108,8 @@ def test_reverb_takes_any_limits_and_the_advice_of_the_error_is_the_smallest_tha
     reverb.rate_limiters.SampleToInsertRatio(
         limits.samples_per_insert, limits.min_size, limits.error_buffer
     )
-    num_fresh = min(values["fresh_samples_per_step"], values["train_batch_size"])
+    batch_size = values["train_batch_size"]
+    num_fresh = min(values["fresh_samples_per_step"] or batch_size, batch_size)
     in_flight = num_fresh * (values["prefetch_batches"] + 2)
     assert limits.error_buffer >= in_flight * (1 - 1e-9)
 

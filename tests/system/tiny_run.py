@@ -81,6 +81,7 @@ class TrainParams(TrainParamsBase):
     num_iter = 60
     num_steps_per_iter = 20
     train_batch_size = 8
+    fresh_samples_per_step = 4
     n_buffer_init_episodes = 4
     n_episodes_in_buffer = 100
     n_eval_episodes = 2

@@ -100,11 +100,13 @@ HYPERPARAMETERS: Mapping[str, Hyperparameter] = {
         3, "train steps' worth of samples the learner keeps in flight from the replay server"
     ),
     "train_batch_size": _count(256, "transitions (or sequences) per minibatch"),
-    "fresh_samples_per_step": _count(
-        32,
-        "items per train step that are new from the replay server; the learner keeps a pool of "
-        "them and draws its minibatches there. From `train_batch_size` on: no pool, every "
-        "minibatch comes from the server",
+    "fresh_samples_per_step": Hyperparameter(
+        None,
+        lambda v: v is None or (_is_int(v) and v >= 1),
+        "None or an integer >= 1",
+        "items per train step that are new from the replay server: 32 makes the learner keep a "
+        "pool of items that 32 new ones renew in each step, and draw its minibatches there; None "
+        "draws every minibatch from the server",
     ),
     "recurrent": _flag(False, "train LSTM networks on sequences"),
     "recurrent_sequence_length": _count(20, "env steps per sequence if `recurrent`", at_least=2),
@@ -161,7 +163,8 @@ def check_hyperparameter(name: str, value: Any, where: str) -> None:
 
 def num_fresh_samples(values: Mapping[str, Any]) -> int:
     """Returns the items that a train step takes from the replay server."""
-    return min(values["fresh_samples_per_step"], values["train_batch_size"])
+    batch_size = values["train_batch_size"]
+    return min(values["fresh_samples_per_step"] or batch_size, batch_size)
 
 
 def check_consistency(values: Mapping[str, Any], horizon: int, where: str) -> None:
