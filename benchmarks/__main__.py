@@ -12,9 +12,10 @@ import subprocess
 import sys
 
 from benchmarks import harness, report
-from benchmarks.measurements import Case, Commands, make_measurements
+from benchmarks.measurements import PEERS, Case, Commands, make_measurements
 
 OUTPUT = pathlib.Path("docs/results")
+PEERS_PYTHON = harness.PROJECT / "benchmarks" / ".venv-peers" / "bin" / "python"
 
 
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
@@ -69,12 +70,12 @@ def main(argv: list[str]) -> None:
     """Runs the measurements named in `argv`; exits with 1 if a program failed."""
     arguments = parse_arguments(argv)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    setup = subprocess.run(
-        [str(harness.PROJECT / "benchmarks" / "setup_peers.sh")], stdout=subprocess.PIPE, text=True
-    )
-    if setup.returncode != 0:
-        sys.exit(setup.returncode)
-    measurements = make_measurements(Commands(setup.stdout.strip()), arguments.full)
+    measurements = make_measurements(Commands(str(PEERS_PYTHON)), arguments.full)
+    cases = [case for name in arguments.names for case in measurements[name]]
+    if any(peer in case.commands for case in cases for peer in PEERS):
+        setup = [str(harness.PROJECT / "benchmarks" / "setup_peers.sh")]
+        if code := subprocess.run(setup).returncode:
+            sys.exit(code)
     harness.adopt_orphans()
     arguments.output.mkdir(parents=True, exist_ok=True)
     has_failed = False

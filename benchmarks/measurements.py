@@ -65,10 +65,10 @@ class Commands:
         """Returns the command line of benchmarks/ours/<program>.py."""
         return [sys.executable, "-m", f"benchmarks.ours.{program}", *arguments]
 
-    def peer(self, library: str, program: str, *arguments: str) -> list[str]:
+    def peer(self, name: str, program: str, *arguments: str) -> list[str]:
         """Returns the command line of benchmarks/peers/<program>.py."""
         module = f"benchmarks.peers.{program}"
-        return [self._peers_python, "-m", module, f"--library={library}", *arguments]
+        return [self._peers_python, "-m", module, f"--peer={name}", *arguments]
 
     def all(self, program: str, *arguments: str) -> dict[str, list[str]]:
         """Returns those of all contestants for programs of one name and one interface."""

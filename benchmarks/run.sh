@@ -6,7 +6,7 @@
 #   --output DIR   where benchmarks.jsonl, benchmarks.md and plots go (default docs/results)
 #   --full         also the largest sizes: 64 workers, 1,000,000 transitions
 #
-# 1. Installs what is missing (setup.sh; setup_peers.sh for the peers).
+# 1. Installs what is missing (setup.sh; setup_peers.sh for measurements with peers).
 # 2. Hands over to benchmarks/__main__.py. Exit codes: 0, 1 a program failed, 78 wrong input.
 set -euo pipefail
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the environment of the peers, once; later calls find it ready and say nothing.
 #
-# Usage: python="$(benchmarks/setup_peers.sh)"
+# Usage: benchmarks/setup_peers.sh
 #
 # benchmarks/.venv-peers gets the packages of requirements-peers.lock, torch first. The file
 # .lock-<checksum> in it marks it as complete for this lock file and place; any other one is made
@@ -57,4 +57,3 @@ if [[ ! -e $stamp ]]; then
   flock 9 # a second call waits here, then finds it done
   [[ -e $stamp ]] || make_venv
 fi
-printf '%s\n' "$folder/.venv-peers/bin/python"

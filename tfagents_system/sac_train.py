@@ -53,14 +53,13 @@ class Training:
         agent, self._train_step = make_agent(params, environment)
         codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
         environment.close()
-        values, length = params.hyperparameters(), None
-        columns, num_fresh = codec.columns, num_fresh_samples(values)
-        if params.recurrent:
-            length = params.recurrent_sequence_length
+        columns, num_fresh = codec.columns, num_fresh_samples(params.hyperparameters())
+        length = params.recurrent_sequence_length if params.recurrent else None
         make_iterator = functools.partial(
             _make_iterator, replay_address, columns, length, num_fresh, params.prefetch_batches
         )
-        self._learner = Learner(agent, codec, make_iterator, _make_pool(run, columns, length))
+        pool = _make_pool(run, columns, length, num_fresh)
+        self._learner = Learner(agent, codec, make_iterator, pool)
         client = reverb.Client(replay_address)
         self._publisher = VariablePublisher(client, agent.collect_policy.variables())
         self._checkpointer = Checkpointer(run.paths.checkpoints, agent, self._train_step, client)
@@ -181,16 +180,15 @@ def _make_iterator(address, columns, sequence_length, batch_size, prefetch_batch
     )
 
 
-def _make_pool(run: Run, columns, sequence_length) -> SamplingPool | None:
-    """Returns the pool that the hyperparameters ask for; None samples from the server only."""
-    values, batch_size = run.params.hyperparameters(), run.params.train_batch_size
-    num_fresh = num_fresh_samples(values)
+def _make_pool(run: Run, columns, sequence_length, num_fresh: int) -> SamplingPool | None:
+    """Returns the pool that `num_fresh` items per train step renew; None if they are all."""
+    batch_size = run.params.train_batch_size
     if num_fresh == batch_size:
         return None
     lead = [] if sequence_length is None else [sequence_length]
     specs = [tf.TensorSpec(lead + column.shape, column.dtype) for column in columns]
-    min_size = ReplayLimits.from_hyperparameters(values, run.horizon).min_size
-    capacity = pool_capacity(specs, num_fresh, batch_size, min_size)
+    limits = ReplayLimits.from_hyperparameters(run.params.hyperparameters(), run.horizon)
+    capacity = pool_capacity(specs, num_fresh, batch_size, limits.min_size)
     return SamplingPool(specs, capacity, num_fresh, batch_size)
 
 

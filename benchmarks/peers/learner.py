@@ -1,6 +1,6 @@
 """Gradient steps per second of a peer's `train`, from its own replay buffer in memory.
 
-Usage: python -m benchmarks.peers.learner --library sb3|sbx [--secs S] [--num_transitions N]
+Usage: python -m benchmarks.peers.learner --peer sb3|sbx [--secs S] [--num_transitions N]
 SBX compiles one loop per number of gradient steps, so all calls have the same one.
 """
 
@@ -36,13 +36,13 @@ def main() -> None:
     parser.add_argument("--num_transitions", type=int, default=50_000)
     arguments = parser.parse_args()
     model = make_model(
-        arguments.library, make_environment("FreeEnv"), buffer_size=arguments.num_transitions
+        arguments.peer, make_environment("FreeEnv"), buffer_size=arguments.num_transitions
     )
     fill(model, arguments.num_transitions)
 
     def train() -> None:
         model.train(gradient_steps=STEPS_PER_CALL, batch_size=BATCH_SIZE)
-        wait_until_ready(arguments.library, model)
+        wait_until_ready(arguments.peer, model)
 
     train()  # compiles
     num_calls, started = 0, time.monotonic()

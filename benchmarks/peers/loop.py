@@ -1,6 +1,6 @@
 """Env steps per second of a peer's `learn`, with one gradient step for each or with none.
 
-Usage: python -m benchmarks.peers.loop --library sb3|sbx --environment NAME
+Usage: python -m benchmarks.peers.loop --peer sb3|sbx --environment NAME
            [--gradient_steps 0|1] [--secs S]
 Without gradient steps this is collection alone: acting with the policy, stepping, storing.
 """
@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("--secs", type=float, default=40.0)
     arguments = parser.parse_args()
     model = make_model(
-        arguments.library,
+        arguments.peer,
         make_environment(arguments.environment),
         buffer_size=100_000,
         learning_starts=NUM_RANDOM_STEPS,
@@ -29,7 +29,7 @@ def main() -> None:
         gradient_steps=arguments.gradient_steps,
     )
     meter = RateMeter(
-        NUM_WARMUP_STEPS, arguments.secs, lambda: wait_until_ready(arguments.library, model)
+        NUM_WARMUP_STEPS, arguments.secs, lambda: wait_until_ready(arguments.peer, model)
     )
     model.learn(10**9, meter, log_interval=None)
     program.print_result("env_steps_per_sec", meter.rate, "1/s")

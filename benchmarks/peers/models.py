@@ -8,22 +8,22 @@ from typing import Any
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 
-LIBRARIES = ("sb3", "sbx")
+from benchmarks.measurements import PEERS
 
 
 def argument_parser(description: str) -> argparse.ArgumentParser:
     """Returns a parser with the argument that all programs have."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--library", choices=LIBRARIES, required=True)
+    parser.add_argument("--peer", choices=PEERS, required=True)
     return parser
 
 
-def make_model(library: str, environment: Any, **settings: Any) -> Any:
+def make_model(peer: str, environment: Any, **settings: Any) -> Any:
     """Returns a SAC model with a multilayer perceptron that logs nothing.
 
-    Only the library that is asked for is imported, besides torch, which SBX needs too.
+    Only the peer that is asked for is imported, besides torch, which SBX needs too.
     """
-    if library == "sb3":
+    if peer == "sb3":
         from stable_baselines3 import SAC
 
         settings = {"device": "cpu"} | settings
@@ -34,9 +34,9 @@ def make_model(library: str, environment: Any, **settings: Any) -> Any:
     return model
 
 
-def wait_until_ready(library: str, model: Any) -> None:
+def wait_until_ready(peer: str, model: Any) -> None:
     """Waits for the updates begun so far; JAX returns before it has computed."""
-    if library == "sbx":
+    if peer == "sbx":
         import jax
 
         jax.block_until_ready((model.policy.qf_state.params, model.policy.actor_state.params))

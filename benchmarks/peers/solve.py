@@ -1,6 +1,6 @@
 """Seconds from a peer's process start until the mean of 10 greedy episodes reaches a level.
 
-Usage: python -m benchmarks.peers.solve --library sb3|sbx --environment NAME --level L --seed S
+Usage: python -m benchmarks.peers.solve --peer sb3|sbx --environment NAME --level L --seed S
            --eval_period N --limit_secs T
 The settings are those of the RL Zoo for SAC, the best known ones.
 """
@@ -70,7 +70,7 @@ def main() -> None:
         eval_environment, arguments.level, arguments.eval_period, arguments.limit_secs
     )
     model = make_model(
-        arguments.library,
+        arguments.peer,
         make_environment(arguments.environment),
         seed=arguments.seed,
         **SETTINGS[arguments.environment],

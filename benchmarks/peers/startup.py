@@ -1,6 +1,6 @@
 """Seconds from a peer's process start to its first finished gradient step, and its memory after.
 
-Usage: python -m benchmarks.peers.startup --library sb3|sbx [--environment Pendulum-v1] [--secs S]
+Usage: python -m benchmarks.peers.startup --peer sb3|sbx [--environment Pendulum-v1] [--secs S]
 Fills with as many random env steps as pendulum_params.py does.
 """
 
@@ -20,9 +20,9 @@ def main() -> None:
     parser.add_argument("--environment", default="Pendulum-v1")
     parser.add_argument("--secs", type=float, default=10.0, help="of training before memory")
     arguments = parser.parse_args()
-    library = arguments.library
+    peer = arguments.peer
     model = make_model(
-        library,
+        peer,
         make_environment(arguments.environment),
         buffer_size=20_000,
         learning_starts=NUM_RANDOM_STEPS,
@@ -30,7 +30,7 @@ def main() -> None:
         gradient_steps=1,
     )
     model.learn(NUM_RANDOM_STEPS + 1, log_interval=None)  # ends with the first gradient step
-    wait_until_ready(library, model)
+    wait_until_ready(peer, model)
     secs = secs_since_start()
     meter = RateMeter(0, arguments.secs, lambda: None)
     model.learn(10**9, meter, log_interval=None, reset_num_timesteps=False)

@@ -3,105 +3,31 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_probability as tfp
-from tf_agents.networks import network
+from sac_fakes import (
+    ACTOR_WEIGHT,
+    CRITICS,
+    FIRST,
+    GAMMA,
+    LAST,
+    LOG_ALPHA,
+    MID,
+    OBSERVATION,
+    LinearActor,
+    action_spec,
+    experience,
+    linear_agent,
+    make_agent,
+    set_weights,
+    weights_of,
+    with_gradient_steps,
+)
 from tf_agents.specs import tensor_spec
-from tf_agents.trajectories import policy_step, trajectory
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents import sac_agent
 from tfagents_system.agents.sac_agent import SacAgent
-from tfagents_system.networks.actor_networks import LstmActorNetwork, MlpActorNetwork
-from tfagents_system.networks.critic_networks import LstmCriticNetwork, MlpCriticNetwork
-
-FIRST, MID, LAST = (int(t) for t in (ts.StepType.FIRST, ts.StepType.MID, ts.StepType.LAST))
-OBSERVATION = tf.TensorSpec([1], tf.float32, "observation")
-
-
-class FixedDistribution(tfp.distributions.Independent):
-    """One action, and a log-probability of the test's choice."""
-
-    def __init__(self, action, log_prob):
-        self._fixed_log_prob = log_prob
-        super().__init__(tfp.distributions.Deterministic(action), 1)
-
-    def log_prob(self, value):
-        return self._fixed_log_prob
-
-
-class LinearActor(network.Network):
-    """Action w s with log-probability k w s; with a state it counts as recurrent."""
-
-    def __init__(self, k, state_spec=()):  # state_spec: of what it hands on unchanged
-        super().__init__(OBSERVATION, state_spec, name="LinearActor")
-        self.weight = tf.Variable(0.0)
-        self._k = k
-
-    def call(self, observation, step_type=None, network_state=(), training=False):
-        action = self.weight * observation
-        if not network_state:
-            network_state = self.get_initial_state(tf.shape(observation)[0])
-        return FixedDistribution(action, self._k * action[..., 0]), network_state
-
-
-def action_spec(magnitude=1.0):
-    return tensor_spec.BoundedTensorSpec([1], tf.float32, -magnitude, magnitude, "action")
-
-
-def make_agent(actor=None, critic=None, magnitude=1.0, **kwargs):
-    actor = actor or LinearActor(k=3.0)
-    critic = critic or MlpCriticNetwork((OBSERVATION, action_spec()), joint_fc_layer_params=())
-    return SacAgent(
-        ts.time_step_spec(OBSERVATION),
-        action_spec(magnitude),
-        actor,
-        critic,
-        train_step_counter=tf.Variable(0, dtype=tf.int64),
-        **kwargs,
-    )
-
-
-def set_weights(net, values):
-    for variable, value in zip(net.variables, values, strict=True):
-        variable.assign(tf.reshape(tf.constant(value, tf.float32), variable.shape))
-
-
-# Q_i(s, a) = x s + y a + z with (x, y), z:
-CRITICS = [([1.0, 2.0], 0.5), ([2.0, -1.0], 0.25)]
-TARGETS = [([3.0, 1.0], 0.0), ([-1.0, 4.0], 2.0)]
-ACTOR_WEIGHT = 0.5
-LOG_ALPHA = math.log(0.2)
-GAMMA = 0.9
-
-
-def linear_agent(**kwargs):
-    """A feed-forward agent in which every number can be computed by hand."""
-    agent = make_agent(gamma=GAMMA, initial_log_alpha=LOG_ALPHA, **kwargs)
-    agent._actor.weight.assign(ACTOR_WEIGHT)
-    for net, values in zip(agent._critics + agent._target_critics, CRITICS + TARGETS, strict=True):
-        set_weights(net, values)
-    return agent
-
-
-def with_gradient_steps(agent):
-    """Each update subtracts the gradient itself, so that a test can read it."""
-    sgd = tf.keras.optimizers.legacy.SGD
-    agent._actor_optimizer, agent._critic_optimizer, agent._alpha_optimizer = (
-        sgd(1.0) for _ in range(3)
-    )
-    return agent
-
-
-def experience(step_type, s, a, r, d, next_s):
-    """A batch of transitions with one-dimensional observations and actions, [B] or [B, T] each."""
-    step_type, r, d = tf.constant(step_type), tf.constant(r, tf.float32), tf.constant(d, tf.float32)
-    s, a, next_s = (tf.constant(x, tf.float32)[..., tf.newaxis] for x in (s, a, next_s))
-    return trajectory.Transition(
-        ts.TimeStep(step_type, tf.zeros_like(r), tf.ones_like(r), s),
-        policy_step.PolicyStep(a),
-        ts.TimeStep(tf.fill(step_type.shape, MID), r, d, next_s),
-    )
-
+from tfagents_system.networks.actor_networks import MlpActorNetwork
+from tfagents_system.networks.critic_networks import MlpCriticNetwork
 
 # Two transitions; the second is terminal.
 BATCH = dict(step_type=[FIRST, MID], s=[1.0, -2.0], a=[0.5, 1.0], r=[1.0, 10.0], d=[1.0, 0.0],
@@ -253,10 +179,6 @@ def test_train_in_a_tf_function_equals_train():
         np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
-def weights_of(nets):
-    return [v.numpy() for net in nets for v in net.variables]
-
-
 def test_targets_equal_the_critics_at_the_start_and_the_twins_differ():
     agent = make_agent()
     for critic, target in zip(agent._critics, agent._target_critics, strict=True):
@@ -361,101 +283,3 @@ def test_padding_has_no_influence_on_feed_forward_training():
     for variables in zip(*(agent.variables for agent in agents), strict=True):
         np.testing.assert_allclose(variables[1], variables[0], rtol=1e-6)
         np.testing.assert_allclose(variables[2], variables[0], rtol=1e-6)
-
-
-UNITS = 3
-
-
-def recurrent_agent(**kwargs):
-    """LSTM networks with seeded weights and a policy whose actions hardly vary."""
-    actor = LstmActorNetwork(OBSERVATION, action_spec(), fc_layer_params=(UNITS,))
-    critic = LstmCriticNetwork((OBSERVATION, action_spec()), joint_fc_layer_params=(UNITS, UNITS))
-    agent = make_agent(actor, critic, gamma=GAMMA, **kwargs)
-    rng = np.random.default_rng(3)
-    for variable in actor.variables + [
-        v for net in agent._critics + agent._target_critics for v in net.variables
-    ]:
-        variable.assign(rng.normal(size=variable.shape))
-    return agent
-
-
-SEQUENCES = dict(
-    step_type=[[FIRST, MID, MID, MID], [MID, MID, LAST, LAST]],  # the second row is padded
-    s=[[0.1, 0.7, -0.4, 0.9], [-0.8, 0.3, 1.5, 1.5]],
-    a=[[0.2, -0.1, 0.9, 0.0], [0.4, -0.6, 0.5, 0.5]],
-    r=[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 0.0, 0.0]],
-    d=[[1.0, 1.0, 1.0, 1.0], [1.0, 0.0, 0.0, 0.0]],
-    next_s=[[0.7, -0.4, 0.9, -1.1], [0.3, 1.5, 1.5, 1.5]],
-)
-
-
-def test_recurrent_target_uses_the_state_after_all_observations_up_to_the_next():
-    agent = recurrent_agent(initial_log_alpha=-100.0)  # alpha = 0: the noise in log pi is no matter
-    agent._actor.variables[-1].assign([0.1, -100.0])  # standard deviation exp(-20)
-    batch = experience(**SEQUENCES)
-    expected = np.zeros((2, 4))
-    states = [net.get_initial_state(2) for net in (agent._actor, *agent._target_critics)]
-    observations = tf.concat([batch.time_step.observation[:, :1],
-                              batch.next_time_step.observation], axis=1)  # fmt: skip
-    for t in range(5):  # s_0, s_1 ... s_4, one step at a time
-        mid = tf.constant([MID, MID])
-        distribution, states[0] = agent._actor(observations[:, t], mid, states[0])
-        values = []
-        for index, critic in enumerate(agent._target_critics, start=1):
-            value, states[index] = critic(
-                (observations[:, t], distribution.mode()), mid, states[index]
-            )
-            values.append(value)
-        if t > 0:
-            r, d = np.array(SEQUENCES["r"])[:, t - 1], np.array(SEQUENCES["d"])[:, t - 1]
-            expected[:, t - 1] = r + GAMMA * d * np.minimum(*values)
-    target = agent._td_target(batch, tf.exp(agent._log_alpha))
-    np.testing.assert_allclose(target, expected, rtol=1e-4, atol=1e-5)
-
-
-def test_recurrent_target_takes_the_log_prob_of_the_next_step():
-    state_spec = [tf.TensorSpec([1], tf.float32)]
-    agent = make_agent(LinearActor(3.0, state_spec), gamma=GAMMA, initial_log_alpha=LOG_ALPHA)
-    agent._actor.weight.assign(ACTOR_WEIGHT)
-    for target in agent._target_critics:
-        set_weights(target, [[0.0, 0.0], 0.0])
-    target = agent._td_target(experience(**SEQUENCES), tf.exp(agent._log_alpha))
-    r, d, next_s = (np.array(SEQUENCES[name]) for name in ("r", "d", "next_s"))
-    expected = r + GAMMA * d * (0 - 0.2 * 3 * 0.5 * next_s)
-    np.testing.assert_allclose(target, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_recurrent_q_values_use_the_state_after_the_observations_so_far():
-    agent = recurrent_agent()
-    batch = experience(**SEQUENCES)
-    (q_values,) = agent._values(agent._critics[:1], batch.time_step, batch.action_step.action)
-    state = agent._critics[0].get_initial_state(2)
-    for t in range(4):
-        inputs = batch.time_step.observation[:, t], batch.action_step.action[:, t]
-        value, state = agent._critics[0](inputs, tf.constant([MID, MID]), state)
-        np.testing.assert_allclose(q_values[:, t], value, rtol=1e-4, atol=1e-5)
-
-
-def test_padding_has_no_influence_on_recurrent_training():
-    changed = {name: [row[:] for row in rows] for name, rows in SEQUENCES.items()}
-    for name in ("s", "a", "r", "d", "next_s"):
-        changed[name][1][2:] = [-3.0, 0.5]
-    results = []
-    for batch in (SEQUENCES, changed):
-        agent = recurrent_agent()
-        tf.random.set_seed(5)
-        info = agent.train(experience(**batch)).extra
-        results.append((info, [v.numpy() for v in agent.variables]))
-    np.testing.assert_allclose(results[1][0], results[0][0], rtol=1e-5)
-    for one, other in zip(results[0][1], results[1][1], strict=True):
-        np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-7)
-
-
-def test_recurrent_training_changes_all_weights_of_actor_and_critics():
-    agent = recurrent_agent()
-    nets = [agent._actor, *agent._critics]
-    before = weights_of(nets)
-    two_steps = {name: [row[:2] for row in rows] for name, rows in SEQUENCES.items()}
-    tf.function(agent.train, autograph=False)(experience(**two_steps))
-    changed = [(x != y).any() for x, y in zip(before, weights_of(nets), strict=True)]
-    assert all(changed)

@@ -1,8 +1,8 @@
 """Guards the speed of the learner by counting what it does, which no busy machine can falsify."""
 
 import collections
+import re
 
-import numpy as np
 import pytest
 import tensorflow as tf
 from replay_fakes import EpisodeStepEnv, codec_of, make_tiny_agent, serving
@@ -45,9 +45,8 @@ def num_samples(replay):
 
 def graph_ops(concrete_function):
     """Counts the ops of a function and of all functions that it calls, once for each function."""
-    graph = concrete_function.graph.as_graph_def(add_shapes=False)
-    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
-    return collections.Counter(node.op for node in nodes)
+    text = str(concrete_function.graph.as_graph_def())  # functions have their nodes in it, too
+    return collections.Counter(re.findall(r'^\s+op: "(\w+)"$', text, re.MULTILINE))
 
 
 def test_no_op_of_the_input_pipeline_sees_single_items(dataset):
@@ -93,7 +92,7 @@ def test_a_train_step_takes_its_fresh_items_from_the_server_and_no_more(
 
 
 def test_the_graph_of_a_train_step_does_not_grow(dataset, codec):
-    """The built-in networks at full size; a copy, cast or branch too many shows here first."""
+    """A copy, cast or branch too many shows here first; the number of ops knows no sizes."""
     agent, _ = make_tiny_agent(actor_fc_layer_params=(8, 8), critic_joint_fc_layer_params=(8, 8))
     pool = SamplingPool(codec.columns, POOL_CAPACITY, NUM_FRESH, BATCH_SIZE)
     learner = Learner(agent, codec, lambda: iter(dataset), pool)
@@ -108,4 +107,3 @@ def test_the_graph_of_a_train_step_does_not_grow(dataset, codec):
     assert ops["ResourceApplyAdam"] == 2 * layers * (2 + 1) + 1  # kernels, biases, log alpha
     assert ops["ResourceGather"] == 1
     assert not {"MapDataset", "PyFunc", "EagerPyFunc", "Print"} & set(ops)
-    assert np.isfinite(sum(ops.values()))

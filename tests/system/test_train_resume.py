@@ -69,7 +69,7 @@ def test_each_program_comes_back_after_kill_9_and_the_run_finishes(make_run):
                 run.status(status).get("time", 0) > killed_at
             )
 
-        run.wait_for(is_back, 60, f"the return of {program}")
+        run.wait_for(is_back, 30, f"the return of {program}")
 
     phases.clear()
     saved = run.generations()[0]

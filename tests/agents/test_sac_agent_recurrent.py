@@ -1,0 +1,119 @@
+"""The agent on sequences, with networks that have a state."""
+
+import numpy as np
+import tensorflow as tf
+from sac_fakes import (
+    ACTOR_WEIGHT,
+    FIRST,
+    GAMMA,
+    LAST,
+    LOG_ALPHA,
+    MID,
+    OBSERVATION,
+    LinearActor,
+    action_spec,
+    experience,
+    make_agent,
+    set_weights,
+    weights_of,
+)
+
+from tfagents_system.networks.actor_networks import LstmActorNetwork
+from tfagents_system.networks.critic_networks import LstmCriticNetwork
+
+UNITS = 3
+
+
+def recurrent_agent(**kwargs):
+    """LSTM networks with seeded weights and a policy whose actions hardly vary."""
+    actor = LstmActorNetwork(OBSERVATION, action_spec(), fc_layer_params=(UNITS,))
+    critic = LstmCriticNetwork((OBSERVATION, action_spec()), joint_fc_layer_params=(UNITS, UNITS))
+    agent = make_agent(actor, critic, gamma=GAMMA, **kwargs)
+    rng = np.random.default_rng(3)
+    for variable in actor.variables + [
+        v for net in agent._critics + agent._target_critics for v in net.variables
+    ]:
+        variable.assign(rng.normal(size=variable.shape))
+    return agent
+
+
+SEQUENCES = dict(
+    step_type=[[FIRST, MID, MID, MID], [MID, MID, LAST, LAST]],  # the second row is padded
+    s=[[0.1, 0.7, -0.4, 0.9], [-0.8, 0.3, 1.5, 1.5]],
+    a=[[0.2, -0.1, 0.9, 0.0], [0.4, -0.6, 0.5, 0.5]],
+    r=[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 0.0, 0.0]],
+    d=[[1.0, 1.0, 1.0, 1.0], [1.0, 0.0, 0.0, 0.0]],
+    next_s=[[0.7, -0.4, 0.9, -1.1], [0.3, 1.5, 1.5, 1.5]],
+)
+
+
+def test_recurrent_target_uses_the_state_after_all_observations_up_to_the_next():
+    agent = recurrent_agent(initial_log_alpha=-100.0)  # alpha = 0: the noise in log pi is no matter
+    agent._actor.variables[-1].assign([0.1, -100.0])  # standard deviation exp(-20)
+    batch = experience(**SEQUENCES)
+    expected = np.zeros((2, 4))
+    states = [net.get_initial_state(2) for net in (agent._actor, *agent._target_critics)]
+    observations = tf.concat([batch.time_step.observation[:, :1],
+                              batch.next_time_step.observation], axis=1)  # fmt: skip
+    for t in range(5):  # s_0, s_1 ... s_4, one step at a time
+        mid = tf.constant([MID, MID])
+        distribution, states[0] = agent._actor(observations[:, t], mid, states[0])
+        values = []
+        for index, critic in enumerate(agent._target_critics, start=1):
+            value, states[index] = critic(
+                (observations[:, t], distribution.mode()), mid, states[index]
+            )
+            values.append(value)
+        if t > 0:
+            r, d = np.array(SEQUENCES["r"])[:, t - 1], np.array(SEQUENCES["d"])[:, t - 1]
+            expected[:, t - 1] = r + GAMMA * d * np.minimum(*values)
+    target = agent._td_target(batch, tf.exp(agent._log_alpha))
+    np.testing.assert_allclose(target, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_recurrent_target_takes_the_log_prob_of_the_next_step():
+    state_spec = [tf.TensorSpec([1], tf.float32)]
+    agent = make_agent(LinearActor(3.0, state_spec), gamma=GAMMA, initial_log_alpha=LOG_ALPHA)
+    agent._actor.weight.assign(ACTOR_WEIGHT)
+    for target in agent._target_critics:
+        set_weights(target, [[0.0, 0.0], 0.0])
+    target = agent._td_target(experience(**SEQUENCES), tf.exp(agent._log_alpha))
+    r, d, next_s = (np.array(SEQUENCES[name]) for name in ("r", "d", "next_s"))
+    expected = r + GAMMA * d * (0 - 0.2 * 3 * 0.5 * next_s)
+    np.testing.assert_allclose(target, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_recurrent_q_values_use_the_state_after_the_observations_so_far():
+    agent = recurrent_agent()
+    batch = experience(**SEQUENCES)
+    (q_values,) = agent._values(agent._critics[:1], batch.time_step, batch.action_step.action)
+    state = agent._critics[0].get_initial_state(2)
+    for t in range(4):
+        inputs = batch.time_step.observation[:, t], batch.action_step.action[:, t]
+        value, state = agent._critics[0](inputs, tf.constant([MID, MID]), state)
+        np.testing.assert_allclose(q_values[:, t], value, rtol=1e-4, atol=1e-5)
+
+
+def test_padding_has_no_influence_on_recurrent_training():
+    changed = {name: [row[:] for row in rows] for name, rows in SEQUENCES.items()}
+    for name in ("s", "a", "r", "d", "next_s"):
+        changed[name][1][2:] = [-3.0, 0.5]
+    results = []
+    for batch in (SEQUENCES, changed):
+        agent = recurrent_agent()
+        tf.random.set_seed(5)
+        info = agent.train(experience(**batch)).extra
+        results.append((info, [v.numpy() for v in agent.variables]))
+    np.testing.assert_allclose(results[1][0], results[0][0], rtol=1e-5)
+    for one, other in zip(results[0][1], results[1][1], strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-7)
+
+
+def test_recurrent_training_changes_all_weights_of_actor_and_critics():
+    agent = recurrent_agent()
+    nets = [agent._actor, *agent._critics]
+    before = weights_of(nets)
+    two_steps = {name: [row[:2] for row in rows] for name, rows in SEQUENCES.items()}
+    tf.function(agent.train, autograph=False)(experience(**two_steps))
+    changed = [(x != y).any() for x, y in zip(before, weights_of(nets), strict=True)]
+    assert all(changed)
