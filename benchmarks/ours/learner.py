@@ -1,6 +1,6 @@
 """Gradient steps per second of the learner program, fed by a replay server on the same cores.
 
-Usage: python -m benchmarks.ours.learner [--secs S] [--num_transitions N]
+Usage: python -m benchmarks.ours.learner [--fresh_samples_per_step F] [--secs S] [--num_transitions N]
 The learner is sac_train.py as the launcher starts it; it also publishes the policy twice a second.
 """
 
@@ -9,6 +9,7 @@ import os
 import pathlib
 import tempfile
 import time
+from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -33,9 +34,11 @@ UPDATE_FLOPS = sac_update_flops(
 )
 
 
-def measure(folder: pathlib.Path, secs: float, num_transitions: int) -> tuple[float, float, float]:
+def measure(
+    folder: pathlib.Path, gin_bindings: Sequence[str], secs: float, num_transitions: int
+) -> tuple[float, float, float]:
     """Returns train steps per second, and CPU seconds per train step of learner and server."""
-    paths = make_experiment(folder / "experiment", "FreeEnv")
+    paths = make_experiment(folder / "experiment", "FreeEnv", gin_bindings)
     with replay_server(folder / "replay", num_transitions) as server:
         PackedLayout().insert(server.address, num_transitions)
         spec = program_specs(paths, server.port)["learner"]
@@ -86,12 +89,15 @@ def product_flops_per_sec(secs: float = 2.0) -> float:
 def main() -> None:
     """Measures and prints the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fresh_samples_per_step", type=int, help="default: the project's")
     parser.add_argument("--secs", type=float, default=20.0)
     parser.add_argument("--num_transitions", type=int, default=50_000)
     arguments = parser.parse_args()
+    fresh = arguments.fresh_samples_per_step
+    bindings = [f"TrainParams.fresh_samples_per_step = {fresh}"] if fresh else []
     with tempfile.TemporaryDirectory() as folder:
         rate, learner_secs, server_secs = measure(
-            pathlib.Path(folder), arguments.secs, arguments.num_transitions
+            pathlib.Path(folder), bindings, arguments.secs, arguments.num_transitions
         )
     flops_per_sec = product_flops_per_sec()
     num_cores = len(os.sched_getaffinity(0))

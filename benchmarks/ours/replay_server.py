@@ -10,6 +10,7 @@ import pathlib
 import time
 
 from benchmarks.ours.layouts import LAYOUTS
+from tfagents_system.core.program import prefer_throughput
 
 
 def main() -> None:
@@ -21,6 +22,7 @@ def main() -> None:
     parser.add_argument("--capacity", type=int, required=True, help="items")
     parser.add_argument("--restore_from", default="", help="folder of a checkpoint")
     arguments = parser.parse_args()
+    prefer_throughput()  # as sac_replay_buffer.py does
     arguments.folder.mkdir(parents=True, exist_ok=True)
     restore_from = pathlib.Path(arguments.restore_from) if arguments.restore_from else None
     started = time.monotonic()

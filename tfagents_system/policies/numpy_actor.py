@@ -49,6 +49,9 @@ class NumpyActor:
     def update(self, values: list[np.ndarray]) -> None:
         """Replaces the weights; `values` in the order of `policy.variables()`."""
         self._values = [np.ascontiguousarray(value) for value in values]
+        self._layers = [(self._values[kernel], self._values[bias]) for kernel, bias in self._dense]
+        # An array of zeros, because a scalar would double the time of np.maximum.
+        self._zeros = np.zeros(max(bias.size for _, bias in self._layers), np.float32)
 
     def initial_state(self) -> Any:
         """State before the first step of an episode: () or (h, c), each [units]."""
@@ -60,13 +63,15 @@ class NumpyActor:
         """Returns (loc [A], log_std [A], next state) of the Gaussian before the squashing."""
         (leaf,) = tree.flatten(observation)
         x = np.asarray(leaf, np.float32).ravel()
-        *hidden, head = self._dense
-        for kernel, bias in hidden:
-            x = x @ self._values[kernel] + self._values[bias]
-            np.maximum(x, 0.0, out=x)
+        *hidden, (kernel, bias) = self._layers
+        for hidden_kernel, hidden_bias in hidden:
+            x = np.dot(x, hidden_kernel)
+            x += hidden_bias
+            np.maximum(x, self._zeros[: x.size], out=x)
         if self._lstm is not None:
             x, state = self._lstm_step(x, state)
-        x = x @ self._values[head[0]] + self._values[head[1]]
+        x = np.dot(x, kernel)
+        x += bias
         loc, log_std = x[: x.size // 2], x[x.size // 2 :]
         low, high = LOG_STD_RANGE  # np.clip takes four times as long
         return loc, np.minimum(np.maximum(log_std, low), high), state

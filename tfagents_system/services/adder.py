@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import reverb
+from reverb import structured_writer
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.services.codec import Codec, Transition
@@ -50,14 +51,7 @@ class Adder:
         self._burst_length = burst_length
         self._burst_secs = burst_secs
         self._log = log
-        keep = sequence_length or 1
-        # Validation would wait here for the server without limit; the codec has validated.
-        self._writer = client.trajectory_writer(num_keep_alive_refs=keep, validate_items=False)
-        for column in range(len(codec.columns)):
-            # Sampling fetches whole chunks: a chunk per transition, a few per sequence.
-            self._writer.configure(
-                (column,), num_keep_alive_refs=keep, max_chunk_length=max(1, keep // 4)
-            )
+        self._writer = client.structured_writer([_item_config(len(codec.columns), sequence_length)])
         self._unsent: list[tuple[list[np.ndarray], bool]] = []  # (columns, completes_item)
         self._oldest_unsent = 0.0
         self._last: Transition | None = None  # of the current episode
@@ -126,13 +120,8 @@ class Adder:
     def send(self) -> None:
         """Hands all steps added so far to the sending thread; does not block."""
         for columns, completes_item in self._unsent:
-            self._writer.append(columns)
-            if completes_item:
-                history = self._writer.history
-                window = -1 if self._length is None else slice(-self._length, None)
-                self._writer.create_item(
-                    EXPERIENCE_TABLE, 1.0, [column[window] for column in history]
-                )
+            flag = [] if self._length is None else [np.int32(completes_item)]
+            self._writer.append([*columns, *flag])
         self._unsent.clear()
 
     def is_confirmed(self, timeout_secs: float) -> bool:
@@ -146,3 +135,18 @@ class Adder:
         except reverb.errors.DeadlineExceededError:
             return False
         return True
+
+
+def _item_config(num_columns: int, sequence_length: int | None) -> structured_writer.Config:
+    """Describes the items: each step, or the last `sequence_length` wherever the flag is 1.
+
+    The flag is one more column of a step, behind its data, and stays in the worker.
+    """
+    if sequence_length is None:
+        step = structured_writer.create_reference_step([None] * num_columns)
+        return structured_writer.create_config([column[-1] for column in step], EXPERIENCE_TABLE)
+    names = [None] * (num_columns + 1)
+    *columns, _ = structured_writer.create_reference_step(names)
+    completes_item = structured_writer.Condition.data(names)[-1] == 1
+    pattern = [column[-sequence_length:] for column in columns]
+    return structured_writer.create_config(pattern, EXPERIENCE_TABLE, [completes_item])
