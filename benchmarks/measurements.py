@@ -43,6 +43,7 @@ TARGETS: Mapping[TargetKey, Target] = {  # None: in any environment, on any numb
     ("solve", "solved_secs", "Pendulum-v1", None): Target(times_best_peer=1 / 0.9),
     ("solve", "solved_secs", "HalfCheetahBulletEnv-v0", None): Target(times_best_peer=1 / 0.8),
 }
+LEAST_SCALING = 0.95  # of N times the env steps/s of one worker
 
 
 def find_target(name: str, metric: str, environment: str, cores: int) -> Target | None:
@@ -52,6 +53,11 @@ def find_target(name: str, metric: str, environment: str, cores: int) -> Target 
         if all(k is None or k == w for k, w in zip(key, wanted, strict=True)):
             return target
     return None
+
+
+def is_ours(contestant: str) -> bool:
+    """Whether a contestant is this project, with whatever settings."""
+    return contestant.startswith(OURS)
 
 
 class Commands:
@@ -84,7 +90,7 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
       is_full: Also the largest sizes.
     """
     return {
-        "learner": [Case("FreeEnv", cores, commands.all("learner")) for cores in (1, 2)],
+        "learner": [_learner(commands, cores) for cores in (1, 2)],
         "collection": [_collection(commands, name) for name in ("Pendulum-v1", "FreeEnv")],
         "loop": [
             Case(name, 2, commands.all("loop", f"--environment={name}"))
@@ -106,6 +112,11 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
             ),
         ],
     }
+
+
+def _learner(commands: Commands, cores: int) -> Case:
+    pool = commands.ours("learner", "--fresh_samples_per_step=32")
+    return Case("FreeEnv", cores, commands.all("learner") | {f"{OURS}, 32 fresh": pool})
 
 
 def _collection(commands: Commands, environment: str) -> Case:

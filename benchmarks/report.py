@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks import plots
 from benchmarks.harness import Record, read_records
-from benchmarks.measurements import OURS, Target, find_target
+from benchmarks.measurements import LEAST_SCALING, OURS, Target, find_target, is_ours
 
 RECORDS = "benchmarks.jsonl"
 REPORT = "benchmarks.md"
@@ -73,7 +73,7 @@ class Comparison:
     @property
     def best_peer(self) -> str | None:
         """The best of the others; None if there is none."""
-        peers = [name for name in self.summaries if name != OURS]
+        peers = [name for name in self.summaries if not is_ours(name)]
         if OURS not in self.summaries or not peers:
             return None
         ours = self.summaries[OURS]
@@ -84,11 +84,11 @@ class Comparison:
         """What ours has to reach."""
         return find_target(self.name, self.metric, self.environment, self.cores)
 
-    def is_met(self) -> bool | None:
-        """Whether ours reaches its target; None if there is nothing to compare."""
-        ours = self.summaries.get(OURS)
-        if self.target is None or ours is None:
+    def is_met(self, variant: str = OURS) -> bool | None:
+        """Whether one of ours reaches the target; None if there is nothing to compare."""
+        if self.target is None or not is_ours(variant):
             return None
+        ours = self.summaries[variant]
         if self.target.times_best_peer is not None:
             if self.best_peer is None:
                 return None
@@ -137,7 +137,7 @@ def table(comparisons: Iterable[Comparison]) -> str:
                 f"`{comparison.metric}`", comparison.environment, comparison.cores, contestant,
                 f"{number(summary.median)} {summary.unit}", number(min(summary.values)),
                 number(max(summary.values)), _ratio(summary, ours),
-                *(_verdict(comparison) if contestant == OURS else ("", "")),
+                *_verdict(comparison, contestant),
             ]  # fmt: skip
             rows.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(rows)
@@ -160,6 +160,20 @@ def peer_wins(comparisons: Iterable[Comparison]) -> list[str]:
     return sentences
 
 
+def scaling_shares(comparisons: Iterable[Comparison]) -> list[str]:
+    """Returns a sentence for each number of workers: how close to that many times one worker."""
+    rates = {
+        int(comparison.environment.split()[-2]): comparison.summaries[OURS].median
+        for comparison in comparisons
+        if comparison.metric == "env_steps_per_sec" and OURS in comparison.summaries
+    }
+    return [
+        f"{count} workers: {100 * rate / (count * rates[1]):.0f} % of {count} times one worker."
+        for count, rate in rates.items()
+        if 1 in rates and count > 1
+    ]
+
+
 def write(output: pathlib.Path) -> None:
     """Writes benchmarks.md and the plots into the folder that has benchmarks.jsonl."""
     records = read_records(output / RECORDS)
@@ -168,8 +182,14 @@ def write(output: pathlib.Path) -> None:
     wins = peer_wins(comparisons) or ["Nowhere."]
     parts.append("## Where a peer is better\n\n" + "\n".join(f"- {line}" for line in wins))
     for name in dict.fromkeys(comparison.name for comparison in comparisons):
-        rows = table(c for c in comparisons if c.name == name)
-        parts.append(f"## {name}\n\n{rows}")
+        group = [comparison for comparison in comparisons if comparison.name == name]
+        parts.append(f"## {name}\n\n{table(group)}")
+        if name == "scaling":
+            lines = [
+                f"Target: >= {100 * LEAST_SCALING:g} % up to 32 workers.",
+                *scaling_shares(group),
+            ]
+            parts.append("\n".join(f"- {line}" for line in lines))
     if errors := [_failure(record) for record in records if "error" in record]:
         parts.append("## Failed runs\n\n" + "\n".join(errors))
     parts += [f"![{path.stem}]({path.name})" for path in plots.draw(comparisons, output)]
@@ -182,14 +202,14 @@ def _ratio(summary: Summary, ours: Summary | None) -> str:
     return f"{summary.median / ours.median:.2f}"
 
 
-def _verdict(comparison: Comparison) -> tuple[str, str]:
-    target, is_met = comparison.target, comparison.is_met()
+def _verdict(comparison: Comparison, contestant: str) -> tuple[str, str]:
+    target, is_met = comparison.target, comparison.is_met(contestant)
     if target is None or is_met is None:
         return "", ""
     if target.times_best_peer is not None:
         text = f"{target.times_best_peer:g} x as good as {comparison.best_peer}"
     else:
-        sign = ">=" if comparison.summaries[OURS].more_is_better else "<="
+        sign = ">=" if comparison.summaries[contestant].more_is_better else "<="
         text = f"{sign} {number(target.value)}"
     return text, "yes" if is_met else "**no**"
 

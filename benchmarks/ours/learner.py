@@ -1,6 +1,6 @@
 """Gradient steps per second of the learner program, fed by a replay server on the same cores.
 
-Usage: python -m benchmarks.ours.learner [--fresh_samples_per_step F] [--secs S] [--num_transitions N]
+Usage: python -m benchmarks.ours.learner [--fresh_samples_per_step F] [--secs S]
 The learner is sac_train.py as the launcher starts it; it also publishes the policy twice a second.
 """
 

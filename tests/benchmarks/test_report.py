@@ -40,6 +40,17 @@ def test_peer_wins_says_who_where_and_by_how_much():
     ]
 
 
+def test_other_settings_of_ours_are_no_peer_and_have_a_verdict_of_their_own():
+    variants = {"ours": [100], "sbx": [90], "ours, 32 fresh": [140]}
+    (comparison,) = compare(records("train_steps_per_sec", "1/s", **variants))
+
+    assert comparison.best_peer == "sbx"
+    assert not comparison.is_met()
+    assert comparison.is_met("ours, 32 fresh")  # 140 > 1.5 x 90
+    assert comparison.is_met("sbx") is None
+    assert peer_wins([comparison]) == []
+
+
 def test_less_is_better_where_seconds_count():
     times = records(
         "solved_secs", "s", "Pendulum-v1", "solve", ours=[20, 30, 25], sbx=[50], sb3=[40, 60]
@@ -49,6 +60,17 @@ def test_less_is_better_where_seconds_count():
     assert comparison.best_peer == "sbx"  # 50 is also the median of 40 and 60: the first counts
     assert comparison.is_met()
     assert peer_wins([comparison]) == []
+
+
+def test_scaling_is_the_share_of_that_many_times_one_worker():
+    groups = [
+        records("env_steps_per_sec", "1/s", f"SleepingEnv, {count} workers", "scaling", ours=[rate])
+        for count, rate in [(1, 90), (4, 342)]
+    ]
+
+    assert report.scaling_shares(compare(sum(groups, []))) == [
+        f"4 workers: {100 * 342 / (4 * 90):.0f} % of 4 times one worker."
+    ]
 
 
 def test_a_level_that_was_not_reached_counts_as_infinitely_slow():
