@@ -1,5 +1,7 @@
 import collections
 import dataclasses
+import gc
+import time
 
 import numpy as np
 import pytest
@@ -156,6 +158,20 @@ def test_the_limiter_holds_collection_until_learning_has_followed(tmp_path):
             pass
         assert adder.is_confirmed(timeout_secs=5)
         assert experience_stats(replay.client(), timeout_secs=5) == (8, 8)
+
+
+def test_an_adder_that_is_held_back_can_be_left_behind(tmp_path):
+    limits = ReplayLimits(capacity=100, min_size=4, samples_per_insert=1.0, error_buffer=2.0)
+    environment = EpisodeStepEnv(ends=[(8, 0.0)])
+    with serving(tmp_path / "reverb", limits) as replay:
+        adder = Adder(replay.client(), codec_of(environment))
+        run_episode(environment, RandomPolicy(environment.action_spec(), 0), 8, adder.add)
+        adder.send()
+        assert not adder.is_confirmed(timeout_secs=0.1)
+        started = time.monotonic()
+        del adder
+        gc.collect()
+        assert time.monotonic() - started < 5
 
 
 def test_what_was_not_confirmed_reaches_a_server_that_comes_back(tmp_path):

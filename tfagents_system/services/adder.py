@@ -1,6 +1,7 @@
 """Turns env steps into items of the experience table."""
 
 import collections
+import ctypes
 import time
 from collections.abc import Callable
 
@@ -52,6 +53,9 @@ class Adder:
         self._burst_secs = burst_secs
         self._log = log
         self._writer = client.structured_writer([_item_config(len(codec.columns), sequence_length)])
+        # It cannot be closed, and its destructor waits without limit for the server to take what
+        # the rate limiter holds back: one reference too many keeps it until the process ends.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._writer))
         self._unsent: list[tuple[list[np.ndarray], bool]] = []  # (columns, completes_item)
         self._oldest_unsent = 0.0
         self._last: Transition | None = None  # of the current episode
