@@ -25,7 +25,7 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each contestant")
     parser.add_argument("--output", type=pathlib.Path, default=OUTPUT, help="folder")
-    parser.add_argument("--full", action="store_true", help="also the largest sizes")
+    parser.add_argument("--full", action="store_true", help="also what takes hours")
     parser.error = _die
     arguments = parser.parse_args(argv)
     unknown = [name for name in arguments.names if name not in names]

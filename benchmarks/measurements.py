@@ -87,7 +87,7 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
 
     Args:
       commands: Builds the command lines.
-      is_full: Also the largest sizes.
+      is_full: Also what takes hours: the largest sizes, HalfCheetah.
     """
     return {
         "learner": [_learner(commands, cores) for cores in (1, 2)],
@@ -106,10 +106,11 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
             for case in _replay(commands, count)
         ],
         "solve": [
-            _solve(commands, "Pendulum-v1", level=-200, eval_period=1000, limit_secs=300),
-            _solve(
-                commands, "HalfCheetahBulletEnv-v0", level=1000, eval_period=10_000, limit_secs=2400
-            ),
+            _solve(commands, name, level, eval_period, limit_secs)
+            for name, level, eval_period, limit_secs in (
+                ("Pendulum-v1", -200, 1000, 300.0),
+                *([("HalfCheetahBulletEnv-v0", 1000, 10_000, 2400.0)] * is_full),
+            )
         ],
     }
 

@@ -4,7 +4,7 @@
 # Usage: benchmarks/run.sh [--repeats N] [--output DIR] [--full] [NAME...]   (no NAME: all)
 #   --repeats N    runs of each contestant, which take turns (default 3)
 #   --output DIR   where benchmarks.jsonl, benchmarks.md and plots go (default docs/results)
-#   --full         also the largest sizes: 64 workers, 1,000,000 transitions
+#   --full         also what takes hours: 64 workers, 1,000,000 transitions, HalfCheetah
 #
 # 1. Installs what is missing (setup.sh; setup_peers.sh for measurements with peers).
 # 2. Hands over to benchmarks/__main__.py. Exit codes: 0, 1 a program failed, 78 wrong input.

@@ -15,6 +15,7 @@ import reverb
 from benchmarks import program
 from benchmarks.ours.programs import (
     EXAMPLES,
+    PEERS_NETWORKS,
     check_runs,
     make_experiment,
     next_report,
@@ -57,7 +58,11 @@ class Publisher:
 
 def measure(folder: pathlib.Path, environment: str, secs: float) -> float:
     """Returns env steps per second."""
-    bindings = ["TrainParams.n_eval_episodes = 0", "TrainParams.num_iter = 1000000"]
+    bindings = [
+        "TrainParams.n_eval_episodes = 0",
+        "TrainParams.num_iter = 1000000",
+        *PEERS_NETWORKS,
+    ]
     paths = make_experiment(folder / "experiment", environment, bindings)
     with replay_server(folder / "replay", CAPACITY) as server:
         publisher = Publisher(paths.root, server.address)

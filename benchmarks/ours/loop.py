@@ -8,10 +8,14 @@ import argparse
 import time
 
 from benchmarks import program
-from benchmarks.ours.programs import EXAMPLES
+from benchmarks.ours.programs import EXAMPLES, PEERS_NETWORKS
 from benchmarks.ours.training_runs import training_run
 
-BINDINGS = ("TrainParams.num_iter = 1000000", "TrainParams.n_eval_episodes = 0")
+BINDINGS = (
+    "TrainParams.num_iter = 1000000",
+    "TrainParams.n_eval_episodes = 0",
+    *PEERS_NETWORKS,
+)
 SHORT_FILL = {"MinitaurBulletEnv-v0": ("TrainParams.n_buffer_init_episodes = 1",)}
 WARMUP_TRAIN_STEPS = 500
 

@@ -31,6 +31,11 @@ EXAMPLES = {
     "SleepingEnv": ("benchmarks/params/sleeping.py", "benchmarks/params/sleeping.json"),
 }  # environment: params, config
 
+PEERS_NETWORKS = (
+    "TrainParams.actor_fc_layer_params = (256, 256)",
+    "TrainParams.critic_joint_fc_layer_params = (256, 256)",
+)  # bindings, for measurements of the same work
+
 
 @dataclasses.dataclass(frozen=True)
 class ReplayServer:
