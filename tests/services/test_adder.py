@@ -192,3 +192,28 @@ def test_what_was_not_confirmed_reaches_a_server_that_comes_back(tmp_path):
         assert adder.is_confirmed(timeout_secs=60)
         observations = [t.observation.tolist() for t in all_items(replay.client(), codec)]
     assert observations == [[1, 0], [1, 1], [1, 2], [1, 3]]
+
+
+class CountingWriter:
+    """Hands every call on and counts it."""
+
+    def __init__(self, writer):
+        self._writer = writer
+        self.calls = collections.Counter()
+
+    def __getattr__(self, name):
+        def call(*arguments):
+            self.calls[name] += 1
+            return getattr(self._writer, name)(*arguments)
+
+        return call
+
+
+@pytest.mark.parametrize("sequence_length, num_items", [(None, 40), (5, 40 - 4)])
+def test_a_step_costs_one_call_and_an_item_one_more(replay, sequence_length, num_items):
+    environment = EpisodeStepEnv(ends=[(40, 0.0)])
+    adder = Adder(replay.client(), codec_of(environment), sequence_length)
+    writer = adder._cpp_writer = CountingWriter(adder._cpp_writer)
+    collect(environment, adder, num_episodes=1, horizon=40)
+    assert writer.calls == {"Append": 40, "CreateItem": num_items}
+    assert experience_stats(replay.client(), timeout_secs=5)[1] == num_items

@@ -1,13 +1,12 @@
 """Turns env steps into items of the experience table."""
 
 import collections
-import ctypes
 import time
 from collections.abc import Callable
 
 import numpy as np
 import reverb
-from reverb import structured_writer
+from reverb import pybind
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.services.codec import Codec, Transition
@@ -52,10 +51,19 @@ class Adder:
         self._burst_length = burst_length
         self._burst_secs = burst_secs
         self._log = log
-        self._writer = client.structured_writer([_item_config(len(codec.columns), sequence_length)])
-        # It cannot be closed, and its destructor waits without limit for the server to take what
-        # the rate limiter holds back: one reference too many keeps it until the process ends.
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._writer))
+        keep = sequence_length or 1
+        # Validation would wait here for the server without limit; the codec has validated.
+        self._writer = client.trajectory_writer(num_keep_alive_refs=keep, validate_items=False)
+        # The writer in C++: its Python layer takes four times as long as all else that it does.
+        self._cpp_writer = self._writer._writer
+        for column in range(len(codec.columns)):
+            # Sampling fetches whole chunks: a chunk per transition, a few per sequence.
+            options = pybind.ConstantChunkerOptions(
+                max_chunk_length=max(1, keep // 4), num_keep_alive_refs=keep
+            )
+            self._cpp_writer.ConfigureChunker(column, options)
+        # References to the newest steps, by column.
+        self._written = [collections.deque(maxlen=keep) for _ in codec.columns]
         self._unsent: list[tuple[list[np.ndarray], bool]] = []  # (columns, completes_item)
         self._oldest_unsent = 0.0
         self._last: Transition | None = None  # of the current episode
@@ -123,9 +131,15 @@ class Adder:
 
     def send(self) -> None:
         """Hands all steps added so far to the sending thread; does not block."""
+        is_single = [self._length is None] * len(self._written)  # without time axis
         for columns, completes_item in self._unsent:
-            flag = [] if self._length is None else [np.int32(completes_item)]
-            self._writer.append([*columns, *flag])
+            references = self._cpp_writer.Append(columns)
+            for written, reference in zip(self._written, references, strict=True):
+                written.append(reference)
+            if completes_item:
+                self._cpp_writer.CreateItem(
+                    EXPERIENCE_TABLE, 1.0, [list(written) for written in self._written], is_single
+                )
         self._unsent.clear()
 
     def is_confirmed(self, timeout_secs: float) -> bool:
@@ -139,18 +153,3 @@ class Adder:
         except reverb.errors.DeadlineExceededError:
             return False
         return True
-
-
-def _item_config(num_columns: int, sequence_length: int | None) -> structured_writer.Config:
-    """Describes the items: each step, or the last `sequence_length` wherever the flag is 1.
-
-    The flag is one more column of a step, behind its data, and stays in the worker.
-    """
-    if sequence_length is None:
-        step = structured_writer.create_reference_step([None] * num_columns)
-        return structured_writer.create_config([column[-1] for column in step], EXPERIENCE_TABLE)
-    names = [None] * (num_columns + 1)
-    *columns, _ = structured_writer.create_reference_step(names)
-    completes_item = structured_writer.Condition.data(names)[-1] == 1
-    pattern = [column[-sequence_length:] for column in columns]
-    return structured_writer.create_config(pattern, EXPERIENCE_TABLE, [completes_item])
