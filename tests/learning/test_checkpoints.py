@@ -224,3 +224,17 @@ def test_a_generation_holds_the_items_and_counts_of_a_real_server(tmp_path):
             assert experience_stats(replay.client(), timeout_secs=5) == (7, 7)
             items = all_items(replay.client(), codec)
             assert [t.observation.tolist() for t in items] == [[0, step] for step in range(7)]
+
+
+def test_learning_rates_are_those_of_now_and_not_those_of_the_checkpoint(tmp_path, replay):
+    agent, train_step = make_tiny_agent()
+    train(agent, 2)
+    saving = Checkpointer(tmp_path / "checkpoints", agent, train_step, replay)
+    assert saving.save() and saving.wait(10)
+    rates = {f"{network}_learning_rate": 1e-30 for network in ("actor", "critic", "alpha")}
+    agent, train_step = make_tiny_agent(**rates)
+    assert Checkpointer(tmp_path / "checkpoints", agent, train_step, replay).restore()
+    before = [v.numpy() for v in agent.collect_policy.variables()]
+    train(agent, 1)
+    for old, variable in zip(before, agent.collect_policy.variables(), strict=True):
+        np.testing.assert_array_equal(variable, old)

@@ -141,9 +141,10 @@ class SacAgent(tf_agent.TFAgent):
         self._target_update_period = target_update_period
         self._gradient_clipping = gradient_clipping
         adam = tf.keras.optimizers.legacy.Adam  # one fused kernel per variable
-        self._actor_optimizer = adam(actor_learning_rate)
-        self._critic_optimizer = adam(critic_learning_rate)
-        self._alpha_optimizer = adam(alpha_learning_rate)
+        # Functions, because a number would be saved, and restored in place of one changed since.
+        self._actor_optimizer = adam(lambda: actor_learning_rate)
+        self._critic_optimizer = adam(lambda: critic_learning_rate)
+        self._alpha_optimizer = adam(lambda: alpha_learning_rate)
         self._initialize()
 
     def _initialize(self):
