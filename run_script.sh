@@ -3,7 +3,7 @@
 #   1. Reads the SAC_* variables (training_variables.sh explains them).
 #   2. Sets up python and daemontools, if they are missing (setup.sh).
 #   3. Checks all input, makes logs/$SAC_EXP_NAME and takes its lock (tfagents_system.launch.prepare),
-#   4. which hands over to train_script.sh. Exit codes: 0 finished, 78 wrong input, 143 stopped, 1.
+#   4. which hands over to train_script.sh. Exit codes: 0 finished, 70 diverged, 78 wrong input, 143, 1.
 # Works as a SLURM batch job on one node, too: sbatch run_script.sh VARIABLES.sh
 set -euo pipefail
 

@@ -4,7 +4,7 @@
 #   2. Waits. A killed program is started again by its supervise, a killed supervise by this script.
 #   3. Learner finished: the workers end by themselves, the replay server is stopped; exit code 0.
 #      INT, TERM, HUP: stops workers, learner, replay server, in this order; exit code 143.
-#      A program gave up (EXP_DIR/service/*/failure): the same order; exit code 78 or 1.
+#      A program gave up (EXP_DIR/service/*/failure): the same order; exit code 70, 78 or 1.
 # run_script.sh calls it with the experiment's lock held; all processes below inherit the lock.
 # If this script is killed, every supervise gets TERM, and then every program (pdeathsig).
 set -uo pipefail
@@ -71,8 +71,9 @@ finish() {
 }
 
 fail() { # SERVICE
-  local code=1
-  [[ $(cat "$1/exit_code" 2>/dev/null) != 78 ]] || code=78
+  local code
+  code=$(cat "$1/exit_code" 2>/dev/null)
+  [[ $code == 70 || $code == 78 ]] || code=1 # diverged, wrong input
   end_run "$code" "train_script.sh: the run was stopped because $(cat "$1/failure")
 What had been saved is in $exp_dir; the same command goes on from there."
 }

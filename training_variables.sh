@@ -25,6 +25,10 @@
 # TCP port of the replay server. auto: a free one.
 : "${SAC_REVERB_PORT:=auto}"
 
+# Longest time of one env step in seconds: a worker that takes longer shows its stack and is started
+# again. auto: 600.
+: "${SAC_ENV_TIMEOUT_SECS:=auto}"
+
 # Seed of everything random, an integer >= 0. auto draws one; provenance.json records it.
 : "${SAC_SEED:=auto}"
 

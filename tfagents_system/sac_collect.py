@@ -1,7 +1,7 @@
 """The worker program: steps environments, writes experience, evaluates its share.
 
 Usage: SLURM_PROCID=K python tfagents_system/sac_collect.py --exp_dir DIR \
-           --replay_address HOST:PORT --num_workers N
+           --replay_address HOST:PORT --num_workers N [--env_timeout_secs S]
 Reads config.json and params.py in DIR. Writes episodes/{collect,eval}_K.csv, train/ and eval/
 (TensorBoard) and status/worker_K.json.
 """
@@ -15,13 +15,16 @@ import numpy as np
 import reverb
 import tensorflow as tf
 from absl import app, flags
+from tf_agents.environments import py_environment
 
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.params_loader import Run, load_run
 from tfagents_system.core.program import StopFlag, run_program
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
+from tfagents_system.core.watchdog import Watchdog
 from tfagents_system.environments.construction import make_environment
+from tfagents_system.environments.replaceable import ReplaceableEnvironment
 from tfagents_system.policies.acting import AgentPolicies, RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.codec import Codec, transition_spec
@@ -34,16 +37,26 @@ VARIABLES_PERIOD_SECS = 0.5
 
 
 def collect(
-    exp_dir: str, replay_address: str, num_workers: int, worker_id: int, stop: StopFlag
+    exp_dir: str,
+    replay_address: str,
+    num_workers: int,
+    worker_id: int,
+    env_timeout_secs: float,
+    stop: StopFlag,
 ) -> int:
-    """Runs worker `worker_id` of `num_workers`; returns the exit code."""
+    """Runs worker `worker_id` of `num_workers`; returns the exit code.
+
+    The process ends with a dump of its stacks if an env step takes longer than `env_timeout_secs`.
+    """
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     run = load_run(exp_dir)
     params = run.params
     seed = functools.partial(derive_seed, run.seed, index=worker_id)
-    collect_env = make_environment(params, worker_id, True, seed(SeedPurpose.COLLECT_ENV))
-    eval_env = make_environment(params, worker_id, False, seed(SeedPurpose.EVAL_ENV))
+    make_collect_env = functools.partial(_make_environment, run, worker_id, num_workers, True)
+    make_eval_env = functools.partial(_make_environment, run, worker_id, num_workers, False)
+    collect_env, eval_env = make_collect_env(0), make_eval_env(0)
+    watchdog = Watchdog(env_timeout_secs)
     agent, _ = make_agent(params, collect_env)
     rng = np.random.default_rng(seed(SeedPurpose.COLLECT_POLICY))
     policies = AgentPolicies(agent, rng)
@@ -54,16 +67,29 @@ def collect(
         run,
         worker_id,
         num_workers,
-        collect_env,
-        eval_env,
+        ReplaceableEnvironment(collect_env, make_collect_env, watchdog),
+        ReplaceableEnvironment(eval_env, make_eval_env, watchdog),
         policies,
         Adder(client, codec, sequence_length=length),
         VariableReader(replay_address, policies.variables, VARIABLES_PERIOD_SECS),
+        watchdog,
         should_stop=lambda: stop,
     )
     random_policy = RandomPolicy(collect_env.action_spec(), seed(SeedPurpose.RANDOM_POLICY))
     fill_policy = random_policy if params.seed_sac_buffer else policies.collect
-    return worker.run(_num_to_fill_fn(run, client, stop), fill_policy)
+    try:
+        return worker.run(_num_to_fill_fn(run, client, stop), fill_policy)
+    finally:
+        watchdog.rest()
+
+
+def _make_environment(
+    run: Run, worker_id: int, num_workers: int, is_collect: bool, num_failures: int
+) -> py_environment.PyEnvironment:
+    """Returns an environment with a seed that neither another worker's nor a failed one had."""
+    purpose = SeedPurpose.COLLECT_ENV if is_collect else SeedPurpose.EVAL_ENV
+    seed = derive_seed(run.seed, purpose, index=worker_id + num_failures * num_workers)
+    return make_environment(run.params, worker_id, is_collect, seed)
 
 
 def _num_to_fill_fn(run: Run, client: reverb.Client, stop: StopFlag) -> Callable[[], int]:
@@ -104,10 +130,15 @@ def main() -> None:
         "replay_address", None, "host:port of the replay server.", required=True
     )
     num_workers = flags.DEFINE_integer("num_workers", 1, "Workers of the run.", lower_bound=1)
+    timeout = flags.DEFINE_float(
+        "env_timeout_secs", 600.0, "Longest time of an env step.", lower_bound=1.0
+    )
 
     def run(stop: StopFlag) -> int:
         worker_id = _worker_id(num_workers.value)
-        return collect(exp_dir.value, address.value, num_workers.value, worker_id, stop)
+        return collect(
+            exp_dir.value, address.value, num_workers.value, worker_id, timeout.value, stop
+        )
 
     app.run(lambda _: run_program(run))
 

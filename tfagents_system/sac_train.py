@@ -2,20 +2,34 @@
 
 Usage: python tfagents_system/sac_train.py --exp_dir DIR --replay_address HOST:PORT --num_cpus N
 Reads config.json, params.py and the newest checkpoint generation in DIR. Writes checkpoints/,
-policies/, train/ (TensorBoard), gin.txt, status/learner.json and, at the end, finished.json.
+policies/, train/ (TensorBoard), gin.txt, status/learner.json and, at the end, finished.json, or,
+if training diverges, diverged_<train_step>.npz.
 """
 
 import functools
+import io
+import sys
 import time
 from typing import Any
 
+import numpy as np
 import reverb
 import tensorflow as tf
+import tree
 from absl import app, flags
 
 from tfagents_system.agents.construction import make_agent
-from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
-from tfagents_system.core.files import write_json_atomically, write_text_atomically
+from tfagents_system.core.errors import (
+    EXIT_DIVERGED,
+    EXIT_FINISHED,
+    EXIT_STOPPED,
+    ConfigError,
+)
+from tfagents_system.core.files import (
+    write_bytes_atomically,
+    write_json_atomically,
+    write_text_atomically,
+)
 from tfagents_system.core.hyperparameters import num_fresh_samples
 from tfagents_system.core.params_loader import Run, gin_text, load_run
 from tfagents_system.core.program import StopFlag, run_program
@@ -24,7 +38,7 @@ from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.environments.construction import make_environment
 from tfagents_system.learning.checkpoints import Checkpointer
-from tfagents_system.learning.learner import Learner
+from tfagents_system.learning.learner import DivergedError, Learner
 from tfagents_system.learning.policy_export import PolicyExporter
 from tfagents_system.learning.sampling_pool import SamplingPool, pool_capacity
 from tfagents_system.services.codec import Codec, transition_spec
@@ -91,7 +105,10 @@ class Training:
         while not self._is_finished and not stop:
             train_step, iteration = self.train_step, self.iteration
             self._timer.enter("waiting for data")
-            metrics = self._learner.run(num_steps - train_step % num_steps)
+            try:
+                metrics = self._learner.run(num_steps - train_step % num_steps)
+            except DivergedError as error:
+                return self._give_up(error)
             call_secs = self._timer.enter("publishing")
             if metrics is not None:
                 wait_secs = metrics["data_wait_secs"] * (self.train_step - train_step)
@@ -151,6 +168,24 @@ class Training:
         )
         self._reporter.report_now("finished", self._progress(0.0))
         return EXIT_FINISHED
+
+    def _give_up(self, error: DivergedError) -> int:
+        """Keeps the minibatch at which training diverged; publishes and saves nothing else."""
+        minibatch = "Its minibatch is not known"
+        if error.minibatch is not None:
+            path = self._run.paths.diverged(self.train_step)
+            leaves = tree.flatten_with_path(error.minibatch)
+            arrays = io.BytesIO()
+            np.savez(arrays, **{"/".join(map(str, where)): leaf for where, leaf in leaves})
+            write_bytes_atomically(path, arrays.getvalue())
+            minibatch = f"Its minibatch is in {path}: look for extreme rewards and observations"
+        self._checkpointer.wait(STOP_TIMEOUT_SECS)  # for one begun before, of a finite state
+        self._reporter.report_now("diverged", self._progress(0.0))
+        print(f"sac_train.py: training diverged at train step {self.train_step}: {error}. "
+              f"{minibatch}. Nothing since the last checkpoint was saved. Lower the learning rates "
+              f"or set gradient_clipping in {self._run.paths.params}, and start the same command "
+              "again.", file=sys.stderr)  # fmt: skip
+        return EXIT_DIVERGED
 
     def _progress(self, train_steps_per_sec: float) -> dict[str, Any]:
         return {

@@ -1,15 +1,18 @@
 """What a worker does: fills the replay buffer, collects with the newest policy, evaluates."""
 
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
-from tf_agents.environments import py_environment
 
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
+from tfagents_system.core.files import read_json
 from tfagents_system.core.params_loader import Run
 from tfagents_system.core.reporting import PhaseTimer, RateMeter, StatusReporter
+from tfagents_system.core.watchdog import Watchdog
+from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
 from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.evaluation.rollouts import Episode, run_episode
 from tfagents_system.policies.acting import ActingPolicy, AgentPolicies
@@ -17,6 +20,7 @@ from tfagents_system.services.adder import Adder
 from tfagents_system.services.variables import VariableReader
 
 VARIABLES_TIMEOUT_SECS = 600.0
+MAX_FAILURES_IN_A_ROW = 5  # of environments, without a complete episode between them
 
 
 class Worker:
@@ -32,11 +36,12 @@ class Worker:
         run: Run,
         worker_id: int,
         num_workers: int,
-        collect_env: py_environment.PyEnvironment,
-        eval_env: py_environment.PyEnvironment,
+        collect_env: ReplaceableEnvironment,
+        eval_env: ReplaceableEnvironment,
         policies: AgentPolicies,
         adder: Adder,
         reader: VariableReader,
+        watchdog: Watchdog,
         should_stop: Callable[[], object],
     ):
         """Opens the worker's logs; all collaborators are owned by the caller."""
@@ -44,6 +49,8 @@ class Worker:
         self._worker_id, self._num_workers = worker_id, num_workers
         self._collect_env, self._eval_env = collect_env, eval_env
         self._policies, self._adder, self._reader = policies, adder, reader
+        self._watchdog = watchdog
+        self._failures_in_a_row = 0
         self._should_stop = should_stop
         name = f"worker_{worker_id}"
         self._reporter = StatusReporter(run.paths, name)
@@ -61,7 +68,7 @@ class Worker:
         self._applied_curriculum: dict[str, int | float] = {}
         self._num_evaluations = 0
         self._summarized_period = 0
-        self._status: dict[str, Any] = {"last_return": None, "eval": None}
+        self._status: dict[str, Any] = {"last_return": None, "eval": None, "env_failures": 0}
 
     def run(self, num_to_fill: Callable[[], int], fill_policy: ActingPolicy) -> int:
         """Works until training is finished or a stop is asked for; returns the exit code.
@@ -98,10 +105,15 @@ class Worker:
         return bool(self._should_stop()) or self._is_finished()
 
     def _fill(self, num_to_fill: Callable[[], int], fill_policy: ActingPolicy) -> None:
-        while num_to_fill() > 0 and not self._should_end():
-            self._collect("random fill", fill_policy, is_enough=lambda: num_to_fill() <= 0)
+        def is_enough() -> bool:
+            self._watchdog.rest()  # the server may be away for a while
+            return num_to_fill() <= 0
+
+        while not is_enough() and not self._should_end():
+            self._collect("random fill", fill_policy, is_enough)
 
     def _await_first_variables(self) -> None:
+        self._watchdog.rest()
         deadline = time.monotonic() + VARIABLES_TIMEOUT_SECS
         while self._published is None and not self._should_stop():
             if time.monotonic() > deadline:
@@ -117,7 +129,6 @@ class Worker:
         self, phase: str, policy: ActingPolicy, is_enough: Callable[[], bool] = lambda: False
     ) -> None:
         """Collects one episode; ends it early when the run ends or `is_enough` after a burst."""
-        self._apply_curriculum()
 
         def observe(time_step, action, next_time_step) -> bool:
             self._env_step += 1
@@ -127,11 +138,20 @@ class Worker:
                 goes_on = goes_on and not self._should_end() and not is_enough()
             return goes_on
 
-        episode = run_episode(self._collect_env, policy, self._run.horizon, observe, self._timer)
+        try:
+            self._apply_curriculum()
+            episode = run_episode(
+                self._collect_env, policy, self._run.horizon, observe, self._timer
+            )
+        except EnvironmentFailure as failure:
+            self._adder.end_episode()
+            self._note(failure)
+            return
         self._adder.end_episode()
         if not episode.is_complete:
             self._send(phase)
             return
+        self._failures_in_a_row = 0
         self._status["last_return"] = episode.episode_return
         self._collect_log.append(episode, self._iteration, self._train_step, self._env_step)
         self._summarize(episode)
@@ -142,12 +162,35 @@ class Worker:
         self._report(phase)
         self._timer.enter("waiting for the server")
         while not self._adder.is_confirmed(timeout_secs=0.5):
+            self._watchdog.rest()
             self._take_newest_variables()
             if self._should_end():
                 return
             self._report("waiting for the learner")
         self._timer.enter("writing")
         self._take_newest_variables()
+
+    def _note(self, failure: EnvironmentFailure) -> None:
+        """Counts it; after too many parks until the run ends, or raises it if no worker is left."""
+        traceback.print_exception(failure)
+        self._status["env_failures"] += 1
+        self._failures_in_a_row += 1
+        if self._failures_in_a_row < MAX_FAILURES_IN_A_ROW:
+            return
+        print(f"The environment failed {MAX_FAILURES_IN_A_ROW} times in a row: this worker stops "
+              "stepping it; the others go on.", flush=True)  # fmt: skip
+        self._watchdog.rest()
+        while not self._should_end():
+            if not self._does_another_worker_collect():
+                raise failure  # the restart budget decides, and shows the traceback
+            self._report("parked")
+            time.sleep(0.1)
+            self._take_newest_variables()
+
+    def _does_another_worker_collect(self) -> bool:
+        others = (f"worker_{k}" for k in range(self._num_workers) if k != self._worker_id)
+        reports = (read_json(self._run.paths.status(name)) for name in others)
+        return any(report is not None and report["phase"] != "parked" for report in reports)
 
     def _take_newest_variables(self) -> None:
         newest = self._reader.latest
@@ -186,7 +229,13 @@ class Worker:
         for index in range(self._run.params.n_eval_episodes):
             if (index + due) % self._num_workers != self._worker_id:
                 continue
-            episode = run_episode(self._eval_env, self._policies.greedy, self._run.horizon, observe)
+            try:
+                episode = run_episode(
+                    self._eval_env, self._policies.greedy, self._run.horizon, observe
+                )
+            except EnvironmentFailure as failure:
+                self._note(failure)
+                continue
             if not episode.is_complete:
                 return
             returns.append(episode.episode_return)

@@ -12,6 +12,7 @@ INTEGERS = {
     "SAC_TRAIN_CPUS": ("train_cpus", 1, 4096),
     "SAC_REVERB_CPUS": ("reverb_cpus", 1, 4096),
     "SAC_REVERB_PORT": ("reverb_port", 1, 65535),
+    "SAC_ENV_TIMEOUT_SECS": ("env_timeout_secs", 1, 10**7),
     "SAC_SEED": ("seed", 0, 2**32 - 1),
     "SLURM_ARRAY_TASK_ID": ("task_id", 0, 2**32 - 1),
 }
@@ -27,6 +28,7 @@ def test_required_variables_alone_leave_the_rest_automatic():
         train_cpus=None,
         reverb_cpus=None,
         reverb_port=None,
+        env_timeout_secs=None,
         seed=None,
         gin_bindings=(),
         task_id=None,

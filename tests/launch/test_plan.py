@@ -83,12 +83,19 @@ def test_make_plan_gives_each_program_its_command_line_and_environment():
     assert learner.argv == (
         sys.executable, f"{scripts}sac_train.py", folder, address, "--num_cpus=2")  # fmt: skip
     assert worker.argv == (
-        sys.executable, f"{scripts}sac_collect.py", folder, address, "--num_workers=2")  # fmt: skip
+        sys.executable, f"{scripts}sac_collect.py", folder, address, "--num_workers=2",
+        "--env_timeout_secs=600")  # fmt: skip
     assert (replay.cpus, learner.cpus, worker.cpus) == ((0,), (1, 2), (8,))
     assert replay.env["TZ"] == "UTC"
     assert learner.env["OMP_NUM_THREADS"] == learner.env["OPENBLAS_NUM_THREADS"] == "2"
     assert worker.env["SLURM_PROCID"] == "1" and worker.env["CUDA_VISIBLE_DEVICES"] == "-1"
     assert "SLURM_PROCID" not in learner.env
+
+
+def test_the_timeout_of_env_steps_is_handed_to_the_workers():
+    settings = make_settings(ENV_TIMEOUT_SECS="45")
+    *_, worker = make_plan(settings, pathlib.Path("/e"), (0, 1, 2), 1)
+    assert worker.argv[-1] == "--env_timeout_secs=45"
 
 
 def test_workers_that_share_cpus_use_one_thread_each():

@@ -30,6 +30,7 @@ def test_quick_failures_counts_only_those_in_a_row(before, exit_code, lived_secs
     [
         (0, 0, None),
         (78, 1, None),
+        (70, 1, None),
         (143, 0, 0.0),
         (KILLED, 0, 0.0),
         (1, 1, 0.0),
@@ -122,6 +123,18 @@ def test_wrong_configuration_is_not_started_again_and_its_message_is_kept(servic
         f"Its log is {service.parent.parent}/stdout/worker_0.log\n"
         "  sac_collect.py: config.json: horizon is 0\n  second line\n"
     )
+
+
+def test_traceback_of_a_cause_is_shown_with_what_it_caused(service):
+    cause = "Traceback (most recent call last):\n  File x\nRuntimeError: no such motor"
+    link = "The above exception was the direct cause of the following exception:"
+    effect = "Traceback (most recent call last):\n  File y\nEnvironmentFailure: failure 5"
+    log = f"=== start 5 ===\n{cause}\n\n{link}\n\n{effect}\n" * 2
+    end_with(service, 1, failures_before=4, log=log)
+    run_guard(service, "echo", "again")
+    _, *words = (service / "failure").read_text().splitlines()
+    wanted = [*cause.splitlines(), "", link, "", *effect.splitlines()]
+    assert words == [f"  {line}" for line in wanted]
 
 
 def test_fifth_quick_failure_gives_up_with_the_last_traceback(service):

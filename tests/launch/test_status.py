@@ -48,6 +48,17 @@ def test_status_line_before_the_learner_has_reported_names_who_is_starting():
     assert status_line(Snapshot(reports, 0), NOW) == "starting learner, worker_0"
 
 
+def test_status_line_counts_env_failures_and_names_parked_workers():
+    reports = {
+        "learner": LEARNER,
+        "worker_0": worker(env_failures=2),
+        "worker_1": worker(phase="parked", env_failures=5),
+    }
+    line = status_line(Snapshot(reports, num_restarts=1), NOW)
+    assert line.startswith("PARKED: worker_1 | iteration 120 of")
+    assert line.endswith(" left | env failures 7 | restarts 1")
+
+
 def test_status_line_names_programs_that_do_not_respond():
     reports = {
         "learner": LEARNER | {"phase": "saving", "time": NOW - 75},

@@ -1,4 +1,5 @@
 import collections
+import re
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ class TapeAgent:
     def __init__(self):
         self.train_step = tf.Variable(0, dtype=tf.int64)
         self.rewards = tf.Variable(0.0)
+        self.variables = (self.train_step, self.rewards)
 
     def train(self, experience):
         loss = tf.reduce_mean(experience.next_time_step.reward)
@@ -101,6 +103,50 @@ def test_run_does_as_many_steps_as_fit_its_time_and_never_more_than_asked(monkey
         assert metrics == pytest.approx({"loss": metrics["loss"], "doubled": 2 * metrics["loss"]})
     assert done == [1, 5, 3, 15, 75, 375, 1000]
     assert float(agent.rewards) == pytest.approx(sum(range(sum(done))))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -3e20])
+def test_training_ends_with_the_step_that_diverged_and_hands_out_its_minibatch(bad):
+    agent = TapeAgent()
+    rewards = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+    data = batches(rewards).map(
+        lambda s: Sample((tf.where(s.data[0] == 6, np.float32(bad), s.data[0]),))
+    )
+    learner = Learner(agent, CODEC, lambda: iter(data))
+    learner.run(1)
+    learner._steps_per_call = 100
+    message = f"loss {bad:g}, doubled {2 * bad:g}"
+    with pytest.raises(learner_lib.DivergedError, match=re.escape(message)) as error_info:
+        learner.run(9)
+    assert int(agent.train_step) == 6
+    np.testing.assert_array_equal(error_info.value.minibatch.reward, np.float32([bad, bad]))
+    assert error_info.value.minibatch.observation.tolist() == [[1, 2]] * 2
+
+
+def test_a_variable_that_is_not_finite_counts_as_diverged_although_the_loss_is():
+    agent = TapeAgent()
+    learner = Learner(agent, CODEC, lambda: iter(batches([1, 2, 3])))
+    learner.run(1)
+    agent.rewards.assign(np.nan)
+    with pytest.raises(learner_lib.DivergedError, match="^a variable of the agent is not finite$"):
+        learner.run(1)
+    assert int(agent.train_step) == 2
+
+
+def test_steps_before_the_data_ended_are_checked_too():
+    agent = TapeAgent()
+    learner = Learner(agent, CODEC, lambda: iter(batches([1, 2])))
+    learner.run(1)
+    learner._steps_per_call = 100
+    learner._train = lambda *_: _end_after(lambda: agent.rewards.assign(np.nan))
+    with pytest.raises(learner_lib.DivergedError) as error_info:
+        learner.run(9)
+    assert error_info.value.minibatch is None
+
+
+def _end_after(action):
+    action()
+    raise tf.errors.OutOfRangeError(None, None, "the data has ended")
 
 
 def test_run_goes_on_with_a_new_iterator_when_the_data_has_ended(monkeypatch):

@@ -37,7 +37,7 @@ def test_a_worker_fills_collects_evaluates_and_ends_with_training(tmp_path):
 
         def work():
             results.append(
-                sac_collect.collect(str(paths.root), replay.address, 1, 0, Stop())
+                sac_collect.collect(str(paths.root), replay.address, 1, 0, 60.0, Stop())
             )  # fmt: skip
 
         thread = threading.Thread(target=work)
@@ -73,7 +73,7 @@ def test_a_stop_before_the_server_answers_ends_the_worker(tmp_path):
         pass  # it has ended again
     stop = Stop()
     threading.Timer(0.5, lambda: setattr(stop, "is_set", True)).start()
-    assert sac_collect.collect(str(paths.root), replay.address, 1, 0, stop) == EXIT_STOPPED
+    assert sac_collect.collect(str(paths.root), replay.address, 1, 0, 60.0, stop) == EXIT_STOPPED
 
 
 def test_a_server_that_never_answers_is_an_error(tmp_path, monkeypatch):

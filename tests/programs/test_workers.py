@@ -1,3 +1,4 @@
+import json
 import threading
 
 import numpy as np
@@ -10,6 +11,7 @@ from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.files import read_json
 from tfagents_system.core.params_loader import Run
 from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
 from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
@@ -79,16 +81,33 @@ def make_run(folder, curriculum=None, **hyperparameters):
     return Run(ExperimentPaths(folder), params, Curriculum.from_config(curriculum or {}, "test"), 0)
 
 
-def make_worker(run, adder, reader, worker_id=0, num_workers=1, stop=None, environment=None):
+class SleepingWatchdog:
+    """A real one would end the tests."""
+
+    def feed(self):
+        pass
+
+    def rest(self):
+        pass
+
+
+def replaceable(environment):
+    """Goes on with the same environment after a failure."""
+    return ReplaceableEnvironment(environment, lambda _: environment, SleepingWatchdog())
+
+
+def make_worker(run, adder, reader, worker_id=0, num_workers=1, stop=None, environment=None,
+                eval_environment=None):  # fmt: skip
     return Worker(
         run,
         worker_id,
         num_workers,
-        environment or EpisodeStepEnv(),
-        EpisodeStepEnv(),
+        replaceable(environment or EpisodeStepEnv()),
+        replaceable(eval_environment or EpisodeStepEnv()),
         TapePolicies(),
         adder,
         reader,
+        SleepingWatchdog(),
         should_stop=lambda: stop,
     )
 
@@ -291,3 +310,78 @@ def test_no_policy_from_the_learner_is_an_error(tmp_path, monkeypatch):
     worker = make_worker(make_run(tmp_path), FakeAdder(), FakeReader())
     with pytest.raises(TimeoutError, match="the learner's first policy; see .*learner.log"):
         worker.run(no_fill, None)
+
+
+class FailingEnv(EpisodeStepEnv):
+    """Raises in each env step whose number, from 1, is in `failures`."""
+
+    def __init__(self, failures):
+        super().__init__()
+        self._failures = failures
+        self.num_attempts = 0
+
+    def _step(self, action):
+        self.num_attempts += 1
+        if self.num_attempts in self._failures:
+            raise RuntimeError("the motor is gone")
+        return super()._step(action)
+
+
+def test_an_episode_that_fails_is_dropped_and_counted_and_collection_goes_on(tmp_path, capsys):
+    reader = FakeReader()
+    environment = FailingEnv({5, 11})  # episodes have 3 steps: the second and the fourth end early
+    run = make_run(tmp_path, n_eval_episodes=0)
+    adder = FakeAdder(advance(reader))
+    assert make_worker(run, adder, reader, environment=environment).run(no_fill, None) == (
+        EXIT_FINISHED
+    )
+    assert read_json(run.paths.status("worker_0"))["env_failures"] == 2
+    assert adder.num_added == environment.num_attempts - 2
+    lengths = [int(row["length"]) for row in rows_of(run, "collect")]
+    assert lengths[:4] == [3] * 4
+    env_steps = [int(row["env_step"]) for row in rows_of(run, "collect")]
+    assert env_steps[:3] == [3, 3 + 1 + 3, 3 + 1 + 3 + 2 + 3]
+    assert capsys.readouterr().err.count("RuntimeError: the motor is gone") == 2
+
+
+def test_a_worker_without_others_fails_with_the_environment(tmp_path):
+    reader = FakeReader()
+    reader.publish_iteration(0)
+    environment = FailingEnv(range(1, 1000))
+    worker = make_worker(make_run(tmp_path), FakeAdder(), reader, environment=environment)
+    with pytest.raises(EnvironmentFailure) as error_info:
+        worker.run(no_fill, None)
+    assert str(error_info.value.__cause__) == "the motor is gone"
+    assert environment.num_attempts == workers.MAX_FAILURES_IN_A_ROW
+
+
+@pytest.mark.parametrize("phase_of_other", ["collecting", "parked"])
+def test_a_worker_parks_while_another_collects(tmp_path, monkeypatch, phase_of_other):
+    reader, run = FakeReader(), make_run(tmp_path)
+    reader.publish_iteration(0)
+    other = run.paths.status("worker_1")
+    environment = FailingEnv(range(1, 1000))
+    worker = make_worker(run, FakeAdder(), reader, num_workers=2, environment=environment)
+    other.write_text(json.dumps({"phase": phase_of_other}))
+
+    def sleep(secs):
+        if environment.num_attempts == workers.MAX_FAILURES_IN_A_ROW:
+            reader.publish_iteration(NUM_ITER)
+
+    monkeypatch.setattr(workers.time, "sleep", sleep)
+    if phase_of_other == "parked":
+        with pytest.raises(EnvironmentFailure):
+            worker.run(no_fill, None)
+    else:
+        assert worker.run(no_fill, None) == EXIT_FINISHED
+        assert environment.num_attempts == workers.MAX_FAILURES_IN_A_ROW
+
+
+def test_a_failing_evaluation_loses_that_episode_alone(tmp_path):
+    reader = FakeReader()
+    run = make_run(tmp_path, n_eval_episodes=3, eval_period_itrs=NUM_ITER)
+    worker = make_worker(run, FakeAdder(advance(reader)), reader,
+                         eval_environment=FailingEnv({4}))  # fmt: skip
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    assert len(rows_of(run, "eval")) == 2
+    assert read_json(run.paths.status("worker_0"))["env_failures"] == 1

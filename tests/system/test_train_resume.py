@@ -6,6 +6,7 @@ import os
 import signal
 import time
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from system.tiny_run import HORIZON, STEPS_PER_ITER, TinyRun
@@ -186,3 +187,74 @@ def test_a_stock_agent_trains_to_the_end(make_run):
     restore_policy(run.paths.policy_checkpoint(8 * STEPS_PER_ITER), variables)
     for variable, value in zip(variables, before, strict=True):
         assert (variable.numpy() == value).all()
+
+
+def test_training_that_diverges_ends_the_run_and_leaves_everything_as_it_was(make_run):
+    rate = "critic_learning_rate = "
+    run = make_run(more_params=f"\n    {rate}3e-4\n")
+    run.set_pace(0.01)
+    first = run.start()
+    run.wait_for(run.generations, 60, "the first generation")
+    first.terminate()
+    assert run.await_end(first, timeout_secs=60) == 143
+    saved, policies = run.generations(), run.paths.policy_checkpoints()
+
+    params = run.paths.params.read_text()
+    run.paths.params.write_text(params.replace(f"{rate}3e-4", f"{rate}1e30"))
+    assert run.await_end(run.start(), timeout_secs=60) == 70
+
+    assert "learner stopped because training diverged (exit code 70)" in run.output
+    assert "sac_train.py: training diverged at train step " in run.output
+    assert run.generations() == saved
+    assert run.paths.policy_checkpoints() == policies
+    assert run.alive() == {}
+    (path,) = run.paths.root.glob("diverged_*.npz")
+    assert f"Its minibatch is in {path}" in run.output
+    with np.load(path) as minibatch:
+        assert minibatch["observation"].shape == (8, 2)
+        assert minibatch["reward"].shape == (8,)
+
+    run.paths.params.write_text(params)
+    run.set_pace(0)
+    assert run.await_end(run.start(), timeout_secs=60) == 0
+
+
+def test_environments_that_fail_or_hang_do_no_harm_to_the_run(make_run):
+    run = make_run()
+    run.set_pace(0.1)
+    process = run.start(num_workers=2, SAC_ENV_TIMEOUT_SECS="3")
+    run.await_train_step(1)
+    first = run.pid("sac_collect.py 0")
+
+    run.set_fault(0, "once")
+    run.wait_for(lambda: run.status("worker_0").get("env_failures") == 1, 10, "the failure")
+    env_steps = run.status("worker_0")["env_steps"]
+    run.wait_for(lambda: run.status("worker_0")["env_steps"] > env_steps + HORIZON, 10,
+                 "collection in a new environment")  # fmt: skip
+    assert run.pid("sac_collect.py 0") == first
+    log = run.paths.stdout("worker_0")
+    assert log.read_text().count("RuntimeError: the motor is gone") == 1
+
+    run.set_fault(0, "hang")
+    run.wait_for(lambda: run.pid("sac_collect.py 0") not in (None, first), 15, "the watchdog")
+    assert "Timeout (0:00:03)!" in log.read_text()
+    assert "in _fail_as_asked" in log.read_text()
+
+    run.set_fault(1, "always")
+    run.wait_for(lambda: run.status("worker_1").get("phase") == "parked", 10, "parking")
+    run.wait_for(lambda: run.status("worker_0").get("phase") == "collecting", 30, "its return")
+    run.await_train_step(run.train_step() + STEPS_PER_ITER)
+
+    run.set_pace(0)
+    assert run.await_end(process, timeout_secs=60) == 0
+    assert_finished(run, NUM_TRAIN_STEPS)
+
+
+def test_a_run_whose_environments_all_fail_ends_with_the_traceback(make_run):
+    run = make_run()
+    for worker_id in range(2):
+        run.set_fault(worker_id, "always")
+    assert run.await_end(run.start(num_workers=2), timeout_secs=150) == 1
+    assert "failed again after 4 restarts (exit code 1)" in run.output
+    assert "RuntimeError: the motor is gone" in run.output
+    assert run.alive() == {}

@@ -22,6 +22,7 @@ STEPS_PER_ITER = 20
 
 # Each step rewards 100 level + mass, which the curriculum may set. While the file "pace" exists,
 # an env step takes as many seconds as it says; the rate limiter then paces the learner, too.
+# A file fault_<worker> makes that worker's environment fail `once` or `always`, or `hang`.
 PARAMS = """
 import json
 import os
@@ -66,12 +67,25 @@ class TinyEnv(py_environment.PyEnvironment):
             time.sleep(float((self._folder / "pace").read_text()))
         except (FileNotFoundError, ValueError):
             pass
+        self._fail_as_asked()
         self._num_steps += 1
         reward = 100 * self._state["level"] + self._state["mass"]
         observation = self._rng.normal(size=2).astype(np.float32)
         if self._num_steps == HORIZON:
             return ts.truncation(observation, reward)
         return ts.transition(observation, reward)
+
+    def _fail_as_asked(self):
+        fault = self._folder / f"fault_{self._worker_id}"
+        try:
+            kind = fault.read_text()
+        except FileNotFoundError:
+            return
+        if kind != "always":
+            fault.unlink()
+        if kind == "hang":
+            time.sleep(1000)
+        raise RuntimeError("the motor is gone")
 
 
 HORIZON = 10
@@ -119,6 +133,7 @@ class TinyRun:
                     f"SAC_CONFIG={folder}/config.json\nSAC_SEED=1\n")  # fmt: skip
         self.paths = ExperimentPaths(self.project / "logs" / "tiny")
         self._started: list[subprocess.Popen[str]] = []
+        self.output = ""  # of the run that ended last
 
     def _write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text)
@@ -126,12 +141,15 @@ class TinyRun:
     def set_pace(self, secs_per_env_step: float) -> None:
         self._write("pace", str(secs_per_env_step))
 
-    def start(self, num_workers: int = 1) -> subprocess.Popen[str]:
+    def set_fault(self, worker_id: int, kind: str) -> None:
+        self._write(f"fault_{worker_id}", kind)
+
+    def start(self, num_workers: int = 1, **environ: str) -> subprocess.Popen[str]:
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("SAC_", "SLURM_"))}
         run = subprocess.Popen(
             ["./run_script.sh", str(self.folder / "variables.sh")],
             cwd=self.project,
-            env=clean | {"SAC_NUM_COLLECT_WORKERS": str(num_workers)},
+            env=clean | {"SAC_NUM_COLLECT_WORKERS": str(num_workers)} | environ,
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -141,8 +159,8 @@ class TinyRun:
 
     def await_end(self, run: subprocess.Popen[str], timeout_secs: float) -> int:
         """Returns the exit code; shows the logs if it is not 0 or 143."""
-        output, _ = run.communicate(timeout=timeout_secs)
-        print(output)
+        self.output, _ = run.communicate(timeout=timeout_secs)
+        print(self.output)
         if run.returncode not in (0, 143):
             print(self.logs())
         return run.returncode

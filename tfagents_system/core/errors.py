@@ -1,6 +1,7 @@
 """What a program reports to its user and its supervisor: errors and exit codes."""
 
 EXIT_FINISHED = 0
+EXIT_DIVERGED = 70  # training gave numbers that are not finite; restarting would repeat it
 EXIT_CONFIG = 78  # EX_CONFIG of sysexits.h: the input is wrong; restarting cannot help
 EXIT_STOPPED = 143  # 128 + SIGTERM: stopped on request, state saved
 

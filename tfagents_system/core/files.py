@@ -6,11 +6,16 @@ import pathlib
 from typing import Any
 
 
-def write_text_atomically(path: pathlib.Path, text: str) -> None:
-    """Writes `text` to `path` by renaming a finished temporary file of the same folder."""
+def write_bytes_atomically(path: pathlib.Path, content: bytes) -> None:
+    """Writes `content` to `path` by renaming a finished temporary file of the same folder."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text)
+    temporary.write_bytes(content)
     os.replace(temporary, path)
+
+
+def write_text_atomically(path: pathlib.Path, text: str) -> None:
+    """Writes `text` as UTF-8; see `write_bytes_atomically`."""
+    write_bytes_atomically(path, text.encode())
 
 
 def write_json_atomically(path: pathlib.Path, value: Any) -> None:

@@ -52,6 +52,10 @@ class ExperimentPaths:
         """Checkpoint generations, one folder a train step."""
         return self.root / "checkpoints"
 
+    def diverged(self, train_step: int) -> pathlib.Path:
+        """The minibatch of the train step at which training diverged, as NumPy arrays."""
+        return self.root / f"diverged_{train_step:010d}.npz"
+
     @property
     def episodes(self) -> pathlib.Path:
         """One CSV file a worker and kind of episode."""

@@ -9,7 +9,13 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from tfagents_system.core.errors import EXIT_CONFIG, EXIT_FINISHED, EXIT_STOPPED, ConfigError
+from tfagents_system.core.errors import (
+    EXIT_CONFIG,
+    EXIT_DIVERGED,
+    EXIT_FINISHED,
+    EXIT_STOPPED,
+    ConfigError,
+)
 from tfagents_system.core.files import write_text_atomically
 
 EXIT_CODE_FILE_VARIABLE = "SERVICE_EXIT_CODE_FILE"  # set by the service's run script
@@ -34,8 +40,9 @@ class StopFlag:
 def run_program(main: Callable[[StopFlag], int]) -> None:
     """Runs `main(stop)`, reports its exit code to the supervisor, and exits with it.
 
-    `main` returns EXIT_FINISHED or EXIT_STOPPED. A ConfigError becomes one line on standard error
-    and exit code 78. Any other exception is printed with its traceback and exits with 1.
+    `main` returns EXIT_FINISHED, EXIT_STOPPED or EXIT_DIVERGED. A ConfigError becomes one line on
+    standard error and exit code 78. Any other exception is printed with its traceback and exits
+    with 1.
     The exit code is written to the file named by the variable SERVICE_EXIT_CODE_FILE, because
     daemontools does not tell a run script how its predecessor ended.
     """
@@ -50,7 +57,7 @@ def run_program(main: Callable[[StopFlag], int]) -> None:
     except Exception:
         traceback.print_exc()
         code = 1
-    assert code in (EXIT_FINISHED, EXIT_STOPPED, EXIT_CONFIG, 1), code
+    assert code in (EXIT_FINISHED, EXIT_STOPPED, EXIT_DIVERGED, EXIT_CONFIG, 1), code
     exit_code_file = os.environ.get(EXIT_CODE_FILE_VARIABLE)
     if exit_code_file:
         write_text_atomically(pathlib.Path(exit_code_file), f"{code}\n")

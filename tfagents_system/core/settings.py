@@ -19,6 +19,7 @@ VARIABLES: Mapping[str, str] = {
     "SAC_TRAIN_CPUS": "CPUs of the learner, or auto",
     "SAC_REVERB_CPUS": "CPUs of the replay server, or auto",
     "SAC_REVERB_PORT": "TCP port of the replay server, or auto for a free one",
+    "SAC_ENV_TIMEOUT_SECS": "longest time of an env step before its worker is restarted, or auto",
     "SAC_SEED": "seed of everything random, or auto for a fresh one",
     "SAC_GIN_BINDINGS": "gin bindings that override hyperparameters, separated by newlines or ;",
 }
@@ -36,6 +37,7 @@ class Settings:
     train_cpus: int | None
     reverb_cpus: int | None
     reverb_port: int | None
+    env_timeout_secs: int | None
     seed: int | None
     gin_bindings: tuple[str, ...]
     task_id: int | None  # SLURM_ARRAY_TASK_ID
@@ -66,6 +68,7 @@ class Settings:
             train_cpus=_integer(environ, "SAC_TRAIN_CPUS", 1, 4096),
             reverb_cpus=_integer(environ, "SAC_REVERB_CPUS", 1, 4096),
             reverb_port=_integer(environ, "SAC_REVERB_PORT", 1, 65535),
+            env_timeout_secs=_integer(environ, "SAC_ENV_TIMEOUT_SECS", 1, 10**7),
             seed=_integer(environ, "SAC_SEED", 0, 2**32 - 1),
             gin_bindings=split_gin_bindings(environ.get("SAC_GIN_BINDINGS", "")),
             task_id=_integer(environ, "SLURM_ARRAY_TASK_ID", 0, 2**32 - 1),

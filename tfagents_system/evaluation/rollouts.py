@@ -1,16 +1,28 @@
 """Episodes of one policy in one environment."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.reporting import PhaseTimer
 from tfagents_system.policies.acting import ActingPolicy
 
 LAST = int(ts.StepType.LAST)
+
+
+class Environment(Protocol):
+    """What an episode needs of a PyEnvironment."""
+
+    def reset(self) -> ts.TimeStep:
+        """Begins an episode."""
+
+    def step(self, action: Any) -> ts.TimeStep:
+        """Takes one env step."""
+
+    def get_info(self) -> Any:
+        """Returns the info of the last step."""
 
 
 class Episode(NamedTuple):
@@ -23,7 +35,7 @@ class Episode(NamedTuple):
 
 
 def run_episode(
-    environment: py_environment.PyEnvironment,
+    environment: Environment,
     policy: ActingPolicy,
     horizon: int,
     observe: Callable[[ts.TimeStep, Any, ts.TimeStep], bool] | None = None,
@@ -62,7 +74,7 @@ def run_episode(
     return Episode(episode_return, length, _success(environment, time_step), True)
 
 
-def _success(environment: py_environment.PyEnvironment, last: ts.TimeStep) -> bool | None:
+def _success(environment: Environment, last: ts.TimeStep) -> bool | None:
     try:
         info = environment.get_info()
     except NotImplementedError:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from tfagents_system.core.cpus import allot_cpus, cpu_list
 from tfagents_system.core.settings import Settings
 
+ENV_TIMEOUT_SECS = 600  # unless the user knows better; a dead robot or simulator, not a slow one
+
 
 @dataclasses.dataclass(frozen=True)
 class ProcessSpec:
@@ -41,7 +43,13 @@ def make_plan(
         "replay": ("sac_replay_buffer.py", folder, f"--port={port}"),
         "learner": ("sac_train.py", folder, address, f"--num_cpus={len(cpus['learner'])}"),
     } | {
-        worker: ("sac_collect.py", folder, address, f"--num_workers={len(workers)}")
+        worker: (
+            "sac_collect.py",
+            folder,
+            address,
+            f"--num_workers={len(workers)}",
+            f"--env_timeout_secs={settings.env_timeout_secs or ENV_TIMEOUT_SECS}",
+        )
         for worker in workers
     }
     environs = {

@@ -16,12 +16,17 @@ import sys
 import time
 from collections.abc import Sequence
 
-from tfagents_system.core.errors import EXIT_CONFIG, EXIT_FINISHED, EXIT_STOPPED
+from tfagents_system.core.errors import EXIT_CONFIG, EXIT_DIVERGED, EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.files import write_text_atomically
 from tfagents_system.core.paths import ExperimentPaths
 
 MARK = "=== start "  # begins the log line of each start
 MAX_FAILURE_LINES = 40
+CHAINED = ("The above exception was", "During handling of")  # two lines before a traceback
+FATAL = {
+    EXIT_CONFIG: "cannot run with this configuration",
+    EXIT_DIVERGED: "stopped because training diverged",
+}  # exit codes after which another start would end the same way
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,8 +48,9 @@ class RestartBudget:
         return before + 1 if is_failure else 0
 
     def delay_secs(self, exit_code: int | None, quick_failures: int) -> float | None:
-        """Seconds before the next start: 0, 1, 2, 4...; None: finished, wrong input, too often."""
-        if exit_code in (EXIT_FINISHED, EXIT_CONFIG) or quick_failures >= self.max_quick_failures:
+        """Seconds before the next start: 0, 1, 2, 4...; None: finished, fatal, or too often."""
+        is_last = exit_code == EXIT_FINISHED or exit_code in FATAL
+        if is_last or quick_failures >= self.max_quick_failures:
             return None
         return 0.0 if quick_failures <= 1 else 2.0 ** (quick_failures - 2)
 
@@ -66,20 +72,22 @@ def _read_exit_code(service: pathlib.Path) -> int | None:
 
 
 def _last_words(log: pathlib.Path, exit_code: int | None) -> list[str]:
-    """Returns the last traceback (or the message, for wrong input) since the last start."""
+    """Returns the last traceback (or the message, for a fatal end) since the last start."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - 64_000))
         text = file.read().decode(errors="replace")
     lines = text.rpartition(MARK)[2].splitlines()[1:]
-    begin = r"\w+\.py: " if exit_code == EXIT_CONFIG else r"Traceback \(most recent call last\):"
+    begin = r"\w+\.py: " if exit_code in FATAL else r"Traceback \(most recent call last\):"
     begins = [index for index, line in enumerate(lines) if re.match(begin, line)]
+    while len(begins) > 1 and lines[begins[-1] - 2].startswith(CHAINED):
+        begins.pop()  # its cause says more
     return lines[begins[-1] if begins else 0 :][-MAX_FAILURE_LINES:]
 
 
 def _describe_failure(service: pathlib.Path, exit_code: int | None, num_restarts: int) -> str:
     log = ExperimentPaths(service.parent.parent).stdout(service.name)
-    if exit_code == EXIT_CONFIG:
-        header = f"{service.name} cannot run with this configuration (exit code 78)"
+    if exit_code in FATAL:
+        header = f"{service.name} {FATAL[exit_code]} (exit code {exit_code})"
     else:
         reason = "killed by a signal" if exit_code is None else f"exit code {exit_code}"
         header = f"{service.name} failed again after {num_restarts} restarts ({reason})"

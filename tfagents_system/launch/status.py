@@ -48,13 +48,15 @@ def take_snapshot(paths: ExperimentPaths) -> Snapshot:
 def status_line(snapshot: Snapshot, now: float) -> str:
     """Returns the line that describes `snapshot` at the unix time `now`."""
     learner = snapshot.reports.get("learner", {})
-    parts = _not_responding(snapshot, now)
+    parts = _not_responding(snapshot, now) + _parked(snapshot)
     if "train_step" not in learner or learner.get("phase") == "starting":
         parts += _starting(snapshot)
     elif _is_filling(snapshot, learner):
         parts += _random_fill(snapshot)
     else:
         parts += _training(snapshot, learner)
+    if num_failures := sum(worker.get("env_failures", 0) for worker in snapshot.workers):
+        parts.append(f"env failures {num_failures}")
     if snapshot.num_restarts:
         parts.append(f"restarts {snapshot.num_restarts}")
     return SEPARATOR.join(parts)
@@ -138,6 +140,11 @@ def _not_responding(snapshot: Snapshot, now: float) -> list[str]:
         and now - report["time"] > NOT_RESPONDING_SECS
     ]
     return [f"NOT RESPONDING: {', '.join(silent)}"] if silent else []
+
+
+def _parked(snapshot: Snapshot) -> list[str]:
+    names = [name for name, report in snapshot.reports.items() if report.get("phase") == "parked"]
+    return [f"PARKED: {', '.join(names)}"] if names else []
 
 
 REQUIRED_KEYS = {

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tf_agents.agents import tf_agent
@@ -14,6 +14,7 @@ from tfagents_system.services.codec import Codec, Transition
 
 CALL_SECS = 0.5  # between two looks at what else is due: publishing, a stop
 MAX_STEPS_PER_CALL = 1000
+LARGEST_METRIC = 1e20  # losses grow to this only on their way to infinity
 DATA_HAS_ENDED = (
     tf.errors.OutOfRangeError,
     tf.errors.UnavailableError,
@@ -38,6 +39,27 @@ def as_experience(transition: Transition) -> trajectory.Transition:
     return trajectory.Transition(
         time_step, policy_step.PolicyStep(transition.action), next_time_step
     )
+
+
+class TrainStep(NamedTuple):
+    """What one train step gave and took."""
+
+    metrics: dict[str, tf.Tensor]
+    columns: tuple[tf.Tensor, ...]  # the packed minibatch
+
+
+class DivergedError(Exception):
+    """A train step gave numbers that are not finite, or nearly so."""
+
+    def __init__(self, metrics: dict[str, float], minibatch: Transition | None):
+        """Takes the metrics and the minibatch of the last train step, if they are known."""
+        bad = [f"{name} {value:g}" for name, value in metrics.items() if not _is_sane(value)]
+        super().__init__(", ".join(bad) or "a variable of the agent is not finite")
+        self.minibatch = minibatch
+
+
+def _is_sane(value: float) -> bool:
+    return abs(value) < LARGEST_METRIC  # false for NaN
 
 
 class Learner:
@@ -72,6 +94,7 @@ class Learner:
         self._is_pool_full = False
         self._steps_per_call = 1  # the first call compiles
         self._train = tf.function(self._train_steps, autograph=False, reduce_retracing=True)
+        self._are_variables_finite = tf.function(self._check_variables, autograph=False)
 
     def run(self, max_steps: int) -> dict[str, float] | None:
         """Does as many train steps as take about CALL_SECS, and at most `max_steps`.
@@ -79,6 +102,10 @@ class Learner:
         Blocks while the rate limiter holds learning back. Returns the means of the agent's scalar
         metrics and of `data_wait_secs`, the time a step waited for the replay server; or None if
         the data ended before the last step: the steps done count, and the next call goes on.
+
+        Raises:
+          DivergedError: If a metric is not finite or its size reaches LARGEST_METRIC, or a variable
+            of the agent is not finite; the train step after which that is so is the last one done.
         """
         num_steps = min(self._steps_per_call, max_steps)
         started = time.monotonic()
@@ -88,22 +115,33 @@ class Learner:
             if self._pool is not None and not self._is_pool_full:
                 self._pool.fill(self._iterator)
                 self._is_pool_full = True
-            sums = self._train(self._iterator, tf.constant(num_steps))
+            is_sane, sums, last = self._train(self._iterator, tf.constant(num_steps))
         except (*DATA_HAS_ENDED, TimeoutError):
             self._iterator = None
+            if not self._are_variables_finite():  # after steps whose metrics have been lost
+                raise DivergedError({}, None) from None
             return None
+        if not is_sane:
+            last_metrics = {name: float(value) for name, value in last.metrics.items()}
+            columns = [column.numpy() for column in last.columns]
+            raise DivergedError(last_metrics, self._codec.unpack(columns))
         metrics = {name: float(value) / num_steps for name, value in sums.items()}
         in_time = int(num_steps * CALL_SECS / (time.monotonic() - started))
         self._steps_per_call = min(max(1, in_time), MAX_STEPS_PER_CALL)
         return metrics
 
-    def _train_steps(self, iterator, num_steps) -> dict[str, tf.Tensor]:
+    def _train_steps(self, iterator, num_steps):
+        """Returns (whether all is sane, sums of the metrics, last step); stops when it is not."""
         train_step_fn = tf.function(self._train_step, autograph=False)
         spec = iterator.element_spec.data if self._pool is None else self._pool.minibatch_spec
         outputs = train_step_fn.get_concrete_function(spec).structured_outputs
-        sums = {name: tf.zeros([], tf.float32) for name in (*outputs, "data_wait_secs")}
+        zeros = {name: tf.zeros([], tf.float32) for name in (*outputs, "data_wait_secs")}
+        columns = tuple(tf.zeros(column.shape, column.dtype) for column in spec)
 
-        def body(index, sums):
+        def goes_on(index, is_sane, *_):
+            return tf.logical_and(index < num_steps, is_sane)
+
+        def body(index, _, sums, last):
             # After the last step's losses and before this step: the wait alone is between them.
             with tf.control_dependencies(list(sums.values())):
                 asked_at = tf.timestamp()
@@ -116,10 +154,19 @@ class Learner:
                 minibatch = columns if self._pool is None else self._pool.exchange(columns)
                 metrics = train_step_fn(minibatch)
             metrics["data_wait_secs"] = tf.cast(arrived_at - asked_at, tf.float32)
-            return index + 1, {name: sums[name] + metrics[name] for name in sums}
+            is_sane = tf.reduce_all(tf.abs(tf.stack(list(metrics.values()))) < LARGEST_METRIC)
+            sums = {name: sums[name] + metrics[name] for name in sums}
+            return index + 1, is_sane, sums, TrainStep(metrics, minibatch)
 
-        _, sums = tf.while_loop(lambda index, _: index < num_steps, body, [tf.constant(0), sums])
-        return sums
+        _, is_sane, sums, last = tf.while_loop(
+            goes_on, body, [tf.constant(0), tf.constant(True), zeros, TrainStep(zeros, columns)]
+        )
+        # A gradient may be NaN where the loss is not.
+        return tf.logical_and(is_sane, self._are_variables_finite()), sums, last
+
+    def _check_variables(self) -> tf.Tensor:
+        variables = [v for v in self._agent.variables if v.dtype.is_floating]
+        return tf.reduce_all([tf.reduce_all(tf.math.is_finite(v)) for v in variables])
 
     def _train_step(self, columns) -> dict[str, tf.Tensor]:
         # What needs no data, such as counting, would be done also when the data has ended.

@@ -1,0 +1,34 @@
+"""Ends a program that hangs, with a dump of its stacks."""
+
+import faulthandler
+import time
+from collections.abc import Callable
+
+
+class Watchdog:
+    """Ends the process with exit code 1 if `feed` stays away for about `timeout_secs`.
+
+        watchdog.feed()   # before each call that may hang; far cheaper than an env step
+        watchdog.rest()   # before waiting for something that may rightly take longer
+
+    Works while other code holds Python's lock, because it is a thread of faulthandler, of which a
+    process has one: only one watchdog may be fed.
+    """
+
+    def __init__(self, timeout_secs: float, clock: Callable[[], float] = time.monotonic):
+        """Rests until the first `feed`; `timeout_secs` > 0, met to a tenth."""
+        self._timeout_secs = timeout_secs
+        self._clock = clock
+        self._fed_until = -float("inf")
+
+    def feed(self) -> None:
+        """Puts the end off."""
+        now = self._clock()
+        if now >= self._fed_until:  # arming starts a thread, so not at every call
+            faulthandler.dump_traceback_later(self._timeout_secs, exit=True)
+            self._fed_until = now + 0.1 * self._timeout_secs
+
+    def rest(self) -> None:
+        """Calls the end off until the next `feed`."""
+        faulthandler.cancel_dump_traceback_later()
+        self._fed_until = -float("inf")

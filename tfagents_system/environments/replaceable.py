@@ -1,0 +1,81 @@
+"""An environment that may fail and hang without harm to the worker that steps it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tf_agents.environments import py_environment
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.watchdog import Watchdog
+
+
+class EnvironmentFailure(Exception):
+    """An environment, or its constructor, raised; `__cause__` is what it raised."""
+
+
+class ReplaceableEnvironment:
+    """One environment after the other: what fails is replaced before the next reset.
+
+    After an EnvironmentFailure, `reset` builds a new environment and goes on with that. The
+    watchdog ends the process if the environment does not return.
+    """
+
+    def __init__(
+        self,
+        environment: py_environment.PyEnvironment,
+        make: Callable[[int], py_environment.PyEnvironment],
+        watchdog: Watchdog,
+    ):
+        """Begins with `environment`.
+
+        Args:
+          environment: Owned from here on.
+          make: Called with the number of failures so far; returns a new one.
+          watchdog: Fed at every call.
+        """
+        self._environment: py_environment.PyEnvironment | None = environment
+        self._make = make
+        self._watchdog = watchdog
+        self._state: dict[str, Any] = {}
+        self.num_failures = 0
+
+    def reset(self) -> ts.TimeStep:
+        """Begins an episode, in a new environment if the last one has failed."""
+        if self._environment is None:
+            self._environment = self._guard(self._make, self.num_failures)
+            for name, value in self._state.items():
+                self._guard(self._environment.set_state, {name: value})
+        return self._guard(self._environment.reset)
+
+    def step(self, action: Any) -> ts.TimeStep:
+        """Takes one env step of an episode that has begun."""
+        self._watchdog.feed()
+        try:  # not by _guard: this is the hot path
+            return self._environment.step(action)
+        except Exception as error:
+            raise self._failure() from error
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Hands a curriculum's values on, also to the environments to come."""
+        self._state.update(state)
+        if self._environment is not None:
+            self._guard(self._environment.set_state, state)
+
+    def get_info(self) -> Any:
+        """Returns the info of the last step."""
+        return self._environment.get_info()
+
+    def _guard(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        self._watchdog.feed()
+        try:
+            return call(*arguments)
+        except ConfigError:
+            raise
+        except Exception as error:
+            raise self._failure() from error
+
+    def _failure(self) -> EnvironmentFailure:
+        self._environment = None  # not closed: what has failed may hang or fail again
+        self.num_failures += 1
+        return EnvironmentFailure(f"failure {self.num_failures} of this environment")
