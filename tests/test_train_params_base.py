@@ -117,7 +117,7 @@ def test_agent_has_the_hyperparameters():
     assert type(agent) is SacAgent
     assert agent.train_step_counter is train_step
     optimizers = (agent._actor_optimizer, agent._critic_optimizer, agent._alpha_optimizer)
-    assert [o.learning_rate.numpy() for o in optimizers] == pytest.approx([0.1, 0.2, 0.3])
+    assert [o.learning_rate for o in optimizers] == pytest.approx([0.1, 0.2, 0.3])
     assert agent._target_update_tau == 0.4
     assert agent._target_update_period == 5
     assert agent._gradient_clipping == 0.6

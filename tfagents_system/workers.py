@@ -111,6 +111,7 @@ class Worker:
 
         while not is_enough() and not self._should_end():
             self._collect("random fill", fill_policy, is_enough)
+        self._send("random fill")  # what is left of the last episode
 
     def _await_first_variables(self) -> None:
         self._watchdog.rest()
