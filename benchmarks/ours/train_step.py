@@ -1,16 +1,19 @@
-"""Where the time of a train step goes: the whole step, and its matrix products alone.
+"""Where the time of a train step goes, by kind of op.
 
-Usage: taskset -c 0 python -m benchmarks.ours.train_step [--secs S]
-Minibatches come from memory, so nothing else runs. One thread; the median of many short looks.
+Usage: taskset -c 0 python -m benchmarks.ours.train_step [--num_steps N]
+Profiles the learner's compiled loop on one thread; minibatches come from memory, so nothing else
+runs. What no op accounts for is the executor's: finding the next op, and the profiler itself.
 """
 
 import argparse
 import collections
-import statistics
+import pathlib
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import tensorflow as tf
+from tensorflow.tsl.profiler.protobuf import xplane_pb2
 from tf_agents.environments import random_py_environment
 from tf_agents.specs import array_spec
 
@@ -21,108 +24,79 @@ from tfagents_system.learning.learner import Learner
 from tfagents_system.services.codec import Codec, transition_spec
 from tfagents_system.train_params_base import TrainParamsBase
 
-BATCH, HIDDEN = 256, 256
-OBSERVATION, ACTION = FreeEnv.observation_size, FreeEnv.action_size
-STEPS_PER_LOOK = 10
-PRODUCTS_PER_LOOK = 20
+BATCH_SIZE = 256
+KINDS = {  # by the type of the op, as the profiler shows it behind the op's name
+    "matrix_products": ("MatMul", "_FusedMatMul"),
+    "adam": ("ResourceApplyAdam",),
+}
+CONTROL = ("While", "PartitionedCall", "StatefulPartitionedCall")  # contain the others
 Sample = collections.namedtuple("Sample", "data")
-
-# [m, k] x [k, n], which operand is transposed, and how many of them one train step takes: forward
-# (target: actor, 2 critics; critics; actor, 2 critics), gradients of inputs, gradients of weights.
-PRODUCTS = [
-    (BATCH, HIDDEN, HIDDEN, "", 8),
-    (BATCH, OBSERVATION + ACTION, HIDDEN, "", 6),
-    (BATCH, OBSERVATION, HIDDEN, "", 2),
-    (BATCH, HIDDEN, 2 * ACTION, "", 2),
-    (BATCH, HIDDEN, 1, "", 6),
-    (BATCH, HIDDEN, HIDDEN, "second", 5),
-    (BATCH, HIDDEN, OBSERVATION + ACTION, "second", 2),
-    (BATCH, 2 * ACTION, HIDDEN, "second", 1),
-    (BATCH, 1, HIDDEN, "second", 4),
-    (HIDDEN, BATCH, HIDDEN, "first", 3),
-    (OBSERVATION + ACTION, BATCH, HIDDEN, "first", 2),
-    (OBSERVATION, BATCH, HIDDEN, "first", 1),
-    (HIDDEN, BATCH, 2 * ACTION, "first", 1),
-    (HIDDEN, BATCH, 1, "first", 2),
-]
 
 
 class Params(TrainParamsBase):
-    """Default hyperparameters, on random data of the Minitaur's sizes."""
+    """Default hyperparameters, on data of the Minitaur's sizes."""
 
     def env_ctor(self, *args, seed=None, **kwargs):
         """Returns an environment for its specs."""
         return random_py_environment.RandomPyEnvironment(
-            array_spec.ArraySpec([OBSERVATION], "float32"),
-            array_spec.BoundedArraySpec([ACTION], "float32", -1.0, 1.0),
+            array_spec.ArraySpec([FreeEnv.observation_size], "float32"),
+            array_spec.BoundedArraySpec([FreeEnv.action_size], "float32", -1.0, 1.0),
         )
 
 
-def train_step_secs(secs: float) -> float:
-    """Returns the median seconds of a train step of the learner's compiled loop."""
+def make_learner() -> Learner:
+    """Returns a learner that has compiled its loop."""
     params = Params({"horizon": FreeEnv.horizon})
     agent, _ = make_agent(params, params.env_ctor())
     codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
     learner = Learner(agent, codec, lambda: _batches(codec))
-    learner.run(1)  # compiles
-    call, iterator = learner._train, learner._iterator
-    return _median_secs(lambda: call(iterator, tf.constant(STEPS_PER_LOOK)), secs) / STEPS_PER_LOOK
+    learner.run(1)
+    return learner
 
 
 def _batches(codec: Codec) -> Iterator[Sample]:
     (column,) = codec.columns
-    data = tf.random.normal([16, BATCH, *column.shape], seed=1)
+    data = tf.random.normal([16, BATCH_SIZE, *column.shape], seed=1)
     dataset = tf.data.Dataset.from_tensor_slices(data).repeat()
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    options.threading.private_threadpool_size = 1
-    return iter(dataset.map(lambda batch: Sample((batch,))).with_options(options))
+    return iter(dataset.map(lambda batch: Sample((batch,))).prefetch(1))
 
 
-def product_secs(m: int, k: int, n: int, transposed: str, secs: float) -> float:
-    """Returns the median seconds of one matrix product [m, k] x [k, n]."""
-    is_first, is_second = transposed == "first", transposed == "second"
-    shape = [k, m] if is_first else [m, k]
-    lefts = [tf.random.normal(shape) for _ in range(PRODUCTS_PER_LOOK)]  # equal ones are merged
-    right = tf.random.normal([n, k] if is_second else [k, n])
-
-    @tf.function
-    def multiply(lefts, right):
-        return [
-            tf.matmul(left, right, transpose_a=is_first, transpose_b=is_second)[:1, :1]
-            for left in lefts
-        ]
-
-    multiply(lefts, right)
-    return _median_secs(lambda: multiply(lefts, right), secs) / PRODUCTS_PER_LOOK
-
-
-def _median_secs(call: Callable[[], object], secs: float) -> float:
-    looks, deadline = [], time.perf_counter() + secs
-    while time.perf_counter() < deadline:
+def profile(learner: Learner, num_steps: int) -> tuple[float, dict[str, float]]:
+    """Returns the seconds of one train step and those of the ops in it, by their type."""
+    call, iterator = learner._train, learner._iterator
+    call(iterator, tf.constant(num_steps))  # warm
+    with tempfile.TemporaryDirectory() as folder:
+        tf.profiler.experimental.start(folder)
         started = time.perf_counter()
-        call()
-        looks.append(time.perf_counter() - started)
-    return statistics.median(looks)
+        call(iterator, tf.constant(num_steps))
+        step_secs = (time.perf_counter() - started) / num_steps
+        tf.profiler.experimental.stop()
+        (path,) = pathlib.Path(folder).rglob("*.xplane.pb")
+        space = xplane_pb2.XSpace.FromString(path.read_bytes())
+    secs: collections.Counter[str] = collections.Counter()
+    for plane in space.planes:
+        for line in plane.lines:
+            for event in line.events:
+                name, _, kind = plane.event_metadata[event.metadata_id].name.rpartition(":")
+                if name.startswith("while/") and kind not in CONTROL:
+                    secs[kind] += event.duration_ps / 1e12 / num_steps
+    return step_secs, secs
 
 
 def main() -> None:
     """Measures and prints the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--secs", type=float, default=5.0, help="for the step and for all products")
-    secs = parser.parse_args().secs
+    parser.add_argument("--num_steps", type=int, default=200)
+    arguments = parser.parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    step = train_step_secs(secs)
-    total = 0.0
-    for m, k, n, transposed, count in PRODUCTS:
-        each = product_secs(m, k, n, transposed, secs / len(PRODUCTS))
-        total += count * each
-        name = f"product_{m}_{k}_{n}" + (f"_{transposed}_transposed" if transposed else "")
-        gflops = 2 * m * k * n / each / 1e9
-        program.print_result(f"{name}_us", 1e6 * each, "us", count=count, gflops=gflops)
-    program.print_result("products_ms", 1e3 * total, "ms")
-    program.print_result("train_step_ms", 1e3 * step, "ms")
+    step_secs, secs = profile(make_learner(), arguments.num_steps)
+    by_kind = {kind: sum(secs.pop(op, 0.0) for op in ops) for kind, ops in KINDS.items()}
+    by_kind["other_ops"] = sum(secs.values())
+    by_kind["between_ops"] = step_secs - sum(by_kind.values())
+    for kind, value in by_kind.items():
+        program.print_result(f"{kind}_ms", 1e3 * value, "ms", share=value / step_secs)
+    program.print_result("train_step_ms", 1e3 * step_secs, "ms")
 
 
 if __name__ == "__main__":
