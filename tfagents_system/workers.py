@@ -178,8 +178,8 @@ class Worker:
         self._failures_in_a_row += 1
         if self._failures_in_a_row < MAX_FAILURES_IN_A_ROW:
             return
-        print(f"The environment failed {MAX_FAILURES_IN_A_ROW} times in a row: this worker stops "
-              "stepping it; the others go on.", flush=True)  # fmt: skip
+        print(f"The environment failed {MAX_FAILURES_IN_A_ROW} times in a row; this worker steps "
+              "it no more.", flush=True)  # fmt: skip
         self._watchdog.rest()
         while not self._should_end():
             if not self._does_another_worker_collect():
