@@ -22,6 +22,7 @@ class TrainParams(TrainParamsBase):
     eval_period_itrs = 25
     log_period_itrs = 1
     checkpoint_period_itrs = 25
+    checkpoint_period_secs = 300  # a full replay buffer takes several seconds to save
 
     def env_ctor(self, *args, seed=None, **kwargs) -> py_environment.PyEnvironment:
         """Returns the environment with the config's reward weights; `kwargs` go to gym.make."""

@@ -82,6 +82,7 @@ class Training:
             print(f"Restored train step {self.train_step}.")
         self._reporter = StatusReporter(run.paths, "learner")
         self._timer = PhaseTimer("starting")
+        self._saved_at = time.monotonic()
         self._summaries = tf.summary.create_file_writer(str(run.paths.train_summaries / "learner"))
         write_text_atomically(run.paths.gin, gin_text(params))
 
@@ -131,10 +132,17 @@ class Training:
             self._timer.enter("saving")
             if self._has_passed(params.log_period_itrs, iteration):
                 self._write_summaries(metrics, summary_rate.rate_at(self.train_step))
-            if self._has_passed(params.checkpoint_period_itrs, iteration) and not self._is_finished:
-                self._checkpointer.save()
-                self._exporter.export()
+            if not self._is_finished:
+                self._save_if_due(self._has_passed(params.checkpoint_period_itrs, iteration))
         return self._end()
+
+    def _save_if_due(self, is_period_over: bool) -> None:
+        """Saves the training state after a period of iterations or of time, the shorter one."""
+        is_late = time.monotonic() >= self._saved_at + self._run.params.checkpoint_period_secs
+        if (is_period_over or is_late) and self._checkpointer.save():
+            self._saved_at = time.monotonic()
+        if is_period_over:
+            self._exporter.export()
 
     def _has_passed(self, period: int, iteration: int) -> bool:
         """Whether a multiple of `period` lies between `iteration` and now."""

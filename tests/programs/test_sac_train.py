@@ -91,6 +91,17 @@ def test_training_ends_with_everything_on_disk_and_the_last_policy_published(tmp
     assert tags.keys() >= {f"learner/{name}" for name in names}
 
 
+def test_the_training_state_is_saved_after_a_time_too_without_an_export(tmp_path, replay):
+    periods = "checkpoint_period_itrs = 1000; checkpoint_period_secs = 0.001"
+    paths = make_experiment(tmp_path / "exp", periods)
+    fill(replay)
+    assert sac_train.train(str(paths.root), replay.address, 1, stop=False) == EXIT_FINISHED
+    last, before = steps(paths)
+    assert last == NUM_TRAIN_STEPS and 0 < before < NUM_TRAIN_STEPS
+    (exported,) = paths.policy_checkpoints()
+    assert exported.name == f"policy_checkpoint_{NUM_TRAIN_STEPS:010d}"
+
+
 def test_a_stop_saves_the_train_step_and_the_next_start_goes_on_from_it(
     tmp_path, replay, monkeypatch, capsys
 ):

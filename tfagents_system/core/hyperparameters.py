@@ -96,6 +96,11 @@ HYPERPARAMETERS: Mapping[str, Hyperparameter] = {
     "eval_period_itrs": _count(250, "iterations between evaluations"),
     "log_period_itrs": _count(10, "iterations between TensorBoard summaries"),
     "checkpoint_period_itrs": _count(250, "iterations between checkpoints"),
+    "checkpoint_period_secs": _positive(
+        60.0,
+        "longest time between checkpoints of the training state, in seconds; policies are exported "
+        "every `checkpoint_period_itrs` alone",
+    ),
     "prefetch_batches": _count(
         3, "train steps' worth of samples the learner keeps in flight from the replay server"
     ),
