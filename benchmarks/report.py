@@ -207,7 +207,7 @@ def _verdict(comparison: Comparison, contestant: str) -> tuple[str, str]:
     if target is None or is_met is None:
         return "", ""
     if target.times_best_peer is not None:
-        text = f"{target.times_best_peer:g} x as good as {comparison.best_peer}"
+        text = f"{target.times_best_peer:.3g} x as good as {comparison.best_peer}"
     else:
         sign = ">=" if comparison.summaries[contestant].more_is_better else "<="
         text = f"{sign} {number(target.value)}"
