@@ -222,26 +222,26 @@ def test_training_that_diverges_ends_the_run_and_leaves_everything_as_it_was(mak
 def test_environments_that_fail_or_hang_do_no_harm_to_the_run(make_run):
     run = make_run()
     run.set_pace(0.1)
-    process = run.start(num_workers=2, SAC_ENV_TIMEOUT_SECS="3")
+    process = run.start(num_workers=2, SAC_ENV_TIMEOUT_SECS="5")
     run.await_train_step(1)
     first = run.pid("sac_collect.py 0")
 
     run.set_fault(0, "once")
-    run.wait_for(lambda: run.status("worker_0").get("env_failures") == 1, 10, "the failure")
+    run.wait_for(lambda: run.status("worker_0").get("env_failures") == 1, 30, "the failure")
     env_steps = run.status("worker_0")["env_steps"]
-    run.wait_for(lambda: run.status("worker_0")["env_steps"] > env_steps + HORIZON, 10,
+    run.wait_for(lambda: run.status("worker_0")["env_steps"] > env_steps + HORIZON, 30,
                  "collection in a new environment")  # fmt: skip
     assert run.pid("sac_collect.py 0") == first
     log = run.paths.stdout("worker_0")
     assert log.read_text().count("RuntimeError: the motor is gone") == 1
 
     run.set_fault(0, "hang")
-    run.wait_for(lambda: run.pid("sac_collect.py 0") not in (None, first), 15, "the watchdog")
-    assert "Timeout (0:00:03)!" in log.read_text()
+    run.wait_for(lambda: run.pid("sac_collect.py 0") not in (None, first), 30, "the watchdog")
+    assert "Timeout (0:00:05)!" in log.read_text()
     assert "in _fail_as_asked" in log.read_text()
 
     run.set_fault(1, "always")
-    run.wait_for(lambda: run.status("worker_1").get("phase") == "parked", 10, "parking")
+    run.wait_for(lambda: run.status("worker_1").get("phase") == "parked", 30, "parking")
     run.wait_for(lambda: run.status("worker_0").get("phase") == "collecting", 30, "its return")
     run.await_train_step(run.train_step() + STEPS_PER_ITER)
 
