@@ -109,11 +109,9 @@ class Worker:
             self._watchdog.rest()  # the server may be away for a while
             return num_to_fill() <= 0
 
-        if is_enough():
-            return
         while not is_enough() and not self._should_end():
             self._collect("random fill", fill_policy, is_enough)
-        self._send("random fill")  # what is left of the last episode
+            self._send("random fill")  # what is left of the episode counts, too
 
     def _await_first_variables(self) -> None:
         self._watchdog.rest()
