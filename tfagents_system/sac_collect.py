@@ -19,6 +19,7 @@ from tf_agents.environments import py_environment
 
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.generations import read_manifests
 from tfagents_system.core.params_loader import Run, load_run
 from tfagents_system.core.program import StopFlag, run_program
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
@@ -28,12 +29,15 @@ from tfagents_system.environments.replaceable import ReplaceableEnvironment
 from tfagents_system.policies.acting import AgentPolicies, RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.codec import Codec, transition_spec
+from tfagents_system.services.journal import Checkpoints, Journal
 from tfagents_system.services.replay import ReplayLimits, experience_stats
+from tfagents_system.services.replay_files import NOTHING, stored_numbers
 from tfagents_system.services.variables import VariableReader
 from tfagents_system.workers import Worker
 
 SERVER_TIMEOUT_SECS = 300.0
 VARIABLES_PERIOD_SECS = 0.5
+CHECKPOINTS_PERIOD_SECS = 2.0
 
 
 def collect(
@@ -72,8 +76,9 @@ def collect(
         ReplaceableEnvironment(collect_env, make_collect_env, watchdog),
         ReplaceableEnvironment(eval_env, make_eval_env, watchdog),
         policies,
-        Adder(client, codec, sequence_length=length),
+        Adder(client, codec, length, worker_id, _open_journal(run, worker_id, codec, length)),
         VariableReader(replay_address, policies.variables, VARIABLES_PERIOD_SECS),
+        _checkpoints_fn(run, worker_id),
         watchdog,
         should_stop=lambda: stop,
     )
@@ -114,6 +119,32 @@ def _num_to_fill_fn(run: Run, client: reverb.Client, stop: StopFlag) -> Callable
         return 0
 
     return num_to_fill
+
+
+def _open_journal(run: Run, worker_id: int, codec: Codec, length: int | None) -> Journal | None:
+    max_bytes = int(run.params.journal_max_mb * 1e6)
+    if not max_bytes:
+        return None
+    return Journal(run.paths.journals, worker_id, codec.columns, length or 1, max_bytes)
+
+
+def _checkpoints_fn(run: Run, worker_id: int) -> Callable[[], Checkpoints | None]:
+    """Returns a function that says what the two newest checkpoints hold, once after each."""
+    saved_at, look_at = None, 0.0
+
+    def checkpoints() -> Checkpoints | None:
+        nonlocal saved_at, look_at
+        if time.monotonic() < look_at:
+            return None
+        look_at = time.monotonic() + CHECKPOINTS_PERIOD_SECS
+        manifests = [m for m in read_manifests(run.paths.checkpoints) if "items" in m]
+        if not manifests or manifests[0]["saved_at"] == saved_at:
+            return None
+        saved_at = manifests[0]["saved_at"]
+        newest, older, *_ = [*(stored_numbers(m["items"], worker_id) for m in manifests), NOTHING]
+        return Checkpoints(newest, older)
+
+    return checkpoints
 
 
 def _worker_id(num_workers: int) -> int:

@@ -42,7 +42,12 @@ from tfagents_system.learning.learner import DivergedError, Learner
 from tfagents_system.learning.policy_export import PolicyExporter
 from tfagents_system.learning.sampling_pool import SamplingPool, pool_capacity
 from tfagents_system.services.codec import Codec, transition_spec
-from tfagents_system.services.replay import ReplayLimits, experience_dataset
+from tfagents_system.services.replay import (
+    EXPERIENCE_TABLE,
+    ReplayLimits,
+    experience_dataset,
+)
+from tfagents_system.services.replay_files import describe_items
 from tfagents_system.services.variables import VariablePublisher
 
 DATA_TIMEOUT_SECS = 2.0  # how long the learner waits for data before it looks up
@@ -76,7 +81,11 @@ class Training:
         self._learner = Learner(agent, codec, make_iterator, pool)
         client = reverb.Client(replay_address)
         self._publisher = VariablePublisher(client, agent.collect_policy.variables())
-        self._checkpointer = Checkpointer(run.paths.checkpoints, agent, self._train_step, client)
+        self._checkpointer = Checkpointer(
+            run.paths.checkpoints, agent, self._train_step, client,
+            describe_items=functools.partial(describe_items, table=EXPERIENCE_TABLE),
+            item_layout=f"{length or 1} x {[f'{c.dtype.name} {c.shape}' for c in columns]}",
+        )  # fmt: skip
         self._exporter = PolicyExporter(run.paths, agent, self._train_step)
         if self._checkpointer.restore():
             print(f"Restored train step {self.train_step}.")

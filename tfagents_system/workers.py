@@ -17,6 +17,7 @@ from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.evaluation.rollouts import Episode, run_episode
 from tfagents_system.policies.acting import ActingPolicy, AgentPolicies
 from tfagents_system.services.adder import Adder
+from tfagents_system.services.journal import Checkpoints
 from tfagents_system.services.variables import VariableReader
 
 VARIABLES_TIMEOUT_SECS = 600.0
@@ -41,14 +42,19 @@ class Worker:
         policies: AgentPolicies,
         adder: Adder,
         reader: VariableReader,
+        new_checkpoints: Callable[[], Checkpoints | None],
         watchdog: Watchdog,
         should_stop: Callable[[], object],
     ):
-        """Opens the worker's logs; all collaborators are owned by the caller."""
+        """Opens the worker's logs; all collaborators are owned by the caller.
+
+        `new_checkpoints` says what the newest ones hold of this worker, once after each.
+        """
         self._run = run
         self._worker_id, self._num_workers = worker_id, num_workers
         self._collect_env, self._eval_env = collect_env, eval_env
         self._policies, self._adder, self._reader = policies, adder, reader
+        self._new_checkpoints = new_checkpoints
         self._watchdog = watchdog
         self._failures_in_a_row = 0
         self._should_stop = should_stop
@@ -139,6 +145,7 @@ class Worker:
                 goes_on = goes_on and not self._should_end() and not is_enough()
             return goes_on
 
+        self._send_lost(phase)
         try:
             self._apply_curriculum()
             episode = run_episode(
@@ -158,9 +165,24 @@ class Worker:
         self._summarize(episode)
 
     def _send(self, phase: str) -> None:
-        """Sends the burst and waits until the server has it; the run's end cuts the wait."""
+        """Sends the burst and waits until the server has it."""
         self._adder.send()
         self._report(phase)
+        self._await_confirmation()
+
+    def _send_lost(self, phase: str) -> None:
+        """After each new checkpoint: sends what a crash of the replay server has lost."""
+        checkpoints = self._new_checkpoints()
+        if checkpoints is None:
+            return
+        for _ in self._adder.send_lost(checkpoints):
+            self._report(phase)
+            self._await_confirmation()
+            if self._should_end():
+                return  # the journal keeps them
+
+    def _await_confirmation(self) -> None:
+        """Waits until the server has everything; the run's end cuts the wait."""
         self._timer.enter("waiting for the server")
         while not self._adder.is_confirmed(timeout_secs=0.5):
             self._watchdog.rest()
@@ -274,6 +296,8 @@ class Worker:
         return self._status | {
             "env_steps": self._env_step,
             "env_steps_per_sec": self._rate.rate_at(self._env_step),
+            "items_sent_again": self._adder.num_recovered,
+            "unprotected_steps": self._adder.num_unprotected,
             "curriculum": self._applied_curriculum,
             "phase_secs": self._timer.totals(),
         }

@@ -15,7 +15,7 @@ from tf_agents.trajectories import policy_step, trajectory
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.generations import generations
+from tfagents_system.core.generations import generations, read_manifests
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.policies.acting import RandomPolicy
@@ -49,6 +49,10 @@ class FakeReplay:
 @pytest.fixture
 def replay(tmp_path):
     return FakeReplay(tmp_path / "reverb")
+
+
+def make_checkpointer(root, agent, train_step, client, item_layout="float32 [7]"):
+    return Checkpointer(root, agent, train_step, client, lambda folder: folder.name, item_layout)
 
 
 def train(agent, num_steps):
@@ -90,14 +94,14 @@ def steps(root):
 def test_a_restored_agent_is_the_saved_one_and_trains_on_to_the_same_result(tmp_path, replay):
     root = tmp_path / "checkpoints"
     agent, train_step = make_tiny_agent()
-    checkpointer = Checkpointer(root, agent, train_step, replay)
+    checkpointer = make_checkpointer(root, agent, train_step, replay)
     assert not checkpointer.restore()
     train(agent, 3)
     save(checkpointer)
     saved = all_values(agent, tmp_path)
 
     restored, restored_step = make_tiny_agent()
-    assert Checkpointer(root, restored, restored_step, replay).restore()
+    assert make_checkpointer(root, restored, restored_step, replay).restore()
     assert int(restored_step) == 3
     train(agent, 2)
     train(restored, 2)
@@ -114,7 +118,7 @@ def test_a_restored_agent_is_the_saved_one_and_trains_on_to_the_same_result(tmp_
 def test_two_generations_are_kept(tmp_path, replay):
     root = tmp_path / "checkpoints"
     agent, train_step = make_tiny_agent()
-    checkpointer = Checkpointer(root, agent, train_step, replay)
+    checkpointer = make_checkpointer(root, agent, train_step, replay)
     for step in (5, 10, 15, 100):
         train_step.assign(step)
         save(checkpointer)
@@ -131,7 +135,7 @@ def test_a_failed_checkpoint_of_the_replay_leaves_the_older_ones_alone(
 ):
     root = tmp_path / "checkpoints"
     agent, train_step = make_tiny_agent()
-    checkpointer = Checkpointer(root, agent, train_step, replay)
+    checkpointer = make_checkpointer(root, agent, train_step, replay)
     for step in (1, 2):
         train_step.assign(step)
         save(checkpointer)
@@ -149,7 +153,7 @@ def test_a_failed_checkpoint_of_the_replay_leaves_the_older_ones_alone(
 def test_a_second_save_is_refused_while_the_first_is_being_written(tmp_path, replay):
     root = tmp_path / "checkpoints"
     agent, train_step = make_tiny_agent()
-    checkpointer = Checkpointer(root, agent, train_step, replay)
+    checkpointer = make_checkpointer(root, agent, train_step, replay)
     replay.may_finish.clear()
     assert checkpointer.save()
     train_step.assign(1)
@@ -167,7 +171,7 @@ def test_what_a_killed_save_left_behind_is_cleared(tmp_path, replay):
     root = tmp_path / "checkpoints"
     agent, train_step = make_tiny_agent()
     (root / ".tmp-7" / "learner").mkdir(parents=True)
-    assert not Checkpointer(root, agent, train_step, replay).restore()
+    assert not make_checkpointer(root, agent, train_step, replay).restore()
     assert list(root.iterdir()) == []
 
 
@@ -191,7 +195,7 @@ def test_a_damaged_generation_is_passed_over_for_the_one_before(tmp_path, replay
     damage, message = DAMAGE[case]
     root = tmp_path / "checkpoints"
     agent, train_step = make_tiny_agent()
-    checkpointer = Checkpointer(root, agent, train_step, replay)
+    checkpointer = make_checkpointer(root, agent, train_step, replay)
     for step in (1, 2):
         train_step.assign(step)
         save(checkpointer)
@@ -214,7 +218,7 @@ def test_a_generation_holds_the_items_and_counts_of_a_real_server(tmp_path):
         run_episode(environment, RandomPolicy(environment.action_spec(), 0), 7, adder.add)
         adder.send()
         assert adder.is_confirmed(timeout_secs=5)
-        checkpointer = Checkpointer(root, agent, train_step, replay.client())
+        checkpointer = make_checkpointer(root, agent, train_step, replay.client())
         for step in (1, 2):
             train_step.assign(step)
             save(checkpointer)
@@ -229,12 +233,34 @@ def test_a_generation_holds_the_items_and_counts_of_a_real_server(tmp_path):
 def test_learning_rates_are_those_of_now_and_not_those_of_the_checkpoint(tmp_path, replay):
     agent, train_step = make_tiny_agent()
     train(agent, 2)
-    saving = Checkpointer(tmp_path / "checkpoints", agent, train_step, replay)
+    saving = make_checkpointer(tmp_path / "checkpoints", agent, train_step, replay)
     assert saving.save() and saving.wait(10)
     rates = {f"{network}_learning_rate": 1e-30 for network in ("actor", "critic", "alpha")}
     agent, train_step = make_tiny_agent(**rates)
-    assert Checkpointer(tmp_path / "checkpoints", agent, train_step, replay).restore()
+    assert make_checkpointer(tmp_path / "checkpoints", agent, train_step, replay).restore()
     before = [v.numpy() for v in agent.collect_policy.variables()]
     train(agent, 1)
     for old, variable in zip(before, agent.collect_policy.variables(), strict=True):
         np.testing.assert_array_equal(variable, old)
+
+
+def test_a_generation_of_another_agent_is_refused_with_the_differences(tmp_path, replay):
+    root = tmp_path / "checkpoints"
+    agent, train_step = make_tiny_agent()
+    save(make_checkpointer(root, agent, train_step, replay))
+
+    wider, train_step = make_tiny_agent(actor_fc_layer_params=(8,))
+    with pytest.raises(ConfigError) as caught:
+        make_checkpointer(root, wider, train_step, replay).restore()
+    assert "0000000000 is of another agent (" in str(caught.value)
+    assert "kernel:0: [2, 4] in the checkpoint, [2, 8] now" in str(caught.value)
+    agent, train_step = make_tiny_agent()
+    with pytest.raises(ConfigError, match=r"replay item: float32 \[7\] in the checkpoint, 2 x "):
+        make_checkpointer(root, agent, train_step, replay, item_layout="2 x 7").restore()
+
+
+def test_the_manifest_says_what_the_replay_folder_holds(tmp_path, replay):
+    agent, train_step = make_tiny_agent()
+    save(make_checkpointer(tmp_path / "checkpoints", agent, train_step, replay))
+    (manifest,) = read_manifests(tmp_path / "checkpoints")
+    assert manifest["items"] == "replay"

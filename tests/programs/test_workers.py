@@ -1,4 +1,5 @@
 import json
+import pathlib
 import threading
 
 import numpy as np
@@ -51,6 +52,7 @@ class FakeAdder:
         self._on_confirm, self._burst_length = on_confirm, burst_length
         self._num_unsent = 0
         self.num_added = 0
+        self.num_recovered = self.num_unprotected = 0
 
     def add(self, time_step, action, next_time_step):
         self._num_unsent += 1
@@ -67,6 +69,12 @@ class FakeAdder:
     def send(self):
         self._is_pending = self._num_unsent > 0
         self._num_unsent = 0
+
+    def send_lost(self, checkpoints):
+        for burst in checkpoints:
+            self._is_pending = True
+            self.num_recovered += burst
+            yield
 
     def is_confirmed(self, timeout_secs):
         self._is_pending = self._is_pending and not self._on_confirm()
@@ -97,7 +105,7 @@ def replaceable(environment):
 
 
 def make_worker(run, adder, reader, worker_id=0, num_workers=1, stop=None, environment=None,
-                eval_environment=None):  # fmt: skip
+                eval_environment=None, new_checkpoints=lambda: None):  # fmt: skip
     return Worker(
         run,
         worker_id,
@@ -107,6 +115,7 @@ def make_worker(run, adder, reader, worker_id=0, num_workers=1, stop=None, envir
         TapePolicies(),
         adder,
         reader,
+        new_checkpoints,
         SleepingWatchdog(),
         should_stop=lambda: stop,
     )
@@ -177,7 +186,7 @@ def test_the_first_fill_is_shared_by_the_workers_and_happens_once(tmp_path):
         assert min(steps) > 0
         assert experience_stats(replay.client(), timeout_secs=5)[1] == sum(steps)
         assert run_workers(replay) == [0, 0]  # restarted workers
-        checkpoint = replay.client().checkpoint()
+        checkpoint = pathlib.Path(replay.client().checkpoint())
     with serving(tmp_path / "after", restore_from=checkpoint) as replay:
         assert run_workers(replay) == [0, 0]  # a resumed run
 
@@ -385,3 +394,42 @@ def test_a_failing_evaluation_loses_that_episode_alone(tmp_path):
     assert worker.run(no_fill, None) == EXIT_FINISHED
     assert len(rows_of(run, "eval")) == 2
     assert read_json(run.paths.status("worker_0"))["env_failures"] == 1
+
+
+def test_what_a_crash_has_lost_is_sent_after_each_checkpoint_before_the_next_episode(tmp_path):
+    run, reader = make_run(tmp_path), FakeReader()
+    reader.publish_iteration(0)
+    tape = []
+
+    class TapeAdder(FakeAdder):
+        def add(self, *step):
+            tape.append("step")
+            return super().add(*step)
+
+        def send_lost(self, checkpoints):
+            for _ in super().send_lost(checkpoints):
+                tape.append("lost")
+                yield
+
+    def new_checkpoints():
+        tape.append("asked")
+        return [5, 2] if tape.count("asked") == 2 else None
+
+    def on_confirm():
+        if tape.count("asked") == 4:
+            reader.publish_iteration(NUM_ITER)
+        return True
+
+    adder = TapeAdder(on_confirm, burst_length=3)
+    make_worker(run, adder, reader, new_checkpoints=new_checkpoints).run(no_fill, None)
+    episode = ["step"] * 3
+    assert tape == [
+        "asked",
+        *episode,
+        "asked",
+        "lost",
+        "lost",
+        *episode,
+        *(["asked", *episode] * 2),
+    ]
+    assert read_json(run.paths.status("worker_0"))["items_sent_again"] == 5 + 2

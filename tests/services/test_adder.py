@@ -1,6 +1,7 @@
 import collections
 import dataclasses
 import gc
+import pathlib
 import time
 
 import numpy as np
@@ -8,11 +9,14 @@ import pytest
 from replay_fakes import UNLIMITED, EpisodeStepEnv, all_items, codec_of, serving
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.core.ports import free_port
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services import adder as adder_lib
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.replay import ReplayLimits, experience_stats
+from tfagents_system.services.journal import Checkpoints, Journal
+from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits, experience_stats
+from tfagents_system.services.replay_files import describe_items, stored_numbers
 
 LAST = float(ts.StepType.LAST)
 
@@ -217,3 +221,37 @@ def test_a_step_costs_one_call_and_an_item_one_more(replay, sequence_length, num
     collect(environment, adder, num_episodes=1, horizon=40)
     assert writer.calls == {"Append": 40, "CreateItem": num_items}
     assert experience_stats(replay.client(), timeout_secs=5)[1] == num_items
+
+
+@pytest.mark.parametrize("sequence_length", [None, 3])
+def test_what_a_crashed_server_had_confirmed_is_there_again_and_once(tmp_path, sequence_length):
+    """The server is lost with all that came after its checkpoint, and with it the worker."""
+    environment = EpisodeStepEnv(ends=[(5, 0.0), (2, 0.0), (9, 1.0)])
+    codec, port = codec_of(environment), free_port()
+
+    def make_adder(replay):
+        journal = Journal(tmp_path / "journals", 7, codec.columns, sequence_length or 1, 10**6)
+        return Adder(replay.client(), codec, sequence_length, 7, journal)
+
+    def checkpoint(replay):
+        path = pathlib.Path(replay.client().checkpoint())
+        return path, stored_numbers(describe_items(path, EXPERIENCE_TABLE), worker_id=7)
+
+    with serving(tmp_path / "first", port=port) as replay:
+        collect(environment, make_adder(replay), num_episodes=4, horizon=9)
+        restore_from, older = checkpoint(replay)
+        collect(environment, make_adder(replay), num_episodes=4, horizon=9)
+        expected = [t.observation.tolist() for t in all_items(replay.client(), codec)]
+    with serving(tmp_path / "second", port=port, restore_from=restore_from) as replay:
+        num_lost = len(expected) - len(all_items(replay.client(), codec))
+        adder = make_adder(replay)
+        collect(environment, adder, num_episodes=1, horizon=9)
+        _, newest = checkpoint(replay)
+        for _ in adder.send_lost(Checkpoints(newest, older)):
+            assert adder.is_confirmed(timeout_secs=5)
+        items = [t.observation.tolist() for t in all_items(replay.client(), codec)]
+        assert adder.num_recovered == num_lost > 0
+        assert list(adder.send_lost(Checkpoints(checkpoint(replay)[1], newest))) == []
+    one_more = [item for item in items if item not in expected]
+    assert all(np.ravel(item)[0] == 8 for item in one_more)  # of the ninth episode
+    assert sorted(items) == sorted(expected + one_more)

@@ -1,4 +1,3 @@
-import dataclasses
 import pathlib
 
 import hypothesis
@@ -15,6 +14,7 @@ from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import (
+    EXPERIENCE_TABLE,
     ReplayLimits,
     experience_dataset,
     experience_stats,
@@ -172,17 +172,29 @@ def test_stats_of_a_server_that_is_away_time_out(tmp_path):
         experience_stats(client, timeout_secs=1)
 
 
-def test_a_checkpoint_made_with_other_limits_is_refused_with_the_differences(tmp_path):
-    limits = ReplayLimits(capacity=100, min_size=2, samples_per_insert=8.0, error_buffer=16.0)
+def test_a_checkpoint_made_with_other_limits_takes_over_the_new_ones(tmp_path, capsys):
+    limits = ReplayLimits(capacity=100, min_size=2, samples_per_insert=8.0, error_buffer=100.0)
     with serving(tmp_path / "before", limits) as replay:
-        fill(replay, num_items=3)
+        codec = fill(replay, num_items=8)
         checkpoint = pathlib.Path(replay.client().checkpoint())
     with serving(tmp_path / "same", limits, restore_from=checkpoint) as replay:
-        assert experience_stats(replay.client(), timeout_secs=5) == (3, 3)
-    changed = dataclasses.replace(limits, capacity=200, samples_per_insert=1.0)
-    with pytest.raises(ConfigError) as caught:
-        with serving(tmp_path / "changed", changed, restore_from=checkpoint):
-            pass
+        assert experience_stats(replay.client(), timeout_secs=5) == (8, 8)
+    assert "have changed" not in capsys.readouterr().out
+    changed = ReplayLimits(capacity=6, min_size=3, samples_per_insert=2.0, error_buffer=4.0)
+    with serving(tmp_path / "changed", changed, restore_from=checkpoint) as replay:
+        assert experience_stats(replay.client(), timeout_secs=5) == (6, 8)
+        info = replay.client().server_info(timeout=5)[EXPERIENCE_TABLE]
+        limiter = info.rate_limiter_info
+        assert info.max_size == 6
+        assert (limiter.min_size_to_sample, limiter.samples_per_insert) == (3, 2.0)
+        assert (limiter.min_diff, limiter.max_diff) == (3 * 2.0 - 4.0, 3 * 2.0 + 4.0)
+        # 8 inserts x 2 - 3 x 2 = 10 samples count as taken: 4 more may be, and 4 / 2 inserted.
+        with pytest.raises(reverb.errors.DeadlineExceededError):
+            list(replay.client().sample(EXPERIENCE_TABLE, 5, rate_limiter_timeout_ms=200))
+        fill(replay, num_items=2)
+        assert [t.observation[1] for t in all_items(replay.client(), codec)][-2:] == [6, 7]
     assert (
-        "capacity 100 in the checkpoint, 200 now; samples_per_insert 8 in the checkpoint, 1 now."
-    ) in str(caught.value)
+        "The limits of the replay buffer have changed: capacity 100 in the checkpoint, 6 now; "
+        "min_size 2 in the checkpoint, 3 now; samples_per_insert 8 in the checkpoint, 2 now; "
+        "error_buffer 100 in the checkpoint, 4 now.\n"
+    ) in capsys.readouterr().out

@@ -1,5 +1,6 @@
 """Checkpoint generations on disk: which exist, which are whole, which are dropped."""
 
+import contextlib
 import hashlib
 import os
 import pathlib
@@ -77,6 +78,18 @@ def newest_intact_generation(root: pathlib.Path) -> pathlib.Path | None:
             "backup, or remove that folder to start the run's learning anew."
         )
     return None
+
+
+def read_manifests(root: pathlib.Path) -> list[dict[str, Any]]:
+    """Returns the manifests of the complete generations, newest first; not those that are damaged.
+
+    The files are not verified: this is for who wants to know what has been saved.
+    """
+    manifests = []
+    for generation in generations(root):
+        with contextlib.suppress(OSError, ValueError):
+            manifests.append(read_json(generation / MANIFEST) or {})
+    return manifests
 
 
 def _damage(generation: pathlib.Path) -> str | None:

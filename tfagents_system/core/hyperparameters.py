@@ -101,6 +101,13 @@ HYPERPARAMETERS: Mapping[str, Hyperparameter] = {
         "longest time between checkpoints of the training state, in seconds; policies are exported "
         "every `checkpoint_period_itrs` alone",
     ),
+    "journal_max_mb": Hyperparameter(
+        256.0,
+        lambda v: _is_number(v) and v >= 0,
+        "a number >= 0",
+        "largest journal of a worker, in MB: what it has sent since the last checkpoint but one, "
+        "from which it sends again what a crash of the replay server has lost; 0 keeps none",
+    ),
     "prefetch_batches": _count(
         3, "train steps' worth of samples the learner keeps in flight from the replay server"
     ),

@@ -52,6 +52,11 @@ class ExperimentPaths:
         """Checkpoint generations, one folder a train step."""
         return self.root / "checkpoints"
 
+    @property
+    def journals(self) -> pathlib.Path:
+        """What each worker has sent since the last checkpoint but one."""
+        return self.checkpoints / "journals"
+
     def diverged(self, train_step: int) -> pathlib.Path:
         """The minibatch of the train step at which training diverged, as NumPy arrays."""
         return self.root / f"diverged_{train_step:010d}.npz"

@@ -57,6 +57,10 @@ def status_line(snapshot: Snapshot, now: float) -> str:
         parts += _training(snapshot, learner)
     if num_failures := sum(worker.get("env_failures", 0) for worker in snapshot.workers):
         parts.append(f"env failures {num_failures}")
+    if num_again := sum(worker.get("items_sent_again", 0) for worker in snapshot.workers):
+        parts.append(f"sent again {num_again:,}")
+    if num_steps := sum(worker.get("unprotected_steps", 0) for worker in snapshot.workers):
+        parts.append(f"not in a journal {num_steps:,}")
     if snapshot.num_restarts:
         parts.append(f"restarts {snapshot.num_restarts}")
     return SEPARATOR.join(parts)

@@ -1,14 +1,23 @@
 """Saves and restores the learner's half of a checkpoint generation, and asks for the other half."""
 
+import collections
 import pathlib
 import shutil
 import threading
 import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 from tf_agents.agents import tf_agent
 
-from tfagents_system.core.generations import newest_intact_generation, publish_generation
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.files import read_json
+from tfagents_system.core.generations import (
+    MANIFEST,
+    newest_intact_generation,
+    publish_generation,
+)
 
 LEARNER_PREFIX = "learner/state"
 REPLAY_FOLDER = "replay"
@@ -23,7 +32,13 @@ class Checkpointer:
     """
 
     def __init__(
-        self, root: pathlib.Path, agent: tf_agent.TFAgent, train_step: tf.Variable, replay_client
+        self,
+        root: pathlib.Path,
+        agent: tf_agent.TFAgent,
+        train_step: tf.Variable,
+        replay_client,
+        describe_items: Callable[[pathlib.Path], Any],
+        item_layout: str,
     ):
         """Makes `root` and clears unfinished generations.
 
@@ -32,6 +47,9 @@ class Checkpointer:
           agent: All of its variables are saved, optimizers and targets included.
           train_step: Saved and restored with the agent.
           replay_client: Has `checkpoint() -> path` (blocking), such as reverb.Client.
+          describe_items: Returns what the manifest says of the items in the folder `replay`, for
+            the workers to read.
+          item_layout: What an item of the replay buffer consists of, in words.
         """
         self._root = root
         root.mkdir(exist_ok=True)
@@ -39,6 +57,8 @@ class Checkpointer:
             shutil.rmtree(unfinished)
         self._train_step = train_step
         self._client = replay_client
+        self._describe_items = describe_items
+        self._layout = {"replay item": item_layout} | _shapes(agent)
         self._checkpoint = tf.train.Checkpoint(agent=agent, train_step=train_step)
         self._thread: threading.Thread | None = None
 
@@ -46,11 +66,13 @@ class Checkpointer:
         """Restores the newest intact generation; returns whether there is one.
 
         Raises:
-          ConfigError: If generations exist but all are damaged.
+          ConfigError: If generations exist but all are damaged, or if the newest that is not is
+            of another agent.
         """
         generation = newest_intact_generation(self._root)
         if generation is None:
             return False
+        self._check_layout(generation)
         # Optimizer slots appear with the first train step and take their values then.
         self._checkpoint.read(str(generation / LEARNER_PREFIX)).assert_existing_objects_matched()
         return True
@@ -77,6 +99,22 @@ class Checkpointer:
             return not self._thread.is_alive()
         return True
 
+    def _check_layout(self, generation: pathlib.Path) -> None:
+        saved = read_json(generation / MANIFEST).get("layout", self._layout)
+        differences = [
+            f"{name}: {saved.get(name, 'nothing')} in the checkpoint, "
+            f"{self._layout.get(name, 'nothing')} now"
+            for name in sorted(saved.keys() | self._layout.keys())
+            if saved.get(name) != self._layout.get(name)
+        ]
+        if differences:
+            more = f" and {len(differences) - 5} more" if len(differences) > 5 else ""
+            raise ConfigError(
+                f"{generation} is of another agent ({'; '.join(differences[:5])}{more}). The "
+                "observations, actions, networks and sequences of an experiment that has begun may "
+                "not change: set them back, or start anew with another SAC_EXP_NAME."
+            )
+
     def _save_replay(self, unfinished: pathlib.Path, train_step: int) -> None:
         started = time.monotonic()
         try:
@@ -85,9 +123,26 @@ class Checkpointer:
             if not (path / "DONE").is_file():
                 raise RuntimeError(f"the replay server's checkpoint {path} is not complete")
             path.rename(unfinished / REPLAY_FOLDER)
-            publish_generation(unfinished, self._root, train_step, {"saved_at": time.time()})
+            facts = {
+                "saved_at": time.time(),
+                "items": self._describe_items(unfinished / REPLAY_FOLDER),
+                "layout": self._layout,
+            }
+            publish_generation(unfinished, self._root, train_step, facts)
         except Exception as error:  # training goes on; the next period tries again
             print(f"Checkpoint at train step {train_step} failed: {error!r}; the older ones stay.")
             shutil.rmtree(unfinished, ignore_errors=True)
             return
         print(f"Checkpoint at train step {train_step} ({time.monotonic() - started:.1f} s).")
+
+
+def _shapes(agent: tf_agent.TFAgent) -> Mapping[str, str]:
+    """Returns the shape of each variable of `agent` by its name."""
+    num_before: collections.Counter[str] = collections.Counter()
+    shapes = {}
+    for variable in agent.variables:
+        num_before[variable.name] += 1
+        count = num_before[variable.name]
+        name = variable.name if count == 1 else f"{variable.name} ({count})"
+        shapes[name] = str(variable.shape.as_list())
+    return shapes

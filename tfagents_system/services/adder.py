@@ -2,7 +2,7 @@
 
 import collections
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import reverb
@@ -10,7 +10,9 @@ from reverb import pybind
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.services.codec import Codec, Transition
+from tfagents_system.services.journal import Checkpoints, Journal, Step
 from tfagents_system.services.replay import EXPERIENCE_TABLE
+from tfagents_system.services.replay_files import item_priority
 
 
 class Adder:
@@ -24,6 +26,7 @@ class Adder:
     With `sequence_length` L an item holds L consecutive transitions of one episode, one item for
     each step from the Lth on; an episode shorter than L gives one item, padded at its end with
     transitions of step type LAST and discount 0, which learners leave out.
+    A journal numbers what is sent, so that what a crash of the server has lost can be sent again.
     Bursts, because a single item costs a wake-up of the sending thread. Not thread-safe.
     """
 
@@ -32,6 +35,8 @@ class Adder:
         client: reverb.Client,
         codec: Codec,
         sequence_length: int | None = None,
+        worker_id: int = 0,
+        journal: Journal | None = None,
         burst_length: int = 48,
         burst_secs: float = 1.0,
         log: Callable[[str], None] = print,
@@ -42,12 +47,16 @@ class Adder:
           client: Connection to the replay server.
           codec: Codec of one Transition.
           sequence_length: Transitions per item; None for single transitions without time axis.
+          worker_id: Of this worker; what it sends is known by that and the journal's numbers.
+          journal: Where everything is written down before it is sent; None sends without numbers.
           burst_length: Steps after which a burst is due; Reverb complains of more than 50 pending.
           burst_secs: Age of the oldest unsent step after which a burst is due.
           log: Receives one line for each kind of rejected step.
         """
         self._codec = codec
         self._length = sequence_length
+        self._worker_id = worker_id
+        self._journal = journal
         self._burst_length = burst_length
         self._burst_secs = burst_secs
         self._log = log
@@ -131,16 +140,46 @@ class Adder:
 
     def send(self) -> None:
         """Hands all steps added so far to the sending thread; does not block."""
+        if self._journal is None:
+            self._write([Step(*step, number=0) for step in self._unsent])
+        else:
+            self._write(self._journal.append(self._unsent))
+        self._unsent.clear()
+
+    def send_lost(self, checkpoints: Checkpoints) -> Iterator[None]:
+        """Sends what a crash of the server has lost, burst by burst, if there is a journal.
+
+        Must be called between episodes; all bursts must be taken before the next `add`.
+        """
+        self.send()  # what is left of the last episode comes first
+        lost = self._journal.reconcile(checkpoints) if self._journal else []
+        for begin in range(0, len(lost), self._burst_length):
+            self._write(lost[begin : begin + self._burst_length])
+            yield
+
+    @property
+    def num_recovered(self) -> int:
+        """Items sent again so far."""
+        return self._journal.num_recovered if self._journal else 0
+
+    @property
+    def num_unprotected(self) -> int:
+        """Steps sent for which the journal had no space."""
+        return self._journal.num_unprotected if self._journal else 0
+
+    def _write(self, steps: Sequence[Step]) -> None:
         is_single = [self._length is None] * len(self._written)  # without time axis
-        for columns, completes_item in self._unsent:
-            references = self._cpp_writer.Append(columns)
+        for step in steps:
+            references = self._cpp_writer.Append(step.columns)
             for written, reference in zip(self._written, references, strict=True):
                 written.append(reference)
-            if completes_item:
+            if step.completes_item:
                 self._cpp_writer.CreateItem(
-                    EXPERIENCE_TABLE, 1.0, [list(written) for written in self._written], is_single
+                    EXPERIENCE_TABLE,
+                    item_priority(self._worker_id, step.number),
+                    [list(written) for written in self._written],
+                    is_single,
                 )
-        self._unsent.clear()
 
     def is_confirmed(self, timeout_secs: float) -> bool:
         """Waits until the server has inserted everything sent; False if not within the timeout.

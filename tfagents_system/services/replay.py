@@ -12,6 +12,7 @@ from reverb.platform.checkpointers_lib import DefaultCheckpointer
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.hyperparameters import num_fresh_samples
+from tfagents_system.services.replay_files import copy_with_table, read_table
 
 EXPERIENCE_TABLE = "experience"
 VARIABLES_TABLE = "variables"
@@ -76,10 +77,10 @@ def start_server(
       port: TCP port; must be free (gRPC would share a port silently).
       checkpoint_root: Folder that Reverb owns: it deletes there whatever it does not know.
       restore_from: A Reverb checkpoint folder to take the experience from; None starts empty.
-
-    Raises:
-      ConfigError: If that checkpoint was made with other limits, which Reverb would keep.
+        It may have been made with other limits. It is not changed.
     """
+    if restore_from:
+        restore_from = _with_limits(restore_from, limits, checkpoint_root / "other_limits")
     experience = reverb.Table(
         name=EXPERIENCE_TABLE,
         sampler=reverb.selectors.Uniform(),
@@ -102,38 +103,44 @@ def start_server(
     )
     server = reverb.Server([experience, variables], port=port, checkpointer=checkpointer)
     if restore_from:
-        if differences := _differences(_limits_of(server.localhost_client()), limits):
-            server.stop()
-            raise ConfigError(
-                f"{restore_from} was made with other limits of the replay buffer: "
-                f"{'; '.join(differences)}. They follow from the horizon and the hyperparameters, "
-                "which may not change for an experiment that has begun: set them back, or start "
-                "anew with another SAC_EXP_NAME."
-            )
         # The checkpoint's variables can be newer than the learner's or older than the workers'.
         server.localhost_client().reset(VARIABLES_TABLE)
     return server
 
 
-def _limits_of(client: reverb.Client) -> ReplayLimits:
-    info = client.server_info()[EXPERIENCE_TABLE]
-    limiter = info.rate_limiter_info
-    return ReplayLimits(
-        capacity=info.max_size,
+def _with_limits(
+    checkpoint: pathlib.Path, limits: ReplayLimits, copy: pathlib.Path
+) -> pathlib.Path:
+    """Returns `checkpoint`, or the folder `copy` with `limits` if it has others.
+
+    Reverb would keep those of the checkpoint and say nothing.
+    """
+    table = read_table(checkpoint, EXPERIENCE_TABLE)
+    limiter = table.rate_limiter
+    saved = ReplayLimits(
+        capacity=table.max_size,
         min_size=limiter.min_size_to_sample,
         samples_per_insert=limiter.samples_per_insert,
         error_buffer=(limiter.max_diff - limiter.min_diff) / 2,
     )
-
-
-def _differences(restored: ReplayLimits, configured: ReplayLimits) -> list[str]:
-    """Returns `name: value in the checkpoint, value now` for each limit that differs."""
-    pairs = zip(dataclasses.asdict(restored).items(), dataclasses.astuple(configured), strict=True)
-    return [
+    pairs = zip(dataclasses.asdict(saved).items(), dataclasses.astuple(limits), strict=True)
+    differences = [
         f"{name} {before:g} in the checkpoint, {now:g} now"
         for (name, before), now in pairs
         if not math.isclose(before, now, rel_tol=1e-6)
     ]
+    if not differences:
+        return checkpoint
+    print(f"The limits of the replay buffer have changed: {'; '.join(differences)}.")
+    middle = limits.samples_per_insert * limits.min_size
+    table.max_size = limits.capacity
+    limiter.min_size_to_sample = limits.min_size
+    limiter.samples_per_insert = limits.samples_per_insert
+    limiter.min_diff, limiter.max_diff = middle - limits.error_buffer, middle + limits.error_buffer
+    # As many samples as the new ratio would have given, so that neither side has to catch up.
+    limiter.sample_count = max(0, round(limiter.insert_count * limits.samples_per_insert - middle))
+    copy_with_table(checkpoint, copy, table)
+    return copy
 
 
 def experience_dataset(

@@ -1,0 +1,148 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfagents_system.services import journal as journal_lib
+from tfagents_system.services.journal import RESTART_GAP, Checkpoints, Journal
+from tfagents_system.services.replay_files import NOTHING, StoredNumbers
+
+COLUMNS = [tf.TensorSpec([2], tf.float32), tf.TensorSpec([1], tf.int32)]
+RECORD_BYTES = 8 + 1 + 2 * 4 + 4
+
+
+def stored(*ranges, is_full=False):
+    return StoredNumbers(np.array(ranges, np.int64).reshape(-1, 2), is_full)
+
+
+def step(value, completes_item=True):
+    return [np.full(2, value, np.float32), np.full(1, value, np.int32)], completes_item
+
+
+def values(steps):
+    for s in steps:
+        assert s.columns[0].tolist() == [s.columns[1][0]] * 2
+        assert s.columns[0].dtype == np.float32 and s.columns[1].dtype == np.int32
+    return [int(s.columns[1][0]) for s in steps]
+
+
+@pytest.fixture
+def open_journal(tmp_path):
+    def open_it(sequence_length=1, max_bytes=10**6, worker_id=0, **arguments):
+        return Journal(tmp_path / "journals", worker_id, COLUMNS, sequence_length, max_bytes,
+                       **arguments)  # fmt: skip
+
+    return open_it
+
+
+def only_file(tmp_path):
+    (path,) = (tmp_path / "journals").iterdir()
+    return path
+
+
+def test_what_a_checkpoint_lacks_is_returned_once_under_new_numbers(open_journal):
+    journal = open_journal()
+    assert [s.number for s in journal.append([step(v) for v in (1, 2, 3, 4)])] == [1, 2, 3, 4]
+    journal.append([step(5), step(6)])
+    # 2 and 3 were lost; 5 and 6 are newer than the checkpoint.
+    lost = journal.reconcile(Checkpoints(stored([1, 1], [4, 4]), NOTHING))
+    assert values(lost) == [2, 3]
+    assert [(s.number, s.completes_item) for s in lost] == [(7, True), (8, True)]
+    assert journal.num_recovered == 2
+    assert journal.append([step(9)])[0].number == 9
+    assert journal.reconcile(Checkpoints(stored([1, 1], [4, 9]), stored([1, 1], [4, 4]))) == []
+
+
+def test_what_was_sent_again_and_lost_again_is_returned_again(open_journal):
+    journal = open_journal()
+    journal.append([step(v) for v in (1, 2, 3)])
+    assert values(journal.reconcile(Checkpoints(stored([1, 1], [3, 3]), NOTHING))) == [2]
+    journal.append([step(5)])  # number 5; number 4 is step 2
+    assert values(journal.reconcile(Checkpoints(stored([1, 1], [5, 5]), stored([1, 1])))) == [3, 2]
+
+
+def test_an_item_is_kept_until_two_checkpoints_have_it(open_journal, tmp_path):
+    journal = open_journal()
+    journal.append([step(v) for v in (1, 2, 3)])
+    journal.reconcile(Checkpoints(stored([1, 3]), stored([1, 2])))
+    assert only_file(tmp_path).stat().st_size == RECORD_BYTES
+    journal.append([step(4)])
+    # The newest was damaged: the server has been restored from the one before.
+    assert values(journal.reconcile(Checkpoints(stored([1, 2], [4, 4]), stored([1, 3])))) == [3]
+
+
+def test_what_a_full_table_has_removed_is_not_sent_again(open_journal, tmp_path):
+    journal = open_journal()
+    journal.append([step(v) for v in range(1, 10)])
+    lost = journal.reconcile(Checkpoints(stored([4, 6], [8, 8], is_full=True), NOTHING))
+    assert values(lost) == [7]
+    assert only_file(tmp_path).stat().st_size == 6 * RECORD_BYTES  # 4, 5, 6, 8, 9 and 7 again
+
+
+def test_a_sequence_is_returned_with_all_of_its_steps(open_journal):
+    journal = open_journal(sequence_length=3)
+    # Episodes of 5 and 3 steps; items end at 3, 4, 5 and 8.
+    journal.append([step(v, v in (3, 4, 5, 8)) for v in range(1, 9)])
+    journal.append([step(v, v == 11) for v in (9, 10, 11)])
+    lost = journal.reconcile(Checkpoints(stored([3, 3], [11, 11]), NOTHING))
+    assert values(lost) == [2, 3, 4, 5, 6, 7, 8]  # the items that end at 4, 5 and 8
+    assert [s.completes_item for s in lost] == [v in (4, 5, 8) for v in range(2, 9)]
+    # Again, from what is left in the file.
+    again = journal.reconcile(Checkpoints(stored([3, 3], [11, 11], [19, 19]), NOTHING))
+    assert values(again) == values(lost)
+
+
+def test_a_sequence_with_a_hole_is_not_returned(open_journal):
+    lines = []
+    journal = open_journal(sequence_length=2, max_bytes=4 * RECORD_BYTES, log=lines.append)
+    journal.append([step(1, False), step(2), step(3)])
+    journal.append([step(4), step(5)])  # no space for two
+    journal.append([step(6)])
+    assert journal.num_unprotected == 2
+    assert len(lines) == 1 and "it holds 63 of at most 84 bytes" in lines[0]
+    lost = journal.reconcile(Checkpoints(stored([2, 2], [7, 7]), NOTHING))
+    assert values(lost) == [2, 3]
+
+
+def test_after_a_kill_numbers_go_on_and_a_record_cut_short_is_dropped(open_journal, tmp_path):
+    open_journal().append([step(v) for v in (1, 2, 3)])
+    with only_file(tmp_path).open("ab") as file:
+        file.write(b"half a record")
+    journal = open_journal()
+    first = 3 + RESTART_GAP
+    assert journal.append([step(4)])[0].number == first
+    assert values(journal.reconcile(Checkpoints(stored([1, 1], [first, first]), NOTHING))) == [2, 3]
+
+
+def test_a_journal_that_was_removed_does_not_use_numbers_again(open_journal, tmp_path):
+    journal = open_journal()
+    assert journal.reconcile(Checkpoints(stored([1, 500]), NOTHING)) == []
+    (new,) = journal.append([step(1)])
+    assert new.number > 500
+
+
+@pytest.mark.parametrize("num_written", [0, 5])
+def test_a_full_disk_leaves_whole_records_only(open_journal, tmp_path, monkeypatch, num_written):
+    lines = []
+    journal = open_journal(log=lines.append)
+    journal.append([step(1)])
+    write = journal_lib.os.write
+
+    def write_a_part(file, content):
+        if not num_written:
+            raise OSError(28, "No space left on device")
+        return write(file, content[:num_written])
+
+    monkeypatch.setattr(journal_lib.os, "write", write_a_part)
+    assert journal.append([step(2)])[0].number == 2  # it is sent all the same
+    monkeypatch.undo()
+    journal.append([step(3)])
+    assert journal.num_unprotected == 1
+    assert len(lines) == 1 and ("disk is full" in lines[0] or "No space left" in lines[0])
+    assert values(journal.reconcile(Checkpoints(stored([99, 99]), NOTHING))) == [1, 3]
+
+
+def test_files_of_other_workers_and_layouts_are_not_read(open_journal, tmp_path):
+    open_journal().append([step(1)])
+    for journal in (open_journal(worker_id=1), open_journal(sequence_length=2)):
+        assert journal.append([step(2)])[0].number == 1
+    assert len(list((tmp_path / "journals").iterdir())) == 3

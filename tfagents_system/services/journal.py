@@ -1,0 +1,166 @@
+"""A worker's journal of what it has sent, from which lost items are sent again."""
+
+import os
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from tfagents_system.core.files import write_bytes_atomically
+from tfagents_system.services.replay_files import StoredNumbers
+
+RESTART_GAP = 2**20  # more numbers than steps that a journal can have missed
+
+
+class Step(NamedTuple):
+    """One env step on its way to the replay server."""
+
+    columns: Sequence[np.ndarray]  # packed
+    completes_item: bool
+    number: int  # of its worker, ascending; that of the item, too, which it completes
+
+
+class Checkpoints(NamedTuple):
+    """What the two newest checkpoints hold of a worker."""
+
+    newest: StoredNumbers
+    older: StoredNumbers
+
+
+class Journal:
+    """Numbers a worker's steps, and keeps them on disk until two checkpoints hold them.
+
+        steps = journal.append(columns_and_flags)   # before they are sent
+        lost = journal.reconcile(checkpoints)       # after each checkpoint; to be sent again
+
+    The file survives the worker, the replay server and both at once. Steps beyond `max_bytes`, or
+    for which the disk has no space, are counted as unprotected and sent all the same.
+    Not thread-safe.
+    """
+
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        worker_id: int,
+        columns: Sequence[tf.TensorSpec],
+        sequence_length: int,
+        max_bytes: int,
+        log: Callable[[str], None] = print,
+    ):
+        """Opens or makes the worker's file.
+
+        Args:
+          folder: Holds the files of all workers; is made.
+          worker_id: Of the only writer.
+          columns: Specs of the packed columns, vectors; with `sequence_length` part of the file's
+            name, so that a file of another layout is never read.
+          sequence_length: Steps per item.
+          max_bytes: Largest size of the file.
+          log: Receives a line for the first step that is left unprotected.
+        """
+        self._length = sequence_length
+        self._max_bytes = max_bytes
+        self._log = log
+        self._names = [f"{spec.dtype.name}x{spec.shape[0]}" for spec in columns]
+        fields: list[Any] = [("number", "<i8"), ("completes_item", "?")]
+        for name, spec in zip(self._names, columns, strict=True):
+            fields.append((name, spec.dtype.as_numpy_dtype, (spec.shape[0],)))
+        self._record = np.dtype(fields)
+        layout = "_".join(self._names)
+        self._path = folder / f"worker_{worker_id}_{layout}x{sequence_length}.steps"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._open()
+        records = self._read()
+        self._next_number = int(records["number"][-1]) + RESTART_GAP if len(records) else 1
+        self.num_recovered = 0  # items sent again
+        self.num_unprotected = 0  # steps
+
+    def append(self, steps: Sequence[tuple[Sequence[np.ndarray], bool]]) -> list[Step]:
+        """Numbers (columns, completes_item) of new steps and writes them down."""
+        numbered = [Step(*step, number) for number, step in enumerate(steps, self._next_number)]
+        self._next_number += len(numbered)
+        records = np.empty(len(numbered), self._record)
+        records["number"] = [step.number for step in numbered]
+        records["completes_item"] = [step.completes_item for step in numbered]
+        for index, name in enumerate(self._names):
+            if numbered:
+                records[name] = [step.columns[index] for step in numbered]
+        self._write(records)
+        return numbered
+
+    def reconcile(self, checkpoints: Checkpoints) -> list[Step]:
+        """Returns what has been lost, under new numbers; the caller sends it before anything else.
+
+        Drops what the newest two checkpoints both hold, and what a full table has removed. Must be
+        called between episodes.
+        """
+        newest, older = checkpoints
+        records = self._read()
+        number, is_item = records["number"], records["completes_item"]
+        is_item = is_item & self._has_all_steps(number)
+        is_lost = is_item & newest.were_lost(number)
+        is_settled = newest.contains(number) & older.contains(number)
+        is_kept = is_item & ~is_lost & ~is_settled & ~newest.were_removed(number)
+        kept, lost = self._select(records, is_kept), self._select(records, is_lost)
+        if newest.last >= self._next_number:  # this file was lost
+            self._next_number = newest.last + RESTART_GAP
+        lost["number"] = np.arange(self._next_number, self._next_number + len(lost))
+        try:
+            # At once: after a kill in between they would be lost, or sent twice.
+            write_bytes_atomically(self._path, np.concatenate([kept, lost]).tobytes())
+        except OSError as error:  # the disk is full: the next checkpoint brings another chance
+            self._log(f"Journal {self._path} cannot be renewed: {error}")
+            return []
+        os.close(self._file)
+        self._open()
+        self._next_number += len(lost)
+        self.num_recovered += int(lost["completes_item"].sum())
+        return [
+            Step([record[name] for name in self._names], *record[["completes_item", "number"]])
+            for record in lost
+        ]
+
+    def _has_all_steps(self, number: np.ndarray) -> np.ndarray:
+        """Returns [N] whether the steps of an item that would end there are here without a gap."""
+        before = self._length - 1
+        result = np.zeros(len(number), bool)
+        result[before:] = number[before:] - number[: len(number) - before] == before
+        return result
+
+    def _select(self, records: np.ndarray, is_item: np.ndarray) -> np.ndarray:
+        """Returns the steps of the items that end where `is_item`, and marks only these."""
+        is_part = is_item.copy()
+        for distance in range(1, self._length):
+            is_part[:-distance] |= is_item[distance:]
+        selected = records[is_part]
+        selected["completes_item"] = is_item[is_part]
+        return selected
+
+    def _open(self) -> None:
+        self._file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+        size = os.fstat(self._file).st_size
+        self._size = size - size % self._record.itemsize  # without a record that was cut short
+        os.ftruncate(self._file, self._size)
+
+    def _read(self) -> np.ndarray:
+        return np.frombuffer(self._path.read_bytes(), self._record)
+
+    def _write(self, records: np.ndarray) -> None:
+        """Appends whole records or nothing."""
+        content = records.tobytes()
+        reason = f"it holds {self._size:,} of at most {self._max_bytes:,} bytes"
+        if self._size + len(content) <= self._max_bytes:
+            try:
+                if os.write(self._file, content) == len(content):
+                    self._size += len(content)
+                    return
+                reason = "the disk is full"
+            except OSError as error:
+                reason = str(error)
+            os.ftruncate(self._file, self._size)
+        if not self.num_unprotected:
+            self._log(f"Journal {self._path}: {reason}. Steps are sent all the same; if the replay "
+                      "server crashes before its next checkpoint, they are lost.")  # fmt: skip
+        self.num_unprotected += len(records)

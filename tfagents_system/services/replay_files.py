@@ -1,0 +1,134 @@
+"""What the files of a Reverb checkpoint hold, read and written without a server.
+
+Reverb knows the order of items, but no names for them: an item's priority, which uniform sampling
+ignores, carries its number among those of its worker (`item_priority`).
+"""
+
+import dataclasses
+import pathlib
+import shutil
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from reverb.cc import schema_pb2
+from reverb.cc.checkpointing import checkpoint_pb2
+
+ITEMS, TABLES = "items.tfrecord", "tables.tfrecord"
+NUMBERS_PER_WORKER = 2**40  # with 4096 workers still exact in a float64
+
+
+def item_priority(worker_id: int, number: int) -> float:
+    """Returns the priority of item `number` (1 to NUMBERS_PER_WORKER - 1) of a worker."""
+    return float(worker_id * NUMBERS_PER_WORKER + number)
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredNumbers:
+    """Which numbers of one worker's items a checkpoint holds, as ranges [first, last]."""
+
+    ranges: np.ndarray  # [N, 2] int64, ascending, disjoint
+    is_full: bool  # the table is: what is older than the oldest number has left it
+
+    @property
+    def last(self) -> int:
+        """The highest number; 0 if there is none."""
+        return int(self.ranges[-1, 1]) if len(self.ranges) else 0
+
+    def contains(self, numbers: np.ndarray) -> np.ndarray:
+        """Returns for each of `numbers` [N] whether it is stored."""
+        if not len(self.ranges):
+            return np.zeros(len(numbers), bool)
+        index = np.searchsorted(self.ranges[:, 0], numbers, side="right") - 1
+        return (index >= 0) & (numbers <= self.ranges[index, 1])
+
+    def were_lost(self, numbers: np.ndarray) -> np.ndarray:
+        """Returns for each of `numbers` [N] whether a server had it and lost it in a crash.
+
+        A worker's items are inserted in the order of their numbers: one that is not there although
+        a higher one is has been there, or would have come before.
+        """
+        return (numbers < self.last) & ~self.contains(numbers) & ~self.were_removed(numbers)
+
+    def were_removed(self, numbers: np.ndarray) -> np.ndarray:
+        """Returns for each of `numbers` [N] whether a full table has removed it."""
+        if not (self.is_full and len(self.ranges)):
+            return np.zeros(len(numbers), bool)
+        return numbers < self.ranges[0, 0]
+
+
+NOTHING = StoredNumbers(np.empty([0, 2], np.int64), is_full=False)
+
+
+def describe_items(folder: pathlib.Path, table: str) -> dict[str, Any]:
+    """Returns what a checkpoint holds of `table`, for a manifest: JSON that `stored_numbers` reads.
+
+    Reads all items: 1.5 s for a million.
+    """
+    items = _read(folder / ITEMS, schema_pb2.PrioritizedItem)
+    priorities = np.array([item.priority for item in items if item.table == table], np.int64)
+    workers, numbers = np.divmod(priorities, NUMBERS_PER_WORKER)
+    return {
+        "is_full": len(priorities) >= read_table(folder, table).max_size,
+        "numbers": {
+            str(worker): _as_ranges(np.unique(numbers[workers == worker])).tolist()
+            for worker in np.unique(workers)
+        },
+    }
+
+
+def stored_numbers(description: Mapping[str, Any], worker_id: int) -> StoredNumbers:
+    """Returns the part of one worker in what `describe_items` gave."""
+    ranges = description["numbers"].get(str(worker_id), [])
+    return StoredNumbers(np.array(ranges, np.int64).reshape(-1, 2), description["is_full"])
+
+
+def _as_ranges(numbers: np.ndarray) -> np.ndarray:
+    """Returns ascending `numbers` [N] as ranges [M, 2]."""
+    breaks = np.flatnonzero(np.diff(numbers) != 1)
+    return np.stack([numbers[np.r_[0, breaks + 1]], numbers[np.r_[breaks, -1]]], axis=1)
+
+
+def _read(path: pathlib.Path, message_type) -> Iterator[Any]:
+    """Yields the messages of a compressed TFRecord file; its generation's checksum is known."""
+    records = zlib.decompress(path.read_bytes())
+    position = 0
+    while position < len(records):
+        (length,) = struct.unpack_from("<Q", records, position)
+        begin = position + 8 + 4  # the length and its checksum
+        yield message_type.FromString(records[begin : begin + length])
+        position = begin + length + 4
+
+
+def _write(path: pathlib.Path, messages: Iterable[Any]) -> None:
+    with tf.io.TFRecordWriter(str(path), options="ZLIB") as writer:
+        for message in messages:
+            writer.write(message.SerializeToString())
+
+
+def read_table(folder: pathlib.Path, table: str) -> Any:
+    """Returns the PriorityTableCheckpoint of `table`: its limits and counts."""
+    messages = _read(folder / TABLES, checkpoint_pb2.PriorityTableCheckpoint)
+    return next(message for message in messages if message.table_name == table)
+
+
+def copy_with_table(source: pathlib.Path, target: pathlib.Path, changed: Any) -> None:
+    """Copies a checkpoint, with another PriorityTableCheckpoint for one of its tables.
+
+    If the table's new `max_size` is smaller than its content, the oldest items are left out.
+    """
+    shutil.copytree(source, target)
+    tables = list(_read(source / TABLES, checkpoint_pb2.PriorityTableCheckpoint))
+    items = list(_read(source / ITEMS, schema_pb2.PrioritizedItem))
+    of_table = [item for item in items if item.table == changed.table_name]
+    num_dropped = max(0, len(of_table) - changed.max_size)
+    dropped = {item.key for item in of_table[:num_dropped]}
+    for table in tables:
+        if table.table_name == changed.table_name:
+            table.CopyFrom(changed)
+            table.rate_limiter.delete_count += num_dropped
+    _write(target / TABLES, tables)
+    _write(target / ITEMS, (item for item in items if item.key not in dropped))
