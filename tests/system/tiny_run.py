@@ -23,6 +23,8 @@ STEPS_PER_ITER = 20
 # Each step rewards 100 level + mass, which the curriculum may set. While the file "pace" exists,
 # an env step takes as many seconds as it says; the rate limiter then paces the learner, too.
 # A file fault_<worker> makes that worker's environment fail `once` or `always`, or `hang`.
+# An observation is [process id * 1e-7, env steps of this process * 1e-5], so that every transition
+# can be told from all others; the file life_<process id> has a byte for each step of a worker.
 PARAMS = """
 import json
 import os
@@ -38,11 +40,12 @@ from tfagents_system.train_params_base import TrainParamsBase
 
 
 class TinyEnv(py_environment.PyEnvironment):
-    def __init__(self, folder, worker_id, seed):
+    num_steps_of_process = 0
+
+    def __init__(self, folder, worker_id):
         super().__init__()
         self._folder = pathlib.Path(folder)
         self._worker_id = worker_id
-        self._rng = np.random.default_rng(seed)
         self._state = {"mass": 0.0, "level": 0}
         self._num_steps = 0
 
@@ -58,9 +61,12 @@ class TinyEnv(py_environment.PyEnvironment):
         with (self._folder / "set_state").open("a") as tape:
             tape.write(json.dumps(line) + "\\n")
 
+    def _observe(self):
+        return np.array([os.getpid() * 1e-7, TinyEnv.num_steps_of_process * 1e-5], np.float32)
+
     def _reset(self):
         self._num_steps = 0
-        return ts.restart(self._rng.normal(size=2).astype(np.float32))
+        return ts.restart(self._observe())
 
     def _step(self, action):
         try:
@@ -70,7 +76,11 @@ class TinyEnv(py_environment.PyEnvironment):
         self._fail_as_asked()
         self._num_steps += 1
         reward = 100 * self._state["level"] + self._state["mass"]
-        observation = self._rng.normal(size=2).astype(np.float32)
+        if self._worker_id is not None:  # not in evaluation
+            TinyEnv.num_steps_of_process += 1
+            with (self._folder / f"life_{os.getpid()}").open("ab") as tape:
+                tape.write(b".")
+        observation = self._observe()
         if self._num_steps == HORIZON:
             return ts.truncation(observation, reward)
         return ts.transition(observation, reward)
@@ -109,7 +119,7 @@ class TrainParams(TrainParamsBase):
         return (), {"worker_id": id}
 
     def env_ctor(self, *args, seed=None, worker_id=None, **kwargs):
-        return TinyEnv(self.env_config["folder"], worker_id, seed)
+        return TinyEnv(self.env_config["folder"], worker_id)
 """
 
 

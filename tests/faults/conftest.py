@@ -1,0 +1,37 @@
+"""Options, and the ledger in which the tests write down what they counted."""
+
+import csv
+import pathlib
+
+import pytest
+from faults.ledger import COLUMNS, Ledger
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("faults")
+    group.addoption("--repeats", type=int, default=20, help="kills of each kind (default 20)")
+    group.addoption("--soak-minutes", type=float, default=120.0, help="length of the soak")
+    group.addoption("--ledger", type=pathlib.Path, help="CSV file for the counted results")
+
+
+def pytest_configure(config):
+    config.stash[LEDGER] = Ledger()
+
+
+LEDGER = pytest.StashKey[Ledger]()
+
+
+@pytest.fixture
+def ledger(request):
+    return request.config.stash[LEDGER]
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    ledger = config.stash[LEDGER]
+    if ledger.rows:
+        terminalreporter.section("counted")
+        for line in ledger.table():
+            terminalreporter.write_line(line)
+    if path := config.getoption("--ledger"):
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([COLUMNS, *ledger.rows])

@@ -1,0 +1,63 @@
+"""What became of every env step of a run: stored once, lost, or stored twice."""
+
+import collections
+import dataclasses
+import pathlib
+
+import numpy as np
+from replay_fakes import EpisodeStepEnv, codec_of, serving
+
+from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits
+
+BURST = 48  # steps that a killed worker may not have sent yet
+
+
+@dataclasses.dataclass(frozen=True)
+class Account:
+    """Counts of env steps."""
+
+    stepped: int
+    stored: int
+    lost: int  # missing, and not in the unfinished burst of a worker's end
+    duplicated: int
+    unfinished: int  # missing at the ends of workers' lives
+
+
+def account_of(run) -> Account:
+    """Compares the newest checkpoint of a TinyRun, which must have ended, with its tapes."""
+    steps_by_life = {
+        int(path.name.removeprefix("life_")): path.stat().st_size
+        for path in run.folder.glob("life_*")
+    }
+    newest = max(p for p in run.paths.checkpoints.iterdir() if p.name.isdigit())
+    stored = stored_steps(newest / "replay", run.folder / "reader")
+    lost = unfinished = 0
+    for life, num_steps in steps_by_life.items():
+        missing = [k for k in range(1, num_steps + 1) if (life, k) not in stored]
+        last_stored = max((k for pid, k in stored if pid == life), default=0)
+        at_the_end = sum(k > last_stored for k in missing)
+        lost += len(missing) - at_the_end + max(0, at_the_end - BURST)
+        unfinished += min(at_the_end, BURST)
+    return Account(
+        stepped=sum(steps_by_life.values()),
+        stored=len(stored),
+        lost=lost,
+        duplicated=sum(count - 1 for count in stored.values()),
+        unfinished=unfinished,
+    )
+
+
+def stored_steps(checkpoint: pathlib.Path, root: pathlib.Path) -> collections.Counter:
+    """Returns how many items of a replay checkpoint hold each (process id, step of the process)."""
+    codec = codec_of(EpisodeStepEnv())  # of the same shapes
+    unlimited = ReplayLimits(10**6, min_size=1, samples_per_insert=1.0, error_buffer=1e12)
+    seen = {}
+    with serving(root, unlimited, checkpoint) as replay:
+        client = replay.client()
+        size = client.server_info(timeout=5)[EXPERIENCE_TABLE].current_size
+        while len(seen) < size:
+            for sample in client.sample(EXPERIENCE_TABLE, 5 * size, emit_timesteps=False):
+                seen[sample.info.key] = codec.unpack(sample.data).next_observation
+    life, step = np.array(list(seen.values()), np.float64).T
+    steps = zip(np.rint(life * 1e7).astype(int), np.rint(step * 1e5).astype(int), strict=True)
+    return collections.Counter((int(life), int(step)) for life, step in steps)
