@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 OURS = "ours"
 PEERS = ("sbx", "sb3")
+UNPROTECTED = "unprotected"  # ours without checkpoints and journal
 REPEAT = "{repeat}"  # in a command line: the number of the repeat, from 1
 
 
@@ -35,11 +36,12 @@ TARGETS: Mapping[TargetKey, Target] = {  # None: in any environment, on any numb
     ("collection", "env_steps_per_sec", "FreeEnv", None): Target(value=10_000.0),
     ("loop", "env_steps_per_sec", "Pendulum-v1", None): Target(times_best_peer=1.4),
     ("loop", "env_steps_per_sec", "MinitaurBulletEnv-v0", None): Target(times_best_peer=1.5),
+    ("protection", "env_steps_per_sec", None, None): Target(times_best_peer=0.97),
     ("startup", "first_train_step_secs", None, None): Target(value=12.0),
     ("startup", "worker_pss_mb", None, None): Target(value=250.0),
     ("replay", "bytes_per_transition", None, None): Target(value=1000.0),
     ("replay", "restore_secs", None, None): Target(value=15.0),
-    ("replay", "learner_rate_during_checkpoint", None, None): Target(value=95.0),
+    ("replay", "checkpoint_without_learner_pause", None, None): Target(value=95.0),
     ("solve", "solved_secs", "Pendulum-v1", None): Target(times_best_peer=1 / 0.9),
     ("solve", "solved_secs", "HalfCheetahBulletEnv-v0", None): Target(times_best_peer=1 / 0.8),
 }
@@ -96,6 +98,7 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
             Case(name, 2, commands.all("loop", f"--environment={name}"))
             for name in ("Pendulum-v1", "MinitaurBulletEnv-v0")
         ],
+        "protection": [_protection(commands)],
         "startup": [Case("Pendulum-v1", 2, commands.all("startup"))],
         "scaling": [
             _scaling(commands, workers) for workers in (1, 2, 4, 8, 16, 32, *([64] * is_full))
@@ -124,6 +127,13 @@ def _collection(commands: Commands, environment: str) -> Case:
     arguments = (f"--environment={environment}", "--secs=15")
     peers = {peer: commands.peer(peer, "loop", *arguments, "--gradient_steps=0") for peer in PEERS}
     return Case(environment, 1, {OURS: commands.ours("collection", *arguments)} | peers)
+
+
+def _protection(commands: Commands) -> Case:
+    """Two periods of checkpoints (60 s) in the length of a run."""
+    arguments = ("--environment=Pendulum-v1", "--secs=120")
+    bare = commands.ours("loop", *arguments, "--unprotected")
+    return Case("Pendulum-v1", 2, {OURS: commands.ours("loop", *arguments), UNPROTECTED: bare})
 
 
 def _scaling(commands: Commands, num_workers: int) -> Case:

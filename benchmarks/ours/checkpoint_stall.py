@@ -23,6 +23,8 @@ from tfagents_system.core.params_loader import load_run
 from tfagents_system.environments.construction import make_environment
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.learning.learner import Learner
+from tfagents_system.services.replay import EXPERIENCE_TABLE
+from tfagents_system.services.replay_files import describe_items
 
 BATCH_SIZE = 256
 STEPS_PER_CALL = 20
@@ -66,7 +68,11 @@ def measure(folder: pathlib.Path, address: str) -> tuple[float, float, dict[str,
         stopwatch.run_while(lambda: False)
     deadline = time.monotonic() + BASELINE_SECS
     rate_before, gap_before = stopwatch.run_while(lambda: time.monotonic() < deadline)
-    checkpointer = Checkpointer(folder / "checkpoints", agent, train_step, reverb.Client(address))
+    checkpointer = Checkpointer(
+        folder / "checkpoints", agent, train_step, reverb.Client(address),
+        describe_items=functools.partial(describe_items, table=EXPERIENCE_TABLE),
+        item_layout="",
+    )  # fmt: skip
     started = time.monotonic()
     rate, longest_gap = stopwatch.run_while(lambda: not checkpointer.wait(0), checkpointer.save)
     more = {"checkpoint_secs": time.monotonic() - started, "longest_gap_before_secs": gap_before}
@@ -87,7 +93,10 @@ def main() -> None:
             PackedLayout().insert(server.address, arguments.num_transitions)
             longest_gap, rate_ratio, more = measure(folder, server.address)
     fields = {"num_transitions": arguments.num_transitions} | more
+    pause_secs = max(0.0, longest_gap - more["longest_gap_before_secs"])
+    share = 1 - pause_secs / more["checkpoint_secs"]
     program.print_result("longest_learner_gap_secs", longest_gap, "s", **fields)
+    program.print_result("checkpoint_without_learner_pause", 100 * share, "%", **fields)
     program.print_result("learner_rate_during_checkpoint", 100 * rate_ratio, "%", **fields)
 
 

@@ -1,7 +1,8 @@
 """Env steps and train steps per second of a whole training run in its steady state.
 
-Usage: python -m benchmarks.ours.loop --environment Pendulum-v1 [--secs S]
-Everything runs as run_script.sh starts it, checkpoints and TensorBoard included, evaluation not.
+Usage: python -m benchmarks.ours.loop --environment Pendulum-v1 [--secs S] [--unprotected]
+Everything runs as run_script.sh starts it, checkpoints and TensorBoard included, evaluation not;
+with --unprotected without checkpoints and journal.
 """
 
 import argparse
@@ -16,6 +17,11 @@ BINDINGS = (
     "TrainParams.n_eval_episodes = 0",
     *PEERS_NETWORKS,
 )
+UNPROTECTED = (
+    "TrainParams.checkpoint_period_itrs = 1000000",
+    "TrainParams.checkpoint_period_secs = 1e9",
+    "TrainParams.journal_max_mb = 0",
+)
 SHORT_FILL = {"MinitaurBulletEnv-v0": ("TrainParams.n_buffer_init_episodes = 1",)}
 WARMUP_TRAIN_STEPS = 500
 
@@ -25,8 +31,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--environment", choices=EXAMPLES, required=True)
     parser.add_argument("--secs", type=float, default=40.0)
+    parser.add_argument("--unprotected", action="store_true")
     arguments = parser.parse_args()
     bindings = BINDINGS + SHORT_FILL.get(arguments.environment, ())
+    bindings += UNPROTECTED if arguments.unprotected else ()
     with training_run(arguments.environment, bindings) as run:
         run.await_training(WARMUP_TRAIN_STEPS)
         first = [run.next_report(name) for name in ("learner", "worker_0")]

@@ -139,14 +139,18 @@ class TinyRun:
         if curriculum is not None:
             config["curriculum"] = curriculum
         self._write("config.json", json.dumps(config))
-        self._write("variables.sh", f"SAC_EXP_NAME=tiny\nSAC_PARAMS={folder}/params.py\n"
-                    f"SAC_CONFIG={folder}/config.json\nSAC_SEED=1\n")  # fmt: skip
+        self.use(f"{folder}/params.py", f"{folder}/config.json")
         self.paths = ExperimentPaths(self.project / "logs" / "tiny")
         self._started: list[subprocess.Popen[str]] = []
         self.output = ""  # of the run that ended last
 
     def _write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text)
+
+    def use(self, params: str, config: str) -> None:
+        """Trains with these files from now on."""
+        self._write("variables.sh", f"SAC_EXP_NAME=tiny\nSAC_PARAMS={params}\n"
+                    f"SAC_CONFIG={config}\nSAC_SEED=1\n")  # fmt: skip
 
     def set_pace(self, secs_per_env_step: float) -> None:
         self._write("pace", str(secs_per_env_step))

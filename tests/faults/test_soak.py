@@ -1,0 +1,128 @@
+"""Pendulum for hours, with something killed every half minute."""
+
+import csv
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+from system.tiny_run import PROJECT, TinyRun
+
+pytestmark = [pytest.mark.faults, pytest.mark.multiprocess, pytest.mark.timeout(4 * 3600)]
+
+KILL_PERIOD_SECS = 30.0
+PROGRAMS = ("sac_replay_buffer.py", "sac_train.py", "sac_collect.py 0", "sac_collect.py 1")
+NUM_WORKERS = 2
+TABLE_FULL_SECS = 240.0  # until then the replay server grows, as it should
+STEPS_PER_ITER = 200  # of pendulum_params.py
+NUM_CURVES = 5  # of docs/results/pendulum.csv
+STUDENT_T_4 = 2.776  # 97.5 % point, 4 degrees of freedom
+
+
+def undisturbed_range():
+    """Returns the 95 % prediction interval of one more mean return, from the undisturbed runs."""
+    with (PROJECT / "docs/results/pendulum.csv").open(newline="") as file:
+        means = [float(row["mean_return"]) for row in csv.DictReader(file)]
+    assert len(means) == NUM_CURVES
+    width = STUDENT_T_4 * statistics.stdev(means) * (1 + 1 / NUM_CURVES) ** 0.5
+    return statistics.fmean(means) - width, statistics.fmean(means) + width
+
+
+class Sizes:
+    """Memory and open files of each process at an age of a minute and at its end."""
+
+    EARLY_SECS = 60.0
+    LONG_SECS = 150.0
+
+    def __init__(self):
+        self._early, self._late = {}, {}
+
+    def look(self, run):
+        for program in PROGRAMS:
+            pid = run.pid(program)
+            try:
+                process = psutil.Process(pid) if pid else None
+                if process and time.time() - process.create_time() > self.EARLY_SECS:
+                    sizes = (program, process.memory_info().rss / 1e6, process.num_fds())
+                    self._early.setdefault(pid, sizes)
+                    self._late[pid] = (*sizes, time.time() - process.create_time())
+            except psutil.NoSuchProcess:
+                continue
+
+    def growths(self):
+        """Returns (program, MB, open files, age) that each long life has grown by, and when."""
+        return [
+            (late[0], late[1] - early[1], late[2] - early[2], late[3])
+            for early, late in ((self._early[pid], self._late[pid]) for pid in self._late)
+            if late[3] > self.LONG_SECS
+        ]
+
+
+def mean_return(run):
+    command = [sys.executable, "tfagents_system/run.py", "--novideo",
+               f"--exp_dir={run.paths.root}", "--num_episodes=10", "--seed=0"]  # fmt: skip
+    subprocess.run(command, cwd=run.project, check=True)
+    (table,) = run.paths.videos.glob("*/episodes.csv")
+    with table.open(newline="") as file:
+        return statistics.fmean(float(row["return"]) for row in csv.DictReader(file))
+
+
+def kill_something(run, rng):
+    """Kills a program, or a supervise, at random; returns what."""
+    alive = run.alive()
+    victims = {
+        pid: command for pid, command in alive.items()
+        if "sac_" in command and "restart_budget" not in command or command.startswith("supervise")
+    }  # fmt: skip
+    pid = rng.choice(sorted(victims))
+    os.kill(pid, signal.SIGKILL)
+    return victims[pid].replace("\0", " ")
+
+
+def test_soak(tmp_path, ledger, pytestconfig):
+    minutes, rng = pytestconfig.getoption("--soak-minutes"), random.Random(13)
+    run = TinyRun(tmp_path)
+    run.use("tfagents_system/pendulum_params.py", "config/pendulum.json")
+    sizes, num_kills = Sizes(), 0
+    try:
+        process = run.start(NUM_WORKERS, SAC_GIN_BINDINGS="TrainParams.num_iter = 1000000")
+        run.await_train_step(1)
+        began = time.monotonic()
+        end, next_kill = began + 60 * minutes, began + KILL_PERIOD_SECS
+        while time.monotonic() < end:
+            time.sleep(5)
+            assert process.poll() is None, run.logs()
+            if time.monotonic() > began + TABLE_FULL_SECS:
+                sizes.look(run)
+            if time.monotonic() > next_kill:
+                print(f"{time.strftime('%H:%M:%S')} train step {run.train_step()}, "
+                      f"killed {kill_something(run, rng)}", flush=True)  # fmt: skip
+                num_kills += 1
+                next_kill += KILL_PERIOD_SECS
+        run.await_train_step(run.train_step() + 10 * STEPS_PER_ITER, timeout_secs=180)
+        os.kill(process.pid, signal.SIGTERM)
+        assert run.await_end(process, timeout_secs=180) == 143
+        last = run.generations()[0] // STEPS_PER_ITER + 5
+        process = run.start(NUM_WORKERS, SAC_GIN_BINDINGS=f"TrainParams.num_iter = {last}")
+        assert run.await_end(process, timeout_secs=300) == 0
+        assert run.alive() == {}
+        low, high = undisturbed_range()
+        value = mean_return(run)
+        what = f"{minutes:g} min, {num_kills} kills, {last * STEPS_PER_ITER:,} train steps"
+        ledger.add("soak", f"{what}: finished", True)
+        ledger.add("soak", f"mean return {value:.1f} in [{low:.1f}, {high:.1f}]",
+                   low <= value <= high)  # fmt: skip
+        grown = sizes.growths()
+        for program, mb, files, age in grown:
+            print(f"{program}: {mb:+.0f} MB, {files:+d} files from 60 to {age:.0f} s")
+            ledger.add("soak", "memory flat in a life", mb < 30)
+            ledger.add("soak", "open files flat in a life", files <= 4)
+        assert low <= value <= high
+        assert all(mb < 30 and files <= 4 for _, mb, files, _ in grown)
+    finally:
+        run.end()
