@@ -42,12 +42,7 @@ from tfagents_system.learning.learner import DivergedError, Learner
 from tfagents_system.learning.policy_export import PolicyExporter
 from tfagents_system.learning.sampling_pool import SamplingPool, pool_capacity
 from tfagents_system.services.codec import Codec, transition_spec
-from tfagents_system.services.replay import (
-    EXPERIENCE_TABLE,
-    ReplayLimits,
-    experience_dataset,
-)
-from tfagents_system.services.replay_files import describe_items
+from tfagents_system.services.replay import ReplayLimits, ReplaySnapshots, experience_dataset
 from tfagents_system.services.variables import VariablePublisher
 
 DATA_TIMEOUT_SECS = 2.0  # how long the learner waits for data before it looks up
@@ -82,8 +77,7 @@ class Training:
         client = reverb.Client(replay_address)
         self._publisher = VariablePublisher(client, agent.collect_policy.variables())
         self._checkpointer = Checkpointer(
-            run.paths.checkpoints, agent, self._train_step, client,
-            describe_items=functools.partial(describe_items, table=EXPERIENCE_TABLE),
+            run.paths.checkpoints, agent, self._train_step, ReplaySnapshots(client),
             item_layout=f"{length or 1} x {[f'{c.dtype.name} {c.shape}' for c in columns]}",
         )  # fmt: skip
         self._exporter = PolicyExporter(run.paths, agent, self._train_step)

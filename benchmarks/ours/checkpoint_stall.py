@@ -23,8 +23,7 @@ from tfagents_system.core.params_loader import load_run
 from tfagents_system.environments.construction import make_environment
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.learning.learner import Learner
-from tfagents_system.services.replay import EXPERIENCE_TABLE
-from tfagents_system.services.replay_files import describe_items
+from tfagents_system.services.replay import ReplaySnapshots
 
 BATCH_SIZE = 256
 STEPS_PER_CALL = 20
@@ -69,8 +68,7 @@ def measure(folder: pathlib.Path, address: str) -> tuple[float, float, dict[str,
     deadline = time.monotonic() + BASELINE_SECS
     rate_before, gap_before = stopwatch.run_while(lambda: time.monotonic() < deadline)
     checkpointer = Checkpointer(
-        folder / "checkpoints", agent, train_step, reverb.Client(address),
-        describe_items=functools.partial(describe_items, table=EXPERIENCE_TABLE),
+        folder / "checkpoints", agent, train_step, ReplaySnapshots(reverb.Client(address)),
         item_layout="",
     )  # fmt: skip
     started = time.monotonic()

@@ -20,7 +20,7 @@ from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.replay import experience_stats
+from tfagents_system.services.replay import ReplaySnapshots, experience_stats
 
 
 class FakeReplay:
@@ -43,7 +43,10 @@ class FakeReplay:
             raise RuntimeError("no space left on device")
         if self.failure != "is incomplete":
             (path / "DONE").touch()
-        return str(path)
+        return path
+
+    def describe(self, folder):
+        return folder.name
 
 
 @pytest.fixture
@@ -52,7 +55,7 @@ def replay(tmp_path):
 
 
 def make_checkpointer(root, agent, train_step, client, item_layout="float32 [7]"):
-    return Checkpointer(root, agent, train_step, client, lambda folder: folder.name, item_layout)
+    return Checkpointer(root, agent, train_step, client, item_layout)
 
 
 def train(agent, num_steps):
@@ -218,7 +221,8 @@ def test_a_generation_holds_the_items_and_counts_of_a_real_server(tmp_path):
         run_episode(environment, RandomPolicy(environment.action_spec(), 0), 7, adder.add)
         adder.send()
         assert adder.is_confirmed(timeout_secs=5)
-        checkpointer = make_checkpointer(root, agent, train_step, replay.client())
+        snapshots = ReplaySnapshots(replay.client())
+        checkpointer = make_checkpointer(root, agent, train_step, snapshots)
         for step in (1, 2):
             train_step.assign(step)
             save(checkpointer)

@@ -5,8 +5,7 @@ import pathlib
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import tensorflow as tf
 from tf_agents.agents import tf_agent
@@ -36,8 +35,7 @@ class Checkpointer:
         root: pathlib.Path,
         agent: tf_agent.TFAgent,
         train_step: tf.Variable,
-        replay_client,
-        describe_items: Callable[[pathlib.Path], Any],
+        replay,
         item_layout: str,
     ):
         """Makes `root` and clears unfinished generations.
@@ -46,9 +44,8 @@ class Checkpointer:
           root: Folder of the generations.
           agent: All of its variables are saved, optimizers and targets included.
           train_step: Saved and restored with the agent.
-          replay_client: Has `checkpoint() -> path` (blocking), such as reverb.Client.
-          describe_items: Returns what the manifest says of the items in the folder `replay`, for
-            the workers to read.
+          replay: Has `checkpoint() -> folder` (blocking), and `describe(folder)`, which returns
+            what the manifest says of its items, for the workers to read; see ReplaySnapshots.
           item_layout: What an item of the replay buffer consists of, in words.
         """
         self._root = root
@@ -56,8 +53,7 @@ class Checkpointer:
         for unfinished in root.glob(".tmp-*"):
             shutil.rmtree(unfinished)
         self._train_step = train_step
-        self._client = replay_client
-        self._describe_items = describe_items
+        self._replay = replay
         self._layout = {"replay item": item_layout} | _shapes(agent)
         self._checkpoint = tf.train.Checkpoint(agent=agent, train_step=train_step)
         self._thread: threading.Thread | None = None
@@ -119,13 +115,13 @@ class Checkpointer:
         started = time.monotonic()
         try:
             # The server returns when the folder is complete; its root is cleaned by the next call.
-            path = pathlib.Path(self._client.checkpoint())
+            path = self._replay.checkpoint()
             if not (path / "DONE").is_file():
                 raise RuntimeError(f"the replay server's checkpoint {path} is not complete")
             path.rename(unfinished / REPLAY_FOLDER)
             facts = {
                 "saved_at": time.time(),
-                "items": self._describe_items(unfinished / REPLAY_FOLDER),
+                "items": self._replay.describe(unfinished / REPLAY_FOLDER),
                 "layout": self._layout,
             }
             publish_generation(unfinished, self._root, train_step, facts)

@@ -12,7 +12,11 @@ from reverb.platform.checkpointers_lib import DefaultCheckpointer
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.hyperparameters import num_fresh_samples
-from tfagents_system.services.replay_files import copy_with_table, read_table
+from tfagents_system.services.replay_files import (
+    copy_with_table,
+    describe_items,
+    read_table,
+)
 
 EXPERIENCE_TABLE = "experience"
 VARIABLES_TABLE = "variables"
@@ -106,6 +110,27 @@ def start_server(
         # The checkpoint's variables can be newer than the learner's or older than the workers'.
         server.localhost_client().reset(VARIABLES_TABLE)
     return server
+
+
+class ReplaySnapshots:
+    """The learner's access to the replay server's part of a checkpoint."""
+
+    def __init__(self, client: reverb.Client):
+        """Asks for nothing yet."""
+        self._client = client
+
+    def checkpoint(self) -> pathlib.Path:
+        """Blocks until the server has written all that it holds; returns the folder.
+
+        Raises:
+          TimeoutError: If the server does not answer; a checkpoint would wait without limit.
+        """
+        experience_stats(self._client, timeout_secs=5)
+        return pathlib.Path(self._client.checkpoint())
+
+    def describe(self, folder: pathlib.Path) -> dict[str, Any]:
+        """Returns the numbers of the items in `folder`; see `describe_items`."""
+        return describe_items(folder, EXPERIENCE_TABLE)
 
 
 def _with_limits(
