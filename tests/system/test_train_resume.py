@@ -122,9 +122,20 @@ def test_sigterm_saves_everything_and_the_same_command_goes_on(make_run):
     assert not list(run.paths.checkpoints.glob(".tmp-*"))
     first_rows = run.episodes("collect", 0)
 
+    params = run.paths.params.read_text()
+    run.paths.params.write_text(params.replace("actor_fc_layer_params = (8,)",
+                                               "actor_fc_layer_params = (9,)"))  # fmt: skip
+    assert run.await_end(run.start(), timeout_secs=60) == 78
+    assert "[2, 8] in the checkpoint, [2, 9] now" in run.output
+    assert run.generations()[0] == stopped_at
+
+    run.paths.params.write_text(params.replace("n_episodes_in_buffer = 100",
+                                               "n_episodes_in_buffer = 150"))  # fmt: skip
     process = run.start()
     run.wait_for(lambda: "items" in run.status("replay"), 60, "the replay server")
     assert run.status("replay")["items"] >= items
+    assert run.status("replay")["capacity"] == 150 * HORIZON
+    assert "capacity 1000 in the checkpoint, 1500 now" in run.paths.stdout("replay").read_text()
     run.wait_for(lambda: run.status("learner"), 60, "the learner")
     assert run.train_step() >= stopped_at
     run.set_pace(0)
