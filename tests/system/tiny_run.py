@@ -222,7 +222,10 @@ class TinyRun:
         for pid, command in self.alive().items():
             if script not in command or "restart_budget" in command:
                 continue
-            environ = pathlib.Path(f"/proc/{pid}/environ").read_text().split("\0")
+            try:
+                environ = pathlib.Path(f"/proc/{pid}/environ").read_text().split("\0")
+            except OSError:  # ended meanwhile
+                continue
             if not worker_id or f"SLURM_PROCID={worker_id}" in environ:
                 return pid
         return None
