@@ -31,7 +31,8 @@ set -a +eu # everything the file sets is exported; its own unset variables are i
 source "$variables"
 set +a -eu
 
-unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY # they break gRPC to localhost
+# They break gRPC to localhost.
+unset http_proxy https_proxy all_proxy grpc_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
 unset TF_USE_LEGACY_KERAS # breaks the import of TensorFlow 2.15
 folders=$(./setup.sh)
 export PATH="$folders:$PATH" PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
