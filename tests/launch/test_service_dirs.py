@@ -1,7 +1,10 @@
 import json
 import os
+import stat
 import subprocess
 import sys
+
+import pytest
 
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.launch.plan import ProcessSpec
@@ -37,6 +40,16 @@ def test_run_script_starts_the_program_from_paths_with_spaces_and_quotes(tmp_pat
     assert environ["TZ"] == "UTC"
     assert environ["SERVICE_EXIT_CODE_FILE"] == str(service / "exit_code")
     assert folder == str(project)
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o755), (0o077, 0o700)])
+def test_run_script_is_executable_for_those_whom_the_umask_admits(tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        write_service_dirs([make_spec("replay")], ExperimentPaths(tmp_path), tmp_path)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "service" / "replay" / "run").stat().st_mode) == mode
 
 
 def test_write_service_dirs_leaves_nothing_of_an_earlier_start(tmp_path):

@@ -1,5 +1,6 @@
 """Writes the daemontools service folders of a run."""
 
+import os
 import pathlib
 import shlex
 import shutil
@@ -25,9 +26,12 @@ def write_service_dirs(
         folder = paths.services / spec.name
         folder.mkdir(parents=True)
         paths.stdout(spec.name).parent.mkdir(exist_ok=True)
-        run = folder / "run"
-        run.write_text(_run_script(spec, paths, project))
-        run.chmod(0o755)
+        with open(folder / "run", "w", opener=_open_executable) as run:
+            run.write(_run_script(spec, paths, project))
+
+
+def _open_executable(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o777)  # the umask takes away what others shall not have
 
 
 def _run_script(spec: ProcessSpec, paths: ExperimentPaths, project: pathlib.Path) -> str:
