@@ -25,6 +25,11 @@
 # TCP port of the replay server. auto: a free one.
 : "${SAC_REVERB_PORT:=auto}"
 
+# Network of the run's programs. 1: one of their own, in which nobody else reaches them, nor they
+# anybody else. 0: that of the machine, for an environment that needs it; whoever reaches the machine
+# can then connect to the replay server. auto: 1 where the kernel allows it.
+: "${SAC_PRIVATE_NETWORK:=auto}"
+
 # Longest time of one env step in seconds: a worker that takes longer shows its stack and is started
 # again. auto: 600.
 : "${SAC_ENV_TIMEOUT_SECS:=auto}"

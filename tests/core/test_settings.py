@@ -28,6 +28,7 @@ def test_required_variables_alone_leave_the_rest_automatic():
         train_cpus=None,
         reverb_cpus=None,
         reverb_port=None,
+        private_network=None,
         env_timeout_secs=None,
         seed=None,
         gin_bindings=(),
@@ -80,6 +81,21 @@ def test_malformed_integer_names_variable_value_and_range(variable, text):
     assert str(error.value) == (
         f"{variable} is {text!r}; allowed is auto or an integer from {low} to {high}."
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("auto", None), ("", None), (" 1 ", True), ("0", False)]
+)
+def test_private_network_is_read(text, expected):
+    settings = Settings.from_environ(REQUIRED | {"SAC_PRIVATE_NETWORK": text})
+    assert settings.private_network is expected
+
+
+@pytest.mark.parametrize("text", ["2", "yes", "01", "AUTO"])
+def test_other_private_networks_are_refused(text):
+    with pytest.raises(ConfigError) as error:
+        Settings.from_environ(REQUIRED | {"SAC_PRIVATE_NETWORK": text})
+    assert str(error.value) == f"SAC_PRIVATE_NETWORK is {text!r}; allowed is auto, 0 or 1."
 
 
 @pytest.mark.parametrize("text", ["0", "4097"])

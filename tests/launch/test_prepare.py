@@ -1,5 +1,6 @@
 import json
 import pathlib
+import re
 
 import pytest
 
@@ -29,10 +30,10 @@ def project(tmp_path, monkeypatch) -> pathlib.Path:
     return tmp_path
 
 
-def run_prepare(**variables: str) -> ExperimentPaths:
+def run_prepare(open_because: str | None = None, **variables: str) -> ExperimentPaths:
     required = {"SAC_EXP_NAME": "e", "SAC_PARAMS": "mine/params.py", "SAC_CONFIG": "c.json"}
     changes = {f"SAC_{name}": value for name, value in variables.items()}
-    return prepare(Settings.from_environ(required | changes))
+    return prepare(Settings.from_environ(required | changes), open_because)
 
 
 def provenance_of(paths: ExperimentPaths) -> dict:
@@ -58,6 +59,15 @@ def test_first_start_writes_the_whole_folder(project):
     assert provenance["packages"]["numpy"]
     assert set(provenance["cpus"]) == {path.name for path in paths.services.iterdir()}
     assert [path.name for path in (project / "logs").iterdir()] == ["e"]
+
+
+@pytest.mark.parametrize(
+    ("open_because", "line"),
+    [(None, "Network: private, "), ("no such thing", "Network: open, .* \\(no such thing\\)\\.")],
+)
+def test_last_line_says_who_can_connect(project, capsys, open_because, line):
+    run_prepare(open_because)
+    assert re.match(line, capsys.readouterr().out.splitlines()[-1])
 
 
 def test_fresh_seeds_differ(project):

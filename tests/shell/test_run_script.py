@@ -4,15 +4,17 @@ import json
 import os
 import pathlib
 import pty
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
+from namespaces import NO_MORE_NETWORKS, USERS, needs_namespaces
 
 from tfagents_system.core.waiting import wait_until
 
@@ -53,10 +55,13 @@ class Sandbox:
         (self.project / path).write_text(text)
 
     def start(self, variables: str = "training_variables_pendulum.sh", terminal: int | None = None,
-              **environ: str) -> subprocess.Popen[str]:  # fmt: skip
-        """Starts run_script.sh, on a terminal as its foreground job if one is given."""
+              prefix: Sequence[str] = (), **environ: str) -> subprocess.Popen[str]:  # fmt: skip
+        """Starts run_script.sh, on a terminal as its foreground job if one is given.
+
+        `prefix` is a command that becomes run_script.sh, such as setpriv.
+        """
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("SAC_", "SLURM_"))}
-        argv = ["./run_script.sh", variables]
+        argv = [*prefix, "./run_script.sh", variables]
         if terminal is not None:
             argv = ["setsid", "--ctty", "--wait", *argv]
         run = subprocess.Popen(
@@ -66,9 +71,11 @@ class Sandbox:
         self.started.append(run)
         return run
 
-    def run(self, *arguments: str, **environ: str) -> tuple[int, str, str]:
+    def run(
+        self, *arguments: str, prefix: Sequence[str] = (), **environ: str
+    ) -> tuple[int, str, str]:
         """Returns exit code, standard output and standard error of a whole run."""
-        run = self.start(*arguments, **environ)
+        run = self.start(*arguments, prefix=prefix, **environ)
         out, err = run.communicate(timeout=40)
         return run.returncode, out, err
 
@@ -263,6 +270,8 @@ WRONG_INPUT = {
                           "training_variables.sh training_variables_minitaur.sh"),
     "shell syntax": (_write("v.sh", "if\n"), "v.sh", {}, "v.sh: line 2: syntax error"),
     "name not set": (_write("v.sh", ""), "v.sh", {}, "SAC_EXP_NAME is not set."),
+    "no such network": (None, None, {"SAC_PRIVATE_NETWORK": "no"},
+                        "SAC_PRIVATE_NETWORK is 'no'; allowed is auto, 0 or 1."),
     "unknown variable": (None, None, {"SAC_NUM_WORKERS": "2"}, "SAC_NUM_WORKERS is not a variable "
                          "of this system. Did you mean SAC_NUM_COLLECT_WORKERS?"),
     "zero workers": (None, None, {"SAC_NUM_COLLECT_WORKERS": "0"},
@@ -303,6 +312,54 @@ def test_wrong_input_is_answered_at_once_and_changes_no_file(sandbox, case):
     assert err.startswith("run_script.sh: ") and message in err and len(err.splitlines()) == 1
     assert (code, out) == (78, "")
     assert not (sandbox.project / "logs").exists()
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_programs_share_a_private_network_and_are_reached_as_ever(sandbox, user):
+    needs_namespaces()
+    run = sandbox.start(**TWO, prefix=USERS[user])
+    sandbox.await_tape(*STARTS)
+    seen = [sandbox.seen(name) for name in ("replay", "learner", "worker_0", "worker_1")]
+    (network,) = {program["network"] for program in seen}
+    assert network != os.readlink("/proc/self/ns/net")
+    assert network == os.readlink(f"/proc/{run.pid}/ns/net")
+    assert {program["pid"] for program in seen} | {run.pid} <= set(sandbox.alive())
+    ignored = re.search(r"SigIgn:\s*(\w+)", pathlib.Path(f"/proc/{run.pid}/status").read_text())
+    assert not int(ignored[1], 16) & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGINT - 1)
+
+    os.kill(sandbox.seen("learner")["pid"], signal.SIGKILL)
+    wait_until(lambda: sandbox.tape().count("learner starts") == 2, 10, "the learner's restart")
+    assert sandbox.seen("learner")["network"] == network
+    run.terminate()
+    out, _ = run.communicate(timeout=20)
+    assert run.returncode == 143
+    assert sandbox.alive() == {}
+    assert "\nNetwork: private, " in out
+    files = [path.lstat() for path in sandbox.exp_dir.rglob("*")]
+    assert {(file.st_uid, file.st_gid) for file in files} == {(os.geteuid(), os.getegid())}
+
+
+def test_open_network_is_that_of_the_machine(sandbox):
+    code, out, err = sandbox.run(**TWO, SAC_PRIVATE_NETWORK="0", STUB_LEARNER="finish")
+    assert code == 0, err
+    assert sandbox.seen("replay")["network"] == os.readlink("/proc/self/ns/net")
+    assert out.count("Network: ") == 1
+    assert "can connect to the replay server (SAC_PRIVATE_NETWORK is 0)." in out
+
+
+def test_where_no_network_can_be_made_auto_says_so_and_1_is_refused(sandbox):
+    needs_namespaces()  # to make a place where there can be none
+    code, out, err = sandbox.run(prefix=NO_MORE_NETWORKS, SAC_PRIVATE_NETWORK="1")
+    assert (code, out) == (78, "")
+    assert err.startswith("run_script.sh: SAC_PRIVATE_NETWORK is 1, but a private network is not ")
+    assert "(unshare: No space left on device; user.max_user_namespaces or " in err
+    assert len(err.splitlines()) == 1
+    assert not (sandbox.project / "logs").exists()
+
+    code, out, err = sandbox.run(prefix=NO_MORE_NETWORKS, STUB_LEARNER="finish")
+    assert code == 0, err
+    assert out.count("Network: ") == 1
+    assert "Network: open, " in out and "(a private one is not possible here: unshare: " in out
 
 
 def test_port_in_use_is_refused(sandbox):

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from tfagents_system.core.files import read_json
@@ -158,10 +159,13 @@ class TinyRun:
     def set_fault(self, worker_id: int, kind: str) -> None:
         self._write(f"fault_{worker_id}", kind)
 
-    def start(self, num_workers: int = 1, **environ: str) -> subprocess.Popen[str]:
+    def start(
+        self, num_workers: int = 1, prefix: Sequence[str] = (), **environ: str
+    ) -> subprocess.Popen[str]:
+        """Starts run_script.sh; `prefix` is a command that becomes it, such as setpriv."""
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("SAC_", "SLURM_"))}
         run = subprocess.Popen(
-            ["./run_script.sh", str(self.folder / "variables.sh")],
+            [*prefix, "./run_script.sh", str(self.folder / "variables.sh")],
             cwd=self.project,
             env=clean | {"SAC_NUM_COLLECT_WORKERS": str(num_workers)} | environ,
             text=True,

@@ -19,6 +19,7 @@ VARIABLES: Mapping[str, str] = {
     "SAC_TRAIN_CPUS": "CPUs of the learner, or auto",
     "SAC_REVERB_CPUS": "CPUs of the replay server, or auto",
     "SAC_REVERB_PORT": "TCP port of the replay server, or auto for a free one",
+    "SAC_PRIVATE_NETWORK": "1 for a network of the run's own, 0 for the machine's, or auto",
     "SAC_ENV_TIMEOUT_SECS": "longest time of an env step before its worker is restarted, or auto",
     "SAC_SEED": "seed of everything random, or auto for a fresh one",
     "SAC_GIN_BINDINGS": "gin bindings that override hyperparameters, separated by newlines or ;",
@@ -37,6 +38,7 @@ class Settings:
     train_cpus: int | None
     reverb_cpus: int | None
     reverb_port: int | None
+    private_network: bool | None
     env_timeout_secs: int | None
     seed: int | None
     gin_bindings: tuple[str, ...]
@@ -68,6 +70,7 @@ class Settings:
             train_cpus=_integer(environ, "SAC_TRAIN_CPUS", 1, 4096),
             reverb_cpus=_integer(environ, "SAC_REVERB_CPUS", 1, 4096),
             reverb_port=_integer(environ, "SAC_REVERB_PORT", 1, 65535),
+            private_network=_switch(environ, "SAC_PRIVATE_NETWORK"),
             env_timeout_secs=_integer(environ, "SAC_ENV_TIMEOUT_SECS", 1, 10**7),
             seed=_integer(environ, "SAC_SEED", 0, 2**32 - 1),
             gin_bindings=split_gin_bindings(environ.get("SAC_GIN_BINDINGS", "")),
@@ -106,3 +109,12 @@ def _integer(environ: Mapping[str, str], variable: str, low: int, high: int) -> 
             f"{variable} is {value!r}; allowed is {AUTO} or an integer from {low} to {high}."
         )
     return int(value)
+
+
+def _switch(environ: Mapping[str, str], variable: str) -> bool | None:
+    value = environ.get(variable, "").strip()
+    if value in ("", AUTO):
+        return None
+    if value not in ("0", "1"):
+        raise ConfigError(f"{variable} is {value!r}; allowed is {AUTO}, 0 or 1.")
+    return value == "1"

@@ -2,8 +2,9 @@
 
 Usage: python -m tfagents_system.launch.prepare   (run_script.sh does, with the SAC_* variables)
 
-On success the process becomes train_script.sh, which inherits the experiment's lock. On wrong
-input it prints one message and exits with 78; no file has been changed then.
+On success the process becomes train_script.sh, in a private network if it can have one; it
+inherits the experiment's lock. On wrong input it prints one message and exits with 78; no file has
+been changed then.
 """
 
 import os
@@ -23,13 +24,18 @@ from tfagents_system.launch.experiment import Provenance
 from tfagents_system.launch.lock import take_lock
 from tfagents_system.launch.params_check import check_gin_bindings, check_params_file
 from tfagents_system.launch.plan import ProcessSpec, cpu_table, make_plan
+from tfagents_system.launch.private_network import network_line, why_open, with_private_network
 from tfagents_system.launch.service_dirs import write_service_dirs
 
 PROJECT = pathlib.Path(__file__).parents[2]
 
 
-def prepare(settings: Settings) -> ExperimentPaths:
+def prepare(settings: Settings, open_because: str | None) -> ExperimentPaths:
     """Checks the input, then writes the experiment's folder and services; holds its lock for good.
+
+    Args:
+      settings: What the user asked for.
+      open_because: Why the run has no private network; None if it has.
 
     Raises:
       ConfigError: For wrong input.
@@ -47,7 +53,8 @@ def prepare(settings: Settings) -> ExperimentPaths:
         plan = _resume(paths, settings)
     write_service_dirs(plan, ExperimentPaths(paths.root.absolute()), PROJECT)
     shutil.rmtree(paths.status("learner").parent, ignore_errors=True)  # what the last start said
-    print(f"This job may use CPU {cpu_list(available_cpus())}:\n{cpu_table(plan)}", flush=True)
+    print(f"This job may use CPU {cpu_list(available_cpus())}:\n{cpu_table(plan)}")
+    print(network_line(open_because), flush=True)
     return paths
 
 
@@ -87,16 +94,21 @@ def main() -> None:
     """Prepares the run of the SAC_* variables and becomes train_script.sh."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback on Ctrl-C
     try:
-        paths = prepare(Settings.from_environ(os.environ))
+        settings = Settings.from_environ(os.environ)
+        open_because = why_open(settings.private_network, settings.exp_dir)
+        paths = prepare(settings, open_because)
     except ConfigError as error:
         print(f"run_script.sh: {error}", file=sys.stderr)
         sys.exit(EXIT_CONFIG)
     except OSError as error:  # no permission, disk full
         print(f"run_script.sh: {error}", file=sys.stderr)
         sys.exit(1)
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it; exec would pass that on
-    script = PROJECT / "train_script.sh"
-    os.execv(script, [str(script), str(paths.root)])
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them; exec would pass that on
+        signal.signal(number, signal.SIG_DFL)
+    command = [str(PROJECT / "train_script.sh"), str(paths.root)]
+    if open_because is None:
+        command = with_private_network(command)
+    os.execv(command[0], command)
 
 
 if __name__ == "__main__":
