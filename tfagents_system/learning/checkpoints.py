@@ -14,6 +14,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import read_json
 from tfagents_system.core.generations import (
     MANIFEST,
+    clear_unfinished,
     newest_intact_generation,
     publish_generation,
 )
@@ -50,8 +51,7 @@ class Checkpointer:
         """
         self._root = root
         root.mkdir(exist_ok=True)
-        for unfinished in root.glob(".tmp-*"):
-            shutil.rmtree(unfinished)
+        clear_unfinished(root)
         self._train_step = train_step
         self._replay = replay
         self._layout = {"replay item": item_layout} | _shapes(agent)
