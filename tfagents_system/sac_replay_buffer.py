@@ -5,13 +5,12 @@ Reads config.json, params.py and the newest checkpoint generation in DIR; serves
 Writes a checkpoint when the learner asks for one, and status/replay.json.
 """
 
-import shutil
 import time
 
 from absl import app, flags
 
 from tfagents_system.core.errors import EXIT_STOPPED
-from tfagents_system.core.generations import newest_intact_generation
+from tfagents_system.core.generations import empty_reverb_root, newest_intact_generation
 from tfagents_system.core.params_loader import load_run
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.program import StopFlag, run_program
@@ -44,13 +43,9 @@ def serve(exp_dir: str, port: int, stop: StopFlag) -> int:
 
 
 def _start(paths: ExperimentPaths, limits: ReplayLimits, port: int):
-    paths.checkpoints.mkdir(exist_ok=True)
     generation = newest_intact_generation(paths.checkpoints)
     restore_from = generation.absolute() / "replay" if generation else None
-    # Reverb deletes what it does not know in its root, so the root is its own, and empty at start.
-    root = paths.checkpoints.absolute() / ".reverb"
-    shutil.rmtree(root, ignore_errors=True)
-    root.mkdir()
+    root = empty_reverb_root(paths.checkpoints.absolute())
     server = start_server(limits, port, root, restore_from)
     print(f"Serving on port {port}: {limits}, from {restore_from or 'an empty table'}.")
     return server

@@ -15,7 +15,11 @@ from tf_agents.trajectories import policy_step, trajectory
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.generations import generations, read_manifests
+from tfagents_system.core.generations import (
+    generations,
+    newest_intact_generation,
+    read_manifests,
+)
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.policies.acting import RandomPolicy
@@ -51,7 +55,7 @@ class FakeReplay:
 
 @pytest.fixture
 def replay(tmp_path):
-    return FakeReplay(tmp_path / "reverb")
+    return FakeReplay(tmp_path / "checkpoints" / ".reverb")
 
 
 def make_checkpointer(root, agent, train_step, client, item_layout="float32 [7]"):
@@ -145,7 +149,8 @@ def test_a_failed_checkpoint_of_the_replay_leaves_the_older_ones_alone(
     replay.failure = failure
     train_step.assign(3)
     save(checkpointer)
-    assert {path.name for path in root.iterdir()} == {"0000000001", "0000000002"}
+    assert {path.name for path in root.iterdir()} == {"0000000001", "0000000002", ".reverb"}
+    assert list((root / ".reverb").iterdir()) == []
     assert "Checkpoint at train step 3 failed: RuntimeError(" in capsys.readouterr().out
     replay.failure = None
     train_step.assign(4)
@@ -232,6 +237,25 @@ def test_a_generation_holds_the_items_and_counts_of_a_real_server(tmp_path):
             assert experience_stats(replay.client(), timeout_secs=5) == (7, 7)
             items = all_items(replay.client(), codec)
             assert [t.observation.tolist() for t in items] == [[0, step] for step in range(7)]
+
+
+def test_what_sorts_later_in_reverbs_own_folder_does_not_cost_the_checkpoint(tmp_path, monkeypatch):
+    root = tmp_path / "checkpoints"
+    agent, train_step = make_tiny_agent()
+    with serving(root / ".reverb") as replay:
+        checkpointer = Checkpointer(root, agent, train_step, replay.client())
+        # Reverb names its checkpoints by the local time: the second sorts before the first.
+        for step, zone in enumerate(("UTC", "Pacific/Kiritimati", "Etc/GMT+12"), start=1):
+            monkeypatch.setenv("TZ", zone)
+            later = root / ".reverb" / "9999-12-31T23:59:59+00:00"
+            later.mkdir()
+            (later / "DONE").touch()
+            (root / ".reverb" / "9999-notes.txt").touch()
+            train_step.assign(step)
+            save(checkpointer)
+            assert steps(root)[0] == step
+            assert newest_intact_generation(root) == root / f"{step:010d}"
+            assert list((root / ".reverb").iterdir()) == []
 
 
 def test_learning_rates_are_those_of_now_and_not_those_of_the_checkpoint(tmp_path, replay):

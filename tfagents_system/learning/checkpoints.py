@@ -15,6 +15,7 @@ from tfagents_system.core.files import read_json
 from tfagents_system.core.generations import (
     MANIFEST,
     clear_unfinished,
+    empty_reverb_root,
     newest_intact_generation,
     publish_generation,
 )
@@ -114,7 +115,8 @@ class Checkpointer:
     def _save_replay(self, unfinished: pathlib.Path, train_step: int) -> None:
         started = time.monotonic()
         try:
-            # The server returns when the folder is complete; its root is cleaned by the next call.
+            empty_reverb_root(self._root)
+            # The server returns when the folder is complete.
             path = self._replay.checkpoint()
             if not (path / "DONE").is_file():
                 raise RuntimeError(f"the replay server's checkpoint {path} is not complete")
@@ -128,6 +130,7 @@ class Checkpointer:
         except Exception as error:  # training goes on; the next period tries again
             print(f"Checkpoint at train step {train_step} failed: {error!r}; the older ones stay.")
             shutil.rmtree(unfinished, ignore_errors=True)
+            empty_reverb_root(self._root)
             return
         print(f"Checkpoint at train step {train_step} ({time.monotonic() - started:.1f} s).")
 
