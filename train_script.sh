@@ -27,21 +27,33 @@ has_ended() { # SERVICE
     { ! kill -0 "${group[$1]}" 2>/dev/null && setlock -n "$1/lock" true 2>/dev/null; }
 }
 
+# Sets `now`, in seconds. Bash's SECONDS follows the wall clock, which may be set meanwhile.
+read_clock() {
+  read -r now _ </proc/uptime
+  now=${now%.*}
+}
+
 await_end() { # SECS SERVICE...: returns 1 if one is left after SECS
-  local deadline=$((SECONDS + $1)) service
+  read_clock
+  local deadline=$((now + $1)) service
   for service in "${@:2}"; do
     until has_ended "$service"; do
-      ((SECONDS < deadline)) || return 1
+      read_clock
+      ((now < deadline)) || return 1
       sleep 0.1
     done
   done
 }
 
 stop() { # SECS SERVICE...: asks them to end; after SECS kills them with all of their children
-  local deadline=$((SECONDS + $1)) service
+  read_clock
+  local deadline=$((now + $1)) service
   for service in "${@:2}"; do
     # One that has just been started listens soon.
-    until svok "$service" || has_ended "$service" || ((SECONDS >= deadline)); do sleep 0.05; done
+    until svok "$service" || has_ended "$service" || ((now >= deadline)); do
+      sleep 0.05
+      read_clock
+    done
     if svok "$service"; then svc -dx "$service"; fi
   done
   await_end "$@" || echo "train_script.sh: not all of ${*:2} ended within $1 s; killing them" >&2

@@ -3,9 +3,12 @@ import pathlib
 import subprocess
 import sys
 import time
+import types
 
 import pytest
+from fakes import FakeClock
 
+from tfagents_system.launch import restart_budget
 from tfagents_system.launch.restart_budget import RestartBudget, read_starts
 
 KILLED = None
@@ -75,7 +78,7 @@ def control_of(service: pathlib.Path) -> str:
 
 def end_with(service: pathlib.Path, exit_code: int | None, failures_before: int, log: str) -> None:
     """Leaves what a program leaves that began 2 s ago and ended."""
-    (service / "starts").write_text(f"{time.time() - 2:.3f} {failures_before}\n")
+    (service / "starts").write_text(f"{time.monotonic() - 2:.3f} {failures_before}\n")
     if exit_code is not None:
         (service / "exit_code").write_text(f"{exit_code}\n")
     (service.parent.parent / "stdout" / "worker_0.log").write_text(log)
@@ -103,6 +106,25 @@ def test_restart_waits_for_the_delay(service):
     began = time.monotonic()
     run_guard(service, "true")
     assert 1.0 <= time.monotonic() - began < 2.0
+
+
+@pytest.mark.parametrize("jump_secs", [-3600.0, 86_400.0])
+def test_a_clock_that_is_set_changes_neither_long_lives_nor_short_ones(
+    service, monkeypatch, jump_secs
+):
+    clock, wall_clock = FakeClock(500.0), FakeClock(1e9)
+    times = types.SimpleNamespace(
+        monotonic=clock, time=wall_clock, sleep=clock.sleep, strftime=time.strftime
+    )
+    monkeypatch.setattr(restart_budget, "time", times)
+    monkeypatch.setattr(restart_budget.os, "execvp", lambda file, arguments: None)
+    for lived_secs in (5.0, 5.0, 70.0, 70.0, 5.0):
+        restart_budget.main(["restart_budget", str(service), "true"])
+        clock.sleep(lived_secs)
+        wall_clock.sleep(lived_secs + jump_secs)
+    restart_budget.main(["restart_budget", str(service), "true"])
+    assert [failures for _, failures in read_starts(service)] == [0, 1, 2, 0, 0, 1]
+    assert not (service / "failure").exists()
 
 
 def test_finished_program_is_not_started_again(service):

@@ -70,6 +70,17 @@ def test_status_line_names_programs_that_do_not_respond():
     assert "worker" not in line
 
 
+@pytest.mark.parametrize("jump_secs", [-3600, 86_400])
+def test_a_clock_that_is_set_neither_hides_a_silent_program_nor_marks_others_for_long(jump_secs):
+    now = NOW + jump_secs
+    reports = {"learner": LEARNER, "worker_0": worker(time=now + 1)}  # one has reported since
+    line = status_line(Snapshot(reports, 0), now + 2)
+    assert line.startswith("NOT RESPONDING: learner (")
+    assert "worker_0" not in line
+    line = status_line(Snapshot({"learner": LEARNER | {"time": now}}, 0), now + 2)
+    assert "NOT RESPONDING" not in line
+
+
 @pytest.mark.parametrize(
     ("secs", "text"),
     [(0.2, "0 s"), (45, "45 s"), (60, "1 min"), (200.4, "3 min 20 s"), (18_600, "5 h 10 min"),

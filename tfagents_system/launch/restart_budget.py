@@ -56,7 +56,11 @@ class RestartBudget:
 
 
 def read_starts(service: pathlib.Path) -> list[tuple[float, int]]:
-    """Returns (unix time, quick failures in a row before) of each start, oldest first."""
+    """Returns (monotonic time, quick failures in a row before) of each start, oldest first.
+
+    Nobody sets the monotonic clock, and it is the same for all processes until the machine starts
+    anew; `service/` does not outlive that, as every start of a run writes it.
+    """
     try:
         lines = (service / "starts").read_text().splitlines()
     except FileNotFoundError:
@@ -119,7 +123,7 @@ def main(argv: Sequence[str]) -> None:
         began, failures_before = starts[-1]
         exit_code = _read_exit_code(service)
         budget = RestartBudget()
-        quick_failures = budget.quick_failures(failures_before, exit_code, time.time() - began)
+        quick_failures = budget.quick_failures(failures_before, exit_code, time.monotonic() - began)
         delay = budget.delay_secs(exit_code, quick_failures)
         if delay is None:
             if exit_code != EXIT_FINISHED:
@@ -130,7 +134,7 @@ def main(argv: Sequence[str]) -> None:
         time.sleep(delay)
     (service / "exit_code").unlink(missing_ok=True)
     with (service / "starts").open("a") as file:
-        file.write(f"{time.time():.3f} {quick_failures}\n")
+        file.write(f"{time.monotonic():.3f} {quick_failures}\n")
     now = time.strftime("%Y-%m-%d %H:%M:%S")
     print(f"{MARK}{len(starts) + 1} of {service.name}, {now} ===", flush=True)
     os.execvp(command[0], list(command))

@@ -136,12 +136,17 @@ def _evaluation(snapshot: Snapshot) -> list[str]:
 
 
 def _not_responding(snapshot: Snapshot, now: float) -> list[str]:
-    silent = [
-        f"{name} ({format_duration(now - report['time'])})"
+    # A report from the future is an old one, too, from before the clock was set back. In either
+    # direction a set clock shows until the next report.
+    ages = {
+        name: abs(now - report["time"])
         for name, report in snapshot.reports.items()
-        if report
-        and report.get("phase") != "finished"
-        and now - report["time"] > NOT_RESPONDING_SECS
+        if report and report.get("phase") != "finished"
+    }
+    silent = [
+        f"{name} ({format_duration(age)})"
+        for name, age in ages.items()
+        if age > NOT_RESPONDING_SECS
     ]
     return [f"NOT RESPONDING: {', '.join(silent)}"] if silent else []
 
