@@ -243,7 +243,7 @@ def test_what_sorts_later_in_reverbs_own_folder_does_not_cost_the_checkpoint(tmp
     root = tmp_path / "checkpoints"
     agent, train_step = make_tiny_agent()
     with serving(root / ".reverb") as replay:
-        checkpointer = Checkpointer(root, agent, train_step, replay.client())
+        checkpointer = make_checkpointer(root, agent, train_step, ReplaySnapshots(replay.client()))
         # Reverb names its checkpoints by the local time: the second sorts before the first.
         for step, zone in enumerate(("UTC", "Pacific/Kiritimati", "Etc/GMT+12"), start=1):
             monkeypatch.setenv("TZ", zone)

@@ -188,11 +188,13 @@ def test_a_checkpoint_made_with_other_limits_takes_over_the_new_ones(tmp_path, c
         assert info.max_size == 6
         assert (limiter.min_size_to_sample, limiter.samples_per_insert) == (3, 2.0)
         assert (limiter.min_diff, limiter.max_diff) == (3 * 2.0 - 4.0, 3 * 2.0 + 4.0)
-        # 8 inserts x 2 - 3 x 2 = 10 samples count as taken: 4 more may be, and 4 / 2 inserted.
-        with pytest.raises(reverb.errors.DeadlineExceededError):
-            list(replay.client().sample(EXPERIENCE_TABLE, 5, rate_limiter_timeout_ms=200))
+        # 8 inserts x 2 - 3 x 2 = 10 samples count as taken: 4 / 2 items may be inserted at once.
         fill(replay, num_items=2)
-        assert [t.observation[1] for t in all_items(replay.client(), codec)][-2:] == [6, 7]
+        dataset = experience_dataset(replay.address, codec.columns, None, batch_size=2,
+                                     prefetch_batches=1, timeout_secs=0.5)  # fmt: skip
+        samples = [row for batch in dataset for row in codec.unpack(batch.data).observation]
+        assert len(samples) == 2 * 4.0  # from one end of the error buffer to the other
+        assert {int(step) for _, step in samples} <= {4, 5, 6, 7, 0, 1}  # the oldest have left
     assert (
         "The limits of the replay buffer have changed: capacity 100 in the checkpoint, 6 now; "
         "min_size 2 in the checkpoint, 3 now; samples_per_insert 8 in the checkpoint, 2 now; "

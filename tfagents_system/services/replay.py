@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import pathlib
+import shutil
 from collections.abc import Mapping
 from typing import Any
 
@@ -83,8 +84,10 @@ def start_server(
       restore_from: A Reverb checkpoint folder to take the experience from; None starts empty.
         It may have been made with other limits. It is not changed.
     """
+    other_limits = checkpoint_root.with_name(".other_limits")
+    shutil.rmtree(other_limits, ignore_errors=True)
     if restore_from:
-        restore_from = _with_limits(restore_from, limits, checkpoint_root / "other_limits")
+        restore_from = _with_limits(restore_from, limits, other_limits)
     experience = reverb.Table(
         name=EXPERIENCE_TABLE,
         sampler=reverb.selectors.Uniform(),
@@ -107,6 +110,7 @@ def start_server(
     )
     server = reverb.Server([experience, variables], port=port, checkpointer=checkpointer)
     if restore_from:
+        shutil.rmtree(other_limits, ignore_errors=True)
         # The checkpoint's variables can be newer than the learner's or older than the workers'.
         server.localhost_client().reset(VARIABLES_TABLE)
     return server

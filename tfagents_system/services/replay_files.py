@@ -5,8 +5,8 @@ ignores, carries its number among those of its worker (`item_priority`).
 """
 
 import dataclasses
+import os
 import pathlib
-import shutil
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -118,9 +118,13 @@ def read_table(folder: pathlib.Path, table: str) -> Any:
 def copy_with_table(source: pathlib.Path, target: pathlib.Path, changed: Any) -> None:
     """Copies a checkpoint, with another PriorityTableCheckpoint for one of its tables.
 
-    If the table's new `max_size` is smaller than its content, the oldest items are left out.
+    If the table's new `max_size` is smaller than its content, the oldest items are left out. Files
+    that stay the same are hard links.
     """
-    shutil.copytree(source, target)
+    target.mkdir()
+    for path in source.iterdir():
+        if path.name not in (TABLES, ITEMS):
+            os.link(path, target / path.name)
     tables = list(_read(source / TABLES, checkpoint_pb2.PriorityTableCheckpoint))
     items = list(_read(source / ITEMS, schema_pb2.PrioritizedItem))
     of_table = [item for item in items if item.table == changed.table_name]
