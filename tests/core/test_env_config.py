@@ -1,8 +1,11 @@
 import json
 import pathlib
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
+from tfagents_system.core.curriculum import Curriculum
 from tfagents_system.core.env_config import load_env_config, validate_env_config
 from tfagents_system.core.errors import ConfigError
 
@@ -34,7 +37,7 @@ def test_published_configs_are_valid(name):
     assert load_env_config(root / "config" / f"{name}.json")["horizon"] > 0
 
 
-ALLOWED_HORIZON = "allowed is an integer >= 1: env steps per episode."
+ALLOWED_HORIZON = "allowed is an integer from 1 to 1000000000: env steps per episode."
 ALLOWED_ENTRY = 'an object {"iters": [...], "range": [lo, hi]}'
 
 
@@ -50,6 +53,8 @@ ALLOWED_ENTRY = 'an object {"iters": [...], "range": [lo, hi]}'
         ({"horizon": 200.5}, f"horizon is 200.5; {ALLOWED_HORIZON}"),
         ({"horizon": 200.0}, f"horizon is 200.0; {ALLOWED_HORIZON}"),
         ({"horizon": None}, f"horizon is null; {ALLOWED_HORIZON}"),
+        ({"horizon": 10**9 + 1}, f"horizon is 1000000001; {ALLOWED_HORIZON}"),
+        ({"horizon": 10**400}, f"horizon is 1{'0' * 199}...; {ALLOWED_HORIZON}"),
     ],
 )
 def test_wrong_horizon_names_key_value_and_what_is_allowed(tmp_path, config, expected):
@@ -87,7 +92,15 @@ def test_wrong_horizon_names_key_value_and_what_is_allowed(tmp_path, config, exp
         ),
         (
             {"mass": {"iters": [0], "range": ["a", 1]}},
-            'curriculum.mass.range.0 is "a"; allowed is a number.',
+            'curriculum.mass.range.0 is "a"; allowed is a number from -1e300 to 1e300.',
+        ),
+        (
+            {"mass": {"iters": [0, 1], "range": [-1.7e308, 1.7e308]}},
+            "curriculum.mass.range.0 is -1.7e+308; allowed is a number from -1e300 to 1e300.",
+        ),
+        (
+            {"mass": {"iters": [0, 1], "range": [0, 10**400]}},
+            "curriculum.mass.range.1 is 1000",
         ),
         (
             {"mass": {"iters": [9, 3], "range": [0, 1]}},
@@ -110,6 +123,14 @@ def test_wrong_curriculum_names_key_value_and_what_is_allowed(tmp_path, curricul
         ('{"horizon": 1, "x": -Infinity}', "not valid JSON: -Infinity is not a JSON number"),
         ('{"horizon": 1, "x": 1e999}', "not valid JSON: 1e999 is too large for a number"),
         ("[" * 100_000, "not valid JSON: "),
+        (
+            '{"horizon": 1, "x": ' + "[" * 100 + "]" * 100 + "}",
+            "not valid JSON: nested deeper than",
+        ),
+        ('{"horizon": 1, "\\ud800": 2}', "not valid JSON: 'utf-8' codec can't encode"),
+        ('{"horizon": ' + "9" * 5000 + "}", "not valid JSON: Exceeds the limit"),
+        ('\ufeff{"horizon": 1}', "not valid JSON: Unexpected UTF-8 BOM"),
+        ('{"horizon": 1}\0', "not valid JSON: Extra data"),
     ],
 )
 def test_text_that_is_not_json_names_the_reason(tmp_path, text, expected):
@@ -133,3 +154,49 @@ def test_long_value_is_shortened_in_the_message():
         validate_env_config({"horizon": "x" * 10_000}, "task.json")
     assert "x" * 199 + "...; allowed is" in str(error.value)
     assert len(str(error.value)) < 400
+
+
+def test_nesting_up_to_the_limit_is_allowed(tmp_path):
+    path = tmp_path / "task.json"
+    path.write_text('{"horizon": 1, "x": ' + "[" * 99 + "]" * 99 + "}")
+    assert load_env_config(path)["horizon"] == 1
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+    | st.sampled_from([10**400, -(10**400), 1.7e308, -1.7e308, 2**63]),
+    lambda values: st.lists(values, max_size=4) | st.dictionaries(
+        st.sampled_from(["horizon", "curriculum", "iters", "range", "mass", "\ud800", ""]),
+        values, max_size=4,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+RAMPS = st.fixed_dictionaries(
+    {"iters": JSON_VALUES | st.lists(st.integers(0), unique=True, max_size=4).map(sorted),
+     "range": JSON_VALUES | st.lists(st.floats() | st.integers(), min_size=2, max_size=2)}
+)  # fmt: skip
+NEARLY_VALID = st.fixed_dictionaries(
+    {"horizon": st.integers(1, 10), "curriculum": st.dictionaries(st.text(), RAMPS, max_size=3)}
+)
+TEXTS = st.binary() | st.text().map(lambda text: text.encode(errors="surrogatepass"))
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    return tmp_path_factory.mktemp("configs") / "task.json"
+
+
+@hypothesis.given(
+    TEXTS | (JSON_VALUES | NEARLY_VALID).map(lambda value: json.dumps(value).encode())
+)
+@hypothesis.settings(max_examples=200, deadline=None, derandomize=True)
+def test_any_content_is_a_usable_config_or_an_error_that_names_the_file(file, content):
+    file.write_bytes(content)
+    try:
+        config = load_env_config(file)
+    except ConfigError as error:
+        assert str(error).startswith(f"{file}: ")
+        return
+    assert 1 <= config["horizon"] <= 10**9
+    state = Curriculum.from_config(config.get("curriculum", {}), "").state_at(10**12)
+    assert all(-1e300 <= value <= 1e300 for value in state.values())

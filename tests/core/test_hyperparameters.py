@@ -101,6 +101,14 @@ NAN, INF = float("nan"), float("inf")
         ("recurrent", 1, "True or False"),
         ("recurrent_sequence_length", 1, "an integer >= 2"),
         ("preprocessing_combiner", "concat", "None or a Keras layer"),
+        ("discount", 10**400, r"a number in \[0, 1\]"),
+        pytest.param("sac_log_alpha", -(1 << 99_999), "a number", id="huge and negative"),
+        ("gradient_clipping", 10**400, "None or a number > 0"),
+        ("num_iter", 10**9 + 1, "1000000000 at most"),
+        pytest.param("train_batch_size", 1 << 99_999, "1000000000 at most", id="huge"),
+        ("fresh_samples_per_step", 10**10, "1000000000 at most"),
+        ("actor_fc_layer_params", (10**10,), "a tuple of integers > 0"),
+        ("recurrent", "x" * 10_000, "True or False"),
     ],
 )
 def test_value_out_of_range_names_where_name_value_and_range(name, value, allowed):

@@ -1,6 +1,8 @@
 import pathlib
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings import VARIABLES, Settings, split_gin_bindings
@@ -110,7 +112,9 @@ def test_experiment_name_is_the_folder_in_logs(name):
     assert settings.exp_dir == pathlib.Path("logs") / name
 
 
-@pytest.mark.parametrize("name", ["../walk", "a/b", ".hidden", "-x", "two words", "..", "a\nb"])
+@pytest.mark.parametrize(
+    "name", ["../walk", "a/b", ".hidden", "-x", "two words", "..", "a\nb", "x" * 201]
+)
 def test_experiment_name_that_is_no_folder_name_raises(name):
     with pytest.raises(ConfigError, match=r"^SAC_EXP_NAME is .*; allowed are letters, digits"):
         Settings.from_environ(REQUIRED | {"SAC_EXP_NAME": name})
@@ -130,3 +134,20 @@ def test_gin_bindings_are_split_at_semicolons_and_newlines():
         "TrainParams.recurrent = True",
     )
     assert split_gin_bindings(" ;\n") == ()
+
+
+@hypothesis.given(
+    st.dictionaries(
+        st.sampled_from([*VARIABLES, "SLURM_ARRAY_TASK_ID", "SAC_", "SAC_SEEED", "OTHER"]),
+        st.text() | st.integers().map(str) | st.sampled_from(["auto", "\udcff", "9" * 5000]),
+    )
+)
+@hypothesis.settings(max_examples=150, deadline=None, derandomize=True)
+def test_any_values_give_settings_or_an_error_that_names_the_variable(environ):
+    try:
+        settings = Settings.from_environ(REQUIRED | environ)
+    except ConfigError as error:
+        assert str(error).split()[0] in environ
+    else:
+        assert len(settings.exp_dir.name) <= 255
+        assert settings.exp_dir.parent == pathlib.Path("logs")

@@ -55,7 +55,9 @@ class Curriculum:
                 )
             low, high = entry["range"]
             cast = type(low)
-            values = tuple(cast(value) for value in np.linspace(low, high, len(iterations)))
+            values = tuple(
+                cast(value) for value in np.linspace(float(low), float(high), len(iterations))
+            )
             ramps[name] = Ramp(iterations, values)
         return cls(ramps)
 

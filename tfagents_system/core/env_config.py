@@ -11,6 +11,7 @@ from tfagents_system.core.curriculum import Curriculum
 from tfagents_system.core.errors import ConfigError
 
 SCHEMA_FILE = pathlib.Path(__file__).with_name("env_config.schema.json")
+MOST_LEVELS = 100  # of nested objects and lists; far from where Python gives up on them
 
 # JSON Schema counts 200.0 as an integer, but as a Python float it cannot count env steps.
 _VALIDATOR = jsonschema.validators.extend(
@@ -42,6 +43,8 @@ def load_env_config(path: pathlib.Path) -> dict[str, Any]:
             parse_constant=_reject_constant,
             parse_float=_finite_float,
         )
+        _check_depth(config)
+        json.dumps(config, ensure_ascii=False).encode()  # fails for half a surrogate pair
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid JSON: {error}") from error
     validate_env_config(config, str(path))
@@ -59,6 +62,19 @@ def validate_env_config(config: Any, where: str) -> None:
         allowed = error.schema.get("description", error.message)
         raise ConfigError(f"{where}: {key} is {_shown(error.instance)}; allowed is {allowed}.")
     Curriculum.from_config(config.get("curriculum", {}), where)
+
+
+def _check_depth(config: Any) -> None:
+    level = [config]
+    for _ in range(MOST_LEVELS):
+        containers = [value for value in level if isinstance(value, (dict, list))]
+        level = [
+            child
+            for value in containers
+            for child in (value.values() if isinstance(value, dict) else value)
+        ]
+    if any(isinstance(value, (dict, list)) for value in level):
+        raise ValueError(f"nested deeper than {MOST_LEVELS} levels")
 
 
 def _shown(value: Any, most: int = 200) -> str:

@@ -2,12 +2,14 @@
 
 import dataclasses
 import difflib
-import math
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
+
+MOST_COUNT = 10**9  # the product of two still fits into 64 bits
 
 
 def _is_int(value: Any) -> bool:
@@ -16,7 +18,7 @@ def _is_int(value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     is_real = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_real and math.isfinite(value)
+    return is_real and abs(value) <= sys.float_info.max  # isfinite fails for a huge integer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +44,9 @@ def _positive(default: float, meaning: str) -> Hyperparameter:
 def _layers(default: tuple[int, ...], meaning: str) -> Hyperparameter:
     return Hyperparameter(
         default,
-        lambda v: isinstance(v, (tuple, list)) and all(_is_int(n) and n > 0 for n in v),
+        lambda v: (
+            isinstance(v, (tuple, list)) and all(_is_int(n) and 0 < n <= MOST_COUNT for n in v)
+        ),
         "a tuple of integers > 0",
         meaning,
     )
@@ -170,7 +174,19 @@ def check_hyperparameter(name: str, value: Any, where: str) -> None:
         )
     hyperparameter = HYPERPARAMETERS[name]
     if not hyperparameter.is_allowed(value):
-        raise ConfigError(f"{where}: {name} is {value!r}; allowed is {hyperparameter.allowed}.")
+        raise ConfigError(
+            f"{where}: {name} is {_shown(value)}; allowed is {hyperparameter.allowed}."
+        )
+    if _is_int(value) and value > MOST_COUNT:
+        raise ConfigError(f"{where}: {name} is {_shown(value)}; allowed is {MOST_COUNT} at most.")
+
+
+def _shown(value: Any, most: int = 200) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not write integers of thousands of digits
+        return "an integer of thousands of digits"
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def num_fresh_samples(values: Mapping[str, Any]) -> int:

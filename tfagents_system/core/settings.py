@@ -92,10 +92,10 @@ def _required(environ: Mapping[str, str], variable: str) -> str:
 
 def _name(environ: Mapping[str, str], variable: str) -> str:
     value = _required(environ, variable)
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value):
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", value):  # file names end at 255
         raise ConfigError(
             f"{variable} is {value!r}; allowed are letters, digits, '.', '_' and '-', "
-            "beginning with a letter or digit."
+            "beginning with a letter or digit, 200 at most."
         )
     return value
 
