@@ -18,10 +18,10 @@ from absl import flags
 
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
-from tfagents_system.core.files import read_json
 from tfagents_system.core.params_loader import load_params
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.program import run_program
+from tfagents_system.core.provenance import read_provenance
 
 _ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3",  # errors only
@@ -68,7 +68,7 @@ def find_checkpoint(paths: ExperimentPaths, name: str | None) -> pathlib.Path:
     Raises:
       ConfigError: If there is no such experiment, or it has no such checkpoint.
     """
-    if not paths.root.is_dir():
+    if not os.path.isdir(paths.root):  # also for names that no file can have
         raise ConfigError(f"{paths.root}: no such experiment folder (--exp_dir).")
     checkpoints = {path.name: path for path in paths.policy_checkpoints()}
     if not checkpoints:
@@ -144,7 +144,9 @@ def evaluate(
 
 def _load_train_params(paths: ExperimentPaths, params: str | None, env_config: dict[str, Any]):
     """Loads `params`, or what the run saved, with the run's gin bindings in either case."""
-    provenance = read_json(paths.provenance) or {"gin_bindings": [], "params_dir": None}
+    provenance = read_provenance(paths.provenance, ("gin_bindings", "params_dir"))
+    if provenance is None:
+        provenance = {"gin_bindings": [], "params_dir": None}
     if params is not None:
         return load_params(pathlib.Path(params), env_config, provenance["gin_bindings"])
     return load_params(

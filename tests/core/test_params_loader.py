@@ -81,6 +81,7 @@ def test_second_load_in_one_process_does_not_see_the_bindings_of_the_first(tmp_p
     ("text", "expected"),
     [
         ("X = 1\n", "defines no class TrainParams."),
+        (f"X = {'-' * 99_999}1\n", "nested too deeply for Python."),
         (CLASS + "    pass\n", "TrainParams does not define env_ctor."),
         ("class TrainParams:\n    pass\n", "TrainParams is not derived from TrainParamsBase."),
         ("TrainParams = 3\n", "TrainParams is not derived from TrainParamsBase."),
@@ -112,11 +113,39 @@ def test_path_that_is_no_python_file_raises(tmp_path, name):
         ("TrainParms.num_iter = 3", "gin binding 'TrainParms.num_iter = 3': No configurable"),
         ("TrainParams.num_iter = three", "gin binding 'TrainParams.num_iter = three': "),
         ("TrainParams.num_iter", "gin binding 'TrainParams.num_iter': "),
+        (
+            "NoSuchThing.x = 3",
+            "gin binding 'NoSuchThing.x = 3': (.*\n)*.*remove it from provenance",
+        ),
+        ("import no_such_module", "gin binding 'import no_such_module': "),
+        ("include 'no_such_file'", "gin binding \"include 'no_such_file'\": "),
+        ("A.b = [", "gin binding 'A.b = \\[': "),
+        ("A.b = {[]: 1}", "gin binding 'A.b = {\\[\\]: 1}': "),
     ],
 )
 def test_wrong_gin_binding_is_named(tmp_path, binding, expected):
     with pytest.raises(ConfigError, match=f"^{expected}"):
         load_params(write(tmp_path, MINIMAL), ENV_CONFIG, [binding])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("X = 1\n\nif = 3\n", "my_params.py:3: not valid Python: invalid syntax$"),
+        ("X = 1\n\nreturn\n", "my_params.py:3: not valid Python: 'return' outside function$"),
+        ("X = 1\0\n", "my_params.py(:1)?: not valid Python: source code .* null bytes$"),
+    ],
+)
+def test_syntax_error_names_file_and_line(tmp_path, text, expected):
+    with pytest.raises(ConfigError, match=expected):
+        load_params(write(tmp_path, text), ENV_CONFIG)
+
+
+def test_error_of_the_users_own_code_keeps_its_traceback(tmp_path):
+    path = write(tmp_path, "X = 1\n\nraise ValueError('no motor')\n")
+    with pytest.raises(ValueError, match="no motor") as raised:
+        load_params(path, ENV_CONFIG)
+    assert raised.traceback[-1].path == path and raised.traceback[-1].lineno + 1 == 3
 
 
 def test_last_of_two_bindings_of_a_name_holds(tmp_path):

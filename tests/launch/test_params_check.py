@@ -1,8 +1,11 @@
 import re
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.hyperparameters import HYPERPARAMETERS
 from tfagents_system.launch.params_check import check_gin_bindings, check_params_file
 
 GOOD = """
@@ -70,6 +73,7 @@ def test_good_params_files_pass(tmp_path, text):
             "my_params.py:2: TrainParams does not define env_ctor",
         ),
         ("class TrainParams: pass\n", "my_params.py:1: TrainParams has no base class"),
+        (f"{CLASS}return\n", "my_params.py:4: not valid Python: 'return' outside function"),
         ("x = (\n", "my_params.py:1: not valid Python: '(' was never closed"),
         (
             f"{CLASS}    actor_learning_rte = 1e-4\n",
@@ -132,9 +136,153 @@ def test_gin_bindings_returns_the_last_literal_of_each_name():
         ("TrainParams.num_iter = 0", "num_iter is 0; allowed is an integer >= 1"),
         ("TrainParams.num_iter = 5x", "'5x' is not a Python literal or a gin reference"),
         ("num_iter 5", "'num_iter 5' is not a gin binding; write TrainParams.num_iter = 500"),
+        ("TrainParams.num_iter = +5", "'TrainParams.num_iter = +5' is not a gin binding: Unable"),
+        ("Other.x = [", "'Other.x = [' is not a gin binding: "),
+        ("Other.x = 'a", "\"Other.x = 'a\" is not a gin binding: "),
+        ("import os  # = 3", "'import os  # = 3' is not a gin binding, such as A.b = 3."),
+        ("include 'a=b'", "\"include 'a=b'\" is not a gin binding, such as A.b = 3."),
+        ("# a = 3", "'# a = 3' is not a gin binding, such as A.b = 3."),
+        ("TrainParams.num_iter = " + "(" * 9_999, "is not a Python literal or a gin reference"),
+        ("Other.x = " + "[" * 9_999, "is not a gin binding: "),
+        ("TrainParams.num_iter = 1\0", "is not a Python literal or a gin reference"),
+        ("TrainParams.sac_log_alpha = " + "9" * 400 + "+1j", "is not a Python literal or a gin"),
+        ("TrainParams.num_iter = 0x" + "f" * 9_999, "num_iter is an integer of thousands of dig"),
     ],
 )  # fmt: skip
 def test_gin_bindings_mistakes_name_where_and_remedy(binding, message):
     with pytest.raises(ConfigError, match=re.escape(message)) as raised:
         check_gin_bindings([binding], "SAC_GIN_BINDINGS")
     assert str(raised.value).startswith("SAC_GIN_BINDINGS: ")
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    return tmp_path_factory.mktemp("params") / "my_params.py"
+
+
+def assert_is_answered(file, content: bytes) -> None:
+    """The content passes, or the message begins with the file's name."""
+    file.write_bytes(content)
+    try:
+        check_params_file(file, [file.parent])
+    except ConfigError as error:
+        assert str(error).startswith(f"{file}:")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\0",
+        b"x = 1\0\n",
+        b"\xff\xfe\0x\0",
+        b"# -*- coding: klingon -*-\n",
+        b"# -*- coding: utf-8 -*-\nx = '\xff'\n",
+        b"# -*- coding: utf-16 -*-\nx = 1\n",
+        b"# -*- coding: rot13 -*-\nk = 1\n",
+        b"\xef\xbb\xbf# -*- coding: latin-1 -*-\n",
+        b"if x:\nprint(1)\n",
+        b"x = " + b"9" * 5000,
+    ],
+)
+def test_bytes_that_are_no_python_are_an_error_that_names_the_file(file, content):
+    file.write_bytes(content)
+    with pytest.raises(ConfigError) as error:
+        check_params_file(file, [])
+    assert str(error.value).startswith(f"{file}:")
+
+
+def test_byte_order_marks_and_encodings_that_python_knows_pass(file):
+    file.write_bytes(b"\xef\xbb\xbf" + GOOD.encode())
+    check_params_file(file, [])
+    file.write_bytes(b"# -*- coding: latin-1 -*-\n" + f"{CLASS}    name = 'é'\n".encode("latin-1"))
+    check_params_file(file, [])
+
+
+@pytest.mark.parametrize("depth", [40, 90, 900, 9_999])
+@pytest.mark.parametrize(
+    ("before", "core", "after"),
+    [
+        ("(", "1", ")"), ("[", "", "]"), ("{0: ", "1", "}"), ("-", "1", ""), ("not ", "x", ""),
+        ("", "x", ".y"), ("", "1", "+1"), ("", "x", "()"), ("lambda: ", "1", ""), ("f(", "x", ")"),
+    ],
+)  # fmt: skip
+def test_nesting_of_any_depth_is_answered(file, depth, before, core, after):
+    expression = before * depth + core + after * depth
+    for text in (
+        f"x = {expression}\n",
+        f"{CLASS}    discount = {expression}\n",
+        f"class TrainParams({expression}): pass\n",
+        f"class TrainParams(Base[{expression}]):\n    def __init__(s):\n        {expression}\n",
+    ):
+        assert_is_answered(file, text.encode())
+
+
+NAMES = st.sampled_from(
+    [*HYPERPARAMETERS, "discout", "env_ctor", "self.num_iter", "mine", "é", "_"]
+)
+EXPRESSIONS = st.recursive(
+    st.sampled_from([
+        "1", "-1", "0.5", "1e400", "10**400", "9" * 400, "0x" + "f" * 4000, "None", "True", "'x'",
+        "b'x'", "f'{x}'", "x", "...", "1j", "9" * 400 + "+1j", "self.x", "[]", "{}", "lambda: 0",
+        "np.log(2)", "(yield)", "x := 1", "*x", "{*x}", "{**x}",
+    ]),
+    lambda inner: st.one_of(
+        inner.map("({})".format), inner.map("[{}]".format), inner.map("{{{}}}".format),
+        inner.map("-({})".format), inner.map("f({})".format), inner.map("({},)".format),
+        st.tuples(inner, inner).map(lambda pair: "{{{}: {}}}".format(*pair)),
+        st.tuples(inner, inner).map(lambda pair: "({}) + ({})".format(*pair)),
+        st.tuples(inner, inner).map(lambda pair: "({})[{}]".format(*pair)),
+    ),
+    max_leaves=6,
+)  # fmt: skip
+STATEMENTS = st.one_of(
+    st.tuples(NAMES, EXPRESSIONS).map(lambda pair: "{} = {}".format(*pair)),
+    st.tuples(NAMES, EXPRESSIONS).map(lambda pair: "{}: int = {}".format(*pair)),
+    st.tuples(NAMES, EXPRESSIONS).map(lambda pair: "a, {} = {}".format(*pair)),
+    NAMES.map("def {}(self): self.num_iter = 0".format),
+    NAMES.map("class {}: num_iter = 0".format),
+    st.sampled_from([
+        "pass", "import os", "import __main__", "import no_such.thing", "from .. import a",
+        "from . import *", "from os import *", "from __future__ import braces", "del x", "return",
+        "async def env_ctor(self): pass", "import tests", "import é",
+    ]),
+)  # fmt: skip
+BASES = st.lists(
+    st.sampled_from(["TrainParamsBase", "TrainParams", "abc.ABC", "x.y.Base"]) | EXPRESSIONS,
+    max_size=2,
+)
+
+
+@hypothesis.given(st.lists(STATEMENTS, max_size=3), BASES, st.lists(STATEMENTS, max_size=4))
+@hypothesis.settings(max_examples=200, deadline=None, derandomize=True)
+def test_any_python_is_answered(file, before, bases, body):
+    lines = [*before, f"class TrainParams({', '.join(bases)}):", "    pass"]
+    assert_is_answered(file, "\n".join([*lines, *(f"    {line}" for line in body)]).encode())
+
+
+@hypothesis.given(st.binary() | st.text().map(lambda text: text.encode(errors="surrogatepass")))
+@hypothesis.settings(max_examples=200, deadline=None, derandomize=True)
+def test_any_bytes_are_answered(file, content):
+    assert_is_answered(file, content)
+
+
+BINDINGS = st.one_of(
+    st.text(),
+    st.text().map("TrainParams.num_iter = {}".format),
+    st.tuples(NAMES, EXPRESSIONS).map(lambda pair: "TrainParams.{} = {}".format(*pair)),
+    st.tuples(NAMES, EXPRESSIONS).map(lambda pair: "a/b.{} = {}".format(*pair)),
+    st.tuples(NAMES, st.sampled_from(["@f()", "@", "%m", "%", "@f(", "%m + 1", "\udcff"])).map(
+        lambda pair: "TrainParams.{} = {}".format(*pair)
+    ),
+)
+
+
+@hypothesis.given(BINDINGS)
+@hypothesis.settings(max_examples=200, deadline=None, derandomize=True)
+def test_any_gin_binding_is_read_or_an_error_that_says_where(binding):
+    try:
+        values = check_gin_bindings([binding], "SAC_GIN_BINDINGS")
+    except ConfigError as error:
+        assert str(error).startswith("SAC_GIN_BINDINGS: ")
+    else:
+        assert values.keys() <= HYPERPARAMETERS.keys()

@@ -157,6 +157,70 @@ def test_finished_experiment_continues_only_for_more_iterations(resumable):
     assert not resumable.finished.exists()
 
 
+NOT_JSON = [b"", b"{", b"[]", b"null", b"\xff\xfe\0", b"[" * 100_000, b"9" * 5000, b"{}\0"]
+MALFORMED = {
+    "config": NOT_JSON + [b'{"horizon": 1e400}'],
+    "params": [b"", b"\0", b"\xff\xfe\0", b"# coding: x\n", b"[" * 100_000, b"-" * 100_000 + b"1"],
+    "provenance": [*NOT_JSON, b'{"seed": 7, "gin_bindings": 3, "params_dir": ""}'],
+    "finished": [*NOT_JSON, b'{"num_iter": "many"}', b'{"num_iter": 0}', b'{"num_iter": [1]}'],
+}  # fmt: skip
+CASES = [(name, content) for name, contents in MALFORMED.items() for content in contents]
+
+
+def contents_of(folder: pathlib.Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(("name", "content"), CASES)
+def test_malformed_file_of_an_experiment_is_named_and_changes_nothing(resumable, name, content):
+    path = getattr(resumable, name)
+    path.write_bytes(content)
+    before = contents_of(resumable.root)
+    with pytest.raises(ConfigError, match=f"^{path}:"):
+        run_prepare()
+    assert contents_of(resumable.root) == before
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_folder_in_place_of_a_file_of_an_experiment_is_named(resumable, name):
+    path = getattr(resumable, name)
+    path.unlink(missing_ok=True)
+    path.mkdir()
+    with pytest.raises(ConfigError, match=f"{path.name}"):
+        run_prepare()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [case for case in CASES if case[0] in ("config", "params")]
+)
+def test_malformed_input_makes_no_folder(project, name, content):
+    file = {"config": "c.json", "params": "mine/params.py"}[name]
+    (project / file).write_bytes(content)
+    with pytest.raises(ConfigError, match=f"^{file}:"):
+        run_prepare()
+    assert not (project / "logs").exists()
+
+
+def test_binding_that_gin_cannot_read_makes_no_folder(project):
+    with pytest.raises(ConfigError, match="SAC_GIN_BINDINGS: 'A.b = .' is not a gin binding"):
+        run_prepare(GIN_BINDINGS="A.b = [")
+    assert not (project / "logs").exists()
+
+
+def test_saved_binding_that_gin_cannot_read_is_named(resumable):
+    saved = provenance_of(resumable) | {"gin_bindings": ["A.b = ["]}
+    resumable.provenance.write_text(json.dumps(saved))
+    with pytest.raises(ConfigError, match="logs/e/provenance.json: 'A.b = .' is not a gin binding"):
+        run_prepare()
+
+
+def test_file_in_place_of_the_experiment_is_named(project):
+    (project / "logs").mkdir()
+    (project / "logs" / "e").touch()
+    with pytest.raises(ConfigError, match="logs/e is not a folder"):
+        run_prepare()
+
+
 def test_damaged_provenance_is_named(resumable):
     resumable.provenance.write_text('{"seed": 7}')
     with pytest.raises(ConfigError, match="logs/e/provenance.json: damaged"):

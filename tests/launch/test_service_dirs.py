@@ -52,6 +52,14 @@ def test_run_script_is_executable_for_those_whom_the_umask_admits(tmp_path, umas
     assert stat.S_IMODE((tmp_path / "service" / "replay" / "run").stat().st_mode) == mode
 
 
+def test_folder_whose_name_is_not_utf_8_is_written_as_it_is(tmp_path):
+    project = tmp_path / os.fsdecode(b"caf\xe9")
+    paths = ExperimentPaths(project / "logs")
+    paths.root.mkdir(parents=True)
+    write_service_dirs([make_spec("replay")], paths, project)
+    assert b"caf\xe9" in (paths.services / "replay" / "run").read_bytes()
+
+
 def test_write_service_dirs_leaves_nothing_of_an_earlier_start(tmp_path):
     paths = ExperimentPaths(tmp_path)
     write_service_dirs([make_spec("replay"), make_spec("worker_7")], paths, tmp_path)

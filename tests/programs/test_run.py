@@ -147,6 +147,29 @@ def test_unknown_checkpoint_lists_those_that_exist(exp_dir):
     assert str(error.value).endswith(f"There are: {both}")
 
 
+@pytest.mark.parametrize("name", ["", ".", "..", "../..", "/", "a" * 5000, "\0", "\udcff", "*"])
+def test_any_other_checkpoint_name_is_answered(exp_dir, name):
+    with pytest.raises(ConfigError, match="There are: policy_checkpoint_0000000050, policy_"):
+        evaluate(exp_dir, checkpoint=name)
+    assert not (exp_dir / "videos").exists()
+
+
+def test_experiment_folder_of_an_impossible_name_is_answered():
+    with pytest.raises(ConfigError, match="no such experiment folder"):
+        evaluate("x" * 5000)
+
+
+def test_damaged_params_and_provenance_are_named(exp_dir):
+    paths = ExperimentPaths(exp_dir)
+    paths.provenance.write_text('{"gin_bindings": 3}')
+    with pytest.raises(ConfigError, match="provenance.json: damaged .gin_bindings is not a list"):
+        evaluate(exp_dir)
+    paths.provenance.unlink()
+    paths.params.write_bytes(b"x = 1\0")
+    with pytest.raises(ConfigError, match="params.py(:1)?: not valid Python"):
+        evaluate(exp_dir)
+
+
 def test_long_list_of_checkpoints_is_shortened(tmp_path):
     paths = ExperimentPaths(tmp_path)
     for number in range(20):

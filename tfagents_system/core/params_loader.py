@@ -4,6 +4,7 @@ import dataclasses
 import importlib.util
 import pathlib
 import sys
+import types
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,9 +13,9 @@ import gin
 from tfagents_system.core.curriculum import Curriculum
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.files import read_json
 from tfagents_system.core.hyperparameters import check_hyperparameter
 from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.provenance import read_provenance
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +45,7 @@ def load_run(exp_dir: str) -> Run:
       ConfigError: If the config, the params file or a gin binding is wrong.
     """
     paths = ExperimentPaths(pathlib.Path(exp_dir))
-    provenance = read_json(paths.provenance)
+    provenance = read_provenance(paths.provenance, ("seed", "gin_bindings", "params_dir"))
     if provenance is None:
         raise ConfigError(f"{paths.provenance} does not exist; start the run with run_script.sh.")
     env_config = load_env_config(paths.config)
@@ -80,7 +81,7 @@ def load_params(
         raise ConfigError(f"{path}: no such params file (a Python file named *.py).")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    exec(_compile(path), module.__dict__)
     train_params = getattr(module, "TrainParams", None)
     if train_params is None:
         raise ConfigError(f"{path}: defines no class TrainParams.")
@@ -101,6 +102,18 @@ def gin_text(params: Any) -> str:
     return "\n".join(lines) + "\n\n" + gin.operative_config_str()
 
 
+def _compile(path: pathlib.Path) -> types.CodeType:
+    try:
+        return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    except (RecursionError, MemoryError) as error:  # of Python's parser and compiler
+        raise ConfigError(f"{path}: nested too deeply for Python.") from error
+    except (OSError, SyntaxError, ValueError) as error:
+        place, reason = str(path), str(error)
+        if isinstance(error, SyntaxError):
+            place, reason = f"{path}:{error.lineno or 1}", error.msg
+        raise ConfigError(f"{place}: not valid Python: {reason}") from error
+
+
 def _overrides(**values: Any) -> dict[str, Any]:
     return values
 
@@ -110,8 +123,11 @@ def _apply_gin_bindings(params: Any, bindings: Sequence[str]) -> None:
     for binding in bindings:
         try:
             gin.parse_config(binding)
-        except (ValueError, SyntaxError) as error:
-            raise ConfigError(f"gin binding {binding!r}: {error}") from error
+        except Exception as error:  # of many kinds: gin reads, resolves and imports here
+            raise ConfigError(
+                f"gin binding {binding!r}: {error} (A run keeps the bindings that it was given: to "
+                "be rid of one, remove it from provenance.json of the experiment.)"
+            ) from error
     for name, value in configurable().items():
         check_hyperparameter(name, value, "gin bindings")
         setattr(params, name, value)

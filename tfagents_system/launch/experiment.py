@@ -15,7 +15,9 @@ from typing import Any
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import read_json, write_json_atomically
+from tfagents_system.core.hyperparameters import HYPERPARAMETERS
 from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.provenance import read_provenance
 from tfagents_system.core.settings import Settings
 from tfagents_system.launch.lock import take_lock
 from tfagents_system.launch.params_check import check_gin_bindings
@@ -63,7 +65,15 @@ class Provenance:
 
 
 def is_new(paths: ExperimentPaths) -> bool:
-    """Returns whether the folder is missing or empty."""
+    """Returns whether the folder is missing or empty.
+
+    Raises:
+      ConfigError: If there is something else than a folder.
+    """
+    if paths.root.exists() and not paths.root.is_dir():
+        raise ConfigError(
+            f"{paths.root} is not a folder. Choose another SAC_EXP_NAME, or move it away."
+        )
     return not paths.root.exists() or not any(paths.root.iterdir())
 
 
@@ -104,19 +114,25 @@ def read_saved(paths: ExperimentPaths) -> dict[str, Any]:
                 f"{paths.root} cannot be resumed: it has no {path.name}. Choose another "
                 "SAC_EXP_NAME, or move the folder away to start anew."
             )
-    try:
-        saved = read_json(paths.provenance)
-        return {key: saved[key] for key in ("seed", "gin_bindings", "params_dir", "started_at")}
-    except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{paths.provenance}: damaged ({error!r}).") from error
+    keys = ("seed", "gin_bindings", "params_dir", "started_at")
+    saved = read_provenance(paths.provenance, keys)
+    assert saved is not None  # the experiment is locked
+    return saved
 
 
 def check_is_unfinished(paths: ExperimentPaths, bindings: Sequence[str]) -> None:
     """Raises ConfigError if training is finished and `bindings` do not ask for more iterations."""
-    finished = read_json(paths.finished)
-    if finished is None:
+    if not paths.finished.exists():
         return
-    num_iter = finished["num_iter"]
+    try:
+        num_iter = read_json(paths.finished)["num_iter"]
+        if not HYPERPARAMETERS["num_iter"].is_allowed(num_iter):
+            raise ValueError(f"num_iter is {num_iter!r}")
+    except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
+        raise ConfigError(
+            f"{paths.finished}: damaged ({error!r}). It says that training was finished: remove it "
+            "to go on from the last checkpoint nevertheless."
+        ) from error
     if check_gin_bindings(bindings, str(paths.provenance)).get("num_iter", num_iter) > num_iter:
         return
     raise ConfigError(

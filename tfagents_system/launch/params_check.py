@@ -7,10 +7,12 @@ import importlib.util
 import pathlib
 import re
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.gin_syntax import check_gin_syntax
 from tfagents_system.core.hyperparameters import (
     HYPERPARAMETERS,
     check_attribute_name,
@@ -18,6 +20,8 @@ from tfagents_system.core.hyperparameters import (
 )
 from tfagents_system.core.names import did_you_mean
 
+# What ast.literal_eval raises; RecursionError and MemoryError if the literal is nested too deeply.
+UNREADABLE = (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError)
 BINDING = re.compile(r"(?:[\w.]*\.)?TrainParams\.(?P<name>\w+)\s*=\s*(?P<value>.*)", re.DOTALL)
 
 
@@ -29,27 +33,9 @@ def check_params_file(path: pathlib.Path, import_dirs: Sequence[pathlib.Path]) -
       import_dirs: Folders, besides Python's own path, that the params file may import from.
     """
     try:
-        tree = ast.parse(path.read_bytes(), str(path))
-    except OSError as error:
-        raise ConfigError(
-            f"{path}: cannot read the params file ({error.strerror}). Set SAC_PARAMS to a Python "
-            "file such as tfagents_system/pendulum_params.py."
-        ) from error
-    except (SyntaxError, ValueError) as error:
-        place, reason = str(path), str(error)
-        if isinstance(error, SyntaxError):
-            place, reason = f"{path}:{error.lineno}", error.msg
-        raise ConfigError(f"{place}: not valid Python: {reason}") from error
-    for statement in tree.body:
-        _check_import(statement, path, import_dirs)
-    classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-    if "TrainParams" in classes:
-        _check_train_params(classes, path)
-    elif "TrainParams" not in _bound_names(tree):
-        raise ConfigError(
-            f"{path}: does not define the class TrainParams."
-            + (did_you_mean("TrainParams", classes) if classes else "")
-        )
+        _check_module(_parse(path), path, import_dirs)
+    except (RecursionError, MemoryError) as error:  # of Python's parser, or on the way down a tree
+        raise ConfigError(f"{path}: nested too deeply for Python.") from error
 
 
 def check_gin_bindings(bindings: Sequence[str], where: str) -> dict[str, Any]:
@@ -67,6 +53,7 @@ def check_gin_bindings(bindings: Sequence[str], where: str) -> dict[str, Any]:
                 f"{where}: {binding!r} is not a gin binding; write TrainParams.num_iter = 500."
             )
         if not (match := BINDING.fullmatch(binding)):
+            check_gin_syntax(binding, where)
             continue
         name, value = match["name"], match["value"].strip()
         if name not in HYPERPARAMETERS:
@@ -75,15 +62,51 @@ def check_gin_bindings(bindings: Sequence[str], where: str) -> dict[str, Any]:
                 f"{did_you_mean(name, HYPERPARAMETERS)}"
             )
         if value.startswith(("@", "%")):  # a gin reference or macro
+            check_gin_syntax(binding, where)
             continue
         try:
             values[name] = ast.literal_eval(value)
-        except (ValueError, TypeError, SyntaxError) as error:
+        except UNREADABLE as error:
             raise ConfigError(
                 f"{where}: {binding!r}: {value!r} is not a Python literal or a gin reference."
             ) from error
         check_hyperparameter(name, values[name], f"{where}: {binding!r}")
+        check_gin_syntax(binding, where)
     return values
+
+
+def _parse(path: pathlib.Path) -> ast.Module:
+    try:
+        tree = ast.parse(path.read_bytes(), str(path))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the programs show them
+            compile(tree, str(path), "exec", dont_inherit=True)  # finds what the parser does not
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: cannot read the params file ({error.strerror}). Set SAC_PARAMS to a Python "
+            "file such as tfagents_system/pendulum_params.py."
+        ) from error
+    except (SyntaxError, ValueError) as error:
+        place, reason = str(path), str(error)
+        if isinstance(error, SyntaxError):
+            place, reason = f"{path}:{error.lineno or 1}", error.msg
+        raise ConfigError(f"{place}: not valid Python: {reason}") from error
+    return tree
+
+
+def _check_module(
+    tree: ast.Module, path: pathlib.Path, import_dirs: Sequence[pathlib.Path]
+) -> None:
+    for statement in tree.body:
+        _check_import(statement, path, import_dirs)
+    classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    if "TrainParams" in classes:
+        _check_train_params(classes, path)
+    elif "TrainParams" not in _bound_names(tree):
+        raise ConfigError(
+            f"{path}: does not define the class TrainParams."
+            + (did_you_mean("TrainParams", classes) if classes else "")
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +143,7 @@ def _check_literal(member: _Member, where: str) -> None:
     assert member.value is not None
     try:
         value = ast.literal_eval(member.value)
-    except (ValueError, TypeError):  # an expression; TrainParamsBase checks its value at run time
+    except UNREADABLE:  # an expression; TrainParamsBase checks its value at run time
         return
     check_hyperparameter(member.name, value, where)
 
@@ -138,7 +161,10 @@ def _bases_in_file(classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
 
 
 def _last_name(expression: ast.expr) -> str:
-    return ast.unparse(expression).rpartition(".")[2]
+    """The name after the last dot; empty for anything else than a name."""
+    if isinstance(expression, ast.Attribute):
+        return expression.attr
+    return expression.id if isinstance(expression, ast.Name) else ""
 
 
 def _members(node: ast.ClassDef) -> Iterator[_Member]:
@@ -200,6 +226,7 @@ def _is_importable(package: str, import_dirs: Sequence[pathlib.Path]) -> bool:
     folders = [str(folder) for folder in import_dirs]
     return (
         package in sys.stdlib_module_names
+        or package in sys.modules
         or importlib.util.find_spec(package) is not None
         or importlib.machinery.PathFinder.find_spec(package, folders) is not None
     )

@@ -7,6 +7,7 @@ inherits the experiment's lock. On wrong input it prints one message and exits w
 been changed then.
 """
 
+import io
 import os
 import pathlib
 import shutil
@@ -61,6 +62,7 @@ def prepare(settings: Settings, open_because: str | None) -> ExperimentPaths:
 def _resume(paths: ExperimentPaths, settings: Settings) -> list[ProcessSpec]:
     saved = experiment.read_saved(paths)
     provenance = Provenance.of_resumed_run(settings, saved)
+    check_gin_bindings(provenance.gin_bindings, str(paths.provenance))
     experiment.check_is_unfinished(paths, provenance.gin_bindings)
     _check_files(paths.config, paths.params, pathlib.Path(saved["params_dir"]))
     plan = _plan(settings)
@@ -93,6 +95,8 @@ def _cpus_by_name(plan: list[ProcessSpec]) -> dict[str, tuple[int, ...]]:
 def main() -> None:
     """Prepares the run of the SAC_* variables and becomes train_script.sh."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback on Ctrl-C
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # file names may be any bytes
     try:
         settings = Settings.from_environ(os.environ)
         open_because = why_open(settings.private_network, settings.exp_dir)

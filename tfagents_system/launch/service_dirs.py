@@ -26,8 +26,8 @@ def write_service_dirs(
         folder = paths.services / spec.name
         folder.mkdir(parents=True)
         paths.stdout(spec.name).parent.mkdir(exist_ok=True)
-        with open(folder / "run", "w", opener=_open_executable) as run:
-            run.write(_run_script(spec, paths, project))
+        with open(folder / "run", "wb", opener=_open_executable) as run:
+            run.write(os.fsencode(_run_script(spec, paths, project)))  # paths may be any bytes
 
 
 def _open_executable(path: str, flags: int) -> int:

@@ -1,0 +1,58 @@
+"""Reads what a run has recorded of its origin."""
+
+import json
+import pathlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from tfagents_system.core.errors import ConfigError
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and "\0" not in value
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(_is_text(item) for item in value)
+
+
+def _is_seed(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**32
+
+
+_SHAPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "seed": (_is_seed, "an integer from 0 to 4294967295"),
+    "gin_bindings": (_are_texts, "a list of strings"),
+    "params_dir": (_is_text, "a string"),
+    "started_at": (_are_texts, "a list of strings"),
+}
+
+
+def read_provenance(path: pathlib.Path, keys: Iterable[str]) -> dict[str, Any] | None:
+    """Returns the values of `keys` in `provenance.json`; None if there is no such file.
+
+    Raises:
+      ConfigError: If the file is damaged; the message names it and, if it is JSON, the key.
+    """
+    try:
+        saved = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(_message(path, f"cannot be read: {error}")) from error
+    if not isinstance(saved, dict):
+        raise ConfigError(_message(path, "not a JSON object"))
+    for key in keys:
+        is_allowed, allowed = _SHAPES[key]
+        if key not in saved:
+            raise ConfigError(_message(path, f"it has no {key}"))
+        if not is_allowed(saved[key]):
+            raise ConfigError(_message(path, f"{key} is not {allowed}"))
+    return {key: saved[key] for key in keys}
+
+
+def _message(path: pathlib.Path, reason: str) -> str:
+    return (
+        f"{path}: damaged ({reason}). Mend it, or start anew: choose another SAC_EXP_NAME, or move "
+        "the folder away."
+    )
