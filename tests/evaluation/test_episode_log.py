@@ -43,6 +43,13 @@ def test_a_file_without_episodes_begins_at_env_step_0(tmp_path, content):
     assert (tmp_path / "collect_0.csv").read_text().count("worker") == 1
 
 
+def test_damaged_lines_do_not_keep_a_worker_from_starting(tmp_path):
+    head = ",".join(COLUMNS).encode() + b"\n0,1,50,120,-1.5,10,1.0,\n"
+    for damage in (b'0,"\n', b"\xff\0\n", "0,1,50,\u00b2,-1.5,10,1.0,\n".encode()):
+        (tmp_path / "collect_0.csv").write_bytes(head + damage + b"0,1,50,130,-1.5,10,1.0,\n")
+        assert EpisodeLog(tmp_path, "collect", 0).env_step == 130
+
+
 def test_a_line_cut_short_by_a_crash_is_left_out(tmp_path):
     whole = "0,1,50,120,-1.5,10,1.0,\n"
     (tmp_path / "collect_0.csv").write_text(",".join(COLUMNS) + "\n" + whole + "0,2,10")

@@ -31,6 +31,18 @@ def test_drawing_writes_a_png(tmp_path):
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_drawing_of_the_largest_numbers_in_a_folder_of_any_name(tmp_path):
+    folder = tmp_path / "a$^{x"
+    (folder / "episodes").mkdir(parents=True)
+    for kind in ("collect", "eval"):
+        (folder / "episodes" / f"{kind}_0.csv").write_bytes(
+            HEADER.encode() + b"\xff\0\n"
+            b"0,2,999999999999999,40,1e100,20,1.0,\n0,2,999999999999999,40,-1e100,20,1.0,\n"
+        )  # fmt: skip
+    draw_learning_curve(folder, tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_experiment_without_episodes_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="episodes has no episodes yet"):
         draw_learning_curve(tmp_path, tmp_path / "curve.png")

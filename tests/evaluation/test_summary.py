@@ -25,6 +25,13 @@ def test_standard_error_of_one_episode_is_unknown():
     assert summary.summary_lines([evaluated(0, 5.0)]) == ["mean return 5", "mean length 10"]
 
 
+@pytest.mark.parametrize("extreme", [math.inf, -math.inf, math.nan, 1.7e308])
+def test_returns_that_are_not_finite_have_a_mean_that_says_so(extreme):
+    lines = summary.summary_lines([evaluated(k, value) for k, value in enumerate([extreme] * 3)])
+    assert lines[0].startswith("mean return ")
+    assert any(word in lines[0] for word in ("inf", "nan"))
+
+
 def test_success_rate_is_over_the_episodes_that_report_it():
     episodes = [evaluated(0, 1.0, success=True), evaluated(1, 3.0, success=False),
                 evaluated(2, 2.0, success=True), evaluated(3, 2.0)]  # fmt: skip

@@ -4,18 +4,8 @@ import csv
 import pathlib
 import time
 
+from tfagents_system.evaluation.episode_rows import COLUMNS, read_rows
 from tfagents_system.evaluation.rollouts import Episode
-
-COLUMNS = (
-    "worker",
-    "iteration",
-    "train_step",
-    "env_step",  # of this worker, at the end of the episode
-    "return",
-    "length",
-    "wall_time",  # unix, seconds
-    "success",  # 0, 1, or empty where the environment does not report it
-)
 
 
 class EpisodeLog:
@@ -26,7 +16,8 @@ class EpisodeLog:
         folder.mkdir(exist_ok=True)
         self._worker_id = worker_id
         path = folder / f"{kind}_{worker_id}.csv"
-        self.env_step = _last_env_step(path)
+        rows = read_rows(path) if path.exists() else ()
+        self.env_step = max((row.env_step for row in rows), default=0)
         written = path.read_bytes() if path.exists() else b""
         self._file = path.open("a", newline="", buffering=1)
         self._writer = csv.writer(self._file)
@@ -42,11 +33,3 @@ class EpisodeLog:
             self._worker_id, iteration, train_step, env_step, f"{episode.episode_return:.6g}",
             episode.length, f"{time.time():.3f}", success,
         ])  # fmt: skip
-
-
-def _last_env_step(path: pathlib.Path) -> int:
-    if not path.exists():
-        return 0
-    with path.open(newline="") as file:
-        steps = [row["env_step"] for row in csv.DictReader(file)]
-    return max((int(step) for step in steps if step and step.isdigit()), default=0)

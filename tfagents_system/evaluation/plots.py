@@ -5,7 +5,6 @@ Reads episodes/*.csv in DIR; writes DIR/learning_curve.png unless told otherwise
 """
 
 import collections
-import csv
 import pathlib
 import statistics
 import sys
@@ -20,6 +19,7 @@ from absl import app, flags
 
 from tfagents_system.core.errors import EXIT_CONFIG
 from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.evaluation.episode_rows import read_rows
 
 _EXP_DIR = flags.DEFINE_string("exp_dir", None, "Folder of the experiment.", required=True)
 _OUTPUT = flags.DEFINE_string("output", None, "PNG to write; DIR/learning_curve.png if not given.")
@@ -35,15 +35,8 @@ class CurvePoint(NamedTuple):
 
 def read_returns(files: Iterable[pathlib.Path]) -> list[tuple[int, float]]:
     """Returns (train_step, return) of every whole line of the CSV files, in order of train step."""
-    pairs = []
-    for path in files:
-        with path.open(newline="") as file:
-            for row in csv.DictReader(file):
-                try:
-                    pairs.append((int(row["train_step"]), float(row["return"])))
-                except (TypeError, ValueError, KeyError):
-                    continue  # a line cut short by a crash
-    return sorted(pairs)
+    rows = (row for path in files for row in read_rows(path))
+    return sorted((row.train_step, row.episode_return) for row in rows)
 
 
 def curve(pairs: Iterable[tuple[int, float]], interval: int = 1) -> list[CurvePoint]:
@@ -84,7 +77,7 @@ def draw_learning_curve(exp_dir: pathlib.Path, output: pathlib.Path) -> None:
               label="greedy episodes: mean and standard deviation")  # fmt: skip
     axes.set_xlabel("train step")
     axes.set_ylabel("episode return")
-    axes.set_title(exp_dir.resolve().name)
+    axes.set_title(exp_dir.resolve().name, parse_math=False)  # of a name with $ signs
     axes.grid(alpha=0.3)
     axes.legend(loc="best")
     figure.savefig(output, dpi=100)
@@ -96,7 +89,7 @@ def _main(_) -> None:
     output = pathlib.Path(_OUTPUT.value or exp_dir / "learning_curve.png")
     try:
         draw_learning_curve(exp_dir, output)
-    except FileNotFoundError as error:
+    except OSError as error:  # no episodes yet, not readable, nowhere to write
         print(f"plots.py: {error}", file=sys.stderr)
         sys.exit(EXIT_CONFIG)
     print(output)

@@ -4,9 +4,10 @@ import csv
 import io
 import math
 import pathlib
-import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from tfagents_system.core.files import write_text_atomically
 from tfagents_system.evaluation.rollouts import Episode
@@ -32,10 +33,11 @@ def row(evaluated: EvaluatedEpisode) -> str:
 
 def mean_and_standard_error(values: Sequence[float]) -> tuple[float, float | None]:
     """Returns the mean of at least one value, and s / sqrt(n), or None for a single value."""
-    mean = statistics.fmean(values)
-    if len(values) < 2:
-        return mean, None
-    return mean, statistics.stdev(values) / math.sqrt(len(values))
+    with np.errstate(all="ignore"):  # returns that are not finite give a mean that is not, either
+        mean = float(np.mean(values))
+        if len(values) < 2:
+            return mean, None
+        return mean, float(np.std(values, ddof=1)) / math.sqrt(len(values))
 
 
 def summary_lines(evaluated: Sequence[EvaluatedEpisode]) -> list[str]:
