@@ -22,14 +22,17 @@ project=$(dirname -- "$(realpath -- "${BASH_SOURCE[0]}")")
 [[ -e $project/train_script.sh ]] || die "no train_script.sh in $project; run it in the project folder"
 if [[ -f $1 ]]; then variables=$(realpath -- "$1"); else variables=$project/$1; fi
 cd -- "$project"
-[[ -f $variables && -r $variables ]] ||
+[[ -f $variables ]] ||
   die "no such variables file: $1. There are: $(printf '%s ' training_variables*.sh)"
+[[ -r $variables ]] || die "cannot read the variables file $1"
 message=$(bash -n "$variables" 2>&1) || die "$message"
 
+trap 'die "$1 ended this script (exit, or \${NAME:?}); it may only set variables"' EXIT
 set -a +eu # everything the file sets is exported; its own unset variables are its own affair
 # shellcheck source=training_variables.sh
 source "$variables"
 set +a -eu
+trap - EXIT
 
 # They break gRPC to localhost.
 unset http_proxy https_proxy all_proxy grpc_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY

@@ -280,7 +280,7 @@ WRONG_INPUT = {
     "malformed JSON": (_write("config/pendulum.json", "{horizon: 3}"), None, {},
                        "config/pendulum.json: not valid JSON: Expecting property name"),
     "wrong JSON value": (_write("config/pendulum.json", '{"horizon": 0}'), None, {},
-                         "config/pendulum.json: horizon is 0; allowed is an integer >= 1"),
+                         "config/pendulum.json: horizon is 0; allowed is an integer from 1"),
     "missing params": (None, None, {"SAC_PARAMS": "no.py"}, "no.py: cannot read the params file"),
     "params syntax": (_change_params("num_iter = 10", "num_iter ="), None, {},
                       "tfagents_system/pendulum_params.py:5: not valid Python: invalid syntax"),
@@ -360,6 +360,46 @@ def test_where_no_network_can_be_made_auto_says_so_and_1_is_refused(sandbox):
     assert code == 0, err
     assert out.count("Network: ") == 1
     assert "Network: open, " in out and "(a private one is not possible here: unshare: " in out
+
+
+def _write_bytes(path: str, content: bytes) -> Callable[[Sandbox], None]:
+    return lambda sandbox: (sandbox.project / path).write_bytes(content)
+
+
+MALFORMED_INPUT = {
+    "variables: exit": (_write("v.sh", "exit 0\n"), "v.sh", "v.sh ended this script (exit, or"),
+    "variables: a variable of theirs": (_write("v.sh", ': "${ROBOT:?is not set}"\n'), "v.sh",
+                                        "ROBOT: is not set"),
+    "variables: a text": (_write("v.sh", "Dear robot, please walk.\n"), "v.sh",
+                          "SAC_EXP_NAME is not set."),
+    "variables: JSON": (_write("v.sh", '{"horizon": 200}\n'), "v.sh", "SAC_EXP_NAME is not set."),
+    "variables: an open quote": (_write("v.sh", 'SAC_EXP_NAME="a\n'), "v.sh", "v.sh: line 1: une"),
+    "variables: UTF-16": (_write_bytes("v.sh", "SAC_EXP_NAME=a\n".encode("utf-16")), "v.sh",
+                          "v.sh: cannot execute binary file"),
+    "variables: NUL bytes": (_write_bytes("v.sh", b"# mine\nSAC_EXP_NAME=\0\n"), "v.sh",
+                             "SAC_EXP_NAME is not set."),
+    "variables: CRLF": (_write_bytes("v.sh", b"SAC_EXP_NAME=a\r\n"), "v.sh",
+                        "SAC_PARAMS is not set."),
+    "variables: a folder": (None, "config", "no such variables file: config."),
+    "JSON: not text": (_write_bytes("config/pendulum.json", b"\xff\0"), None,
+                       "config/pendulum.json: cannot read the JSON config ('utf-8' codec"),
+    "params: NUL bytes": (_write_bytes("tfagents_system/pendulum_params.py", b"x = 1\0\n"), None,
+                          "not valid Python: source code string cannot contain null bytes"),
+    "params: deep": (_write("tfagents_system/pendulum_params.py", "x = " + "-" * 9_999 + "1"), None,
+                     "tfagents_system/pendulum_params.py: nested too deeply"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MALFORMED_INPUT)
+def test_malformed_files_are_answered_without_a_traceback_or_a_folder(sandbox, case):
+    change, variables, message = MALFORMED_INPUT[case]
+    if change is not None:
+        change(sandbox)
+    code, out, err = sandbox.run(variables or "training_variables_pendulum.sh")
+    assert (code, out) == (78, "")
+    assert message in err and "run_script.sh: " in err.splitlines()[-1]
+    assert "Traceback" not in err
+    assert not (sandbox.project / "logs").exists()
 
 
 def test_port_in_use_is_refused(sandbox):
