@@ -46,10 +46,7 @@ class Worker:
         watchdog: Watchdog,
         should_stop: Callable[[], object],
     ):
-        """Opens the worker's logs; all collaborators are owned by the caller.
-
-        `new_checkpoints` says what the newest ones hold of this worker, once after each.
-        """
+        """Opens the worker's logs; `new_checkpoints` says once after each what it holds."""
         self._run = run
         self._worker_id, self._num_workers = worker_id, num_workers
         self._collect_env, self._eval_env = collect_env, eval_env
@@ -173,9 +170,7 @@ class Worker:
     def _send_lost(self, phase: str) -> None:
         """After each new checkpoint: sends what a crash of the replay server has lost."""
         checkpoints = self._new_checkpoints()
-        if checkpoints is None:
-            return
-        for _ in self._adder.send_lost(checkpoints):
+        for _ in self._adder.send_lost(checkpoints) if checkpoints else ():
             self._report(phase)
             self._await_confirmation()
             if self._should_end():
