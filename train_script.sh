@@ -83,10 +83,12 @@ finish() {
 }
 
 fail() { # SERVICE
-  local code
+  local code failure
   code=$(cat "$1/exit_code" 2>/dev/null)
+  failure=$(cat "$1/failure")
   [[ $code == 70 || $code == 78 ]] || code=1 # diverged, wrong input
-  end_run "$code" "train_script.sh: the run was stopped because $(cat "$1/failure")
+  end_run "$code" "train_script.sh: the run was stopped because ${failure:-"${1##*/}
+failed (exit code ${code:-unknown}) and the disk is too full for its last words."}
 What had been saved is in $exp_dir; the same command goes on from there."
 }
 

@@ -12,9 +12,11 @@ from tfagents_system.core.program import run_program
 """
 
 
-def run(tmp_path, main, reports_to_supervisor=True):
+def run(tmp_path, main, reports_to_supervisor=True, blank=None):
     """Runs a program with this `main`; returns (exit code, output, error output, code file)."""
     code_file = tmp_path / "exit_code"
+    if blank is not None:
+        code_file.write_text(blank)
     script = tmp_path / "my_program.py"
     script.write_text(PREAMBLE + main + "\nrun_program(main)\n")
     environ = {"PYTHONPATH": str(ROOT)}
@@ -31,6 +33,11 @@ def run(tmp_path, main, reports_to_supervisor=True):
 def test_code_of_main_is_the_exit_code_and_reported(tmp_path, code):
     main = f"def main(stop):\n    print('worked', end='')\n    return {code}"
     assert run(tmp_path, main) == (code, "worked", "", f"{code}\n")
+
+
+def test_code_is_written_over_the_blank_of_the_supervisor(tmp_path):
+    main = "def main(stop):\n    return 0"
+    assert run(tmp_path, main, blank="\n\n\n\n") == (0, "", "", "0\n\n\n")
 
 
 def test_config_error_is_one_line_and_exit_code_78(tmp_path):

@@ -2,6 +2,7 @@ import json
 
 import pytest
 from fakes import FakeClock
+from small_disk import small_disk
 
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.reporting import PhaseTimer, RateMeter, StatusReporter
@@ -57,6 +58,25 @@ def test_second_reporter_continues_in_the_same_folder(tmp_path, reporter, clock)
     reporter.report("training")
     StatusReporter(ExperimentPaths(tmp_path), "learner", clock=clock).report("again")
     assert read(tmp_path)["phase"] == "again"
+
+
+def test_on_a_full_disk_reports_go_on(clock, capsys):
+    with small_disk(1 << 20) as disk:
+        reporter = StatusReporter(ExperimentPaths(disk.folder), "learner", clock=clock)
+        reporter.report_now("waiting for data", {"train_step": 5})
+        disk.fill()
+        reporter.report_now("training", {"train_step": 1234567})
+        reporter.report_now("saving", {})
+        assert read(disk.folder)["phase"] == "saving"
+        assert [path.name for path in (disk.folder / "status").iterdir()] == ["learner.json"]
+        assert capsys.readouterr().out == ""
+
+
+def test_first_report_on_a_full_disk_is_left_out(clock, capsys):
+    with small_disk(1 << 20) as disk:
+        disk.fill()
+        StatusReporter(ExperimentPaths(disk.folder), "learner", clock=clock).report("starting")
+        assert capsys.readouterr().out.startswith("DISK FULL: status needs 4.1 kB, 0 B free in ")
 
 
 def test_rate_is_the_mean_since_the_last_reading(clock):

@@ -1,12 +1,15 @@
+import contextlib
 import os
 import pathlib
 import subprocess
 import sys
 import time
 import types
+from collections.abc import Iterator
 
 import pytest
 from fakes import FakeClock
+from small_disk import small_disk
 
 from tfagents_system.launch import restart_budget
 from tfagents_system.launch.restart_budget import RestartBudget, read_starts
@@ -50,9 +53,15 @@ def test_delay_doubles_until_the_budget_is_spent(exit_code, quick_failures, dela
 @pytest.fixture
 def service(tmp_path):
     """A service folder in which a supervise seems to listen."""
-    folder = tmp_path / "exp" / "service" / "worker_0"
+    with make_service(tmp_path) as folder:
+        yield folder
+
+
+@contextlib.contextmanager
+def make_service(root: pathlib.Path) -> Iterator[pathlib.Path]:
+    folder = root / "exp" / "service" / "worker_0"
     (folder / "supervise").mkdir(parents=True)
-    (tmp_path / "exp" / "stdout").mkdir()
+    (root / "exp" / "stdout").mkdir()
     for pipe in ("ok", "control"):
         os.mkfifo(folder / "supervise" / pipe)
     readers = [os.open(folder / "supervise" / p, os.O_RDWR) for p in ("ok", "control")]
@@ -97,7 +106,7 @@ def test_first_start_becomes_the_program_at_once(service):
 def test_restart_removes_the_old_exit_code_and_counts_the_failure(service):
     end_with(service, 1, failures_before=0, log="")
     assert run_guard(service, "true").stdout.startswith("=== start 2 of worker_0, ")
-    assert not (service / "exit_code").exists()
+    assert (service / "exit_code").read_text().strip() == ""
     assert [failures for _, failures in read_starts(service)] == [0, 1]
 
 
@@ -182,3 +191,34 @@ def test_killed_program_without_a_traceback_shows_the_end_of_its_log(service):
 def test_without_supervise_nothing_is_started(tmp_path):
     assert run_guard(tmp_path, "echo", "orphan").stdout == ""
     assert not (tmp_path / "starts").exists()
+
+
+def test_on_a_full_disk_the_program_starts_and_its_exit_code_arrives():
+    write = "from tfagents_system.core.files import overwrite; import pathlib, sys; "
+    write += "overwrite(pathlib.Path(sys.argv[1]), b'143\\n')"
+    with small_disk(1 << 20) as disk, make_service(disk.folder) as service:
+        program = (sys.executable, "-c", write, str(service / "exit_code"))
+        run_guard(service, "true")
+        disk.fill()
+        for _ in range(3):
+            assert run_guard(service, *program).returncode == 0
+            assert (service / "exit_code").read_text() == "143\n"
+        assert [failures for _, failures in read_starts(service)] == [0, 1, 0, 0]
+
+
+def test_starts_that_the_full_disk_does_not_take_are_no_failures():
+    with small_disk(1 << 20) as disk, make_service(disk.folder) as service:
+        disk.fill()
+        for _ in range(6):
+            assert run_guard(service, "echo", "started").stdout.endswith("started\n")
+        assert read_starts(service) == []
+        assert not (service / "failure").exists()
+
+
+def test_giving_up_on_a_full_disk_leaves_an_empty_failure():
+    with small_disk(1 << 20) as disk, make_service(disk.folder) as service:
+        end_with(service, 70, failures_before=0, log="")
+        disk.fill()
+        assert run_guard(service, "echo", "again").stdout == ""
+        assert control_of(service) == "x"
+        assert (service / "failure").read_text() == ""

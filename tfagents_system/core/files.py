@@ -1,5 +1,6 @@
 """Files that appear whole or not at all."""
 
+import errno
 import json
 import os
 import pathlib
@@ -9,8 +10,12 @@ from typing import Any
 def write_bytes_atomically(path: pathlib.Path, content: bytes) -> None:
     """Writes `content` to `path` by renaming a finished temporary file of the same folder."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)  # on a full disk it would only take space
+        raise
 
 
 def write_text_atomically(path: pathlib.Path, text: str) -> None:
@@ -21,6 +26,36 @@ def write_text_atomically(path: pathlib.Path, text: str) -> None:
 def write_json_atomically(path: pathlib.Path, value: Any) -> None:
     """Writes `value` as indented JSON; see `write_text_atomically`."""
     write_text_atomically(path, json.dumps(value, indent=2) + "\n")
+
+
+def append_whole(path: pathlib.Path, content: bytes) -> None:
+    """Appends `content` to `path`, which is made if missing; an error leaves it as it was.
+
+    Only one process at a time may append.
+    """
+    with path.open("ab", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        try:
+            while content:  # of a full disk's last block, a part is written without an error
+                content = content[file.write(content) :]
+        except OSError:
+            file.truncate(size)
+            raise
+
+
+def overwrite(path: pathlib.Path, content: bytes) -> None:
+    """Writes over the file's content; newlines follow, up to its old length.
+
+    Needs no space on the disk if the file has been as long, or is smaller than a block. Unlike a
+    file that is replaced, it may be read half old and half new.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+    try:
+        content = content.ljust(os.fstat(descriptor).st_size, b"\n")
+        if os.pwrite(descriptor, content, 0) < len(content):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    finally:
+        os.close(descriptor)
 
 
 def read_json(path: pathlib.Path) -> Any:

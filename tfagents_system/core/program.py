@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable
 
+from tfagents_system.core.disk import SpaceGuard, keep_printing_on_full_disk
 from tfagents_system.core.errors import (
     EXIT_CONFIG,
     EXIT_DIVERGED,
@@ -16,7 +17,7 @@ from tfagents_system.core.errors import (
     EXIT_STOPPED,
     ConfigError,
 )
-from tfagents_system.core.files import write_text_atomically
+from tfagents_system.core.files import overwrite
 
 EXIT_CODE_FILE_VARIABLE = "SERVICE_EXIT_CODE_FILE"  # set by the service's run script
 
@@ -49,6 +50,9 @@ def run_program(main: Callable[[StopFlag], int]) -> None:
     for library in ("absl", "tensorflow"):  # they narrate every SavedModel they write
         logging.getLogger(library).setLevel(logging.WARNING)
     prefer_throughput()
+    exit_code_file = os.environ.get(EXIT_CODE_FILE_VARIABLE)
+    if exit_code_file:
+        keep_printing_on_full_disk()  # its output is a log
     try:
         code = main(StopFlag())
     except ConfigError as error:
@@ -58,9 +62,10 @@ def run_program(main: Callable[[StopFlag], int]) -> None:
         traceback.print_exc()
         code = 1
     assert code in (EXIT_FINISHED, EXIT_STOPPED, EXIT_DIVERGED, EXIT_CONFIG, 1), code
-    exit_code_file = os.environ.get(EXIT_CODE_FILE_VARIABLE)
     if exit_code_file:
-        write_text_atomically(pathlib.Path(exit_code_file), f"{code}\n")
+        path = pathlib.Path(exit_code_file)
+        with SpaceGuard("exit code", path.parent):
+            overwrite(path, f"{code}\n".encode())  # restart_budget has made room for it
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # Reverb and TensorFlow threads can hang or abort in static destructors

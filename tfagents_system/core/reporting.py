@@ -1,15 +1,20 @@
 """What a program tells the status line about its progress."""
 
+import json
 import time
 from collections.abc import Callable
 from typing import Any
 
-from tfagents_system.core.files import write_json_atomically
+from tfagents_system.core.disk import SpaceGuard, is_disk_full
+from tfagents_system.core.files import overwrite, write_json_atomically
 from tfagents_system.core.paths import ExperimentPaths
 
 
 class StatusReporter:
-    """Replaces `status/<program>.json` at most once every `period_secs`."""
+    """Replaces `status/<program>.json` at most once every `period_secs`.
+
+    On a full disk the old report is written over, so that the status line goes on.
+    """
 
     def __init__(
         self,
@@ -18,9 +23,9 @@ class StatusReporter:
         period_secs: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
     ):
-        """Makes the status folder."""
+        """Writes nothing yet."""
         self._path = paths.status(program)
-        self._path.parent.mkdir(exist_ok=True)
+        self._guard = SpaceGuard("status", self._path.parent)
         self._period_secs = period_secs
         self._clock = clock
         self._reported_at = float("-inf")
@@ -32,7 +37,15 @@ class StatusReporter:
 
     def report_now(self, phase: str, fields: dict[str, Any]) -> None:
         """Writes whether due or not."""
-        write_json_atomically(self._path, {"time": time.time(), "phase": phase} | fields)
+        report = {"time": time.time(), "phase": phase} | fields
+        with self._guard:
+            self._path.parent.mkdir(exist_ok=True)
+            try:
+                write_json_atomically(self._path, report)
+            except OSError as error:
+                if not is_disk_full(error):
+                    raise
+                overwrite(self._path, json.dumps(report).encode())
         self._reported_at = self._clock()
 
 

@@ -3,8 +3,9 @@
 Usage: python -m tfagents_system.launch.restart_budget SERVICE_DIR COMMAND...
 
 Every service's run script ends here, at the first start and after each end of the program. Reads
-`exit_code` (core/program.py writes it; missing: killed by a signal). Appends each start to
-`starts`, writes `failure` when giving up.
+`exit_code` (core/program.py writes it; blank: killed by a signal). Appends each start to
+`starts`, writes `failure` when giving up. A full disk neither keeps a program from starting nor
+counts as a failure of it.
 """
 
 import dataclasses
@@ -16,12 +17,14 @@ import sys
 import time
 from collections.abc import Sequence
 
+from tfagents_system.core.disk import SpaceGuard, is_disk_full, keep_printing_on_full_disk
 from tfagents_system.core.errors import EXIT_CONFIG, EXIT_DIVERGED, EXIT_FINISHED, EXIT_STOPPED
-from tfagents_system.core.files import write_text_atomically
+from tfagents_system.core.files import append_whole, overwrite, write_text_atomically
 from tfagents_system.core.paths import ExperimentPaths
 
 MARK = "=== start "  # begins the log line of each start
 MAX_FAILURE_LINES = 40
+EXIT_CODE_BLANK = b"\n" * 4  # the program can write over it although the disk is full
 CHAINED = ("The above exception was", "During handling of")  # two lines before a traceback
 FATAL = {
     EXIT_CONFIG: "cannot run with this configuration",
@@ -70,9 +73,10 @@ def read_starts(service: pathlib.Path) -> list[tuple[float, int]]:
 
 def _read_exit_code(service: pathlib.Path) -> int | None:
     try:
-        return int((service / "exit_code").read_text())
+        text = (service / "exit_code").read_text().strip()
     except FileNotFoundError:
         return None
+    return int(text) if text else None
 
 
 def _last_words(log: pathlib.Path, exit_code: int | None) -> list[str]:
@@ -99,6 +103,15 @@ def _describe_failure(service: pathlib.Path, exit_code: int | None, num_restarts
     return "\n".join([f"{header}. Its log is {log}", *words]) + "\n"
 
 
+def _write_failure(service: pathlib.Path, failure: str) -> None:
+    try:
+        write_text_atomically(service / "failure", failure)
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        (service / "failure").touch()  # takes no space; train_script.sh knows what it means
+
+
 def _is_supervised(service: pathlib.Path) -> bool:
     try:
         os.close(os.open(service / "supervise" / "ok", os.O_WRONLY | os.O_NONBLOCK))
@@ -115,6 +128,7 @@ def _end_service(service: pathlib.Path) -> None:
 def main(argv: Sequence[str]) -> None:
     """Becomes the program, now or after a delay, or tells supervise to end."""
     service, command = pathlib.Path(argv[1]), argv[2:]
+    keep_printing_on_full_disk()
     if not _is_supervised(service):  # killed before setpriv asked to be told of that
         return
     starts = read_starts(service)
@@ -128,13 +142,13 @@ def main(argv: Sequence[str]) -> None:
         if delay is None:
             if exit_code != EXIT_FINISHED:
                 failure = _describe_failure(service, exit_code, len(starts) - 1)
-                write_text_atomically(service / "failure", failure)
+                _write_failure(service, failure)
             _end_service(service)
             return
         time.sleep(delay)
-    (service / "exit_code").unlink(missing_ok=True)
-    with (service / "starts").open("a") as file:
-        file.write(f"{time.monotonic():.3f} {quick_failures}\n")
+    with SpaceGuard("record of a start", service):
+        overwrite(service / "exit_code", EXIT_CODE_BLANK)
+        append_whole(service / "starts", f"{time.monotonic():.3f} {quick_failures}\n".encode())
     now = time.strftime("%Y-%m-%d %H:%M:%S")
     print(f"{MARK}{len(starts) + 1} of {service.name}, {now} ===", flush=True)
     os.execvp(command[0], list(command))
