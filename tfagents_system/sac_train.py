@@ -19,6 +19,7 @@ import tree
 from absl import app, flags
 
 from tfagents_system.agents.construction import make_agent
+from tfagents_system.core.disk import SpaceGuard
 from tfagents_system.core.errors import (
     EXIT_DIVERGED,
     EXIT_FINISHED,
@@ -37,6 +38,7 @@ from tfagents_system.core.reporting import PhaseTimer, RateMeter, StatusReporter
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.environments.construction import make_environment
+from tfagents_system.evaluation.event_log import EventLog
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.learning.learner import DivergedError, Learner
 from tfagents_system.learning.policy_export import PolicyExporter
@@ -47,6 +49,7 @@ from tfagents_system.services.variables import VariablePublisher
 
 DATA_TIMEOUT_SECS = 2.0  # how long the learner waits for data before it looks up
 SAVE_TIMEOUT_SECS = 600.0  # at the end of training, also for the last variables
+SPACE_PERIOD_SECS = 5.0  # at the end of training, between attempts to save on a full disk
 STOP_TIMEOUT_SECS = 50.0  # on a stop, for each of two saves: train_script.sh waits 120 s
 
 
@@ -86,8 +89,9 @@ class Training:
         self._reporter = StatusReporter(run.paths, "learner")
         self._timer = PhaseTimer("starting")
         self._saved_at = time.monotonic()
-        self._summaries = tf.summary.create_file_writer(str(run.paths.train_summaries / "learner"))
-        write_text_atomically(run.paths.gin, gin_text(params))
+        self._summaries = EventLog(run.paths.train_summaries / "learner")
+        with SpaceGuard("gin.txt", run.paths.root):
+            write_text_atomically(run.paths.gin, gin_text(params))
 
     @property
     def train_step(self) -> int:
@@ -137,7 +141,7 @@ class Training:
                 self._write_summaries(metrics, summary_rate.rate_at(self.train_step))
             if not self._is_finished:
                 self._save_if_due(self._has_passed(params.checkpoint_period_itrs, iteration))
-        return self._end()
+        return self._end(stop)
 
     def _save_if_due(self, is_period_over: bool) -> None:
         """Saves the training state after a period of iterations or of time, the shorter one."""
@@ -155,30 +159,39 @@ class Training:
     def _is_finished(self) -> bool:
         return self.train_step >= self._run.num_train_steps
 
-    def _end(self) -> int:
+    def _end(self, stop: StopFlag) -> int:
         self._reporter.report_now("saving", self._progress(0.0))
-        self._exporter.export()
-        timeout_secs = SAVE_TIMEOUT_SECS if self._is_finished else STOP_TIMEOUT_SECS
-        self._checkpointer.wait(timeout_secs)  # for one begun before, which saves an older state
-        self._checkpointer.save()
-        is_saved = self._checkpointer.wait(timeout_secs)
+        while not (is_saved := self._save()) and self._is_finished and not stop:
+            time.sleep(SPACE_PERIOD_SECS)  # what has been learned waits for space on the disk
+            self._reporter.report_now("saving", self._progress(0.0))
         self._summaries.close()
-        if not is_saved:
-            print(f"The checkpoint at train step {self.train_step} did not finish within "
-                  f"{timeout_secs:g} s; the run goes on from the one before.")  # fmt: skip
-        if not self._is_finished:
+        if not self._is_finished or not is_saved:
             return EXIT_STOPPED
         # The workers end when they have seen the last train step, so it has to arrive.
         wait_until(
             lambda: self._publisher.publish(self.train_step), SAVE_TIMEOUT_SECS,
             what="the replay server to take the last variables",
         )  # fmt: skip
-        write_json_atomically(
-            self._run.paths.finished,
-            {"train_step": self.train_step, "num_iter": self._run.params.num_iter},
-        )
         self._reporter.report_now("finished", self._progress(0.0))
         return EXIT_FINISHED
+
+    def _save(self) -> bool:
+        """Writes all that remains of the training; returns whether the disk had space."""
+        is_exported = self._exporter.export()
+        timeout_secs = SAVE_TIMEOUT_SECS if self._is_finished else STOP_TIMEOUT_SECS
+        self._checkpointer.wait(timeout_secs)  # for one begun before, which saves an older state
+        self._checkpointer.save()
+        if not self._checkpointer.wait(timeout_secs):
+            print(f"The checkpoint at train step {self.train_step} did not finish within "
+                  f"{timeout_secs:g} s; the run goes on from the one before.")  # fmt: skip
+        guard = SpaceGuard("finished.json", self._run.paths.root)
+        if self._is_finished and is_exported and not self._checkpointer.lacks_space:
+            with guard:
+                write_json_atomically(
+                    self._run.paths.finished,
+                    {"train_step": self.train_step, "num_iter": self._run.params.num_iter},
+                )
+        return is_exported and not self._checkpointer.lacks_space and not guard.is_full
 
     def _give_up(self, error: DivergedError) -> int:
         """Keeps the minibatch at which training diverged; publishes and saves nothing else."""
@@ -188,8 +201,10 @@ class Training:
             leaves = tree.flatten_with_path(error.minibatch)
             arrays = io.BytesIO()
             np.savez(arrays, **{"/".join(map(str, where)): leaf for where, leaf in leaves})
-            write_bytes_atomically(path, arrays.getvalue())
-            minibatch = f"Its minibatch is in {path}: look for extreme rewards and observations"
+            minibatch = "Its minibatch was lost, because the disk is full"
+            with SpaceGuard("minibatch", path.parent, lambda: arrays.tell()):
+                write_bytes_atomically(path, arrays.getvalue())
+                minibatch = f"Its minibatch is in {path}: look for extreme rewards and observations"
         self._checkpointer.wait(STOP_TIMEOUT_SECS)  # for one begun before, of a finite state
         self._reporter.report_now("diverged", self._progress(0.0))
         print(f"sac_train.py: training diverged at train step {self.train_step}: {error}. "
@@ -209,13 +224,11 @@ class Training:
         }
 
     def _write_summaries(self, metrics: dict[str, float], train_steps_per_sec: float) -> None:
-        with self._summaries.as_default(step=self.train_step):
-            for name, value in metrics.items():
-                tf.summary.scalar(f"learner/{name}", value)
-            tf.summary.scalar("learner/train_steps_per_sec", train_steps_per_sec)
-            for phase, share in self._timer.shares().items():
-                tf.summary.scalar(f"learner_time/{phase.replace(' ', '_')}_share", share)
-        self._summaries.flush()
+        scalars = {f"learner/{name}": value for name, value in metrics.items()}
+        scalars["learner/train_steps_per_sec"] = train_steps_per_sec
+        for phase, share in self._timer.shares().items():
+            scalars[f"learner_time/{phase.replace(' ', '_')}_share"] = share
+        self._summaries.write(self.train_step, scalars)
 
 
 def _make_iterator(address, columns, sequence_length, batch_size, prefetch_batches):

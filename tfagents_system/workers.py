@@ -5,8 +5,6 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-import tensorflow as tf
-
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.files import read_json
 from tfagents_system.core.params_loader import Run
@@ -14,6 +12,7 @@ from tfagents_system.core.reporting import PhaseTimer, RateMeter, StatusReporter
 from tfagents_system.core.watchdog import Watchdog
 from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
 from tfagents_system.evaluation.episode_log import EpisodeLog
+from tfagents_system.evaluation.event_log import EventLog
 from tfagents_system.evaluation.rollouts import Episode, run_episode
 from tfagents_system.policies.acting import ActingPolicy, AgentPolicies
 from tfagents_system.services.adder import Adder
@@ -60,7 +59,7 @@ class Worker:
         self._collect_log = EpisodeLog(run.paths.episodes, "collect", worker_id)
         self._eval_log = EpisodeLog(run.paths.episodes, "eval", worker_id)
         self._collect_summaries, self._eval_summaries = (
-            tf.summary.create_file_writer(str(folder / name))
+            EventLog(folder / name)
             for folder in (run.paths.train_summaries, run.paths.eval_summaries)
         )
         self._env_step = self._collect_log.env_step
@@ -89,8 +88,8 @@ class Worker:
             self._collect("collecting", self._policies.collect)
         self._evaluate_if_due()
         self._report_now("finished" if self._is_finished() else "stopped")
-        for writer in (self._collect_summaries, self._eval_summaries):
-            writer.close()
+        for summaries in (self._collect_summaries, self._eval_summaries):
+            summaries.close()
         return EXIT_FINISHED if self._is_finished() else EXIT_STOPPED
 
     @property
@@ -260,26 +259,24 @@ class Worker:
             self._eval_log.append(episode, iteration, train_step, self._env_step)
         if returns:
             self._status["eval"] = {"iteration": iteration, "returns": returns}
-            with self._eval_summaries.as_default(step=train_step):
-                tf.summary.scalar("eval/episode_return", sum(returns) / len(returns))
-            self._eval_summaries.flush()
+            mean = sum(returns) / len(returns)
+            self._eval_summaries.write(train_step, {"eval/episode_return": mean})
 
     def _summarize(self, episode: Episode) -> None:
         period = self._iteration // self._run.params.log_period_itrs
         if period <= self._summarized_period:
             return
         self._summarized_period = period
-        with self._collect_summaries.as_default(step=self._env_step):
-            tf.summary.scalar("collect/episode_return", episode.episode_return)
-            tf.summary.scalar("collect/episode_length", episode.length)
-            tf.summary.scalar(
-                "collect/env_steps_per_sec", self._summary_rate.rate_at(self._env_step)
-            )
-            for phase, share in self._timer.shares().items():
-                tf.summary.scalar(f"collect_time/{phase.replace(' ', '_')}_share", share)
-            for name, value in self._applied_curriculum.items():
-                tf.summary.scalar(f"curriculum/{name}", value)
-        self._collect_summaries.flush()
+        scalars = {
+            "collect/episode_return": episode.episode_return,
+            "collect/episode_length": episode.length,
+            "collect/env_steps_per_sec": self._summary_rate.rate_at(self._env_step),
+        }
+        for phase, share in self._timer.shares().items():
+            scalars[f"collect_time/{phase.replace(' ', '_')}_share"] = share
+        for name, value in self._applied_curriculum.items():
+            scalars[f"curriculum/{name}"] = value
+        self._collect_summaries.write(self._env_step, scalars)
 
     def _report(self, phase: str) -> None:
         self._reporter.report(phase, self._status_fields)

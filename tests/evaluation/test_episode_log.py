@@ -2,6 +2,7 @@ import csv
 import time
 
 import pytest
+from small_disk import small_disk
 
 from tfagents_system.evaluation.episode_log import COLUMNS, EpisodeLog
 from tfagents_system.evaluation.rollouts import Episode
@@ -56,4 +57,32 @@ def test_a_line_cut_short_by_a_crash_is_left_out(tmp_path):
     log = EpisodeLog(tmp_path, "collect", 0)
     assert log.env_step == 120
     log.append(Episode(-2.5, 10, None, True), iteration=1, train_step=60, env_step=130)
-    assert [row["return"] for row in rows(tmp_path / "collect_0.csv")] == ["-1.5", None, "-2.5"]
+    assert [row["return"] for row in rows(tmp_path / "collect_0.csv")] == ["-1.5", "-2.5"]
+
+
+def test_lines_that_do_not_fit_on_the_disk_are_written_later(capsys):
+    with small_disk(1 << 20) as disk:
+        log = EpisodeLog(disk.folder / "episodes", "collect", worker_id=0)
+        path = disk.folder / "episodes" / "collect_0.csv"
+        disk.fill()
+        num_episodes = 0
+        while "DISK FULL: collect episodes needs " not in capsys.readouterr().out:
+            num_episodes += 1
+            log.append(Episode(0.0, 10, None, True), 0, 0, env_step=num_episodes)
+            assert path.read_bytes().endswith(b"\n")
+            assert len(rows(path)) in (num_episodes, num_episodes - 1)
+        log.append(Episode(0.0, 10, None, True), 0, 0, env_step=num_episodes + 1)
+        disk.free()
+        log.append(Episode(0.0, 10, None, True), 0, 0, env_step=num_episodes + 2)
+        assert [int(row["env_step"]) for row in rows(path)] == list(range(1, num_episodes + 3))
+        assert capsys.readouterr().out.startswith("There is space again: collect episodes")
+
+
+def test_a_log_begun_on_a_full_disk_has_its_header_later():
+    with small_disk(1 << 20) as disk:
+        disk.fill()
+        log = EpisodeLog(disk.folder / "episodes", "eval", worker_id=0)
+        disk.free()
+        log.append(Episode(0.0, 10, None, True), 0, 0, env_step=7)
+        (row,) = rows(disk.folder / "episodes" / "eval_0.csv")
+        assert row["env_step"] == "7"

@@ -11,9 +11,11 @@ from replay_fakes import (
     make_tiny_agent,
     serving,
 )
+from small_disk import small_disk
 from tf_agents.trajectories import policy_step, trajectory
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.core.disk import SPARE_BYTES, checkpoint_bytes
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.generations import (
     generations,
@@ -156,6 +158,35 @@ def test_a_failed_checkpoint_of_the_replay_leaves_the_older_ones_alone(
     train_step.assign(4)
     save(checkpointer)
     assert steps(root) == [4, 2]
+
+
+def test_on_a_full_disk_the_older_ones_stay_and_the_next_period_tries_again(capsys):
+    with small_disk(4 << 20) as disk:
+        root = disk.folder / "checkpoints"
+        agent, train_step = make_tiny_agent()
+        checkpointer = Checkpointer(root, agent, train_step, FakeReplay(root / ".reverb"))
+        train_step.assign(1)
+        save(checkpointer)
+        needed = checkpoint_bytes(root)
+        most = needed - SPARE_BYTES + 40_000  # with what is lost in the last blocks of the files
+        spares = [*range(0, most, 4096), SPARE_BYTES, SPARE_BYTES + most]
+        for train_step_now, spare_bytes in enumerate(spares, start=2):
+            disk.fill(spare_bytes)
+            train_step.assign(train_step_now)
+            save(checkpointer)
+            if not checkpointer.lacks_space:
+                break
+            output = capsys.readouterr().out
+            assert f"Checkpoint at train step {train_step_now} failed: " in output
+            assert f"\nDISK FULL: checkpoint needs {needed / 1e6:.1f} MB, " in output
+            assert steps(root) == [1]
+            assert {path.name for path in root.iterdir()} == {"0000000001", ".reverb"}
+            assert list((root / ".reverb").iterdir()) == []
+            disk.free()
+        assert spare_bytes == spares[-1]
+        assert steps(root) == [train_step_now, 1]
+        assert checkpointer.restore()
+        assert int(train_step) == train_step_now
 
 
 def test_a_second_save_is_refused_while_the_first_is_being_written(tmp_path, replay):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from fakes import CountingEnv
+from small_disk import small_disk
 from tf_agents.policies import policy_saver, py_tf_eager_policy
 from tf_agents.trajectories import time_step as ts
 
@@ -153,3 +154,29 @@ def test_an_export_that_fails_leaves_the_one_before_whole(tmp_path, monkeypatch)
     assert paths.policy_checkpoints() == [paths.policy_checkpoint(0), paths.policy_checkpoint(2)]
     exporter.export()
     assert int(tf.saved_model.load(str(paths.policies / "greedy_policy")).get_train_step()) == 2
+
+
+def test_on_a_full_disk_the_old_policies_stay_and_a_later_export_replaces_them(capsys):
+    with small_disk(8 << 20) as disk:
+        paths = ExperimentPaths(disk.folder)
+        agent, train_step = agent_of()
+        exporter = PolicyExporter(paths, agent, train_step)
+
+        def bias_of(name):
+            return tf.saved_model.load(str(paths.policies / name)).model_variables[-1].numpy()
+
+        assert exporter.export()
+        old = bias_of("greedy_policy")
+        for spare_bytes in (0, 4096, 16384, 65536):
+            disk.fill(spare_bytes)
+            shift(agent, 0.3)
+            train_step.assign_add(100)
+            assert not exporter.export()
+            disk.free()
+            np.testing.assert_array_equal(bias_of("greedy_policy"), old)
+            np.testing.assert_array_equal(bias_of("collect_policy"), old)
+            assert not list(paths.policies.rglob(".*"))
+        assert "DISK FULL: policy needs " in capsys.readouterr().out
+        assert exporter.export()
+        np.testing.assert_allclose(bias_of("greedy_policy"), old + 4 * 0.3, rtol=1e-5)
+        np.testing.assert_allclose(bias_of("collect_policy"), old + 4 * 0.3, rtol=1e-5)

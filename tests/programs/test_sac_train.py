@@ -1,6 +1,9 @@
+import threading
+
 import pytest
 import tensorflow as tf
 from replay_fakes import EpisodeStepEnv, codec_of, make_experiment, serving
+from small_disk import small_disk
 
 from tfagents_system import sac_train
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
@@ -136,3 +139,46 @@ def test_without_data_the_learner_publishes_does_not_train_and_heeds_a_stop(tmp_
     assert steps(paths) == [0]
     info = replay.client().server_info(timeout=5)["variables"]
     assert info.rate_limiter_info.insert_stats.completed == 3
+
+
+def test_finished_training_waits_for_space_on_the_disk(monkeypatch, capsys):
+    monkeypatch.setattr(sac_train, "SPACE_PERIOD_SECS", 0.1)
+    with small_disk(16 << 20) as disk, serving(disk.folder / "reverb") as replay:
+        paths = make_experiment(disk.folder / "exp")
+        fill(replay)
+        paths.checkpoints.mkdir()
+        disk.fill()
+        results = []
+        thread = threading.Thread(
+            target=lambda: results.append(
+                sac_train.train(str(paths.root), replay.address, 1, False)
+            )
+        )
+        thread.start()
+        output = []
+
+        def has_tried_twice():
+            output.append(capsys.readouterr().out)
+            return "".join(output).count("Checkpoint at train step 40 failed: ") >= 2
+
+        wait_until(has_tried_twice, 60, "two attempts at the end")
+        assert "DISK FULL: policy " in "".join(output)
+        assert steps(paths) == [] and not paths.finished.exists()
+        disk.free()
+        thread.join(30)
+        assert results == [EXIT_FINISHED]
+        assert steps(paths) == [NUM_TRAIN_STEPS]
+        assert read_json(paths.finished)["train_step"] == NUM_TRAIN_STEPS
+        assert [p.name for p in paths.policy_checkpoints()] == ["policy_checkpoint_0000000040"]
+
+
+def test_a_stop_ends_the_wait_for_space_and_does_not_call_the_training_finished():
+    with small_disk(16 << 20) as disk, serving(disk.folder / "reverb") as replay:
+        paths = make_experiment(disk.folder / "exp")
+        fill(replay)
+        assert sac_train.train(str(paths.root), replay.address, 1, False) == EXIT_FINISHED
+        paths.finished.unlink()
+        disk.fill()
+        assert sac_train.train(str(paths.root), replay.address, 1, True) == EXIT_STOPPED
+        assert not paths.finished.exists()
+        assert steps(paths) == [40, 20]

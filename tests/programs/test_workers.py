@@ -371,6 +371,7 @@ def test_a_worker_parks_while_another_collects(tmp_path, monkeypatch, phase_of_o
     other = run.paths.status("worker_1")
     environment = FailingEnv(range(1, 1000))
     worker = make_worker(run, FakeAdder(), reader, num_workers=2, environment=environment)
+    other.parent.mkdir()
     other.write_text(json.dumps({"phase": phase_of_other}))
 
     def sleep(secs):

@@ -10,6 +10,13 @@ from collections.abc import Mapping
 import tensorflow as tf
 from tf_agents.agents import tf_agent
 
+from tfagents_system.core.disk import (
+    check_space_is_left,
+    checkpoint_bytes,
+    free_bytes,
+    is_disk_full,
+    shortage,
+)
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import read_json
 from tfagents_system.core.generations import (
@@ -58,6 +65,12 @@ class Checkpointer:
         self._layout = {"replay item": item_layout} | _shapes(agent)
         self._checkpoint = tf.train.Checkpoint(agent=agent, train_step=train_step)
         self._thread: threading.Thread | None = None
+        self._lacks_space = False
+
+    @property
+    def lacks_space(self) -> bool:
+        """Whether the generation that ended last was given up because the disk is full."""
+        return self._lacks_space
 
     def restore(self) -> bool:
         """Restores the newest intact generation; returns whether there is one.
@@ -75,14 +88,21 @@ class Checkpointer:
         return True
 
     def save(self) -> bool:
-        """Begins a generation of the current state; False while the last one is being written."""
+        """Begins a generation of the current state; False while the last one is being written.
+
+        If it cannot be written, as on a full disk, it is given up and the older ones stay.
+        """
         if self._thread is not None and self._thread.is_alive():
             return False
         train_step = int(self._train_step.numpy())
         unfinished = self._root / f".tmp-{train_step}"
         shutil.rmtree(unfinished, ignore_errors=True)
-        (unfinished / LEARNER_PREFIX).parent.mkdir(parents=True)
-        self._checkpoint.write(str(unfinished / LEARNER_PREFIX))
+        try:
+            (unfinished / LEARNER_PREFIX).parent.mkdir(parents=True)
+            self._checkpoint.write(str(unfinished / LEARNER_PREFIX))
+        except (OSError, tf.errors.OpError) as error:
+            self._give_up(unfinished, train_step, error)
+            return True
         self._thread = threading.Thread(
             target=self._save_replay, args=(unfinished, train_step), daemon=True
         )
@@ -120,6 +140,7 @@ class Checkpointer:
             path = self._replay.checkpoint()
             if not (path / "DONE").is_file():
                 raise RuntimeError(f"the replay server's checkpoint {path} is not complete")
+            check_space_is_left(self._root)
             path.rename(unfinished / REPLAY_FOLDER)
             facts = {
                 "saved_at": time.time(),
@@ -127,12 +148,20 @@ class Checkpointer:
                 "layout": self._layout,
             }
             publish_generation(unfinished, self._root, train_step, facts)
-        except Exception as error:  # training goes on; the next period tries again
-            print(f"Checkpoint at train step {train_step} failed: {error!r}; the older ones stay.")
-            shutil.rmtree(unfinished, ignore_errors=True)
-            empty_reverb_root(self._root)
+        except Exception as error:
+            self._give_up(unfinished, train_step, error)
             return
+        self._lacks_space = False
         print(f"Checkpoint at train step {train_step} ({time.monotonic() - started:.1f} s).")
+
+    def _give_up(self, unfinished: pathlib.Path, train_step: int, error: Exception) -> None:
+        """Removes what there is of a generation; training goes on, the next period tries again."""
+        shutil.rmtree(unfinished, ignore_errors=True)
+        empty_reverb_root(self._root)  # else it fills the disk for good
+        print(f"Checkpoint at train step {train_step} failed: {error!r}; the older ones stay.")
+        self._lacks_space = is_disk_full(error)
+        if self._lacks_space:
+            print(shortage("checkpoint", checkpoint_bytes(self._root), free_bytes(self._root)))
 
 
 def _shapes(agent: tf_agent.TFAgent) -> Mapping[str, str]:

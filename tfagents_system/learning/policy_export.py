@@ -9,6 +9,7 @@ import tensorflow as tf
 from tf_agents.agents import tf_agent
 from tf_agents.policies import policy_saver
 
+from tfagents_system.core.disk import SPARE_BYTES, SpaceGuard, bytes_of, check_space_is_left
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths
 
@@ -26,9 +27,13 @@ class PolicyExporter:
         self._agent = agent
         self._train_step = train_step
         self._savers: dict[str, policy_saver.PolicySaver] = {}
+        self._guard = SpaceGuard("policy", paths.policies, self._num_bytes)
 
-    def export(self) -> None:
-        """Writes the checkpoint of the current variables and replaces both SavedModels."""
+    def export(self) -> bool:
+        """Writes the checkpoint of the current variables and replaces both SavedModels.
+
+        Returns whether the disk had space; the old SavedModels stay if it had not.
+        """
         if not self._savers:
             policies = {
                 "collect_policy": self._agent.collect_policy,
@@ -39,9 +44,14 @@ class PolicyExporter:
                 for name, policy in policies.items()
             }
         target = self._paths.policy_checkpoint(int(self._train_step.numpy()))
-        _replace(target, self._savers["greedy_policy"].save_checkpoint)
-        for name, saver in self._savers.items():
-            _replace(self._paths.policies / name, saver.save)
+        with self._guard:
+            _replace(target, self._savers["greedy_policy"].save_checkpoint)
+            for name, saver in self._savers.items():
+                _replace(self._paths.policies / name, saver.save)
+        return not self._guard.is_full
+
+    def _num_bytes(self) -> int:
+        return sum(bytes_of(self._paths.policies / name) for name in self._savers) + SPARE_BYTES
 
 
 def restore_policy(checkpoint: pathlib.Path, variables: Sequence[tf.Variable]) -> None:
@@ -73,7 +83,12 @@ def _replace(target: pathlib.Path, save) -> None:
     unfinished = target.with_name(f".tmp-{target.name}")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.parent.mkdir(parents=True, exist_ok=True)
-    save(str(unfinished))
+    try:
+        save(str(unfinished))
+        check_space_is_left(unfinished)
+    except (OSError, tf.errors.OpError):
+        shutil.rmtree(unfinished, ignore_errors=True)  # on a full disk it would only take space
+        raise
     old = target.with_name(f".old-{target.name}")
     shutil.rmtree(old, ignore_errors=True)
     if target.exists():
