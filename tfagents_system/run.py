@@ -115,7 +115,7 @@ def evaluate(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"Cannot write the results to {folder}: {error.strerror}.") from error
+        raise _cannot_write(folder, error) from error
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     with contextlib.redirect_stderr(io.StringIO()):  # gym advertises its successor
@@ -137,9 +137,16 @@ def evaluate(
     if results:
         for line in summary.summary_lines(results):
             terminal.print(line)
-        summary.write_csv(folder / "episodes.csv", results, seed)
+        try:
+            summary.write_csv(folder / "episodes.csv", results, seed)
+        except OSError as error:
+            raise _cannot_write(folder, error) from error
         terminal.print(f"written to {folder}")
     return EXIT_FINISHED if is_complete else EXIT_STOPPED
+
+
+def _cannot_write(folder: pathlib.Path, error: OSError) -> ConfigError:
+    return ConfigError(f"Cannot write the results to {folder}: {error.strerror}.")
 
 
 def _load_train_params(paths: ExperimentPaths, params: str | None, env_config: dict[str, Any]):

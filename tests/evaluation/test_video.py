@@ -5,6 +5,7 @@ import imageio_ffmpeg
 import numpy as np
 import pytest
 from fakes import CountingEnv
+from small_disk import small_disk
 
 from tfagents_system.evaluation import video
 from tfagents_system.evaluation.rollouts import run_episode
@@ -176,7 +177,7 @@ def test_discarded_film_leaves_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        ("cat > /dev/null; echo 'No space left on device' >&2; exit 1", "No space left on device"),
+        ("cat > /dev/null; echo 'no such codec' >&2; exit 1", "no such codec"),
         ("echo 'Unknown encoder' >&2; exit 1", "Unknown encoder"),  # the pipe breaks
         ("exit 3", "ffmpeg ended with 3"),
     ],
@@ -186,6 +187,22 @@ def test_failure_of_the_encoder_is_one_line(tmp_path, monkeypatch, script, reaso
     films, warnings = film(FilmedEnv(), tmp_path, horizon=50)
     assert films == [None]
     assert warnings == [f"No video of episode_0 and later: {reason}."]
+
+
+@pytest.mark.parametrize("spare_bytes", [0, 4096])
+def test_a_full_disk_is_one_line_with_its_place_and_leaves_no_half_film(spare_bytes):
+    noise = np.random.default_rng(0).integers(0, 255, (256, 256, 3), np.uint8)
+    with small_disk(1 << 20) as disk:
+        folder = disk.folder / "videos"
+        folder.mkdir()
+        disk.fill(spare_bytes)
+        films, warnings = film(FilmedEnv(frame=noise), folder, horizon=30, num_episodes=2)
+        assert films == [None, None]
+        assert warnings == [
+            "No video of episode_0 and later: DISK FULL: film does not fit, "
+            f"{spare_bytes / 1000:.1f} kB free in {folder}.".replace("0.0 kB", "0 B")
+        ]
+        assert list(folder.iterdir()) == []
 
 
 def test_missing_encoder_is_explained(tmp_path, monkeypatch):

@@ -3,12 +3,13 @@ import pathlib
 import re
 
 import pytest
+from small_disk import small_disk
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.settings import Settings
 from tfagents_system.launch import experiment
-from tfagents_system.launch.prepare import prepare
+from tfagents_system.launch.prepare import main, prepare
 
 PARAMS = """
 from tfagents_system.train_params_base import TrainParamsBase
@@ -90,6 +91,22 @@ def test_failure_while_writing_leaves_no_folder(project, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         run_prepare()
     assert list((project / "logs").iterdir()) == []
+
+
+def test_a_full_disk_is_one_message_and_leaves_no_folder(project, monkeypatch, capsys):
+    for name, value in (("EXP_NAME", "e"), ("PARAMS", "mine/params.py"), ("CONFIG", "c.json")):
+        monkeypatch.setenv(f"SAC_{name}", value)
+    monkeypatch.setattr("tfagents_system.launch.prepare.signal.signal", lambda *args: None)
+    with small_disk(1 << 20) as disk:
+        (project / "logs").symlink_to(disk.folder)
+        disk.fill()
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert end.value.code == 1
+        assert [path.name for path in disk.folder.iterdir()] == ["filler"]
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("run_script.sh: [Errno 28] No space left on device")
+    assert second == "DISK FULL: experiment does not fit, 0 B free in logs"
 
 
 def test_empty_folder_counts_as_new(project):

@@ -8,6 +8,7 @@ import sys
 
 import gin
 import pytest
+from small_disk import small_disk
 
 from tfagents_system import run
 from tfagents_system.agents.construction import make_agent
@@ -251,6 +252,20 @@ def test_results_that_cannot_be_written_are_refused_at_once(exp_dir):
     (exp_dir / "videos").write_text("in the way")
     with pytest.raises(ConfigError, match="Cannot write the results to .*videos"):
         evaluate(exp_dir)
+
+
+def test_results_that_do_not_fit_on_the_disk_are_one_message_with_the_place(exp_dir, capsys):
+    with small_disk(4 << 20) as disk:
+        full = pathlib.Path(shutil.copytree(exp_dir, disk.folder / "pendulum"))
+        folder = full / "videos" / "policy_checkpoint_0000000100"
+        folder.mkdir(parents=True)
+        disk.fill()
+        with pytest.raises(ConfigError, match=f"Cannot write the results to {folder}: No space"):
+            evaluate(full, num_episodes=2)
+        assert list(folder.iterdir()) == []
+        output = capsys.readouterr().out
+        assert output.count("DISK FULL: film does not fit, 0 B free in ") == 1
+        assert "mean return " in output
 
 
 def test_environment_that_does_not_render_is_evaluated_without_video(exp_dir, capsys):

@@ -12,6 +12,7 @@ import numpy as np
 from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.core.disk import free_bytes, is_disk_full, shortage
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments import adapter
 from tfagents_system.evaluation.playback import Playback, playback_of
@@ -93,7 +94,8 @@ class VideoWriter:
         code = self._process.wait()
         self._messages.seek(0)
         messages = self._messages.read().decode(errors="replace").strip().splitlines()
-        return VideoError(messages[-1] if messages else f"ffmpeg ended with {code}")
+        errors = [VideoError(message) for message in messages or [f"ffmpeg ended with {code}"]]
+        return next(filter(is_disk_full, errors), errors[-1])  # its consequences are named later
 
 
 def with_progress_bar(frame: np.ndarray, fraction: float) -> np.ndarray:
@@ -198,7 +200,9 @@ class Camera:
     def _fail(self, error: Exception) -> None:
         self._is_on = False
         self.discard()
-        if isinstance(error, NotImplementedError):
+        if is_disk_full(error):
+            reason = f"{shortage('film', 0, free_bytes(self._folder))} in {self._folder}"
+        elif isinstance(error, NotImplementedError):
             reason = "the environment does not implement render('rgb_array')"
         elif isinstance(error, (VideoError, ConfigError)):
             reason = str(error)

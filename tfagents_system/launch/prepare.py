@@ -15,6 +15,7 @@ import signal
 import sys
 
 from tfagents_system.core.cpus import available_cpus, cpu_list
+from tfagents_system.core.disk import free_bytes, is_disk_full, shortage
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
 from tfagents_system.core.paths import ExperimentPaths
@@ -106,6 +107,9 @@ def main() -> None:
         sys.exit(EXIT_CONFIG)
     except OSError as error:  # no permission, disk full
         print(f"run_script.sh: {error}", file=sys.stderr)
+        if is_disk_full(error):
+            folder = settings.exp_dir.parent
+            print(f"{shortage('experiment', 0, free_bytes(folder))} in {folder}", file=sys.stderr)
         sys.exit(1)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them; exec would pass that on
         signal.signal(number, signal.SIG_DFL)
