@@ -6,6 +6,7 @@ from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.launch.status import Snapshot, format_duration, status_line, take_snapshot
 
 NOW = 1_000_000.0
+DISK = {"free_bytes": 10**9, "checkpoint_bytes": 3_100_000}
 LEARNER = {
     "time": NOW, "phase": "training", "train_step": 6_000, "total_train_steps": 50_000,
     "iteration": 120, "num_iter": 1_000, "train_steps_per_sec": 200.0,
@@ -29,7 +30,7 @@ def test_status_line_while_training():
         "worker_1": worker(last_return=None, eval={"iteration": 100, "returns": [-200.0]}),
         "worker_2": worker(last_return=-700.0, eval={"iteration": 50, "returns": [-1600.0]}),
     }
-    assert status_line(Snapshot(reports, num_restarts=2), NOW + 1) == (
+    assert status_line(Snapshot(reports, num_restarts=2, **DISK), NOW + 1) == (
         "iteration 120 of 1,000 (12%) | train steps 6,000, 200/s | env steps 36,000, 450/s | "
         "return -750.0 | eval -200.0 (iteration 100) | 3 min 40 s left | restarts 2"
     )
@@ -38,14 +39,14 @@ def test_status_line_while_training():
 def test_status_line_during_the_random_fill_shows_its_progress():
     learner = LEARNER | {"phase": "waiting for data", "train_step": 0}
     reports = {"replay": REPLAY, "learner": learner, "worker_0": worker(phase="random fill")}
-    assert status_line(Snapshot(reports, 0), NOW) == (
+    assert status_line(Snapshot(reports, 0, **DISK), NOW) == (
         "filling the replay buffer 3,400 of 6,000 (57%) | env steps 12,000, 150/s | return -800.0"
     )
 
 
 def test_status_line_before_the_learner_has_reported_names_who_is_starting():
     reports = {"replay": REPLAY, "learner": {}, "worker_0": worker(phase="starting")}
-    assert status_line(Snapshot(reports, 0), NOW) == "starting learner, worker_0"
+    assert status_line(Snapshot(reports, 0, **DISK), NOW) == "starting learner, worker_0"
 
 
 def test_status_line_counts_env_failures_and_names_parked_workers():
@@ -54,9 +55,22 @@ def test_status_line_counts_env_failures_and_names_parked_workers():
         "worker_0": worker(env_failures=2),
         "worker_1": worker(phase="parked", env_failures=5),
     }
-    line = status_line(Snapshot(reports, num_restarts=1), NOW)
+    line = status_line(Snapshot(reports, num_restarts=1, **DISK), NOW)
     assert line.startswith("PARKED: worker_1 | iteration 120 of")
     assert line.endswith(" left | env failures 7 | restarts 1")
+
+
+@pytest.mark.parametrize(
+    ("free", "warning"),
+    [
+        (0, "DISK FULL: checkpoint needs 3.1 MB, 0 B free"),
+        (2_999_999, "DISK FULL: checkpoint needs 3.1 MB, 3.0 MB free"),
+        (3_100_000, "iteration 120 of 1,000 (12%)"),
+    ],
+)
+def test_status_line_begins_with_a_disk_that_has_no_room_for_a_checkpoint(free, warning):
+    line = status_line(Snapshot({"learner": LEARNER}, 0, free, 3_100_000), NOW)
+    assert line.split(" | ")[0] == warning
 
 
 def test_status_line_names_programs_that_do_not_respond():
@@ -65,7 +79,7 @@ def test_status_line_names_programs_that_do_not_respond():
         "worker_0": worker(phase="finished", time=NOW - 500),
         "worker_1": worker(time=NOW - 29),
     }
-    line = status_line(Snapshot(reports, 0), NOW)
+    line = status_line(Snapshot(reports, 0, **DISK), NOW)
     assert line.startswith("NOT RESPONDING: learner (1 min 15 s) | saving | iteration 120 of")
     assert "worker" not in line
 

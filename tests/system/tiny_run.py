@@ -213,8 +213,7 @@ class TinyRun:
         found = {}
         for process in pathlib.Path("/proc").glob("[0-9]*"):
             try:
-                files = [os.readlink(link) for link in (process / "fd").iterdir()]
-                if str(self.paths.lock) in files:
+                if any(link.samefile(self.paths.lock) for link in (process / "fd").iterdir()):
                     found[int(process.name)] = (process / "cmdline").read_text()
             except OSError:  # ended meanwhile, or another user's
                 continue

@@ -2,7 +2,8 @@
 
 Usage: python -m tfagents_system.launch.status EXP_DIR   (train_script.sh runs it)
 
-Reads status/<program>.json, which each program replaces about once a second, and service/*/starts.
+Reads status/<program>.json, which each program replaces about once a second, and service/*/starts;
+asks the disk itself for its free space, because logs say nothing once it is full.
 """
 
 import dataclasses
@@ -17,6 +18,12 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from tfagents_system.core.disk import (
+    checkpoint_bytes,
+    free_bytes,
+    keep_printing_on_full_disk,
+    shortage,
+)
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.launch.restart_budget import read_starts
 
@@ -27,10 +34,12 @@ SEPARATOR = " | "
 
 @dataclasses.dataclass(frozen=True)
 class Snapshot:
-    """What all programs of a run last reported."""
+    """What all programs of a run last reported, and the state of its disk."""
 
     reports: Mapping[str, Mapping[str, Any]]  # by program; empty until it has reported
     num_restarts: int
+    free_bytes: int
+    checkpoint_bytes: int  # that the next one needs
 
     @property
     def workers(self) -> list[Mapping[str, Any]]:
@@ -42,13 +51,18 @@ def take_snapshot(paths: ExperimentPaths) -> Snapshot:
     """Reads the status files; a missing or damaged one counts as not reported yet."""
     services = sorted(path for path in paths.services.glob("*") if path.is_dir())
     reports = {service.name: _read_report(paths.status(service.name)) for service in services}
-    return Snapshot(reports, sum(max(0, len(read_starts(service)) - 1) for service in services))
+    return Snapshot(
+        reports,
+        sum(max(0, len(read_starts(service)) - 1) for service in services),
+        free_bytes(paths.root),
+        checkpoint_bytes(paths.checkpoints),
+    )
 
 
 def status_line(snapshot: Snapshot, now: float) -> str:
     """Returns the line that describes `snapshot` at the unix time `now`."""
     learner = snapshot.reports.get("learner", {})
-    parts = _not_responding(snapshot, now) + _parked(snapshot)
+    parts = _disk_full(snapshot) + _not_responding(snapshot, now) + _parked(snapshot)
     if "train_step" not in learner or learner.get("phase") == "starting":
         parts += _starting(snapshot)
     elif _is_filling(snapshot, learner):
@@ -135,6 +149,12 @@ def _evaluation(snapshot: Snapshot) -> list[str]:
     return [f"eval {statistics.fmean(returns):,.1f} (iteration {newest:,})"]
 
 
+def _disk_full(snapshot: Snapshot) -> list[str]:
+    if snapshot.free_bytes >= snapshot.checkpoint_bytes:
+        return []
+    return [shortage("checkpoint", snapshot.checkpoint_bytes, snapshot.free_bytes)]
+
+
 def _not_responding(snapshot: Snapshot, now: float) -> list[str]:
     # A report from the future is an old one, too, from before the clock was set back. In either
     # direction a set clock shows until the next report.
@@ -193,6 +213,7 @@ def _show_as_lines(paths: ExperimentPaths) -> None:
 
 def main(exp_dir: str) -> None:
     """Shows the status until SIGTERM."""
+    keep_printing_on_full_disk()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     paths = ExperimentPaths(pathlib.Path(exp_dir))
     if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
