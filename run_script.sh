@@ -34,9 +34,8 @@ source "$variables"
 set +a -eu
 trap - EXIT
 
-# They break gRPC to localhost.
+folders=$(./setup.sh) # may need a proxy; for gRPC to localhost it is in the way
 unset http_proxy https_proxy all_proxy grpc_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
 unset TF_USE_LEGACY_KERAS # breaks the import of TensorFlow 2.15
-folders=$(./setup.sh)
 export PATH="$folders:$PATH" PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
 exec python -m tfagents_system.launch.prepare

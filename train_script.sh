@@ -96,6 +96,7 @@ look_after() { # SERVICE, whose supervise has ended
   if [[ -e $1/failure ]]; then
     fail "$1"
   elif [[ $(cat "$1/exit_code" 2>/dev/null) != 0 ]]; then
+    if ((SECONDS - first_lost > 600)); then first_lost=$SECONDS lost_supervises=0; fi
     ((++lost_supervises <= 20)) ||
       end_run 1 "train_script.sh: the run was stopped because supervise of ${1##*/} keeps ending."
     echo "train_script.sh: supervise of ${1##*/} was killed; starting it again" >&2
@@ -108,7 +109,8 @@ look_after() { # SERVICE, whose supervise has ended
 
 python=$(command -v python)
 reporter=
-lost_supervises=0
+lost_supervises=0 # since $first_lost: 20 in ten minutes are too many
+first_lost=0
 trap 'end_run 143 "Stopped. The same command goes on from the last checkpoint in $exp_dir."' \
   INT TERM HUP
 for service in "$replay" "$learner" "${workers[@]}"; do start "$service"; done

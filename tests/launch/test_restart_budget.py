@@ -21,7 +21,8 @@ KILLED = None
     ("before", "exit_code", "lived_secs", "expected"),
     [
         (0, 1, 5.0, 1),
-        (3, KILLED, 59.9, 4),
+        (3, 1, 59.9, 4),
+        (3, KILLED, 59.9, 3.25),
         (4, 1, 60.0, 0),  # had been healthy: counting begins anew
         (4, KILLED, 3600.0, 0),
         (4, 143, 5.0, 0),  # stopped on request is no failure
@@ -41,9 +42,11 @@ def test_quick_failures_counts_only_those_in_a_row(before, exit_code, lived_secs
         (KILLED, 0, 0.0),
         (1, 1, 0.0),
         (1, 2, 1.0),
-        (KILLED, 3, 2.0),
+        (KILLED, 1.75, 0.0),
+        (KILLED, 3.25, 2.0),
         (1, 4, 4.0),
         (1, 5, None),
+        (KILLED, 5, None),
     ],
 )
 def test_delay_doubles_until_the_budget_is_spent(exit_code, quick_failures, delay):
@@ -85,7 +88,9 @@ def control_of(service: pathlib.Path) -> str:
         os.close(pipe)
 
 
-def end_with(service: pathlib.Path, exit_code: int | None, failures_before: int, log: str) -> None:
+def end_with(
+    service: pathlib.Path, exit_code: int | None, failures_before: float, log: str
+) -> None:
     """Leaves what a program leaves that began 2 s ago and ended."""
     (service / "starts").write_text(f"{time.monotonic() - 2:.3f} {failures_before}\n")
     if exit_code is not None:
@@ -103,11 +108,14 @@ def test_first_start_becomes_the_program_at_once(service):
     assert [failures for _, failures in read_starts(service)] == [0]
 
 
-def test_restart_removes_the_old_exit_code_and_counts_the_failure(service):
-    end_with(service, 1, failures_before=0, log="")
-    assert run_guard(service, "true").stdout.startswith("=== start 2 of worker_0, ")
-    assert (service / "exit_code").read_text().strip() == ""
-    assert [failures for _, failures in read_starts(service)] == [0, 1]
+def test_restart_counts_the_failure_and_one_before_the_program_takes_over_counts_as_its_own(
+    service,
+):
+    end_with(service, KILLED, failures_before=0, log="")
+    assert run_guard(service, "false").stdout.startswith("=== start 2 of worker_0, ")
+    assert (service / "exit_code").read_text().strip() == "1"
+    assert run_guard(service, "false").stdout.startswith("=== start 3 of worker_0, ")
+    assert [failures for _, failures in read_starts(service)] == [0, 0.25, 1.25]
 
 
 def test_restart_waits_for_the_delay(service):
@@ -127,7 +135,7 @@ def test_a_clock_that_is_set_changes_neither_long_lives_nor_short_ones(
     )
     monkeypatch.setattr(restart_budget, "time", times)
     monkeypatch.setattr(restart_budget.os, "execvp", lambda file, arguments: None)
-    for lived_secs in (5.0, 5.0, 70.0, 70.0, 5.0):
+    for lived_secs in (5.0, 5.0, 70.0, 70.0, 5.0):  # none reports an exit code
         restart_budget.main(["restart_budget", str(service), "true"])
         clock.sleep(lived_secs)
         wall_clock.sleep(lived_secs + jump_secs)
@@ -181,7 +189,7 @@ def test_fifth_quick_failure_gives_up_with_the_last_traceback(service):
 
 def test_killed_program_without_a_traceback_shows_the_end_of_its_log(service):
     log = "=== start 1 ===\n" + "".join(f"line {n}\n" for n in range(100))
-    end_with(service, KILLED, failures_before=4, log=log)
+    end_with(service, KILLED, failures_before=4.75, log=log)
     run_guard(service, "echo", "again")
     header, *words = (service / "failure").read_text().splitlines()
     assert "(killed by a signal)" in header

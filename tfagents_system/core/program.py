@@ -53,6 +53,7 @@ def run_program(main: Callable[[StopFlag], int]) -> None:
     exit_code_file = os.environ.get(EXIT_CODE_FILE_VARIABLE)
     if exit_code_file:
         keep_printing_on_full_disk()  # its output is a log
+        _report(exit_code_file, "")  # from here on only a signal leaves no code
     try:
         code = main(StopFlag())
     except ConfigError as error:
@@ -63,12 +64,16 @@ def run_program(main: Callable[[StopFlag], int]) -> None:
         code = 1
     assert code in (EXIT_FINISHED, EXIT_STOPPED, EXIT_DIVERGED, EXIT_CONFIG, 1), code
     if exit_code_file:
-        path = pathlib.Path(exit_code_file)
-        with SpaceGuard("exit code", path.parent):
-            overwrite(path, f"{code}\n".encode())  # restart_budget has made room for it
+        _report(exit_code_file, f"{code}\n")
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # Reverb and TensorFlow threads can hang or abort in static destructors
+
+
+def _report(exit_code_file: str, text: str) -> None:
+    path = pathlib.Path(exit_code_file)
+    with SpaceGuard("exit code", path.parent):
+        overwrite(path, text.encode())  # restart_budget has made room for it
 
 
 def prefer_throughput() -> None:

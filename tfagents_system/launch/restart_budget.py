@@ -3,9 +3,9 @@
 Usage: python -m tfagents_system.launch.restart_budget SERVICE_DIR COMMAND...
 
 Every service's run script ends here, at the first start and after each end of the program. Reads
-`exit_code` (core/program.py writes it; blank: killed by a signal). Appends each start to
-`starts`, writes `failure` when giving up. A full disk neither keeps a program from starting nor
-counts as a failure of it.
+`exit_code` (1 until core/program.py takes over; then blank until it ends by itself: killed by a
+signal). Appends each start to `starts`, writes `failure` when giving up. A full disk neither keeps
+a program from starting nor counts as a failure of it.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from tfagents_system.core.paths import ExperimentPaths
 
 MARK = "=== start "  # begins the log line of each start
 MAX_FAILURE_LINES = 40
-EXIT_CODE_BLANK = b"\n" * 4  # the program can write over it although the disk is full
+EXIT_CODE_AT_START = b"1\n\n\n"  # the program can write over it although the disk is full
 CHAINED = ("The above exception was", "During handling of")  # two lines before a traceback
 FATAL = {
     EXIT_CONFIG: "cannot run with this configuration",
@@ -36,10 +36,11 @@ FATAL = {
 class RestartBudget:
     """How often a program may fail right after its start."""
 
-    max_quick_failures: int = 5  # in a row
+    max_quick_failures: float = 5  # in a row
+    kill_weight: float = 0.25  # of a failure: it is seldom the program's own fault
     quick_secs: float = 60.0  # a run that lived as long counts as healthy
 
-    def quick_failures(self, before: int, exit_code: int | None, lived_secs: float) -> int:
+    def quick_failures(self, before: float, exit_code: int | None, lived_secs: float) -> float:
         """Number of quick failures in a row after one more end.
 
         Args:
@@ -47,18 +48,19 @@ class RestartBudget:
           exit_code: None if a signal killed it.
           lived_secs: From its start to its end.
         """
-        is_failure = exit_code != EXIT_STOPPED and lived_secs < self.quick_secs
-        return before + 1 if is_failure else 0
+        if exit_code == EXIT_STOPPED or lived_secs >= self.quick_secs:
+            return 0
+        return before + (self.kill_weight if exit_code is None else 1)
 
-    def delay_secs(self, exit_code: int | None, quick_failures: int) -> float | None:
+    def delay_secs(self, exit_code: int | None, quick_failures: float) -> float | None:
         """Seconds before the next start: 0, 1, 2, 4...; None: finished, fatal, or too often."""
         is_last = exit_code == EXIT_FINISHED or exit_code in FATAL
         if is_last or quick_failures >= self.max_quick_failures:
             return None
-        return 0.0 if quick_failures <= 1 else 2.0 ** (quick_failures - 2)
+        return 0.0 if quick_failures < 2 else 2.0 ** (int(quick_failures) - 2)
 
 
-def read_starts(service: pathlib.Path) -> list[tuple[float, int]]:
+def read_starts(service: pathlib.Path) -> list[tuple[float, float]]:
     """Returns (monotonic time, quick failures in a row before) of each start, oldest first.
 
     Nobody sets the monotonic clock, and it is the same for all processes until the machine starts
@@ -68,7 +70,7 @@ def read_starts(service: pathlib.Path) -> list[tuple[float, int]]:
         lines = (service / "starts").read_text().splitlines()
     except FileNotFoundError:
         return []
-    return [(float(began), int(failures)) for began, failures in map(str.split, lines)]
+    return [(float(began), float(failures)) for began, failures in map(str.split, lines)]
 
 
 def _read_exit_code(service: pathlib.Path) -> int | None:
@@ -132,7 +134,7 @@ def main(argv: Sequence[str]) -> None:
     if not _is_supervised(service):  # killed before setpriv asked to be told of that
         return
     starts = read_starts(service)
-    quick_failures = 0
+    quick_failures = 0.0
     if starts:
         began, failures_before = starts[-1]
         exit_code = _read_exit_code(service)
@@ -147,8 +149,8 @@ def main(argv: Sequence[str]) -> None:
             return
         time.sleep(delay)
     with SpaceGuard("record of a start", service):
-        overwrite(service / "exit_code", EXIT_CODE_BLANK)
-        append_whole(service / "starts", f"{time.monotonic():.3f} {quick_failures}\n".encode())
+        overwrite(service / "exit_code", EXIT_CODE_AT_START)
+        append_whole(service / "starts", f"{time.monotonic():.3f} {quick_failures:g}\n".encode())
     now = time.strftime("%Y-%m-%d %H:%M:%S")
     print(f"{MARK}{len(starts) + 1} of {service.name}, {now} ===", flush=True)
     os.execvp(command[0], list(command))
