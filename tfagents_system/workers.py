@@ -288,6 +288,7 @@ class Worker:
         return self._status | {
             "env_steps": self._env_step,
             "env_steps_per_sec": self._rate.rate_at(self._env_step),
+            "rejected_steps": self._adder.rejected.total(),
             "items_sent_again": self._adder.num_recovered,
             "unprotected_steps": self._adder.num_unprotected,
             "curriculum": self._applied_curriculum,

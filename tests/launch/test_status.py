@@ -49,15 +49,17 @@ def test_status_line_before_the_learner_has_reported_names_who_is_starting():
     assert status_line(Snapshot(reports, 0, **DISK), NOW) == "starting learner, worker_0"
 
 
-def test_status_line_counts_env_failures_and_names_parked_workers():
+def test_status_line_counts_troubles_and_names_parked_workers():
     reports = {
         "learner": LEARNER,
-        "worker_0": worker(env_failures=2),
-        "worker_1": worker(phase="parked", env_failures=5),
+        "worker_0": worker(env_failures=2, rejected_steps=0, items_sent_again=1_200),
+        "worker_1": worker(phase="parked", env_failures=5, unprotected_steps=48),
     }
     line = status_line(Snapshot(reports, num_restarts=1, **DISK), NOW)
     assert line.startswith("PARKED: worker_1 | iteration 120 of")
-    assert line.endswith(" left | env failures 7 | restarts 1")
+    assert line.endswith(
+        " left | env failures 7 | sent again 1,200 | not in a journal 48 | restarts 1"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,4 @@
+import collections
 import json
 import pathlib
 import threading
@@ -53,6 +54,7 @@ class FakeAdder:
         self._num_unsent = 0
         self.num_added = 0
         self.num_recovered = self.num_unprotected = 0
+        self.rejected = collections.Counter()
 
     def add(self, time_step, action, next_time_step):
         self._num_unsent += 1

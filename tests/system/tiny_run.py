@@ -23,7 +23,8 @@ STEPS_PER_ITER = 20
 
 # Each step rewards 100 level + mass, which the curriculum may set. While the file "pace" exists,
 # an env step takes as many seconds as it says; the rate limiter then paces the learner, too.
-# A file fault_<worker> makes that worker's environment fail `once` or `always`, or `hang`.
+# A file fault_<worker> makes that worker's environment fail `once` or `always`, `hang`, end its
+# process, or observe what does not fit its spec; see _fail_as_asked.
 # An observation is [process id * 1e-7, env steps of this process * 1e-5], so that every transition
 # can be told from all others; the file life_<process id> has a byte for each step of a worker.
 PARAMS = """
@@ -74,7 +75,7 @@ class TinyEnv(py_environment.PyEnvironment):
             time.sleep(float((self._folder / "pace").read_text()))
         except (FileNotFoundError, ValueError):
             pass
-        self._fail_as_asked()
+        kind = self._fail_as_asked()
         self._num_steps += 1
         reward = 100 * self._state["level"] + self._state["mass"]
         if self._worker_id is not None:  # not in evaluation
@@ -82,6 +83,14 @@ class TinyEnv(py_environment.PyEnvironment):
             with (self._folder / f"life_{os.getpid()}").open("ab") as tape:
                 tape.write(b".")
         observation = self._observe()
+        if kind in ("nan", "inf"):
+            observation[1] = float(kind)
+        elif kind == "float64":
+            observation = observation.astype(np.float64)
+        elif kind == "shape":
+            observation = observation[:1]
+        elif kind == "text":
+            observation = np.array(["left", "right"])
         if self._num_steps == HORIZON:
             return ts.truncation(observation, reward)
         return ts.transition(observation, reward)
@@ -94,9 +103,15 @@ class TinyEnv(py_environment.PyEnvironment):
             return
         if kind != "always":
             fault.unlink()
+        if kind in ("once", "always"):
+            raise RuntimeError("the motor is gone")
         if kind == "hang":
             time.sleep(1000)
-        raise RuntimeError("the motor is gone")
+        if kind == "exits":
+            os._exit(3)
+        if kind == "is killed":  # as for memory
+            os.kill(os.getpid(), 9)
+        return kind
 
 
 HORIZON = 10

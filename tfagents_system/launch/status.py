@@ -30,6 +30,12 @@ from tfagents_system.launch.restart_budget import read_starts
 NOT_RESPONDING_SECS = 30.0
 PLAIN_PERIOD_SECS = 10.0
 SEPARATOR = " | "
+TROUBLES = {
+    "env_failures": "env failures",
+    "rejected_steps": "rejected steps",
+    "items_sent_again": "sent again",
+    "unprotected_steps": "not in a journal",
+}  # what workers count since their start: shown if there are any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,12 +75,9 @@ def status_line(snapshot: Snapshot, now: float) -> str:
         parts += _random_fill(snapshot)
     else:
         parts += _training(snapshot, learner)
-    if num_failures := sum(worker.get("env_failures", 0) for worker in snapshot.workers):
-        parts.append(f"env failures {num_failures}")
-    if num_again := sum(worker.get("items_sent_again", 0) for worker in snapshot.workers):
-        parts.append(f"sent again {num_again:,}")
-    if num_steps := sum(worker.get("unprotected_steps", 0) for worker in snapshot.workers):
-        parts.append(f"not in a journal {num_steps:,}")
+    for field, name in TROUBLES.items():
+        if count := sum(worker.get(field, 0) for worker in snapshot.workers):
+            parts.append(f"{name} {count:,}")
     if snapshot.num_restarts:
         parts.append(f"restarts {snapshot.num_restarts}")
     return SEPARATOR.join(parts)
