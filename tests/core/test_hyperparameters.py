@@ -60,6 +60,8 @@ def test_every_default_is_allowed(name):
         ("discount", 1.0),
         ("target_update_tau", 1),
         ("gradient_clipping", 10),
+        ("gradient_clipping", 10**10),
+        ("num_iter", 10**9),
         ("sac_log_alpha", -3.5),
         ("sac_log_alpha", 0),
         ("actor_fc_layer_params", [64]),
@@ -74,6 +76,7 @@ def test_value_at_the_edge_of_its_range_is_allowed(name, value):
 
 
 NAN, INF = float("nan"), float("inf")
+AT_LEAST_1 = "an integer >= 1 and <= 1000000000"
 
 
 @pytest.mark.parametrize(
@@ -88,25 +91,25 @@ NAN, INF = float("nan"), float("inf")
         ("critic_learning_rate", -1e-3, "a number > 0"),
         ("alpha_learning_rate", INF, "a number > 0"),
         ("target_update_tau", 0, r"a number in \(0, 1\]"),
-        ("target_update_period", 0, "an integer >= 1"),
+        ("target_update_period", 0, AT_LEAST_1),
         ("gradient_clipping", 0, "None or a number > 0"),
         ("sac_log_alpha", None, "a number"),
         ("sac_log_alpha", NAN, "a number"),
         ("actor_fc_layer_params", 256, "a tuple of integers > 0"),
         ("actor_fc_layer_params", (256, 0), "a tuple of integers > 0"),
         ("critic_joint_fc_layer_params", (256.0,), "a tuple of integers > 0"),
-        ("num_iter", 10.0, "an integer >= 1"),
-        ("num_iter", True, "an integer >= 1"),
-        ("n_eval_episodes", -1, "an integer >= 0"),
+        ("num_iter", 10.0, AT_LEAST_1),
+        ("num_iter", True, AT_LEAST_1),
+        ("n_eval_episodes", -1, "an integer >= 0 and <= 1000000000"),
         ("recurrent", 1, "True or False"),
-        ("recurrent_sequence_length", 1, "an integer >= 2"),
+        ("recurrent_sequence_length", 1, "an integer >= 2 and <= 1000000000"),
         ("preprocessing_combiner", "concat", "None or a Keras layer"),
         ("discount", 10**400, r"a number in \[0, 1\]"),
         pytest.param("sac_log_alpha", -(1 << 99_999), "a number", id="huge and negative"),
         ("gradient_clipping", 10**400, "None or a number > 0"),
-        ("num_iter", 10**9 + 1, "1000000000 at most"),
-        pytest.param("train_batch_size", 1 << 99_999, "1000000000 at most", id="huge"),
-        ("fresh_samples_per_step", 10**10, "1000000000 at most"),
+        ("num_iter", 10**9 + 1, AT_LEAST_1),
+        pytest.param("train_batch_size", 1 << 99_999, AT_LEAST_1, id="huge"),
+        ("fresh_samples_per_step", 10**10, f"None or {AT_LEAST_1}"),
         ("actor_fc_layer_params", (10**10,), "a tuple of integers > 0"),
         ("recurrent", "x" * 10_000, "True or False"),
     ],

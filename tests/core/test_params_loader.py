@@ -86,7 +86,7 @@ def test_second_load_in_one_process_does_not_see_the_bindings_of_the_first(tmp_p
         ("class TrainParams:\n    pass\n", "TrainParams is not derived from TrainParamsBase."),
         ("TrainParams = 3\n", "TrainParams is not derived from TrainParamsBase."),
         (MINIMAL + "    num_iters = 3\n", "TrainParams.num_iters is not a training parameter."),
-        (MINIMAL + "    num_iter = 0\n", "num_iter is 0; allowed is an integer >= 1."),
+        (MINIMAL + "    num_iter = 0\n", "num_iter is 0; allowed is an integer >= 1 and"),
         (MINIMAL + "    recurrent = True\n    recurrent_sequence_length = 101\n",
          "recurrent_sequence_length (101) exceeds the horizon (100)"),
     ],

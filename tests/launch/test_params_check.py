@@ -92,7 +92,7 @@ def test_good_params_files_pass(tmp_path, text):
         ),
         (
             f"{CLASS}    train_batch_size = 0\n",
-            "my_params.py:4: train_batch_size is 0; allowed is an integer >= 1.",
+            "my_params.py:4: train_batch_size is 0; allowed is an integer >= 1 and",
         ),
         (
             f"{CLASS}    def __init__(self, c):\n        self.recurrent = 'yes'\n",

@@ -33,7 +33,10 @@ class Hyperparameter:
 
 def _count(default: int, meaning: str, at_least: int = 1) -> Hyperparameter:
     return Hyperparameter(
-        default, lambda v: _is_int(v) and v >= at_least, f"an integer >= {at_least}", meaning
+        default,
+        lambda v: _is_int(v) and at_least <= v <= MOST_COUNT,
+        f"an integer >= {at_least} and <= {MOST_COUNT}",
+        meaning,
     )
 
 
@@ -118,8 +121,8 @@ HYPERPARAMETERS: Mapping[str, Hyperparameter] = {
     "train_batch_size": _count(256, "transitions (or sequences) per minibatch"),
     "fresh_samples_per_step": Hyperparameter(
         None,
-        lambda v: v is None or (_is_int(v) and v >= 1),
-        "None or an integer >= 1",
+        lambda v: v is None or (_is_int(v) and 1 <= v <= MOST_COUNT),
+        f"None or an integer >= 1 and <= {MOST_COUNT}",
         "items per train step that are new from the replay server: 32 makes the learner keep a "
         "pool of items that 32 new ones renew in each step, and draw its minibatches there; None "
         "draws every minibatch from the server",
@@ -177,8 +180,6 @@ def check_hyperparameter(name: str, value: Any, where: str) -> None:
         raise ConfigError(
             f"{where}: {name} is {_shown(value)}; allowed is {hyperparameter.allowed}."
         )
-    if _is_int(value) and value > MOST_COUNT:
-        raise ConfigError(f"{where}: {name} is {_shown(value)}; allowed is {MOST_COUNT} at most.")
 
 
 def _shown(value: Any, most: int = 200) -> str:
