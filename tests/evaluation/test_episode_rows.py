@@ -1,3 +1,5 @@
+import math
+
 import hypothesis
 import pytest
 from hypothesis import strategies as st
@@ -13,8 +15,8 @@ def file(tmp_path_factory):
 
 
 def test_rows_of_a_whole_file(file):
-    file.write_text(HEADER + "0,2,100,40,-1.5,20,1.0,\r\n0,3,150,60,2e3,20,2.0,1\r\n")
-    assert list(read_rows(file)) == [EpisodeRow(100, 40, -1.5), EpisodeRow(150, 60, 2000.0)]
+    file.write_text(HEADER + "0,2,100,40,-1.5,20,1.0,\r\n0,3,150,60,-inf,20,2.0,1\r\n")
+    assert list(read_rows(file)) == [EpisodeRow(100, 40, -1.5), EpisodeRow(150, 60, -math.inf)]
 
 
 @pytest.mark.parametrize(
@@ -27,9 +29,7 @@ def test_rows_of_a_whole_file(file):
         "0,2,-100,40,-1.5,20,1.0,",
         "0,2,100,\u00b2,-1.5,20,1.0,",  # superscript 2: a digit, but no number
         f"0,2,100,{'9' * 5000},-1.5,20,1.0,",
-        "0,2,100,40,nan,20,1.0,",
-        "0,2,100,40,-inf,20,1.0,",
-        "0,2,100,40,1e200,20,1.0,",
+        "0,2,100,40,-,20,1.0,",
         "0,2,100,40,,20,1.0,",
     ],
 )

@@ -37,6 +37,7 @@ def test_drawing_of_the_largest_numbers_in_a_folder_of_any_name(tmp_path):
     for kind in ("collect", "eval"):
         (folder / "episodes" / f"{kind}_0.csv").write_bytes(
             HEADER.encode() + b"\xff\0\n"
+            b"0,2,1,40,nan,20,1.0,\n0,2,1,40,-inf,20,1.0,\n0,2,1,40,1e300,20,1.0,\n"
             b"0,2,999999999999999,40,1e100,20,1.0,\n0,2,999999999999999,40,-1e100,20,1.0,\n"
         )  # fmt: skip
     draw_learning_curve(folder, tmp_path / "curve.png")

@@ -1,6 +1,5 @@
 """Reads the CSV record of episodes, whatever has become of it."""
 
-import math
 import pathlib
 import re
 from collections.abc import Iterator
@@ -17,7 +16,6 @@ COLUMNS = (
     "success",  # 0, 1, or empty where the environment does not report it
 )
 _COUNT = re.compile("[0-9]{1,15}")
-_LARGEST_RETURN = 1e100  # sums and squares of it are still numbers
 
 
 class EpisodeRow(NamedTuple):
@@ -25,7 +23,7 @@ class EpisodeRow(NamedTuple):
 
     train_step: int
     env_step: int
-    episode_return: float
+    episode_return: float  # any float, nan too
 
 
 def read_rows(path: pathlib.Path) -> Iterator[EpisodeRow]:
@@ -40,14 +38,9 @@ def read_rows(path: pathlib.Path) -> Iterator[EpisodeRow]:
             if len(fields) != len(COLUMNS):
                 continue
             train_step, env_step, episode_return = fields[2:5]
-            value = _finite_float(episode_return)
-            if _COUNT.fullmatch(train_step) and _COUNT.fullmatch(env_step) and value is not None:
-                yield EpisodeRow(int(train_step), int(env_step), value)
-
-
-def _finite_float(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and abs(value) <= _LARGEST_RETURN else None
+            if not (_COUNT.fullmatch(train_step) and _COUNT.fullmatch(env_step)):
+                continue
+            try:
+                yield EpisodeRow(int(train_step), int(env_step), float(episode_return))
+            except ValueError:
+                continue

@@ -24,6 +24,8 @@ from tfagents_system.evaluation.episode_rows import read_rows
 _EXP_DIR = flags.DEFINE_string("exp_dir", None, "Folder of the experiment.", required=True)
 _OUTPUT = flags.DEFINE_string("output", None, "PNG to write; DIR/learning_curve.png if not given.")
 
+LARGEST_RETURN = 1e100  # sums and squares of it are still numbers
+
 
 class CurvePoint(NamedTuple):
     """The episodes that belong to one train step, or to one interval of them."""
@@ -34,9 +36,13 @@ class CurvePoint(NamedTuple):
 
 
 def read_returns(files: Iterable[pathlib.Path]) -> list[tuple[int, float]]:
-    """Returns (train_step, return) of every whole line of the CSV files, in order of train step."""
+    """Returns (train_step, return) of every whole line of the CSV files, in order of train step.
+
+    Returns that cannot be drawn, because they are not finite or nearly so, are left out.
+    """
     rows = (row for path in files for row in read_rows(path))
-    return sorted((row.train_step, row.episode_return) for row in rows)
+    pairs = ((row.train_step, row.episode_return) for row in rows)
+    return sorted(pair for pair in pairs if abs(pair[1]) <= LARGEST_RETURN)
 
 
 def curve(pairs: Iterable[tuple[int, float]], interval: int = 1) -> list[CurvePoint]:
