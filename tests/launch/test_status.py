@@ -90,10 +90,10 @@ def test_status_line_names_programs_that_do_not_respond():
 def test_a_clock_that_is_set_neither_hides_a_silent_program_nor_marks_others_for_long(jump_secs):
     now = NOW + jump_secs
     reports = {"learner": LEARNER, "worker_0": worker(time=now + 1)}  # one has reported since
-    line = status_line(Snapshot(reports, 0), now + 2)
+    line = status_line(Snapshot(reports, 0, **DISK), now + 2)
     assert line.startswith("NOT RESPONDING: learner (")
     assert "worker_0" not in line
-    line = status_line(Snapshot({"learner": LEARNER | {"time": now}}, 0), now + 2)
+    line = status_line(Snapshot({"learner": LEARNER | {"time": now}}, 0, **DISK), now + 2)
     assert "NOT RESPONDING" not in line
 
 
