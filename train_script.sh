@@ -65,8 +65,10 @@ stop() { # SECS SERVICE...: asks them to end; after SECS kills them with all of 
 
 end_run() { # EXIT_CODE MESSAGE
   trap '' INT TERM HUP # the order of a stop holds, however often it is asked for
-  kill "$reporter" 2>/dev/null
-  wait
+  if [[ -n $reporter ]]; then # else it was started just now, and ends with this script
+    kill "$reporter" 2>/dev/null
+    wait "$reporter"
+  fi
   echo 'Ending the workers, then the learner (which saves), then the replay server.' >&2
   stop 20 "${workers[@]}"
   stop 120 "$learner"

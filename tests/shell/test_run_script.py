@@ -412,3 +412,13 @@ def test_port_in_use_is_refused(sandbox):
     assert code == 78
     assert f"SAC_REVERB_PORT is {port}, which is in use by another program" in err
     assert not (sandbox.project / "logs").exists()
+
+
+def test_a_stop_just_after_the_status_was_started_does_not_hang(sandbox):
+    script = (sandbox.project / "train_script.sh").read_text()
+    assert script.count("\nreporter=$!\n") == 1
+    sandbox.write(
+        "train_script.sh", script.replace("\nreporter=$!", "\nkill -TERM $$\nreporter=$!")
+    )
+    assert sandbox.start(**TWO).wait(timeout=40) == 143
+    wait_until(lambda: sandbox.alive() == {}, 10, "the end of all processes")
