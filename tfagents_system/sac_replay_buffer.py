@@ -1,10 +1,13 @@
 """The replay server program: holds the experience and the published variables.
 
 Usage: python tfagents_system/sac_replay_buffer.py --exp_dir DIR --port PORT
-Reads config.json, params.py and the newest checkpoint generation in DIR; serves until SIGTERM.
-Writes a checkpoint when the learner asks for one, and status/replay.json.
+Reads config.json, params.py and the newest checkpoint generation in DIR; serves until SIGTERM,
+and then until a learner that is ending, too, has saved. Writes a checkpoint when the learner asks
+for one, and status/replay.json.
 """
 
+import itertools
+import pathlib
 import time
 
 from absl import app, flags
@@ -15,7 +18,11 @@ from tfagents_system.core.params_loader import load_run
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.program import StopFlag, run_program
 from tfagents_system.core.reporting import StatusReporter
+from tfagents_system.launch.supervision import is_alive, is_supervised
 from tfagents_system.services.replay import ReplayLimits, experience_stats, start_server
+
+LEARNER_TIMEOUT_SECS = 110.0  # train_script.sh waits 120 s for the learner's end
+SIGNAL_SECS = 1.0  # within which a signal to every process of a job has reached them all
 
 
 def serve(exp_dir: str, port: int, stop: StopFlag) -> int:
@@ -38,8 +45,23 @@ def serve(exp_dir: str, port: int, stop: StopFlag) -> int:
     while not stop:
         reporter.report("serving", fields)
         time.sleep(0.2)
+    _await_learner(run.paths.services / "learner")
     server.stop()
     return EXIT_STOPPED
+
+
+def _await_learner(service: pathlib.Path) -> None:
+    """Waits while the learner ends by itself: it saves, which takes this server.
+
+    train_script.sh stops the learner first. But if it is killed, or SLURM tells every process to
+    end, nobody keeps that order, and no supervise is left either.
+    """
+    for num_polls in itertools.count():
+        secs = 0.1 * num_polls
+        is_ending = secs < SIGNAL_SECS or not is_supervised(service)
+        if not is_alive(service) or not is_ending or secs > LEARNER_TIMEOUT_SECS:
+            return
+        time.sleep(0.1)
 
 
 def _start(paths: ExperimentPaths, limits: ReplayLimits, port: int):

@@ -1,4 +1,5 @@
 import contextlib
+import fcntl
 import pathlib
 import threading
 
@@ -105,3 +106,21 @@ def test_being_too_busy_to_count_does_not_end_it(paths, monkeypatch):
         wait_until(lambda: len(num_refused) >= 2, 10, "two reports")
         assert experience_stats(client, timeout_secs=5) == (7, 7)
         assert read_json(paths.status("replay"))["items"] == 7
+
+
+def test_after_a_stop_it_serves_a_learner_that_outlives_its_supervise(paths):
+    learner = paths.services / "learner"
+    learner.mkdir(parents=True)
+    port, stop = free_port(), Stop()
+    thread = threading.Thread(target=sac_replay_buffer.serve, args=(str(paths.root), port, stop))
+    with (learner / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        thread.start()
+        wait_until(paths.status("replay").exists, 20, "the first status")
+        stop.is_set = True
+        thread.join(sac_replay_buffer.SIGNAL_SECS + 0.5)
+        client = reverb.Client(f"localhost:{port}")
+        assert pathlib.Path(client.checkpoint(), "DONE").is_file()
+    thread.join(5)
+    assert not thread.is_alive()
+    check_port_is_free(port)

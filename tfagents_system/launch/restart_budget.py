@@ -21,6 +21,7 @@ from tfagents_system.core.disk import SpaceGuard, is_disk_full, keep_printing_on
 from tfagents_system.core.errors import EXIT_CONFIG, EXIT_DIVERGED, EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.files import append_whole, overwrite, write_text_atomically
 from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.launch.supervision import is_supervised
 
 MARK = "=== start "  # begins the log line of each start
 MAX_FAILURE_LINES = 40
@@ -114,14 +115,6 @@ def _write_failure(service: pathlib.Path, failure: str) -> None:
         (service / "failure").touch()  # takes no space; train_script.sh knows what it means
 
 
-def _is_supervised(service: pathlib.Path) -> bool:
-    try:
-        os.close(os.open(service / "supervise" / "ok", os.O_WRONLY | os.O_NONBLOCK))
-    except OSError:  # nobody reads this named pipe
-        return False
-    return True
-
-
 def _end_service(service: pathlib.Path) -> None:
     # If supervise sees this process end first, it starts it again, which ends here once more.
     subprocess.run(["svc", "-x", str(service)], check=False)
@@ -131,7 +124,7 @@ def main(argv: Sequence[str]) -> None:
     """Becomes the program, now or after a delay, or tells supervise to end."""
     service, command = pathlib.Path(argv[1]), argv[2:]
     keep_printing_on_full_disk()
-    if not _is_supervised(service):  # killed before setpriv asked to be told of that
+    if not is_supervised(service):  # killed before setpriv asked to be told of that
         return
     starts = read_starts(service)
     quick_failures = 0.0
