@@ -186,6 +186,7 @@ class TinyRun:
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            start_new_session=True,  # a process group to send signals to
         )
         self._started.append(run)
         return run
