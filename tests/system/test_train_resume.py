@@ -132,9 +132,9 @@ def test_sigterm_saves_everything_and_the_same_command_goes_on(make_run):
     run.paths.params.write_text(params.replace("n_episodes_in_buffer = 100",
                                                "n_episodes_in_buffer = 150"))  # fmt: skip
     process = run.start()
-    run.wait_for(lambda: "items" in run.status("replay"), 60, "the replay server")
+    run.wait_for(lambda: run.status("replay").get("capacity") == 150 * HORIZON, 60,
+                 "the replay server with the new capacity")  # fmt: skip
     assert run.status("replay")["items"] >= items
-    assert run.status("replay")["capacity"] == 150 * HORIZON
     assert "capacity 1000 in the checkpoint, 1500 now" in run.paths.stdout("replay").read_text()
     run.wait_for(lambda: run.status("learner"), 60, "the learner")
     assert run.train_step() >= stopped_at
