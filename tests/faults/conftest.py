@@ -14,16 +14,24 @@ def pytest_addoption(parser):
     group.addoption("--ledger", type=pathlib.Path, help="CSV file for the counted results")
 
 
+LEDGER = pytest.StashKey[Ledger]()
+
+
 def pytest_configure(config):
     config.stash[LEDGER] = Ledger()
-
-
-LEDGER = pytest.StashKey[Ledger]()
 
 
 @pytest.fixture
 def ledger(request):
     return request.config.stash[LEDGER]
+
+
+def pytest_runtest_makereport(item, call):
+    """Counts a test that does not count for itself."""
+    if call.when == "call" and "ledger" not in item.fixturenames:
+        what = item.path.stem.removeprefix("test_").replace("_", " ")
+        fault = item.name.removeprefix("test_").replace("_", " ")
+        item.config.stash[LEDGER].add(what, fault, passed=call.excinfo is None)
 
 
 def pytest_terminal_summary(terminalreporter, config):
