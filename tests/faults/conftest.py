@@ -27,8 +27,8 @@ def ledger(request):
 
 
 def pytest_runtest_makereport(item, call):
-    """Counts a test that does not count for itself."""
-    if call.when == "call" and "ledger" not in item.fixturenames:
+    """Counts a test that does not count for itself, and every one that fails."""
+    if call.when == "call" and ("ledger" not in item.fixturenames or call.excinfo):
         what = item.path.stem.removeprefix("test_").replace("_", " ")
         fault = item.name.removeprefix("test_").replace("_", " ")
         item.config.stash[LEDGER].add(what, fault, passed=call.excinfo is None)
