@@ -98,7 +98,8 @@ look_after() { # SERVICE, whose supervise has ended
   if [[ -e $1/failure ]]; then
     fail "$1"
   elif [[ $(cat "$1/exit_code" 2>/dev/null) != 0 ]]; then
-    if ((SECONDS - first_lost > 600)); then first_lost=$SECONDS lost_supervises=0; fi
+    read_clock
+    if ((now - first_lost > 600)); then first_lost=$now lost_supervises=0; fi
     ((++lost_supervises <= 20)) ||
       end_run 1 "train_script.sh: the run was stopped because supervise of ${1##*/} keeps ending."
     echo "train_script.sh: supervise of ${1##*/} was killed; starting it again" >&2
