@@ -22,7 +22,7 @@ KILLED = None
     [
         (0, 1, 5.0, 1),
         (3, 1, 59.9, 4),
-        (3, KILLED, 59.9, 3.25),
+        (3, KILLED, 59.9, 3.1),
         (4, 1, 60.0, 0),  # had been healthy: counting begins anew
         (4, KILLED, 3600.0, 0),
         (4, 143, 5.0, 0),  # stopped on request is no failure
@@ -115,7 +115,7 @@ def test_restart_counts_the_failure_and_one_before_the_program_takes_over_counts
     assert run_guard(service, "false").stdout.startswith("=== start 2 of worker_0, ")
     assert (service / "exit_code").read_text().strip() == "1"
     assert run_guard(service, "false").stdout.startswith("=== start 3 of worker_0, ")
-    assert [failures for _, failures in read_starts(service)] == [0, 0.25, 1.25]
+    assert [failures for _, failures in read_starts(service)] == [0, 0.1, 1.1]
 
 
 def test_restart_waits_for_the_delay(service):
@@ -189,7 +189,7 @@ def test_fifth_quick_failure_gives_up_with_the_last_traceback(service):
 
 def test_killed_program_without_a_traceback_shows_the_end_of_its_log(service):
     log = "=== start 1 ===\n" + "".join(f"line {n}\n" for n in range(100))
-    end_with(service, KILLED, failures_before=4.75, log=log)
+    end_with(service, KILLED, failures_before=4.9, log=log)
     run_guard(service, "echo", "again")
     header, *words = (service / "failure").read_text().splitlines()
     assert "(killed by a signal)" in header

@@ -38,7 +38,7 @@ class RestartBudget:
     """How often a program may fail right after its start."""
 
     max_quick_failures: float = 5  # in a row
-    kill_weight: float = 0.25  # of a failure: it is seldom the program's own fault
+    kill_weight: float = 0.1  # of a failure: it is seldom the program's own fault
     quick_secs: float = 60.0  # a run that lived as long counts as healthy
 
     def quick_failures(self, before: float, exit_code: int | None, lived_secs: float) -> float:
