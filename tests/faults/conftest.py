@@ -1,10 +1,9 @@
 """Options, and the ledger in which the tests write down what they counted."""
 
-import csv
 import pathlib
 
 import pytest
-from faults.ledger import COLUMNS, Ledger
+from faults.ledger import Ledger
 
 
 def pytest_addoption(parser):
@@ -18,7 +17,7 @@ LEDGER = pytest.StashKey[Ledger]()
 
 
 def pytest_configure(config):
-    config.stash[LEDGER] = Ledger()
+    config.stash[LEDGER] = Ledger(config.getoption("--ledger"))
 
 
 @pytest.fixture
@@ -40,6 +39,3 @@ def pytest_terminal_summary(terminalreporter, config):
         terminalreporter.section("counted")
         for line in ledger.table():
             terminalreporter.write_line(line)
-    if path := config.getoption("--ledger"):
-        with path.open("w", newline="") as file:
-            csv.writer(file).writerows([COLUMNS, *ledger.rows])

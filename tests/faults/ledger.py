@@ -1,9 +1,9 @@
 """Counts of faults and of what became of them."""
 
+import csv
+import pathlib
 import statistics
 from typing import NamedTuple
-
-COLUMNS = ("row", "fault", "passed", "recovery_secs")
 
 
 class Entry(NamedTuple):
@@ -14,13 +14,20 @@ class Entry(NamedTuple):
 
 
 class Ledger:
-    """Entries of a test session, one a fault."""
+    """Entries of a test session, one a fault, also in the CSV file `path` as they come."""
 
-    def __init__(self):
+    def __init__(self, path: pathlib.Path | None):
         self.rows: list[Entry] = []
+        self._path = path
+        if path:
+            path.write_text(",".join(Entry._fields) + "\n")
 
     def add(self, row: str, fault: str, passed: bool, recovery_secs: float | None = None) -> None:
-        self.rows.append(Entry(row, fault, passed, recovery_secs))
+        secs = None if recovery_secs is None else round(recovery_secs, 2)
+        self.rows.append(Entry(row, fault, passed, secs))
+        if self._path:
+            with self._path.open("a", newline="") as file:
+                csv.writer(file, lineterminator="\n").writerow(self.rows[-1])
 
     def table(self) -> list[str]:
         """Returns a Markdown table, line by line: passes and recovery times of each fault."""
