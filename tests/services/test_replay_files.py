@@ -10,6 +10,7 @@ from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits, expe
 from tfagents_system.services.replay_files import (
     NUMBERS_PER_WORKER,
     StoredNumbers,
+    check_is_whole,
     copy_with_table,
     describe_items,
     item_priority,
@@ -67,6 +68,16 @@ def test_a_checkpoint_tells_the_numbers_of_each_worker(tmp_path):
     checkpoint, _ = save(tmp_path, [(0, 5), (3, 4)])
     description = describe_items(checkpoint, EXPERIENCE_TABLE)
     assert description == {"is_full": False, "numbers": {"0": [[1, 5]], "3": [[1, 4]]}}
+
+
+@pytest.mark.parametrize("name", ["items.tfrecord", "chunks.tfrecord", "tables.tfrecord"])
+def test_a_file_that_is_cut_short_is_found(tmp_path, name):
+    checkpoint, _ = save(tmp_path, [(0, 50)])
+    check_is_whole(checkpoint)
+    path = checkpoint / name
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=f"{name} is cut short"):
+        check_is_whole(checkpoint)
 
 
 def test_a_full_table_says_so(tmp_path):

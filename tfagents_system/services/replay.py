@@ -14,6 +14,7 @@ from reverb.platform.checkpointers_lib import DefaultCheckpointer
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.hyperparameters import num_fresh_samples
 from tfagents_system.services.replay_files import (
+    check_is_whole,
     copy_with_table,
     describe_items,
     read_table,
@@ -128,9 +129,12 @@ class ReplaySnapshots:
 
         Raises:
           TimeoutError: If the server does not answer; a checkpoint would wait without limit.
+          ValueError: If what it has written is cut short.
         """
         experience_stats(self._client, timeout_secs=5)
-        return pathlib.Path(self._client.checkpoint())
+        folder = pathlib.Path(self._client.checkpoint())
+        check_is_whole(folder)
+        return folder
 
     def describe(self, folder: pathlib.Path) -> dict[str, Any]:
         """Returns the numbers of the items in `folder`; see `describe_items`."""

@@ -63,6 +63,20 @@ class StoredNumbers:
 NOTHING = StoredNumbers(np.empty([0, 2], np.int64), is_full=False)
 
 
+def check_is_whole(folder: pathlib.Path) -> None:
+    """Raises ValueError if a file of a checkpoint is cut short.
+
+    On a disk that has just become full Reverb calls such a checkpoint complete, and cannot load it.
+    """
+    for path in sorted(folder.glob("*.tfrecord")):
+        decompressor = zlib.decompressobj()
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                decompressor.decompress(block)
+        if not decompressor.eof:
+            raise ValueError(f"{path} is cut short")
+
+
 def describe_items(folder: pathlib.Path, table: str) -> dict[str, Any]:
     """Returns what a checkpoint holds of `table`, for a manifest: JSON that `stored_numbers` reads.
 
