@@ -11,6 +11,7 @@ from faults.experience import account_of
 from system.tiny_run import HORIZON, TinyRun
 
 from tfagents_system.core.waiting import wait_until
+from tfagents_system.sac_collect import CHECKPOINTS_PERIOD_SECS
 
 pytestmark = [pytest.mark.faults, pytest.mark.multiprocess, pytest.mark.timeout(3600)]
 
@@ -101,6 +102,7 @@ def stop_and_account(run, process, ledger, row):
     for _ in range(3):  # one that shows what is missing, one that has it, and one for good measure
         before = run.generations()[0]
         run.wait_for(lambda n=before: run.generations()[0] > n, 60, "one more generation")
+        time.sleep(2 * CHECKPOINTS_PERIOD_SECS)  # workers look so often
     os.kill(process.pid, signal.SIGTERM)
     assert run.await_end(process, timeout_secs=120) == 143
     assert run.alive() == {}

@@ -52,6 +52,13 @@ def test_what_a_checkpoint_lacks_is_returned_once_under_new_numbers(open_journal
     assert journal.reconcile(Checkpoints(stored([1, 1], [4, 9]), stored([1, 1], [4, 4]))) == []
 
 
+def test_what_may_still_be_on_its_way_is_not_sent_again(open_journal):
+    journal = open_journal()
+    journal.append([step(v) for v in range(1, 11)])
+    checkpoint = stored([1, 2], [5, 6], [9, 10])  # 7 and 8 may arrive after 9 and 10
+    assert values(journal.reconcile(Checkpoints(checkpoint, NOTHING), num_unordered=4)) == [3, 4]
+
+
 def test_what_was_sent_again_and_lost_again_is_returned_again(open_journal):
     journal = open_journal()
     journal.append([step(v) for v in (1, 2, 3)])

@@ -90,17 +90,22 @@ class Journal:
         self._write(records)
         return numbered
 
-    def reconcile(self, checkpoints: Checkpoints) -> list[Step]:
+    def reconcile(self, checkpoints: Checkpoints, num_unordered: int = 1) -> list[Step]:
         """Returns what has been lost, under new numbers; the caller sends it before anything else.
 
         Drops what the newest two checkpoints both hold, and what a full table has removed. Must be
         called between episodes.
+
+        Args:
+          checkpoints: The newest ones.
+          num_unordered: Steps that may be on their way at a time; the server may insert them in any
+            order.
         """
         newest, older = checkpoints
         records = self._read()
         number, is_item = records["number"], records["completes_item"]
         is_item = is_item & self._has_all_steps(number)
-        is_lost = is_item & newest.were_lost(number)
+        is_lost = is_item & newest.were_lost(number, num_unordered)
         is_settled = newest.contains(number) & older.contains(number)
         is_kept = is_item & ~is_lost & ~is_settled & ~newest.were_removed(number)
         kept, lost = self._select(records, is_kept), self._select(records, is_lost)

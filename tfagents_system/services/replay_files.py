@@ -45,13 +45,14 @@ class StoredNumbers:
         index = np.searchsorted(self.ranges[:, 0], numbers, side="right") - 1
         return (index >= 0) & (numbers <= self.ranges[index, 1])
 
-    def were_lost(self, numbers: np.ndarray) -> np.ndarray:
+    def were_lost(self, numbers: np.ndarray, num_unordered: int) -> np.ndarray:
         """Returns for each of `numbers` [N] whether a server had it and lost it in a crash.
 
-        A worker's items are inserted in the order of their numbers: one that is not there although
-        a higher one is has been there, or would have come before.
+        A worker's items are inserted in the order of their numbers, but for `num_unordered` at a
+        time: one that is not there although one that is so much higher is has been there.
         """
-        return (numbers < self.last) & ~self.contains(numbers) & ~self.were_removed(numbers)
+        is_passed = numbers <= self.last - num_unordered
+        return is_passed & ~self.contains(numbers) & ~self.were_removed(numbers)
 
     def were_removed(self, numbers: np.ndarray) -> np.ndarray:
         """Returns for each of `numbers` [N] whether a full table has removed it."""
