@@ -152,9 +152,10 @@ class Adder:
         Must be called between episodes; all bursts must be taken before the next `add`.
         """
         self.send()  # what is left of the last episode comes first
-        # After a reconnection Reverb sends what is not confirmed in any order: at most a burst,
-        # with the padding of a short episode, because the next one waits for its confirmation.
-        num_unordered = self._burst_length + (self._length or 1)
+        # After a reconnection Reverb sends what is not confirmed in any order. That is at most two
+        # bursts with the padding of short episodes: each waits for its confirmation, but while a
+        # server shuts down, that of one may come before the server has all of it.
+        num_unordered = 2 * (self._burst_length + (self._length or 1))
         lost = self._journal.reconcile(checkpoints, num_unordered) if self._journal else []
         for begin in range(0, len(lost), self._burst_length):
             self._write(lost[begin : begin + self._burst_length])
