@@ -164,7 +164,7 @@ def test_on_a_full_disk_the_older_ones_stay_and_the_next_period_tries_again(caps
     with small_disk(4 << 20) as disk:
         root = disk.folder / "checkpoints"
         agent, train_step = make_tiny_agent()
-        checkpointer = Checkpointer(root, agent, train_step, FakeReplay(root / ".reverb"))
+        checkpointer = make_checkpointer(root, agent, train_step, FakeReplay(root / ".reverb"))
         train_step.assign(1)
         save(checkpointer)
         needed = checkpoint_bytes(root)

@@ -1,3 +1,5 @@
+import pathlib
+
 import numpy as np
 import tensorflow as tf
 from replay_fakes import serving
@@ -59,7 +61,7 @@ def test_a_restored_server_offers_no_version_until_the_learner_publishes(tmp_pat
     # The checkpoint's version may be newer than the learner's own, or older than the workers'.
     with serving(tmp_path / "before") as replay:
         VariablePublisher(replay.client(), make_variables()).publish(70)
-        checkpoint = replay.client().checkpoint()
+        checkpoint = pathlib.Path(replay.client().checkpoint())
     with serving(tmp_path / "after", restore_from=checkpoint) as replay:
         assert replay.client().server_info(timeout=5)["variables"].current_size == 0
         reader = VariableReader(replay.address, make_variables(), period_secs=0.01)
