@@ -187,6 +187,8 @@ class TinyRun:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # a process group to send signals to
+            # Under nohup the tests ignore it, and what a shell is told to ignore it cannot trap.
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
         )
         self._started.append(run)
         return run
