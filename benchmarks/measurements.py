@@ -41,6 +41,7 @@ TARGETS: Mapping[TargetKey, Target] = {  # None: in any environment, on any numb
     ("startup", "worker_pss_mb", None, None): Target(value=250.0),
     ("replay", "bytes_per_transition", None, None): Target(value=1000.0),
     ("replay", "restore_secs", None, None): Target(value=15.0),
+    ("replay", "learner_rate_during_checkpoint", None, None): Target(value=95.0),
     ("replay", "checkpoint_without_learner_pause", None, None): Target(value=95.0),
     ("solve", "solved_secs", "Pendulum-v1", None): Target(times_best_peer=1 / 0.9),
     ("solve", "solved_secs", "HalfCheetahBulletEnv-v0", None): Target(times_best_peer=1 / 0.8),
