@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from small_disk import small_disk
 
-from tfagents_system.services import journal as journal_lib
 from tfagents_system.services.journal import RESTART_GAP, Checkpoints, Journal
 from tfagents_system.services.replay_files import NOTHING, StoredNumbers
 
@@ -25,6 +25,11 @@ def values(steps):
     return [int(s.columns[1][0]) for s in steps]
 
 
+def reconcile(journal, newest, older=NOTHING):
+    """With a server that inserts in order."""
+    return journal.reconcile(Checkpoints(newest, older), num_unordered=1)
+
+
 @pytest.fixture
 def open_journal(tmp_path):
     def open_it(sequence_length=1, max_bytes=10**6, worker_id=0, **arguments):
@@ -44,12 +49,12 @@ def test_what_a_checkpoint_lacks_is_returned_once_under_new_numbers(open_journal
     assert [s.number for s in journal.append([step(v) for v in (1, 2, 3, 4)])] == [1, 2, 3, 4]
     journal.append([step(5), step(6)])
     # 2 and 3 were lost; 5 and 6 are newer than the checkpoint.
-    lost = journal.reconcile(Checkpoints(stored([1, 1], [4, 4]), NOTHING))
+    lost = reconcile(journal, stored([1, 1], [4, 4]))
     assert values(lost) == [2, 3]
     assert [(s.number, s.completes_item) for s in lost] == [(7, True), (8, True)]
     assert journal.num_recovered == 2
     assert journal.append([step(9)])[0].number == 9
-    assert journal.reconcile(Checkpoints(stored([1, 1], [4, 9]), stored([1, 1], [4, 4]))) == []
+    assert reconcile(journal, stored([1, 1], [4, 9]), stored([1, 1], [4, 4])) == []
 
 
 def test_what_may_still_be_on_its_way_is_not_sent_again(open_journal):
@@ -62,25 +67,25 @@ def test_what_may_still_be_on_its_way_is_not_sent_again(open_journal):
 def test_what_was_sent_again_and_lost_again_is_returned_again(open_journal):
     journal = open_journal()
     journal.append([step(v) for v in (1, 2, 3)])
-    assert values(journal.reconcile(Checkpoints(stored([1, 1], [3, 3]), NOTHING))) == [2]
+    assert values(reconcile(journal, stored([1, 1], [3, 3]))) == [2]
     journal.append([step(5)])  # number 5; number 4 is step 2
-    assert values(journal.reconcile(Checkpoints(stored([1, 1], [5, 5]), stored([1, 1])))) == [3, 2]
+    assert values(reconcile(journal, stored([1, 1], [5, 5]), stored([1, 1]))) == [3, 2]
 
 
 def test_an_item_is_kept_until_two_checkpoints_have_it(open_journal, tmp_path):
     journal = open_journal()
     journal.append([step(v) for v in (1, 2, 3)])
-    journal.reconcile(Checkpoints(stored([1, 3]), stored([1, 2])))
+    reconcile(journal, stored([1, 3]), stored([1, 2]))
     assert only_file(tmp_path).stat().st_size == RECORD_BYTES
     journal.append([step(4)])
     # The newest was damaged: the server has been restored from the one before.
-    assert values(journal.reconcile(Checkpoints(stored([1, 2], [4, 4]), stored([1, 3])))) == [3]
+    assert values(reconcile(journal, stored([1, 2], [4, 4]), stored([1, 3]))) == [3]
 
 
 def test_what_a_full_table_has_removed_is_not_sent_again(open_journal, tmp_path):
     journal = open_journal()
     journal.append([step(v) for v in range(1, 10)])
-    lost = journal.reconcile(Checkpoints(stored([4, 6], [8, 8], is_full=True), NOTHING))
+    lost = reconcile(journal, stored([4, 6], [8, 8], is_full=True))
     assert values(lost) == [7]
     assert only_file(tmp_path).stat().st_size == 6 * RECORD_BYTES  # 4, 5, 6, 8, 9 and 7 again
 
@@ -90,11 +95,11 @@ def test_a_sequence_is_returned_with_all_of_its_steps(open_journal):
     # Episodes of 5 and 3 steps; items end at 3, 4, 5 and 8.
     journal.append([step(v, v in (3, 4, 5, 8)) for v in range(1, 9)])
     journal.append([step(v, v == 11) for v in (9, 10, 11)])
-    lost = journal.reconcile(Checkpoints(stored([3, 3], [11, 11]), NOTHING))
+    lost = reconcile(journal, stored([3, 3], [11, 11]))
     assert values(lost) == [2, 3, 4, 5, 6, 7, 8]  # the items that end at 4, 5 and 8
     assert [s.completes_item for s in lost] == [v in (4, 5, 8) for v in range(2, 9)]
     # Again, from what is left in the file.
-    again = journal.reconcile(Checkpoints(stored([3, 3], [11, 11], [19, 19]), NOTHING))
+    again = reconcile(journal, stored([3, 3], [11, 11], [19, 19]))
     assert values(again) == values(lost)
 
 
@@ -106,7 +111,7 @@ def test_a_sequence_with_a_hole_is_not_returned(open_journal):
     journal.append([step(6)])
     assert journal.num_unprotected == 2
     assert len(lines) == 1 and "it holds 63 of at most 84 bytes" in lines[0]
-    lost = journal.reconcile(Checkpoints(stored([2, 2], [7, 7]), NOTHING))
+    lost = reconcile(journal, stored([2, 2], [7, 7]))
     assert values(lost) == [2, 3]
 
 
@@ -117,35 +122,32 @@ def test_after_a_kill_numbers_go_on_and_a_record_cut_short_is_dropped(open_journ
     journal = open_journal()
     first = 3 + RESTART_GAP
     assert journal.append([step(4)])[0].number == first
-    assert values(journal.reconcile(Checkpoints(stored([1, 1], [first, first]), NOTHING))) == [2, 3]
+    assert values(reconcile(journal, stored([1, 1], [first, first]))) == [2, 3]
 
 
 def test_a_journal_that_was_removed_does_not_use_numbers_again(open_journal, tmp_path):
     journal = open_journal()
-    assert journal.reconcile(Checkpoints(stored([1, 500]), NOTHING)) == []
+    assert reconcile(journal, stored([1, 500])) == []
     (new,) = journal.append([step(1)])
     assert new.number > 500
 
 
-@pytest.mark.parametrize("num_written", [0, 5])
-def test_a_full_disk_leaves_whole_records_only(open_journal, tmp_path, monkeypatch, num_written):
+def test_a_full_disk_leaves_whole_records_only():
     lines = []
-    journal = open_journal(log=lines.append)
-    journal.append([step(1)])
-    write = journal_lib.os.write
-
-    def write_a_part(file, content):
-        if not num_written:
-            raise OSError(28, "No space left on device")
-        return write(file, content[:num_written])
-
-    monkeypatch.setattr(journal_lib.os, "write", write_a_part)
-    assert journal.append([step(2)])[0].number == 2  # it is sent all the same
-    monkeypatch.undo()
-    journal.append([step(3)])
-    assert journal.num_unprotected == 1
-    assert len(lines) == 1 and ("disk is full" in lines[0] or "No space left" in lines[0])
-    assert values(journal.reconcile(Checkpoints(stored([99, 99]), NOTHING))) == [1, 3]
+    with small_disk(1_000_000) as disk:
+        journal = Journal(disk.folder / "journals", 0, COLUMNS, 1, 10**6, log=lines.append)
+        block = 4096 // RECORD_BYTES  # records that fit into the first block of the file
+        journal.append([step(v) for v in range(block)])
+        disk.fill()
+        # Only a part of the record that crosses the block's end can be written.
+        (cut,) = journal.append([step(block)])
+        assert cut.number == block + 1  # it is sent all the same
+        disk.free()
+        journal.append([step(1000)])
+        assert journal.num_unprotected == 1
+        assert len(lines) == 1 and "No space left" in lines[0]
+        lost = reconcile(journal, stored([9999, 9999]))
+    assert values(lost) == [*range(block), 1000]
 
 
 def test_files_of_other_workers_and_layouts_are_not_read(open_journal, tmp_path):

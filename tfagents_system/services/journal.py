@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tfagents_system.core.files import write_bytes_atomically
+from tfagents_system.core.files import append_whole, write_bytes_atomically
 from tfagents_system.services.replay_files import StoredNumbers
 
 RESTART_GAP = 2**20  # more numbers than steps that a journal can have missed
@@ -71,7 +71,10 @@ class Journal:
         layout = "_".join(self._names)
         self._path = folder / f"worker_{worker_id}_{layout}x{sequence_length}.steps"
         folder.mkdir(parents=True, exist_ok=True)
-        self._open()
+        self._path.touch()
+        whole_records = self._path.stat().st_size // self._record.itemsize
+        self._size = whole_records * self._record.itemsize
+        os.truncate(self._path, self._size)  # a kill may have cut the last record short
         records = self._read()
         self._next_number = int(records["number"][-1]) + RESTART_GAP if len(records) else 1
         self.num_recovered = 0  # items sent again
@@ -90,7 +93,7 @@ class Journal:
         self._write(records)
         return numbered
 
-    def reconcile(self, checkpoints: Checkpoints, num_unordered: int = 1) -> list[Step]:
+    def reconcile(self, checkpoints: Checkpoints, num_unordered: int) -> list[Step]:
         """Returns what has been lost, under new numbers; the caller sends it before anything else.
 
         Drops what the newest two checkpoints both hold, and what a full table has removed. Must be
@@ -118,8 +121,7 @@ class Journal:
         except OSError as error:  # the disk is full: the next checkpoint brings another chance
             self._log(f"Journal {self._path} cannot be renewed: {error}")
             return []
-        os.close(self._file)
-        self._open()
+        self._size = records.itemsize * (len(kept) + len(lost))
         self._next_number += len(lost)
         self.num_recovered += int(lost["completes_item"].sum())
         return [
@@ -143,28 +145,21 @@ class Journal:
         selected["completes_item"] = is_item[is_part]
         return selected
 
-    def _open(self) -> None:
-        self._file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
-        size = os.fstat(self._file).st_size
-        self._size = size - size % self._record.itemsize  # without a record that was cut short
-        os.ftruncate(self._file, self._size)
-
     def _read(self) -> np.ndarray:
         return np.frombuffer(self._path.read_bytes(), self._record)
 
     def _write(self, records: np.ndarray) -> None:
         """Appends whole records or nothing."""
         content = records.tobytes()
-        reason = f"it holds {self._size:,} of at most {self._max_bytes:,} bytes"
         if self._size + len(content) <= self._max_bytes:
             try:
-                if os.write(self._file, content) == len(content):
-                    self._size += len(content)
-                    return
-                reason = "the disk is full"
+                append_whole(self._path, content)
+                self._size += len(content)
+                return
             except OSError as error:
                 reason = str(error)
-            os.ftruncate(self._file, self._size)
+        else:
+            reason = f"it holds {self._size:,} of at most {self._max_bytes:,} bytes"
         if not self.num_unprotected:
             self._log(f"Journal {self._path}: {reason}. Steps are sent all the same; if the replay "
                       "server crashes before its next checkpoint, they are lost.")  # fmt: skip
