@@ -18,6 +18,7 @@ from tf_agents.trajectories import time_step as ts
 from tfagents_system.core.disk import SPARE_BYTES, checkpoint_bytes
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.generations import (
+    MANIFEST,
     generations,
     newest_intact_generation,
     read_manifests,
@@ -323,3 +324,14 @@ def test_the_manifest_says_what_the_replay_folder_holds(tmp_path, replay):
     save(make_checkpointer(tmp_path / "checkpoints", agent, train_step, replay))
     (manifest,) = read_manifests(tmp_path / "checkpoints")
     assert manifest["items"] == "replay"
+
+
+def test_a_damaged_manifest_is_left_out_even_if_it_can_be_parsed(tmp_path, replay):
+    agent, train_step = make_tiny_agent()
+    root = tmp_path / "checkpoints"
+    save(make_checkpointer(root, agent, train_step, replay))
+    path = root / "0000000000" / MANIFEST
+    path.write_text(path.read_text().replace('"saved_at"', '"saved_bt"'))
+    assert read_manifests(root) == []
+    path.write_text('{"items": [], "saved_at": 0}')
+    assert read_manifests(root) == []

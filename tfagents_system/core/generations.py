@@ -124,13 +124,13 @@ def newest_intact_generation(root: pathlib.Path) -> pathlib.Path | None:
 def read_manifests(root: pathlib.Path) -> list[dict[str, Any]]:
     """Returns the manifests of the complete generations, newest first; not those that are damaged.
 
-    The files are not verified: this is for who wants to know what has been saved.
+    The files that they list are not verified: this is for who wants to know what has been saved.
     """
     manifests = []
     for generation in generations(root):
-        with contextlib.suppress(OSError, ValueError):
-            manifests.append(json.loads((generation / MANIFEST).read_bytes()))
-    return [manifest for manifest in manifests if isinstance(manifest, dict)]
+        with contextlib.suppress(OSError, ValueError, RecursionError):
+            manifests.append(_verified_manifest((generation / MANIFEST).read_bytes()))
+    return manifests
 
 
 def _superseded(root: pathlib.Path, train_step: int) -> list[pathlib.Path]:
@@ -162,7 +162,7 @@ def _damage(generation: pathlib.Path) -> str | None:
     path = generation / MANIFEST
     try:
         _check_is_file(path)
-        for name, expected in _listed_files(path.read_bytes()).items():
+        for name, expected in _listed_files(_verified_manifest(path.read_bytes())).items():
             path = generation / name
             _check_is_file(path)
             if path.stat().st_size != expected["bytes"] or _sha256(path) != expected["sha256"]:
@@ -181,14 +181,18 @@ def _check_is_file(path: pathlib.Path) -> None:
         raise ValueError("not a file")
 
 
-def _listed_files(content: bytes) -> dict[str, dict[str, Any]]:
-    """Returns the files of a manifest, which must be, byte by byte, what was written."""
+def _verified_manifest(content: bytes) -> dict[str, Any]:
+    """Returns a manifest, which must be, byte by byte, what was written, without its checksum."""
     manifest = json.loads(content)
     if not isinstance(manifest, dict):
         raise ValueError("not a manifest")
     manifest.pop("sha256", None)
     if _manifest_text(manifest).encode() != content:
         raise ValueError("differs from its checksum")
+    return manifest
+
+
+def _listed_files(manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
     files = manifest.get("files")
     if not isinstance(files, dict):
         raise ValueError("lists no files")
