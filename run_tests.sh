@@ -2,12 +2,12 @@
 # Runs the tests, whatever machine this is.
 #
 # Usage: ./run_tests.sh [pytest arguments]; the slow ones: ./run_tests.sh -m slow
-#        ./run_tests.sh --faults [--repeats N] [--soak-minutes M] [pytest arguments]
+#        ./run_tests.sh --faults [--repeats N] [--soak-minutes M] [--ledger FILE] [pytest arguments]
 #
 # 1. Installs what is missing (setup.sh).
 # 2. Hands over to pytest, with this folder's code first and no proxy between local programs.
 #    --faults: only what kills and damages real runs, N times each (20), and a soak of M minutes
-#    (120). Counts what survived in docs/results/faults.csv.
+#    (120). Prints what survived; --ledger writes every single fault to a CSV file.
 set -euo pipefail
 
 unset CDPATH
@@ -17,6 +17,6 @@ export PATH="$folders:$PATH"
 export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
 unset http_proxy https_proxy all_proxy grpc_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
 if [[ ${1-} == --faults ]]; then
-  exec python -m pytest -m faults tests/faults --ledger docs/results/faults.csv "${@:2}"
+  exec python -m pytest -m faults tests/faults "${@:2}"
 fi
 exec python -m pytest "$@"
