@@ -1,6 +1,10 @@
 import json
+import os
 import pathlib
 import re
+import signal
+import subprocess
+import sys
 
 import pytest
 from small_disk import small_disk
@@ -9,7 +13,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.settings import Settings
 from tfagents_system.launch import experiment
-from tfagents_system.launch.prepare import main, prepare
+from tfagents_system.launch.prepare import PROJECT, main, prepare
 
 PARAMS = """
 from tfagents_system.train_params_base import TrainParamsBase
@@ -107,6 +111,33 @@ def test_a_full_disk_is_one_message_and_leaves_no_folder(project, monkeypatch, c
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("run_script.sh: [Errno 28] No space left on device")
     assert second == "DISK FULL: experiment does not fit, 0 B free in logs"
+
+
+STOPPED_WHILE_WRITING = """
+import os, shutil
+from tfagents_system.launch import prepare
+
+def stop(source, target):
+    os.kill(os.getpid(), {number})
+
+shutil.copyfile = stop
+prepare.main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_while_writing_is_silent_and_leaves_no_folder(project, number):
+    variables = {"SAC_EXP_NAME": "e", "SAC_PARAMS": "mine/params.py", "SAC_CONFIG": "c.json"}
+    end = subprocess.run(
+        [sys.executable, "-c", STOPPED_WHILE_WRITING.format(number=int(number))],
+        env=os.environ | variables | {"PYTHONPATH": str(PROJECT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (end.returncode, end.stderr) == (128 + number, "")
+    assert list((project / "logs").iterdir()) == []
 
 
 def test_empty_folder_counts_as_new(project):
