@@ -57,6 +57,18 @@ def has_all_moving(run):
     return is_moving
 
 
+def has_all_moving_after(run, is_back):
+    """Returns a condition: `is_back()` holds, and since it first did all have been moving."""
+    is_moving = []
+
+    def condition():
+        if not is_moving and is_back():
+            is_moving.append(has_all_moving(run))
+        return bool(is_moving) and is_moving[0]()
+
+    return condition
+
+
 class Faults:
     """Makes faults in one run and writes down how long each recovery took."""
 
@@ -239,16 +251,7 @@ def test_a_killed_replay_server(make_run, ledger, pytestconfig):
             kill = kill_when(lambda moment=moment: STAGES[moment](run), kill)
         else:
             time.sleep(rng.uniform(0, 2))
-        is_moving = []  # made after the kill, by the first look
-
-        def are_all_back(is_back=is_back, is_moving=is_moving):
-            if not is_back():
-                return False
-            if not is_moving:
-                is_moving.append(has_all_moving(run))
-            return is_moving[0]()
-
-        faults.make(moment, kill, are_all_back)
+        faults.make(moment, kill, has_all_moving_after(run, is_back))
     stop_and_account(run, process, ledger, "replay server")
 
 
@@ -300,15 +303,6 @@ def test_killed_supervisors_launcher_and_everything_at_once(make_run, ledger, py
             def is_back():
                 return True
 
-        moving = []
-
-        def are_all_back(is_back=is_back, moving=moving):
-            if not is_back():
-                return False
-            if not moving:
-                moving.append(has_all_moving(run))
-            return moving[0]()
-
-        faults.make(fault, kill, are_all_back)
+        faults.make(fault, kill, has_all_moving_after(run, is_back))
     stop_and_account(run, process, ledger, "supervision")
     assert list(pathlib.Path(run.paths.root).glob("service/*/failure")) == []
