@@ -221,6 +221,7 @@ class Training:
             "num_iter": self._run.params.num_iter,
             "train_steps_per_sec": train_steps_per_sec,
             "phase_secs": self._timer.totals(),
+            "graph_traces": self._learner.num_traces,
         }
 
     def _write_summaries(self, metrics: dict[str, float], train_steps_per_sec: float) -> None:

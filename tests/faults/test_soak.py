@@ -56,8 +56,10 @@ class Sizes:
 
     def __init__(self):
         self._early, self._late = {}, {}
+        self.most_traces = 0  # of the learner's graph
 
     def look(self, run):
+        self.most_traces = max(self.most_traces, run.status("learner").get("graph_traces", 0))
         num_servers = len(read_starts(run.paths.services / "replay"))
         for program in PROGRAMS:
             pid = run.pid(program)
@@ -138,7 +140,8 @@ def test_soak(tmp_path, ledger, pytestconfig):
                   f"servers from 60 to {late.age_secs:.0f} s")  # fmt: skip
             are_flat.append(mb < LARGEST_GROWTH_MB and files <= 2 + FILES_PER_SERVER * num_servers)
             ledger.add("soak", f"{late.program.split()[0]}: memory and files flat", are_flat[-1])
+        ledger.add("soak", f"learner: {sizes.most_traces} graph trace", sizes.most_traces == 1)
         assert low <= value <= high
-        assert all(are_flat)
+        assert all(are_flat) and sizes.most_traces == 1
     finally:
         run.end()

@@ -162,6 +162,7 @@ def test_run_goes_on_with_a_new_iterator_when_the_data_has_ended(monkeypatch):
     assert learner.run(10)["loss"] == 4
     assert int(agent.train_step) == 3 + 5
     assert float(agent.rewards) == 1 + 2 + 3 + 5 * 4
+    assert learner.num_traces == 1
 
 
 @pytest.mark.parametrize("sequence_length", [None, 2])

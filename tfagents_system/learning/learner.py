@@ -96,6 +96,11 @@ class Learner:
         self._train = tf.function(self._train_steps, autograph=False, reduce_retracing=True)
         self._are_variables_finite = tf.function(self._check_variables, autograph=False)
 
+    @property
+    def num_traces(self) -> int:
+        """How often the compiled function has been made; more than 1 costs seconds each time."""
+        return self._train.experimental_get_tracing_count()
+
     def run(self, max_steps: int) -> dict[str, float] | None:
         """Does as many train steps as take about CALL_SECS, and at most `max_steps`.
 

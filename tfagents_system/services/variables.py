@@ -9,7 +9,7 @@ import reverb
 import tensorflow as tf
 
 from tfagents_system.services.codec import Codec
-from tfagents_system.services.replay import VARIABLES_TABLE
+from tfagents_system.services.replay import VARIABLES_TABLE, experience_stats
 
 
 class PublishedVariables(NamedTuple):
@@ -78,12 +78,14 @@ class VariableReader:
         while True:
             try:
                 self._pull()
-            except (reverb.errors.ReverbError, RuntimeError, StopIteration):
+            except (reverb.errors.ReverbError, RuntimeError, StopIteration, TimeoutError):
                 pass  # the server is being restarted; the next round asks again
             time.sleep(self._period_secs)
 
     def _pull(self) -> None:
-        # Blocks until something has been published, and while the server is away.
+        # Sampling from a server that has gone leaves two open files behind, each time.
+        experience_stats(self._client, timeout_secs=5)
+        # Blocks until something has been published.
         (sample,) = self._client.sample(VARIABLES_TABLE, 1, emit_timesteps=False)
         train_step, values = self._codec.unpack(sample.data)
         self.latest = PublishedVariables(int(train_step), values)
