@@ -94,15 +94,18 @@ def test_nobody_outside_reaches_a_port_inside(user):
 
 
 @pytest.mark.parametrize("user", USERS)
-def test_signals_are_ignored_only_if_they_were(user):
+@pytest.mark.parametrize("trap", ["trap '' INT", "trap - INT"])  # in the background, or not
+def test_signals_are_ignored_only_if_they_were(user, trap):
     needs_namespaces()
     command = ["grep", "SigIgn", "/proc/self/status"]
-    straight = subprocess.run(command, capture_output=True, text=True, check=True)
-    through = subprocess.run(
-        [*USERS[user], *with_private_network(command)],
-        cwd=PROJECT, capture_output=True, text=True, check=True,
+    straight, through = (
+        subprocess.run(
+            ["bash", "-c", f'{trap}; exec "$@"', "bash", *prefix],
+            cwd=PROJECT, capture_output=True, text=True, check=True,
+        ).stdout
+        for prefix in (command, [*USERS[user], *with_private_network(command)])
     )  # fmt: skip
-    assert through.stdout == straight.stdout
+    assert through == straight
 
 
 def test_0_is_open_without_a_try():

@@ -127,7 +127,8 @@ def _reason(error: OSError) -> str:
 
 def main(command: list[str]) -> None:
     """Becomes `command`, with the signals and descriptors that this process was started with."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback on Ctrl-C
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback on Ctrl-C
     try:
         enter()
     except OSError as error:
