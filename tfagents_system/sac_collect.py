@@ -29,7 +29,7 @@ from tfagents_system.environments.replaceable import ReplaceableEnvironment
 from tfagents_system.policies.acting import AgentPolicies, RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.codec import Codec, transition_spec
-from tfagents_system.services.journal import Checkpoints, Journal
+from tfagents_system.services.journal import Checkpoints, Journal, journal_owners
 from tfagents_system.services.replay import ReplayLimits, experience_stats
 from tfagents_system.services.replay_files import NOTHING, stored_numbers
 from tfagents_system.services.variables import VariableReader
@@ -78,7 +78,7 @@ def collect(
         policies,
         Adder(client, codec, length, worker_id, _open_journal(run, worker_id, codec, length)),
         VariableReader(replay_address, policies.variables, VARIABLES_PERIOD_SECS),
-        _checkpoints_fn(run, worker_id),
+        _checkpoints_fn(run, worker_id, num_workers),
         watchdog,
         should_stop=lambda: stop,
     )
@@ -128,21 +128,28 @@ def _open_journal(run: Run, worker_id: int, codec: Codec, length: int | None) ->
     return Journal(run.paths.journals, worker_id, codec.columns, length or 1, max_bytes)
 
 
-def _checkpoints_fn(run: Run, worker_id: int) -> Callable[[], Checkpoints | None]:
-    """Returns a function that says what the two newest checkpoints hold, once after each."""
-    saved_at, look_at = None, 0.0
+def _checkpoints_fn(run: Run, worker_id: int, num_workers: int) -> Callable[[], Checkpoints | None]:
+    """Returns a function that says what the two newest checkpoints hold, once after each.
+
+    Of the workers that a resumed run has no longer, each worker looks after some.
+    """
+    saved_at, look_at, num_seen = None, 0.0, 0
 
     def checkpoints() -> Checkpoints | None:
-        nonlocal saved_at, look_at
+        nonlocal saved_at, look_at, num_seen
         if time.monotonic() < look_at:
             return None
         look_at = time.monotonic() + CHECKPOINTS_PERIOD_SECS
         manifests = [m for m in read_manifests(run.paths.checkpoints) if "items" in m]
         if not manifests or manifests[0]["saved_at"] == saved_at:
             return None
-        saved_at = manifests[0]["saved_at"]
+        saved_at, num_seen = manifests[0]["saved_at"], num_seen + 1
         newest, older, *_ = [*(stored_numbers(m["items"], worker_id) for m in manifests), NOTHING]
-        return Checkpoints(newest, older)
+        owners = journal_owners(run.paths.journals) if num_seen > 1 else ()
+        gone = [i for i in owners if i >= num_workers and i % num_workers == worker_id]
+        return Checkpoints(
+            newest, older, {i: stored_numbers(manifests[0]["items"], i) for i in gone}
+        )
 
     return checkpoints
 

@@ -12,6 +12,7 @@ from system.tiny_run import HORIZON, TinyRun
 
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.sac_collect import CHECKPOINTS_PERIOD_SECS
+from tfagents_system.services.journal import journal_owners
 
 pytestmark = [pytest.mark.faults, pytest.mark.multiprocess, pytest.mark.timeout(3600)]
 
@@ -306,3 +307,22 @@ def test_killed_supervisors_launcher_and_everything_at_once(make_run, ledger, py
         faults.make(fault, kill, has_all_moving_after(run, is_back))
     stop_and_account(run, process, ledger, "supervision")
     assert list(pathlib.Path(run.paths.root).glob("service/*/failure")) == []
+
+
+def test_everything_killed_and_resumed_with_fewer_workers(make_run, ledger):
+    run = make_run()
+    run.set_pace(0.01)
+    process = run.start(num_workers=3)
+    run.wait_for(run.generations, 60, "the first generation")
+    steps = {k: env_steps(run, f"worker_{k}") for k in (1, 2)}
+    run.wait_for(
+        lambda: all(env_steps(run, f"worker_{k}") > steps[k] + 2 * 48 for k in steps), 60, "bursts"
+    )
+    for pid in run.alive():
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: run.alive() == {}, 60, "the end of all programs")
+    process = run.start(num_workers=1)
+    run.wait_for(lambda: env_steps(run, "worker_0") > 0, 60, "movement")
+    assert journal_owners(run.paths.journals) == {0, 1, 2}
+    stop_and_account(run, process, ledger, "everything; then fewer workers")
+    assert journal_owners(run.paths.journals) == {0}

@@ -247,11 +247,11 @@ def test_what_a_crashed_server_had_confirmed_is_there_again_and_once(tmp_path, s
         adder = make_adder(replay)
         collect(environment, adder, num_episodes=1, horizon=9)
         _, newest = checkpoint(replay)
-        for _ in adder.send_lost(Checkpoints(newest, older)):
+        for _ in adder.send_lost(Checkpoints(newest, older, {})):
             assert adder.is_confirmed(timeout_secs=5)
         items = [t.observation.tolist() for t in all_items(replay.client(), codec)]
         assert adder.num_recovered == num_lost > 0
-        assert list(adder.send_lost(Checkpoints(checkpoint(replay)[1], newest))) == []
+        assert list(adder.send_lost(Checkpoints(checkpoint(replay)[1], newest, {}))) == []
     one_more = [item for item in items if item not in expected]
     assert all(np.ravel(item)[0] == 8 for item in one_more)  # of the ninth episode
     assert sorted(items) == sorted(expected + one_more)

@@ -1,9 +1,11 @@
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from small_disk import small_disk
 
-from tfagents_system.services.journal import RESTART_GAP, Checkpoints, Journal
+from tfagents_system.services.journal import RESTART_GAP, Checkpoints, Journal, journal_owners
 from tfagents_system.services.replay_files import NOTHING, StoredNumbers
 
 COLUMNS = [tf.TensorSpec([2], tf.float32), tf.TensorSpec([1], tf.int32)]
@@ -25,9 +27,9 @@ def values(steps):
     return [int(s.columns[1][0]) for s in steps]
 
 
-def reconcile(journal, newest, older=NOTHING):
+def reconcile(journal, newest, older=NOTHING, gone=types.MappingProxyType({})):
     """With a server that inserts in order."""
-    return journal.reconcile(Checkpoints(newest, older), num_unordered=1)
+    return journal.reconcile(Checkpoints(newest, older, gone), num_unordered=1)
 
 
 @pytest.fixture
@@ -61,7 +63,10 @@ def test_what_may_still_be_on_its_way_is_not_sent_again(open_journal):
     journal = open_journal()
     journal.append([step(v) for v in range(1, 11)])
     checkpoint = stored([1, 2], [5, 6], [9, 10])  # 7 and 8 may arrive after 9 and 10
-    assert values(journal.reconcile(Checkpoints(checkpoint, NOTHING), num_unordered=4)) == [3, 4]
+    assert values(journal.reconcile(Checkpoints(checkpoint, NOTHING, {}), num_unordered=4)) == [
+        3,
+        4,
+    ]
 
 
 def test_what_was_sent_again_and_lost_again_is_returned_again(open_journal):
@@ -148,6 +153,24 @@ def test_a_full_disk_leaves_whole_records_only():
         assert len(lines) == 1 and "No space left" in lines[0]
         lost = reconcile(journal, stored([9999, 9999]))
     assert values(lost) == [*range(block), 1000]
+
+
+def test_what_workers_that_are_gone_have_lost_is_taken_over_once(open_journal, tmp_path):
+    mine, second, third = (open_journal(2, worker_id=worker_id) for worker_id in range(3))
+    mine.append([step(1, False), step(2)])
+    second.append([step(21, False), step(22), step(23), step(24)])
+    third.append([step(31, False), step(32)])
+    with third._path.open("ab") as file:
+        file.write(b"half a record")
+    gone = {1: stored([2, 2]), 2: NOTHING, 3: NOTHING}  # of 3 there is no journal
+    lost = reconcile(mine, stored([2, 2]), gone=gone)
+    assert values(lost) == [22, 23, 24, 31, 32]  # the items that end at 23, 24 and 32
+    assert [s.completes_item for s in lost] == [False, True, True, False, True]
+    assert [s.number for s in lost] == [3, 4, 5, 6, 7]
+    assert mine.num_recovered == 3
+    assert journal_owners(tmp_path / "journals") == {0}
+    # From now on they are its own.
+    assert values(reconcile(mine, stored([2, 2], [9, 9]), gone=gone)) == values(lost)
 
 
 def test_files_of_other_workers_and_layouts_are_not_read(open_journal, tmp_path):

@@ -2,7 +2,8 @@
 
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,14 @@ class Checkpoints(NamedTuple):
 
     newest: StoredNumbers
     older: StoredNumbers
+    # Likewise of workers that the run has no longer, in a checkpoint of after their end.
+    gone: Mapping[int, StoredNumbers]
+
+
+def journal_owners(folder: pathlib.Path) -> set[int]:
+    """Returns the numbers of the workers that have journals in `folder`."""
+    names = (re.match(r"worker_(\d+)_", path.name) for path in folder.glob("worker_*.steps"))
+    return {int(name[1]) for name in names if name}
 
 
 class Journal:
@@ -68,14 +77,14 @@ class Journal:
         for name, spec in zip(self._names, columns, strict=True):
             fields.append((name, spec.dtype.as_numpy_dtype, (spec.shape[0],)))
         self._record = np.dtype(fields)
-        layout = "_".join(self._names)
-        self._path = folder / f"worker_{worker_id}_{layout}x{sequence_length}.steps"
+        self._folder = folder
+        self._path = self._path_of(worker_id)
         folder.mkdir(parents=True, exist_ok=True)
         self._path.touch()
         whole_records = self._path.stat().st_size // self._record.itemsize
         self._size = whole_records * self._record.itemsize
         os.truncate(self._path, self._size)  # a kill may have cut the last record short
-        records = self._read()
+        records = self._read(self._path)
         self._next_number = int(records["number"][-1]) + RESTART_GAP if len(records) else 1
         self.num_recovered = 0  # items sent again
         self.num_unprotected = 0  # steps
@@ -96,22 +105,23 @@ class Journal:
     def reconcile(self, checkpoints: Checkpoints, num_unordered: int) -> list[Step]:
         """Returns what has been lost, under new numbers; the caller sends it before anything else.
 
-        Drops what the newest two checkpoints both hold, and what a full table has removed. Must be
-        called between episodes.
+        Drops what the newest two checkpoints both hold, and what a full table has removed. Takes
+        over what the workers that are gone have lost. Must be called between episodes.
 
         Args:
           checkpoints: The newest ones.
           num_unordered: Steps that may be on their way at a time; the server may insert them in any
             order.
         """
-        newest, older = checkpoints
-        records = self._read()
-        number, is_item = records["number"], records["completes_item"]
-        is_item = is_item & self._has_all_steps(number)
+        newest, older, gone = checkpoints
+        records = self._read(self._path)
+        number, is_item = records["number"], self._ends_whole_item(records)
         is_lost = is_item & newest.were_lost(number, num_unordered)
         is_settled = newest.contains(number) & older.contains(number)
         is_kept = is_item & ~is_lost & ~is_settled & ~newest.were_removed(number)
-        kept, lost = self._select(records, is_kept), self._select(records, is_lost)
+        inherited = [self._lost_by(worker_id, stored) for worker_id, stored in gone.items()]
+        kept = self._select(records, is_kept)
+        lost = np.concatenate([self._select(records, is_lost), *inherited])
         if newest.last >= self._next_number:  # this file was lost
             self._next_number = newest.last + RESTART_GAP
         lost["number"] = np.arange(self._next_number, self._next_number + len(lost))
@@ -121,6 +131,8 @@ class Journal:
         except OSError as error:  # the disk is full: the next checkpoint brings another chance
             self._log(f"Journal {self._path} cannot be renewed: {error}")
             return []
+        for worker_id in gone:  # a kill just before would have these sent twice
+            self._path_of(worker_id).unlink(missing_ok=True)
         self._size = records.itemsize * (len(kept) + len(lost))
         self._next_number += len(lost)
         self.num_recovered += int(lost["completes_item"].sum())
@@ -129,12 +141,26 @@ class Journal:
             for record in lost
         ]
 
-    def _has_all_steps(self, number: np.ndarray) -> np.ndarray:
-        """Returns [N] whether the steps of an item that would end there are here without a gap."""
-        before = self._length - 1
-        result = np.zeros(len(number), bool)
-        result[before:] = number[before:] - number[: len(number) - before] == before
-        return result
+    def _path_of(self, worker_id: int) -> pathlib.Path:
+        layout = "_".join(self._names)
+        return self._folder / f"worker_{worker_id}_{layout}x{self._length}.steps"
+
+    def _lost_by(self, worker_id: int, stored: StoredNumbers) -> np.ndarray:
+        """Returns the steps in the journal of a worker that is gone which are not stored."""
+        try:
+            records = self._read(self._path_of(worker_id))
+        except FileNotFoundError:  # its items had another layout
+            return np.empty(0, self._record)
+        number = records["number"]
+        is_lost = ~stored.contains(number) & ~stored.were_removed(number)
+        return self._select(records, self._ends_whole_item(records) & is_lost)
+
+    def _ends_whole_item(self, records: np.ndarray) -> np.ndarray:
+        """Returns [N] whether an item ends there, and its steps are here without a gap."""
+        number, before = records["number"], self._length - 1
+        is_whole = np.zeros(len(number), bool)
+        is_whole[before:] = number[before:] - number[: len(number) - before] == before
+        return records["completes_item"] & is_whole
 
     def _select(self, records: np.ndarray, is_item: np.ndarray) -> np.ndarray:
         """Returns the steps of the items that end where `is_item`, and marks only these."""
@@ -145,8 +171,9 @@ class Journal:
         selected["completes_item"] = is_item[is_part]
         return selected
 
-    def _read(self) -> np.ndarray:
-        return np.frombuffer(self._path.read_bytes(), self._record)
+    def _read(self, path: pathlib.Path) -> np.ndarray:
+        content = path.read_bytes()
+        return np.frombuffer(content, self._record, len(content) // self._record.itemsize)
 
     def _write(self, records: np.ndarray) -> None:
         """Appends whole records or nothing."""
