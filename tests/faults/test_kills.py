@@ -310,14 +310,17 @@ def test_killed_supervisors_launcher_and_everything_at_once(make_run, ledger, py
 
 
 def test_everything_killed_and_resumed_with_fewer_workers(make_run, ledger):
-    run = make_run()
+    run = make_run("""
+    checkpoint_period_itrs = 100
+""")
     run.set_pace(0.01)
     process = run.start(num_workers=3)
     run.wait_for(run.generations, 60, "the first generation")
     steps = {k: env_steps(run, f"worker_{k}") for k in (1, 2)}
     run.wait_for(
-        lambda: all(env_steps(run, f"worker_{k}") > steps[k] + 2 * 48 for k in steps), 60, "bursts"
+        lambda: all(env_steps(run, f"worker_{k}") > steps[k] + 3 * 48 for k in steps), 60, "bursts"
     )
+    assert len(run.generations()) == 1  # more than an unfinished burst of each is in no checkpoint
     for pid in run.alive():
         os.kill(pid, signal.SIGKILL)
     wait_until(lambda: run.alive() == {}, 60, "the end of all programs")
