@@ -6,6 +6,8 @@ from system.tiny_run import HORIZON, STEPS_PER_ITER, TinyRun
 pytestmark = [pytest.mark.faults, pytest.mark.multiprocess]
 
 REJECTED = ("nan", "inf", "shape", "text")
+# float64 becomes float32; bounds of observations are often estimates, and learning needs none.
+TAKEN = ("float64", "out of bounds")
 FATAL = ("exits", "is killed")
 
 
@@ -32,10 +34,11 @@ def test_misbehaving_environments_cost_an_episode_and_nothing_else(run, ledger):
         run.wait_for(lambda n=count: run.status("worker_0").get("rejected_steps") == n, 30, kind)
         await_more_steps(run, 3 * HORIZON)
         ledger.add("environment", f"observes {kind}: rejected, goes on", True)
-    run.set_fault(0, "float64")
-    await_more_steps(run, 3 * HORIZON)
-    assert run.status("worker_0")["rejected_steps"] == len(REJECTED)
-    ledger.add("environment", "observes float64: taken as float32", True)
+    for kind in TAKEN:
+        run.set_fault(0, kind)
+        await_more_steps(run, 3 * HORIZON)
+        assert run.status("worker_0")["rejected_steps"] == len(REJECTED)
+        ledger.add("environment", f"observes {kind}: taken", True)
     for kind in FATAL:
         pid, steps = run.pid("sac_collect.py 0"), run.status("worker_1")["env_steps"]
         run.set_fault(0, kind)

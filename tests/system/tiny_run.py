@@ -52,7 +52,7 @@ class TinyEnv(py_environment.PyEnvironment):
         self._num_steps = 0
 
     def observation_spec(self):
-        return array_spec.ArraySpec([2], np.float32, "observation")
+        return array_spec.BoundedArraySpec([2], np.float32, -10.0, 10.0, "observation")
 
     def action_spec(self):
         return array_spec.BoundedArraySpec([1], np.float32, -1.0, 1.0)
@@ -85,6 +85,8 @@ class TinyEnv(py_environment.PyEnvironment):
         observation = self._observe()
         if kind in ("nan", "inf"):
             observation[1] = float(kind)
+        elif kind == "out of bounds":
+            observation[1] = 1000.0
         elif kind == "float64":
             observation = observation.astype(np.float64)
         elif kind == "shape":
