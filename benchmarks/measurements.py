@@ -99,7 +99,7 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
             Case(name, 2, commands.all("loop", f"--environment={name}"))
             for name in ("Pendulum-v1", "MinitaurBulletEnv-v0")
         ],
-        "protection": [_protection(commands)],
+        "protection": _protection(commands),
         "startup": [Case("Pendulum-v1", 2, commands.all("startup"))],
         "scaling": [
             _scaling(commands, workers) for workers in (1, 2, 4, 8, 16, 32, *([64] * is_full))
@@ -130,11 +130,15 @@ def _collection(commands: Commands, environment: str) -> Case:
     return Case(environment, 1, {OURS: commands.ours("collection", *arguments)} | peers)
 
 
-def _protection(commands: Commands) -> Case:
-    """Two periods of checkpoints (60 s) in the length of a run."""
-    arguments = ("--environment=Pendulum-v1", "--secs=120")
-    bare = commands.ours("loop", *arguments, "--unprotected")
-    return Case("Pendulum-v1", 2, {OURS: commands.ours("loop", *arguments), UNPROTECTED: bare})
+def _protection(commands: Commands) -> list[Case]:
+    """A worker alone, and a whole run of two periods of checkpoints (60 s)."""
+    return [
+        Case("Pendulum-v1", cores, {OURS: command, UNPROTECTED: [*command, "--unprotected"]})
+        for cores, command in (
+            (1, commands.ours("collection", "--environment=Pendulum-v1", "--secs=15")),
+            (2, commands.ours("loop", "--environment=Pendulum-v1", "--secs=120")),
+        )
+    ]
 
 
 def _scaling(commands: Commands, num_workers: int) -> Case:

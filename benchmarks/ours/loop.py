@@ -9,18 +9,13 @@ import argparse
 import time
 
 from benchmarks import program
-from benchmarks.ours.programs import EXAMPLES, PEERS_NETWORKS
+from benchmarks.ours.programs import EXAMPLES, PEERS_NETWORKS, UNPROTECTED
 from benchmarks.ours.training_runs import training_run
 
 BINDINGS = (
     "TrainParams.num_iter = 1000000",
     "TrainParams.n_eval_episodes = 0",
     *PEERS_NETWORKS,
-)
-UNPROTECTED = (
-    "TrainParams.checkpoint_period_itrs = 1000000",
-    "TrainParams.checkpoint_period_secs = 1e9",
-    "TrainParams.journal_max_mb = 0",
 )
 SHORT_FILL = {"MinitaurBulletEnv-v0": ("TrainParams.n_buffer_init_episodes = 1",)}
 WARMUP_TRAIN_STEPS = 500

@@ -35,6 +35,11 @@ PEERS_NETWORKS = (
     "TrainParams.actor_fc_layer_params = (256, 256)",
     "TrainParams.critic_joint_fc_layer_params = (256, 256)",
 )  # bindings, for measurements of the same work
+UNPROTECTED = (
+    "TrainParams.checkpoint_period_itrs = 1000000",
+    "TrainParams.checkpoint_period_secs = 1e9",
+    "TrainParams.journal_max_mb = 0",
+)
 
 
 @dataclasses.dataclass(frozen=True)
