@@ -96,7 +96,7 @@ def _cpus_by_name(plan: list[ProcessSpec]) -> dict[str, tuple[int, ...]]:
 def main() -> None:
     """Prepares the run of the SAC_* variables and becomes train_script.sh."""
     for number in (signal.SIGINT, signal.SIGTERM):  # without a traceback or a half-made folder
-        if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup, and then so it stays
+        if signal.getsignal(number) != signal.SIG_IGN:  # in the background of a script
             signal.signal(number, lambda number, frame: sys.exit(128 + number))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # file names may be any bytes
