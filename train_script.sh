@@ -15,6 +15,10 @@ learner=$exp_dir/service/learner
 workers=("$exp_dir"/service/worker_*)
 declare -A group # process id of each service's supervise; it leads the service's process group
 
+say() { # MESSAGE: gives up on a terminal that takes no more, as after Ctrl-S; the run goes on
+  timeout --foreground --signal KILL 2 printf '%s\n' "$1" >&2
+}
+
 start() { # SERVICE
   setpriv --pdeathsig TERM setlock -n "$1/lock" pgrphack supervise "$1" &
   group[$1]=$!
@@ -56,7 +60,7 @@ stop() { # SECS SERVICE...: asks them to end; after SECS kills them with all of 
     done
     if svok "$service"; then svc -dx "$service"; fi
   done
-  await_end "$@" || echo "train_script.sh: not all of ${*:2} ended within $1 s; killing them" >&2
+  await_end "$@" || say "train_script.sh: not all of ${*:2} ended within $1 s; killing them"
   for service in "${@:2}"; do
     if [[ -n ${group[$service]-} ]]; then kill -KILL -- "-${group[$service]}" 2>/dev/null; fi
   done
@@ -67,13 +71,17 @@ end_run() { # EXIT_CODE MESSAGE
   trap '' INT TERM HUP # the order of a stop holds, however often it is asked for
   if [[ -n $reporter ]]; then # else it was started just now, and ends with this script
     kill "$reporter" 2>/dev/null
-    wait "$reporter"
+    local tries=20
+    while kill -0 "$reporter" 2>/dev/null; do
+      if ((--tries == 0)); then kill -KILL "$reporter"; fi # its terminal takes no more
+      sleep 0.1
+    done
   fi
-  echo 'Ending the workers, then the learner (which saves), then the replay server.' >&2
+  say 'Ending the workers, then the learner (which saves), then the replay server.'
   stop 20 "${workers[@]}"
   stop 120 "$learner"
   stop 20 "$replay"
-  printf '%s\n' "$2" >&2
+  say "$2"
   exit "$1"
 }
 
@@ -102,7 +110,7 @@ look_after() { # SERVICE, whose supervise has ended
     if ((now - first_lost > 600)); then first_lost=$now lost_supervises=0; fi
     ((++lost_supervises <= 20)) ||
       end_run 1 "train_script.sh: the run was stopped because supervise of ${1##*/} keeps ending."
-    echo "train_script.sh: supervise of ${1##*/} was killed; starting it again" >&2
+    say "train_script.sh: supervise of ${1##*/} was killed; starting it again"
     stop 120 "$1" # its program got TERM
     start "$1"
   elif [[ $1 == "$learner" ]]; then
@@ -119,6 +127,7 @@ trap 'end_run 143 "Stopped. The same command goes on from the last checkpoint in
 for service in "$replay" "$learner" "${workers[@]}"; do start "$service"; done
 setpriv --pdeathsig TERM python -m tfagents_system.launch.status "$exp_dir" &
 reporter=$!
+disown
 exec {never}<> <(:) # nothing ever arrives here: `read` sleeps without a process, and traps work
 while true; do
   read -rt 1 -u "$never"

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -190,6 +191,22 @@ def test_ctrl_c_twice_stops_in_order_and_the_same_command_resumes(sandbox):
     assert f"Resuming logs/pendulum, seed {seed}." in out
     assert "config/pendulum.json differs in horizon, mass; the run keeps its own values" in out
     assert json.loads((sandbox.exp_dir / "config.json").read_text()) == {"horizon": 200}
+
+
+def test_a_terminal_that_takes_no_more_holds_up_nothing(sandbox):
+    _, terminal = pty.openpty()
+    to_terminal = ("sh", "-c", 'exec "$@" 2>&1', "sh")
+    run = sandbox.start(**TWO, terminal=terminal, prefix=to_terminal)
+    sandbox.await_tape(*STARTS)
+    launcher = sandbox.pid_of("train_script.sh")
+    termios.tcflow(terminal, termios.TCOOFF)  # as Ctrl-S does
+    time.sleep(1.5)  # the status line waits
+    os.kill(sandbox.pid_of("supervise", "learner"), signal.SIGKILL)
+    wait_until(lambda: sandbox.tape().count("learner starts") == 2, 20, "the learner's restart")
+    os.kill(launcher, signal.SIGTERM)
+    assert run.wait(timeout=40) == 143
+    assert sandbox.alive() == {}
+    assert sandbox.tape()[-2:] == ["learner stops", "replay stops"]
 
 
 def test_kill_9_of_a_program_of_supervise_and_of_the_launcher(sandbox):

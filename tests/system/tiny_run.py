@@ -159,7 +159,7 @@ class TinyRun:
         self._write("config.json", json.dumps(config))
         self.use(f"{folder}/params.py", f"{folder}/config.json")
         self.paths = ExperimentPaths(self.project / "logs" / "tiny")
-        self._started: list[subprocess.Popen[str]] = []
+        self._started: list[subprocess.Popen] = []
         self.output = ""  # of the run that ended last
 
     def _write(self, name: str, text: str) -> None:
@@ -178,26 +178,32 @@ class TinyRun:
 
     def start(
         self, num_workers: int = 1, prefix: Sequence[str] = (), **environ: str
-    ) -> subprocess.Popen[str]:
+    ) -> subprocess.Popen:
         """Starts run_script.sh; `prefix` is a command that becomes it, such as setpriv."""
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("SAC_", "SLURM_"))}
-        run = subprocess.Popen(
-            [*prefix, "./run_script.sh", str(self.folder / "variables.sh")],
-            cwd=self.project,
-            env=clean | {"SAC_NUM_COLLECT_WORKERS": str(num_workers)} | environ,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # a process group to send signals to
-            # Under nohup the tests ignore it, and what a shell is told to ignore it cannot trap.
-            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
-        )
+        # A file, because a pipe that is read at the end only is full after an hour.
+        with self._output_of(len(self._started)).open("w") as output:
+            run = subprocess.Popen(
+                [*prefix, "./run_script.sh", str(self.folder / "variables.sh")],
+                cwd=self.project,
+                env=clean | {"SAC_NUM_COLLECT_WORKERS": str(num_workers)} | environ,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # a process group to send signals to
+                # Under nohup the tests ignore it, and what a shell is told to ignore it cannot
+                # trap.
+                preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+            )
         self._started.append(run)
         return run
 
-    def await_end(self, run: subprocess.Popen[str], timeout_secs: float) -> int:
+    def _output_of(self, index: int) -> pathlib.Path:
+        return self.folder / f"output_{index}.txt"
+
+    def await_end(self, run: subprocess.Popen, timeout_secs: float) -> int:
         """Returns the exit code; shows the logs if it is not 0 or 143."""
-        self.output, _ = run.communicate(timeout=timeout_secs)
+        run.wait(timeout=timeout_secs)
+        self.output = self._output_of(self._started.index(run)).read_text()
         print(self.output)
         if run.returncode not in (0, 143):
             print(self.logs())
@@ -288,4 +294,4 @@ class TinyRun:
         for pid in self.alive():
             os.kill(pid, signal.SIGKILL)
         for run in self._started:
-            run.communicate(timeout=10)
+            run.wait(timeout=10)
