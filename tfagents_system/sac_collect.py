@@ -69,6 +69,7 @@ def collect(
     codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
     client = reverb.Client(replay_address)
     length = params.recurrent_sequence_length if params.recurrent else None
+    reader = VariableReader(replay_address, policies.variables, VARIABLES_PERIOD_SECS)
     worker = Worker(
         run,
         worker_id,
@@ -77,7 +78,7 @@ def collect(
         ReplaceableEnvironment(eval_env, make_eval_env, watchdog),
         policies,
         Adder(client, codec, length, worker_id, _open_journal(run, worker_id, codec, length)),
-        VariableReader(replay_address, policies.variables, VARIABLES_PERIOD_SECS),
+        reader,
         _checkpoints_fn(run, worker_id, num_workers),
         watchdog,
         should_stop=lambda: stop,
@@ -88,6 +89,7 @@ def collect(
         return worker.run(_num_to_fill_fn(run, client, stop), fill_policy)
     finally:
         watchdog.rest()
+        reader.close()
 
 
 def _make_environment(

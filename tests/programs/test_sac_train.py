@@ -80,6 +80,7 @@ def test_training_ends_with_everything_on_disk_and_the_last_policy_published(tmp
     greedy = tf.saved_model.load(str(paths.policies / "greedy_policy"))
     reader = VariableReader(replay.address, list(greedy.model_variables), period_secs=0.01)
     wait_until(lambda: reader.latest, 10, "the published policy")
+    reader.close()
     assert reader.latest.train_step == NUM_TRAIN_STEPS
     for value, variable in zip(reader.latest.values, greedy.model_variables, strict=True):
         assert value.tolist() == variable.numpy().tolist()

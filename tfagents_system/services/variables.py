@@ -1,7 +1,6 @@
 """The policy's variables on their way from the learner to the workers."""
 
 import threading
-import time
 from typing import NamedTuple
 
 import numpy as np
@@ -64,23 +63,31 @@ class VariableReader:
 
     reader = VariableReader(address, policy.variables(), period_secs=1.0)
     published = reader.latest   # None until the learner has published
+    reader.close()
     """
 
     def __init__(self, address: str, variables: list[tf.Variable], period_secs: float):
-        """Starts the thread; it pulls every `period_secs` and lives as long as the program."""
+        """Starts the thread, which pulls every `period_secs` until `close`."""
         self.latest: PublishedVariables | None = None
         self._codec = _codec(variables)
         self._client = reverb.Client(address)
         self._period_secs = period_secs
-        threading.Thread(target=self._run, name="variables", daemon=True).start()
+        self._is_closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="variables", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the thread, or gives up after a second: it may be waiting for a first version."""
+        self._is_closed.set()
+        self._thread.join(timeout=1.0)
 
     def _run(self) -> None:
-        while True:
+        while not self._is_closed.is_set():
             try:
                 self._pull()
             except (reverb.errors.ReverbError, RuntimeError, StopIteration, TimeoutError):
                 pass  # the server is being restarted; the next round asks again
-            time.sleep(self._period_secs)
+            self._is_closed.wait(self._period_secs)
 
     def _pull(self) -> None:
         # Sampling from a server that has gone leaves two open files behind, each time.
