@@ -135,19 +135,20 @@ def _checkpoints_fn(run: Run, worker_id: int, num_workers: int) -> Callable[[], 
 
     Of the workers that a resumed run has no longer, each worker looks after some.
     """
-    saved_at, look_at, num_seen = None, 0.0, 0
+    saved_at, look_at = None, 0.0
 
     def checkpoints() -> Checkpoints | None:
-        nonlocal saved_at, look_at, num_seen
+        nonlocal saved_at, look_at
         if time.monotonic() < look_at:
             return None
         look_at = time.monotonic() + CHECKPOINTS_PERIOD_SECS
         manifests = [m for m in read_manifests(run.paths.checkpoints) if "items" in m]
         if not manifests or manifests[0]["saved_at"] == saved_at:
             return None
-        saved_at, num_seen = manifests[0]["saved_at"], num_seen + 1
+        is_first = saved_at is None  # may be of before the ends of the workers that are gone
+        saved_at = manifests[0]["saved_at"]
         newest, older, *_ = [*(stored_numbers(m["items"], worker_id) for m in manifests), NOTHING]
-        owners = journal_owners(run.paths.journals) if num_seen > 1 else ()
+        owners = () if is_first else journal_owners(run.paths.journals)
         gone = [i for i in owners if i >= num_workers and i % num_workers == worker_id]
         return Checkpoints(
             newest, older, {i: stored_numbers(manifests[0]["items"], i) for i in gone}

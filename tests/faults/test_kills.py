@@ -7,7 +7,7 @@ import signal
 import time
 
 import pytest
-from faults.experience import account_of
+from faults.experience import BURST, account_of
 from system.tiny_run import HORIZON, TinyRun
 
 from tfagents_system.core.waiting import wait_until
@@ -153,7 +153,9 @@ def test_a_killed_worker(make_run, ledger, pytestconfig):
         num_fills += 1
     run.wait_for(lambda: is_in_training(run), 120, "training")
     filled = run.status("replay")["items"]
-    assert filled < 300 * HORIZON + 2 * 48 + 3 * HORIZON  # one fill, however often they came back
+    assert (
+        filled < 300 * HORIZON + 2 * BURST + 3 * HORIZON
+    )  # one fill, however often they came back
     phases = set()
     for _ in range(repeats):
         kill_one("in training, among policy pulls")
@@ -318,7 +320,9 @@ def test_everything_killed_and_resumed_with_fewer_workers(make_run, ledger):
     run.wait_for(run.generations, 60, "the first generation")
     steps = {k: env_steps(run, f"worker_{k}") for k in (1, 2)}
     run.wait_for(
-        lambda: all(env_steps(run, f"worker_{k}") > steps[k] + 3 * 48 for k in steps), 60, "bursts"
+        lambda: all(env_steps(run, f"worker_{k}") > steps[k] + 3 * BURST for k in steps),
+        60,
+        "bursts",
     )
     assert len(run.generations()) == 1  # more than an unfinished burst of each is in no checkpoint
     for pid in run.alive():
