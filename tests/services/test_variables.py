@@ -1,7 +1,7 @@
+import contextlib
 import pathlib
 
 import numpy as np
-import pytest
 import tensorflow as tf
 from replay_fakes import serving
 
@@ -14,18 +14,15 @@ def make_variables():
             tf.Variable([0.5], dtype=tf.float64), tf.Variable(7.0)]  # fmt: skip
 
 
-@pytest.fixture
-def open_reader():
-    readers = []
-
-    def open_it(address):
-        readers.append(VariableReader(address, make_variables(), period_secs=0.01))
-        return readers[-1]
-
-    yield open_it
-    for reader in readers:
+@contextlib.contextmanager
+def reading(address):
+    """Reads until the end of the block; then a server has to run, since pulls wait for it."""
+    reader = VariableReader(address, make_variables(), period_secs=0.01)
+    try:
+        yield reader
+    finally:
         reader.close()
-        reader._thread.join(10)  # its server has gone: 5 s until it notices
+        reader._thread.join(10)
         assert not reader._thread.is_alive()
 
 
@@ -36,10 +33,9 @@ def await_step(reader, train_step):
     wait_until(has_arrived, 30, f"train step {train_step}; there is {reader.latest}")
 
 
-def test_the_newest_version_arrives_with_its_step(tmp_path, open_reader):
-    with serving(tmp_path / "reverb") as replay:
+def test_the_newest_version_arrives_with_its_step(tmp_path):
+    with serving(tmp_path / "reverb") as replay, reading(replay.address) as reader:
         variables = make_variables()
-        reader = open_reader(replay.address)
         assert reader.latest is None
         publisher = VariablePublisher(replay.client(), variables)
         assert publisher.publish(2**40)
@@ -58,30 +54,29 @@ def test_the_newest_version_arrives_with_its_step(tmp_path, open_reader):
         assert replay.client().server_info(timeout=5)["variables"].current_size == 1
 
 
-def test_while_the_server_is_away_publish_returns_false_and_keeps_one_version(
-    tmp_path, open_reader
-):
+def test_while_the_server_is_away_publish_returns_false_and_keeps_one_version(tmp_path):
+    readers = contextlib.ExitStack()
     with serving(tmp_path / "before") as replay:
         variables = make_variables()
         publisher = VariablePublisher(replay.client(), variables)
-        reader = open_reader(replay.address)
+        reader = readers.enter_context(reading(replay.address))
         assert publisher.publish(1)
         await_step(reader, 1)
     assert not any(publisher.publish(step, timeout_secs=0.1) for step in (2, 3, 4))
-    with serving(tmp_path / "after", port=replay.port) as replay:
+    with serving(tmp_path / "after", port=replay.port) as replay, readers:
         wait_until(lambda: publisher.publish(5, timeout_secs=1), 60, "the first confirmation")
         await_step(reader, 5)
         info = replay.client().server_info(timeout=5)["variables"]
         assert info.rate_limiter_info.insert_stats.completed == 2  # the oldest and the newest
 
 
-def test_a_restored_server_offers_no_version_until_the_learner_publishes(tmp_path, open_reader):
+def test_a_restored_server_offers_no_version_until_the_learner_publishes(tmp_path):
     # The checkpoint's version may be newer than the learner's own, or older than the workers'.
     with serving(tmp_path / "before") as replay:
         VariablePublisher(replay.client(), make_variables()).publish(70)
         checkpoint = pathlib.Path(replay.client().checkpoint())
     with serving(tmp_path / "after", restore_from=checkpoint) as replay:
         assert replay.client().server_info(timeout=5)["variables"].current_size == 0
-        reader = open_reader(replay.address)
-        VariablePublisher(replay.client(), make_variables()).publish(50)
-        await_step(reader, 50)
+        with reading(replay.address) as reader:
+            VariablePublisher(replay.client(), make_variables()).publish(50)
+            await_step(reader, 50)

@@ -77,7 +77,10 @@ class VariableReader:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the thread, or gives up after a second: it may be waiting for a first version."""
+        """Ends the thread, or gives up after a second.
+
+        The thread may be waiting for a first version, or for the server to come back.
+        """
         self._is_closed.set()
         self._thread.join(timeout=1.0)
 
@@ -92,7 +95,7 @@ class VariableReader:
     def _pull(self) -> None:
         # Sampling from a server that has gone leaves two open files behind, each time.
         experience_stats(self._client, timeout_secs=5)
-        # Blocks until something has been published.
+        # Blocks until something has been published, and while the server is away.
         (sample,) = self._client.sample(VARIABLES_TABLE, 1, emit_timesteps=False)
         train_step, values = self._codec.unpack(sample.data)
         self.latest = PublishedVariables(int(train_step), values)
