@@ -3,7 +3,9 @@
 import contextlib
 import dataclasses
 import itertools
+import multiprocessing
 import pathlib
+import signal
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -55,6 +57,28 @@ def serving(
         yield Serving(server, port)
     finally:
         server.stop()
+
+
+@contextlib.contextmanager
+def serving_until_killed(root: pathlib.Path, port: int) -> Iterator[None]:
+    """Serves in a process of its own, as in a run, until the end of the block kills it.
+
+    Within one process Reverb's clients pass the network by, and some of them hang for ever when
+    the server goes.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    process = spawn.Process(target=_serve_and_wait, args=(root, port))
+    process.start()
+    try:
+        yield
+    finally:
+        process.kill()
+        process.join()
+
+
+def _serve_and_wait(root: pathlib.Path, port: int) -> None:
+    with serving(root, port=port):
+        signal.pause()
 
 
 def all_items(client: reverb.Client, codec: Codec) -> list[Transition]:

@@ -2,9 +2,13 @@ import contextlib
 import pathlib
 
 import numpy as np
+import psutil
+import pytest
+import reverb
 import tensorflow as tf
-from replay_fakes import serving
+from replay_fakes import serving, serving_until_killed
 
+from tfagents_system.core.ports import free_port
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.services.variables import VariablePublisher, VariableReader
 
@@ -54,19 +58,22 @@ def test_the_newest_version_arrives_with_its_step(tmp_path):
         assert replay.client().server_info(timeout=5)["variables"].current_size == 1
 
 
-def test_while_the_server_is_away_publish_returns_false_and_keeps_one_version(tmp_path):
-    readers = contextlib.ExitStack()
-    with serving(tmp_path / "before") as replay:
-        variables = make_variables()
-        publisher = VariablePublisher(replay.client(), variables)
-        reader = readers.enter_context(reading(replay.address))
-        assert publisher.publish(1)
+@pytest.mark.multiprocess
+def test_while_the_server_is_away_neither_versions_nor_open_files_pile_up(tmp_path):
+    port, readers = free_port(), contextlib.ExitStack()
+    client = reverb.Client(f"localhost:{port}")
+    with serving_until_killed(tmp_path / "before", port):
+        publisher = VariablePublisher(client, make_variables())
+        reader = readers.enter_context(reading(f"localhost:{port}"))
+        wait_until(lambda: publisher.publish(1), 60, "the server")
         await_step(reader, 1)
+        num_files = psutil.Process().num_fds()
     assert not any(publisher.publish(step, timeout_secs=0.1) for step in (2, 3, 4))
-    with serving(tmp_path / "after", port=replay.port) as replay, readers:
+    with serving_until_killed(tmp_path / "after", port), readers:
         wait_until(lambda: publisher.publish(5, timeout_secs=1), 60, "the first confirmation")
         await_step(reader, 5)
-        info = replay.client().server_info(timeout=5)["variables"]
+        wait_until(lambda: psutil.Process().num_fds() <= num_files, 20, "no more files than before")
+        info = client.server_info(timeout=5)["variables"]
         assert info.rate_limiter_info.insert_stats.completed == 2  # the oldest and the newest
 
 
