@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 OURS = "ours"
 PEERS = ("sbx", "sb3")
+POOLED = f"{OURS}, 32 fresh"
 UNPROTECTED = "unprotected"  # ours without checkpoints and journal
 REPEAT = "{repeat}"  # in a command line: the number of the repeat, from 1
 
@@ -100,6 +101,7 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
             for name in ("Pendulum-v1", "MinitaurBulletEnv-v0")
         ],
         "protection": _protection(commands),
+        "pool": [_pool(commands, "InvertedDoublePendulumBulletEnv-v0", 20_000)],
         "startup": [Case("Pendulum-v1", 2, commands.all("startup"))],
         "scaling": [
             _scaling(commands, workers) for workers in (1, 2, 4, 8, 16, 32, *([64] * is_full))
@@ -121,7 +123,7 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
 
 def _learner(commands: Commands, cores: int) -> Case:
     pool = commands.ours("learner", "--fresh_samples_per_step=32")
-    return Case("FreeEnv", cores, commands.all("learner") | {f"{OURS}, 32 fresh": pool})
+    return Case("FreeEnv", cores, commands.all("learner") | {POOLED: pool})
 
 
 def _collection(commands: Commands, environment: str) -> Case:
@@ -139,6 +141,16 @@ def _protection(commands: Commands) -> list[Case]:
             (2, commands.ours("loop", "--environment=Pendulum-v1", "--secs=120")),
         )
     ]
+
+
+def _pool(commands: Commands, environment: str, num_env_steps: int) -> Case:
+    """What the learner's pool of items does to learning curves; each repeat is a seed."""
+    command = commands.ours(
+        "curve", f"--environment={environment}", f"--seed={REPEAT}",
+        f"--env_steps={num_env_steps}", f"--eval_period={num_env_steps // 20}",
+    )  # fmt: skip
+    pooled = [*command, "--fresh_samples_per_step=32"]
+    return Case(environment, 2, {OURS: command, POOLED: pooled}, deadline_secs=3600.0)
 
 
 def _scaling(commands: Commands, num_workers: int) -> Case:

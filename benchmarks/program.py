@@ -25,7 +25,7 @@ def print_result(metric: str, value: float | None, unit: str, **fields: Any) -> 
     Args:
       metric: Name with its unit, such as `env_steps_per_sec`.
       value: The measured number.
-      unit: `1/s` and `%` are better the higher they are, all others the lower.
+      unit: `1/s`, `%` and `return` are better the higher they are, all others the lower.
       **fields: What else belongs to this value.
     """
     record = {"metric": metric, "value": value, "unit": unit} | fields

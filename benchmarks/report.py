@@ -24,8 +24,8 @@ HEADER = (
 INTRODUCTION = """# Benchmarks
 
 Made by `benchmarks/run.sh`, from [{records}]({records}). All contestants ran in turns, each with
-all of its programs on the same cores of one machine. Of units with `/s` and of `%` more is better,
-of all others less. A run that did not reach its level within the limit counts as infinitely slow.
+all of its programs on the same cores of one machine. Of units with `/s`, of `%` and of returns more is
+better, of all others less. A run that did not reach its level within the limit counts as infinitely slow.
 """
 
 
@@ -44,7 +44,7 @@ class Summary:
     @property
     def more_is_better(self) -> bool:
         """Whether a higher value is a better one."""
-        return self.unit.endswith("/s") or self.unit == "%"
+        return self.unit.endswith("/s") or self.unit in ("%", "return")
 
     def times_as_good(self, other: "Summary") -> float:
         """How many times as good this median is as that of `other`, whichever way is better."""

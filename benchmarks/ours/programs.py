@@ -27,6 +27,10 @@ EXAMPLES = {
         "benchmarks/params/half_cheetah.py",
         "benchmarks/params/half_cheetah.json",
     ),
+    "InvertedDoublePendulumBulletEnv-v0": (
+        "benchmarks/params/double_pendulum.py",
+        "benchmarks/params/double_pendulum.json",
+    ),
     "FreeEnv": ("benchmarks/params/free.py", "benchmarks/params/free.json"),
     "SleepingEnv": ("benchmarks/params/sleeping.py", "benchmarks/params/sleeping.json"),
 }  # environment: params, config
