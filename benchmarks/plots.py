@@ -1,8 +1,8 @@
-"""Two small pictures of the results."""
+"""Small pictures of the results."""
 
 import math
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import matplotlib
@@ -10,21 +10,24 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from benchmarks.measurements import OURS, PEERS
+from benchmarks.measurements import OURS, PEERS, POOLED
 
 SPEED_METRICS = {
     "learner": "train_steps_per_sec",
     "collection": "env_steps_per_sec",
     "loop": "env_steps_per_sec",
 }
-COLORS = {OURS: "#1f77b4", "sbx": "#ff7f0e", "sb3": "#7f7f7f"}
+COLORS = {OURS: "#1f77b4", "sbx": "#ff7f0e", "sb3": "#7f7f7f", POOLED: "#d62728"}
 
 
-def draw(comparisons: Iterable[Any], output: pathlib.Path) -> list[pathlib.Path]:
+def draw(
+    comparisons: Iterable[Any], records: Iterable[Mapping[str, Any]], output: pathlib.Path
+) -> list[pathlib.Path]:
     """Draws what there is data for; returns the files.
 
     Args:
       comparisons: `report.Comparison`s.
+      records: What they were made of.
       output: Folder of the pictures.
     """
     comparisons = list(comparisons)
@@ -32,11 +35,14 @@ def draw(comparisons: Iterable[Any], output: pathlib.Path) -> list[pathlib.Path]
         c for c in comparisons if c.metric == SPEED_METRICS.get(c.name) and OURS in c.summaries
     ]
     scaling = [c for c in comparisons if c.name == "scaling" and c.metric == "env_steps_per_sec"]
+    curves = [record for record in records if "curve" in record]
     paths = []
     if speeds:
         paths.append(_draw_speeds(speeds, output / "benchmarks_speed.png"))
     if len(scaling) > 1:
         paths.append(_draw_scaling(scaling, output / "benchmarks_scaling.png"))
+    if curves:
+        paths.append(_draw_curves(curves, output / "benchmarks_curves.png"))
     return paths
 
 
@@ -91,6 +97,23 @@ def _draw_scaling(comparisons: Sequence[Any], path: pathlib.Path) -> pathlib.Pat
     axes.set_xlabel("workers")
     axes.set_ylabel("env steps per second")
     axes.legend()
+    return _save(figure, path)
+
+
+def _draw_curves(records: Sequence[Mapping[str, Any]], path: pathlib.Path) -> pathlib.Path:
+    """A line for each run: mean greedy return over env steps."""
+    figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
+    labelled = set()
+    for record in records:
+        contestant = record["contestant"]
+        env_steps, returns = zip(*record["curve"], strict=True)
+        label = None if contestant in labelled else contestant
+        labelled.add(contestant)
+        axes.plot(env_steps, returns, color=COLORS[contestant], label=label, alpha=0.7)
+    axes.set_title(records[0]["environment"], fontsize=9)
+    axes.set_xlabel("env steps")
+    axes.set_ylabel("mean return of 10 greedy episodes")
+    axes.legend(fontsize=8)
     return _save(figure, path)
 
 

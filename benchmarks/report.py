@@ -24,8 +24,9 @@ HEADER = (
 INTRODUCTION = """# Benchmarks
 
 Made by `benchmarks/run.sh`, from [{records}]({records}). All contestants ran in turns, each with
-all of its programs on the same cores of one machine. Of units with `/s`, of `%` and of returns more is
-better, of all others less. A run that did not reach its level within the limit counts as infinitely slow.
+all of its programs on the same cores of one machine. Of units with `/s`, of `%` and of returns
+more is better, of all others less. A run that did not reach its level within the limit counts as
+infinitely slow.
 """
 
 
@@ -192,7 +193,7 @@ def write(output: pathlib.Path) -> None:
             parts.append("\n".join(f"- {line}" for line in lines))
     if errors := [_failure(record) for record in records if "error" in record]:
         parts.append("## Failed runs\n\n" + "\n".join(errors))
-    parts += [f"![{path.stem}]({path.name})" for path in plots.draw(comparisons, output)]
+    parts += [f"![{path.stem}]({path.name})" for path in plots.draw(comparisons, records, output)]
     (output / REPORT).write_text("\n\n".join(part.strip() for part in parts) + "\n")
 
 

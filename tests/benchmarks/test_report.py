@@ -106,6 +106,19 @@ def test_failed_runs_are_left_out_of_medians_and_listed(tmp_path):
     assert (tmp_path / "benchmarks_speed.png").stat().st_size > 1000
 
 
+def test_curves_of_several_seeds_are_drawn_and_a_higher_return_is_better(tmp_path):
+    seeds = records("mean_return", "return", name="pool", **{"ours": [4, 6], "ours, 32 fresh": [9]})
+    lines = [json.dumps(seed | {"curve": [[1000, 1.0], [2000, seed["value"]]]}) for seed in seeds]
+    (tmp_path / report.RECORDS).write_text("\n".join(lines))
+
+    report.write(tmp_path)
+
+    summaries = compare(seeds)[0].summaries
+    assert summaries["ours, 32 fresh"].times_as_good(summaries["ours"]) == 9 / 5
+    assert (tmp_path / "benchmarks_curves.png").stat().st_size > 1000
+    assert "(benchmarks_curves.png)" in (tmp_path / report.REPORT).read_text()
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0, "0"), (0.01234, "0.0123"), (1.5, "1.50"), (12345, "12,345"), (None, "not reached")],
