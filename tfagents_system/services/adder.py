@@ -14,6 +14,8 @@ from tfagents_system.services.journal import Checkpoints, Journal, Step
 from tfagents_system.services.replay import EXPERIENCE_TABLE
 from tfagents_system.services.replay_files import item_priority
 
+CHUNK_LENGTH = 8  # transitions that the server keeps, sends and compresses together
+
 
 class Adder:
     """Packs transitions and writes them in bursts.
@@ -60,19 +62,20 @@ class Adder:
         self._burst_length = burst_length
         self._burst_secs = burst_secs
         self._log = log
-        keep = sequence_length or 1
+        # Each chunk costs the server about 1 kB of its own, but a sample fetches its whole chunk.
+        chunk_length = CHUNK_LENGTH if sequence_length is None else max(1, sequence_length // 4)
+        keep = max(chunk_length, sequence_length or 1)
         # Validation would wait here for the server without limit; the codec has validated.
         self._writer = client.trajectory_writer(num_keep_alive_refs=keep, validate_items=False)
         # The writer in C++: its Python layer takes four times as long as all else that it does.
         self._cpp_writer = self._writer._writer
         for column in range(len(codec.columns)):
-            # Sampling fetches whole chunks: a chunk per transition, a few per sequence.
             options = pybind.ConstantChunkerOptions(
-                max_chunk_length=max(1, keep // 4), num_keep_alive_refs=keep
+                max_chunk_length=chunk_length, num_keep_alive_refs=keep
             )
             self._cpp_writer.ConfigureChunker(column, options)
         # References to the newest steps, by column.
-        self._written = [collections.deque(maxlen=keep) for _ in codec.columns]
+        self._written = [collections.deque(maxlen=sequence_length or 1) for _ in codec.columns]
         self._unsent: list[tuple[list[np.ndarray], bool]] = []  # (columns, completes_item)
         self._oldest_unsent = 0.0
         self._last: Transition | None = None  # of the current episode
