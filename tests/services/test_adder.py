@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from replay_fakes import UNLIMITED, EpisodeStepEnv, all_items, codec_of, serving
 from tf_agents.trajectories import time_step as ts
 
@@ -55,6 +56,14 @@ def test_stored_transitions_are_exactly_the_env_steps_and_never_cross_an_episode
         assert t.discount == (last_discounts[episode] if is_last else 1)
         assert t.step_type == (ts.StepType.FIRST if step == 0 else ts.StepType.MID)
         assert t.action.shape == (1,) and np.all(np.abs(t.action) <= 1)
+
+
+def test_transitions_share_chunks_because_each_costs_the_server_memory(replay):
+    environment = EpisodeStepEnv(ends=[(48, 0.0)])
+    collect(environment, Adder(replay.client(), codec_of(environment)), num_episodes=2, horizon=48)
+    chunks = pathlib.Path(replay.client().checkpoint()) / "chunks.tfrecord"
+
+    assert len(list(tf.data.TFRecordDataset(str(chunks), "ZLIB"))) == 2 * 48 / 8
 
 
 def test_sequences_are_consecutive_steps_and_short_episodes_are_padded(replay):
