@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 OURS = "ours"
 PEERS = ("sbx", "sb3")
-POOLED = f"{OURS}, 32 fresh"
+WITHOUT_POOL = f"{OURS}, no pool"
 UNPROTECTED = "unprotected"  # ours without checkpoints and journal
 REPEAT = "{repeat}"  # in a command line: the number of the repeat, from 1
 
@@ -122,8 +122,8 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
 
 
 def _learner(commands: Commands, cores: int) -> Case:
-    pool = commands.ours("learner", "--fresh_samples_per_step=32")
-    return Case("FreeEnv", cores, commands.all("learner") | {POOLED: pool})
+    command = commands.ours("learner", "--no_pool")
+    return Case("FreeEnv", cores, commands.all("learner") | {WITHOUT_POOL: command})
 
 
 def _collection(commands: Commands, environment: str) -> Case:
@@ -149,8 +149,8 @@ def _pool(commands: Commands, environment: str, num_env_steps: int) -> Case:
         "curve", f"--environment={environment}", f"--seed={REPEAT}",
         f"--env_steps={num_env_steps}", f"--eval_period={num_env_steps // 20}",
     )  # fmt: skip
-    pooled = [*command, "--fresh_samples_per_step=32"]
-    return Case(environment, 2, {OURS: command, POOLED: pooled}, deadline_secs=3600.0)
+    commands_by_contestant = {OURS: command, WITHOUT_POOL: [*command, "--no_pool"]}
+    return Case(environment, 2, commands_by_contestant, deadline_secs=3600.0)
 
 
 def _scaling(commands: Commands, num_workers: int) -> Case:

@@ -10,14 +10,14 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from benchmarks.measurements import OURS, PEERS, POOLED
+from benchmarks.measurements import OURS, PEERS, WITHOUT_POOL
 
 SPEED_METRICS = {
     "learner": "train_steps_per_sec",
     "collection": "env_steps_per_sec",
     "loop": "env_steps_per_sec",
 }
-COLORS = {OURS: "#1f77b4", "sbx": "#ff7f0e", "sb3": "#7f7f7f", POOLED: "#d62728"}
+COLORS = {OURS: "#1f77b4", "sbx": "#ff7f0e", "sb3": "#7f7f7f", WITHOUT_POOL: "#d62728"}
 
 
 def draw(

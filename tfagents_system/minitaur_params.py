@@ -15,6 +15,7 @@ class TrainParams(TrainParamsBase):
     """
 
     sac_log_alpha = -2.0
+    fresh_samples_per_step = None  # as the policy in examples/minitaur was trained
     num_iter = 500
     num_steps_per_iter = 1000  # one train step per env step at a horizon of 1000
     n_episodes_in_buffer = 500

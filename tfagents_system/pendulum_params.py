@@ -17,7 +17,6 @@ class TrainParams(TrainParamsBase):
     critic_joint_fc_layer_params = (64, 64)
     num_iter = 50
     num_steps_per_iter = 200  # one train step per env step
-    fresh_samples_per_step = 32  # solved as surely as with all 256
     n_episodes_in_buffer = 100
     n_buffer_init_episodes = 5
     eval_period_itrs = 5

@@ -41,16 +41,16 @@ def test_limits_of_transitions():
     assert limits == ReplayLimits(
         capacity=350 * 200,
         min_size=30 * 200,
-        samples_per_insert=256 * 100 / (2 * 200),
-        error_buffer=256 * 100,  # one iteration
+        samples_per_insert=32 * 100 / (2 * 200),
+        error_buffer=32 * 100,  # one iteration
     )
 
 
-def test_limits_with_a_pool_count_the_fresh_items_of_each_train_step():
-    limits = limits_of(horizon=200, num_steps_per_iter=100, fresh_samples_per_step=32)
-    assert limits.samples_per_insert == 32 * 100 / 200
-    assert limits.error_buffer == 32 * 100
-    assert limits_of(horizon=200, fresh_samples_per_step=1000) == limits_of(horizon=200)
+def test_limits_without_a_pool_count_all_items_of_each_train_step():
+    limits = limits_of(horizon=200, num_steps_per_iter=100, fresh_samples_per_step=None)
+    assert limits.samples_per_insert == 256 * 100 / 200
+    assert limits.error_buffer == 256 * 100
+    assert limits_of(horizon=200, num_steps_per_iter=100, fresh_samples_per_step=1000) == limits
 
 
 def test_limits_of_sequences():
@@ -58,15 +58,15 @@ def test_limits_of_sequences():
     sequences = 50 - 20 + 1  # of a full episode
     assert limits.capacity == 350 * sequences
     assert limits.min_size == 30 * sequences
-    assert limits.samples_per_insert == 256 * 50 / sequences
+    assert limits.samples_per_insert == 32 * 50 / sequences
 
 
 def test_the_error_buffer_holds_the_batches_in_flight_and_no_more_than_the_fill_gives():
     few_steps = dict(num_steps_per_iter=1, prefetch_batches=3, n_buffer_init_episodes=100)
-    assert limits_of(horizon=200, **few_steps).error_buffer == 256 * (3 + 2)
+    assert limits_of(horizon=200, **few_steps).error_buffer == 32 * (3 + 2)
     short_fill = dict(num_steps_per_iter=100, n_buffer_init_episodes=1)
     assert limits_of(horizon=200, n_train_episodes_per_iter=2, **short_fill).error_buffer == (
-        256 * 100 / 400 * 200
+        32 * 100 / 400 * 200
     )
 
 

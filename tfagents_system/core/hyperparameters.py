@@ -120,12 +120,12 @@ HYPERPARAMETERS: Mapping[str, Hyperparameter] = {
     ),
     "train_batch_size": _count(256, "transitions (or sequences) per minibatch"),
     "fresh_samples_per_step": Hyperparameter(
-        None,
+        32,
         lambda v: v is None or (_is_int(v) and 1 <= v <= MOST_COUNT),
         f"None or an integer >= 1 and <= {MOST_COUNT}",
-        "items per train step that are new from the replay server: 32 makes the learner keep a "
-        "pool of items that 32 new ones renew in each step, and draw its minibatches there; None "
-        "draws every minibatch from the server",
+        "items per train step that are new from the replay server: they renew a pool in the "
+        "learner's memory, from which it draws its minibatches; None draws every minibatch from "
+        "the server",
     ),
     "recurrent": _flag(False, "train LSTM networks on sequences"),
     "recurrent_sequence_length": _count(20, "env steps per sequence if `recurrent`", at_least=2),
