@@ -1,7 +1,7 @@
 """Trains Pendulum with default settings from several seeds and evaluates each policy.
 
 Usage: python benchmarks/solve_pendulum.py [--seeds 1,2,3,4,5] [--output FILE.csv]
-Runs `run_script.sh training_variables_pendulum.sh` and then `run.py` with 10 greedy episodes for
+Runs `run_script.sh training_variables_pendulum.sh` and then `run.py` with 100 greedy episodes for
 each seed, prints a line for each, and writes them as CSV. The seconds include the start-up.
 """
 
@@ -17,7 +17,7 @@ import time
 
 PROJECT = pathlib.Path(__file__).parents[1]
 SOLVED_RETURN = -200.0
-NUM_EPISODES = 10
+NUM_EPISODES = 100
 
 
 def train(seed: int) -> tuple[pathlib.Path, float]:
