@@ -115,7 +115,7 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
             _solve(commands, name, level, eval_period, limit_secs)
             for name, level, eval_period, limit_secs in (
                 ("Pendulum-v1", -200, 1000, 300.0),
-                *([("HalfCheetahBulletEnv-v0", 1000, 10_000, 2400.0)] * is_full),
+                *([("HalfCheetahBulletEnv-v0", 1000, 10_000, 1800.0)] * is_full),
             )
         ],
     }

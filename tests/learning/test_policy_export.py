@@ -1,3 +1,4 @@
+import gc
 import json
 import pathlib
 import shutil
@@ -73,6 +74,15 @@ def actions_of_saved_model(folder, checkpoint, time_steps):
         state = step.state
         actions.append(step.action)
     return np.stack(actions)
+
+
+def test_exports_leave_nothing_in_memory(tmp_path):
+    exporter = PolicyExporter(ExperimentPaths(tmp_path), *agent_of())
+    exporter.export()
+    before = len(gc.get_objects())
+    for _ in range(3):
+        exporter.export()
+    assert len(gc.get_objects()) - before < 500  # one export makes more than that
 
 
 def test_greedy_saved_model_acts_as_the_numpy_policy_at_every_checkpoint(exported):

@@ -119,6 +119,8 @@ def _demand(settings: Settings, num_cpus: int) -> dict[str, int]:
 def _common_env(num_threads: int) -> dict[str, str]:
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     return {variable: str(num_threads) for variable in threads} | {
+        # gRPC's own choice, epollex, keeps two open files of each stream whose server has died.
+        "GRPC_POLL_STRATEGY": "epoll1",
         "PYTHONUNBUFFERED": "1",
         "TF_CPP_MIN_LOG_LEVEL": "2",  # warnings and errors only
     }
