@@ -1,4 +1,5 @@
 import contextlib
+import sys
 
 import tensorflow as tf
 from small_disk import small_disk
@@ -13,7 +14,7 @@ def events(folder):
         with contextlib.suppress(tf.errors.DataLossError):
             for event in tf.compat.v1.train.summary_iterator(str(file)):
                 for value in event.summary.value:
-                    found.append((event.step, value.tag, tf.make_ndarray(value.tensor).item()))
+                    found.append((event.step, value.tag, value.simple_value))
     return found
 
 
@@ -24,6 +25,16 @@ def test_scalars_can_be_read_before_the_log_is_closed(tmp_path):
     assert events(tmp_path / "train" / "learner") == [
         (10, "loss", 0.5), (10, "alpha", 2.0), (20, "loss", 0.25),
     ]  # fmt: skip
+    log.close()
+
+
+def test_what_has_been_written_leaves_the_memory(tmp_path):
+    log = EventLog(tmp_path)
+    log.write(1, {"loss": 0.0})
+    step, loss = int("1234567"), float("0.123")
+    before = sys.getrefcount(step), sys.getrefcount(loss)
+    log.write(step, {"loss": loss})
+    assert (sys.getrefcount(step), sys.getrefcount(loss)) == before
     log.close()
 
 

@@ -6,6 +6,7 @@ import random
 import signal
 import time
 
+import psutil
 import pytest
 from faults.experience import BURST, account_of
 from system.tiny_run import HORIZON, TinyRun
@@ -17,6 +18,7 @@ from tfagents_system.services.journal import journal_owners
 pytestmark = [pytest.mark.faults, pytest.mark.multiprocess, pytest.mark.timeout(3600)]
 
 WORKERS = ("worker_0", "worker_1")
+FEW_FILES = 2  # come and go
 # Trains until it is stopped; nothing ever leaves the table.
 ENDLESS = """
     num_iter = 1000000
@@ -125,6 +127,11 @@ def stop_and_account(run, process, ledger, row):
         number = getattr(account, what)
         ledger.add(row, f"{number} of {account.stepped:,} env steps {what}", number == 0)
     assert (account.lost, account.duplicated) == (0, 0)
+
+
+def open_files(run):
+    programs = ("sac_train.py", "sac_collect.py 0", "sac_collect.py 1")
+    return {program: psutil.Process(run.pid(program)).num_fds() for program in programs}
 
 
 def is_in_training(run):
@@ -246,7 +253,7 @@ def test_a_killed_replay_server(make_run, ledger, pytestconfig):
         env_steps(run, worker) > steps[worker] for worker in WORKERS))  # fmt: skip
     run.set_pace(0.01)
     run.wait_for(lambda: run.generations(), 120, "the first generation")
-    moments = ["in training", *STAGES]
+    moments, files = ["in training", *STAGES], open_files(run)
     for index in range(repeats):
         moment = moments[index % len(moments)]
         kill, is_back = kill_program(run, "sac_replay_buffer.py")
@@ -255,7 +262,11 @@ def test_a_killed_replay_server(make_run, ledger, pytestconfig):
         else:
             time.sleep(rng.uniform(0, 2))
         faults.make(moment, kill, has_all_moving_after(run, is_back))
+    more_files = {program: now - files[program] for program, now in open_files(run).items()}
+    are_few = max(more_files.values()) <= FEW_FILES
+    ledger.add("replay server", f"{more_files} more open files", are_few)
     stop_and_account(run, process, ledger, "replay server")
+    assert are_few
 
 
 def supervise_of(run, service):

@@ -3,6 +3,7 @@
 import pathlib
 from collections.abc import Mapping
 
+import numpy as np
 import tensorflow as tf
 
 from tfagents_system.core.disk import SpaceGuard
@@ -25,9 +26,12 @@ class EventLog:
         with self._guard:
             writer = self._writer or tf.summary.create_file_writer(str(self._folder))
             self._writer = None
-            with writer.as_default(step=step):
-                for tag, value in scalars.items():
-                    tf.summary.scalar(tag, value)
+            summary = tf.compat.v1.Summary()
+            for tag, value in scalars.items():
+                summary.value.add(tag=tag, simple_value=value)
+            # One op, and no Python numbers as its inputs: TensorFlow never forgets one it has seen.
+            with writer.as_default(step=np.int64(step)):
+                tf.summary.experimental.write_raw_pb(summary.SerializeToString())
             writer.flush()
             self._writer = writer
 

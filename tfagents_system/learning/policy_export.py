@@ -49,7 +49,7 @@ class PolicyExporter:
             _replace(target, self._savers["greedy_policy"].save_checkpoint)
             for name, saver in self._savers.items():
                 _replace(self._paths.policies / name, saver.save)
-        # TensorFlow leaves 2 MB of reference cycles; Python alone would clear away dozens at a time.
+        # TensorFlow leaves 2 MB in reference cycles, and Python clears away many at once only.
         gc.collect()
         return not self._guard.is_full
 

@@ -93,8 +93,7 @@ class VariableReader:
             self._is_closed.wait(self._period_secs)
 
     def _pull(self) -> None:
-        # Sampling from a server that has gone leaves two open files behind, each time.
-        experience_stats(self._client, timeout_secs=5)
+        experience_stats(self._client, timeout_secs=5)  # to ask again later if it is away
         # Blocks until something has been published, and while the server is away.
         (sample,) = self._client.sample(VARIABLES_TABLE, 1, emit_timesteps=False)
         train_step, values = self._codec.unpack(sample.data)
