@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from benchmarks import plots
+from benchmarks.common_level import at_common_levels
 from benchmarks.harness import Record, read_records
 from benchmarks.measurements import LEAST_SCALING, OURS, Target, find_target, is_ours
 
@@ -26,7 +27,7 @@ INTRODUCTION = """# Benchmarks
 Made by `benchmarks/run.sh`, from [{records}]({records}). All contestants ran in turns, each with
 all of its programs on the same cores of one machine. Of units with `/s`, of `%` and of returns
 more is better, of all others less. A run that did not reach its level within the limit counts as
-infinitely slow.
+infinitely slow, unless a level is named that all runs reached.
 """
 
 
@@ -177,7 +178,7 @@ def scaling_shares(comparisons: Iterable[Comparison]) -> list[str]:
 
 def write(output: pathlib.Path) -> None:
     """Writes benchmarks.md and the plots into the folder that has benchmarks.jsonl."""
-    records = read_records(output / RECORDS)
+    records, levels = at_common_levels(read_records(output / RECORDS))
     comparisons = compare(records)
     parts = [INTRODUCTION.format(records=RECORDS), _machine(records)]
     wins = peer_wins(comparisons) or ["Nowhere."]
@@ -191,6 +192,8 @@ def write(output: pathlib.Path) -> None:
                 *scaling_shares(group),
             ]
             parts.append("\n".join(f"- {line}" for line in lines))
+        if name == "solve" and levels:
+            parts.append("\n".join(f"- {line}" for line in levels))
     if errors := [_failure(record) for record in records if "error" in record]:
         parts.append("## Failed runs\n\n" + "\n".join(errors))
     parts += [f"![{path.stem}]({path.name})" for path in plots.draw(comparisons, records, output)]
