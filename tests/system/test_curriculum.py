@@ -44,7 +44,8 @@ def check(run):
     assert 20 <= restored < 40
     for worker in (0, 1):
         rows = run.episodes("collect", worker)
-        last_before = max(row["iteration"] for row in rows if row["iteration"] <= restored)
+        # The last of these episodes began after the one before it had ended.
+        *_, began_after, _ = (row["iteration"] for row in rows if row["iteration"] < restored)
         lines = [line for line in tape if line["worker"] == worker]
         before, after = dict.fromkeys(line["pid"] for line in lines)
         for name, values in VALUES.items():
@@ -53,7 +54,7 @@ def check(run):
                       and name in line["state"]] for pid in (before, after)
             }  # fmt: skip
             assert given[before] == values[: len(given[before])]
-            assert len(given[before]) >= num_values_at(name, last_before - 2)
+            assert len(given[before]) >= num_values_at(name, began_after)
             # The value in force at once, then the others.
             assert given[after] == values[num_values_at(name, restored) - 1 :]
             assert {type(value) for value in given[after]} == {type(values[0])}
