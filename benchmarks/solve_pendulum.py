@@ -1,6 +1,6 @@
 """Trains Pendulum with default settings from several seeds and evaluates each policy.
 
-Usage: python benchmarks/solve_pendulum.py [--seeds 1,2,3,4,5] [--output FILE.csv]
+Usage: python benchmarks/solve_pendulum.py [--seeds 1,2,3,4,5] [--num_iter N] [--output FILE.csv]
 Runs `run_script.sh training_variables_pendulum.sh` and then `run.py` with 100 greedy episodes for
 each seed, prints a line for each, and writes them as CSV. The seconds include the start-up.
 """
@@ -20,12 +20,17 @@ SOLVED_RETURN = -200.0
 NUM_EPISODES = 100
 
 
-def train(seed: int) -> tuple[pathlib.Path, float]:
-    """Trains from scratch; returns the experiment's folder and the seconds it took."""
+def train(seed: int, num_iter: int | None) -> tuple[pathlib.Path, float]:
+    """Trains from scratch, for as long as the params file says if `num_iter` is None.
+
+    Returns the experiment's folder and the seconds it took.
+    """
     name = f"solve_pendulum_{seed}"
     folder = PROJECT / "logs" / name
     shutil.rmtree(folder, ignore_errors=True)
     environ = os.environ | {"SAC_EXP_NAME": name, "SAC_SEED": str(seed)}
+    if num_iter is not None:
+        environ["SAC_GIN_BINDINGS"] = f"TrainParams.num_iter = {num_iter}"
     started = time.monotonic()
     subprocess.run(
         ["./run_script.sh", "training_variables_pendulum.sh"],
@@ -50,11 +55,12 @@ def main() -> None:
     """Runs all seeds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", default="1,2,3,4,5", help="comma separated")
+    parser.add_argument("--num_iter", type=int, help="iterations, if not those of the params file")
     parser.add_argument("--output", type=pathlib.Path, help="CSV to write")
     arguments = parser.parse_args()
     rows = []
     for seed in map(int, arguments.seeds.split(",")):
-        folder, seconds = train(seed)
+        folder, seconds = train(seed, arguments.num_iter)
         returns = evaluate(folder)
         mean, error = statistics.fmean(returns), statistics.stdev(returns) / len(returns) ** 0.5
         rows.append((seed, round(seconds), round(mean, 1), round(error, 1), mean >= SOLVED_RETURN))

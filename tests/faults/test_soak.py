@@ -27,13 +27,13 @@ FEW_FILES = 2  # come and go
 FILES_PER_SERVER = 1
 TABLE_FULL_SECS = 240.0  # until then the replay server grows, as it should
 STEPS_PER_ITER = 200  # of pendulum_params.py
-NUM_CURVES = 5  # of docs/results/pendulum.csv
+NUM_CURVES = 5  # of docs/results/pendulum_long.csv
 STUDENT_T_4 = 2.776  # 97.5 % point, 4 degrees of freedom
 
 
 def undisturbed_range():
     """Returns the 95 % prediction interval of one more mean return, from the undisturbed runs."""
-    with (PROJECT / "docs/results/pendulum.csv").open(newline="") as file:
+    with (PROJECT / "docs/results/pendulum_long.csv").open(newline="") as file:
         means = [float(row["mean_return"]) for row in csv.DictReader(file)]
     assert len(means) == NUM_CURVES
     width = STUDENT_T_4 * statistics.stdev(means) * (1 + 1 / NUM_CURVES) ** 0.5
