@@ -1,6 +1,47 @@
-"""Sets up all tests."""
+"""Sets up all tests, and counts those of the fault table."""
 
+import pathlib
 import signal
+
+import pytest
+from faults.ledger import Ledger
 
 # A script's background jobs ignore it, and so would all programs that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("faults")
+    group.addoption("--repeats", type=int, default=20, help="kills of each kind (default 20)")
+    group.addoption("--soak-minutes", type=float, default=120.0, help="length of the soak")
+    group.addoption("--ledger", type=pathlib.Path, help="CSV file for the counted results")
+
+
+LEDGER = pytest.StashKey[Ledger]()
+
+
+def pytest_configure(config):
+    config.stash[LEDGER] = Ledger(config.getoption("--ledger"))
+
+
+@pytest.fixture
+def ledger(request):
+    return request.config.stash[LEDGER]
+
+
+def pytest_runtest_makereport(item, call):
+    """Counts a test of the fault table that does not count for itself, and every one that fails."""
+    row = item.get_closest_marker("fault_row")
+    is_counted = call.when == "call" and (row or item.get_closest_marker("faults"))
+    if is_counted and ("ledger" not in item.fixturenames or call.excinfo):
+        what = row.args[0] if row else item.path.stem.removeprefix("test_").replace("_", " ")
+        fault = item.name.removeprefix("test_").replace("_", " ")
+        item.config.stash[LEDGER].add(what, fault, passed=call.excinfo is None)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    ledger = config.stash[LEDGER]
+    if ledger.rows and "faults" in config.option.markexpr:
+        terminalreporter.section("counted")
+        for line in ledger.table():
+            terminalreporter.write_line(line)

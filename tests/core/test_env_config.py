@@ -186,6 +186,7 @@ def file(tmp_path_factory):
     return tmp_path_factory.mktemp("configs") / "task.json"
 
 
+@pytest.mark.fault_row("malformed input")
 @hypothesis.given(
     TEXTS | (JSON_VALUES | NEARLY_VALID).map(lambda value: json.dumps(value).encode())
 )

@@ -370,6 +370,7 @@ def two_generations(tmp_path_factory):
     return root
 
 
+@pytest.mark.fault_row("damaged generations")
 @hypothesis.given(mutations(), mutations())
 @hypothesis.settings(max_examples=150, deadline=None, derandomize=True)
 def test_any_single_change_of_any_file_is_found_and_named(two_generations, newer, older):

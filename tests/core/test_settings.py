@@ -136,6 +136,7 @@ def test_gin_bindings_are_split_at_semicolons_and_newlines():
     assert split_gin_bindings(" ;\n") == ()
 
 
+@pytest.mark.fault_row("malformed input")
 @hypothesis.given(
     st.dictionaries(
         st.sampled_from([*VARIABLES, "SLURM_ARRAY_TASK_ID", "SAC_", "SAC_SEEED", "OTHER"]),

@@ -43,6 +43,7 @@ GARBAGE = st.binary().filter(lambda content: b"," not in content) | st.sampled_f
 )
 
 
+@pytest.mark.fault_row("malformed input")
 @hypothesis.given(st.lists(GARBAGE, max_size=4))
 @hypothesis.settings(max_examples=200, deadline=None, derandomize=True)
 def test_garbage_between_lines_costs_none_of_them(file, garbage):
@@ -54,6 +55,7 @@ def test_garbage_between_lines_costs_none_of_them(file, garbage):
     assert list(read_rows(file)) == expected
 
 
+@pytest.mark.fault_row("malformed input")
 @hypothesis.given(st.binary())
 @hypothesis.settings(max_examples=200, deadline=None, derandomize=True)
 def test_any_bytes_are_a_file_of_episodes(file, content):

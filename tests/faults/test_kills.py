@@ -8,23 +8,23 @@ import time
 
 import psutil
 import pytest
-from faults.experience import BURST, account_of
+from faults.experience import BURST
+from faults.recovery import (
+    ENDLESS,
+    WORKERS,
+    env_steps,
+    has_all_moving,
+    has_all_moving_after,
+    stop_and_account,
+)
 from system.tiny_run import HORIZON, TinyRun
 
 from tfagents_system.core.waiting import wait_until
-from tfagents_system.sac_collect import CHECKPOINTS_PERIOD_SECS
 from tfagents_system.services.journal import journal_owners
 
 pytestmark = [pytest.mark.faults, pytest.mark.multiprocess, pytest.mark.timeout(3600)]
 
-WORKERS = ("worker_0", "worker_1")
 FEW_FILES = 2  # come and go
-# Trains until it is stopped; nothing ever leaves the table.
-ENDLESS = """
-    num_iter = 1000000
-    eval_period_itrs = 200
-    n_episodes_in_buffer = 100000
-"""
 LONG_FILL = """
     n_buffer_init_episodes = 300
 """
@@ -41,35 +41,6 @@ def make_run(tmp_path):
     yield make
     for run in runs:
         run.end()
-
-
-def env_steps(run, worker):
-    return run.status(worker).get("env_steps", 0)
-
-
-def has_all_moving(run):
-    """Returns a condition: since now, the learner has trained and both workers have collected."""
-    train_step = run.train_step()
-    steps = {worker: env_steps(run, worker) for worker in WORKERS}
-
-    def is_moving():
-        return run.train_step() > train_step and all(
-            env_steps(run, worker) > steps[worker] for worker in WORKERS
-        )
-
-    return is_moving
-
-
-def has_all_moving_after(run, is_back):
-    """Returns a condition: `is_back()` holds, and since it first did all have been moving."""
-    is_moving = []
-
-    def condition():
-        if not is_moving and is_back():
-            is_moving.append(has_all_moving(run))
-        return bool(is_moving) and is_moving[0]()
-
-    return condition
 
 
 class Faults:
@@ -110,23 +81,6 @@ def kill_program(run, program):
         )
 
     return kill, is_back
-
-
-def stop_and_account(run, process, ledger, row):
-    """Stops the run once all that was lost can have been sent again, and counts the env steps."""
-    for _ in range(3):  # one that shows what is missing, one that has it, and one for good measure
-        before = run.generations()[0]
-        run.wait_for(lambda n=before: run.generations()[0] > n, 60, "one more generation")
-        time.sleep(2 * CHECKPOINTS_PERIOD_SECS)  # workers look so often
-    os.kill(process.pid, signal.SIGTERM)
-    assert run.await_end(process, timeout_secs=120) == 143
-    assert run.alive() == {}
-    account = account_of(run)
-    print(account)
-    for what in ("lost", "duplicated"):
-        number = getattr(account, what)
-        ledger.add(row, f"{number} of {account.stepped:,} env steps {what}", number == 0)
-    assert (account.lost, account.duplicated) == (0, 0)
 
 
 def open_files(run):
@@ -336,9 +290,7 @@ def test_everything_killed_and_resumed_with_fewer_workers(make_run, ledger):
         "bursts",
     )
     assert len(run.generations()) == 1  # more than an unfinished burst of each is in no checkpoint
-    for pid in run.alive():
-        os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: run.alive() == {}, 60, "the end of all programs")
+    run.kill_everything()
     process = run.start(num_workers=1)
     run.wait_for(lambda: env_steps(run, "worker_0") > 0, 60, "movement")
     assert journal_owners(run.paths.journals) == {0, 1, 2}

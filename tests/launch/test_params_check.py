@@ -253,6 +253,7 @@ BASES = st.lists(
 )
 
 
+@pytest.mark.fault_row("malformed input")
 @hypothesis.given(st.lists(STATEMENTS, max_size=3), BASES, st.lists(STATEMENTS, max_size=4))
 @hypothesis.settings(max_examples=200, deadline=None, derandomize=True)
 def test_any_python_is_answered(file, before, bases, body):
@@ -260,6 +261,7 @@ def test_any_python_is_answered(file, before, bases, body):
     assert_is_answered(file, "\n".join([*lines, *(f"    {line}" for line in body)]).encode())
 
 
+@pytest.mark.fault_row("malformed input")
 @hypothesis.given(st.binary() | st.text().map(lambda text: text.encode(errors="surrogatepass")))
 @hypothesis.settings(max_examples=200, deadline=None, derandomize=True)
 def test_any_bytes_are_answered(file, content):
@@ -277,6 +279,7 @@ BINDINGS = st.one_of(
 )
 
 
+@pytest.mark.fault_row("malformed input")
 @hypothesis.given(BINDINGS)
 @hypothesis.settings(max_examples=200, deadline=None, derandomize=True)
 def test_any_gin_binding_is_read_or_an_error_that_says_where(binding):

@@ -254,6 +254,7 @@ def test_results_that_cannot_be_written_are_refused_at_once(exp_dir):
         evaluate(exp_dir)
 
 
+@pytest.mark.fault_row("disk full")
 def test_results_that_do_not_fit_on_the_disk_are_one_message_with_the_place(exp_dir, capsys):
     with small_disk(4 << 20) as disk:
         full = pathlib.Path(shutil.copytree(exp_dir, disk.folder / "pendulum"))

@@ -407,6 +407,7 @@ MALFORMED_INPUT = {
 }  # fmt: skip
 
 
+@pytest.mark.fault_row("malformed input")
 @pytest.mark.parametrize("case", MALFORMED_INPUT)
 def test_malformed_files_are_answered_without_a_traceback_or_a_folder(sandbox, case):
     change, variables, message = MALFORMED_INPUT[case]

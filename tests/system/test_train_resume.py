@@ -54,6 +54,7 @@ def assert_axes_are_monotonic(run, worker_id):
     assert falls <= len(run.restored_steps())
 
 
+@pytest.mark.fault_row("kills")
 def test_each_program_comes_back_after_kill_9_and_the_run_finishes(make_run):
     run = make_run()
     run.set_pace(0.1)
@@ -106,6 +107,7 @@ def test_each_program_comes_back_after_kill_9_and_the_run_finishes(make_run):
     assert evaluated.count(NUM_ITER) == 2  # the last one, shared by the workers
 
 
+@pytest.mark.fault_row("stops")
 def test_sigterm_saves_everything_and_the_same_command_goes_on(make_run):
     run = make_run()
     run.set_pace(0.03)
@@ -200,6 +202,7 @@ def test_a_stock_agent_trains_to_the_end(make_run):
         assert (variable.numpy() == value).all()
 
 
+@pytest.mark.fault_row("diverging loss")
 def test_training_that_diverges_ends_the_run_and_leaves_everything_as_it_was(make_run):
     rate = "critic_learning_rate = "
     run = make_run(more_params=f"\n    {rate}3e-4\n")
@@ -230,6 +233,7 @@ def test_training_that_diverges_ends_the_run_and_leaves_everything_as_it_was(mak
     assert run.await_end(run.start(), timeout_secs=60) == 0
 
 
+@pytest.mark.fault_row("environment")
 def test_environments_that_fail_or_hang_do_no_harm_to_the_run(make_run):
     run = make_run()
     run.set_pace(0.1)
@@ -261,6 +265,7 @@ def test_environments_that_fail_or_hang_do_no_harm_to_the_run(make_run):
     assert_finished(run, NUM_TRAIN_STEPS)
 
 
+@pytest.mark.fault_row("environment")
 def test_a_run_whose_environments_all_fail_ends_with_the_traceback(make_run):
     run = make_run()
     for worker_id in range(2):

@@ -266,6 +266,12 @@ class TinyRun:
         os.kill(pid, signal.SIGKILL)
         return pid
 
+    def kill_everything(self) -> None:
+        """Kills all programs, the launcher too, with -9, and waits for their end."""
+        for pid in self.alive():
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not self.alive(), 60, "the end of all programs")
+
     def port(self) -> int:
         return int(re.search(r"--port=(\d+)", (self.paths.services / "replay/run").read_text())[1])
 

@@ -1,0 +1,63 @@
+"""What a run with two workers must show after a fault: all go on, and no env step is missing."""
+
+import os
+import signal
+import time
+
+from faults.experience import account_of
+
+from tfagents_system.sac_collect import CHECKPOINTS_PERIOD_SECS
+
+WORKERS = ("worker_0", "worker_1")
+# Trains until it is stopped; nothing ever leaves the table.
+ENDLESS = """
+    num_iter = 1000000
+    eval_period_itrs = 200
+    n_episodes_in_buffer = 100000
+"""
+
+
+def env_steps(run, worker):
+    return run.status(worker).get("env_steps", 0)
+
+
+def has_all_moving(run):
+    """Returns a condition: since now, the learner has trained and both workers have collected."""
+    train_step = run.train_step()
+    steps = {worker: env_steps(run, worker) for worker in WORKERS}
+
+    def is_moving():
+        return run.train_step() > train_step and all(
+            env_steps(run, worker) > steps[worker] for worker in WORKERS
+        )
+
+    return is_moving
+
+
+def has_all_moving_after(run, is_back):
+    """Returns a condition: `is_back()` holds, and since it first did all have been moving."""
+    is_moving = []
+
+    def condition():
+        if not is_moving and is_back():
+            is_moving.append(has_all_moving(run))
+        return bool(is_moving) and is_moving[0]()
+
+    return condition
+
+
+def stop_and_account(run, process, ledger, row):
+    """Stops the run once all that was lost can have been sent again, and counts the env steps."""
+    for _ in range(3):  # one that shows what is missing, one that has it, and one for good measure
+        before = run.generations()[0]
+        run.wait_for(lambda n=before: run.generations()[0] > n, 60, "one more generation")
+        time.sleep(2 * CHECKPOINTS_PERIOD_SECS)  # workers look so often
+    os.kill(process.pid, signal.SIGTERM)
+    assert run.await_end(process, timeout_secs=120) == 143
+    assert run.alive() == {}
+    account = account_of(run)
+    print(account)
+    for what in ("lost", "duplicated"):
+        number = getattr(account, what)
+        ledger.add(row, f"{number} of {account.stepped:,} env steps {what}", number == 0)
+    assert (account.lost, account.duplicated) == (0, 0)
