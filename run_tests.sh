@@ -6,8 +6,9 @@
 #
 # 1. Installs what is missing (setup.sh).
 # 2. Hands over to pytest, with this folder's code first and no proxy between local programs.
-#    --faults: only what kills and damages real runs, N times each (20), and a soak of M minutes
-#    (120). Prints what survived; --ledger writes every single fault to a CSV file.
+#    --faults: the faults of docs/reliability.md: kills (N of each kind, 20) and damages in real
+#    runs, wrong input, and a soak of M minutes (120). Prints what survived; --ledger writes every
+#    single fault to a CSV file.
 set -euo pipefail
 
 unset CDPATH
