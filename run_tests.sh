@@ -17,7 +17,4 @@ folders="$(./setup.sh --test)"
 export PATH="$folders:$PATH"
 export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
 unset http_proxy https_proxy all_proxy grpc_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
-if [[ ${1-} == --faults ]]; then
-  exec python -m pytest -m 'faults or fault_row' "${@:2}"
-fi
 exec python -m pytest "$@"

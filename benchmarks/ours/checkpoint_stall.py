@@ -19,10 +19,12 @@ from benchmarks import program
 from benchmarks.ours.layouts import PackedLayout
 from benchmarks.ours.programs import make_experiment, replay_server
 from tfagents_system.agents.construction import make_agent
+from tfagents_system.core.hyperparameters import num_fresh_samples
 from tfagents_system.core.params_loader import load_run
 from tfagents_system.environments.construction import make_environment
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.learning.learner import Learner
+from tfagents_system.learning.sampling_pool import SamplingPool, pool_capacity
 from tfagents_system.services.replay import ReplaySnapshots
 
 BATCH_SIZE = 256
@@ -55,14 +57,21 @@ class Stopwatch:
         return (int(self._train_step) - first_step) / (ends[-1] - ends[0]), max(gaps)
 
 
-def measure(folder: pathlib.Path, address: str) -> tuple[float, float, dict[str, float]]:
+def measure(
+    folder: pathlib.Path, address: str, num_transitions: int
+) -> tuple[float, float, dict[str, float]]:
     """Returns (longest gap in secs, rate during the checkpoint over that before, more fields)."""
     params = load_run(str(make_experiment(folder / "experiment", "FreeEnv").root)).params
     environment = make_environment(params, worker_id=0, is_collect=True, seed=1)
     agent, train_step = make_agent(params, environment)
     layout = PackedLayout()
-    make_iterator = functools.partial(layout.batches, address, BATCH_SIZE)
-    stopwatch = Stopwatch(Learner(agent, layout.codec, make_iterator), train_step)
+    columns, num_fresh = layout.codec.columns, num_fresh_samples(params.hyperparameters())
+    capacity = pool_capacity(columns, num_fresh, BATCH_SIZE, num_transitions)
+    learner = Learner(
+        agent, layout.codec, functools.partial(layout.batches, address, num_fresh),
+        SamplingPool(columns, capacity, num_fresh, BATCH_SIZE),
+    )  # fmt: skip
+    stopwatch = Stopwatch(learner, train_step)
     for _ in range(3):  # compiles, then finds its number of steps per call
         stopwatch.run_while(lambda: False)
     deadline = time.monotonic() + BASELINE_SECS
@@ -89,7 +98,9 @@ def main() -> None:
         # The checkpoint is renamed from the server's root to the learner's: one file system.
         with replay_server(folder / "replay", arguments.num_transitions) as server:
             PackedLayout().insert(server.address, arguments.num_transitions)
-            longest_gap, rate_ratio, more = measure(folder, server.address)
+            longest_gap, rate_ratio, more = measure(
+                folder, server.address, arguments.num_transitions
+            )
     fields = {"num_transitions": arguments.num_transitions} | more
     pause_secs = max(0.0, longest_gap - more["longest_gap_before_secs"])
     share = 1 - pause_secs / more["checkpoint_secs"]

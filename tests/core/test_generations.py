@@ -385,3 +385,21 @@ def test_any_single_change_of_any_file_is_found_and_named(two_generations, newer
         with pytest.raises(ConfigError) as error:
             lib.newest_intact_generation(root)
         assert f"{first} " in str(error.value) and f"{second} " in str(error.value)
+
+
+TAKEN_NAMES = ("", ".", "..", "0000000100", "0000000200")
+NAMES = st.text(st.characters(blacklist_characters="/\0", blacklist_categories=["Cs"]), max_size=40)
+
+
+@pytest.mark.fault_row("malformed input")
+@hypothesis.given(NAMES.filter(lambda name: name not in TAKEN_NAMES))
+@hypothesis.example("300")
+@hypothesis.example("0000000300")
+@hypothesis.example("\N{FULLWIDTH DIGIT TWO}" * 10)
+@hypothesis.settings(max_examples=200, deadline=None, derandomize=True)
+def test_a_folder_of_any_other_name_is_not_restored(two_generations, name):
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        root = pathlib.Path(folder, "checkpoints")
+        shutil.copytree(two_generations, root)
+        (root / name).mkdir()
+        assert lib.newest_intact_generation(root) == root / "0000000200"

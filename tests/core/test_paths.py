@@ -1,4 +1,10 @@
 import pathlib
+import re
+import tempfile
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
 
 from tfagents_system.core.paths import ExperimentPaths
 
@@ -42,3 +48,17 @@ def test_policy_checkpoints_are_the_complete_ones_oldest_first(tmp_path):
     (folder / ".tmp-policy_checkpoint_0000000900").mkdir()  # being written
     (folder / "policy_checkpoint_best").mkdir()  # a user's copy
     assert paths.policy_checkpoints() == [paths.policy_checkpoint(step) for step in sorted(steps)]
+
+
+@pytest.mark.fault_row("malformed input")
+@hypothesis.given(st.from_regex(r"(policy_checkpoint_)?\w{1,20}", fullmatch=True))
+@hypothesis.example("policy_checkpoint_\N{SUPERSCRIPT TWO}")
+@hypothesis.settings(max_examples=200, deadline=None, derandomize=True)
+def test_a_folder_of_any_other_name_is_no_policy_checkpoint(name):
+    with tempfile.TemporaryDirectory() as folder:
+        paths = ExperimentPaths(pathlib.Path(folder))
+        paths.policy_checkpoint(50).mkdir(parents=True)
+        stray = paths.policy_checkpoint(50).with_name(name)
+        stray.mkdir(exist_ok=True)
+        is_checkpoint = bool(re.fullmatch("policy_checkpoint_[0-9]+", name, re.ASCII))
+        assert (stray in paths.policy_checkpoints()) == is_checkpoint

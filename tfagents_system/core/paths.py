@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import re
 
 POLICY_CHECKPOINT_PREFIX = "policy_checkpoint_"
 
@@ -108,5 +109,5 @@ class ExperimentPaths:
         return sorted(
             path
             for path in (self.policies / "checkpoints").glob(f"{POLICY_CHECKPOINT_PREFIX}*")
-            if path.name.removeprefix(POLICY_CHECKPOINT_PREFIX).isdigit()
+            if re.fullmatch("[0-9]+", path.name.removeprefix(POLICY_CHECKPOINT_PREFIX))
         )
