@@ -109,7 +109,8 @@ def test_each_program_comes_back_after_kill_9_and_the_run_finishes(make_run):
 
 @pytest.mark.fault_row("stops")
 def test_sigterm_saves_everything_and_the_same_command_goes_on(make_run):
-    run = make_run()
+    fill = 20 * HORIZON
+    run = make_run(more_params="\n    n_buffer_init_episodes = 20\n")
     run.set_pace(0.03)
     process = run.start()
     run.await_train_step(8 * STEPS_PER_ITER)
@@ -150,7 +151,10 @@ def test_sigterm_saves_everything_and_the_same_command_goes_on(make_run):
     assert min(row["train_step"] for row in rows[len(first_rows) :]) >= stopped_at
     # One fill and one env step per RATIO train steps in both parts together: no second fill.
     num_env_steps = rows[-1]["env_step"]
-    fill, ahead = 4 * HORIZON, 48 + 2 * HORIZON
+    # Each of two learners fills its pool and leaves 3 + 2 steps' samples unused, 4 a train step.
+    unused = 2 * (fill + 4 * (3 + 2)) / (4 * RATIO)
+    ahead = HORIZON + 2 * 48 + unused  # an iteration, and a burst at each end
+    assert ahead < fill
     assert abs(num_env_steps - fill - NUM_TRAIN_STEPS / RATIO) <= ahead
 
 
