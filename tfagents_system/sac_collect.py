@@ -26,6 +26,7 @@ from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.watchdog import Watchdog
 from tfagents_system.environments.construction import make_environment
 from tfagents_system.environments.replaceable import ReplaceableEnvironment
+from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.policies.acting import AgentPolicies, RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.codec import Codec, transition_spec
@@ -56,9 +57,12 @@ def collect(
     tf.config.threading.set_inter_op_parallelism_threads(1)
     run = load_run(exp_dir)
     params = run.params
-    seed = functools.partial(derive_seed, run.seed, index=worker_id)
-    make_collect_env = functools.partial(_make_environment, run, worker_id, num_workers, True)
-    make_eval_env = functools.partial(_make_environment, run, worker_id, num_workers, False)
+    collect_log = EpisodeLog(run.paths.episodes, "collect", worker_id)
+    env_step = collect_log.env_step
+    seed = functools.partial(derive_seed, run.seed, index=worker_id, env_step=env_step)
+    make_env = functools.partial(_make_environment, run, worker_id, num_workers, env_step)
+    make_collect_env = functools.partial(make_env, True)
+    make_eval_env = functools.partial(make_env, False)
     watchdog = Watchdog(env_timeout_secs)
     watchdog.feed()
     collect_env, eval_env = make_collect_env(0), make_eval_env(0)
@@ -77,6 +81,7 @@ def collect(
         ReplaceableEnvironment(collect_env, make_collect_env, watchdog),
         ReplaceableEnvironment(eval_env, make_eval_env, watchdog),
         policies,
+        collect_log,
         Adder(client, codec, length, worker_id, _open_journal(run, worker_id, codec, length)),
         reader,
         _checkpoints_fn(run, worker_id, num_workers),
@@ -93,11 +98,21 @@ def collect(
 
 
 def _make_environment(
-    run: Run, worker_id: int, num_workers: int, is_collect: bool, num_failures: int
+    run: Run,
+    worker_id: int,
+    num_workers: int,
+    env_step: int,
+    is_collect: bool,
+    num_failures: int,
 ) -> py_environment.PyEnvironment:
-    """Returns an environment with a seed that neither another worker's nor a failed one had."""
+    """Returns an environment with a seed of its own.
+
+    Neither another worker's environment had it, nor one that has failed, nor one of this worker
+    before it was started again, at `env_step`.
+    """
     purpose = SeedPurpose.COLLECT_ENV if is_collect else SeedPurpose.EVAL_ENV
-    seed = derive_seed(run.seed, purpose, index=worker_id + num_failures * num_workers)
+    index = worker_id + num_failures * num_workers
+    seed = derive_seed(run.seed, purpose, index, env_step)
     return make_environment(run.params, worker_id, is_collect, seed)
 
 

@@ -39,13 +39,14 @@ class Worker:
         collect_env: ReplaceableEnvironment,
         eval_env: ReplaceableEnvironment,
         policies: AgentPolicies,
+        collect_log: EpisodeLog,
         adder: Adder,
         reader: VariableReader,
         new_checkpoints: Callable[[], Checkpoints | None],
         watchdog: Watchdog,
         should_stop: Callable[[], object],
     ):
-        """Opens the worker's logs; `new_checkpoints` says once after each what it holds."""
+        """Opens the worker's other logs; `new_checkpoints` says once after each what it holds."""
         self._run = run
         self._worker_id, self._num_workers = worker_id, num_workers
         self._collect_env, self._eval_env = collect_env, eval_env
@@ -56,7 +57,7 @@ class Worker:
         self._should_stop = should_stop
         name = f"worker_{worker_id}"
         self._reporter = StatusReporter(run.paths, name)
-        self._collect_log = EpisodeLog(run.paths.episodes, "collect", worker_id)
+        self._collect_log = collect_log
         self._eval_log = EpisodeLog(run.paths.episodes, "eval", worker_id)
         self._collect_summaries, self._eval_summaries = (
             EventLog(folder / name)

@@ -5,8 +5,8 @@ import pytest
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 
 
-def test_derived_seeds_differ_by_seed_purpose_and_index():
-    inputs = list(itertools.product(range(5), SeedPurpose, range(20)))
+def test_derived_seeds_differ_by_seed_purpose_index_and_env_step():
+    inputs = list(itertools.product(range(5), SeedPurpose, range(20), (0, 1, 200, 10**10)))
     derived = {derive_seed(*arguments) for arguments in inputs}
     assert len(derived) == len(inputs)
 
@@ -23,3 +23,4 @@ def test_derived_seeds_never_change():
     """Another value would make old runs unrepeatable."""
     assert derive_seed(42, SeedPurpose.LEARNER) == 1297353399
     assert derive_seed(42, SeedPurpose.COLLECT_ENV, 3) == 13771258
+    assert derive_seed(42, SeedPurpose.COLLECT_ENV, 3, env_step=0) == 13771258

@@ -15,6 +15,8 @@ from tfagents_system import sac_collect
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.params_loader import load_run
 from tfagents_system.core.waiting import wait_until
+from tfagents_system.evaluation.episode_log import EpisodeLog
+from tfagents_system.evaluation.rollouts import Episode
 from tfagents_system.services.replay import experience_stats
 from tfagents_system.services.variables import VariablePublisher
 
@@ -74,6 +76,26 @@ def test_a_stop_before_the_server_answers_ends_the_worker(tmp_path):
     stop = Stop()
     threading.Timer(0.5, lambda: setattr(stop, "is_set", True)).start()
     assert sac_collect.collect(str(paths.root), replay.address, 1, 0, 60.0, stop) == EXIT_STOPPED
+
+
+def test_a_worker_that_is_started_again_has_environments_with_other_seeds(tmp_path, monkeypatch):
+    paths = make_experiment(tmp_path / "exp")
+    seeds = []
+
+    def make(params, worker_id, is_collect, seed):
+        seeds.append(seed)
+        return EpisodeStepEnv()
+
+    monkeypatch.setattr(sac_collect, "make_environment", make)
+    stop = Stop()
+    stop.is_set = True
+    with serving(tmp_path / "reverb") as replay:
+        for env_step in (0, 30):
+            log = EpisodeLog(paths.episodes, "collect", 0)
+            assert log.env_step == env_step
+            sac_collect.collect(str(paths.root), replay.address, 1, 0, 60.0, stop)
+            log.append(Episode(0.0, 10, None, True), iteration=0, train_step=0, env_step=30)
+    assert len(set(seeds)) == 2 * 2  # collect and eval
 
 
 def test_a_server_that_never_answers_is_an_error(tmp_path, monkeypatch):

@@ -115,6 +115,7 @@ def make_worker(run, adder, reader, worker_id=0, num_workers=1, stop=None, envir
         replaceable(environment or EpisodeStepEnv()),
         replaceable(eval_environment or EpisodeStepEnv()),
         TapePolicies(),
+        EpisodeLog(run.paths.episodes, "collect", worker_id),
         adder,
         reader,
         new_checkpoints,

@@ -15,7 +15,14 @@ class SeedPurpose(enum.IntEnum):
     RANDOM_POLICY = 4
 
 
-def derive_seed(seed: int, purpose: SeedPurpose, index: int = 0) -> int:
-    """Returns a seed in [0, 2^31) that differs by purpose and index (such as the worker's id)."""
-    sequence = np.random.SeedSequence([seed, purpose.value, index])
+def derive_seed(seed: int, purpose: SeedPurpose, index: int = 0, env_step: int = 0) -> int:
+    """Returns a seed in [0, 2^31) that differs by purpose, index and env step.
+
+    Args:
+      seed: Of the run.
+      purpose: What the derived seed is for.
+      index: Such as the worker's id.
+      env_step: Of a worker when it starts; one that goes on draws other numbers than at first.
+    """
+    sequence = np.random.SeedSequence([seed, purpose.value, index, env_step])
     return int(sequence.generate_state(1)[0]) & 0x7FFFFFFF
