@@ -7,6 +7,7 @@ each seed, prints a line for each, and writes them as CSV. The seconds include t
 
 import argparse
 import csv
+import json
 import os
 import pathlib
 import shutil
@@ -63,14 +64,19 @@ def main() -> None:
         folder, seconds = train(seed, arguments.num_iter)
         returns = evaluate(folder)
         mean, error = statistics.fmean(returns), statistics.stdev(returns) / len(returns) ** 0.5
-        rows.append((seed, round(seconds), round(mean, 1), round(error, 1), mean >= SOLVED_RETURN))
-        print(f"seed {seed}: {seconds:.0f} s, mean return of {NUM_EPISODES} greedy episodes "
-              f"{mean:.1f} +- {error:.1f}", flush=True)  # fmt: skip
+        steps = json.loads((folder / "finished.json").read_text())["train_step"]
+        rows.append(
+            (seed, steps, round(seconds), round(mean, 1), round(error, 1), mean >= SOLVED_RETURN)
+        )
+        print(f"seed {seed}: {steps:,} train steps, {seconds:.0f} s, mean return of {NUM_EPISODES} "
+              f"greedy episodes {mean:.1f} +- {error:.1f}", flush=True)  # fmt: skip
     print(f"solved (>= {SOLVED_RETURN:g}): {sum(row[-1] for row in rows)} of {len(rows)}")
     if arguments.output:
         with arguments.output.open("w", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow(("seed", "seconds", "mean_return", "standard_error", "is_solved"))
+            writer.writerow((
+                "seed", "train_steps", "seconds", "mean_return", "standard_error", "is_solved",
+            ))  # fmt: skip
             writer.writerows(rows)
 
 
