@@ -1,5 +1,7 @@
+import errno
 import gc
 import json
+import os
 import pathlib
 import shutil
 
@@ -14,6 +16,7 @@ from tf_agents.trajectories import time_step as ts
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.learning import policy_export
 from tfagents_system.learning.policy_export import PolicyExporter, restore_policy
 from tfagents_system.policies.acting import AgentPolicies
 from tfagents_system.train_params_base import TrainParamsBase
@@ -140,30 +143,110 @@ def test_damaged_checkpoint_is_refused(exported, tmp_path, damaged, damage):
         restore_policy(checkpoint, agent.collect_policy.variables())
 
 
+def test_saved_models_act_by_the_variables_of_the_last_export(exported):
+    paths, hyperparameters = exported
+    for name in ("collect_policy", "greedy_policy"):
+        loaded = tf.saved_model.load(str(paths.policies / name))
+        agent, _ = agent_of(**hyperparameters)
+        restore_policy(paths.policy_checkpoints()[-1], agent.collect_policy.variables())
+        for actual, expected in zip(
+            loaded.model_variables, agent.collect_policy.variables(), strict=True
+        ):
+            np.testing.assert_array_equal(actual, expected)
+        assert int(loaded.get_train_step()) == 200
+    observation = np.float32([[0.7]])
+    newest = paths.policy_checkpoints()[-1]
+    expected = actions_of_numpy_policy(newest, hyperparameters, [ts.restart(observation[0])])
+    time_step = ts.restart(tf.constant(observation), batch_size=1)
+    greedy = tf.saved_model.load(str(paths.policies / "greedy_policy"))
+    step = greedy.action(time_step, greedy.get_initial_state(batch_size=1))
+    np.testing.assert_allclose(step.action, expected, atol=1e-5)
+
+
+def fail_on_saved_models(folder):
+    if (folder / "saved_model.pb").exists():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+
+
+def test_only_the_first_export_of_a_process_traces_the_policy(tmp_path, monkeypatch):
+    paths, (agent, train_step) = ExperimentPaths(tmp_path), agent_of()
+    num_saved = []
+    save = policy_saver.PolicySaver.save
+    monkeypatch.setattr(
+        policy_saver.PolicySaver, "save", lambda *args: (num_saved.append(1), save(*args))
+    )
+    exporter = PolicyExporter(paths, agent, train_step)
+    for _ in range(3):
+        exporter.export()
+    assert len(num_saved) == 2
+    resumed = PolicyExporter(paths, agent, train_step)  # its params file may have been edited
+    with monkeypatch.context() as context:
+        context.setattr(policy_export, "check_space_is_left", fail_on_saved_models)
+        assert not resumed.export()
+    assert len(num_saved) == 2 + 1
+    for _ in range(3):
+        resumed.export()
+    assert len(num_saved) == 2 + 1 + 2
+
+
+def test_a_saved_model_that_was_moved_away_is_written_again(tmp_path):
+    paths, (agent, train_step) = ExperimentPaths(tmp_path), agent_of()
+    exporter = PolicyExporter(paths, agent, train_step)
+    exporter.export()
+    (paths.policies / "greedy_policy").rename(tmp_path / "deployed")
+    train_step.assign(7)
+    exporter.export()
+    assert int(tf.saved_model.load(str(paths.policies / "greedy_policy")).get_train_step()) == 7
+
+
 def test_an_export_that_fails_leaves_the_one_before_whole(tmp_path, monkeypatch):
     paths = ExperimentPaths(tmp_path)
     agent, train_step = agent_of()
-    exporter = PolicyExporter(paths, agent, train_step)
-    exporter.export()
+    PolicyExporter(paths, agent, train_step).export()
 
-    def save_half(saver, folder):
-        pathlib.Path(folder).mkdir()
-        (pathlib.Path(folder) / "saved_model.pb").touch()
-        raise OSError("no space left on device")
+    def fail_at(failing, exporter):
+        """Lets the write of that number in an export fail: a checkpoint, then two SavedModels."""
+        written = []
 
-    shift(agent, 0.3)
-    for step, method in ((1, "save_checkpoint"), (2, "save")):
-        train_step.assign(step)
+        def failing_write(whole):
+            def write(saver, folder):
+                if len(written) == failing:
+                    pathlib.Path(folder).mkdir(exist_ok=True)
+                    (pathlib.Path(folder) / "saved_model.pb").touch()
+                    raise OSError("no space left on device")
+                written.append(folder)
+                whole(saver, folder)
+
+            return write
+
         with monkeypatch.context() as context:
-            context.setattr(policy_saver.PolicySaver, method, save_half)
+            for method in ("save_checkpoint", "save"):
+                whole = getattr(policy_saver.PolicySaver, method)
+                context.setattr(policy_saver.PolicySaver, method, failing_write(whole))
             with pytest.raises(OSError, match="no space left"):
                 exporter.export()
-        for name in ("collect_policy", "greedy_policy"):
-            assert int(tf.saved_model.load(str(paths.policies / name)).get_train_step()) == 0
-    # At train step 2, the checkpoint was whole before the SavedModels failed.
-    assert paths.policy_checkpoints() == [paths.policy_checkpoint(0), paths.policy_checkpoint(2)]
-    exporter.export()
-    assert int(tf.saved_model.load(str(paths.policies / "greedy_policy")).get_train_step()) == 2
+        assert len(written) == failing
+
+    def train_step_of(name):
+        return int(tf.saved_model.load(str(paths.policies / name)).get_train_step())
+
+    resumed = PolicyExporter(paths, agent, train_step)  # writes whole SavedModels at first
+    for step, failing in ((1, 0), (2, 1), (3, 2)):
+        shift(agent, 0.3)
+        train_step.assign(step)
+        fail_at(failing, resumed)
+        assert train_step_of("collect_policy") == (3 if step == 3 else 0)
+        assert train_step_of("greedy_policy") == 0
+    resumed.export()
+    for step, failing in ((4, 0), (5, 1), (6, 2)):  # and then their variables
+        train_step.assign(step)
+        fail_at(failing, resumed)
+        assert train_step_of("collect_policy") == (6 if step == 6 else 3)
+        assert train_step_of("greedy_policy") == 3
+    # From train step 2 on, the checkpoint was whole before the SavedModels failed.
+    assert paths.policy_checkpoints() == [paths.policy_checkpoint(n) for n in (0, 2, 3, 5, 6)]
+    resumed.export()
+    assert train_step_of("greedy_policy") == 6
 
 
 def test_on_a_full_disk_the_old_policies_stay_and_a_later_export_replaces_them(capsys):

@@ -1,5 +1,6 @@
 """The policy as files: SavedModels to deploy, and variables per checkpoint to evaluate."""
 
+import functools
 import gc
 import os
 import pathlib
@@ -28,6 +29,7 @@ class PolicyExporter:
         self._agent = agent
         self._train_step = train_step
         self._savers: dict[str, policy_saver.PolicySaver] = {}
+        self._saved: set[str] = set()  # whose graph is in the folder
         self._guard = SpaceGuard("policy", paths.policies, self._num_bytes)
 
     def export(self) -> bool:
@@ -47,11 +49,24 @@ class PolicyExporter:
         target = self._paths.policy_checkpoint(int(self._train_step.numpy()))
         with self._guard:
             _replace(target, self._savers["greedy_policy"].save_checkpoint)
-            for name, saver in self._savers.items():
-                _replace(self._paths.policies / name, saver.save)
+            for name in self._savers:
+                _replace(self._paths.policies / name, functools.partial(self._save_model, name))
+                self._saved.add(name)
+        return not self._guard.is_full
+
+    def _save_model(self, name: str, folder: str) -> None:
+        """Writes a SavedModel to `folder`; after the first one of this process, in milliseconds."""
+        written = self._paths.policies / name
+        saver = self._savers[name]
+        if name in self._saved and written.is_dir():
+            # Only the variables have changed since, and a checkpoint holds them in the same format.
+            variables = shutil.ignore_patterns(tf.saved_model.VARIABLES_DIRECTORY)
+            shutil.copytree(written, folder, ignore=variables)
+            saver.save_checkpoint(folder)
+            return
+        saver.save(folder)
         # TensorFlow leaves 2 MB in reference cycles, and Python clears away many at once only.
         gc.collect()
-        return not self._guard.is_full
 
     def _num_bytes(self) -> int:
         return sum(bytes_of(self._paths.policies / name) for name in self._savers) + SPARE_BYTES
