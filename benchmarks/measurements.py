@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 
 OURS = "ours"
 PEERS = ("sbx", "sb3")
+FLOAT32 = f"{OURS}, float32"
 WITHOUT_POOL = f"{OURS}, no pool"
+PURE_FLOAT32 = f"{OURS}, no pool, float32"
+BINDINGS = {
+    FLOAT32: ("--binding=TrainParams.matmul_precision = 'float32'",),
+    WITHOUT_POOL: ("--binding=TrainParams.fresh_samples_per_step = None",),
+}
+BINDINGS[PURE_FLOAT32] = BINDINGS[WITHOUT_POOL] + BINDINGS[FLOAT32]
 UNPROTECTED = "unprotected"  # ours without checkpoints and journal
 REPEAT = "{repeat}"  # in a command line: the number of the repeat, from 1
 
@@ -101,7 +108,11 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
             for name in ("Pendulum-v1", "MinitaurBulletEnv-v0")
         ],
         "protection": _protection(commands),
-        "pool": [_pool(commands, "InvertedDoublePendulumBulletEnv-v0", 20_000)],
+        "pool": [_curves(commands, "InvertedDoublePendulumBulletEnv-v0", 20_000, WITHOUT_POOL)],
+        "precision": [
+            _curves(commands, "Pendulum-v1", 8_000, FLOAT32),
+            _curves(commands, "InvertedDoublePendulumBulletEnv-v0", 20_000, FLOAT32),
+        ],
         "startup": [Case("Pendulum-v1", 2, commands.all("startup"))],
         "scaling": [
             _scaling(commands, workers) for workers in (1, 2, 4, 8, 16, 32, *([64] * is_full))
@@ -122,8 +133,11 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
 
 
 def _learner(commands: Commands, cores: int) -> Case:
-    command = commands.ours("learner", "--no_pool")
-    return Case("FreeEnv", cores, commands.all("learner") | {WITHOUT_POOL: command})
+    variants = {
+        name: commands.ours("learner", *BINDINGS[name])
+        for name in (FLOAT32, WITHOUT_POOL, PURE_FLOAT32)
+    }
+    return Case("FreeEnv", cores, commands.all("learner") | variants)
 
 
 def _collection(commands: Commands, environment: str) -> Case:
@@ -143,14 +157,14 @@ def _protection(commands: Commands) -> list[Case]:
     ]
 
 
-def _pool(commands: Commands, environment: str, num_env_steps: int) -> Case:
-    """What the learner's pool of items does to learning curves; each repeat is a seed."""
+def _curves(commands: Commands, environment: str, num_env_steps: int, variant: str) -> Case:
+    """What a setting does to learning curves; each repeat is a seed."""
     command = commands.ours(
         "curve", f"--environment={environment}", f"--seed={REPEAT}",
         f"--env_steps={num_env_steps}", f"--eval_period={num_env_steps // 20}",
     )  # fmt: skip
-    commands_by_contestant = {OURS: command, WITHOUT_POOL: [*command, "--no_pool"]}
-    return Case(environment, 2, commands_by_contestant, deadline_secs=3600.0)
+    contestants = {OURS: command, variant: [*command, *BINDINGS[variant]]}
+    return Case(environment, 2, contestants, deadline_secs=3600.0)
 
 
 def _scaling(commands: Commands, num_workers: int) -> Case:

@@ -10,14 +10,17 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from benchmarks.measurements import OURS, PEERS, WITHOUT_POOL
+from benchmarks.measurements import FLOAT32, OURS, PEERS, WITHOUT_POOL
 
 SPEED_METRICS = {
     "learner": "train_steps_per_sec",
     "collection": "env_steps_per_sec",
     "loop": "env_steps_per_sec",
 }
-COLORS = {OURS: "#1f77b4", "sbx": "#ff7f0e", "sb3": "#7f7f7f", WITHOUT_POOL: "#d62728"}
+COLORS = {
+    OURS: "#1f77b4", "sbx": "#ff7f0e", "sb3": "#7f7f7f",
+    WITHOUT_POOL: "#d62728", FLOAT32: "#2ca02c",
+}  # fmt: skip
 
 
 def draw(
@@ -101,19 +104,25 @@ def _draw_scaling(comparisons: Sequence[Any], path: pathlib.Path) -> pathlib.Pat
 
 
 def _draw_curves(records: Sequence[Mapping[str, Any]], path: pathlib.Path) -> pathlib.Path:
-    """A line for each run: mean greedy return over env steps."""
-    figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
-    labelled = set()
+    """A panel for each case with a line for each run: mean greedy return over env steps."""
+    cases: dict[str, list[Mapping[str, Any]]] = {}
     for record in records:
-        contestant = record["contestant"]
-        env_steps, returns = zip(*record["curve"], strict=True)
-        label = None if contestant in labelled else contestant
-        labelled.add(contestant)
-        axes.plot(env_steps, returns, color=COLORS[contestant], label=label, alpha=0.7)
-    axes.set_title(records[0]["environment"], fontsize=9)
-    axes.set_xlabel("env steps")
-    axes.set_ylabel("mean return of 10 greedy episodes")
-    axes.legend(fontsize=8)
+        cases.setdefault(f"{record['name']}, {record['environment']}", []).append(record)
+    figure, row = plt.subplots(
+        1, len(cases), figsize=(6 * len(cases), 3.5), layout="constrained", squeeze=False
+    )
+    for axes, (case, runs) in zip(row[0], cases.items(), strict=True):
+        labelled = set()
+        for record in runs:
+            contestant = record["contestant"]
+            env_steps, returns = zip(*record["curve"], strict=True)
+            label = None if contestant in labelled else contestant
+            labelled.add(contestant)
+            axes.plot(env_steps, returns, color=COLORS[contestant], label=label, alpha=0.7)
+        axes.set_title(case, fontsize=9)
+        axes.set_xlabel("env steps")
+        axes.set_ylabel("mean return of 10 greedy episodes")
+        axes.legend(fontsize=8)
     return _save(figure, path)
 
 

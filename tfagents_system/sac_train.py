@@ -126,7 +126,8 @@ class Training:
                 phase, lambda: self._progress(status_rate.rate_at(self.train_step))
             )
             # Also without a step: a replay server that was restarted may have lost the variables.
-            self._publisher.publish(self.train_step)
+            # The confirmation is not waited for: while the server saves it takes half a second.
+            self._publisher.publish(self.train_step, timeout_secs=0.0)
             if metrics is None:
                 self._timer.enter("waiting for data")
                 time.sleep(0.1)  # a server that is away refuses at once

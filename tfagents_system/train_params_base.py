@@ -97,6 +97,7 @@ class TrainParamsBase(abc.ABC):
             gamma=self.discount,
             initial_log_alpha=self.sac_log_alpha,
             gradient_clipping=self.gradient_clipping,
+            precision=self.matmul_precision,
             train_step_counter=train_step,
         )
 

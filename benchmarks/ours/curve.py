@@ -1,7 +1,7 @@
 """Mean greedy return in the last quarter of a training run, and its learning curve.
 
 Usage: python -m benchmarks.ours.curve --environment NAME --seed S --env_steps N --eval_period N
-           [--no_pool]
+           [--binding B ...]
 The worker evaluates during training; this program reads episodes/eval_*.csv. It counts env steps,
 not seconds, so other work on the machine does not change the result.
 """
@@ -11,7 +11,7 @@ import statistics
 import time
 
 from benchmarks import program
-from benchmarks.ours.programs import EXAMPLES, WITHOUT_POOL
+from benchmarks.ours.programs import EXAMPLES
 from benchmarks.ours.solve import bindings, read_evaluations
 from benchmarks.ours.training_runs import training_run
 
@@ -23,12 +23,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--env_steps", type=int, required=True, help="length of the curve")
     parser.add_argument("--eval_period", type=int, required=True, help="env steps")
-    parser.add_argument("--no_pool", action="store_true", help="sample from the server alone")
+    parser.add_argument("--binding", action="append", default=[], help="of gin, beside the usual")
     arguments = parser.parse_args()
-    gin_bindings = [
-        *bindings(arguments.environment, arguments.eval_period),
-        *(WITHOUT_POOL if arguments.no_pool else ()),
-    ]
+    gin_bindings = [*bindings(arguments.environment, arguments.eval_period), *arguments.binding]
     with training_run(arguments.environment, gin_bindings, seed=arguments.seed) as run:
         curve = []
         while not curve or curve[-1][0] < arguments.env_steps:

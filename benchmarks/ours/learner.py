@@ -1,6 +1,6 @@
 """Gradient steps per second of the learner program, fed by a replay server on the same cores.
 
-Usage: python -m benchmarks.ours.learner [--no_pool] [--secs S]
+Usage: python -m benchmarks.ours.learner [--binding B ...] [--secs S]
 The learner is sac_train.py as the launcher starts it; it also publishes the policy twice a second.
 """
 
@@ -18,7 +18,6 @@ from benchmarks.environments import FreeEnv
 from benchmarks.flops import sac_update_flops
 from benchmarks.ours.layouts import PackedLayout
 from benchmarks.ours.programs import (
-    WITHOUT_POOL,
     check_runs,
     make_experiment,
     next_report,
@@ -90,14 +89,13 @@ def product_flops_per_sec(secs: float = 2.0) -> float:
 def main() -> None:
     """Measures and prints the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--no_pool", action="store_true", help="sample from the server alone")
+    parser.add_argument("--binding", action="append", default=[], help="of gin")
     parser.add_argument("--secs", type=float, default=20.0)
     parser.add_argument("--num_transitions", type=int, default=50_000)
     arguments = parser.parse_args()
-    bindings = WITHOUT_POOL if arguments.no_pool else ()
     with tempfile.TemporaryDirectory() as folder:
         rate, learner_secs, server_secs = measure(
-            pathlib.Path(folder), bindings, arguments.secs, arguments.num_transitions
+            pathlib.Path(folder), arguments.binding, arguments.secs, arguments.num_transitions
         )
     flops_per_sec = product_flops_per_sec()
     num_cores = len(os.sched_getaffinity(0))

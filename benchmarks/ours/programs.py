@@ -39,7 +39,6 @@ PEERS_NETWORKS = (
     "TrainParams.actor_fc_layer_params = (256, 256)",
     "TrainParams.critic_joint_fc_layer_params = (256, 256)",
 )  # bindings, for measurements of the same work
-WITHOUT_POOL = ("TrainParams.fresh_samples_per_step = None",)
 UNPROTECTED = (
     "TrainParams.checkpoint_period_itrs = 1000000",
     "TrainParams.checkpoint_period_secs = 1e9",

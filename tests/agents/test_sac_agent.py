@@ -283,3 +283,18 @@ def test_padding_has_no_influence_on_feed_forward_training():
     for variables in zip(*(agent.variables for agent in agents), strict=True):
         np.testing.assert_allclose(variables[1], variables[0], rtol=1e-6)
         np.testing.assert_allclose(variables[2], variables[0], rtol=1e-6)
+
+
+def test_a_train_step_in_bfloat16_agrees_with_one_in_float32():
+    infos = []
+    for precision in ("float32", "bfloat16"):
+        tf.keras.utils.set_random_seed(1)
+        agent = make_agent(
+            actor=MlpActorNetwork(OBSERVATION, action_spec(), fc_layer_params=(32, 32)),
+            critic=MlpCriticNetwork((OBSERVATION, action_spec()), joint_fc_layer_params=(32, 32)),
+            precision=precision,
+        )
+        agent.train(experience(**BATCH))
+        infos.append(agent.train(experience(**BATCH)).extra)
+    assert infos[0] != infos[1]
+    np.testing.assert_allclose(infos[1], infos[0], rtol=0.02, atol=0.01)

@@ -6,6 +6,7 @@ import re
 import pytest
 import tensorflow as tf
 from replay_fakes import EpisodeStepEnv, codec_of, make_tiny_agent, serving
+from tf_agents.specs import tensor_spec
 
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.learning.learner import Learner
@@ -107,3 +108,35 @@ def test_the_graph_of_a_train_step_does_not_grow(dataset, codec):
     assert ops["ResourceApplyAdam"] == 2 * layers * (2 + 1) + 1  # kernels, biases, log alpha
     assert ops["ResourceGather"] == 1
     assert not {"MapDataset", "PyFunc", "EagerPyFunc", "Print"} & set(ops)
+
+
+def test_bfloat16_products_are_those_of_inner_layers_and_no_op_else_is(dataset, codec):
+    agent, _ = make_tiny_agent(
+        actor_fc_layer_params=(8, 8), critic_joint_fc_layer_params=(8, 8),
+        matmul_precision="bfloat16",
+    )  # fmt: skip
+    learner = Learner(agent, codec, lambda: iter(dataset))
+    function = learner._train.get_concrete_function(iter(dataset), tf.constant(1))
+    text = str(function.graph.as_graph_def())
+    of_bfloat16 = collections.Counter(
+        re.search(r'op: "(\w+)"', node)[1]
+        for node in re.split(r"\bnode(?:_def)? {", text)
+        if re.search(r'key: "T"\s+value {\s+type: DT_BFLOAT16', node)
+    )
+    forward = 1 + 2 + 2 + 1 + 2  # target: actor, 2 critics; critics; actor, 2 critics
+    gradients = 2 * (2 + 1) + 2  # weights and inputs of critics and actor; through the critics
+    assert of_bfloat16.pop("MatMul") == forward + gradients
+    assert set(of_bfloat16) <= {"Transpose", "Identity"}  # nothing is added up in bfloat16
+
+
+def test_what_acts_and_is_exported_stays_float32(dataset, codec):
+    agent, _ = make_tiny_agent(
+        actor_fc_layer_params=(8, 8), critic_joint_fc_layer_params=(8, 8),
+        matmul_precision="bfloat16",
+    )  # fmt: skip
+    learner = Learner(agent, codec, lambda: iter(dataset))
+    learner.run(1)
+    policy = agent.policy
+    spec = tensor_spec.add_outer_dim(agent.time_step_spec, 1)
+    graph = tf.function(policy.action, autograph=False).get_concrete_function(spec).graph
+    assert "DT_BFLOAT16" not in str(graph.as_graph_def())

@@ -57,6 +57,18 @@ def test_the_newest_version_arrives_with_its_step(tmp_path):
         assert replay.client().server_info(timeout=5)["variables"].current_size == 1
 
 
+def test_versions_arrive_also_if_no_confirmation_is_waited_for(tmp_path):
+    with serving(tmp_path / "reverb") as replay, reading(replay.address) as reader:
+        publisher = VariablePublisher(replay.client(), make_variables())
+
+        def is_read(train_step):
+            publisher.publish(train_step, timeout_secs=0.0)
+            return reader.latest is not None and reader.latest.train_step == train_step
+
+        for train_step in (1, 2, 3):
+            wait_until(lambda step=train_step: is_read(step), 30, f"version {train_step}")
+
+
 @pytest.mark.multiprocess
 def test_while_the_server_is_away_publish_returns_false_and_keeps_one_version(tmp_path):
     port, readers = free_port(), contextlib.ExitStack()
@@ -66,7 +78,7 @@ def test_while_the_server_is_away_publish_returns_false_and_keeps_one_version(tm
         reader = readers.enter_context(reading(f"localhost:{port}"))
         wait_until(lambda: publisher.publish(1), 60, "the server")
         await_step(reader, 1)
-    assert not any(publisher.publish(step, timeout_secs=0.1) for step in (2, 3, 4))
+    assert not any(publisher.publish(step, timeout_secs=0.0) for step in (2, 3, 4))
     with serving_until_killed(tmp_path / "after", port), readers:
         wait_until(lambda: publisher.publish(5, timeout_secs=1), 60, "the first confirmation")
         await_step(reader, 5)

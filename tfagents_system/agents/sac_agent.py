@@ -16,6 +16,7 @@ from tf_agents.trajectories import trajectory
 
 from tfagents_system.networks.distributions import SquashedGaussian
 from tfagents_system.networks.encoders import action_center_and_magnitude
+from tfagents_system.networks.matmul import matmul_precision, resolve_precision
 
 
 class SacInfo(NamedTuple):
@@ -93,6 +94,7 @@ class SacAgent(tf_agent.TFAgent):
         gamma: float = 0.99,
         initial_log_alpha: float = 1.0,
         gradient_clipping: float | None = None,
+        precision: str = "float32",
         train_step_counter: tf.Variable,
     ):
         """Creates the twin and target critics as copies of `critic_network`.
@@ -113,6 +115,8 @@ class SacAgent(tf_agent.TFAgent):
           gamma: Discount factor per env step.
           initial_log_alpha: Initial log of the entropy temperature.
           gradient_clipping: Largest global gradient norm per network; None does not clip.
+          precision: Of the matrix products of train steps, "float32", "bfloat16" or "auto"; see
+            `networks/matmul.py`.
           train_step_counter: int64 scalar, incremented by each train step.
         """
         policy = actor_policy.ActorPolicy(time_step_spec, action_spec, actor_network)
@@ -140,6 +144,7 @@ class SacAgent(tf_agent.TFAgent):
         self._target_update_tau = target_update_tau
         self._target_update_period = target_update_period
         self._gradient_clipping = gradient_clipping
+        self._precision = resolve_precision(precision)
         adam = tf.keras.optimizers.legacy.Adam  # one fused kernel per variable
         # Functions, because a number would be saved, and restored in place of one changed since.
         self._actor_optimizer = adam(lambda: actor_learning_rate)
@@ -155,6 +160,10 @@ class SacAgent(tf_agent.TFAgent):
 
     def _train(self, experience: trajectory.Transition, weights=None):
         """One update of critics, actor, temperature and targets; see the class docstring."""
+        with matmul_precision(self._precision):
+            return self._update(experience)
+
+    def _update(self, experience):
         alpha = tf.exp(self._log_alpha)
         valid = tf.cast(tf.not_equal(experience.time_step.step_type, ts.StepType.LAST), tf.float32)
         td_target = tf.stop_gradient(self._td_target(experience, alpha))

@@ -9,6 +9,7 @@ from typing import Any
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
 
+MATMUL_PRECISIONS = ("auto", "float32", "bfloat16")
 MOST_COUNT = 10**9  # the product of two still fits into 64 bits
 
 
@@ -126,6 +127,13 @@ HYPERPARAMETERS: Mapping[str, Hyperparameter] = {
         "items per train step that are new from the replay server: they renew a pool in the "
         "learner's memory, from which it draws its minibatches; None draws every minibatch from "
         "the server",
+    ),
+    "matmul_precision": Hyperparameter(
+        "auto",
+        lambda v: isinstance(v, str) and v in MATMUL_PRECISIONS,
+        "one of " + ", ".join(f'"{name}"' for name in MATMUL_PRECISIONS),
+        "precision of the matrix products of train steps; bfloat16 is faster on CPUs that have its "
+        "instructions, and auto means bfloat16 there; variables, sums and policies stay float32",
     ),
     "recurrent": _flag(False, "train LSTM networks on sequences"),
     "recurrent_sequence_length": _count(20, "env steps per sequence if `recurrent`", at_least=2),

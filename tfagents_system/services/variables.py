@@ -51,7 +51,8 @@ class VariablePublisher:
 
     def _await_confirmation(self, timeout_secs: float) -> bool:
         try:
-            self._writer.flush(timeout_ms=int(timeout_secs * 1000))
+            # 0 would wait without limit.
+            self._writer.flush(timeout_ms=max(1, int(timeout_secs * 1000)))
             self._is_confirmed = True
         except reverb.errors.ReverbError:
             self._is_confirmed = False
