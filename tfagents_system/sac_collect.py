@@ -69,7 +69,7 @@ def collect(
     watchdog.rest()
     agent, _ = make_agent(params, collect_env)
     rng = np.random.default_rng(seed(SeedPurpose.COLLECT_POLICY))
-    policies = AgentPolicies(agent, rng)
+    policies = AgentPolicies(agent, rng, run.params.exploration_noise_beta)
     codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
     client = reverb.Client(replay_address)
     length = params.recurrent_sequence_length if params.recurrent else None

@@ -7,7 +7,11 @@ from tfagents_system.train_params_base import TrainParamsBase
 
 
 class TrainParams(TrainParamsBase):
-    """One train step per env step; evaluates every 10,000. Without the Zoo's gSDE exploration."""
+    """One train step per env step; evaluates every 10,000.
+
+    Pink noise takes the place of the Zoo's gSDE exploration, and the default networks that of its
+    400 and 300 units.
+    """
 
     discount = 0.98
     target_update_tau = 0.02
@@ -15,8 +19,7 @@ class TrainParams(TrainParamsBase):
     critic_learning_rate = 7.3e-4
     alpha_learning_rate = 7.3e-4
     sac_log_alpha = 0.0
-    actor_fc_layer_params = (400, 300)
-    critic_joint_fc_layer_params = (400, 300)
+    exploration_noise_beta = 1.0
     num_iter = 1000
     num_steps_per_iter = 1000
     n_episodes_in_buffer = 300

@@ -111,6 +111,8 @@ AT_LEAST_1 = "an integer >= 1 and <= 1000000000"
         pytest.param("train_batch_size", 1 << 99_999, AT_LEAST_1, id="huge"),
         ("fresh_samples_per_step", 10**10, f"None or {AT_LEAST_1}"),
         ("matmul_precision", "bfloat32", 'one of "auto", "float32", "bfloat16"'),
+        ("exploration_noise_beta", -0.5, r"a number in \[0, 2\]"),
+        ("exploration_noise_beta", 2.5, r"a number in \[0, 2\]"),
         ("matmul_precision", 32, 'one of "auto", "float32", "bfloat16"'),
         ("actor_fc_layer_params", (10**10,), "a tuple of integers > 0"),
         ("recurrent", "x" * 10_000, "True or False"),

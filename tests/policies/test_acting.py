@@ -41,9 +41,9 @@ class Params(TrainParamsBase):
         raise AssertionError("not needed here")
 
 
-def policies_for(environment, **values):
+def policies_for(environment, noise_beta=0.0, **values):
     agent, _ = make_agent(Params(**values), environment)
-    return agent, AgentPolicies(agent, np.random.default_rng(0))
+    return agent, AgentPolicies(agent, np.random.default_rng(0), noise_beta)
 
 
 def actions_of(policy, environment, num_steps=4):
@@ -80,6 +80,30 @@ def test_nested_observation_with_combiner_acts_in_tensorflow(recurrent):
     assert len(np.unique(actions)) == 4
     greedy = actions_of(policies.greedy, environment)
     np.testing.assert_array_equal(actions_of(policies.greedy, environment), greedy)
+
+
+def test_brown_noise_moves_actions_slowly_and_anew_in_each_episode():
+    def jumps(noise_beta):
+        agent, policies = policies_for(CountingEnv(), noise_beta, recurrent=False)
+        policies.update([np.zeros(v.shape, np.float32) for v in policies.variables])
+        episodes = [actions_of(policies.collect, CountingEnv(), 50)[:, 0] for _ in range(20)]
+        starts = np.array([episode[0] for episode in episodes])
+        return np.abs(np.diff(episodes, axis=1)).mean(), np.abs(np.diff(starts)).mean()
+
+    within, between = jumps(2.0)
+    assert within < between / 4
+    within, between = jumps(0.0)
+    assert between / 2 < within < between * 2
+
+
+@pytest.mark.parametrize("beta, is_refused", [(0.0, False), (1.0, True)])
+def test_coloured_noise_needs_a_built_in_network(beta, is_refused):
+    combiner = tf.keras.layers.Concatenate()
+    if not is_refused:
+        policies_for(NestedEnv(), beta, preprocessing_combiner=combiner)
+        return
+    with pytest.raises(ConfigError, match="exploration_noise_beta is 1, but the policy is not"):
+        policies_for(NestedEnv(), beta, preprocessing_combiner=combiner)
 
 
 @pytest.mark.parametrize("recurrent", [False, True])

@@ -142,6 +142,13 @@ HYPERPARAMETERS: Mapping[str, Hyperparameter] = {
         "collect the first `n_buffer_init_episodes` with the random policy; "
         "False collects them with the untrained policy",
     ),
+    "exploration_noise_beta": _fraction(
+        0.0,
+        "a number in [0, 2]",
+        lambda v: 0 <= v <= 2,
+        "exponent of the power spectrum 1/f^beta of the noise that workers act with: 0 is white "
+        "noise, 1 is pink noise, which pushes in one direction for a while and explores farther",
+    ),
     "preprocessing_combiner": Hyperparameter(
         None,
         lambda v: v is None or callable(v),

@@ -10,6 +10,7 @@ from tf_agents.policies import tf_policy
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.policies.numpy_actor import (
     NumpyActor,
     NumpyCollectPolicy,
@@ -70,14 +71,28 @@ class AgentPolicies:
     collect: ActingPolicy
     greedy: ActingPolicy
 
-    def __init__(self, agent: tf_agent.TFAgent, rng: np.random.Generator):
-        """Uses NumPy where the network is a built-in one; `rng` then draws the noise."""
+    def __init__(self, agent: tf_agent.TFAgent, rng: np.random.Generator, noise_beta: float = 0.0):
+        """Uses NumPy where the network is a built-in one; `rng` then draws the noise.
+
+        Args:
+          agent: Its policies act.
+          rng: Is owned.
+          noise_beta: Exponent of the noise's spectrum, see `ColoredNoise`.
+
+        Raises:
+          ConfigError: If `noise_beta` is not 0 and the network is not a built-in one.
+        """
         self.variables: Sequence[tf.Variable] = agent.collect_policy.variables()
         self._actor = None
         if can_run_in_numpy(agent.collect_policy):
             self._actor = NumpyActor(agent.collect_policy)
-            self.collect = NumpyCollectPolicy(self._actor, rng)
+            self.collect = NumpyCollectPolicy(self._actor, rng, noise_beta)
             self.greedy = NumpyGreedyPolicy(self._actor)
+        elif noise_beta:
+            raise ConfigError(
+                f"exploration_noise_beta is {noise_beta:g}, but the policy is not one of the "
+                "built-in networks for a single observation array; allowed is 0 then."
+            )
         else:
             self.collect = TfActingPolicy(agent.collect_policy)
             self.greedy = TfActingPolicy(agent.policy)

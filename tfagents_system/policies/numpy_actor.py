@@ -12,6 +12,7 @@ from tfagents_system.networks.actor_networks import (
     LstmActorNetwork,
     MlpActorNetwork,
 )
+from tfagents_system.policies.colored_noise import ColoredNoise
 
 
 def can_run_in_numpy(policy) -> bool:
@@ -41,6 +42,7 @@ class NumpyActor:
                 position[v.ref()] for v in (cell.kernel, cell.recurrent_kernel, cell.bias)
             ]
             self._units = cell.units
+        self.num_actions = policy.action_spec.shape[0]
         self._center, self._magnitude = network.head.center, network.head.magnitude
         self._low = np.asarray(policy.action_spec.minimum, np.float32)
         self._high = np.asarray(policy.action_spec.maximum, np.float32)
@@ -98,19 +100,22 @@ def _sigmoid(x):
 
 
 class NumpyCollectPolicy:
-    """Samples actions."""
+    """Samples actions, with noise that may be correlated in time."""
 
-    def __init__(self, actor: NumpyActor, rng: np.random.Generator):
-        """`actor` may be shared; `rng` is owned."""
+    def __init__(self, actor: NumpyActor, rng: np.random.Generator, noise_beta: float = 0.0):
+        """`actor` may be shared; `rng` is owned; `noise_beta` as in `ColoredNoise`."""
         self._actor = actor
-        self._rng = rng
-        self.initial_state = actor.initial_state
+        self._noise = ColoredNoise(actor.num_actions, noise_beta, rng)
+
+    def initial_state(self) -> Any:
+        """Starts new noise and returns the actor's state before the first step of an episode."""
+        self._noise.restart()
+        return self._actor.initial_state()
 
     def action(self, time_step: ts.TimeStep, state: Any) -> tuple[np.ndarray, Any]:
         """Returns (action [A] float32, next state)."""
         loc, log_std, state = self._actor.distribution(time_step.observation, state)
-        noise = self._rng.standard_normal(loc.size, np.float32)
-        return self._actor.squash(loc + np.exp(log_std) * noise), state
+        return self._actor.squash(loc + np.exp(log_std) * self._noise.next()), state
 
 
 class NumpyGreedyPolicy:

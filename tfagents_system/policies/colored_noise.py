@@ -1,0 +1,49 @@
+"""Exploration noise with a power spectrum of 1/f^beta: standard normal, but correlated in time."""
+
+import numpy as np
+
+PERIOD = 1024  # steps of noise drawn at a time; the slowest wave in it is as long
+
+
+class ColoredNoise:
+    """Noise vectors [A] float32 of mean 0 and variance 1, one per env step.
+
+    Actions that follow each other push in the same direction for a while where white noise
+    averages out, so that a body explores farther (Eberhard et al., "Pink Noise Is All You Need:
+    Colored Noise Exploration in Deep Reinforcement Learning", ICLR 2023).
+    """
+
+    def __init__(self, num_actions: int, beta: float, rng: np.random.Generator):
+        """`beta` of 0 is white noise, of 1 pink, of 2 brown; `rng` is owned."""
+        self._shape = num_actions, PERIOD
+        self._rng = rng
+        frequency = np.fft.rfftfreq(PERIOD)[1:]
+        self._amplitude = None
+        if beta:
+            amplitude = frequency ** (-beta / 2)
+            # Each wave is in the spectrum twice, but for the fastest.
+            power = 2 * (amplitude[:-1] ** 2).sum() + amplitude[-1] ** 2
+            self._amplitude = amplitude * PERIOD / np.sqrt(power)
+        self._rows: list[np.ndarray] = []
+
+    def restart(self) -> None:
+        """Forgets what has been drawn, at the start of an episode."""
+        self._rows = []
+
+    def next(self) -> np.ndarray:
+        """Returns the noise of the next step."""
+        if self._amplitude is None:
+            return self._rng.standard_normal(self._shape[0], np.float32)
+        if not self._rows:
+            self._rows = list(self._draw().T)
+        return self._rows.pop()
+
+    def _draw(self) -> np.ndarray:
+        """Returns [A, PERIOD]: random waves of the given powers (Timmer & Koenig 1995)."""
+        num_actions, period = self._shape
+        spectrum = np.zeros((num_actions, period // 2 + 1), complex)
+        real, imaginary = self._rng.standard_normal((2, num_actions, period // 2)) / np.sqrt(2)
+        imaginary[:, -1] = 0.0  # the fastest wave has no phase
+        real[:, -1] *= np.sqrt(2)
+        spectrum[:, 1:] = self._amplitude * (real + 1j * imaginary)
+        return np.fft.irfft(spectrum, period).astype(np.float32)
