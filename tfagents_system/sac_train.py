@@ -110,6 +110,7 @@ class Training:
         status_rate, summary_rate = RateMeter(self.train_step), RateMeter(self.train_step)
         self._publisher.publish(self.train_step)
         self._reporter.report_now("waiting for data", self._progress(0.0))
+        self._exporter.prepare()  # while workers fill the replay buffer
         while not self._is_finished and not stop:
             train_step, iteration = self.train_step, self.iteration
             self._timer.enter("waiting for data")

@@ -168,7 +168,7 @@ def fail_on_saved_models(folder):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 
-def test_only_the_first_export_of_a_process_traces_the_policy(tmp_path, monkeypatch):
+def test_whole_saved_models_are_written_once_in_a_process(tmp_path, monkeypatch):
     paths, (agent, train_step) = ExperimentPaths(tmp_path), agent_of()
     num_saved = []
     save = policy_saver.PolicySaver.save
@@ -176,6 +176,10 @@ def test_only_the_first_export_of_a_process_traces_the_policy(tmp_path, monkeypa
         policy_saver.PolicySaver, "save", lambda *args: (num_saved.append(1), save(*args))
     )
     exporter = PolicyExporter(paths, agent, train_step)
+    exporter.prepare()
+    assert sorted(path.name for path in paths.policies.iterdir()) == [
+        "collect_policy", "greedy_policy",
+    ]  # fmt: skip
     for _ in range(3):
         exporter.export()
     assert len(num_saved) == 2

@@ -24,35 +24,47 @@ class PolicyExporter:
     """
 
     def __init__(self, paths: ExperimentPaths, agent: tf_agent.TFAgent, train_step: tf.Variable):
-        """Traces nothing yet; the first export does."""
+        """Traces and writes nothing yet."""
         self._paths = paths
         self._agent = agent
         self._train_step = train_step
-        self._savers: dict[str, policy_saver.PolicySaver] = {}
         self._saved: set[str] = set()  # whose graph is in the folder
         self._guard = SpaceGuard("policy", paths.policies, self._num_bytes)
+
+    def prepare(self) -> None:
+        """Writes both SavedModels, which takes a second or two; from then on exports are fast.
+
+        Before training, so that a network that cannot be exported shows at once.
+        """
+        with self._guard:
+            self._save_models()
 
     def export(self) -> bool:
         """Writes the checkpoint of the current variables and replaces both SavedModels.
 
         Returns whether the disk had space; the old SavedModels stay if it had not.
         """
-        if not self._savers:
-            policies = {
-                "collect_policy": self._agent.collect_policy,
-                "greedy_policy": self._agent.policy,
-            }
-            self._savers = {
-                name: policy_saver.PolicySaver(policy, train_step=self._train_step)
-                for name, policy in policies.items()
-            }
         target = self._paths.policy_checkpoint(int(self._train_step.numpy()))
         with self._guard:
             _replace(target, self._savers["greedy_policy"].save_checkpoint)
-            for name in self._savers:
-                _replace(self._paths.policies / name, functools.partial(self._save_model, name))
-                self._saved.add(name)
+            self._save_models()
         return not self._guard.is_full
+
+    @functools.cached_property
+    def _savers(self) -> dict[str, policy_saver.PolicySaver]:
+        policies = {
+            "collect_policy": self._agent.collect_policy,
+            "greedy_policy": self._agent.policy,
+        }
+        return {
+            name: policy_saver.PolicySaver(policy, train_step=self._train_step)
+            for name, policy in policies.items()
+        }
+
+    def _save_models(self) -> None:
+        for name in self._savers:
+            _replace(self._paths.policies / name, functools.partial(self._save_model, name))
+            self._saved.add(name)
 
     def _save_model(self, name: str, folder: str) -> None:
         """Writes a SavedModel to `folder`; after the first one of this process, in milliseconds."""
