@@ -129,11 +129,12 @@ HYPERPARAMETERS: Mapping[str, Hyperparameter] = {
         "the server",
     ),
     "matmul_precision": Hyperparameter(
-        "auto",
+        "float32",
         lambda v: isinstance(v, str) and v in MATMUL_PRECISIONS,
         "one of " + ", ".join(f'"{name}"' for name in MATMUL_PRECISIONS),
         "precision of the matrix products of train steps; bfloat16 is faster on CPUs that have its "
-        "instructions, and auto means bfloat16 there; variables, sums and policies stay float32",
+        "instructions, and auto means bfloat16 there; variables, sums and policies stay float32; "
+        "tasks that need fine control may learn less",
     ),
     "recurrent": _flag(False, "train LSTM networks on sequences"),
     "recurrent_sequence_length": _count(20, "env steps per sequence if `recurrent`", at_least=2),
