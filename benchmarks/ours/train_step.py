@@ -27,7 +27,6 @@ from tfagents_system.train_params_base import TrainParamsBase
 BATCH_SIZE = 256
 KINDS = {  # by what the type of the op contains, as the profiler shows it behind the op's name
     "matrix_products": "MatMul",  # also _FusedMatMul, _MklMatMul, ...
-    "casts": "Cast",
     "adam": "ResourceApplyAdam",
 }
 CONTROL = ("While", "PartitionedCall", "StatefulPartitionedCall")  # contain the others

@@ -90,8 +90,8 @@ class AgentPolicies:
             self.greedy = NumpyGreedyPolicy(self._actor)
         elif noise_beta:
             raise ConfigError(
-                f"exploration_noise_beta is {noise_beta:g}, but the policy is not one of the "
-                "built-in networks for a single observation array; allowed is 0 then."
+                f"TrainParams.exploration_noise_beta is {noise_beta:g}, but the policy is not one "
+                "of the built-in networks for a single observation array; allowed is 0 then."
             )
         else:
             self.collect = TfActingPolicy(agent.collect_policy)

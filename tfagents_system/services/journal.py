@@ -91,16 +91,19 @@ class Journal:
 
     def append(self, steps: Sequence[tuple[Sequence[np.ndarray], bool]]) -> list[Step]:
         """Numbers (columns, completes_item) of new steps and writes them down."""
-        numbered = [Step(*step, number) for number, step in enumerate(steps, self._next_number)]
-        self._next_number += len(numbered)
-        records = np.empty(len(numbered), self._record)
-        records["number"] = [step.number for step in numbered]
-        records["completes_item"] = [step.completes_item for step in numbered]
-        for index, name in enumerate(self._names):
-            if numbered:
-                records[name] = [step.columns[index] for step in numbered]
+        if not steps:
+            return []
+        number = self._next_number
+        self._next_number += len(steps)
+        columns, completes_item = zip(*steps, strict=True)
+        numbers = range(number, self._next_number)
+        records = np.empty(len(steps), self._record)
+        records["number"] = numbers
+        records["completes_item"] = completes_item
+        for name, column in zip(self._names, zip(*columns, strict=True), strict=True):
+            records[name] = np.concatenate(column).reshape(len(steps), -1)
         self._write(records)
-        return numbered
+        return list(map(Step, columns, completes_item, numbers))
 
     def reconcile(self, checkpoints: Checkpoints, num_unordered: int) -> list[Step]:
         """Returns what has been lost, under new numbers; the caller sends it before anything else.
