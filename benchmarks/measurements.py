@@ -43,6 +43,7 @@ TARGETS: Mapping[TargetKey, Target] = {  # None: in any environment, on any numb
     ("loop", "env_steps_per_sec", "Pendulum-v1", None): Target(times_best_peer=1.4),
     ("loop", "env_steps_per_sec", "MinitaurBulletEnv-v0", None): Target(times_best_peer=1.5),
     ("protection", "env_steps_per_sec", None, None): Target(times_best_peer=0.97),
+    ("journal", "worker_rate_with_journal", None, None): Target(value=97.0),
     ("startup", "first_train_step_secs", None, None): Target(value=12.0),
     ("startup", "worker_pss_mb", None, None): Target(value=250.0),
     ("replay", "bytes_per_transition", None, None): Target(value=1000.0),
@@ -105,7 +106,8 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
             Case(name, 2, commands.all("loop", f"--environment={name}"))
             for name in ("Pendulum-v1", "MinitaurBulletEnv-v0")
         ],
-        "protection": _protection(commands),
+        "protection": [_protection(commands)],
+        "journal": [Case("Pendulum-v1", 1, {OURS: commands.ours("journal")})],
         "pool": [_curves(commands, "InvertedDoublePendulumBulletEnv-v0", 20_000, WITHOUT_POOL)],
         "precision": [
             _curves(commands, "Pendulum-v1", 8_000, BFLOAT16),
@@ -141,15 +143,10 @@ def _collection(commands: Commands, environment: str) -> Case:
     return Case(environment, 1, {OURS: commands.ours("collection", *arguments)} | peers)
 
 
-def _protection(commands: Commands) -> list[Case]:
-    """A worker alone, and a whole run of two periods of checkpoints (60 s)."""
-    return [
-        Case("Pendulum-v1", cores, {OURS: command, UNPROTECTED: [*command, "--unprotected"]})
-        for cores, command in (
-            (1, commands.ours("collection", "--environment=Pendulum-v1", "--secs=15")),
-            (2, commands.ours("loop", "--environment=Pendulum-v1", "--secs=120")),
-        )
-    ]
+def _protection(commands: Commands) -> Case:
+    """A whole run of two periods of checkpoints (60 s)."""
+    command = commands.ours("loop", "--environment=Pendulum-v1", "--secs=120")
+    return Case("Pendulum-v1", 2, {OURS: command, UNPROTECTED: [*command, "--unprotected"]})
 
 
 def _curves(commands: Commands, environment: str, num_env_steps: int, variant: str) -> Case:

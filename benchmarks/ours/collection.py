@@ -1,16 +1,14 @@
 """Env steps per second of one worker program and a replay server on the same cores, no learner.
 
-Usage: python -m benchmarks.ours.collection --environment FreeEnv [--secs S] [--unprotected]
-The worker is sac_collect.py as the launcher starts it, past its random fill; with --unprotected
-without its journal. In the learner's place this program publishes the untrained policy twice a
-second.
+Usage: python -m benchmarks.ours.collection --environment FreeEnv [--secs S]
+The worker is sac_collect.py as the launcher starts it, past its random fill. In the learner's place
+this program publishes the untrained policy twice a second.
 """
 
 import argparse
 import pathlib
 import tempfile
 import time
-from collections.abc import Sequence
 
 import reverb
 
@@ -18,7 +16,6 @@ from benchmarks import program
 from benchmarks.ours.programs import (
     EXAMPLES,
     PEERS_NETWORKS,
-    UNPROTECTED,
     check_runs,
     make_experiment,
     next_report,
@@ -59,15 +56,12 @@ class Publisher:
             self._due_at = time.monotonic() + PUBLISH_PERIOD_SECS
 
 
-def measure(
-    folder: pathlib.Path, environment: str, secs: float, more_bindings: Sequence[str]
-) -> float:
+def measure(folder: pathlib.Path, environment: str, secs: float) -> float:
     """Returns env steps per second."""
     bindings = [
         "TrainParams.n_eval_episodes = 0",
         "TrainParams.num_iter = 1000000",
         *PEERS_NETWORKS,
-        *more_bindings,
     ]
     paths = make_experiment(folder / "experiment", environment, bindings)
     with replay_server(folder / "replay", CAPACITY) as server:
@@ -103,11 +97,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--environment", choices=EXAMPLES, required=True)
     parser.add_argument("--secs", type=float, default=15.0)
-    parser.add_argument("--unprotected", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        more = UNPROTECTED if arguments.unprotected else ()
-        rate = measure(pathlib.Path(folder), arguments.environment, arguments.secs, more)
+        rate = measure(pathlib.Path(folder), arguments.environment, arguments.secs)
     program.print_result("env_steps_per_sec", rate, "1/s")
 
 

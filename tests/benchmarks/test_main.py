@@ -6,7 +6,10 @@ from benchmarks.__main__ import main, parse_arguments
 from benchmarks.measurements import TARGETS, Commands, make_measurements
 
 BENCHMARKS = pathlib.Path(__file__).parents[2] / "benchmarks"
-NAMES = "learner, collection, loop, protection, pool, precision, startup, scaling, replay, solve"
+NAMES = (
+    "learner, collection, loop, protection, journal, pool, precision, startup, scaling, replay, "
+    "solve"
+)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,86 @@
+"""Env steps per second of a worker's loop with its journal, as a share of those without.
+
+Usage: python -m benchmarks.ours.journal [--secs S]
+Acts on Pendulum, packs, writes, and waits for the server's confirmation of each burst, in turns of
+one episode with and one without the journal: where the speed of the machine changes from minute to
+minute, whole runs after each other cannot tell the two apart. The replay server shares the cores.
+"""
+
+import argparse
+import pathlib
+import tempfile
+import time
+
+import numpy as np
+import reverb
+
+from benchmarks import program
+from benchmarks.ours.programs import replay_server
+from tfagents_system.agents.construction import make_agent
+from tfagents_system.core.program import prefer_throughput
+from tfagents_system.environments.construction import make_environment
+from tfagents_system.evaluation.rollouts import run_episode
+from tfagents_system.pendulum_params import TrainParams
+from tfagents_system.policies.acting import AgentPolicies
+from tfagents_system.services.adder import Adder
+from tfagents_system.services.codec import Codec, transition_spec
+from tfagents_system.services.journal import Journal
+
+HORIZON = 200
+CAPACITY = 100_000
+MAX_BYTES = 256_000_000
+WARMUP_EPISODES = 20
+
+
+def measure(folder: pathlib.Path, secs: float) -> dict[bool, float]:
+    """Returns the env steps per second, by whether the worker has a journal."""
+    params = TrainParams({"horizon": HORIZON})
+    environment = make_environment(params, worker_id=0, is_collect=True, seed=1)
+    agent, _ = make_agent(params, environment)
+    policy = AgentPolicies(agent, np.random.default_rng(1)).collect
+    codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
+    with replay_server(folder / "replay", CAPACITY) as server:
+        client = reverb.Client(server.address)
+        journal = Journal(folder / "journals", 0, codec.columns, 1, MAX_BYTES)
+        adders = {True: Adder(client, codec, journal=journal), False: Adder(client, codec)}
+        episode_secs: dict[bool, list[float]] = {True: [], False: []}
+        deadline = time.monotonic() + secs
+        while time.monotonic() < deadline:
+            for has_journal, adder in adders.items():
+                started = time.perf_counter()
+                run_episode(environment, policy, HORIZON, _observer(adder))
+                adder.end_episode()
+                episode_secs[has_journal].append(time.perf_counter() - started)
+    return {
+        has_journal: HORIZON / float(np.mean(values[WARMUP_EPISODES:]))
+        for has_journal, values in episode_secs.items()
+    }
+
+
+def _observer(adder: Adder):
+    def observe(time_step, action, next_time_step) -> bool:
+        goes_on = adder.add(time_step, action, next_time_step)
+        if adder.is_burst_due:
+            adder.send()
+            if not adder.is_confirmed(timeout_secs=5.0):
+                raise TimeoutError("The replay server has not confirmed a burst within 5 s.")
+        return goes_on
+
+    return observe
+
+
+def main() -> None:
+    """Measures and prints the results."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--secs", type=float, default=30.0)
+    arguments = parser.parse_args()
+    prefer_throughput()
+    with tempfile.TemporaryDirectory() as folder:
+        rates = measure(pathlib.Path(folder), arguments.secs)
+    program.print_result("env_steps_per_sec_with_journal", rates[True], "1/s")
+    program.print_result("env_steps_per_sec_without_journal", rates[False], "1/s")
+    program.print_result("worker_rate_with_journal", 100 * rates[True] / rates[False], "%")
+
+
+if __name__ == "__main__":
+    program.run(main)
