@@ -110,12 +110,16 @@ def test_the_graph_of_a_train_step_does_not_grow(dataset, codec):
     assert not {"MapDataset", "PyFunc", "EagerPyFunc", "Print"} & set(ops)
 
 
-def test_bfloat16_products_are_those_of_inner_layers_and_no_op_else_is(dataset, codec):
+def bfloat16_learner(dataset, codec):
     agent, _ = make_tiny_agent(
         actor_fc_layer_params=(8, 8), critic_joint_fc_layer_params=(8, 8),
         matmul_precision="bfloat16",
     )  # fmt: skip
-    learner = Learner(agent, codec, lambda: iter(dataset))
+    return agent, Learner(agent, codec, lambda: iter(dataset))
+
+
+def test_bfloat16_products_are_those_of_inner_layers_and_no_op_else_is(dataset, codec):
+    _, learner = bfloat16_learner(dataset, codec)
     function = learner._train.get_concrete_function(iter(dataset), tf.constant(1))
     text = str(function.graph.as_graph_def())
     of_bfloat16 = collections.Counter(
@@ -130,11 +134,7 @@ def test_bfloat16_products_are_those_of_inner_layers_and_no_op_else_is(dataset, 
 
 
 def test_what_acts_and_is_exported_stays_float32(dataset, codec):
-    agent, _ = make_tiny_agent(
-        actor_fc_layer_params=(8, 8), critic_joint_fc_layer_params=(8, 8),
-        matmul_precision="bfloat16",
-    )  # fmt: skip
-    learner = Learner(agent, codec, lambda: iter(dataset))
+    agent, learner = bfloat16_learner(dataset, codec)
     learner.run(1)
     policy = agent.policy
     spec = tensor_spec.add_outer_dim(agent.time_step_spec, 1)

@@ -47,7 +47,13 @@ def test_noise_goes_on_after_a_period():
 
 
 def test_an_episode_starts_with_noise_of_its_own():
-    first = episodes_of(2.0)[:, 0, 0]
-    last = episodes_of(2.0)[:, -1, 0]
-    # Brown noise moves by a hundredth of its size in a step, but not from one episode to the next.
+    noise = ColoredNoise(1, 2.0, np.random.default_rng(0))
+    last, first = [], []
+    for _ in range(NUM_EPISODES):
+        noise.restart()
+        steps = [float(noise.next()[0]) for _ in range(10)]  # far from the end of a period
+        first.append(steps[0])
+        last.append(steps[-1])
+    # Brown noise moves by a tenth of its size in a step, but not from one episode to the next.
+    assert np.corrcoef(first, last)[0, 1] > 0.9
     assert abs(np.corrcoef(last[:-1], first[1:])[0, 1]) < 4 / np.sqrt(NUM_EPISODES)
