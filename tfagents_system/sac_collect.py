@@ -21,7 +21,7 @@ from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.generations import read_manifests
 from tfagents_system.core.params_loader import Run, load_run
-from tfagents_system.core.program import StopFlag, run_program
+from tfagents_system.core.program import StopFlag, prefer_response, run_program
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.watchdog import Watchdog
 from tfagents_system.environments.construction import make_environment
@@ -90,6 +90,7 @@ def collect(
     )
     random_policy = RandomPolicy(collect_env.action_spec(), seed(SeedPurpose.RANDOM_POLICY))
     fill_policy = random_policy if params.seed_sac_buffer else policies.collect
+    prefer_response()  # the threads that send and receive are made, and stay as they are
     try:
         return worker.run(_num_to_fill_fn(run, client, stop), fill_policy)
     finally:

@@ -79,3 +79,24 @@ def main(stop):
     return 0
 """
     assert run(tmp_path, main) == (0, "", "", "0\n")
+
+
+def test_only_the_thread_that_prefers_response_leaves_batch_scheduling(tmp_path):
+    main = """
+import threading
+from tfagents_system.core.program import prefer_response
+
+def policy(thread_id):
+    return {os.SCHED_BATCH: "batch", os.SCHED_OTHER: "other"}[os.sched_getscheduler(thread_id)]
+
+def main(stop):
+    is_done = threading.Event()
+    sender = threading.Thread(target=is_done.wait)
+    sender.start()
+    print(policy(0), policy(sender.native_id), end=" ")
+    prefer_response()
+    print(policy(0), policy(sender.native_id), end="")
+    is_done.set()
+    return 0
+"""
+    assert run(tmp_path, main)[:2] == (0, "batch batch other batch")

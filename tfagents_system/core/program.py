@@ -82,5 +82,18 @@ def prefer_throughput() -> None:
     Otherwise each message that a worker hands to Reverb's sending thread costs two switches of
     context on a worker's only CPU. New threads inherit the policy.
     """
+    _set_scheduler(os.SCHED_BATCH)
+
+
+def prefer_response() -> None:
+    """Undoes `prefer_throughput` for the calling thread, and threads that it makes from now on.
+
+    For a thread that waits for something outside, such as a simulator or a robot: it runs as soon
+    as that has come, although learning keeps every CPU busy.
+    """
+    _set_scheduler(os.SCHED_OTHER)
+
+
+def _set_scheduler(policy: int) -> None:
     with contextlib.suppress(PermissionError):  # some containers forbid it; it only costs speed
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+        os.sched_setscheduler(0, policy, os.sched_param(0))
