@@ -1,4 +1,4 @@
-"""Measures and reports. Usage: benchmarks/run.sh [--repeats N] [--output DIR] [--full] [NAME...].
+"""Measures and reports. Usage: benchmarks/run.sh [OPTION...] [NAME...]; -h lists the options.
 
 Writes benchmarks.jsonl, benchmarks.md and plots to DIR; while a measurement runs, .<name>.jsonl.
 """
@@ -10,6 +10,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 
 from benchmarks import harness, report
 from benchmarks.measurements import PEERS, Case, Commands, make_measurements
@@ -24,6 +25,7 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks/run.sh", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each contestant")
+    parser.add_argument("--first-repeat", type=int, default=1, help="keeps the records before it")
     parser.add_argument("--output", type=pathlib.Path, default=OUTPUT, help="folder")
     parser.add_argument("--full", action="store_true", help="also what takes hours")
     parser.error = _die
@@ -33,23 +35,26 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
         _die(f"no such measurement: {', '.join(unknown)}. There are: {', '.join(names)}")
     if arguments.repeats < 1:
         _die(f"--repeats is {arguments.repeats}; allowed is an integer >= 1")
+    if not 1 <= arguments.first_repeat <= arguments.repeats:
+        _die(f"--first-repeat is {arguments.first_repeat}; allowed is 1 to --repeats, "
+             f"{arguments.repeats}")  # fmt: skip
     arguments.names = arguments.names or names
     return arguments
 
 
 def run_measurement(
-    name: str, cases: list[Case], num_repeats: int, output: pathlib.Path
+    name: str, cases: list[Case], repeats: Sequence[int], output: pathlib.Path
 ) -> list[harness.Record]:
     """Measures, keeps each value on disk as it comes, and puts all into benchmarks.jsonl."""
     partial = output / f".{name}.jsonl"
     records = []
     with partial.open("w") as file:
-        for record in harness.measure(name, cases, num_repeats, harness.run_pinned):
+        for record in harness.measure(name, cases, repeats, harness.run_pinned):
             file.write(json.dumps(record) + "\n")
             file.flush()
             print(_progress(record), file=sys.stderr, flush=True)
             records.append(record)
-    harness.replace_records(output / report.RECORDS, name, records)
+    harness.replace_records(output / report.RECORDS, records)
     partial.unlink()
     return records
 
@@ -78,9 +83,10 @@ def main(argv: list[str]) -> None:
             sys.exit(code)
     harness.adopt_orphans()
     arguments.output.mkdir(parents=True, exist_ok=True)
+    repeats = range(arguments.first_repeat, arguments.repeats + 1)
     has_failed = False
     for name in arguments.names:
-        records = run_measurement(name, measurements[name], arguments.repeats, arguments.output)
+        records = run_measurement(name, measurements[name], repeats, arguments.output)
         has_failed |= any("error" in record for record in records)
         report.write(arguments.output)
     sys.exit(1 if has_failed else 0)

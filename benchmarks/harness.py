@@ -3,6 +3,7 @@
 import ctypes
 import datetime
 import json
+import math
 import os
 import pathlib
 import signal
@@ -28,21 +29,21 @@ class ProgramError(Exception):
     """A program failed or missed its deadline."""
 
 
-def schedule(contestants: Iterable[str], num_repeats: int) -> list[tuple[int, str]]:
+def schedule(contestants: Iterable[str], repeats: Iterable[int]) -> list[tuple[int, str]]:
     """Returns (repeat, contestant) in the order of their turns: each once, then each again.
 
     What disturbs the machine for some minutes then disturbs all contestants.
     """
     contestants = list(contestants)
-    return [(repeat, name) for repeat in range(1, num_repeats + 1) for name in contestants]
+    return [(repeat, name) for repeat in repeats for name in contestants]
 
 
 def measure(
-    name: str, cases: Iterable[Case], num_repeats: int, run_program: RunProgram
+    name: str, cases: Iterable[Case], repeats: Sequence[int], run_program: RunProgram
 ) -> Iterator[Record]:
     """Yields the record of each value; a failed program gives one with the key `error`."""
     for case in cases:
-        for repeat, contestant in schedule(case.commands, num_repeats):
+        for repeat, contestant in schedule(case.commands, repeats):
             origin = {
                 "name": name, "contestant": contestant, "cores": case.cores,
                 "environment": case.environment, "repeat": repeat,
@@ -104,13 +105,29 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def replace_records(path: pathlib.Path, name: str, records: Iterable[Mapping[str, Any]]) -> None:
-    """Replaces the lines of measurement `name` in `path`, all at once; others stay."""
-    kept = [record for record in read_records(path) if record["name"] != name]
+def replace_records(path: pathlib.Path, records: Iterable[Mapping[str, Any]]) -> None:
+    """Adds `records` to the lines of `path`, all at once.
+
+    They take the place of those of the same cases, but for the repeats before their first one.
+    """
+    records = list(records)
+    first_repeat: dict[tuple, int] = {}
+    for record in records:
+        first = first_repeat.setdefault(_case(record), record["repeat"])
+        first_repeat[_case(record)] = min(first, record["repeat"])
+    kept = [
+        record
+        for record in read_records(path)
+        if record["repeat"] < first_repeat.get(_case(record), math.inf)
+    ]
     text = "".join(json.dumps(record) + "\n" for record in [*kept, *records])
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.write_text(text)
     os.replace(temporary, path)
+
+
+def _case(record: Mapping[str, Any]) -> tuple:
+    return record["name"], record["environment"], record["cores"]
 
 
 def read_records(path: pathlib.Path) -> list[Record]:

@@ -102,10 +102,7 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
     return {
         "learner": [_learner(commands, cores) for cores in (1, 2)],
         "collection": [_collection(commands, name) for name in ("Pendulum-v1", "FreeEnv")],
-        "loop": [
-            Case(name, 2, commands.all("loop", f"--environment={name}"))
-            for name in ("Pendulum-v1", "MinitaurBulletEnv-v0")
-        ],
+        "loop": [_loop(commands, name) for name in ("Pendulum-v1", "MinitaurBulletEnv-v0")],
         "protection": [_protection(commands)],
         "journal": [Case("Pendulum-v1", 1, {OURS: commands.ours("journal")})],
         "pool": [_curves(commands, "InvertedDoublePendulumBulletEnv-v0", 20_000, WITHOUT_POOL)],
@@ -135,6 +132,12 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
 def _learner(commands: Commands, cores: int) -> Case:
     variants = {name: commands.ours("learner", binding) for name, binding in BINDINGS.items()}
     return Case("FreeEnv", cores, commands.all("learner") | variants)
+
+
+def _loop(commands: Commands, environment: str) -> Case:
+    arguments = (f"--environment={environment}",)
+    without_pool = commands.ours("loop", *arguments, BINDINGS[WITHOUT_POOL])
+    return Case(environment, 2, commands.all("loop", *arguments) | {WITHOUT_POOL: without_pool})
 
 
 def _collection(commands: Commands, environment: str) -> Case:

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Measures this project beside its peers, Stable-Baselines3 and SBX, on the same cores.
 #
-# Usage: benchmarks/run.sh [--repeats N] [--output DIR] [--full] [NAME...]   (no NAME: all)
-#   --repeats N    runs of each contestant, which take turns (default 3)
-#   --output DIR   where benchmarks.jsonl, benchmarks.md and plots go (default docs/results)
-#   --full         also what takes hours: 64 workers, 1,000,000 transitions, HalfCheetah
+# Usage: benchmarks/run.sh [OPTION...] [NAME...]   (no NAME: all)
+#   --repeats N        runs of each contestant, which take turns (default 3)
+#   --first-repeat K   goes on with the Kth, and keeps what is recorded of those before (default 1)
+#   --output DIR       where benchmarks.jsonl, benchmarks.md and plots go (default docs/results)
+#   --full             also what takes hours: 64 workers, 1,000,000 transitions, HalfCheetah
 #
 # 1. Installs what is missing (setup.sh; setup_peers.sh for measurements with peers).
 # 2. Hands over to benchmarks/__main__.py. Exit codes: 0, 1 a program failed, 78 wrong input.

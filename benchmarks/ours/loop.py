@@ -1,6 +1,7 @@
 """Env steps and train steps per second of a whole training run in its steady state.
 
-Usage: python -m benchmarks.ours.loop --environment Pendulum-v1 [--secs S] [--unprotected]
+Usage: python -m benchmarks.ours.loop --environment Pendulum-v1 [--binding B ...] [--secs S]
+           [--unprotected]
 Everything runs as run_script.sh starts it, checkpoints and TensorBoard included, evaluation not;
 with --unprotected without checkpoints and journal.
 """
@@ -15,6 +16,7 @@ from benchmarks.ours.training_runs import training_run
 BINDINGS = (
     "TrainParams.num_iter = 1000000",
     "TrainParams.n_eval_episodes = 0",
+    "TrainParams.fresh_samples_per_step = 32",  # the default, which not all examples have
     *PEERS_NETWORKS,
 )
 SHORT_FILL = {"MinitaurBulletEnv-v0": ("TrainParams.n_buffer_init_episodes = 1",)}
@@ -25,10 +27,11 @@ def main() -> None:
     """Measures and prints the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--environment", choices=EXAMPLES, required=True)
+    parser.add_argument("--binding", action="append", default=[], help="of gin")
     parser.add_argument("--secs", type=float, default=40.0)
     parser.add_argument("--unprotected", action="store_true")
     arguments = parser.parse_args()
-    bindings = BINDINGS + SHORT_FILL.get(arguments.environment, ())
+    bindings = BINDINGS + SHORT_FILL.get(arguments.environment, ()) + tuple(arguments.binding)
     bindings += UNPROTECTED if arguments.unprotected else ()
     with training_run(arguments.environment, bindings) as run:
         run.await_training(WARMUP_TRAIN_STEPS)

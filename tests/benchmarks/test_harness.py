@@ -25,7 +25,7 @@ class Tape:
 def test_measure_lets_contestants_take_turns():
     tape = Tape()
 
-    records = list(measure("name", [CASE], 2, tape))
+    records = list(measure("name", [CASE], [1, 2], tape))
 
     assert tape.commands == [
         "ours --seed=1", "sbx --seed=1", "sb3 --seed=1",
@@ -42,7 +42,7 @@ def test_measure_after_a_failure_goes_on_with_the_next_contestant():
             raise ProgramError("boom")
         return [{"metric": "m", "value": 1, "unit": "s"}]
 
-    records = list(measure("name", [CASE], 1, run_program))
+    records = list(measure("name", [CASE], [1], run_program))
 
     assert [(r["contestant"], r["value"], r.get("error")) for r in records] == [
         ("ours", 1, None), ("sbx", None, "boom"), ("sb3", 1, None),
@@ -76,15 +76,36 @@ def test_run_pinned_with_too_few_cores_says_so():
         run_pinned(["true"], 4097, 1.0)
 
 
-def test_replace_records_keeps_those_of_other_measurements(tmp_path):
+def record(name, environment, repeat, value):
+    return {
+        "name": name, "environment": environment, "cores": 2, "repeat": repeat, "value": value
+    }  # fmt: skip
+
+
+def test_replace_records_keeps_those_of_other_cases(tmp_path):
     path = tmp_path / "benchmarks.jsonl"
-    replace_records(path, "a", [{"name": "a", "value": 1}, {"name": "a", "value": 2}])
-    replace_records(path, "b", [{"name": "b", "value": 3}])
+    replace_records(path, [record("a", "E", 1, 1), record("a", "F", 1, 2), record("b", "E", 1, 3)])
 
-    replace_records(path, "a", [{"name": "a", "value": 4}])
+    replace_records(path, [record("a", "E", 1, 4)])
 
-    assert read_records(path) == [{"name": "b", "value": 3}, {"name": "a", "value": 4}]
+    assert read_records(path) == [
+        record("a", "F", 1, 2), record("b", "E", 1, 3), record("a", "E", 1, 4)
+    ]  # fmt: skip
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("repeats", "expected"),
+    [((1,), [(1, "new")]), ((2,), [(1, "old"), (2, "new")]),
+     ((3, 4), [(1, "old"), (2, "old"), (3, "new"), (4, "new")])],
+)  # fmt: skip
+def test_replace_records_keeps_earlier_repeats_only(repeats, expected, tmp_path):
+    path = tmp_path / "benchmarks.jsonl"
+    replace_records(path, [record("a", "E", repeat, "old") for repeat in (1, 2, 3)])
+
+    replace_records(path, [record("a", "E", repeat, "new") for repeat in repeats])
+
+    assert [(r["repeat"], r["value"]) for r in read_records(path)] == expected
 
 
 def test_programs_do_not_inherit_proxies(monkeypatch):

@@ -17,6 +17,11 @@ NAMES = (
     [
         (["lerner", "loop"], f"no such measurement: lerner. There are: {NAMES}"),
         (["--repeats", "0"], "--repeats is 0; allowed is an integer >= 1"),
+        (
+            ["--repeats", "2", "--first-repeat", "3"],
+            "--first-repeat is 3; allowed is 1 to --repeats, 2",
+        ),
+        (["--first-repeat", "0"], "--first-repeat is 0; allowed is 1 to --repeats, 3"),
         (["--repeats", "x"], "invalid int value: 'x'"),
         (["--fast"], "unrecognized arguments: --fast"),
     ],
