@@ -17,7 +17,7 @@ import reverb
 from benchmarks import program
 from benchmarks.ours.programs import replay_server
 from tfagents_system.agents.construction import make_agent
-from tfagents_system.core.program import prefer_throughput
+from tfagents_system.core.program import prefer_response, prefer_throughput
 from tfagents_system.environments.construction import make_environment
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.pendulum_params import TrainParams
@@ -33,7 +33,10 @@ WARMUP_EPISODES = 20
 
 
 def measure(folder: pathlib.Path, secs: float) -> dict[bool, float]:
-    """Returns the env steps per second, by whether the worker has a journal."""
+    """Returns the env steps per second, by whether the worker has a journal.
+
+    Takes `secs`, or longer for one episode after the warm-up.
+    """
     params = TrainParams({"horizon": HORIZON})
     environment = make_environment(params, worker_id=0, is_collect=True, seed=1)
     agent, _ = make_agent(params, environment)
@@ -45,7 +48,8 @@ def measure(folder: pathlib.Path, secs: float) -> dict[bool, float]:
         adders = {True: Adder(client, codec, journal=journal), False: Adder(client, codec)}
         episode_secs: dict[bool, list[float]] = {True: [], False: []}
         deadline = time.monotonic() + secs
-        while time.monotonic() < deadline:
+        prefer_response()  # as sac_collect.py does
+        while time.monotonic() < deadline or len(episode_secs[False]) <= WARMUP_EPISODES:
             for has_journal, adder in adders.items():
                 started = time.perf_counter()
                 run_episode(environment, policy, HORIZON, _observer(adder))

@@ -1,5 +1,7 @@
 """Exploration noise with a power spectrum of 1/f^beta: standard normal, but correlated in time."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 PERIOD = 1024  # steps of noise drawn at a time; the slowest wave in it is as long
@@ -15,7 +17,7 @@ class ColoredNoise:
 
     def __init__(self, num_actions: int, beta: float, rng: np.random.Generator):
         """`beta` of 0 is white noise, of 1 pink, of 2 brown; `rng` is owned."""
-        self._shape = num_actions, PERIOD
+        self._num_actions = num_actions
         self._rng = rng
         frequency = np.fft.rfftfreq(PERIOD)[1:]
         self._amplitude = None
@@ -24,26 +26,28 @@ class ColoredNoise:
             # Each wave is in the spectrum twice, but for the fastest.
             power = 2 * (amplitude[:-1] ** 2).sum() + amplitude[-1] ** 2
             self._amplitude = amplitude * PERIOD / np.sqrt(power)
-        self._rows: list[np.ndarray] = []
+        self.restart()
 
     def restart(self) -> None:
         """Forgets what has been drawn, at the start of an episode."""
-        self._rows = []
+        self._rows: Iterator[np.ndarray] = iter(())
 
     def next(self) -> np.ndarray:
         """Returns the noise of the next step."""
-        if self._amplitude is None:
-            return self._rng.standard_normal(self._shape[0], np.float32)
-        if not self._rows:
-            self._rows = list(self._draw().T)
-        return self._rows.pop()
+        row = next(self._rows, None)
+        if row is None:
+            # Many at once: where steps are far apart, code that runs at each has left the caches.
+            self._rows = iter(self._draw())
+            row = next(self._rows)
+        return row
 
     def _draw(self) -> np.ndarray:
-        """Returns [A, PERIOD]: random waves of the given powers (Timmer & Koenig 1995)."""
-        num_actions, period = self._shape
-        spectrum = np.zeros((num_actions, period // 2 + 1), complex)
-        real, imaginary = self._rng.standard_normal((2, num_actions, period // 2)) / np.sqrt(2)
+        """Returns [PERIOD, A]: random waves of the given powers (Timmer & Koenig 1995)."""
+        if self._amplitude is None:
+            return self._rng.standard_normal((PERIOD, self._num_actions), np.float32)
+        shape = self._num_actions, PERIOD // 2
+        real, imaginary = self._rng.standard_normal((2, *shape)) / np.sqrt(2)
         imaginary[:, -1] = 0.0  # the fastest wave has no phase
         real[:, -1] *= np.sqrt(2)
-        spectrum[:, 1:] = self._amplitude * (real + 1j * imaginary)
-        return np.fft.irfft(spectrum, period).astype(np.float32)
+        spectrum = np.pad(self._amplitude * (real + 1j * imaginary), ((0, 0), (1, 0)))
+        return np.fft.irfft(spectrum, PERIOD).T.astype(np.float32)

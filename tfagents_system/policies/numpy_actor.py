@@ -63,8 +63,9 @@ class NumpyActor:
 
     def distribution(self, observation: Any, state: Any) -> tuple[np.ndarray, np.ndarray, Any]:
         """Returns (loc [A], log_std [A], next state) of the Gaussian before the squashing."""
-        (leaf,) = tree.flatten(observation)
-        x = np.asarray(leaf, np.float32).ravel()
+        if not isinstance(observation, np.ndarray):
+            (observation,) = tree.flatten(observation)
+        x = np.asarray(observation, np.float32).ravel()
         *hidden, (kernel, bias) = self._layers
         for hidden_kernel, hidden_bias in hidden:
             x = np.dot(x, hidden_kernel)
