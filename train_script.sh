@@ -72,8 +72,13 @@ end_run() { # EXIT_CODE MESSAGE
   if [[ -n $reporter ]]; then # else it was started just now, and ends with this script
     kill "$reporter" 2>/dev/null
     local tries=20
-    while ((tries-- > 0)) && kill -0 "$reporter" 2>/dev/null; do sleep 0.1; done
-    kill -KILL "$reporter" 2>/dev/null # its terminal takes no more
+    while kill -0 "$reporter" 2>/dev/null; do
+      if ((--tries == 0)); then
+        kill -KILL "$reporter" # its terminal takes no more
+        break
+      fi
+      sleep 0.1
+    done
   fi
   say 'Ending the workers, then the learner (which saves), then the replay server.'
   stop 20 "${workers[@]}"

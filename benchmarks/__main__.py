@@ -25,7 +25,9 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks/run.sh", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each contestant")
-    parser.add_argument("--first-repeat", type=int, default=1, help="keeps the records before it")
+    parser.add_argument(
+        "--first-repeat", type=int, default=1, help="begins with this run; earlier records stay"
+    )
     parser.add_argument("--output", type=pathlib.Path, default=OUTPUT, help="folder")
     parser.add_argument("--full", action="store_true", help="also what takes hours")
     parser.error = _die

@@ -108,13 +108,11 @@ def adopt_orphans() -> None:
 def replace_records(path: pathlib.Path, records: Iterable[Mapping[str, Any]]) -> None:
     """Adds `records` to the lines of `path`, all at once.
 
-    They take the place of those of the same cases, but for the repeats before their first one.
+    They take the place of those of the same cases, but for the repeats before their first one. They
+    are in the order in which `measure` yields them.
     """
     records = list(records)
-    first_repeat: dict[tuple, int] = {}
-    for record in records:
-        first = first_repeat.setdefault(_case(record), record["repeat"])
-        first_repeat[_case(record)] = min(first, record["repeat"])
+    first_repeat = {_case(record): record["repeat"] for record in reversed(records)}
     kept = [
         record
         for record in read_records(path)

@@ -12,11 +12,12 @@ import time
 from benchmarks import program
 from benchmarks.ours.programs import EXAMPLES, PEERS_NETWORKS, UNPROTECTED
 from benchmarks.ours.training_runs import training_run
+from tfagents_system.core.hyperparameters import HYPERPARAMETERS
 
 BINDINGS = (
     "TrainParams.num_iter = 1000000",
     "TrainParams.n_eval_episodes = 0",
-    "TrainParams.fresh_samples_per_step = 32",  # the default, which not all examples have
+    f"TrainParams.fresh_samples_per_step = {HYPERPARAMETERS['fresh_samples_per_step'].default}",
     *PEERS_NETWORKS,
 )
 SHORT_FILL = {"MinitaurBulletEnv-v0": ("TrainParams.n_buffer_init_episodes = 1",)}

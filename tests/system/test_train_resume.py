@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import pathlib
 import signal
 import time
 
@@ -52,6 +53,23 @@ def assert_axes_are_monotonic(run, worker_id):
             assert following["train_step"] in run.restored_steps()
     falls = sum(b["train_step"] < a["train_step"] for a, b in itertools.pairwise(rows))
     assert falls <= len(run.restored_steps())
+
+
+def test_only_the_thread_that_steps_the_environment_is_woken_at_once(make_run):
+    run = make_run()
+    run.set_pace(0.1)
+    run.start(num_workers=1)
+    run.await_train_step(1)
+
+    pid = run.pid("sac_collect.py 0")
+    of_grpc = {
+        os.sched_getscheduler(int(thread.name))
+        for thread in pathlib.Path(f"/proc/{pid}/task").iterdir()
+        if (thread / "comm").read_text() == "nexting_thread\n"
+    }
+    assert (os.sched_getscheduler(pid), of_grpc) == (os.SCHED_OTHER, {os.SCHED_BATCH})
+    for program in ("sac_train.py", "sac_replay_buffer.py"):
+        assert os.sched_getscheduler(run.pid(program)) == os.SCHED_BATCH
 
 
 @pytest.mark.fault_row("kills")

@@ -26,11 +26,12 @@ class ColoredNoise:
             # Each wave is in the spectrum twice, but for the fastest.
             power = 2 * (amplitude[:-1] ** 2).sum() + amplitude[-1] ** 2
             self._amplitude = amplitude * PERIOD / np.sqrt(power)
-        self.restart()
+        self._rows: Iterator[np.ndarray] = iter(())
 
     def restart(self) -> None:
-        """Forgets what has been drawn, at the start of an episode."""
-        self._rows: Iterator[np.ndarray] = iter(())
+        """Makes what follows independent of what was before, at the start of an episode."""
+        if self._amplitude is not None:  # white noise is so anyway
+            self._rows = iter(())
 
     def next(self) -> np.ndarray:
         """Returns the noise of the next step."""
