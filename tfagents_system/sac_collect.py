@@ -30,6 +30,7 @@ from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.policies.acting import AgentPolicies, RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.codec import Codec, transition_spec
+from tfagents_system.services.item_layout import ItemLayout
 from tfagents_system.services.journal import Checkpoints, Journal, journal_owners
 from tfagents_system.services.replay import ReplayLimits, experience_stats
 from tfagents_system.services.replay_files import NOTHING, stored_numbers
@@ -72,7 +73,7 @@ def collect(
     policies = AgentPolicies(agent, rng, run.params.exploration_noise_beta)
     codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
     client = reverb.Client(replay_address)
-    length = params.recurrent_sequence_length if params.recurrent else None
+    layout = ItemLayout.from_hyperparameters(params.hyperparameters())
     reader = VariableReader(replay_address, policies.variables, VARIABLES_PERIOD_SECS)
     worker = Worker(
         run,
@@ -82,7 +83,7 @@ def collect(
         ReplaceableEnvironment(eval_env, make_eval_env, watchdog),
         policies,
         collect_log,
-        Adder(client, codec, length, worker_id, _open_journal(run, worker_id, codec, length)),
+        Adder(client, codec, layout, worker_id, _open_journal(run, worker_id, codec, layout)),
         reader,
         _checkpoints_fn(run, worker_id, num_workers),
         watchdog,
@@ -139,11 +140,11 @@ def _num_to_fill_fn(run: Run, client: reverb.Client, stop: StopFlag) -> Callable
     return num_to_fill
 
 
-def _open_journal(run: Run, worker_id: int, codec: Codec, length: int | None) -> Journal | None:
+def _open_journal(run: Run, worker_id: int, codec: Codec, layout: ItemLayout) -> Journal | None:
     max_bytes = int(run.params.journal_max_mb * 1e6)
     if not max_bytes:
         return None
-    return Journal(run.paths.journals, worker_id, codec.columns, length or 1, max_bytes)
+    return Journal(run.paths.journals, worker_id, codec.columns, layout.length, max_bytes)
 
 
 def _checkpoints_fn(run: Run, worker_id: int, num_workers: int) -> Callable[[], Checkpoints | None]:

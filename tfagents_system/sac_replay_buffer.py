@@ -19,6 +19,7 @@ from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.program import StopFlag, run_program
 from tfagents_system.core.reporting import StatusReporter
 from tfagents_system.launch.supervision import is_alive, is_supervised
+from tfagents_system.services.item_layout import ItemLayout
 from tfagents_system.services.replay import ReplayLimits, experience_stats, start_server
 
 LEARNER_TIMEOUT_SECS = 110.0  # train_script.sh waits 120 s for the learner's end
@@ -33,11 +34,16 @@ def serve(exp_dir: str, port: int, stop: StopFlag) -> int:
     server = _start(run.paths, limits, port)
     client = server.localhost_client()
 
-    counts = {"items": 0, "capacity": limits.capacity, "fill_target": limits.min_size}
+    stride = ItemLayout.from_hyperparameters(run.params.hyperparameters()).stride
+    counts = {
+        "transitions": 0,
+        "capacity": limits.capacity * stride,
+        "fill_target": limits.min_size * stride,
+    }
 
     def fields() -> dict[str, int]:
         try:
-            counts["items"], _ = experience_stats(client, timeout_secs=5)
+            counts["transitions"] = experience_stats(client, timeout_secs=5)[0] * stride
         except TimeoutError:
             pass  # too busy to answer itself: no reason to end and lose the experience
         return counts

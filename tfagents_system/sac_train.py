@@ -44,6 +44,7 @@ from tfagents_system.learning.learner import DivergedError, Learner
 from tfagents_system.learning.policy_export import PolicyExporter
 from tfagents_system.learning.sampling_pool import SamplingPool, pool_capacity
 from tfagents_system.services.codec import Codec, transition_spec
+from tfagents_system.services.item_layout import ItemLayout
 from tfagents_system.services.replay import ReplayLimits, ReplaySnapshots, experience_dataset
 from tfagents_system.services.variables import VariablePublisher
 
@@ -71,17 +72,17 @@ class Training:
         codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
         environment.close()
         columns, num_fresh = codec.columns, num_fresh_samples(params.hyperparameters())
-        length = params.recurrent_sequence_length if params.recurrent else None
+        layout = ItemLayout.from_hyperparameters(params.hyperparameters())
         make_iterator = functools.partial(
-            _make_iterator, replay_address, columns, length, num_fresh, params.prefetch_batches
+            _make_iterator, replay_address, columns, layout, num_fresh, params.prefetch_batches
         )
-        pool = _make_pool(run, columns, length, num_fresh)
+        pool = _make_pool(run, columns, layout, num_fresh)
         self._learner = Learner(agent, codec, make_iterator, pool)
         client = reverb.Client(replay_address)
         self._publisher = VariablePublisher(client, agent.collect_policy.variables())
         self._checkpointer = Checkpointer(
-            run.paths.checkpoints, agent, self._train_step, ReplaySnapshots(client),
-            item_layout=f"{length or 1} x {[f'{c.dtype.name} {c.shape}' for c in columns]}",
+            run.paths.checkpoints, agent, self._train_step, ReplaySnapshots(client, layout),
+            item_layout=f"{layout} x {[f'{c.dtype.name} {c.shape}' for c in columns]}",
         )  # fmt: skip
         self._exporter = PolicyExporter(run.paths, agent, self._train_step)
         if self._checkpointer.restore():
@@ -234,24 +235,25 @@ class Training:
         self._summaries.write(self.train_step, scalars)
 
 
-def _make_iterator(address, columns, sequence_length, batch_size, prefetch_batches):
+def _make_iterator(address, columns, layout, batch_size, prefetch_batches):
     return iter(
         experience_dataset(
-            address, columns, sequence_length, batch_size, prefetch_batches, DATA_TIMEOUT_SECS
+            address, columns, layout, batch_size, prefetch_batches, DATA_TIMEOUT_SECS
         )
     )
 
 
-def _make_pool(run: Run, columns, sequence_length, num_fresh: int) -> SamplingPool | None:
+def _make_pool(run: Run, columns, layout: ItemLayout, num_fresh: int) -> SamplingPool | None:
     """Returns the pool that `num_fresh` items per train step renew; None if they are all."""
     batch_size = run.params.train_batch_size
     if num_fresh == batch_size:
         return None
-    lead = [] if sequence_length is None else [sequence_length]
+    lead = layout.lead if layout.is_sequence else []
     specs = [tf.TensorSpec(lead + column.shape, column.dtype) for column in columns]
     limits = ReplayLimits.from_hyperparameters(run.params.hyperparameters(), run.horizon)
-    capacity = pool_capacity(specs, num_fresh, batch_size, limits.min_size)
-    return SamplingPool(specs, capacity, num_fresh, batch_size)
+    capacity = pool_capacity(specs, num_fresh, batch_size, limits.capacity * layout.stride)
+    num_initial = limits.min_size * layout.stride
+    return SamplingPool(specs, capacity, num_initial, num_fresh, batch_size)
 
 
 def train(exp_dir: str, replay_address: str, num_cpus: int, stop: StopFlag) -> int:

@@ -69,7 +69,7 @@ def measure(
     capacity = pool_capacity(columns, num_fresh, BATCH_SIZE, num_transitions)
     learner = Learner(
         agent, layout.codec, functools.partial(layout.batches, address, num_fresh),
-        SamplingPool(columns, capacity, num_fresh, BATCH_SIZE),
+        SamplingPool(columns, capacity, capacity, num_fresh, BATCH_SIZE),
     )  # fmt: skip
     stopwatch = Stopwatch(learner, train_step)
     for _ in range(3):  # compiles, then finds its number of steps per call
@@ -77,8 +77,8 @@ def measure(
     deadline = time.monotonic() + BASELINE_SECS
     rate_before, gap_before = stopwatch.run_while(lambda: time.monotonic() < deadline)
     checkpointer = Checkpointer(
-        folder / "checkpoints", agent, train_step, ReplaySnapshots(reverb.Client(address)),
-        item_layout="",
+        folder / "checkpoints", agent, train_step,
+        ReplaySnapshots(reverb.Client(address), layout.items), item_layout="",
     )  # fmt: skip
     started = time.monotonic()
     rate, longest_gap = stopwatch.run_while(lambda: not checkpointer.wait(0), checkpointer.save)

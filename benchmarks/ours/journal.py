@@ -24,6 +24,7 @@ from tfagents_system.pendulum_params import TrainParams
 from tfagents_system.policies.acting import AgentPolicies
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.codec import Codec, transition_spec
+from tfagents_system.services.item_layout import ItemLayout
 from tfagents_system.services.journal import Journal
 
 HORIZON = 200
@@ -44,8 +45,12 @@ def measure(folder: pathlib.Path, secs: float) -> dict[bool, float]:
     codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
     with replay_server(folder / "replay", CAPACITY) as server:
         client = reverb.Client(server.address)
-        journal = Journal(folder / "journals", 0, codec.columns, 1, MAX_BYTES)
-        adders = {True: Adder(client, codec, journal=journal), False: Adder(client, codec)}
+        layout = ItemLayout.from_hyperparameters(params.hyperparameters())
+        journal = Journal(folder / "journals", 0, codec.columns, layout.length, MAX_BYTES)
+        adders = {
+            True: Adder(client, codec, layout, journal=journal),
+            False: Adder(client, codec, layout),
+        }
         episode_secs: dict[bool, list[float]] = {True: [], False: []}
         deadline = time.monotonic() + secs
         prefer_response()  # as sac_collect.py does

@@ -19,12 +19,14 @@ from tf_agents.trajectories import trajectory
 from benchmarks.environments import FreeEnv
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.codec import Codec, transition_spec
+from tfagents_system.services.item_layout import LARGEST_BLOCK, ItemLayout
 from tfagents_system.services.replay import ReplayLimits, experience_dataset, start_server
 
 OBSERVATION_SPEC = tensor_spec.TensorSpec([FreeEnv.observation_size], tf.float32)
 ACTION_SPEC = tensor_spec.BoundedTensorSpec([FreeEnv.action_size], tf.float32, -1.0, 1.0)
 STOCK_TABLE = "uniform_table"
 DATA_TIMEOUT_SECS = 5.0
+BLOCKS = ItemLayout(LARGEST_BLOCK)  # as by default
 
 
 class Layout(Protocol):
@@ -33,7 +35,7 @@ class Layout(Protocol):
     def start_server(
         self, port: int, folder: pathlib.Path, capacity: int, restore_from: pathlib.Path | None
     ) -> reverb.Server:
-        """Starts a server whose rate limiter never holds anybody back."""
+        """Starts a server for `capacity` transitions; its limiter never holds anybody back."""
 
     def insert(self, address: str, num_transitions: int) -> float:
         """Inserts random transitions; returns the seconds until the server has them all."""
@@ -47,14 +49,20 @@ class PackedLayout:
 
     codec = Codec(transition_spec(OBSERVATION_SPEC, ACTION_SPEC))
 
+    def __init__(self, items: ItemLayout = BLOCKS):
+        """`items` says how transitions lie in them."""
+        self.items = items
+
     def start_server(self, port, folder, capacity, restore_from) -> reverb.Server:
         """Starts the project's server."""
-        limits = ReplayLimits(capacity, min_size=1, samples_per_insert=1.0, error_buffer=1e12)
+        limits = ReplayLimits(
+            capacity // self.items.stride, min_size=1, samples_per_insert=1.0, error_buffer=1e12
+        )
         return start_server(limits, port, folder, restore_from)
 
     def insert(self, address: str, num_transitions: int) -> float:
         """Inserts as a worker does: in bursts, each confirmed before the next."""
-        adder = Adder(reverb.Client(address), self.codec)
+        adder = Adder(reverb.Client(address), self.codec, self.items)
         started = time.monotonic()
         for step in _random_steps(num_transitions):
             adder.add(*step)
@@ -66,7 +74,9 @@ class PackedLayout:
     def batches(self, address: str, batch_size: int) -> Iterator[Any]:
         """Samples as the learner does."""
         return iter(
-            experience_dataset(address, self.codec.columns, None, batch_size, 3, DATA_TIMEOUT_SECS)
+            experience_dataset(
+                address, self.codec.columns, self.items, batch_size, 3, DATA_TIMEOUT_SECS
+            )
         )
 
 

@@ -26,6 +26,8 @@ from benchmarks.ours.programs import (
     running,
 )
 from benchmarks.process_stats import cpu_secs
+from tfagents_system.core.params_loader import load_run
+from tfagents_system.services.item_layout import ItemLayout
 
 WARMUP_SECS = 5.0
 BATCH_SIZE = 256
@@ -39,8 +41,10 @@ def measure(
 ) -> tuple[float, float, float]:
     """Returns train steps per second, and CPU seconds per train step of learner and server."""
     paths = make_experiment(folder / "experiment", "FreeEnv", gin_bindings)
+    params = load_run(str(paths.root)).params
+    items = ItemLayout.from_hyperparameters(params.hyperparameters())
     with replay_server(folder / "replay", num_transitions) as server:
-        PackedLayout().insert(server.address, num_transitions)
+        PackedLayout(items).insert(server.address, num_transitions)
         spec = program_specs(paths, server.port)["learner"]
         log = paths.stdout("learner")
         with running(spec.argv, spec.env, log) as learner:

@@ -92,7 +92,7 @@ def replay_server(
 
     Args:
       folder: Of its checkpoints.
-      capacity: Items; the oldest go.
+      capacity: Transitions; the oldest go.
       layout: `ours` or `tf_agents`.
       restore_from: A checkpoint's folder.
     """

@@ -48,16 +48,16 @@ def account_of(run) -> Account:
 
 
 def stored_steps(checkpoint: pathlib.Path, root: pathlib.Path) -> collections.Counter:
-    """Returns how many items of a replay checkpoint hold each (process id, step of the process)."""
+    """Returns how often a replay checkpoint holds each (process id, step of the process)."""
     codec = codec_of(EpisodeStepEnv())  # of the same shapes
     unlimited = ReplayLimits(10**6, min_size=1, samples_per_insert=1.0, error_buffer=1e12)
-    seen = {}
+    blocks = {}
     with serving(root, unlimited, checkpoint) as replay:
         client = replay.client()
         size = client.server_info(timeout=5)[EXPERIENCE_TABLE].current_size
-        while len(seen) < size:
+        while len(blocks) < size:
             for sample in client.sample(EXPERIENCE_TABLE, 5 * size, emit_timesteps=False):
-                seen[sample.info.key] = codec.unpack(sample.data).next_observation
-    life, step = np.array(list(seen.values()), np.float64).T
+                blocks[sample.info.key] = codec.unpack(sample.data).next_observation
+    life, step = np.concatenate(list(blocks.values())).reshape(-1, 2).astype(np.float64).T
     steps = zip(np.rint(life * 1e7).astype(int), np.rint(step * 1e5).astype(int), strict=True)
     return collections.Counter((int(life), int(step)) for life, step in steps)

@@ -109,11 +109,11 @@ def test_a_killed_worker(make_run, ledger, pytestconfig):
         faults.make(fault, kill, lambda: is_back() and env_steps(run, WORKERS[victim]) > mine)
         assert env_steps(run, WORKERS[1 - victim]) > others  # it did not wait
 
-    while run.status("replay")["items"] < 0.7 * 300 * HORIZON and num_fills < repeats:
+    while run.status("replay")["transitions"] < 0.7 * 300 * HORIZON and num_fills < repeats:
         kill_one("in the random fill")
         num_fills += 1
     run.wait_for(lambda: is_in_training(run), 120, "training")
-    filled = run.status("replay")["items"]
+    filled = run.status("replay")["transitions"]
     assert (
         filled < 300 * HORIZON + 2 * BURST + 3 * HORIZON
     )  # one fill, however often they came back
@@ -199,7 +199,7 @@ def test_a_killed_replay_server(make_run, ledger, pytestconfig):
     run.set_pace(0.04)
     process = run.start(num_workers=2)
     faults = Faults(run, ledger, "replay server", limit_secs=45)
-    run.wait_for(lambda: run.status("replay").get("items", 0) > 100, 60, "the fill")
+    run.wait_for(lambda: run.status("replay").get("transitions", 0) > 100, 60, "the fill")
 
     kill, is_back = kill_program(run, "sac_replay_buffer.py")
     steps = {worker: env_steps(run, worker) for worker in WORKERS}

@@ -11,7 +11,7 @@ LEARNER = {
     "time": NOW, "phase": "training", "train_step": 6_000, "total_train_steps": 50_000,
     "iteration": 120, "num_iter": 1_000, "train_steps_per_sec": 200.0,
 }  # fmt: skip
-REPLAY = {"time": NOW, "items": 3_400, "capacity": 70_000, "fill_target": 6_000}
+REPLAY = {"time": NOW, "transitions": 3_400, "capacity": 70_000, "fill_target": 6_000}
 
 
 def worker(**changes):

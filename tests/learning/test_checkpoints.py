@@ -27,6 +27,7 @@ from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
+from tfagents_system.services.item_layout import SINGLE
 from tfagents_system.services.replay import ReplaySnapshots, experience_stats
 
 
@@ -258,7 +259,7 @@ def test_a_generation_holds_the_items_and_counts_of_a_real_server(tmp_path):
         run_episode(environment, RandomPolicy(environment.action_spec(), 0), 7, adder.add)
         adder.send()
         assert adder.is_confirmed(timeout_secs=5)
-        snapshots = ReplaySnapshots(replay.client())
+        snapshots = ReplaySnapshots(replay.client(), SINGLE)
         checkpointer = make_checkpointer(root, agent, train_step, snapshots)
         for step in (1, 2):
             train_step.assign(step)
@@ -275,7 +276,9 @@ def test_what_sorts_later_in_reverbs_own_folder_does_not_cost_the_checkpoint(tmp
     root = tmp_path / "checkpoints"
     agent, train_step = make_tiny_agent()
     with serving(root / ".reverb") as replay:
-        checkpointer = make_checkpointer(root, agent, train_step, ReplaySnapshots(replay.client()))
+        checkpointer = make_checkpointer(
+            root, agent, train_step, ReplaySnapshots(replay.client(), SINGLE)
+        )
         # Reverb names its checkpoints by the local time: the second sorts before the first.
         for step, zone in enumerate(("UTC", "Pacific/Kiritimati", "Etc/GMT+12"), start=1):
             monkeypatch.setenv("TZ", zone)

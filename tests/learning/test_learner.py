@@ -16,6 +16,7 @@ from tfagents_system.learning.learner import Learner, as_experience
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.codec import Codec, Transition, transition_spec
+from tfagents_system.services.item_layout import SINGLE, ItemLayout
 from tfagents_system.services.replay import ReplayLimits, experience_dataset
 
 CODEC = Codec(transition_spec(tf.TensorSpec([2], tf.float32), tf.TensorSpec([1], tf.float32)))
@@ -165,18 +166,18 @@ def test_run_goes_on_with_a_new_iterator_when_the_data_has_ended(monkeypatch):
     assert learner.num_traces == 1
 
 
-@pytest.mark.parametrize("sequence_length", [None, 2])
-def test_sac_learns_from_a_server_that_starves_it_and_comes_back(tmp_path, sequence_length):
+@pytest.mark.parametrize("layout", [SINGLE, ItemLayout(2, is_sequence=True)])
+def test_sac_learns_from_a_server_that_starves_it_and_comes_back(tmp_path, layout):
     # As many samples as inserts.
     limits = ReplayLimits(capacity=100, min_size=20, samples_per_insert=1.0, error_buffer=20.0)
-    recurrent = {"recurrent": True} if sequence_length else {}
+    recurrent = {"recurrent": True} if layout.is_sequence else {}
     agent, train_step = make_tiny_agent(**recurrent)
     environment = EpisodeStepEnv(ends=[(100, 1.0)])
     codec = codec_of(environment)
 
     def add(replay, num_items):
-        adder = Adder(replay.client(), codec, sequence_length)
-        num_steps = num_items + (sequence_length or 1) - 1
+        adder = Adder(replay.client(), codec, layout)
+        num_steps = num_items + layout.length - 1
         run_episode(environment, RandomPolicy(environment.action_spec(), 0), num_steps, adder.add)
         adder.send()
         assert adder.is_confirmed(timeout_secs=5)
@@ -189,7 +190,7 @@ def test_sac_learns_from_a_server_that_starves_it_and_comes_back(tmp_path, seque
 
         def make_iterator():
             return iter(experience_dataset(
-                replay.address, codec.columns, sequence_length, batch_size=4, prefetch_batches=1,
+                replay.address, codec.columns, layout, batch_size=4, prefetch_batches=1,
                 timeout_secs=0.3,
             ))  # fmt: skip
 

@@ -13,16 +13,22 @@ from tfagents_system.learning.learner import Learner
 from tfagents_system.learning.sampling_pool import SamplingPool
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
+from tfagents_system.services.item_layout import SINGLE, ItemLayout
 from tfagents_system.services.replay import EXPERIENCE_TABLE, experience_dataset
 
-NUM_FRESH, BATCH_SIZE, POOL_CAPACITY, PREFETCH = 4, 16, 40, 2
+NUM_FRESH, BATCH_SIZE, POOL_CAPACITY, NUM_INITIAL, PREFETCH = 4, 16, 80, 40, 2
 
 
 @pytest.fixture
-def replay(tmp_path):
+def layout():
+    return ItemLayout(2)
+
+
+@pytest.fixture
+def replay(tmp_path, layout):
     with serving(tmp_path / "reverb") as running:
         environment = EpisodeStepEnv(ends=[(1000, 1.0)])
-        adder = Adder(running.client(), codec_of(environment))
+        adder = Adder(running.client(), codec_of(environment), layout)
         run_episode(environment, RandomPolicy(environment.action_spec(), 0), 100, adder.add)
         adder.send()
         assert adder.is_confirmed(timeout_secs=5)
@@ -35,8 +41,12 @@ def codec():
 
 
 @pytest.fixture
-def dataset(replay, codec):
-    return experience_dataset(replay.address, codec.columns, None, NUM_FRESH, PREFETCH, 5.0)
+def dataset(replay, codec, layout):
+    return experience_dataset(replay.address, codec.columns, layout, NUM_FRESH, PREFETCH, 5.0)
+
+
+def make_pool(codec):
+    return SamplingPool(codec.columns, POOL_CAPACITY, NUM_INITIAL, NUM_FRESH, BATCH_SIZE)
 
 
 def num_samples(replay):
@@ -61,7 +71,7 @@ def test_no_op_of_the_input_pipeline_sees_single_items(dataset):
 
 def test_many_train_steps_are_one_call_of_one_trace(dataset, codec, monkeypatch):
     agent, train_step = make_tiny_agent()
-    pool = SamplingPool(codec.columns, POOL_CAPACITY, NUM_FRESH, BATCH_SIZE)
+    pool = make_pool(codec)
     learner = Learner(agent, codec, lambda: iter(dataset), pool)
     traces, calls = [], []
     train, function = agent.train, learner._train
@@ -78,24 +88,26 @@ def test_many_train_steps_are_one_call_of_one_trace(dataset, codec, monkeypatch)
     assert len(traces) == num_traces <= 2  # one for the names of its metrics, one for the loop
 
 
-@pytest.mark.parametrize("has_pool", [True, False])
+@pytest.mark.parametrize(
+    "layout, has_pool", [(ItemLayout(2), True), (SINGLE, True), (SINGLE, False)]
+)
 def test_a_train_step_takes_its_fresh_items_from_the_server_and_no_more(
-    replay, dataset, codec, has_pool
+    replay, dataset, codec, layout, has_pool
 ):
     agent, train_step = make_tiny_agent()
-    pool = SamplingPool(codec.columns, POOL_CAPACITY, NUM_FRESH, BATCH_SIZE) if has_pool else None
+    pool = make_pool(codec) if has_pool else None
     learner = Learner(agent, codec, lambda: iter(dataset), pool)
     while int(train_step) < 200:
         learner.run(200 - int(train_step))
-    used = 200 * NUM_FRESH + (POOL_CAPACITY if has_pool else 0)
+    used = 200 * NUM_FRESH + (NUM_INITIAL if has_pool else 0)
     in_flight = (PREFETCH + 2) * NUM_FRESH
-    assert used <= num_samples(replay) <= used + in_flight
+    assert used <= num_samples(replay) * layout.length <= used + in_flight
 
 
 def test_the_graph_of_a_train_step_does_not_grow(dataset, codec):
     """A copy, cast or branch too many shows here first; the number of ops knows no sizes."""
     agent, _ = make_tiny_agent(actor_fc_layer_params=(8, 8), critic_joint_fc_layer_params=(8, 8))
-    pool = SamplingPool(codec.columns, POOL_CAPACITY, NUM_FRESH, BATCH_SIZE)
+    pool = make_pool(codec)
     learner = Learner(agent, codec, lambda: iter(dataset), pool)
     iterator = iter(dataset)
     ops = graph_ops(learner._train.get_concrete_function(iterator, tf.constant(1)))
@@ -118,6 +130,7 @@ def bfloat16_learner(dataset, codec):
     return agent, Learner(agent, codec, lambda: iter(dataset))
 
 
+@pytest.mark.parametrize("layout", [SINGLE])  # there is no pool
 def test_bfloat16_products_are_those_of_inner_layers_and_no_op_else_is(dataset, codec):
     _, learner = bfloat16_learner(dataset, codec)
     function = learner._train.get_concrete_function(iter(dataset), tf.constant(1))

@@ -24,12 +24,12 @@ def numbered(count, batch):
     return dataset.batch(batch).map(lambda *columns: Sample(columns))
 
 
-def numbered_pool(capacity, num_fresh, batch_size):
+def numbered_pool(capacity, num_fresh, batch_size, num_initial=None):
     columns = [COLUMN, tf.TensorSpec([1], tf.int64)]
-    return SamplingPool(columns, capacity, num_fresh, batch_size)
+    return SamplingPool(columns, capacity, num_initial or capacity, num_fresh, batch_size)
 
 
-def test_capacity_is_some_minibatches_but_not_more_than_the_table_first_holds():
+def test_capacity_is_some_minibatches_but_not_more_than_the_table_can_hold():
     assert pool_capacity([COLUMN], 32, 256, 10**6) == MINIBATCHES_PER_POOL * 256
     assert pool_capacity([COLUMN], 32, 256, 1000) == 1000 // 32 * 32
     assert pool_capacity([COLUMN], 32, 256, 7) == 32  # at least what comes in at once
@@ -51,6 +51,19 @@ def test_exchange_draws_from_the_newest_items_only_and_keeps_the_columns_togethe
         pairs, numbers = exchange(next(iterator).data)
         assert set(numbers.numpy().ravel()) == set(range(newest - 5, newest + 1))
         np.testing.assert_array_equal(pairs, np.concatenate([numbers, -numbers], axis=1))
+
+
+def test_pool_grows_from_its_first_items_to_its_capacity():
+    pool = numbered_pool(capacity=8, num_fresh=2, batch_size=100, num_initial=5)  # 4 are 2 reads
+    iterator = iter(numbered(100, batch=2))
+    pool.fill(iterator)  # 0 to 3
+    exchange = tf.function(pool.exchange)
+    for newest, size in ((5, 6), (7, 8), (9, 8), (11, 8)):
+        _, numbers = exchange(next(iterator).data)
+        assert set(numbers.numpy().ravel()) == set(range(newest - size + 1, newest + 1))
+    pool.fill(iterator)  # 12 to 15: begins anew
+    _, numbers = exchange(next(iterator).data)
+    assert set(numbers.numpy().ravel()) == set(range(12, 18))
 
 
 def test_every_item_is_drawn_as_often_as_from_the_table_itself():
@@ -84,6 +97,13 @@ def test_fill_raises_what_the_data_raises_and_can_be_repeated():
     assert numbers.numpy().max() == 7
 
 
+def test_blocks_fill_the_pool_as_single_items_do():
+    pool = SamplingPool([COLUMN], capacity=6, num_initial=6, num_fresh=6, batch_size=100)
+    rows = tf.reshape(tf.range(12.0), [6, 2])
+    (drawn,) = pool.exchange((tf.reshape(rows, [3, 2, 2]),))
+    np.testing.assert_array_equal(np.unique(drawn, axis=0), rows)
+
+
 def test_minibatch_spec_describes_sequences():
-    pool = SamplingPool([tf.TensorSpec([5, 2], tf.float32)], 8, 4, 16)
+    pool = SamplingPool([tf.TensorSpec([5, 2], tf.float32)], 8, 8, 4, 16)
     assert pool.minibatch_spec == (tf.TensorSpec([16, 5, 2], tf.float32),)

@@ -63,7 +63,7 @@ def test_it_reports_items_and_limits_until_the_stop(paths):
         add_episode(client)
 
         def items():
-            return read_json(paths.status("replay"))["items"]
+            return read_json(paths.status("replay"))["transitions"]
 
         wait_until(lambda: items() == 7, 10, "7 items in the status")
     status = read_json(paths.status("replay"))
@@ -95,7 +95,7 @@ def test_it_never_starts_empty_when_there_are_generations(paths):
 def test_being_too_busy_to_count_does_not_end_it(paths, monkeypatch):
     with serving(paths) as client:
         add_episode(client)
-        wait_until(lambda: read_json(paths.status("replay"))["items"] == 7, 10, "7 items")
+        wait_until(lambda: read_json(paths.status("replay"))["transitions"] == 7, 10, "7 items")
         num_refused = []
 
         def refuse(client, timeout_secs):
@@ -105,7 +105,7 @@ def test_being_too_busy_to_count_does_not_end_it(paths, monkeypatch):
         monkeypatch.setattr(sac_replay_buffer, "experience_stats", refuse)
         wait_until(lambda: len(num_refused) >= 2, 10, "two reports")
         assert experience_stats(client, timeout_secs=5) == (7, 7)
-        assert read_json(paths.status("replay"))["items"] == 7
+        assert read_json(paths.status("replay"))["transitions"] == 7
 
 
 def test_after_a_stop_it_serves_a_learner_that_outlives_its_supervise(paths):

@@ -16,6 +16,7 @@ from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services import adder as adder_lib
 from tfagents_system.services.adder import Adder
+from tfagents_system.services.item_layout import SINGLE, ItemLayout
 from tfagents_system.services.journal import Checkpoints, Journal
 from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits, experience_stats
 from tfagents_system.services.replay_files import describe_items, stored_numbers
@@ -59,6 +60,20 @@ def test_stored_transitions_are_exactly_the_env_steps_and_never_cross_an_episode
         assert t.action.shape == (1,) and np.all(np.abs(t.action) <= 1)
 
 
+def test_blocks_join_what_a_worker_does_next_whatever_the_episode(replay):
+    environment = EpisodeStepEnv(ends=[(3, 0.0), (4, 1.0)])
+    codec = codec_of(environment)
+    collect(environment, Adder(replay.client(), codec, ItemLayout(4)), num_episodes=5, horizon=9)
+    items = all_items(replay.client(), codec)
+
+    steps = [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2], [1, 3], [2, 0], [2, 1], [2, 2],
+             [3, 0], [3, 1], [3, 2], [3, 3], [4, 0], [4, 1], [4, 2]]  # fmt: skip
+    blocks = [steps[first : first + 4] for first in range(0, 16, 4)]  # the 17th waits
+    assert [item.observation.tolist() for item in items] == blocks
+    for item in items:  # a transition never joins two episodes
+        np.testing.assert_array_equal(item.next_observation, item.observation + [0, 1])
+
+
 def test_transitions_share_chunks_because_each_costs_the_server_memory(replay):
     environment = EpisodeStepEnv(ends=[(48, 0.0)])
     collect(environment, Adder(replay.client(), codec_of(environment)), num_episodes=2, horizon=48)
@@ -77,7 +92,7 @@ def test_transitions_share_chunks_because_each_costs_the_server_memory(replay):
 def test_sequences_are_consecutive_steps_and_short_episodes_are_padded(replay):
     environment = EpisodeStepEnv(ends=[(5, 0.0), (2, 0.0), (3, 1.0), (9, 0.0), (1, 1.0)])
     codec = codec_of(environment)
-    adder = Adder(replay.client(), codec, sequence_length=3)
+    adder = Adder(replay.client(), codec, ItemLayout(3, is_sequence=True))
     collect(environment, adder, num_episodes=5, horizon=4)  # lengths 4, 2, 3, 4, 1
     items = all_items(replay.client(), codec)
 
@@ -101,8 +116,8 @@ def test_sequences_are_consecutive_steps_and_short_episodes_are_padded(replay):
     assert [(item.step_type == LAST).sum() for item in items] == [0, 0, 1, 0, 0, 0, 2]
 
 
-@pytest.mark.parametrize("sequence_length", [None, 2])
-def test_a_step_that_does_not_fit_ends_the_episode_and_is_logged_once(replay, sequence_length):
+@pytest.mark.parametrize("layout", [SINGLE, ItemLayout(2, is_sequence=True)])
+def test_a_step_that_does_not_fit_ends_the_episode_and_is_logged_once(replay, layout):
     class FaultyEnv(EpisodeStepEnv):
         def _step(self, action):
             time_step = super()._step(action)
@@ -112,12 +127,12 @@ def test_a_step_that_does_not_fit_ends_the_episode_and_is_logged_once(replay, se
 
     environment, lines = FaultyEnv(ends=[(6, 0.0)]), []
     codec = codec_of(environment)
-    adder = Adder(replay.client(), codec, sequence_length, log=lines.append)
+    adder = Adder(replay.client(), codec, layout, log=lines.append)
     collect(environment, adder, num_episodes=4, horizon=6)
     items = all_items(replay.client(), codec)
 
     first_steps = [item.observation.reshape(-1, 2)[0].tolist() for item in items]
-    kept = [0, 1] if sequence_length is None else [0]  # before the rejected third step
+    kept = [0] if layout.is_sequence else [0, 1]  # before the rejected third step
     assert first_steps == [[episode, step] for episode in range(4) for step in kept]
     assert all(np.isfinite(item.reward).all() for item in items)
     assert adder.rejected == collections.Counter({"reward is not finite": 4})
@@ -230,29 +245,34 @@ class CountingWriter:
         return call
 
 
-@pytest.mark.parametrize("sequence_length, num_items", [(None, 40), (5, 40 - 4)])
-def test_a_step_costs_one_call_and_an_item_one_more(replay, sequence_length, num_items):
+@pytest.mark.parametrize(
+    "layout, num_items",
+    [(SINGLE, 40), (ItemLayout(8), 40 / 8), (ItemLayout(5, is_sequence=True), 40 - 4)],
+)
+def test_a_step_costs_one_call_and_an_item_one_more(replay, layout, num_items):
     environment = EpisodeStepEnv(ends=[(40, 0.0)])
-    adder = Adder(replay.client(), codec_of(environment), sequence_length)
+    adder = Adder(replay.client(), codec_of(environment), layout)
     writer = adder._cpp_writer = CountingWriter(adder._cpp_writer)
     collect(environment, adder, num_episodes=1, horizon=40)
     assert writer.calls == {"Append": 40, "CreateItem": num_items}
     assert experience_stats(replay.client(), timeout_secs=5)[1] == num_items
 
 
-@pytest.mark.parametrize("sequence_length", [None, 3])
-def test_what_a_crashed_server_had_confirmed_is_there_again_and_once(tmp_path, sequence_length):
+@pytest.mark.parametrize("layout", [SINGLE, ItemLayout(4), ItemLayout(3, is_sequence=True)])
+def test_what_a_crashed_server_had_confirmed_is_there_again_and_once(tmp_path, layout):
     """The server is lost with all that came after its checkpoint, and with it the worker."""
     environment = EpisodeStepEnv(ends=[(5, 0.0), (2, 0.0), (9, 1.0)])
     codec, port = codec_of(environment), free_port()
 
     def make_adder(replay):
-        journal = Journal(tmp_path / "journals", 7, codec.columns, sequence_length or 1, 10**6)
-        return Adder(replay.client(), codec, sequence_length, 7, journal)
+        journal = Journal(tmp_path / "journals", 7, codec.columns, layout.length, 10**6)
+        return Adder(replay.client(), codec, layout, 7, journal)
 
     def checkpoint(replay):
         path = pathlib.Path(replay.client().checkpoint())
-        return path, stored_numbers(describe_items(path, EXPERIENCE_TABLE), worker_id=7)
+        return path, stored_numbers(
+            describe_items(path, EXPERIENCE_TABLE, layout.stride), worker_id=7
+        )
 
     with serving(tmp_path / "first", port=port) as replay:
         collect(environment, make_adder(replay), num_episodes=4, horizon=9)

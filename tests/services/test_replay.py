@@ -1,3 +1,4 @@
+import math
 import pathlib
 
 import hypothesis
@@ -13,6 +14,7 @@ from tfagents_system.core.hyperparameters import HYPERPARAMETERS
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
+from tfagents_system.services.item_layout import SINGLE, ItemLayout
 from tfagents_system.services.replay import (
     EXPERIENCE_TABLE,
     ReplayLimits,
@@ -27,10 +29,10 @@ def limits_of(horizon, **values):
     return ReplayLimits.from_hyperparameters(DEFAULTS | values, horizon)
 
 
-def fill(replay, num_items, sequence_length=None):
+def fill(replay, num_steps, layout=SINGLE):
     environment = EpisodeStepEnv(ends=[(1000, 0.0)])
-    adder = Adder(replay.client(), codec_of(environment), sequence_length)
-    run_episode(environment, RandomPolicy(environment.action_spec(), 0), num_items, adder.add)
+    adder = Adder(replay.client(), codec_of(environment), layout)
+    run_episode(environment, RandomPolicy(environment.action_spec(), 0), num_steps, adder.add)
     adder.send()
     assert adder.is_confirmed(timeout_secs=5)
     return codec_of(environment)
@@ -39,11 +41,16 @@ def fill(replay, num_items, sequence_length=None):
 def test_limits_of_transitions():
     limits = limits_of(horizon=200, num_steps_per_iter=100, n_train_episodes_per_iter=2)
     assert limits == ReplayLimits(
-        capacity=350 * 200,
-        min_size=30 * 200,
-        samples_per_insert=32 * 100 / (2 * 200),
-        error_buffer=32 * 100,  # one iteration
+        capacity=350 * 200 / 8,  # blocks
+        min_size=30 * 200 / 8,
+        samples_per_insert=64 * 100 / (2 * 200),
+        error_buffer=64 * 100 / 8,  # one iteration
     )
+
+
+def test_blocks_that_do_not_come_out_even_are_rounded_up():
+    limits = limits_of(horizon=203, n_buffer_init_episodes=3, n_episodes_in_buffer=5)
+    assert (limits.min_size, limits.capacity) == (77, 127)  # 609 / 8 = 76.1, 1015 / 8 = 126.9
 
 
 def test_limits_without_a_pool_count_all_items_of_each_train_step():
@@ -58,15 +65,15 @@ def test_limits_of_sequences():
     sequences = 50 - 20 + 1  # of a full episode
     assert limits.capacity == 350 * sequences
     assert limits.min_size == 30 * sequences
-    assert limits.samples_per_insert == 32 * 50 / sequences
+    assert limits.samples_per_insert == 64 * 50 / sequences
 
 
 def test_the_error_buffer_holds_the_batches_in_flight_and_no_more_than_the_fill_gives():
     few_steps = dict(num_steps_per_iter=1, prefetch_batches=3, n_buffer_init_episodes=100)
-    assert limits_of(horizon=200, **few_steps).error_buffer == 32 * (3 + 2)
+    assert limits_of(horizon=200, **few_steps).error_buffer == 64 * (3 + 2) / 8
     short_fill = dict(num_steps_per_iter=100, n_buffer_init_episodes=1)
     assert limits_of(horizon=200, n_train_episodes_per_iter=2, **short_fill).error_buffer == (
-        32 * 100 / 400 * 200
+        64 * 100 / 400 * 200 / 8
     )
 
 
@@ -110,33 +117,39 @@ def test_reverb_takes_any_limits_and_the_advice_of_the_error_is_the_smallest_tha
     )
     batch_size = values["train_batch_size"]
     num_fresh = min(values["fresh_samples_per_step"] or batch_size, batch_size)
-    in_flight = num_fresh * (values["prefetch_batches"] + 2)
+    has_pool = num_fresh < batch_size
+    in_flight = num_fresh * (values["prefetch_batches"] + 2) / math.gcd(num_fresh, 8) ** has_pool
     assert limits.error_buffer >= in_flight * (1 - 1e-9)
 
 
 def test_the_oldest_items_leave_a_full_table(tmp_path):
     limits = ReplayLimits(capacity=5, min_size=1, samples_per_insert=1.0, error_buffer=1e9)
     with serving(tmp_path / "reverb", limits) as replay:
-        codec = fill(replay, num_items=12)
+        codec = fill(replay, num_steps=12)
         assert experience_stats(replay.client(), timeout_secs=5) == (5, 12)
         items = all_items(replay.client(), codec)
     assert [t.observation[1] for t in items] == [7, 8, 9, 10, 11]
 
 
-@pytest.mark.parametrize("sequence_length", [None, 3])
-def test_dataset_gives_packed_batches_and_ends_when_starved(tmp_path, sequence_length):
+@pytest.mark.parametrize(
+    "layout, num_steps, lead",  # 14 items in each case
+    [
+        (SINGLE, 14, (4,)),
+        (ItemLayout(2), 28, (2, 2)),
+        (ItemLayout(3, is_sequence=True), 16, (4, 3)),
+    ],
+)
+def test_dataset_gives_packed_batches_and_ends_when_starved(tmp_path, layout, num_steps, lead):
     # samples <= inserts x 1 - (min_size x 1 - error_buffer): as many samples as inserts
     limits = ReplayLimits(capacity=100, min_size=10, samples_per_insert=1.0, error_buffer=10.0)
     with serving(tmp_path / "reverb", limits) as replay:
-        num_steps = 14 if sequence_length is None else 16  # 14 items in both cases
-        codec = fill(replay, num_steps, sequence_length)
+        codec = fill(replay, num_steps, layout)
         dataset = experience_dataset(
-            replay.address, codec.columns, sequence_length, batch_size=4, prefetch_batches=1,
+            replay.address, codec.columns, layout, batch_size=4, prefetch_batches=1,
             timeout_secs=0.5,
         )  # fmt: skip
-        batches = list(dataset)  # ends by itself, 14 - 3 x 4 samples are dropped
-        assert len(batches) == 3
-        lead = (4,) if sequence_length is None else (4, 3)
+        batches = list(dataset)  # ends by itself, what is left of 14 samples is dropped
+        assert len(batches) == 14 // lead[0]
         assert dataset.element_spec.data[0].shape == [*lead, codec.columns[0].shape[0]]
         for batch in batches:
             transition = codec.unpack(batch.data)
@@ -144,13 +157,13 @@ def test_dataset_gives_packed_batches_and_ends_when_starved(tmp_path, sequence_l
             np.testing.assert_array_equal(
                 transition.next_observation, transition.observation + tf.constant([0.0, 1.0])
             )
-        fill(replay, num_steps, sequence_length)
-        assert len(list(dataset)) == 3  # a new iterator goes on
+        fill(replay, num_steps, layout)
+        assert len(list(dataset)) == 14 // lead[0]  # a new iterator goes on
 
 
 def test_a_restored_server_has_the_items_and_counts_of_the_checkpoint(tmp_path):
     with serving(tmp_path / "before") as replay:
-        codec = fill(replay, num_items=20)
+        codec = fill(replay, num_steps=20)
         items = all_items(replay.client(), codec)
         checkpoint = pathlib.Path(replay.client().checkpoint())
     for attempt in ("after", "once more"):  # restoring changes nothing in the checkpoint
@@ -160,7 +173,7 @@ def test_a_restored_server_has_the_items_and_counts_of_the_checkpoint(tmp_path):
             for one, other in zip(restored, items, strict=True):
                 np.testing.assert_array_equal(np.concatenate(codec.pack(one)),
                                               np.concatenate(codec.pack(other)))  # fmt: skip
-            fill(replay, num_items=3)
+            fill(replay, num_steps=3)
             assert experience_stats(replay.client(), timeout_secs=5) == (23, 23)
 
 
@@ -175,7 +188,7 @@ def test_stats_of_a_server_that_is_away_time_out(tmp_path):
 def test_a_checkpoint_made_with_other_limits_takes_over_the_new_ones(tmp_path, capsys):
     limits = ReplayLimits(capacity=100, min_size=2, samples_per_insert=8.0, error_buffer=100.0)
     with serving(tmp_path / "before", limits) as replay:
-        codec = fill(replay, num_items=8)
+        codec = fill(replay, num_steps=8)
         checkpoint = pathlib.Path(replay.client().checkpoint())
     with serving(tmp_path / "same", limits, restore_from=checkpoint) as replay:
         assert experience_stats(replay.client(), timeout_secs=5) == (8, 8)
@@ -189,8 +202,8 @@ def test_a_checkpoint_made_with_other_limits_takes_over_the_new_ones(tmp_path, c
         assert (limiter.min_size_to_sample, limiter.samples_per_insert) == (3, 2.0)
         assert (limiter.min_diff, limiter.max_diff) == (3 * 2.0 - 4.0, 3 * 2.0 + 4.0)
         # 8 inserts x 2 - 3 x 2 = 10 samples count as taken: 4 / 2 items may be inserted at once.
-        fill(replay, num_items=2)
-        dataset = experience_dataset(replay.address, codec.columns, None, batch_size=2,
+        fill(replay, num_steps=2)
+        dataset = experience_dataset(replay.address, codec.columns, SINGLE, batch_size=2,
                                      prefetch_batches=1, timeout_secs=0.5)  # fmt: skip
         samples = [row for batch in dataset for row in codec.unpack(batch.data).observation]
         assert len(samples) == 2 * 4.0  # from one end of the error buffer to the other

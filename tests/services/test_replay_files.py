@@ -5,6 +5,7 @@ import pytest
 from replay_fakes import UNLIMITED, EpisodeStepEnv, all_items, codec_of, serving
 
 from tfagents_system.services.adder import Adder
+from tfagents_system.services.item_layout import SINGLE, ItemLayout
 from tfagents_system.services.journal import Journal
 from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits, experience_stats
 from tfagents_system.services.replay_files import (
@@ -48,15 +49,15 @@ def test_nothing_is_lost_as_long_as_nothing_is_stored():
         assert not answer(NUMBERS).any()
 
 
-def save(folder, num_steps_by_worker, limits=UNLIMITED):
+def save(folder, num_steps_by_worker, limits=UNLIMITED, layout=SINGLE):
     """Returns a checkpoint of a server that workers have filled in turns, and its address."""
     environment = EpisodeStepEnv(ends=[(1000, 0.0)])
     codec = codec_of(environment)
     with serving(folder / "before", limits) as replay:
         time_step = environment.reset()
         for worker_id, num_steps in num_steps_by_worker:
-            journal = Journal(folder / "journals", worker_id, codec.columns, 1, 10**6)
-            adder = Adder(replay.client(), codec, None, worker_id, journal)
+            journal = Journal(folder / "journals", worker_id, codec.columns, layout.length, 10**6)
+            adder = Adder(replay.client(), codec, layout, worker_id, journal)
             for _ in range(num_steps):
                 action = np.zeros(1, np.float32)
                 next_time_step = environment.step(action)
@@ -71,6 +72,12 @@ def test_a_checkpoint_tells_the_numbers_of_each_worker(tmp_path):
     checkpoint, _ = save(tmp_path, [(0, 5), (3, 4)])
     description = describe_items(checkpoint, EXPERIENCE_TABLE)
     assert description == {"is_full": False, "numbers": {"0": [[1, 5]], "3": [[1, 4]]}}
+
+
+def test_an_item_of_a_block_stands_for_the_steps_before_it(tmp_path):
+    checkpoint, _ = save(tmp_path, [(0, 11), (3, 4)], layout=ItemLayout(4))
+    description = describe_items(checkpoint, EXPERIENCE_TABLE, stride=4)
+    assert description == {"is_full": False, "numbers": {"0": [[1, 8]], "3": [[1, 4]]}}
 
 
 @pytest.mark.parametrize("name", ["items.tfrecord", "chunks.tfrecord", "tables.tfrecord"])

@@ -98,7 +98,7 @@ def test_each_program_comes_back_after_kill_9_and_the_run_finishes(make_run):
     run.await_train_step(saved + 1)
     await_return("sac_collect.py 1", "worker_1", run.kill("sac_collect.py 1"))
     await_return("sac_replay_buffer.py", "replay", run.kill("sac_replay_buffer.py"))
-    assert run.status("replay")["items"] >= 4 * HORIZON  # of the checkpoint, not empty
+    assert run.status("replay")["transitions"] >= 4 * HORIZON  # of the checkpoint, not empty
     after = run.train_step()
     assert after < NUM_TRAIN_STEPS
     run.wait_for(lambda: run.train_step() > after, 30, "training with the new replay server")
@@ -132,7 +132,7 @@ def test_sigterm_saves_everything_and_the_same_command_goes_on(make_run):
     run.set_pace(0.03)
     process = run.start()
     run.await_train_step(8 * STEPS_PER_ITER)
-    items = run.status("replay")["items"]
+    items = run.status("replay")["transitions"]
     os.kill(process.pid, signal.SIGTERM)
     assert run.await_end(process, timeout_secs=60) == 143
     assert run.alive() == {}
@@ -155,7 +155,7 @@ def test_sigterm_saves_everything_and_the_same_command_goes_on(make_run):
     process = run.start()
     run.wait_for(lambda: run.status("replay").get("capacity") == 150 * HORIZON, 60,
                  "the replay server with the new capacity")  # fmt: skip
-    assert run.status("replay")["items"] >= items
+    assert run.status("replay")["transitions"] >= items
     assert "capacity 1000 in the checkpoint, 1500 now" in run.paths.stdout("replay").read_text()
     run.wait_for(lambda: run.status("learner"), 60, "the learner")
     assert run.train_step() >= stopped_at

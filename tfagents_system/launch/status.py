@@ -104,16 +104,16 @@ def _starting(snapshot: Snapshot) -> list[str]:
 
 def _is_filling(snapshot: Snapshot, learner: Mapping[str, Any]) -> bool:
     replay = snapshot.reports.get("replay", {})
-    is_short = not replay or replay["items"] < replay["fill_target"]
+    is_short = not replay or replay["transitions"] < replay["fill_target"]
     return learner["phase"] == "waiting for data" and is_short
 
 
 def _random_fill(snapshot: Snapshot) -> list[str]:
     replay = snapshot.reports.get("replay", {})
     parts = ["filling the replay buffer"]
-    items, target = replay.get("items"), replay.get("fill_target")
-    if items is not None and target:
-        parts[0] += f" {items:,} of {target:,} ({min(1.0, items / target):.0%})"
+    stored, target = replay.get("transitions"), replay.get("fill_target")
+    if stored is not None and target:
+        parts[0] += f" {stored:,} of {target:,} ({min(1.0, stored / target):.0%})"
     return parts + _collecting(snapshot)
 
 
@@ -183,7 +183,7 @@ REQUIRED_KEYS = {
     "learner": ("time", "phase", "train_step", "total_train_steps", "iteration", "num_iter",
                 "train_steps_per_sec"),
     "worker": ("time", "phase", "env_steps", "env_steps_per_sec", "last_return", "eval"),
-    "replay": ("time", "items", "fill_target"),
+    "replay": ("time", "transitions", "fill_target"),
 }  # fmt: skip
 
 

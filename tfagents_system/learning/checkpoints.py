@@ -128,8 +128,9 @@ class Checkpointer:
             more = f" and {len(differences) - 5} more" if len(differences) > 5 else ""
             raise ConfigError(
                 f"{generation} is of another agent ({'; '.join(differences[:5])}{more}). The "
-                "observations, actions, networks and sequences of an experiment that has begun may "
-                "not change: set them back, or start anew with another SAC_EXP_NAME."
+                "observations, actions, networks, sequences and blocks (as many transitions as the "
+                "greatest common divisor of 8 and fresh_samples_per_step) of an experiment that "
+                "has begun may not change: set them back, or start anew with another SAC_EXP_NAME."
             )
 
     def _save_replay(self, unfinished: pathlib.Path, train_step: int) -> None:

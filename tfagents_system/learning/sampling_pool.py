@@ -11,21 +11,20 @@ MAX_POOL_BYTES = 64 * 2**20
 
 
 def pool_capacity(
-    columns: Sequence[tf.TensorSpec], num_fresh: int, batch_size: int, min_replay_size: int
+    columns: Sequence[tf.TensorSpec], num_fresh: int, batch_size: int, max_replay_size: int
 ) -> int:
-    """Returns the items of a pool: a multiple of `num_fresh`, so that overwriting never wraps.
+    """Returns the items of a full pool: a multiple of `num_fresh`, so that overwriting never wraps.
 
-    A pool no larger than the table's minimum size is a fair sample of the table from the start; one
-    of 32 minibatches is renewed every 32 batch_size / num_fresh train steps.
+    A pool of 32 minibatches is renewed every 32 batch_size / num_fresh train steps.
 
     Args:
       columns: Specs of one item.
       num_fresh: Items renewed per train step.
       batch_size: Items per minibatch.
-      min_replay_size: Items in the table before the first train step.
+      max_replay_size: Items in the full table.
     """
     item_bytes = sum(math.prod(spec.shape) * spec.dtype.size for spec in columns)
-    wanted = min(MINIBATCHES_PER_POOL * batch_size, MAX_POOL_BYTES // item_bytes, min_replay_size)
+    wanted = min(MINIBATCHES_PER_POOL * batch_size, MAX_POOL_BYTES // item_bytes, max_replay_size)
     return max(1, wanted // num_fresh) * num_fresh
 
 
@@ -41,17 +40,33 @@ class SamplingPool:
     """
 
     def __init__(
-        self, columns: Sequence[tf.TensorSpec], capacity: int, num_fresh: int, batch_size: int
+        self,
+        columns: Sequence[tf.TensorSpec],
+        capacity: int,
+        num_initial: int,
+        num_fresh: int,
+        batch_size: int,
     ):
-        """Allocates `capacity` items, a multiple of `num_fresh`; `columns` are their specs."""
+        """Allocates the pool.
+
+        Args:
+          columns: Specs of one item.
+          capacity: Items of the full pool, a multiple of `num_fresh`.
+          num_initial: Items at the first step; more than the table then holds would only be
+            drawn twice, and be older than the table for longer. Rounded down to `num_fresh`.
+          num_fresh: Items that each step adds; they overwrite the oldest once the pool is full.
+          batch_size: Items per minibatch.
+        """
         self._columns = [
             tf.Variable(
                 tf.zeros([capacity, *spec.shape], spec.dtype), trainable=False, name="sampling_pool"
             )
             for spec in columns
         ]
-        self._oldest = tf.Variable(0, trainable=False, name="oldest_in_sampling_pool")
+        self._next = tf.Variable(0, trainable=False, name="next_in_sampling_pool")
+        self._size = tf.Variable(0, trainable=False, name="size_of_sampling_pool")
         self._capacity = capacity
+        self._num_reads = max(1, min(num_initial, capacity) // num_fresh)
         self._num_fresh = num_fresh
         self._batch_size = batch_size
         self._fill = tf.function(self._fill_from, autograph=False)
@@ -69,21 +84,29 @@ class SamplingPool:
         self._fill(iterator)
 
     def exchange(self, fresh: Sequence[tf.Tensor]) -> tuple[tf.Tensor, ...]:
-        """Overwrites the oldest items by `fresh` [F, ...]; returns a minibatch [B, ...]."""
-        self._overwrite_oldest(fresh)
-        index = tf.random.uniform([self._batch_size], maxval=self._capacity, dtype=tf.int32)
+        """Adds `fresh`, in place of the oldest items of a full pool; returns a minibatch [B, ...].
+
+        `fresh` is [F, ...], or [F / n, n, ...] in blocks of n.
+        """
+        size = self._add(fresh)
+        index = tf.random.uniform([self._batch_size], maxval=size, dtype=tf.int32)
         return tuple(tf.gather(column, index) for column in self._columns)
 
-    def _overwrite_oldest(self, fresh):
-        start = self._oldest.read_value()
+    def _add(self, fresh):
+        start = self._next.read_value()
         for column, values in zip(self._columns, fresh, strict=True):
-            column[start : start + self._num_fresh].assign(values)
-        self._oldest.assign((start + self._num_fresh) % self._capacity)
+            fresh_shape = [self._num_fresh, *column.shape[1:]]
+            column[start : start + self._num_fresh].assign(tf.reshape(values, fresh_shape))
+        self._next.assign((start + self._num_fresh) % self._capacity)
+        return self._size.assign(
+            tf.minimum(self._size + self._num_fresh, self._capacity), read_value=True
+        )
 
     def _fill_from(self, iterator):
         def body(index):
-            self._overwrite_oldest(next(iterator).data)
+            self._add(next(iterator).data)
             return [index + 1]
 
-        num_reads = self._capacity // self._num_fresh
-        tf.while_loop(lambda index: index < num_reads, body, [tf.constant(0)])
+        self._next.assign(0)
+        self._size.assign(0)
+        tf.while_loop(lambda index: index < self._num_reads, body, [tf.constant(0)])

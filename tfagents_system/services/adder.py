@@ -10,11 +10,12 @@ from reverb import pybind
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.services.codec import Codec, Transition
+from tfagents_system.services.item_layout import LARGEST_BLOCK, SINGLE, ItemLayout
 from tfagents_system.services.journal import Checkpoints, Journal, Step
 from tfagents_system.services.replay import EXPERIENCE_TABLE
 from tfagents_system.services.replay_files import item_priority
 
-CHUNK_LENGTH = 8  # transitions that the server keeps, sends and compresses together
+CHUNK_LENGTH = LARGEST_BLOCK  # transitions that the server keeps, sends and compresses together
 
 
 class Adder:
@@ -25,9 +26,9 @@ class Adder:
         while not adder.is_confirmed(timeout_secs=1): ...   # the rate limiter holds collection
 
     A transition joins two steps of one episode, never the last of one to the first of the next.
-    With `sequence_length` L an item holds L consecutive transitions of one episode, one item for
-    each step from the Lth on; an episode shorter than L gives one item, padded at its end with
-    transitions of step type LAST and discount 0, which learners leave out.
+    A block that is not full waits for the transitions of the next episodes. An episode shorter than
+    a sequence gives one item, padded at its end with transitions of step type LAST and discount 0,
+    which learners leave out.
     A journal numbers what is sent, so that what a crash of the server has lost can be sent again.
     Bursts, because a single item costs a wake-up of the sending thread. Not thread-safe.
     """
@@ -36,7 +37,7 @@ class Adder:
         self,
         client: reverb.Client,
         codec: Codec,
-        sequence_length: int | None = None,
+        layout: ItemLayout = SINGLE,
         worker_id: int = 0,
         journal: Journal | None = None,
         burst_length: int = 48,
@@ -48,23 +49,24 @@ class Adder:
         Args:
           client: Connection to the replay server.
           codec: Codec of one Transition.
-          sequence_length: Transitions per item; None for single transitions without time axis.
+          layout: Of the items.
           worker_id: Of this worker; what it sends is known by that and the journal's numbers.
           journal: Where everything is written down before it is sent; None sends without numbers.
-          burst_length: Steps after which a burst is due; Reverb complains of more than 50 pending.
+          burst_length: Steps after which a burst is due; Reverb complains of more than 50 pending
+            items.
           burst_secs: Age of the oldest unsent step after which a burst is due.
           log: Receives one line for each kind of rejected step.
         """
         self._codec = codec
-        self._length = sequence_length
+        self._layout = layout
         self._worker_id = worker_id
         self._journal = journal
         self._burst_length = burst_length
         self._burst_secs = burst_secs
         self._log = log
         # Each chunk costs the server about 1 kB of its own, but a sample fetches its whole chunk.
-        chunk_length = CHUNK_LENGTH if sequence_length is None else max(1, sequence_length // 4)
-        keep = max(chunk_length, sequence_length or 1)
+        chunk_length = max(1, layout.length // 4) if layout.is_sequence else CHUNK_LENGTH
+        keep = max(chunk_length, layout.length)
         # Validation would wait here for the server without limit; the codec has validated.
         self._writer = client.trajectory_writer(num_keep_alive_refs=keep, validate_items=False)
         # The writer in C++: its Python layer takes four times as long as all else that it does.
@@ -75,7 +77,8 @@ class Adder:
             )
             self._cpp_writer.ConfigureChunker(column, options)
         # References to the newest steps, by column.
-        self._written = [collections.deque(maxlen=sequence_length or 1) for _ in codec.columns]
+        self._written = [collections.deque(maxlen=layout.length) for _ in codec.columns]
+        self._block: list[list[np.ndarray]] = []  # columns of transitions that do not fill one yet
         self._unsent: list[tuple[list[np.ndarray], bool]] = []  # (columns, completes_item)
         self._oldest_unsent = 0.0
         self._last: Transition | None = None  # of the current episode
@@ -102,12 +105,22 @@ class Adder:
             return False
         self._last = transition
         self._steps_in_episode += 1
-        self._queue(columns, self._length is None or self._steps_in_episode >= self._length)
+        if self._layout.is_sequence:
+            self._queue(columns, self._steps_in_episode >= self._layout.length)
+            return True
+        self._block.append(columns)
+        if len(self._block) == self._layout.length:
+            *others, last = self._block
+            for other in others:
+                self._queue(other, completes_item=False)
+            self._queue(last, completes_item=True)
+            self._block.clear()
         return True
 
     def end_episode(self) -> None:
         """Must be called after the last step of each episode."""
-        if self._length is not None and 0 < self._steps_in_episode < self._length:
+        num_missing = self._layout.length - self._steps_in_episode
+        if self._layout.is_sequence and self._steps_in_episode and num_missing > 0:
             padding = self._last._replace(
                 step_type=np.float32(ts.StepType.LAST),
                 observation=self._last.next_observation,
@@ -115,7 +128,7 @@ class Adder:
                 discount=np.float32(0),
             )
             columns = self._codec.pack(padding)
-            for missing in reversed(range(self._length - self._steps_in_episode)):
+            for missing in reversed(range(num_missing)):
                 self._queue(columns, completes_item=missing == 0)
         self._steps_in_episode = 0
 
@@ -158,7 +171,7 @@ class Adder:
         # After a reconnection Reverb sends what is not confirmed in any order. That is at most two
         # bursts with the padding of short episodes: each waits for its confirmation, but while a
         # server shuts down, that of one may come before the server has all of it.
-        num_unordered = 2 * (self._burst_length + (self._length or 1))
+        num_unordered = 2 * (self._burst_length + self._layout.length)
         lost = self._journal.reconcile(checkpoints, num_unordered) if self._journal else []
         for begin in range(0, len(lost), self._burst_length):
             self._write(lost[begin : begin + self._burst_length])
@@ -175,7 +188,7 @@ class Adder:
         return self._journal.num_unprotected if self._journal else 0
 
     def _write(self, steps: Sequence[Step]) -> None:
-        is_single = [self._length is None] * len(self._written)  # without time axis
+        is_single = [not self._layout.lead] * len(self._written)  # without time axis
         for step in steps:
             references = self._cpp_writer.Append(step.columns)
             for written, reference in zip(self._written, references, strict=True):

@@ -54,7 +54,7 @@ class Journal:
         folder: pathlib.Path,
         worker_id: int,
         columns: Sequence[tf.TensorSpec],
-        sequence_length: int,
+        item_length: int,
         max_bytes: int,
         log: Callable[[str], None] = print,
     ):
@@ -63,13 +63,13 @@ class Journal:
         Args:
           folder: Holds the files of all workers; is made.
           worker_id: Of the only writer.
-          columns: Specs of the packed columns, vectors; with `sequence_length` part of the file's
+          columns: Specs of the packed columns, vectors; with `item_length` part of the file's
             name, so that a file of another layout is never read.
-          sequence_length: Steps per item.
+          item_length: Steps per item.
           max_bytes: Largest size of the file.
           log: Receives a line for the first step that is left unprotected.
         """
-        self._length = sequence_length
+        self._length = item_length
         self._max_bytes = max_bytes
         self._log = log
         self._names = [f"{spec.dtype.name}x{spec.shape[0]}" for spec in columns]

@@ -13,6 +13,7 @@ from reverb.platform.checkpointers_lib import DefaultCheckpointer
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.hyperparameters import num_fresh_samples
+from tfagents_system.services.item_layout import ItemLayout
 from tfagents_system.services.replay_files import (
     check_is_whole,
     copy_with_table,
@@ -26,7 +27,7 @@ VARIABLES_TABLE = "variables"
 
 @dataclasses.dataclass(frozen=True)
 class ReplayLimits:
-    """Sizes and ratio of the experience table, in items (transitions or sequences)."""
+    """Sizes and ratio of the experience table, in items of an ItemLayout."""
 
     capacity: int
     min_size: int  # items before the first sample
@@ -35,7 +36,7 @@ class ReplayLimits:
 
     @classmethod
     def from_hyperparameters(cls, values: Mapping[str, Any], horizon: int) -> "ReplayLimits":
-        """Derives the limits; a full episode gives `horizon` transitions or that many sequences.
+        """Derives the limits from what a full episode, of `horizon` env steps, gives.
 
         Collection and learning may each run ahead by one iteration. The learner's samples in
         flight must fit into that, or both sides would wait for each other for ever.
@@ -43,30 +44,31 @@ class ReplayLimits:
         Raises:
           ConfigError: If the initial episodes are fewer than what may be in flight.
         """
-        length = values["recurrent_sequence_length"] if values["recurrent"] else 1
-        items_per_episode = horizon - length + 1
+        layout = ItemLayout.from_hyperparameters(values)
+        # In transitions or sequences; `stride` transitions make a block.
+        per_episode = horizon - layout.length + 1 if layout.is_sequence else horizon
         num_fresh = num_fresh_samples(values)
         samples_per_iteration = num_fresh * values["num_steps_per_iter"]
         episodes_per_iteration = values["n_train_episodes_per_iter"]
-        inserts_per_iteration = items_per_episode * episodes_per_iteration
-        samples_per_insert = samples_per_iteration / inserts_per_iteration
-        min_size = items_per_episode * values["n_buffer_init_episodes"]
+        samples_per_insert = samples_per_iteration / (per_episode * episodes_per_iteration)
+        num_initial = per_episode * values["n_buffer_init_episodes"]
         in_flight = num_fresh * (values["prefetch_batches"] + 2)
-        error_buffer = max(samples_per_iteration, in_flight, samples_per_insert, 1.0)
+        ahead = max(samples_per_iteration, in_flight) / layout.stride
+        min_size = -(-num_initial // layout.stride)  # rounded up: no less than is in flight
         smallest = -(-in_flight * episodes_per_iteration // samples_per_iteration)  # rounded up
         if values["n_buffer_init_episodes"] < smallest:
             raise ConfigError(
                 f"n_buffer_init_episodes = {values['n_buffer_init_episodes']} is too small: "
-                f"{min_size} transitions x {samples_per_insert:g} samples per insert is less than "
-                f"the {in_flight} samples that the learner keeps in flight (the smaller of "
+                f"{num_initial} transitions x {samples_per_insert:g} samples per insert is less "
+                f"than the {in_flight} samples that the learner keeps in flight (the smaller of "
                 f"fresh_samples_per_step and train_batch_size, x (prefetch_batches + 2)). Use at "
                 f"least {smallest}."
             )
         return cls(
-            capacity=items_per_episode * values["n_episodes_in_buffer"],
+            capacity=-(-per_episode * values["n_episodes_in_buffer"] // layout.stride),
             min_size=min_size,
             samples_per_insert=samples_per_insert,
-            error_buffer=min(error_buffer, samples_per_insert * min_size),
+            error_buffer=min(max(ahead, samples_per_insert, 1.0), samples_per_insert * min_size),
         )
 
 
@@ -120,9 +122,10 @@ def start_server(
 class ReplaySnapshots:
     """The learner's access to the replay server's part of a checkpoint."""
 
-    def __init__(self, client: reverb.Client):
+    def __init__(self, client: reverb.Client, layout: ItemLayout):
         """Asks for nothing yet."""
         self._client = client
+        self._layout = layout
 
     def checkpoint(self) -> pathlib.Path:
         """Blocks until the server has written all that it holds; returns the folder.
@@ -138,7 +141,7 @@ class ReplaySnapshots:
 
     def describe(self, folder: pathlib.Path) -> dict[str, Any]:
         """Returns the numbers of the items in `folder`; see `describe_items`."""
-        return describe_items(folder, EXPERIENCE_TABLE)
+        return describe_items(folder, EXPERIENCE_TABLE, self._layout.stride)
 
 
 def _with_limits(
@@ -179,12 +182,15 @@ def _with_limits(
 def experience_dataset(
     address: str,
     codec_columns: list[tf.TensorSpec],
-    sequence_length: int | None,
+    layout: ItemLayout,
     batch_size: int,
     prefetch_batches: int,
     timeout_secs: float,
 ) -> tf.data.Dataset:
-    """Returns an endless dataset of packed batches: a tuple of columns [B, (T,) size].
+    """Returns an endless dataset of packed batches: a tuple of columns.
+
+    They are [B, size] of single transitions, [B, length, size] of sequences, and
+    [B / length, length, size] of blocks, of whose length B is a multiple.
 
     One stream and no per-element op, because a map over single transitions costs several times
     the sampling itself. The iterator ends (OutOfRangeError) when the rate limiter yields nothing
@@ -194,13 +200,13 @@ def experience_dataset(
       TimeoutError: If the server does not answer; an iterator would wait for it without limit.
     """
     experience_stats(reverb.Client(address), timeout_secs)
-    lead = [] if sequence_length is None else [sequence_length]
+    num_items = batch_size // layout.stride
     dataset = reverb.TrajectoryDataset(
         server_address=address,
         table=EXPERIENCE_TABLE,
         dtypes=tuple(spec.dtype for spec in codec_columns),
-        shapes=tuple(tf.TensorShape(lead + spec.shape) for spec in codec_columns),
-        max_in_flight_samples_per_worker=batch_size * prefetch_batches,
+        shapes=tuple(tf.TensorShape(layout.lead + spec.shape) for spec in codec_columns),
+        max_in_flight_samples_per_worker=num_items * prefetch_batches,
         num_workers_per_iterator=1,
         rate_limiter_timeout_ms=int(timeout_secs * 1000),
     )
@@ -209,7 +215,7 @@ def experience_dataset(
     options.threading.private_threadpool_size = 1
     options.experimental_optimization.apply_default_optimizations = False
     dataset = dataset.with_options(options)
-    return dataset.batch(batch_size, drop_remainder=True).prefetch(1)
+    return dataset.batch(num_items, drop_remainder=True).prefetch(1)
 
 
 def experience_stats(client: reverb.Client, timeout_secs: float) -> tuple[int, int]:

@@ -78,10 +78,10 @@ def check_is_whole(folder: pathlib.Path) -> None:
             raise ValueError(f"{path} is cut short")
 
 
-def describe_items(folder: pathlib.Path, table: str) -> dict[str, Any]:
+def describe_items(folder: pathlib.Path, table: str, stride: int = 1) -> dict[str, Any]:
     """Returns what a checkpoint holds of `table`, for a manifest: JSON that `stored_numbers` reads.
 
-    Reads all items.
+    Reads all items. An item stands for its own number and the `stride` - 1 before it.
     """
     items = _read(folder / ITEMS, schema_pb2.PrioritizedItem)
     priorities = np.array([item.priority for item in items if item.table == table], np.int64)
@@ -89,7 +89,7 @@ def describe_items(folder: pathlib.Path, table: str) -> dict[str, Any]:
     return {
         "is_full": len(priorities) >= read_table(folder, table).max_size,
         "numbers": {
-            str(worker): _as_ranges(np.unique(numbers[workers == worker])).tolist()
+            str(worker): _as_ranges(np.unique(numbers[workers == worker]), stride).tolist()
             for worker in np.unique(workers)
         },
     }
@@ -101,10 +101,11 @@ def stored_numbers(description: Mapping[str, Any], worker_id: int) -> StoredNumb
     return StoredNumbers(np.array(ranges, np.int64).reshape(-1, 2), description["is_full"])
 
 
-def _as_ranges(numbers: np.ndarray) -> np.ndarray:
-    """Returns ascending `numbers` [N] as ranges [M, 2]."""
-    breaks = np.flatnonzero(np.diff(numbers) != 1)
-    return np.stack([numbers[np.r_[0, breaks + 1]], numbers[np.r_[breaks, -1]]], axis=1)
+def _as_ranges(numbers: np.ndarray, stride: int) -> np.ndarray:
+    """Returns ascending `numbers` [N], each with the `stride` - 1 before it, as ranges [M, 2]."""
+    breaks = np.flatnonzero(np.diff(numbers) != stride)
+    first = numbers[np.r_[0, breaks + 1]] - (stride - 1)
+    return np.stack([first, numbers[np.r_[breaks, -1]]], axis=1)
 
 
 def _read(path: pathlib.Path, message_type) -> Iterator[Any]:

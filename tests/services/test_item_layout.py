@@ -1,0 +1,29 @@
+import pytest
+
+from tfagents_system.core.hyperparameters import HYPERPARAMETERS
+from tfagents_system.services.item_layout import SINGLE, ItemLayout
+
+DEFAULTS = {name: hyperparameter.default for name, hyperparameter in HYPERPARAMETERS.items()}
+
+
+@pytest.mark.parametrize(
+    "values, expected",
+    [
+        ({}, ItemLayout(8)),
+        ({"fresh_samples_per_step": 12}, ItemLayout(4)),  # divides what a train step takes
+        ({"fresh_samples_per_step": 7}, SINGLE),
+        ({"fresh_samples_per_step": None}, SINGLE),  # minibatches need independent draws
+        ({"fresh_samples_per_step": 256}, SINGLE),
+        ({"recurrent": True}, ItemLayout(20, is_sequence=True)),
+        ({"recurrent": True, "fresh_samples_per_step": None}, ItemLayout(20, is_sequence=True)),
+    ],
+)
+def test_layout_of_hyperparameters(values, expected):
+    assert ItemLayout.from_hyperparameters(DEFAULTS | values) == expected
+
+
+def test_strides_and_shapes():
+    assert (SINGLE.stride, SINGLE.lead) == (1, [])
+    assert (ItemLayout(8).stride, ItemLayout(8).lead) == (8, [8])
+    sequence = ItemLayout(20, is_sequence=True)
+    assert (sequence.stride, sequence.lead) == (1, [20])

@@ -1,0 +1,55 @@
+"""How env steps lie in the items of the experience table."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from tfagents_system.core.hyperparameters import num_fresh_samples
+
+LARGEST_BLOCK = 8  # transitions
+
+
+@dataclasses.dataclass(frozen=True)
+class ItemLayout:
+    """What an item of the experience table joins.
+
+    A block joins `length` transitions that a worker made after one another, whatever episodes they
+    are of; each transition is in one block. A sequence joins `length` transitions of one episode;
+    there is one for each step of the episode from the `length`th on.
+    """
+
+    length: int  # transitions per item, >= 1
+    is_sequence: bool = False
+
+    @classmethod
+    def from_hyperparameters(cls, values: Mapping[str, Any]) -> "ItemLayout":
+        """Derives the layout.
+
+        An item costs the server, the network and the learner about as much whether it joins one
+        transition or some. Blocks are mixed by the learner's pool; without a pool, transitions of
+        one minibatch must be drawn independently of each other.
+        """
+        if values["recurrent"]:
+            return cls(values["recurrent_sequence_length"], is_sequence=True)
+        num_fresh = num_fresh_samples(values)
+        has_pool = num_fresh < values["train_batch_size"]
+        return cls(math.gcd(num_fresh, LARGEST_BLOCK) if has_pool else 1)
+
+    @property
+    def stride(self) -> int:
+        """Env steps from the end of one item to that of the next."""
+        return 1 if self.is_sequence else self.length
+
+    @property
+    def lead(self) -> list[int]:
+        """Shape of an item in front of that of one transition: [] or [length]."""
+        return [self.length] if self.is_sequence or self.length > 1 else []
+
+    def __str__(self) -> str:
+        """Returns it in words."""
+        kind = "sequences" if self.is_sequence else "blocks"
+        return f"{kind} of {self.length}"
+
+
+SINGLE = ItemLayout(1)
