@@ -156,7 +156,8 @@ def test_sigterm_saves_everything_and_the_same_command_goes_on(make_run):
     run.wait_for(lambda: run.status("replay").get("capacity") == 150 * HORIZON, 60,
                  "the replay server with the new capacity")  # fmt: skip
     assert run.status("replay")["transitions"] >= items
-    assert "capacity 1000 in the checkpoint, 1500 now" in run.paths.stdout("replay").read_text()
+    blocks = f"capacity {1000 // 4} in the checkpoint, {1500 // 4} now"  # of four transitions
+    assert blocks in run.paths.stdout("replay").read_text()
     run.wait_for(lambda: run.status("learner"), 60, "the learner")
     assert run.train_step() >= stopped_at
     run.set_pace(0)

@@ -167,7 +167,7 @@ def _with_limits(
     ]
     if not differences:
         return checkpoint
-    print(f"The limits of the replay buffer have changed: {'; '.join(differences)}.")
+    print(f"The limits of the replay buffer, in items, have changed: {'; '.join(differences)}.")
     middle = limits.samples_per_insert * limits.min_size
     table.max_size = limits.capacity
     limiter.min_size_to_sample = limits.min_size
