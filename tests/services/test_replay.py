@@ -211,5 +211,6 @@ def test_a_checkpoint_made_with_other_limits_takes_over_the_new_ones(tmp_path, c
     assert (
         "The limits of the replay buffer, in items, have changed: "
         "capacity 100 in the checkpoint, 6 now; min_size 2 in the checkpoint, 3 now; "
-        "samples_per_insert 8 in the checkpoint, 2 now; error_buffer 100 in the checkpoint, 4 now.\n"
+        "samples_per_insert 8 in the checkpoint, 2 now; "
+        "error_buffer 100 in the checkpoint, 4 now.\n"
     ) in capsys.readouterr().out
