@@ -20,23 +20,27 @@ def test_factors_are_rounded_and_summed_up_in_float32():
     inputs = np.float32([[1 + EPSILON, 1.0, 1 / 64]])
     exact = (1 + EPSILON) ** 2 + 3 - 256 / 64 + EPSILON
     np.testing.assert_array_equal(layer(inputs), np.float32([[exact]]))
-    with matmul_precision("bfloat16"):
+    with matmul_precision("bfloat16", "bfloat16"):
         np.testing.assert_array_equal(layer(inputs), [[1 * 1 + 3 - 256 / 64 + EPSILON]])
     np.testing.assert_array_equal(layer(inputs), np.float32([[exact]]))
 
 
 def test_sums_of_many_products_do_not_stall():
     layer = layer_of([[1.0]] * 4096, [0.0])  # a sum in bfloat16 would stay at 256
-    with matmul_precision("bfloat16"):
+    with matmul_precision("bfloat16", "bfloat16"):
         np.testing.assert_array_equal(layer(np.ones([1, 4096], np.float32)), [[4096.0]])
 
 
-def test_gradients_are_products_of_the_same_precision():
+@pytest.mark.parametrize("values", ["float32", "bfloat16"])
+def test_gradients_are_products_of_their_own_precision(values):
     layer = layer_of([[1 + EPSILON, 2.0]], [0.0, 0.0])
     inputs = tf.constant([[4 + 4 * EPSILON]])
-    with matmul_precision("bfloat16"), tf.GradientTape() as tape:
+    with matmul_precision(values, gradients="bfloat16"), tf.GradientTape() as tape:
         tape.watch(inputs)
-        loss = tf.reduce_sum(layer(inputs) * [3.0, 5.0])
+        outputs = layer(inputs)
+        loss = tf.reduce_sum(outputs * [3.0, 5.0])
+    factor = 1 + EPSILON if values == "float32" else 1
+    np.testing.assert_array_equal(outputs, np.float32([[4 * factor**2, 4 * factor * 2]]))
     to_inputs, to_kernel, to_bias = tape.gradient(loss, [inputs, layer.kernel, layer.bias])
     np.testing.assert_array_equal(to_inputs, [[3 * 1 + 5 * 2]])
     np.testing.assert_array_equal(to_kernel, [[4 * 3, 4 * 5]])
@@ -48,7 +52,7 @@ def test_sequences_give_what_their_steps_give():
     rng = np.random.default_rng(0)
     layer = layer_of(rng.normal(size=[8, 4]), rng.normal(size=4))
     inputs = rng.normal(size=[2, 3, 8]).astype(np.float32)
-    with matmul_precision("bfloat16"):
+    with matmul_precision("bfloat16", "bfloat16"):
         outputs = layer(inputs)
         for step in range(3):
             np.testing.assert_allclose(outputs[:, step], layer(inputs[:, step]), rtol=1e-6)
@@ -61,7 +65,7 @@ def test_observations_actions_and_values_keep_their_digits():
     ones = [np.ones_like(weight) for weight in critic.get_weights()]
     critic.set_weights([one if one.ndim == 2 else 0 * one for one in ones])
     small = np.float32([[EPSILON]])
-    with matmul_precision("bfloat16"):
+    with matmul_precision("bfloat16", "bfloat16"):
         # 1 + EPSILON is the sum of two inputs, rounded as a factor of the second layer alone.
         q_value, _ = critic((np.float32([[1.0]]), small))
         np.testing.assert_array_equal(q_value, [1.0])

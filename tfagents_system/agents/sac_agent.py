@@ -160,8 +160,12 @@ class SacAgent(tf_agent.TFAgent):
 
     def _train(self, experience: trajectory.Transition, weights=None):
         """One update of critics, actor, temperature and targets; see the class docstring."""
-        with matmul_precision(self._precision):
+        with matmul_precision(values=self._precision, gradients=self._precision):
             return self._update(experience)
+
+    def _exact_values(self):
+        """The TD error is a small difference of large values; they need all digits."""
+        return matmul_precision(values="float32", gradients=self._precision)
 
     def _update(self, experience):
         alpha = tf.exp(self._log_alpha)
@@ -171,8 +175,9 @@ class SacAgent(tf_agent.TFAgent):
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             critic_variables = [critic.trainable_variables for critic in self._critics]
             tape.watch(critic_variables)
-            q_values = self._values(self._critics, experience.time_step,
-                                    experience.action_step.action)  # fmt: skip
+            with self._exact_values():
+                q_values = self._values(self._critics, experience.time_step,
+                                        experience.action_step.action)  # fmt: skip
             critic_loss_value = critic_loss(q_values, td_target, valid)
         critic_gradients = tape.gradient(critic_loss_value, critic_variables)
 
@@ -209,7 +214,8 @@ class SacAgent(tf_agent.TFAgent):
         if self._is_recurrent:  # the state after s_0 .. s_t is needed to judge s_{t+1}
             next_steps = _with_first_observation(experience)
         next_actions, next_log_prob = self._sample(next_steps)
-        next_q_values = self._values(self._target_critics, next_steps, next_actions)
+        with self._exact_values():
+            next_q_values = self._values(self._target_critics, next_steps, next_actions)
         if self._is_recurrent:
             next_log_prob, *next_q_values = (x[:, 1:] for x in (next_log_prob, *next_q_values))
         return soft_td_target(
