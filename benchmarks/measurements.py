@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 OURS = "ours"
 PEERS = ("sbx", "sb3")
 WITHOUT_POOL = f"{OURS}, no pool"
-BFLOAT16 = f"{OURS}, bfloat16"
+FLOAT32 = f"{OURS}, float32"
 BINDINGS = {
     WITHOUT_POOL: "--binding=TrainParams.fresh_samples_per_step = None",
-    BFLOAT16: "--binding=TrainParams.matmul_precision = 'auto'",  # where the CPU has it
+    FLOAT32: "--binding=TrainParams.matmul_precision = 'float32'",
 }
 UNPROTECTED = "unprotected"  # ours without checkpoints and journal
 REPEAT = "{repeat}"  # in a command line: the number of the repeat, from 1
@@ -107,8 +107,8 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
         "journal": [Case("Pendulum-v1", 1, {OURS: commands.ours("journal")})],
         "pool": [_curves(commands, "InvertedDoublePendulumBulletEnv-v0", 20_000, WITHOUT_POOL)],
         "precision": [
-            _curves(commands, "Pendulum-v1", 8_000, BFLOAT16),
-            _curves(commands, "InvertedDoublePendulumBulletEnv-v0", 20_000, BFLOAT16),
+            _curves(commands, "Pendulum-v1", 8_000, FLOAT32),
+            _curves(commands, "InvertedDoublePendulumBulletEnv-v0", 20_000, FLOAT32),
         ],
         "startup": [Case("Pendulum-v1", 2, commands.all("startup"))],
         "scaling": [

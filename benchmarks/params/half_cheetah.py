@@ -20,7 +20,6 @@ class TrainParams(TrainParamsBase):
     alpha_learning_rate = 7.3e-4
     sac_log_alpha = 0.0
     exploration_noise_beta = 1.0
-    matmul_precision = "auto"
     num_iter = 1000
     num_steps_per_iter = 1000
     n_episodes_in_buffer = 300

@@ -108,7 +108,7 @@ def test_failed_runs_are_left_out_of_medians_and_listed(tmp_path):
 
 def test_curves_of_several_seeds_are_drawn_and_a_higher_return_is_better(tmp_path):
     seeds = records("mean_return", "return", name="pool", **{"ours": [4, 6], "ours, no pool": [9]})
-    seeds += records("mean_return", "return", name="precision", **{"ours, bfloat16": [3]})
+    seeds += records("mean_return", "return", name="precision", **{"ours, float32": [3]})
     lines = [json.dumps(seed | {"curve": [[1000, 1.0], [2000, seed["value"]]]}) for seed in seeds]
     (tmp_path / report.RECORDS).write_text("\n".join(lines))
 

@@ -129,12 +129,12 @@ HYPERPARAMETERS: Mapping[str, Hyperparameter] = {
         "8 is the fastest; None draws every minibatch from the server",
     ),
     "matmul_precision": Hyperparameter(
-        "float32",
+        "auto",
         lambda v: isinstance(v, str) and v in MATMUL_PRECISIONS,
         "one of " + ", ".join(f'"{name}"' for name in MATMUL_PRECISIONS),
         "precision of the matrix products of train steps; bfloat16 is faster on CPUs that have its "
-        "instructions, and auto means bfloat16 there; variables, sums and policies stay float32; "
-        "tasks that need fine control may learn less",
+        "instructions, and auto means bfloat16 there; variables, sums, policies and "
+        "the values in the TD error are float32 in any case",
     ),
     "recurrent": _flag(False, "train LSTM networks on sequences"),
     "recurrent_sequence_length": _count(20, "env steps per sequence if `recurrent`", at_least=2),
