@@ -286,7 +286,7 @@ def test_padding_has_no_influence_on_feed_forward_training():
 
 
 def test_a_train_step_in_bfloat16_agrees_with_one_in_float32():
-    infos = []
+    first_q_values, infos = [], []
     for precision in ("float32", "bfloat16"):
         tf.keras.utils.set_random_seed(1)
         agent = make_agent(
@@ -294,7 +294,8 @@ def test_a_train_step_in_bfloat16_agrees_with_one_in_float32():
             critic=MlpCriticNetwork((OBSERVATION, action_spec()), joint_fc_layer_params=(32, 32)),
             precision=precision,
         )
-        agent.train(experience(**BATCH))
+        first_q_values.append(float(agent.train(experience(**BATCH)).extra.q_value))
         infos.append(agent.train(experience(**BATCH)).extra)
+    assert first_q_values[0] == first_q_values[1]  # values in the TD error are float32
     assert infos[0] != infos[1]
     np.testing.assert_allclose(infos[1], infos[0], rtol=0.02, atol=0.01)
