@@ -87,6 +87,8 @@ class Worker:
         while not self._should_end():
             self._evaluate_if_due()
             self._collect("collecting", self._policies.collect)
+        if not self._is_finished():
+            self._send("collecting")  # what is left of the last episode counts, too
         self._evaluate_if_due()
         self._report_now("finished" if self._is_finished() else "stopped")
         for summaries in (self._collect_summaries, self._eval_summaries):
@@ -114,7 +116,7 @@ class Worker:
 
         while not is_enough() and not self._should_end():
             self._collect("random fill", fill_policy, is_enough)
-            self._send("random fill")  # what is left of the episode counts, too
+            self._send("random fill")
 
     def _await_first_variables(self) -> None:
         self._watchdog.rest()
@@ -154,7 +156,6 @@ class Worker:
             return
         self._adder.end_episode()
         if not episode.is_complete:
-            self._send(phase)
             return
         self._failures_in_a_row = 0
         self._status["last_return"] = episode.episode_return

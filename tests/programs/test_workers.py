@@ -297,6 +297,21 @@ def test_a_stop_ends_the_wait_for_the_limiter_and_the_exit_code_says_so(tmp_path
     assert rows_of(run, "eval") == []
 
 
+def test_a_stop_within_an_episode_leaves_nothing_unsent(tmp_path):
+    run, reader, stop = make_run(tmp_path), FakeReader(), Stop()
+    reader.publish_iteration(0)
+
+    class StoppingEnv(EpisodeStepEnv):
+        def _step(self, action):
+            stop.is_set = True
+            return super()._step(action)
+
+    adder = FakeAdder(burst_length=100)
+    worker = make_worker(run, adder, reader, stop=stop, environment=StoppingEnv())
+    assert worker.run(no_fill, None) == EXIT_STOPPED
+    assert (adder.num_added, adder._num_unsent) == (3, 0)  # a whole episode
+
+
 def test_the_end_of_training_ends_the_wait_for_the_limiter(tmp_path):
     run, reader = make_run(tmp_path), FakeReader()
     reader.publish_iteration(0)
