@@ -27,3 +27,8 @@ def test_strides_and_shapes():
     assert (ItemLayout(8).stride, ItemLayout(8).lead) == (8, [8])
     sequence = ItemLayout(20, is_sequence=True)
     assert (sequence.stride, sequence.lead) == (1, [20])
+
+
+def test_checkpoints_of_blocks_are_told_from_those_of_sequences():
+    layouts = ItemLayout(8), ItemLayout(8, is_sequence=True), SINGLE
+    assert [str(layout) for layout in layouts] == ["blocks of 8", "8", "1"]

@@ -47,9 +47,9 @@ class ItemLayout:
         return [self.length] if self.is_sequence or self.length > 1 else []
 
     def __str__(self) -> str:
-        """Returns it in words."""
-        kind = "sequences" if self.is_sequence else "blocks"
-        return f"{kind} of {self.length}"
+        """Returns it in the words of checkpoints, where sequences and single ones are numbers."""
+        is_block = self.length > 1 and not self.is_sequence
+        return f"blocks of {self.length}" if is_block else f"{self.length}"
 
 
 SINGLE = ItemLayout(1)
