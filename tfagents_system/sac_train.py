@@ -31,7 +31,7 @@ from tfagents_system.core.files import (
     write_json_atomically,
     write_text_atomically,
 )
-from tfagents_system.core.hyperparameters import num_fresh_samples
+from tfagents_system.core.hyperparameters import num_fresh_samples, num_samples_in_flight
 from tfagents_system.core.params_loader import Run, gin_text, load_run
 from tfagents_system.core.program import StopFlag, run_program
 from tfagents_system.core.reporting import PhaseTimer, RateMeter, StatusReporter
@@ -71,10 +71,16 @@ class Training:
         agent, self._train_step = make_agent(params, environment)
         codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
         environment.close()
-        columns, num_fresh = codec.columns, num_fresh_samples(params.hyperparameters())
-        layout = ItemLayout.from_hyperparameters(params.hyperparameters())
+        values = params.hyperparameters()
+        columns, num_fresh = codec.columns, num_fresh_samples(values)
+        layout = ItemLayout.from_hyperparameters(values)
         make_iterator = functools.partial(
-            _make_iterator, replay_address, columns, layout, num_fresh, params.prefetch_batches
+            _make_iterator,
+            replay_address,
+            columns,
+            layout,
+            num_fresh,
+            num_samples_in_flight(values),
         )
         pool = _make_pool(run, columns, layout, num_fresh)
         self._learner = Learner(agent, codec, make_iterator, pool)
@@ -235,11 +241,9 @@ class Training:
         self._summaries.write(self.train_step, scalars)
 
 
-def _make_iterator(address, columns, layout, batch_size, prefetch_batches):
+def _make_iterator(address, columns, layout, batch_size, num_in_flight):
     return iter(
-        experience_dataset(
-            address, columns, layout, batch_size, prefetch_batches, DATA_TIMEOUT_SECS
-        )
+        experience_dataset(address, columns, layout, batch_size, num_in_flight, DATA_TIMEOUT_SECS)
     )
 
 

@@ -26,6 +26,7 @@ OBSERVATION_SPEC = tensor_spec.TensorSpec([FreeEnv.observation_size], tf.float32
 ACTION_SPEC = tensor_spec.BoundedTensorSpec([FreeEnv.action_size], tf.float32, -1.0, 1.0)
 STOCK_TABLE = "uniform_table"
 DATA_TIMEOUT_SECS = 5.0
+NUM_IN_FLIGHT = 3 * 256  # as by default
 BLOCKS = ItemLayout(LARGEST_BLOCK)  # as by default
 
 
@@ -75,7 +76,12 @@ class PackedLayout:
         """Samples as the learner does."""
         return iter(
             experience_dataset(
-                address, self.codec.columns, self.items, batch_size, 3, DATA_TIMEOUT_SECS
+                address,
+                self.codec.columns,
+                self.items,
+                batch_size,
+                NUM_IN_FLIGHT,
+                DATA_TIMEOUT_SECS,
             )
         )
 

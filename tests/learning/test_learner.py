@@ -190,7 +190,7 @@ def test_sac_learns_from_a_server_that_starves_it_and_comes_back(tmp_path, layou
 
         def make_iterator():
             return iter(experience_dataset(
-                replay.address, codec.columns, layout, batch_size=4, prefetch_batches=1,
+                replay.address, codec.columns, layout, batch_size=4, num_in_flight=4,
                 timeout_secs=0.3,
             ))  # fmt: skip
 

@@ -16,7 +16,7 @@ from tfagents_system.services.adder import Adder
 from tfagents_system.services.item_layout import SINGLE, ItemLayout
 from tfagents_system.services.replay import EXPERIENCE_TABLE, experience_dataset
 
-NUM_FRESH, BATCH_SIZE, POOL_CAPACITY, NUM_INITIAL, PREFETCH = 4, 16, 80, 40, 2
+NUM_FRESH, BATCH_SIZE, POOL_CAPACITY, NUM_INITIAL, NUM_IN_FLIGHT = 4, 16, 80, 40, 32
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def codec():
 
 @pytest.fixture
 def dataset(replay, codec, layout):
-    return experience_dataset(replay.address, codec.columns, layout, NUM_FRESH, PREFETCH, 5.0)
+    return experience_dataset(replay.address, codec.columns, layout, NUM_FRESH, NUM_IN_FLIGHT, 5.0)
 
 
 def make_pool(codec):
@@ -100,7 +100,7 @@ def test_a_train_step_takes_its_fresh_items_from_the_server_and_no_more(
     while int(train_step) < 200:
         learner.run(200 - int(train_step))
     used = 200 * NUM_FRESH + (NUM_INITIAL if has_pool else 0)
-    in_flight = (PREFETCH + 2) * NUM_FRESH
+    in_flight = NUM_IN_FLIGHT + 2 * NUM_FRESH
     assert used <= num_samples(replay) * layout.length <= used + in_flight
 
 

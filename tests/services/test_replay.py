@@ -70,7 +70,7 @@ def test_limits_of_sequences():
 
 def test_the_error_buffer_holds_the_batches_in_flight_and_no_more_than_the_fill_gives():
     few_steps = dict(num_steps_per_iter=1, prefetch_batches=3, n_buffer_init_episodes=100)
-    assert limits_of(horizon=200, **few_steps).error_buffer == 64 * (3 + 2) / 8
+    assert limits_of(horizon=200, **few_steps).error_buffer == (3 * 256 + 2 * 64) / 8
     short_fill = dict(num_steps_per_iter=100, n_buffer_init_episodes=1)
     assert limits_of(horizon=200, n_train_episodes_per_iter=2, **short_fill).error_buffer == (
         64 * 100 / 400 * 200 / 8
@@ -78,14 +78,14 @@ def test_the_error_buffer_holds_the_batches_in_flight_and_no_more_than_the_fill_
 
 
 def test_too_short_a_fill_is_an_error_with_the_arithmetic():
-    # 8 samples per iteration / (2 x 5 inserts) = 0.8; 5 x 0.8 < 8 x (3 + 2) = 40; 10 x 4 = 40.
+    # 8 samples per iteration / (2 x 5 inserts) = 0.8; 5 x 0.8 < 3 x 8 + 2 x 8 = 40; 10 x 4 = 40.
     values = dict(train_batch_size=8, num_steps_per_iter=1, n_train_episodes_per_iter=2)
     with pytest.raises(ConfigError) as caught:
         limits_of(horizon=5, n_buffer_init_episodes=1, **values)
     assert str(caught.value) == (
         "n_buffer_init_episodes = 1 is too small: 5 transitions x 0.8 samples per insert is less "
-        "than the 40 samples that the learner keeps in flight (the smaller of "
-        "fresh_samples_per_step and train_batch_size, x (prefetch_batches + 2)). Use at least 10."
+        "than the 40 samples that the learner keeps in flight (prefetch_batches x train_batch_size "
+        "+ 2 x the smaller of train_batch_size and fresh_samples_per_step). Use at least 10."
     )
     limits_of(horizon=5, n_buffer_init_episodes=10, **values)
 
@@ -118,8 +118,8 @@ def test_reverb_takes_any_limits_and_the_advice_of_the_error_is_the_smallest_tha
     batch_size = values["train_batch_size"]
     num_fresh = min(values["fresh_samples_per_step"] or batch_size, batch_size)
     has_pool = num_fresh < batch_size
-    in_flight = num_fresh * (values["prefetch_batches"] + 2) / math.gcd(num_fresh, 8) ** has_pool
-    assert limits.error_buffer >= in_flight * (1 - 1e-9)
+    in_flight = values["prefetch_batches"] * batch_size + 2 * num_fresh
+    assert limits.error_buffer >= in_flight / math.gcd(num_fresh, 8) ** has_pool * (1 - 1e-9)
 
 
 def test_the_oldest_items_leave_a_full_table(tmp_path):
@@ -145,7 +145,7 @@ def test_dataset_gives_packed_batches_and_ends_when_starved(tmp_path, layout, nu
     with serving(tmp_path / "reverb", limits) as replay:
         codec = fill(replay, num_steps, layout)
         dataset = experience_dataset(
-            replay.address, codec.columns, layout, batch_size=4, prefetch_batches=1,
+            replay.address, codec.columns, layout, batch_size=4, num_in_flight=4,
             timeout_secs=0.5,
         )  # fmt: skip
         batches = list(dataset)  # ends by itself, what is left of 14 samples is dropped
@@ -204,7 +204,7 @@ def test_a_checkpoint_made_with_other_limits_takes_over_the_new_ones(tmp_path, c
         # 8 inserts x 2 - 3 x 2 = 10 samples count as taken: 4 / 2 items may be inserted at once.
         fill(replay, num_steps=2)
         dataset = experience_dataset(replay.address, codec.columns, SINGLE, batch_size=2,
-                                     prefetch_batches=1, timeout_secs=0.5)  # fmt: skip
+                                     num_in_flight=2, timeout_secs=0.5)  # fmt: skip
         samples = [row for batch in dataset for row in codec.unpack(batch.data).observation]
         assert len(samples) == 2 * 4.0  # from one end of the error buffer to the other
         assert {int(step) for _, step in samples} <= {4, 5, 6, 7, 0, 1}  # the oldest have left

@@ -117,7 +117,7 @@ HYPERPARAMETERS: Mapping[str, Hyperparameter] = {
         "from which it sends again what a crash of the replay server has lost; 0 keeps none",
     ),
     "prefetch_batches": _count(
-        3, "train steps' worth of samples the learner keeps in flight from the replay server"
+        3, "minibatches' worth of samples the learner keeps in flight from the replay server"
     ),
     "train_batch_size": _count(256, "transitions (or sequences) per minibatch"),
     "fresh_samples_per_step": Hyperparameter(
@@ -210,6 +210,14 @@ def num_fresh_samples(values: Mapping[str, Any]) -> int:
     """Returns the items that a train step takes from the replay server."""
     batch_size = values["train_batch_size"]
     return min(values["fresh_samples_per_step"] or batch_size, batch_size)
+
+
+def num_samples_in_flight(values: Mapping[str, Any]) -> int:
+    """Returns the items that the replay server may send ahead of the learner.
+
+    Few would be sent in small portions, of which each wakes up threads of both.
+    """
+    return values["prefetch_batches"] * values["train_batch_size"]
 
 
 def check_consistency(values: Mapping[str, Any], horizon: int, where: str) -> None:

@@ -12,7 +12,7 @@ import tensorflow as tf
 from reverb.platform.checkpointers_lib import DefaultCheckpointer
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.hyperparameters import num_fresh_samples
+from tfagents_system.core.hyperparameters import num_fresh_samples, num_samples_in_flight
 from tfagents_system.services.item_layout import ItemLayout
 from tfagents_system.services.replay_files import (
     check_is_whole,
@@ -52,7 +52,7 @@ class ReplayLimits:
         episodes_per_iteration = values["n_train_episodes_per_iter"]
         samples_per_insert = samples_per_iteration / (per_episode * episodes_per_iteration)
         num_initial = per_episode * values["n_buffer_init_episodes"]
-        in_flight = num_fresh * (values["prefetch_batches"] + 2)
+        in_flight = num_samples_in_flight(values) + 2 * num_fresh  # and batches made of them
         ahead = max(samples_per_iteration, in_flight) / layout.stride
         min_size = -(-num_initial // layout.stride)  # rounded up: no less than is in flight
         smallest = -(-in_flight * episodes_per_iteration // samples_per_iteration)  # rounded up
@@ -60,9 +60,9 @@ class ReplayLimits:
             raise ConfigError(
                 f"n_buffer_init_episodes = {values['n_buffer_init_episodes']} is too small: "
                 f"{num_initial} transitions x {samples_per_insert:g} samples per insert is less "
-                f"than the {in_flight} samples that the learner keeps in flight (the smaller of "
-                f"fresh_samples_per_step and train_batch_size, x (prefetch_batches + 2)). Use at "
-                f"least {smallest}."
+                f"than the {in_flight} samples that the learner keeps in flight "
+                f"(prefetch_batches x train_batch_size + 2 x the smaller of train_batch_size and "
+                f"fresh_samples_per_step). Use at least {smallest}."
             )
         return cls(
             capacity=-(-per_episode * values["n_episodes_in_buffer"] // layout.stride),
@@ -184,13 +184,14 @@ def experience_dataset(
     codec_columns: list[tf.TensorSpec],
     layout: ItemLayout,
     batch_size: int,
-    prefetch_batches: int,
+    num_in_flight: int,
     timeout_secs: float,
 ) -> tf.data.Dataset:
     """Returns an endless dataset of packed batches: a tuple of columns.
 
     They are [B, size] of single transitions, [B, length, size] of sequences, and
-    [B / length, length, size] of blocks, of whose length B is a multiple.
+    [B / length, length, size] of blocks, of whose length B is a multiple. `num_in_flight`, at least
+    B, is how many transitions or sequences the server may send ahead.
 
     One stream and no per-element op, because a map over single transitions costs several times
     the sampling itself. The iterator ends (OutOfRangeError) when the rate limiter yields nothing
@@ -206,7 +207,7 @@ def experience_dataset(
         table=EXPERIENCE_TABLE,
         dtypes=tuple(spec.dtype for spec in codec_columns),
         shapes=tuple(tf.TensorShape(layout.lead + spec.shape) for spec in codec_columns),
-        max_in_flight_samples_per_worker=num_items * prefetch_batches,
+        max_in_flight_samples_per_worker=num_in_flight // layout.stride,
         num_workers_per_iterator=1,
         rate_limiter_timeout_ms=int(timeout_secs * 1000),
     )
