@@ -26,9 +26,9 @@ MAX_FAILURES_IN_A_ROW = 5  # of environments, without a complete episode between
 class Worker:
     """One collect environment, one eval environment, and the loop that steps them.
 
-    The replay server's rate limiter paces collection: a burst that is not confirmed means that
-    learning is behind. The iteration is that of the newest policy, so a worker that starts late or
-    again has the right curriculum and policy at once.
+    The replay server's rate limiter paces collection: a burst leaves when the one before is
+    confirmed. The iteration is that of the newest policy, so a worker that starts late or again has
+    the right curriculum and policy at once.
     """
 
     def __init__(
@@ -51,8 +51,7 @@ class Worker:
         self._worker_id, self._num_workers = worker_id, num_workers
         self._collect_env, self._eval_env = collect_env, eval_env
         self._policies, self._adder, self._reader = policies, adder, reader
-        self._new_checkpoints = new_checkpoints
-        self._watchdog = watchdog
+        self._new_checkpoints, self._watchdog = new_checkpoints, watchdog
         self._failures_in_a_row = 0
         self._should_stop = should_stop
         name = f"worker_{worker_id}"
@@ -69,8 +68,7 @@ class Worker:
         self._timer = PhaseTimer("starting")
         self._published: Any = None
         self._applied_curriculum: dict[str, int | float] = {}
-        self._num_evaluations = 0
-        self._summarized_period = 0
+        self._num_evaluations = self._summarized_period = 0
         self._status: dict[str, Any] = {"last_return": None, "eval": None, "env_failures": 0}
 
     def run(self, num_to_fill: Callable[[], int], fill_policy: ActingPolicy) -> int:
@@ -89,6 +87,7 @@ class Worker:
             self._collect("collecting", self._policies.collect)
         if not self._is_finished():
             self._send("collecting")  # what is left of the last episode counts, too
+            self._await_confirmation()
         self._evaluate_if_due()
         self._report_now("finished" if self._is_finished() else "stopped")
         for summaries in (self._collect_summaries, self._eval_summaries):
@@ -111,6 +110,7 @@ class Worker:
 
     def _fill(self, num_to_fill: Callable[[], int], fill_policy: ActingPolicy) -> None:
         def is_enough() -> bool:
+            self._await_confirmation()
             self._watchdog.rest()  # the server may be away for a while
             return num_to_fill() <= 0
 
@@ -163,15 +163,17 @@ class Worker:
         self._summarize(episode)
 
     def _send(self, phase: str) -> None:
-        """Sends the burst and waits until the server has it."""
+        """Sends the burst, after waiting until the server has the one before."""
+        self._await_confirmation()
         self._adder.send()
         self._report(phase)
-        self._await_confirmation()
 
     def _send_lost(self, phase: str) -> None:
         """After each new checkpoint: sends what a crash of the replay server has lost."""
-        checkpoints = self._new_checkpoints()
-        for _ in self._adder.send_lost(checkpoints) if checkpoints else ():
+        if not (checkpoints := self._new_checkpoints()):
+            return
+        self._await_confirmation()
+        for _ in self._adder.send_lost(checkpoints):
             self._report(phase)
             self._await_confirmation()
             if self._should_end():

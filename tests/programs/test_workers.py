@@ -52,6 +52,7 @@ class FakeAdder:
     def __init__(self, on_confirm=lambda: True, burst_length=3):
         self._on_confirm, self._burst_length = on_confirm, burst_length
         self._num_unsent = 0
+        self._is_pending = False
         self.num_added = 0
         self.num_recovered = self.num_unprotected = 0
         self.rejected = collections.Counter()
@@ -211,8 +212,9 @@ def test_the_fill_policy_acts_in_the_fill_only(tmp_path):
     worker = make_worker(make_run(tmp_path), adder, reader)
     worker._policies.collect, worker._policies.greedy = ConstantPolicy(0.5), ConstantPolicy(0.0)
     worker.run(lambda: 4 - adder.num_added, ConstantPolicy(-0.5))
-    # Bursts of 3: after the second one the fill has its 4 steps. 3 evaluations of 3 steps follow.
-    assert actions == [-0.5] * 6 + [0.5] * 6 + [0.0] * 9
+    # Bursts of 3: after the second one the fill has its 4 steps. Of three more, the third waits for
+    # the confirmation of the second, and training is finished. 3 evaluations of 3 steps follow.
+    assert actions == [-0.5] * 6 + [0.5] * 9 + [0.0] * 9
 
 
 def test_each_iteration_gets_its_curriculum_values_and_each_change_one_call(tmp_path):
@@ -225,9 +227,9 @@ def test_each_iteration_gets_its_curriculum_values_and_each_change_one_call(tmp_
     assert worker.run(no_fill, None) == EXIT_FINISHED
     assert environment.states == [
         {"level": 1}, {"mass": 1.0}, {"mass": 1.5}, {"level": 9}, {"mass": 2.0}]  # fmt: skip
-    # An episode is one burst and one iteration; the row says the iteration at its end. The last
-    # episode was cut by the end of training.
-    assert [int(row["iteration"]) for row in rows_of(run, "collect")] == list(range(1, NUM_ITER))
+    # An episode is one burst, whose confirmation makes the next iteration; the row says the
+    # iteration at its end, when the burst before is confirmed. The end of training cut the last.
+    assert [int(row["iteration"]) for row in rows_of(run, "collect")] == list(range(NUM_ITER))
     assert read_json(run.paths.status("worker_0"))["curriculum"] == {"mass": 2.0, "level": 9}
 
     environment = EpisodeStepEnv()  # of a worker that starts again in iteration 5
@@ -258,7 +260,7 @@ def test_a_worker_that_starts_again_does_not_repeat_evaluations(tmp_path):
     assert {row["iteration"] for row in rows_of(run, "eval")} == {"16", "20"}
 
 
-def test_collection_waits_until_its_burst_is_confirmed(tmp_path):
+def test_a_burst_waits_until_the_one_before_is_confirmed(tmp_path):
     run, reader, environment = make_run(tmp_path), FakeReader(), EpisodeStepEnv()
     reader.publish_iteration(0)
     answers = iter([True, False, False, False, True])
@@ -273,7 +275,7 @@ def test_collection_waits_until_its_burst_is_confirmed(tmp_path):
 
     worker = make_worker(run, FakeAdder(on_confirm), reader, environment=environment)
     assert worker.run(no_fill, None) == EXIT_FINISHED
-    assert tape == [3, 6, 6, 6, 6, 9]
+    assert tape == [6, 9, 9, 9, 9, 12]
 
 
 def test_the_newest_version_is_taken_with_each_burst(tmp_path):
@@ -328,8 +330,8 @@ def test_env_steps_go_on_from_the_log_of_the_start_before(tmp_path):
     run, reader = make_run(tmp_path), FakeReader()
     for _ in range(2):
         make_worker(run, FakeAdder(advance(reader, first=17)), reader).run(no_fill, None)
-    assert [int(row["env_step"]) for row in rows_of(run, "collect")] == [3, 6, 9, 12]
-    assert EpisodeLog(run.paths.episodes, "collect", 0).env_step == 12
+    assert [int(row["env_step"]) for row in rows_of(run, "collect")] == [3, 6, 9, 12, 15, 18]
+    assert EpisodeLog(run.paths.episodes, "collect", 0).env_step == 18
 
 
 def test_no_policy_from_the_learner_is_an_error(tmp_path, monkeypatch):

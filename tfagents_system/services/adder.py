@@ -169,8 +169,8 @@ class Adder:
         """
         self.send()  # what is left of the last episode comes first
         # After a reconnection Reverb sends what is not confirmed in any order. That is at most two
-        # bursts with the padding of short episodes: each waits for its confirmation, but while a
-        # server shuts down, that of one may come before the server has all of it.
+        # bursts with the padding of short episodes: each waits until the one before is confirmed,
+        # but while a server shuts down, that may come before the server has all of it.
         num_unordered = 2 * (self._burst_length + self._layout.length)
         lost = self._journal.reconcile(checkpoints, num_unordered) if self._journal else []
         for begin in range(0, len(lost), self._burst_length):
