@@ -116,7 +116,7 @@ def test_the_graph_of_a_train_step_does_not_grow(dataset, codec):
     weights = layers * (2 + 1)  # gradients of two critics and of the actor
     inputs = 2 * (layers - 1) + 2 * layers + (layers - 1)  # of critics; through them; of the actor
     assert ops["MatMul"] == forward + weights + inputs
-    assert ops["IteratorGetNext"] == 1
+    assert ops["IteratorGetNextSync"] == 1
     assert ops["ResourceApplyAdam"] == 2 * layers * (2 + 1) + 1  # kernels, biases, log alpha
     assert ops["ResourceGather"] == 1
     assert not {"MapDataset", "PyFunc", "EagerPyFunc", "Print"} & set(ops)

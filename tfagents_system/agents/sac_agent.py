@@ -257,7 +257,9 @@ class SacAgent(tf_agent.TFAgent):
         def soft_update():
             for critic, target in zip(self._critics, self._target_critics, strict=True):
                 for source, variable in zip(critic.variables, target.variables, strict=True):
-                    variable.assign_add(self._target_update_tau * (source - variable))
+                    tf.raw_ops.ResourceApplyGradientDescent(  # variable -= alpha delta, one op
+                        var=variable.handle, alpha=self._target_update_tau, delta=variable - source
+                    )
 
         if self._target_update_period == 1:
             soft_update()

@@ -140,34 +140,37 @@ class Learner:
         train_step_fn = tf.function(self._train_step, autograph=False)
         spec = iterator.element_spec.data if self._pool is None else self._pool.minibatch_spec
         outputs = train_step_fn.get_concrete_function(spec).structured_outputs
-        zeros = {name: tf.zeros([], tf.float32) for name in (*outputs, "data_wait_secs")}
+        names = [*outputs, "data_wait_secs"]
+        zeros = tf.zeros([len(names)])  # one vector, because the loop handles one for less
         columns = tuple(tf.zeros(column.shape, column.dtype) for column in spec)
 
         def goes_on(index, is_sane, *_):
             return tf.logical_and(index < num_steps, is_sane)
 
-        def body(index, _, sums, last):
+        def body(index, _, sums, *__):
             # After the last step's losses and before this step: the wait alone is between them.
-            with tf.control_dependencies(list(sums.values())):
+            with tf.control_dependencies([sums]):
                 asked_at = tf.timestamp()
             with tf.control_dependencies([asked_at]):
-                columns = next(iterator).data
+                columns = _next_in_this_thread(iterator).data
             with tf.control_dependencies(columns):
                 arrived_at = tf.timestamp()
             with tf.control_dependencies([arrived_at]):
                 columns = tf.nest.map_structure(tf.identity, columns)
                 minibatch = columns if self._pool is None else self._pool.exchange(columns)
-                metrics = train_step_fn(minibatch)
-            metrics["data_wait_secs"] = tf.cast(arrived_at - asked_at, tf.float32)
-            is_sane = tf.reduce_all(tf.abs(tf.stack(list(metrics.values()))) < LARGEST_METRIC)
-            sums = {name: sums[name] + metrics[name] for name in sums}
-            return index + 1, is_sane, sums, TrainStep(metrics, minibatch)
+                outputs = train_step_fn(minibatch)
+            outputs["data_wait_secs"] = tf.cast(arrived_at - asked_at, tf.float32)
+            metrics = tf.stack([outputs[name] for name in names])
+            is_sane = tf.reduce_all(tf.abs(metrics) < LARGEST_METRIC)
+            return index + 1, is_sane, sums + metrics, metrics, minibatch
 
-        _, is_sane, sums, last = tf.while_loop(
-            goes_on, body, [tf.constant(0), tf.constant(True), zeros, TrainStep(zeros, columns)]
+        _, is_sane, sums, metrics, columns = tf.while_loop(
+            goes_on, body, [tf.constant(0), tf.constant(True), zeros, zeros, columns]
         )
+        sums, metrics = (dict(zip(names, tf.unstack(x), strict=True)) for x in (sums, metrics))
         # A gradient may be NaN where the loss is not.
-        return tf.logical_and(is_sane, self._are_variables_finite()), sums, last
+        is_sane = tf.logical_and(is_sane, self._are_variables_finite())
+        return is_sane, sums, TrainStep(metrics, columns)
 
     def _check_variables(self) -> tf.Tensor:
         variables = [v for v in self._agent.variables if v.dtype.is_floating]
@@ -178,6 +181,18 @@ class Learner:
         with tf.control_dependencies(columns):
             loss_info = self._agent.train(as_experience(self._codec.unpack(columns)))
         return {"loss": tf.cast(loss_info.loss, tf.float32)} | _scalars(loss_info.extra)
+
+
+def _next_in_this_thread(iterator: Any) -> Any:
+    """Does what `next(iterator)` does within a graph, without two changes of thread."""
+    (resource,) = tf.nest.flatten(iterator, expand_composites=True)
+    spec = iterator.element_spec
+    leaves = tf.raw_ops.IteratorGetNextSync(
+        iterator=resource,
+        output_types=[leaf.dtype for leaf in tf.nest.flatten(spec)],
+        output_shapes=[leaf.shape for leaf in tf.nest.flatten(spec)],
+    )
+    return tf.nest.pack_sequence_as(spec, leaves)
 
 
 def _scalars(extra: Any) -> dict[str, tf.Tensor]:
