@@ -170,8 +170,16 @@ class SacAgent(tf_agent.TFAgent):
     def _update(self, experience):
         alpha = tf.exp(self._log_alpha)
         valid = tf.cast(tf.not_equal(experience.time_step.step_type, ts.StepType.LAST), tf.float32)
-        td_target = tf.stop_gradient(self._td_target(experience, alpha))
+        # First, because ops wait for a core in this order, and the actor's chain is the longest.
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            actor_variables = [self._actor.trainable_variables]
+            tape.watch(actor_variables)
+            actions, log_prob = self._sample(experience.time_step)
+            actor_q_values = self._values(self._critics, experience.time_step, actions)
+            actor_loss_value = actor_loss(log_prob, actor_q_values, alpha, valid)
+        actor_gradients = tape.gradient(actor_loss_value, actor_variables)
 
+        td_target = tf.stop_gradient(self._td_target(experience, alpha))
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             critic_variables = [critic.trainable_variables for critic in self._critics]
             tape.watch(critic_variables)
@@ -180,14 +188,6 @@ class SacAgent(tf_agent.TFAgent):
                                         experience.action_step.action)  # fmt: skip
             critic_loss_value = critic_loss(q_values, td_target, valid)
         critic_gradients = tape.gradient(critic_loss_value, critic_variables)
-
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            actor_variables = [self._actor.trainable_variables]
-            tape.watch(actor_variables)
-            actions, log_prob = self._sample(experience.time_step)
-            actor_q_values = self._values(self._critics, experience.time_step, actions)
-            actor_loss_value = actor_loss(log_prob, actor_q_values, alpha, valid)
-        actor_gradients = tape.gradient(actor_loss_value, actor_variables)
 
         log_prob = tf.stop_gradient(log_prob)
         alpha_loss_value = alpha_loss(self._log_alpha, log_prob, self._target_entropy, valid)

@@ -52,7 +52,7 @@ class Dense(tf.keras.layers.Dense):
         rows = tf.reshape(inputs, [-1, inputs.shape[-1]])
         product = _product(rows, tf.convert_to_tensor(self.kernel), values, gradients)
         outputs_shape = tf.concat([tf.shape(inputs)[:-1], [self.units]], axis=0)
-        return self.activation(tf.reshape(tf.nn.bias_add(product, self.bias), outputs_shape))
+        return tf.reshape(self.activation(tf.nn.bias_add(product, self.bias)), outputs_shape)
 
 
 def _product(rows, kernel, values, gradients):
