@@ -312,6 +312,7 @@ def test_a_stop_within_an_episode_leaves_nothing_unsent(tmp_path):
     worker = make_worker(run, adder, reader, stop=stop, environment=StoppingEnv())
     assert worker.run(no_fill, None) == EXIT_STOPPED
     assert (adder.num_added, adder._num_unsent) == (3, 0)  # a whole episode
+    assert not adder._is_pending  # the server has it
 
 
 def test_the_end_of_training_ends_the_wait_for_the_limiter(tmp_path):

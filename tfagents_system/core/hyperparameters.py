@@ -213,7 +213,7 @@ def num_fresh_samples(values: Mapping[str, Any]) -> int:
 
 
 def num_samples_in_flight(values: Mapping[str, Any]) -> int:
-    """Returns the items that the replay server may send ahead of the learner.
+    """Returns the transitions or sequences that the replay server may send ahead of the learner.
 
     Few would be sent in small portions, of which each wakes up threads of both.
     """
