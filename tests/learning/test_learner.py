@@ -13,6 +13,7 @@ from tfagents_system.core.waiting import wait_until
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.learning import learner as learner_lib
 from tfagents_system.learning.learner import Learner, as_experience
+from tfagents_system.learning.sampling_pool import SamplingPool
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.codec import Codec, Transition, transition_spec
@@ -57,6 +58,14 @@ def batches(rewards):
     data = np.repeat(np.reshape(rows, [len(rows), 1, CODEC.columns[0].shape[0]]), 2, axis=1)
     data = data.astype(np.float32)
     return tf.data.Dataset.from_tensor_slices(data).map(lambda column: Sample((column,)))
+
+
+def batches_with_bad_reward(rewards, position, bad):
+    """`batches`, with `bad`, which a codec refuses to pack, as the reward at `position`."""
+    wrong = rewards[position]
+    return batches(rewards).map(
+        lambda s: Sample((tf.where(s.data[0] == wrong, np.float32(bad), s.data[0]),))
+    )
 
 
 class FakeClock:
@@ -109,10 +118,7 @@ def test_run_does_as_many_steps_as_fit_its_time_and_never_more_than_asked(monkey
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -3e20])
 def test_training_ends_with_the_step_that_diverged_and_hands_out_its_minibatch(bad):
     agent = TapeAgent()
-    rewards = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
-    data = batches(rewards).map(
-        lambda s: Sample((tf.where(s.data[0] == 6, np.float32(bad), s.data[0]),))
-    )
+    data = batches_with_bad_reward([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], position=5, bad=bad)
     learner = Learner(agent, CODEC, lambda: iter(data))
     learner.run(1)
     learner._steps_per_call = 100
@@ -164,6 +170,35 @@ def test_run_goes_on_with_a_new_iterator_when_the_data_has_ended(monkeypatch):
     assert int(agent.train_step) == 3 + 5
     assert float(agent.rewards) == 1 + 2 + 3 + 5 * 4
     assert learner.num_traces == 1
+
+
+def learner_with_pool_of_one_minibatch(agent, dataset):
+    pool = SamplingPool(CODEC.columns, capacity=2, num_initial=2, num_fresh=2, batch_size=2)
+    return Learner(agent, CODEC, lambda: iter(dataset), pool)
+
+
+def test_minibatches_of_a_pool_hold_what_came_before_their_step():
+    agent = TapeAgent()
+    learner = learner_with_pool_of_one_minibatch(agent, batches([1, 2, 3, 4, 5]))
+    assert learner.run(1)["loss"] == 1
+    learner._steps_per_call = 100
+    assert learner.run(2)["loss"] == (2 + 3) / 2
+    learner._steps_per_call = 100
+    assert learner.run(10) is None  # after the step during which 5 came
+    assert int(agent.train_step) == 4
+    assert float(agent.rewards) == 1 + 2 + 3 + 4
+
+
+def test_a_minibatch_of_a_pool_that_diverges_is_handed_out():
+    agent = TapeAgent()
+    data = batches_with_bad_reward([1, 2, 3, 4, 5, 6], position=3, bad=np.nan)
+    learner = learner_with_pool_of_one_minibatch(agent, data)
+    learner.run(1)
+    learner._steps_per_call = 100
+    with pytest.raises(learner_lib.DivergedError) as error_info:
+        learner.run(5)
+    assert int(agent.train_step) == 4
+    np.testing.assert_array_equal(error_info.value.minibatch.reward, [np.nan, np.nan])
 
 
 @pytest.mark.parametrize("layout", [SINGLE, ItemLayout(2, is_sequence=True)])

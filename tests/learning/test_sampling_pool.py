@@ -29,6 +29,11 @@ def numbered_pool(capacity, num_fresh, batch_size, num_initial=None):
     return SamplingPool(columns, capacity, num_initial or capacity, num_fresh, batch_size)
 
 
+def exchange(pool, fresh):
+    pool.add(fresh)
+    return pool.draw()
+
+
 def test_capacity_is_some_minibatches_but_not_more_than_the_table_can_hold():
     assert pool_capacity([COLUMN], 32, 256, 10**6) == MINIBATCHES_PER_POOL * 256
     assert pool_capacity([COLUMN], 32, 256, 1000) == 1000 // 32 * 32
@@ -42,13 +47,13 @@ def test_capacity_is_bounded_in_bytes():
     )
 
 
-def test_exchange_draws_from_the_newest_items_only_and_keeps_the_columns_together():
+def test_draws_are_from_the_newest_items_only_and_keep_the_columns_together():
     pool = numbered_pool(capacity=6, num_fresh=2, batch_size=50)
     iterator = iter(numbered(100, batch=2))
     pool.fill(iterator)  # 0 to 5
-    exchange = tf.function(pool.exchange)
+    step = tf.function(lambda fresh: exchange(pool, fresh))
     for newest in (7, 9, 11, 13):
-        pairs, numbers = exchange(next(iterator).data)
+        pairs, numbers = step(next(iterator).data)
         assert set(numbers.numpy().ravel()) == set(range(newest - 5, newest + 1))
         np.testing.assert_array_equal(pairs, np.concatenate([numbers, -numbers], axis=1))
 
@@ -57,12 +62,12 @@ def test_pool_grows_from_its_first_items_to_its_capacity():
     pool = numbered_pool(capacity=8, num_fresh=2, batch_size=100, num_initial=5)  # 4 are 2 reads
     iterator = iter(numbered(100, batch=2))
     pool.fill(iterator)  # 0 to 3
-    exchange = tf.function(pool.exchange)
+    step = tf.function(lambda fresh: exchange(pool, fresh))
     for newest, size in ((5, 6), (7, 8), (9, 8), (11, 8)):
-        _, numbers = exchange(next(iterator).data)
+        _, numbers = step(next(iterator).data)
         assert set(numbers.numpy().ravel()) == set(range(newest - size + 1, newest + 1))
     pool.fill(iterator)  # 12 to 15: begins anew
-    _, numbers = exchange(next(iterator).data)
+    _, numbers = step(next(iterator).data)
     assert set(numbers.numpy().ravel()) == set(range(12, 18))
 
 
@@ -77,7 +82,7 @@ def test_every_item_is_drawn_as_often_as_from_the_table_itself():
     def draw_all(iterator):
         drawn = tf.TensorArray(tf.int64, num_steps)
         for step in tf.range(num_steps):
-            drawn = drawn.write(step, pool.exchange(next(iterator).data)[1])
+            drawn = drawn.write(step, exchange(pool, next(iterator).data)[1])
         return drawn.concat()
 
     counts = np.bincount(draw_all(iterator).numpy().ravel())
@@ -91,8 +96,8 @@ def test_fill_raises_what_the_data_raises_and_can_be_repeated():
     with pytest.raises(tf.errors.OutOfRangeError):
         pool.fill(iter(numbered(4, batch=2)))
     pool.fill(iter(numbered(6, batch=2)))
-    (_, numbers) = pool.exchange((tf.constant([[6.0, -6.0], [7.0, -7.0]]), tf.constant([[6], [7]],
-                                  tf.int64)))  # fmt: skip
+    fresh = tf.constant([[6.0, -6.0], [7.0, -7.0]]), tf.constant([[6], [7]], tf.int64)
+    _, numbers = exchange(pool, fresh)
     assert 7 in numbers.numpy()
     assert numbers.numpy().max() == 7
 
@@ -100,7 +105,7 @@ def test_fill_raises_what_the_data_raises_and_can_be_repeated():
 def test_blocks_fill_the_pool_as_single_items_do():
     pool = SamplingPool([COLUMN], capacity=6, num_initial=6, num_fresh=6, batch_size=100)
     rows = tf.reshape(tf.range(12.0), [6, 2])
-    (drawn,) = pool.exchange((tf.reshape(rows, [3, 2, 2]),))
+    (drawn,) = exchange(pool, (tf.reshape(rows, [3, 2, 2]),))
     np.testing.assert_array_equal(np.unique(drawn, axis=0), rows)
 
 

@@ -143,29 +143,33 @@ class Learner:
         names = [*outputs, "data_wait_secs"]
         zeros = tf.zeros([len(names)])  # one vector, because the loop handles one for less
         columns = tuple(tf.zeros(column.shape, column.dtype) for column in spec)
+        drawn = columns if self._pool is None else self._pool.draw()
 
         def goes_on(index, is_sane, *_):
             return tf.logical_and(index < num_steps, is_sane)
 
-        def body(index, _, sums, *__):
+        def body(index, _, sums, __, ___, drawn):
             # After the last step's losses and before this step: the wait alone is between them.
             with tf.control_dependencies([sums]):
                 asked_at = tf.timestamp()
             with tf.control_dependencies([asked_at]):
-                columns = _next_in_this_thread(iterator).data
-            with tf.control_dependencies(columns):
+                fresh = _next_in_this_thread(iterator).data
+            with tf.control_dependencies(fresh):
                 arrived_at = tf.timestamp()
+            # Nothing of a step is done before its data is there, which may never be.
             with tf.control_dependencies([arrived_at]):
-                columns = tf.nest.map_structure(tf.identity, columns)
-                minibatch = columns if self._pool is None else self._pool.exchange(columns)
+                minibatch = tuple(tf.identity(x) for x in (fresh if self._pool is None else drawn))
                 outputs = train_step_fn(minibatch)
+                if self._pool is not None:  # beside the train step, for the next one
+                    self._pool.add(fresh)
+                    drawn = self._pool.draw()
             outputs["data_wait_secs"] = tf.cast(arrived_at - asked_at, tf.float32)
             metrics = tf.stack([outputs[name] for name in names])
             is_sane = tf.reduce_all(tf.abs(metrics) < LARGEST_METRIC)
-            return index + 1, is_sane, sums + metrics, metrics, minibatch
+            return index + 1, is_sane, sums + metrics, metrics, minibatch, drawn
 
-        _, is_sane, sums, metrics, columns = tf.while_loop(
-            goes_on, body, [tf.constant(0), tf.constant(True), zeros, zeros, columns]
+        _, is_sane, sums, metrics, columns, _ = tf.while_loop(
+            goes_on, body, [tf.constant(0), tf.constant(True), zeros, zeros, columns, drawn]
         )
         sums, metrics = (dict(zip(names, tf.unstack(x), strict=True)) for x in (sums, metrics))
         # A gradient may be NaN where the loss is not.

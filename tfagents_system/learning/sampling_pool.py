@@ -31,8 +31,9 @@ def pool_capacity(
 class SamplingPool:
     """A uniform sample of the replay table, renewed a little in every train step.
 
-        pool.fill(iterator)                                   # once, before the first step
-        minibatch = pool.exchange(next(iterator).data)        # every train step, within a graph
+        pool.fill(iterator)               # once, before the first step
+        minibatch = pool.draw()           # every train step, within a graph
+        pool.add(next(iterator).data)
 
     A minibatch of B from a pool that takes F fresh items per train step carries F and not B
     messages through the replay server. Every item is still drawn uniformly, and in expectation as
@@ -73,7 +74,7 @@ class SamplingPool:
 
     @property
     def minibatch_spec(self) -> tuple[tf.TensorSpec, ...]:
-        """Specs of the columns [B, ...] that `exchange` returns."""
+        """Specs of the columns [B, ...] that `draw` returns."""
         return tuple(
             tf.TensorSpec([self._batch_size, *column.shape[1:]], column.dtype)
             for column in self._columns
@@ -83,28 +84,27 @@ class SamplingPool:
         """Replaces the whole pool; blocks for it and raises what the iterator raises."""
         self._fill(iterator)
 
-    def exchange(self, fresh: Sequence[tf.Tensor]) -> tuple[tf.Tensor, ...]:
-        """Adds `fresh`, in place of the oldest items of a full pool; returns a minibatch [B, ...].
+    def draw(self) -> tuple[tf.Tensor, ...]:
+        """Returns a minibatch [B, ...], drawn uniformly with replacement."""
+        index = tf.random.uniform([self._batch_size], maxval=self._size, dtype=tf.int32)
+        return tuple(tf.gather(column, index) for column in self._columns)
+
+    def add(self, fresh: Sequence[tf.Tensor]) -> None:
+        """Adds `fresh`, in place of the oldest items of a full pool.
 
         `fresh` is [F, ...], or [F / n, n, ...] in blocks of n.
         """
-        size = self._add(fresh)
-        index = tf.random.uniform([self._batch_size], maxval=size, dtype=tf.int32)
-        return tuple(tf.gather(column, index) for column in self._columns)
-
-    def _add(self, fresh):
         start = self._next.read_value()
+        index = start + tf.range(self._num_fresh)
         for column, values in zip(self._columns, fresh, strict=True):
-            fresh_shape = [self._num_fresh, *column.shape[1:]]
-            column[start : start + self._num_fresh].assign(tf.reshape(values, fresh_shape))
+            rows = tf.reshape(values, [self._num_fresh, *column.shape[1:]])
+            column.scatter_update(tf.IndexedSlices(rows, index))  # a slice takes ten times as long
         self._next.assign((start + self._num_fresh) % self._capacity)
-        return self._size.assign(
-            tf.minimum(self._size + self._num_fresh, self._capacity), read_value=True
-        )
+        self._size.assign(tf.minimum(self._size + self._num_fresh, self._capacity))
 
     def _fill_from(self, iterator):
         def body(index):
-            self._add(next(iterator).data)
+            self.add(next(iterator).data)
             return [index + 1]
 
         self._next.assign(0)
