@@ -28,6 +28,7 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--first-repeat", type=int, default=1, help="begins with this run; earlier records stay"
     )
+    parser.add_argument("--environment", help="measures on this environment alone")
     parser.add_argument("--output", type=pathlib.Path, default=OUTPUT, help="folder")
     parser.add_argument("--full", action="store_true", help="also what takes hours")
     parser.error = _die
@@ -42,6 +43,23 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
              f"{arguments.repeats}")  # fmt: skip
     arguments.names = arguments.names or names
     return arguments
+
+
+def select_cases(arguments: argparse.Namespace) -> dict[str, list[Case]]:
+    """Returns the cases of each measurement; exits with 78 if `--environment` leaves none."""
+    measurements = make_measurements(Commands(str(PEERS_PYTHON)), arguments.full)
+    cases = {name: measurements[name] for name in arguments.names}
+    wanted = arguments.environment
+    if wanted is None:
+        return cases
+    known = sorted({case.environment for its_cases in cases.values() for case in its_cases})
+    if wanted not in known:
+        _die(f"--environment is {wanted}; {', '.join(cases)} measure on {', '.join(known)}"
+             f"{'' if arguments.full else '; there are more with --full'}")  # fmt: skip
+    return {
+        name: [case for case in its_cases if case.environment == wanted]
+        for name, its_cases in cases.items()
+    }
 
 
 def run_measurement(
@@ -77,9 +95,9 @@ def main(argv: list[str]) -> None:
     """Runs the measurements named in `argv`; exits with 1 if a program failed."""
     arguments = parse_arguments(argv)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    measurements = make_measurements(Commands(str(PEERS_PYTHON)), arguments.full)
-    cases = [case for name in arguments.names for case in measurements[name]]
-    if any(peer in case.commands for case in cases for peer in PEERS):
+    measurements = select_cases(arguments)
+    contestants = {c for cases in measurements.values() for case in cases for c in case.commands}
+    if contestants & set(PEERS):
         setup = [str(harness.PROJECT / "benchmarks" / "setup_peers.sh")]
         if code := subprocess.run(setup).returncode:
             sys.exit(code)
@@ -87,8 +105,8 @@ def main(argv: list[str]) -> None:
     arguments.output.mkdir(parents=True, exist_ok=True)
     repeats = range(arguments.first_repeat, arguments.repeats + 1)
     has_failed = False
-    for name in arguments.names:
-        records = run_measurement(name, measurements[name], repeats, arguments.output)
+    for name, cases in measurements.items():
+        records = run_measurement(name, cases, repeats, arguments.output)
         has_failed |= any("error" in record for record in records)
         report.write(arguments.output)
     sys.exit(1 if has_failed else 0)

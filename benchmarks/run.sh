@@ -4,6 +4,7 @@
 # Usage: benchmarks/run.sh [OPTION...] [NAME...]   (no NAME: all)
 #   --repeats N        runs of each contestant, which take turns (default 3)
 #   --first-repeat K   goes on with the Kth, and keeps what is recorded of those before (default 1)
+#   --environment E    measures on this environment alone
 #   --output DIR       where benchmarks.jsonl, benchmarks.md and plots go (default docs/results)
 #   --full             also what takes hours: 64 workers, 1,000,000 transitions, HalfCheetah
 #

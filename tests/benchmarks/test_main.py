@@ -2,7 +2,7 @@ import pathlib
 
 import pytest
 
-from benchmarks.__main__ import main, parse_arguments
+from benchmarks.__main__ import main, parse_arguments, select_cases
 from benchmarks.measurements import TARGETS, Commands, make_measurements
 
 BENCHMARKS = pathlib.Path(__file__).parents[2] / "benchmarks"
@@ -24,6 +24,11 @@ NAMES = (
         (["--first-repeat", "0"], "--first-repeat is 0; allowed is 1 to --repeats, 3"),
         (["--repeats", "x"], "invalid int value: 'x'"),
         (["--fast"], "unrecognized arguments: --fast"),
+        (
+            ["--environment", "Pendulum", "loop", "solve"],
+            "--environment is Pendulum; loop, solve measure on MinitaurBulletEnv-v0, Pendulum-v1; "
+            "there are more with --full",
+        ),
     ],
 )
 def test_wrong_input_is_refused_before_anything_runs(argv, message, capsys):
@@ -36,6 +41,13 @@ def test_wrong_input_is_refused_before_anything_runs(argv, message, capsys):
 
 def test_no_name_means_all():
     assert parse_arguments([]).names == NAMES.split(", ")
+
+
+def test_one_environment_of_a_measurement_can_be_measured_alone():
+    argv = ["--environment", "HalfCheetahBulletEnv-v0", "--full", "solve"]
+    (case,) = select_cases(parse_arguments(argv))["solve"]
+    assert case.environment == "HalfCheetahBulletEnv-v0"
+    assert len(select_cases(parse_arguments(argv[2:]))["solve"]) == 2
 
 
 @pytest.mark.parametrize("is_full", [False, True])

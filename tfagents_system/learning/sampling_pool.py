@@ -98,7 +98,7 @@ class SamplingPool:
         index = start + tf.range(self._num_fresh)
         for column, values in zip(self._columns, fresh, strict=True):
             rows = tf.reshape(values, [self._num_fresh, *column.shape[1:]])
-            column.scatter_update(tf.IndexedSlices(rows, index))  # a slice takes ten times as long
+            column.scatter_update(tf.IndexedSlices(rows, index))  # a slice takes longer
         self._next.assign((start + self._num_fresh) % self._capacity)
         self._size.assign(tf.minimum(self._size + self._num_fresh, self._capacity))
 
