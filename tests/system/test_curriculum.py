@@ -15,6 +15,11 @@ CURRICULUM = {
     "mass": {"iters": [3, 12, 40, 50], "range": [1.0, 2.5]},
     "level": {"iters": [0, 30], "range": [2, 7]},
 }
+# A worker sends its steps in bursts of up to a second, and what both hold back while the learner
+# starts comes at once. An iteration of 100 env steps keeps each phase several times as long.
+MORE_PARAMS = """
+    n_train_episodes_per_iter = 10
+"""
 VALUES = {"mass": [1.0, 1.5, 2.0, 2.5], "level": [2, 7]}
 
 
@@ -23,9 +28,9 @@ def num_values_at(name, iteration):
 
 
 def test_every_worker_gets_the_values_of_the_json_in_order_also_after_a_restart(tmp_path):
-    run = TinyRun(tmp_path, curriculum=CURRICULUM)
+    run = TinyRun(tmp_path, MORE_PARAMS, curriculum=CURRICULUM)
     try:
-        run.set_pace(0.05)
+        run.set_pace(0.01)
         process = run.start(num_workers=2)
         run.await_train_step(20 * STEPS_PER_ITER)
         os.kill(process.pid, signal.SIGTERM)
