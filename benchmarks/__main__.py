@@ -1,10 +1,9 @@
 """Measures and reports. Usage: benchmarks/run.sh [OPTION...] [NAME...]; -h lists the options.
 
-Writes benchmarks.jsonl, benchmarks.md and plots to DIR; while a measurement runs, .<name>.jsonl.
+Writes benchmarks.jsonl, benchmarks.md and plots to DIR, also when it is cut short.
 """
 
 import argparse
-import json
 import os
 import pathlib
 import signal
@@ -63,20 +62,22 @@ def select_cases(arguments: argparse.Namespace) -> dict[str, list[Case]]:
 
 
 def run_measurement(
-    name: str, cases: list[Case], repeats: Sequence[int], output: pathlib.Path
-) -> list[harness.Record]:
-    """Measures, keeps each value on disk as it comes, and puts all into benchmarks.jsonl."""
-    partial = output / f".{name}.jsonl"
-    records = []
-    with partial.open("w") as file:
+    name: str, cases: Sequence[Case], repeats: Sequence[int], output: pathlib.Path
+) -> bool:
+    """Measures; returns whether all programs succeeded.
+
+    Each value is in benchmarks.jsonl as soon as it is there. The report follows at the end, also
+    when the measurement is cut short.
+    """
+    records: list[harness.Record] = []
+    try:
         for record in harness.measure(name, cases, repeats, harness.run_pinned):
-            file.write(json.dumps(record) + "\n")
-            file.flush()
             print(_progress(record), file=sys.stderr, flush=True)
             records.append(record)
-    harness.replace_records(output / report.RECORDS, records)
-    partial.unlink()
-    return records
+            harness.replace_records(output / report.RECORDS, records)
+    finally:
+        report.write(output)
+    return not any("error" in record for record in records)
 
 
 def _progress(record: harness.Record) -> str:
@@ -94,7 +95,8 @@ def _die(message: str) -> None:
 def main(argv: list[str]) -> None:
     """Runs the measurements named in `argv`; exits with 1 if a program failed."""
     arguments = parse_arguments(argv)
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda received, frame: sys.exit(128 + received))
     measurements = select_cases(arguments)
     contestants = {c for cases in measurements.values() for case in cases for c in case.commands}
     if contestants & set(PEERS):
@@ -104,12 +106,11 @@ def main(argv: list[str]) -> None:
     harness.adopt_orphans()
     arguments.output.mkdir(parents=True, exist_ok=True)
     repeats = range(arguments.first_repeat, arguments.repeats + 1)
-    has_failed = False
-    for name, cases in measurements.items():
-        records = run_measurement(name, cases, repeats, arguments.output)
-        has_failed |= any("error" in record for record in records)
-        report.write(arguments.output)
-    sys.exit(1 if has_failed else 0)
+    succeeded = [
+        run_measurement(name, cases, repeats, arguments.output)
+        for name, cases in measurements.items()
+    ]
+    sys.exit(0 if all(succeeded) else 1)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 #   --environment E    measures on this environment alone
 #   --output DIR       where benchmarks.jsonl, benchmarks.md and plots go (default docs/results)
 #   --full             also what takes hours: 64 workers, 1,000,000 transitions, HalfCheetah
+# What is cut short keeps the values that it has, and --first-repeat goes on from there.
 #
 # 1. Installs what is missing (setup.sh; setup_peers.sh for measurements with peers).
 # 2. Hands over to benchmarks/__main__.py. Exit codes: 0, 1 a program failed, 78 wrong input.

@@ -2,8 +2,9 @@ import pathlib
 
 import pytest
 
-from benchmarks.__main__ import main, parse_arguments, select_cases
-from benchmarks.measurements import TARGETS, Commands, make_measurements
+from benchmarks import harness
+from benchmarks.__main__ import main, parse_arguments, run_measurement, select_cases
+from benchmarks.measurements import TARGETS, Case, Commands, make_measurements
 
 BENCHMARKS = pathlib.Path(__file__).parents[2] / "benchmarks"
 NAMES = (
@@ -48,6 +49,26 @@ def test_one_environment_of_a_measurement_can_be_measured_alone():
     (case,) = select_cases(parse_arguments(argv))["solve"]
     assert case.environment == "HalfCheetahBulletEnv-v0"
     assert len(select_cases(parse_arguments(argv[2:]))["solve"]) == 2
+
+
+def test_a_measurement_that_is_cut_short_keeps_and_reports_what_it_has(tmp_path, monkeypatch):
+    def run_pinned(command, num_cores, deadline_secs):
+        if command == ["sbx", "2"]:
+            raise SystemExit(130)
+        return [{"metric": "env_steps_per_sec", "value": 1234.5, "unit": "env steps/s"}]
+
+    monkeypatch.setattr(harness, "run_pinned", run_pinned)
+    case = Case("Pendulum-v1", 1, {name: [name, "{repeat}"] for name in ("ours", "sbx")})
+
+    with pytest.raises(SystemExit):
+        run_measurement("loop", [case], [1, 2, 3], tmp_path)
+
+    records = harness.read_records(tmp_path / "benchmarks.jsonl")
+    assert [(record["contestant"], record["repeat"]) for record in records] == [
+        ("ours", 1), ("sbx", 1), ("ours", 2),
+    ]  # fmt: skip
+    assert "1,234" in (tmp_path / "benchmarks.md").read_text()
+    assert not list(tmp_path.glob(".*"))
 
 
 @pytest.mark.parametrize("is_full", [False, True])
