@@ -72,7 +72,8 @@ def measure(
         SamplingPool(columns, capacity, capacity, num_fresh, BATCH_SIZE),
     )  # fmt: skip
     stopwatch = Stopwatch(learner, train_step)
-    for _ in range(3):  # compiles, then finds its number of steps per call
+    stopwatch.run_while(lambda: learner.num_traces < 2)  # the loop of a run that lasts
+    for _ in range(2):  # finds its number of steps per call again
         stopwatch.run_while(lambda: False)
     deadline = time.monotonic() + BASELINE_SECS
     rate_before, gap_before = stopwatch.run_while(lambda: time.monotonic() < deadline)

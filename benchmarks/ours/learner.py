@@ -53,7 +53,7 @@ def measure(
                 report = next_report(
                     paths,
                     "learner",
-                    lambda r: r["train_step"] > 0,
+                    lambda r: r["graph_traces"] == 2,  # the loop of a run that lasts
                     lambda: check_runs(learner, log),
                 )
                 return report, cpu_secs(learner.pid), cpu_secs(server.pid)

@@ -13,6 +13,7 @@ from benchmarks import program
 from benchmarks.ours.programs import EXAMPLES, PEERS_NETWORKS, UNPROTECTED
 from benchmarks.ours.training_runs import training_run
 from tfagents_system.core.hyperparameters import HYPERPARAMETERS
+from tfagents_system.learning.learner import UNROLL_AFTER_STEPS
 
 BINDINGS = (
     "TrainParams.num_iter = 1000000",
@@ -21,7 +22,7 @@ BINDINGS = (
     *PEERS_NETWORKS,
 )
 SHORT_FILL = {"MinitaurBulletEnv-v0": ("TrainParams.n_buffer_init_episodes = 1",)}
-WARMUP_TRAIN_STEPS = 500
+WARMUP_TRAIN_STEPS = UNROLL_AFTER_STEPS + 1000  # as in a run that lasts
 
 
 def main() -> None:

@@ -63,7 +63,7 @@ def _batches(codec: Codec) -> Iterator[Sample]:
 
 def profile(learner: Learner, num_steps: int) -> tuple[float, dict[str, float]]:
     """Returns the seconds of one train step and those of the ops in it, by their type."""
-    call, iterator = learner._train, learner._iterator
+    call, iterator = learner._loops[1], learner._iterator
     call(iterator, tf.constant(num_steps))  # warm
     with tempfile.TemporaryDirectory() as folder:
         tf.profiler.experimental.start(folder)

@@ -14,6 +14,7 @@ from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.learning import learner as learner_lib
 from tfagents_system.learning.learner import Learner, as_experience
 from tfagents_system.learning.sampling_pool import SamplingPool
+from tfagents_system.networks.distributions import SquashedGaussian
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.codec import Codec, Transition, transition_spec
@@ -145,7 +146,7 @@ def test_steps_before_the_data_ended_are_checked_too():
     learner = Learner(agent, CODEC, lambda: iter(batches([1, 2])))
     learner.run(1)
     learner._steps_per_call = 100
-    learner._train = lambda *_: _end_after(lambda: agent.rewards.assign(np.nan))
+    learner._loops[1] = lambda *_: _end_after(lambda: agent.rewards.assign(np.nan))
     with pytest.raises(learner_lib.DivergedError) as error_info:
         learner.run(9)
     assert error_info.value.minibatch is None
@@ -166,10 +167,90 @@ def test_run_goes_on_with_a_new_iterator_when_the_data_has_ended(monkeypatch):
     assert learner.run(10) is None  # 5 were due; two came
     assert int(agent.train_step) == 3
     assert learner.run(10) is None
+    assert learner.run(10)["loss"] == 4  # one step, because several might never come in time
+    assert int(agent.train_step) == 3 + 1
     assert learner.run(10)["loss"] == 4
-    assert int(agent.train_step) == 3 + 5
-    assert float(agent.rewards) == 1 + 2 + 3 + 5 * 4
+    assert int(agent.train_step) == 3 + 1 + 5
+    assert float(agent.rewards) == 1 + 2 + 3 + 6 * 4
     assert learner.num_traces == 1
+
+
+def unrolled(learner):
+    """`learner` after its first step, as it is later in a run."""
+    learner.run(1)
+    learner._steps_per_call = 100
+    learner._num_steps = learner_lib.UNROLL_AFTER_STEPS
+    return learner
+
+
+def test_steps_are_unrolled_in_a_run_that_has_lasted(monkeypatch):
+    monkeypatch.setattr(learner_lib, "UNROLL_AFTER_STEPS", 10)
+    learner = Learner(TapeAgent(), CODEC, lambda: iter(batches(range(100))))
+    num_traces = []
+    for max_steps in (1, 5, 3, 5, 5):  # nine before the fourth call, 14 before the fifth
+        learner._steps_per_call = 100
+        learner.run(max_steps)
+        num_traces.append(learner.num_traces)
+    assert num_traces == [1, 1, 1, 1, 2]
+
+
+def test_unrolled_steps_are_those_that_were_asked_for():
+    agent = TapeAgent()
+    learner = unrolled(Learner(agent, CODEC, lambda: iter(batches(range(1, 100)))))
+    done = []
+    for max_steps in (1, 4, 5, 9, 15):
+        before = int(agent.train_step)
+        metrics = learner.run(max_steps)
+        learner._steps_per_call = 100
+        done.append(int(agent.train_step) - before)
+        # The batches before + 1, ..., before + steps, each once.
+        assert metrics["loss"] == pytest.approx(before + (done[-1] + 1) / 2)
+        assert 0 <= metrics["data_wait_secs"] < 1
+    assert done == [1, 4, 5, 5, 15]
+    assert float(agent.rewards) == sum(range(1, 1 + 1 + sum(done)))
+
+
+@pytest.mark.parametrize("position", [1, 2, 5, 7, 10])
+def test_of_unrolled_steps_the_one_that_diverged_is_handed_out(position):
+    agent = TapeAgent()
+    data = batches_with_bad_reward(range(1, 17), position, bad=-3e20)
+    learner = unrolled(Learner(agent, CODEC, lambda: iter(data)))
+    with pytest.raises(learner_lib.DivergedError, match="^loss -3e\\+20") as error_info:
+        learner.run(15)
+    np.testing.assert_array_equal(error_info.value.minibatch.reward, np.float32([-3e20] * 2))
+    assert int(agent.train_step) == 1 + 5 * ((position - 1) // 5 + 1)
+
+
+def test_data_that_ends_within_unrolled_steps_leaves_none_of_them_done():
+    agent = TapeAgent()
+    datasets = [batches(range(1, 1 + 1 + 5 + 4)), batches([100])]
+    iterators = iter(map(iter, datasets))
+    learner = unrolled(Learner(agent, CODEC, lambda: next(iterators)))
+    assert learner.run(10) is None
+    assert int(agent.train_step) == 1 + 5
+    assert float(agent.rewards) == 1 + (2 + 3 + 4 + 5 + 6)
+    assert learner.run(10)["loss"] == 100  # one step, because five might never come in time
+
+
+def test_unrolled_steps_of_sac_do_what_single_ones_do(monkeypatch):
+    monkeypatch.setattr(
+        SquashedGaussian,
+        "_sample_pre_tanh",
+        lambda self, shape, seed: (self._loc + 0.3 * tf.exp(self._log_std), 0.3 + 0 * self._loc),
+    )
+    data = batches(np.linspace(-1, 1, 11))
+    rates = {f"{name}_learning_rate": 0.01 for name in ("actor", "critic", "alpha")}
+    agents, train_steps = zip(*(make_tiny_agent(**rates) for _ in range(2)), strict=True)
+    for variable, of_unrolled in zip(*(agent.variables for agent in agents), strict=True):
+        of_unrolled.assign(variable)
+    learners = [Learner(agent, CODEC, lambda: iter(data)) for agent in agents]
+    unrolled(learners[1])
+    for learner, train_step in zip(learners, train_steps, strict=True):
+        while int(train_step) < 11:
+            learner.run(10)
+    assert [learner.num_traces for learner in learners] == [1, 2]
+    for variable, of_unrolled in zip(*(agent.variables for agent in agents), strict=True):
+        np.testing.assert_allclose(of_unrolled, variable, rtol=1e-5, atol=1e-6)
 
 
 def learner_with_pool_of_one_minibatch(agent, dataset):
@@ -187,6 +268,13 @@ def test_minibatches_of_a_pool_hold_what_came_before_their_step():
     assert learner.run(10) is None  # after the step during which 5 came
     assert int(agent.train_step) == 4
     assert float(agent.rewards) == 1 + 2 + 3 + 4
+
+
+def test_minibatches_of_a_pool_hold_what_came_before_their_unrolled_step():
+    agent = TapeAgent()
+    learner = learner_with_pool_of_one_minibatch(agent, batches(range(1, 13)))
+    assert unrolled(learner).run(10)["loss"] == (2 + 3 + 4 + 5 + 6 + 7 + 8 + 9 + 10 + 11) / 10
+    assert learner.num_traces == 2
 
 
 def test_a_minibatch_of_a_pool_that_diverges_is_handed_out():

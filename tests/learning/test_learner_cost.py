@@ -9,7 +9,8 @@ from replay_fakes import EpisodeStepEnv, codec_of, make_tiny_agent, serving
 from tf_agents.specs import tensor_spec
 
 from tfagents_system.evaluation.rollouts import run_episode
-from tfagents_system.learning.learner import Learner
+from tfagents_system.learning import learner as learner_lib
+from tfagents_system.learning.learner import UNROLLED_STEPS, Learner
 from tfagents_system.learning.sampling_pool import SamplingPool
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
@@ -69,23 +70,35 @@ def test_no_op_of_the_input_pipeline_sees_single_items(dataset):
     assert names == ["_PrefetchDataset", "_BatchDataset", "_OptionsDataset", "TrajectoryDataset"]
 
 
-def test_many_train_steps_are_one_call_of_one_trace(dataset, codec, monkeypatch):
+@pytest.mark.parametrize("unroll_after, num_unrolled", [(1000, 0), (1, UNROLLED_STEPS)])
+def test_many_train_steps_are_one_call_of_one_trace(
+    dataset, codec, monkeypatch, unroll_after, num_unrolled
+):
     agent, train_step = make_tiny_agent()
     pool = make_pool(codec)
     learner = Learner(agent, codec, lambda: iter(dataset), pool)
     traces, calls = [], []
-    train, function = agent.train, learner._train
+
+    def counting(loop):
+        return lambda *args: calls.append(args) or loop(*args)
+
+    train = agent.train
     monkeypatch.setattr(agent, "train", lambda e: traces.append(e) or train(e))
-    monkeypatch.setattr(learner, "_train", lambda *args: calls.append(args) or function(*args))
+    loops = {unrolled: counting(loop) for unrolled, loop in learner._loops.items()}
+    monkeypatch.setattr(learner, "_loops", loops)
+    monkeypatch.setattr(learner_lib, "UNROLL_AFTER_STEPS", unroll_after)
     learner.run(1)
+    learner._steps_per_call = UNROLLED_STEPS
+    learner.run(UNROLLED_STEPS)
     num_traces = len(traces)
+    assert num_traces == 1 + num_unrolled
     for max_steps in (1, 7, 100, 3, 100):
         before, num_calls = int(train_step), len(calls)
         learner.run(max_steps)
         assert 1 <= int(train_step) - before <= max_steps
         assert len(calls) == num_calls + 1
     assert int(train_step) > 50
-    assert len(traces) == num_traces <= 2  # one for the names of its metrics, one for the loop
+    assert len(traces) == num_traces
 
 
 @pytest.mark.parametrize(
@@ -104,21 +117,25 @@ def test_a_train_step_takes_its_fresh_items_from_the_server_and_no_more(
     assert used <= num_samples(replay) * layout.length <= used + in_flight
 
 
-def test_the_graph_of_a_train_step_does_not_grow(dataset, codec):
+@pytest.mark.parametrize("unrolled", [1, UNROLLED_STEPS])
+def test_the_graph_of_a_train_step_does_not_grow(dataset, codec, unrolled):
     """A copy, cast or branch too many shows here first; the number of ops knows no sizes."""
     agent, _ = make_tiny_agent(actor_fc_layer_params=(8, 8), critic_joint_fc_layer_params=(8, 8))
     pool = make_pool(codec)
     learner = Learner(agent, codec, lambda: iter(dataset), pool)
     iterator = iter(dataset)
-    ops = graph_ops(learner._train.get_concrete_function(iterator, tf.constant(1)))
+    ops = graph_ops(learner._loops[unrolled].get_concrete_function(iterator, tf.constant(1)))
     layers = 3
     forward = layers * (1 + 2 + 2 + 1 + 2)  # target: actor, 2 critics; critics; actor, 2 critics
     weights = layers * (2 + 1)  # gradients of two critics and of the actor
     inputs = 2 * (layers - 1) + 2 * layers + (layers - 1)  # of critics; through them; of the actor
-    assert ops["MatMul"] == forward + weights + inputs
-    assert ops["IteratorGetNextSync"] == 1
-    assert ops["ResourceApplyAdam"] == 2 * layers * (2 + 1) + 1  # kernels, biases, log alpha
-    assert ops["ResourceGather"] == 1 + 1  # before the first step, and in each for the next one
+    assert ops["MatMul"] == unrolled * (forward + weights + inputs)
+    assert ops["IteratorGetNextSync"] == unrolled
+    variables = 2 * layers * (2 + 1) + 1  # kernels, biases, log alpha
+    assert ops["ResourceApplyAdam"] == unrolled * variables
+    assert (
+        ops["ResourceGather"] == 1 + unrolled
+    )  # before the first step, and in each for the next one
     assert not {"MapDataset", "PyFunc", "EagerPyFunc", "Print"} & set(ops)
 
 
@@ -133,7 +150,7 @@ def bfloat16_learner(dataset, codec):
 @pytest.mark.parametrize("layout", [SINGLE])  # there is no pool
 def test_bfloat16_products_are_those_of_inner_layers_and_no_op_else_is(dataset, codec):
     _, learner = bfloat16_learner(dataset, codec)
-    function = learner._train.get_concrete_function(iter(dataset), tf.constant(1))
+    function = learner._loops[1].get_concrete_function(iter(dataset), tf.constant(1))
     text = str(function.graph.as_graph_def())
     of_bfloat16 = collections.Counter(
         re.search(r'op: "(\w+)"', node)[1]

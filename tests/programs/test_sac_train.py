@@ -11,6 +11,7 @@ from tfagents_system.core.files import read_json
 from tfagents_system.core.generations import generations
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.evaluation.rollouts import run_episode
+from tfagents_system.learning import learner
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.variables import VariableReader
@@ -63,7 +64,11 @@ def variables_of(checkpoint):
             if name.startswith("model_variables")}  # fmt: skip
 
 
-def test_training_ends_with_everything_on_disk_and_the_last_policy_published(tmp_path, replay):
+@pytest.mark.parametrize("unroll_after_steps, num_traces", [(1000, 1), (15, 2)])
+def test_training_ends_with_everything_on_disk_and_the_last_policy_published(
+    tmp_path, replay, monkeypatch, unroll_after_steps, num_traces
+):
+    monkeypatch.setattr(learner, "UNROLL_AFTER_STEPS", unroll_after_steps)
     paths = make_experiment(tmp_path / "exp")
     fill(replay)
     assert sac_train.train(str(paths.root), replay.address, 1, stop=False) == EXIT_FINISHED
@@ -76,6 +81,7 @@ def test_training_ends_with_everything_on_disk_and_the_last_policy_published(tmp
     assert "TrainParams.num_steps_per_iter = 10" in paths.gin.read_text()
     status = read_json(paths.status("learner"))
     assert (status["phase"], status["iteration"], status["num_iter"]) == ("finished", 4, 4)
+    assert status["graph_traces"] == num_traces
 
     greedy = tf.saved_model.load(str(paths.policies / "greedy_policy"))
     reader = VariableReader(replay.address, list(greedy.model_variables), period_secs=0.01)

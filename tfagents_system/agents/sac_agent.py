@@ -150,6 +150,12 @@ class SacAgent(tf_agent.TFAgent):
         self._actor_optimizer = adam(lambda: actor_learning_rate)
         self._critic_optimizer = adam(lambda: critic_learning_rate)
         self._alpha_optimizer = adam(lambda: alpha_learning_rate)
+        # Now, because a function that creates variables at its first call is traced twice.
+        self._actor_optimizer._create_all_weights(self._actor.trainable_variables)
+        self._critic_optimizer._create_all_weights(
+            [v for critic in self._critics for v in critic.trainable_variables]
+        )
+        self._alpha_optimizer._create_all_weights([self._log_alpha])
         self._initialize()
 
     def _initialize(self):

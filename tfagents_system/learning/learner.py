@@ -1,7 +1,8 @@
 """The update loop: many train steps per call of one compiled function."""
 
+import functools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -14,6 +15,10 @@ from tfagents_system.services.codec import Codec, Transition
 
 CALL_SECS = 0.5  # between two looks at what else is due: publishing, a stop
 MAX_STEPS_PER_CALL = 1000
+# Train steps in one iteration of the loop of a run that lasts. Iterations wait for each other, but
+# within one a step begins on a core that the step before has left.
+UNROLLED_STEPS = 5
+UNROLL_AFTER_STEPS = 5000  # a shorter run would not earn back the seconds that compiling takes
 LARGEST_METRIC = 1e20  # losses grow to this only on their way to infinity
 DATA_HAS_ENDED = (
     tf.errors.OutOfRangeError,
@@ -93,13 +98,21 @@ class Learner:
         self._pool = pool
         self._is_pool_full = False
         self._steps_per_call = 1  # the first call compiles
-        self._train = tf.function(self._train_steps, autograph=False, reduce_retracing=True)
+        self._num_steps = 0
+        self._loops = {
+            unrolled: tf.function(
+                functools.partial(self._train_steps, unrolled),
+                autograph=False,
+                reduce_retracing=True,
+            )
+            for unrolled in (1, UNROLLED_STEPS)
+        }
         self._are_variables_finite = tf.function(self._check_variables, autograph=False)
 
     @property
     def num_traces(self) -> int:
-        """How often the compiled function has been made; more than 1 costs seconds each time."""
-        return self._train.experimental_get_tracing_count()
+        """How often a loop has been compiled, which costs seconds: 2 in a run that lasts."""
+        return sum(loop.experimental_get_tracing_count() for loop in self._loops.values())
 
     def run(self, max_steps: int) -> dict[str, float] | None:
         """Does as many train steps as take about CALL_SECS, and at most `max_steps`.
@@ -110,71 +123,99 @@ class Learner:
 
         Raises:
           DivergedError: If a metric is not finite or its size reaches LARGEST_METRIC, or a variable
-            of the agent is not finite; the train step after which that is so is the last one done.
+            of the agent is not finite. After that train step fewer than UNROLLED_STEPS are done.
         """
-        num_steps = min(self._steps_per_call, max_steps)
-        started = time.monotonic()
         try:
             if self._iterator is None:
                 self._iterator = self._make_iterator()
             if self._pool is not None and not self._is_pool_full:
                 self._pool.fill(self._iterator)
                 self._is_pool_full = True
-            is_sane, sums, last = self._train(self._iterator, tf.constant(num_steps))
+            started = time.monotonic()
+            num_steps = min(self._steps_per_call, max_steps)
+            is_late = self._num_steps >= UNROLL_AFTER_STEPS
+            unrolled = UNROLLED_STEPS if is_late and num_steps >= UNROLLED_STEPS else 1
+            num_steps -= num_steps % unrolled
+            is_sane, sums, steps = self._loops[unrolled](self._iterator, tf.constant(num_steps))
         except (*DATA_HAS_ENDED, TimeoutError):
             self._iterator = None
+            self._steps_per_call = 1  # the data of several might never come within one timeout
             if not self._are_variables_finite():  # after steps whose metrics have been lost
                 raise DivergedError({}, None) from None
             return None
         if not is_sane:
-            last_metrics = {name: float(value) for name, value in last.metrics.items()}
-            columns = [column.numpy() for column in last.columns]
-            raise DivergedError(last_metrics, self._codec.unpack(columns))
+            raise self._diverged(steps)
+        self._num_steps += num_steps
         metrics = {name: float(value) / num_steps for name, value in sums.items()}
         in_time = int(num_steps * CALL_SECS / (time.monotonic() - started))
         self._steps_per_call = min(max(1, in_time), MAX_STEPS_PER_CALL)
         return metrics
 
-    def _train_steps(self, iterator, num_steps):
-        """Returns (whether all is sane, sums of the metrics, last step); stops when it is not."""
-        train_step_fn = tf.function(self._train_step, autograph=False)
+    def _diverged(self, steps: Sequence[TrainStep]) -> DivergedError:
+        """Returns the error of the first of `steps` whose metrics show it, or of the last one."""
+        for step in steps:
+            metrics = {name: float(value) for name, value in step.metrics.items()}
+            if not all(map(_is_sane, metrics.values())):
+                break
+        columns = [column.numpy() for column in step.columns]
+        return DivergedError(metrics, self._codec.unpack(columns))
+
+    def _train_steps(self, unrolled, iterator, num_steps):
+        """Returns (whether all is sane, sums of the metrics, the last `unrolled` steps).
+
+        `num_steps` is a multiple of `unrolled`. Stops when something is not sane.
+        """
         spec = iterator.element_spec.data if self._pool is None else self._pool.minibatch_spec
-        outputs = train_step_fn.get_concrete_function(spec).structured_outputs
-        names = [*outputs, "data_wait_secs"]
-        zeros = tf.zeros([len(names)])  # one vector, because the loop handles one for less
+        # One vector of all metrics, because the loop handles one for less. Their names, and so its
+        # length, are known after tracing.
+        names: list[str] = []
+        zero = tf.compat.v1.placeholder_with_default([0.0], [None])
         columns = tuple(tf.zeros(column.shape, column.dtype) for column in spec)
         drawn = columns if self._pool is None else self._pool.draw()
 
         def goes_on(index, is_sane, *_):
             return tf.logical_and(index < num_steps, is_sane)
 
-        def body(index, _, sums, __, ___, drawn):
+        def body(index, _, sums, __, drawn):
             # After the last step's losses and before this step: the wait alone is between them.
             with tf.control_dependencies([sums]):
                 asked_at = tf.timestamp()
             with tf.control_dependencies([asked_at]):
-                fresh = _next_in_this_thread(iterator).data
-            with tf.control_dependencies(fresh):
+                fresh = [_next_in_this_thread(iterator).data for _ in range(unrolled)]
+            with tf.control_dependencies(tf.nest.flatten(fresh)):
                 arrived_at = tf.timestamp()
-            # Nothing of a step is done before its data is there, which may never be.
-            with tf.control_dependencies([arrived_at]):
-                minibatch = tuple(tf.identity(x) for x in (fresh if self._pool is None else drawn))
-                outputs = train_step_fn(minibatch)
-                if self._pool is not None:  # beside the train step, for the next one
-                    self._pool.add(fresh)
-                    drawn = self._pool.draw()
-            outputs["data_wait_secs"] = tf.cast(arrived_at - asked_at, tf.float32)
-            metrics = tf.stack([outputs[name] for name in names])
+            wait_secs = tf.cast(arrived_at - asked_at, tf.float32) / unrolled
+            steps = []
+            for items in fresh:
+                # Nothing of a step is done before its data is there, which may never be.
+                with tf.control_dependencies([arrived_at]):
+                    minibatch = tuple(map(tf.identity, items if self._pool is None else drawn))
+                    outputs = self._train_step(minibatch) | {"data_wait_secs": wait_secs}
+                    if self._pool is not None:  # beside the train step, for the next one
+                        self._pool.add(items)
+                        drawn = self._pool.draw()
+                names[:] = outputs
+                steps.append((tf.stack([outputs[name] for name in names]), minibatch))
+            metrics = tf.stack([of_step for of_step, _ in steps])
             is_sane = tf.reduce_all(tf.abs(metrics) < LARGEST_METRIC)
-            return index + 1, is_sane, sums + metrics, metrics, minibatch, drawn
+            return index + unrolled, is_sane, sums + tf.reduce_sum(metrics, axis=0), steps, drawn
 
-        _, is_sane, sums, metrics, columns, _ = tf.while_loop(
-            goes_on, body, [tf.constant(0), tf.constant(True), zeros, zeros, columns, drawn]
+        _, is_sane, sums, steps, _ = tf.while_loop(
+            goes_on,
+            body,
+            [tf.constant(0), tf.constant(True), zero, [(zero, columns)] * unrolled, drawn],
         )
-        sums, metrics = (dict(zip(names, tf.unstack(x), strict=True)) for x in (sums, metrics))
         # A gradient may be NaN where the loss is not.
         is_sane = tf.logical_and(is_sane, self._are_variables_finite())
-        return is_sane, sums, TrainStep(metrics, columns)
+
+        def named(metrics):
+            return dict(zip(names, tf.unstack(metrics, len(names)), strict=True))
+
+        return (
+            is_sane,
+            named(sums),
+            [TrainStep(named(metrics), columns) for metrics, columns in steps],
+        )
 
     def _check_variables(self) -> tf.Tensor:
         variables = [v for v in self._agent.variables if v.dtype.is_floating]
