@@ -119,7 +119,8 @@ class Learner:
 
         Blocks while the rate limiter holds learning back. Returns the means of the agent's scalar
         metrics and of `data_wait_secs`, the time a step waited for the replay server; or None if
-        the data ended before the last step: the steps done count, and the next call goes on.
+        the data ended before the last step: the steps done count, and the next call goes on. What
+        had come for fewer than UNROLLED_STEPS may be lost then.
 
         Raises:
           DivergedError: If a metric is not finite or its size reaches LARGEST_METRIC, or a variable
