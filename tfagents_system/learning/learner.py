@@ -98,7 +98,7 @@ class Learner:
         self._pool = pool
         self._is_pool_full = False
         self._steps_per_call = 1  # the first call compiles
-        self._num_steps = 0
+        self._num_steps = 0  # train steps done by this object
         self._loops = {
             unrolled: tf.function(
                 functools.partial(self._train_steps, unrolled),
