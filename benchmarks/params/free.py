@@ -38,6 +38,7 @@ class TrainParams(TrainParamsBase):
     num_steps_per_iter = 1000
     n_buffer_init_episodes = 2
     n_eval_episodes = 0
+    checkpoint_period_secs = 3600  # none in a measurement: checkpoint_stall measures them
 
     def env_ctor(self, *args, seed=None, **kwargs) -> py_environment.PyEnvironment:
         """Returns the environment."""
