@@ -12,6 +12,7 @@ from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.learning import learner as learner_lib
 from tfagents_system.learning.learner import UNROLLED_STEPS, Learner
 from tfagents_system.learning.sampling_pool import SamplingPool
+from tfagents_system.networks import bfloat16_ops
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.item_layout import SINGLE, ItemLayout
@@ -120,7 +121,10 @@ def test_a_train_step_takes_its_fresh_items_from_the_server_and_no_more(
 @pytest.mark.parametrize("unrolled", [1, UNROLLED_STEPS])
 def test_the_graph_of_a_train_step_does_not_grow(dataset, codec, unrolled):
     """A copy, cast or branch too many shows here first; the number of ops knows no sizes."""
-    agent, _ = make_tiny_agent(actor_fc_layer_params=(8, 8), critic_joint_fc_layer_params=(8, 8))
+    agent, _ = make_tiny_agent(
+        actor_fc_layer_params=(8, 8), critic_joint_fc_layer_params=(8, 8),
+        matmul_precision="float32",
+    )  # fmt: skip
     pool = make_pool(codec)
     learner = Learner(agent, codec, lambda: iter(dataset), pool)
     iterator = iter(dataset)
@@ -147,8 +151,12 @@ def bfloat16_learner(dataset, codec):
     return agent, Learner(agent, codec, lambda: iter(dataset))
 
 
+BFLOAT16_FORWARD = 1 + 1 + 2  # target: actor; actor, 2 critics; not the values in the TD error
+
+
 @pytest.mark.parametrize("layout", [SINGLE])  # there is no pool
-def test_bfloat16_products_are_those_of_inner_layers_and_no_op_else_is(dataset, codec):
+def test_bfloat16_products_are_those_of_inner_layers_and_no_op_else_is(dataset, codec, monkeypatch):
+    monkeypatch.setattr(bfloat16_ops, "load", lambda: None)
     _, learner = bfloat16_learner(dataset, codec)
     function = learner._loops[1].get_concrete_function(iter(dataset), tf.constant(1))
     text = str(function.graph.as_graph_def())
@@ -157,10 +165,25 @@ def test_bfloat16_products_are_those_of_inner_layers_and_no_op_else_is(dataset, 
         for node in re.split(r"\bnode(?:_def)? {", text)
         if re.search(r'key: "T"\s+value {\s+type: DT_BFLOAT16', node)
     )
-    forward = 1 + 1 + 2  # target: actor; actor, 2 critics; not the values in the TD error
     gradients = 2 * (2 + 1) + 2  # weights and inputs of critics and actor; through the critics
-    assert of_bfloat16.pop("MatMul") == forward + gradients
+    assert of_bfloat16.pop("MatMul") == BFLOAT16_FORWARD + gradients
     assert set(of_bfloat16) <= {"Transpose", "Identity"}  # nothing is added up in bfloat16
+
+
+@pytest.mark.skipif(
+    not bfloat16_ops.are_for(bfloat16_ops.cpu_flags()),
+    reason="this CPU has no avx512_bf16, or amx_bf16 as well",
+)
+@pytest.mark.parametrize("layout", [SINGLE])
+def test_layers_in_bfloat16_are_one_op_each_and_nothing_is_cast(dataset, codec):
+    _, learner = bfloat16_learner(dataset, codec)
+    function = learner._loops[1].get_concrete_function(iter(dataset), tf.constant(1))
+    ops = graph_ops(function)
+    layers = 2 + 1 + 2  # through the inner layers of critics and actor; through the critics
+    assert ops["MatMulBiasRelu"] == BFLOAT16_FORWARD
+    assert ops["MatMulBiasReluInputGrad"] == layers
+    assert ops["MatMulBiasReluKernelGrad"] == layers  # of which TensorFlow prunes the last two
+    assert "DT_BFLOAT16" not in str(function.graph.as_graph_def())
 
 
 def test_what_acts_and_is_exported_stays_float32(dataset, codec):

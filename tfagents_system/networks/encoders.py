@@ -1,13 +1,14 @@
 """The parts that the built-in actors and critics are made of."""
 
 import copy
+import functools
 
 import numpy as np
 import tensorflow as tf
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.networks.matmul import Dense
+from tfagents_system.networks.matmul import DenseRelu
 
 
 def action_center_and_magnitude(action_spec) -> tuple[np.ndarray, np.ndarray]:
@@ -71,10 +72,9 @@ def dense_layers(fc_layer_params) -> list[tf.keras.layers.Layer]:
     The first one, which reads observations, has float32 products in any case: they cost little, and
     bfloat16 would cut observations to three digits.
     """
+    first = functools.partial(tf.keras.layers.Dense, activation="relu")
     return [
-        (Dense if index else tf.keras.layers.Dense)(
-            units, activation="relu", name=f"hidden_{index}"
-        )
+        (DenseRelu if index else first)(units, name=f"hidden_{index}")
         for index, units in enumerate(fc_layer_params)
     ]
 

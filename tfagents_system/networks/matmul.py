@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
+from tfagents_system.networks import bfloat16_ops
+
 CPU_FLAGS = {"avx512_bf16", "amx_bf16"}  # of the instructions that make bfloat16 the faster one
 
 _precisions: contextvars.ContextVar[tuple[str, str]] = contextvars.ContextVar(
@@ -14,12 +16,11 @@ _precisions: contextvars.ContextVar[tuple[str, str]] = contextvars.ContextVar(
 )
 
 
-def resolve_precision(precision: str, cpuinfo: pathlib.Path = pathlib.Path("/proc/cpuinfo")) -> str:
+def resolve_precision(precision: str, cpuinfo: pathlib.Path = bfloat16_ops.CPUINFO) -> str:
     """Returns "float32" or "bfloat16"; "auto" is the faster one on this CPU."""
     if precision != "auto":
         return precision
-    flags = cpuinfo.read_text().split("flags", 1)[-1].split("\n", 1)[0]
-    return "bfloat16" if CPU_FLAGS & set(flags.split()) else "float32"
+    return "bfloat16" if CPU_FLAGS & bfloat16_ops.cpu_flags(cpuinfo) else "float32"
 
 
 @contextlib.contextmanager
@@ -40,8 +41,12 @@ def matmul_precision(values: str, gradients: str) -> Iterator[None]:
         _precisions.reset(token)
 
 
-class Dense(tf.keras.layers.Dense):
-    """A Keras layer whose products have the precisions that `matmul_precision` has set."""
+class DenseRelu(tf.keras.layers.Dense):
+    """Keras' Dense with ReLU; the products have the precisions that `matmul_precision` has set."""
+
+    def __init__(self, units: int, name: str | None = None):
+        """`units` is the length of the outputs."""
+        super().__init__(units, activation="relu", name=name)
 
     def call(self, inputs):
         """Returns [..., units] float32 for `inputs` [..., n] float32."""
@@ -50,9 +55,41 @@ class Dense(tf.keras.layers.Dense):
             return super().call(inputs)
 
         rows = tf.reshape(inputs, [-1, inputs.shape[-1]])
-        product = _product(rows, tf.convert_to_tensor(self.kernel), values, gradients)
-        outputs_shape = tf.concat([tf.shape(inputs)[:-1], [self.units]], axis=0)
-        return tf.reshape(self.activation(tf.nn.bias_add(product, self.bias)), outputs_shape)
+        kernel, bias = tf.convert_to_tensor(self.kernel), tf.convert_to_tensor(self.bias)
+        if gradients == "bfloat16" and bfloat16_ops.load() is not None:
+            outputs = _fused(rows, kernel, bias, values)
+        else:
+            outputs = _relu(_product(rows, kernel, values, gradients), bias)
+        return tf.reshape(outputs, tf.concat([tf.shape(inputs)[:-1], [self.units]], axis=0))
+
+
+def _relu(product, bias):
+    return tf.nn.relu(tf.nn.bias_add(product, bias))
+
+
+def _fused(rows, kernel, bias, values):
+    """The layer by the ops of `bfloat16_ops.cc`, but for its values if they are in float32."""
+    ops = bfloat16_ops.load()
+
+    @tf.custom_gradient
+    def layer(rows, kernel, bias):
+        if values == "bfloat16":
+            outputs = ops.mat_mul_bias_relu(rows, kernel, bias)
+            outputs.set_shape([rows.shape[0], kernel.shape[1]])
+        else:
+            outputs = _relu(tf.matmul(rows, kernel), bias)
+
+        def backward(upstream):
+            to_rows = ops.mat_mul_bias_relu_input_grad(upstream, outputs, kernel)
+            to_kernel, to_bias = ops.mat_mul_bias_relu_kernel_grad(upstream, outputs, rows)
+            gradients = to_rows, to_kernel, to_bias
+            for gradient, of in zip(gradients, (rows, kernel, bias), strict=True):
+                gradient.set_shape(of.shape)
+            return gradients
+
+        return outputs, backward
+
+    return layer(rows, kernel, bias)
 
 
 def _product(rows, kernel, values, gradients):

@@ -1,0 +1,385 @@
+// A dense layer with ReLU and its gradients on one core: factors rounded to bfloat16, float32 sums.
+//
+// TensorFlow takes one op each for rounding, the product, its rounding, bias and ReLU, and each
+// reads and writes whole matrices. Here, factors are rounded while they are copied into the order
+// in which the product reads them, and bias and ReLU are added before sums leave the registers.
+//
+// vdpbf16ps adds to each of 16 sums the products of two neighbouring factors. So both factors are
+// packed as pairs of bfloat16 numbers, one uint32_t each, that are neighbours along the axis of
+// summation; what is missing in the last pair is zero.
+
+#include <immintrin.h>
+#include <tensorflow/c/kernels.h>
+#include <tensorflow/c/ops.h>
+#include <tensorflow/c/tf_status.h>
+#include <tensorflow/c/tf_tensor.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <initializer_list>
+#include <memory>
+#include <new>
+
+namespace {
+
+constexpr int64_t kLanes = 16;  // float32 numbers in a register
+constexpr int64_t kPanel = 2 * kLanes;  // columns of a product that are computed together,
+constexpr int64_t kTileRows = 12;       // and rows: 24 of 32 registers hold sums
+constexpr int64_t kPad = kLanes;  // keeps rows apart that would compete for the same cache lines
+
+int64_t RoundUp(int64_t number, int64_t multiple) {
+  return (number + multiple - 1) / multiple * multiple;
+}
+
+// The mask of the first `count` lanes, all if there are more.
+__mmask16 Lanes(int64_t count) {
+  return count >= kLanes ? 0xFFFF : count <= 0 ? 0 : static_cast<__mmask16>((1u << count) - 1);
+}
+
+// A buffer that grows and stays, because each thread needs the same ones at each train step.
+class Buffer {
+ public:
+  uint32_t* OfSize(int64_t size) {
+    if (size > size_) {
+      const size_t bytes = RoundUp(size * sizeof(uint32_t), 64);
+      data_.reset(static_cast<uint32_t*>(std::aligned_alloc(64, bytes)));
+      if (data_ == nullptr) throw std::bad_alloc();
+      std::fill_n(data_.get(), size, 0);
+      size_ = size;
+    }
+    return data_.get();
+  }
+
+ private:
+  struct Free {
+    void operator()(void* data) const { std::free(data); }
+  };
+  std::unique_ptr<uint32_t, Free> data_;
+  int64_t size_ = 0;
+};
+
+// A matrix [rows, columns], and where its element (i, j) counts as zero: where gate(i, j) <= 0.
+struct Matrix {
+  const float* data;
+  int64_t rows, columns;
+  const float* gate = nullptr;
+
+  __m512 Load(int64_t row, int64_t column) const {
+    const __mmask16 inside = row < rows ? Lanes(columns - column) : 0;
+    const int64_t at = row * columns + column;
+    const __m512 values = _mm512_maskz_loadu_ps(inside, data + at);
+    if (gate == nullptr) return values;
+    const __m512 gates = _mm512_maskz_loadu_ps(inside, gate + at);
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(gates, _mm512_setzero_ps(), _CMP_GT_OQ), values);
+  }
+};
+
+__m512i Round(__m512 low, __m512 high) {  // 32 bfloat16 numbers, to the nearest, ties to even
+  return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
+}
+
+// Pairs of neighbours in a row: packed[i * stride + j / 2].
+int64_t PairsOfRow(int64_t columns) { return RoundUp(columns, 2 * kLanes) / 2; }
+
+void PackRows(const Matrix& matrix, uint32_t* packed, int64_t stride) {
+  for (int64_t row = 0; row < matrix.rows; ++row) {
+    for (int64_t column = 0; column < matrix.columns; column += 2 * kLanes) {
+      const __m512 low = matrix.Load(row, column), high = matrix.Load(row, column + kLanes);
+      _mm512_storeu_si512(packed + row * stride + column / 2, Round(low, high));
+    }
+  }
+}
+
+// Pairs of neighbours in a column, in panels of `width` columns one after another:
+// panel[i / 2 * stride + j]. Adds up the columns in `sums`, if there is one.
+int64_t PairsOfColumn(int64_t rows) { return (rows + 1) / 2; }
+
+void PackColumns(const Matrix& matrix, uint32_t* packed, int64_t width, int64_t stride,
+                 float* sums = nullptr) {
+  alignas(64) static constexpr uint16_t kInterleave[] = {
+      0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+      8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  const __m512i interleave = _mm512_load_si512(kInterleave);
+  const int64_t pairs = PairsOfColumn(matrix.rows);
+  for (int64_t pair = 0; pair < pairs; ++pair) {
+    for (int64_t column = 0; column < matrix.columns; column += kLanes) {
+      const __m512 upper = matrix.Load(2 * pair, column);
+      const __m512 lower = matrix.Load(2 * pair + 1, column);
+      const __m512i pairs_of_lanes = _mm512_permutexvar_epi16(interleave, Round(upper, lower));
+      uint32_t* panel = packed + column / width * pairs * stride;
+      _mm512_store_si512(panel + pair * stride + column % width, pairs_of_lanes);
+      if (sums == nullptr) continue;
+      const __mmask16 inside = Lanes(matrix.columns - column);
+      const __m512 sum = _mm512_maskz_loadu_ps(inside, sums + column);
+      _mm512_mask_storeu_ps(sums + column, inside,
+                            _mm512_add_ps(sum, _mm512_add_ps(upper, lower)));
+    }
+  }
+}
+
+// Transposes a block of 16 x 16.
+void Transpose(const uint32_t* from, int64_t from_stride, uint32_t* to, int64_t to_stride) {
+  __m512i rows[16], halves[16];
+  for (int i = 0; i < 16; ++i) rows[i] = _mm512_loadu_si512(from + i * from_stride);
+  for (int i = 0; i < 16; i += 2) {
+    halves[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
+    halves[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
+  }
+  // Then quarter l of rows[i + j] has column 4 l + j of the rows i to i + 3.
+  for (int i = 0; i < 16; i += 4) {
+    rows[i] = _mm512_unpacklo_epi64(halves[i], halves[i + 2]);
+    rows[i + 1] = _mm512_unpackhi_epi64(halves[i], halves[i + 2]);
+    rows[i + 2] = _mm512_unpacklo_epi64(halves[i + 1], halves[i + 3]);
+    rows[i + 3] = _mm512_unpackhi_epi64(halves[i + 1], halves[i + 3]);
+  }
+  constexpr int kEven = 0x88, kOdd = 0xDD;  // quarters 0 and 2, or 1 and 3, of both
+  for (int j = 0; j < 4; ++j) {
+    const __m512i even = _mm512_shuffle_i32x4(rows[j], rows[4 + j], kEven);
+    const __m512i odd = _mm512_shuffle_i32x4(rows[j], rows[4 + j], kOdd);
+    const __m512i lower_even = _mm512_shuffle_i32x4(rows[8 + j], rows[12 + j], kEven);
+    const __m512i lower_odd = _mm512_shuffle_i32x4(rows[8 + j], rows[12 + j], kOdd);
+    uint32_t* column = to + j * to_stride;
+    _mm512_storeu_si512(column, _mm512_shuffle_i32x4(even, lower_even, kEven));
+    _mm512_storeu_si512(column + 4 * to_stride, _mm512_shuffle_i32x4(odd, lower_odd, kEven));
+    _mm512_storeu_si512(column + 8 * to_stride, _mm512_shuffle_i32x4(even, lower_even, kOdd));
+    _mm512_storeu_si512(column + 12 * to_stride, _mm512_shuffle_i32x4(odd, lower_odd, kOdd));
+  }
+}
+
+// Packed left factor: the pairs of row i are at data[i * row_stride + pair * pair_stride].
+struct Left {
+  const uint32_t* data;
+  int64_t row_stride, pair_stride;
+};
+
+template <int kRows>
+void MultiplyTile(const Left& left, int64_t row, const uint32_t* panel, int64_t pairs,
+                  const float* bias, int64_t num_columns, float* product, int64_t stride) {
+  __m512 sums[kRows][2];
+  for (int j = 0; j < 2; ++j) {
+    const __m512 start =
+        bias == nullptr
+            ? _mm512_setzero_ps()
+            : _mm512_maskz_loadu_ps(Lanes(num_columns - j * kLanes), bias + j * kLanes);
+    for (int i = 0; i < kRows; ++i) {
+      sums[i][j] = start;
+      __builtin_prefetch(product + i * stride + j * kLanes, /*rw=*/1);  // for the stores below
+    }
+  }
+  const uint32_t* factors = left.data + row * left.row_stride;
+  for (int64_t pair = 0; pair < pairs; ++pair) {
+    __m512bh right[2];
+    for (int j = 0; j < 2; ++j) {
+      right[j] = (__m512bh)_mm512_load_si512(panel + pair * kPanel + j * kLanes);
+    }
+    for (int i = 0; i < kRows; ++i) {
+      const uint32_t factor = factors[i * left.row_stride + pair * left.pair_stride];
+      for (int j = 0; j < 2; ++j) {
+        sums[i][j] = _mm512_dpbf16_ps(sums[i][j], (__m512bh)_mm512_set1_epi32(factor), right[j]);
+      }
+    }
+  }
+  for (int i = 0; i < kRows; ++i) {
+    for (int j = 0; j < 2; ++j) {
+      // The second operand is the result if one is NaN.
+      if (bias != nullptr) sums[i][j] = _mm512_max_ps(_mm512_setzero_ps(), sums[i][j]);
+      _mm512_mask_storeu_ps(product + i * stride + j * kLanes, Lanes(num_columns - j * kLanes),
+                            sums[i][j]);
+    }
+  }
+}
+
+template <int kRows>
+void MultiplyLastRows(int64_t num_rows, const Left& left, int64_t row, const uint32_t* panel,
+                      int64_t pairs, const float* bias, int64_t num_columns, float* product,
+                      int64_t stride) {
+  if constexpr (kRows > 0) {
+    if (num_rows == kRows) {
+      MultiplyTile<kRows>(left, row, panel, pairs, bias, num_columns, product, stride);
+    } else {
+      MultiplyLastRows<kRows - 1>(num_rows, left, row, panel, pairs, bias, num_columns, product,
+                                  stride);
+    }
+  }
+}
+
+// product = left right, or relu(left right + bias) if there is a bias; `right` is packed in panels.
+void Multiply(const Left& left, const uint32_t* right, int64_t pairs, const float* bias,
+              float* product, int64_t rows, int64_t columns) {
+  for (int64_t column = 0; column < columns; column += kPanel, right += pairs * kPanel) {
+    const float* bias_there = bias == nullptr ? nullptr : bias + column;
+    int64_t row = 0;
+    for (; row + kTileRows <= rows; row += kTileRows) {
+      MultiplyTile<kTileRows>(left, row, right, pairs, bias_there, columns - column,
+                              product + row * columns + column, columns);
+    }
+    MultiplyLastRows<kTileRows - 1>(rows - row, left, row, right, pairs, bias_there,
+                                    columns - column, product + row * columns + column, columns);
+  }
+}
+
+thread_local Buffer left_buffer, right_buffer, transposed_buffer;
+
+// outputs [m, n] = relu(inputs [m, k] kernel [k, n] + bias [n]).
+void DenseRelu(const Matrix& inputs, const Matrix& kernel, const float* bias, float* outputs) {
+  const int64_t stride = PairsOfRow(inputs.columns) + kPad, pairs = PairsOfColumn(kernel.rows);
+  uint32_t* left = left_buffer.OfSize(inputs.rows * stride);
+  uint32_t* right = right_buffer.OfSize(pairs * RoundUp(kernel.columns, kPanel));
+  PackRows(inputs, left, stride);
+  PackColumns(kernel, right, kPanel, kPanel);
+  Multiply({left, stride, 1}, right, pairs, bias, outputs, inputs.rows, kernel.columns);
+}
+
+// gradient of the inputs [m, k] = upstream [m, n] kernel^T [n, k].
+void InputGradient(const Matrix& upstream, const Matrix& kernel, float* gradient) {
+  const int64_t pairs = PairsOfRow(kernel.columns), stride = pairs + kPad;
+  uint32_t* left = left_buffer.OfSize(upstream.rows * stride);
+  uint32_t* right = right_buffer.OfSize(pairs * RoundUp(kernel.rows, kPanel));
+  uint32_t* rows = transposed_buffer.OfSize(RoundUp(kernel.rows, kLanes) * stride);
+  PackRows(upstream, left, stride);
+  PackRows(kernel, rows, stride);
+  for (int64_t row = 0; row < kernel.rows; row += kLanes) {
+    uint32_t* panel = right + row / kPanel * pairs * kPanel + row % kPanel;
+    for (int64_t pair = 0; pair < pairs; pair += kLanes) {
+      Transpose(rows + row * stride + pair, stride, panel + pair * kPanel, kPanel);
+    }
+  }
+  Multiply({left, stride, 1}, right, pairs, nullptr, gradient, upstream.rows, kernel.rows);
+}
+
+// gradients of the kernel [k, n] = inputs^T [k, m] upstream [m, n], and of the bias.
+void KernelGradient(const Matrix& inputs, const Matrix& upstream, float* gradient, float* bias) {
+  const int64_t width = RoundUp(inputs.columns, kLanes), stride = width + kPad;
+  const int64_t pairs = PairsOfColumn(inputs.rows);
+  uint32_t* left = left_buffer.OfSize(pairs * stride);
+  uint32_t* right = right_buffer.OfSize(pairs * RoundUp(upstream.columns, kPanel));
+  std::fill_n(bias, upstream.columns, 0.0f);
+  PackColumns(inputs, left, width, stride);
+  PackColumns(upstream, right, kPanel, kPanel, bias);
+  Multiply({left, 1, stride}, right, pairs, nullptr, gradient, inputs.columns, upstream.columns);
+}
+
+// What follows connects this to TensorFlow.
+
+struct DeleteStatus {
+  void operator()(TF_Status* status) const { TF_DeleteStatus(status); }
+};
+struct DeleteTensor {
+  void operator()(TF_Tensor* tensor) const { TF_DeleteTensor(tensor); }
+};
+using Status = std::unique_ptr<TF_Status, DeleteStatus>;
+using Tensor = std::unique_ptr<TF_Tensor, DeleteTensor>;
+
+// Inputs and outputs of one call. After the first failure the op has failed and `ok` is false.
+class Call {
+ public:
+  explicit Call(TF_OpKernelContext* context) : context_(context), status_(TF_NewStatus()) {}
+
+  // The input at `index`: a matrix, or a vector as a matrix of one row.
+  Matrix Input(int index, int rank) {
+    TF_Tensor* tensor = nullptr;
+    TF_GetInput(context_, index, &tensor, status_.get());
+    if (!Check(TF_GetCode(status_.get()) == TF_OK, nullptr)) return {};
+    Tensor& input = tensors_[num_tensors_++];
+    input.reset(tensor);
+    if (!Check(TF_NumDims(tensor) == rank, "an input has the wrong rank")) return {};
+    return {static_cast<const float*>(TF_TensorData(tensor)),
+            rank == 2 ? TF_Dim(tensor, 0) : 1, TF_Dim(tensor, rank - 1)};
+  }
+
+  float* Output(int index, std::initializer_list<int64_t> shape) {
+    if (!ok) return nullptr;
+    int64_t size = 1;
+    for (const int64_t length : shape) size *= length;
+    TF_Tensor* tensor = TF_AllocateOutput(context_, index, TF_FLOAT, shape.begin(), shape.size(),
+                                          size * sizeof(float), status_.get());
+    Tensor& output = tensors_[num_tensors_++];
+    output.reset(tensor);
+    if (!Check(TF_GetCode(status_.get()) == TF_OK, nullptr)) return nullptr;
+    return static_cast<float*>(TF_TensorData(tensor));
+  }
+
+  // Fails with `message`, or with the error that the status has, unless `condition`.
+  bool Check(bool condition, const char* message) {
+    if (!ok || condition) return ok;
+    if (message != nullptr) TF_SetStatus(status_.get(), TF_INVALID_ARGUMENT, message);
+    TF_OpKernelContext_Failure(context_, status_.get());
+    return ok = false;
+  }
+
+  bool CheckSame(int64_t one, int64_t other) {
+    return Check(one == other, "the shapes of the inputs do not fit each other");
+  }
+
+  bool ok = true;
+
+ private:
+  TF_OpKernelContext* context_;
+  Status status_;
+  Tensor tensors_[5];  // as many as an op has at most
+  int num_tensors_ = 0;
+};
+
+void ComputeDenseRelu(void*, TF_OpKernelContext* context) {
+  Call call(context);
+  const Matrix inputs = call.Input(0, 2), kernel = call.Input(1, 2), bias = call.Input(2, 1);
+  call.CheckSame(inputs.columns, kernel.rows);
+  call.CheckSame(kernel.columns, bias.columns);
+  float* outputs = call.Output(0, {inputs.rows, kernel.columns});
+  if (call.ok) DenseRelu(inputs, kernel, bias.data, outputs);
+}
+
+// The upstream gradient, zero where ReLU gave zero.
+Matrix UpstreamOf(Call& call, int index_of_upstream, int index_of_outputs) {
+  Matrix upstream = call.Input(index_of_upstream, 2);
+  const Matrix outputs = call.Input(index_of_outputs, 2);
+  call.CheckSame(upstream.rows, outputs.rows);
+  call.CheckSame(upstream.columns, outputs.columns);
+  upstream.gate = outputs.data;
+  return upstream;
+}
+
+void ComputeInputGradient(void*, TF_OpKernelContext* context) {
+  Call call(context);
+  const Matrix upstream = UpstreamOf(call, 0, 1), kernel = call.Input(2, 2);
+  call.CheckSame(upstream.columns, kernel.columns);
+  float* gradient = call.Output(0, {upstream.rows, kernel.rows});
+  if (call.ok) InputGradient(upstream, kernel, gradient);
+}
+
+void ComputeKernelGradient(void*, TF_OpKernelContext* context) {
+  Call call(context);
+  const Matrix upstream = UpstreamOf(call, 0, 1), inputs = call.Input(2, 2);
+  call.CheckSame(upstream.rows, inputs.rows);
+  float* gradient = call.Output(0, {inputs.columns, upstream.columns});
+  float* bias = call.Output(1, {upstream.columns});
+  if (call.ok) KernelGradient(inputs, upstream, gradient, bias);
+}
+
+void Register(const char* name, std::initializer_list<const char*> inputs,
+              std::initializer_list<const char*> outputs,
+              void (*compute)(void*, TF_OpKernelContext*)) {
+  const Status status(TF_NewStatus());
+  TF_OpDefinitionBuilder* op = TF_NewOpDefinitionBuilder(name);
+  for (const char* input : inputs) TF_OpDefinitionBuilderAddInput(op, input);
+  for (const char* output : outputs) TF_OpDefinitionBuilderAddOutput(op, output);
+  TF_OpDefinitionBuilderSetShapeInferenceFunction(op, TF_ShapeInferenceContextSetUnknownShape);
+  TF_RegisterOpDefinition(op, status.get());
+  if (TF_GetCode(status.get()) != TF_OK) std::abort();  // the op's name or a spec is misspelt
+  TF_KernelBuilder* kernel = TF_NewKernelBuilder(name, "CPU", nullptr, compute, nullptr);
+  TF_RegisterKernelBuilder(name, kernel, status.get());
+  if (TF_GetCode(status.get()) != TF_OK) std::abort();
+}
+
+const bool kAreRegistered = [] {
+  Register("MatMulBiasRelu", {"inputs: float", "kernel: float", "bias: float"},
+           {"outputs: float"}, ComputeDenseRelu);
+  Register("MatMulBiasReluInputGrad", {"upstream: float", "outputs: float", "kernel: float"},
+           {"input_gradient: float"}, ComputeInputGradient);
+  Register("MatMulBiasReluKernelGrad", {"upstream: float", "outputs: float", "inputs: float"},
+           {"kernel_gradient: float", "bias_gradient: float"}, ComputeKernelGradient);
+  return true;
+}();
+
+}  // namespace
