@@ -19,8 +19,13 @@ CPUINFO = pathlib.Path("/proc/cpuinfo")
 
 
 def cpu_flags(cpuinfo: pathlib.Path = CPUINFO) -> frozenset[str]:
-    """Returns what the first CPU can do, in the kernel's names; nothing on a CPU without flags."""
-    return frozenset(cpuinfo.read_text().split("flags", 1)[-1].split("\n", 1)[0].split())
+    """Returns what the first CPU can do, in the kernel's names; nothing if it does not say so."""
+    try:
+        lines = cpuinfo.read_text().splitlines()
+    except FileNotFoundError:  # as on macOS
+        return frozenset()
+    flags = (line.partition(":")[2] for line in lines if line.startswith("flags"))
+    return frozenset(next(flags, "").split())
 
 
 def are_for(flags: frozenset[str]) -> bool:
