@@ -5,6 +5,7 @@ import re
 
 import pytest
 import tensorflow as tf
+from cpu_marks import needs_bfloat16_ops
 from replay_fakes import EpisodeStepEnv, codec_of, make_tiny_agent, serving
 from tf_agents.specs import tensor_spec
 
@@ -170,10 +171,7 @@ def test_bfloat16_products_are_those_of_inner_layers_and_no_op_else_is(dataset, 
     assert set(of_bfloat16) <= {"Transpose", "Identity"}  # nothing is added up in bfloat16
 
 
-@pytest.mark.skipif(
-    not bfloat16_ops.are_for(bfloat16_ops.cpu_flags()),
-    reason="this CPU has no avx512_bf16, or amx_bf16 as well",
-)
+@needs_bfloat16_ops
 @pytest.mark.parametrize("layout", [SINGLE])
 def test_layers_in_bfloat16_are_one_op_each_and_nothing_is_cast(dataset, codec):
     _, learner = bfloat16_learner(dataset, codec)

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 import tensorflow as tf
+from cpu_marks import needs_bfloat16_ops
 
 from tfagents_system.networks import bfloat16_ops
 
@@ -75,10 +76,7 @@ def test_a_library_that_does_not_load_is_no_error(load, monkeypatch, tmp_path, c
     assert "TensorFlow's own, which are slower: " in capsys.readouterr().out
 
 
-@pytest.mark.skipif(
-    not bfloat16_ops.are_for(bfloat16_ops.cpu_flags()),
-    reason="this CPU has no avx512_bf16, or amx_bf16 as well",
-)
+@needs_bfloat16_ops
 @pytest.mark.parametrize(
     "shapes", [([2, 3], [4, 5], [5]), ([2, 3], [3, 5], [4]), ([3], [3, 5], [5])]
 )

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from cpu_marks import needs_bfloat16_ops
 
 from tfagents_system.networks import bfloat16_ops
 from tfagents_system.networks.critic_networks import MlpCriticNetwork
@@ -10,15 +11,8 @@ EPSILON = 2.0**-9  # bfloat16 has 8 bits: 1 + EPSILON rounds to 1
 
 
 @pytest.fixture(
-    autouse=True,
-    params=[
-        "TensorFlow",
-        pytest.param("our ops", marks=pytest.mark.skipif(
-            not bfloat16_ops.are_for(bfloat16_ops.cpu_flags()),
-            reason="this CPU has no avx512_bf16, or amx_bf16 as well",
-        )),
-    ],
-)  # fmt: skip
+    autouse=True, params=["TensorFlow", pytest.param("our ops", marks=needs_bfloat16_ops)]
+)
 def rounding_of_sums(request, monkeypatch):
     """Runs each test with TensorFlow's products, which round the sums, and with our own."""
     if request.param == "TensorFlow":
@@ -36,12 +30,12 @@ def layer_of(kernel, bias):
 
 
 def test_factors_are_rounded_and_summed_up_in_float32():
-    layer = layer_of([[1 + EPSILON], [3.0], [-128.0]], [EPSILON])
+    layer = layer_of([[1 + EPSILON], [3.0], [-256.0]], [EPSILON])
     inputs = np.float32([[1 + EPSILON, 1.0, 1 / 64]])
-    exact = (1 + EPSILON) ** 2 + 3 - 128 / 64 + EPSILON
+    exact = (1 + EPSILON) ** 2 + 3 - 256 / 64 + EPSILON
     np.testing.assert_array_equal(layer(inputs), np.float32([[exact]]))
     with matmul_precision("bfloat16", "bfloat16"):
-        np.testing.assert_array_equal(layer(inputs), [[1 * 1 + 3 - 128 / 64 + EPSILON]])
+        np.testing.assert_array_equal(layer(inputs), [[1 * 1 + 3 - 256 / 64 + EPSILON]])
     np.testing.assert_array_equal(layer(inputs), np.float32([[exact]]))
 
 
