@@ -5,7 +5,7 @@ import re
 
 import pytest
 import tensorflow as tf
-from cpu_marks import needs_bfloat16_ops
+from cpu_marks import needs_dense_relu_ops
 from replay_fakes import EpisodeStepEnv, codec_of, make_tiny_agent, serving
 from tf_agents.specs import tensor_spec
 
@@ -13,7 +13,7 @@ from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.learning import learner as learner_lib
 from tfagents_system.learning.learner import UNROLLED_STEPS, Learner
 from tfagents_system.learning.sampling_pool import SamplingPool
-from tfagents_system.networks import bfloat16_ops
+from tfagents_system.networks import dense_relu_ops
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.item_layout import SINGLE, ItemLayout
@@ -152,12 +152,9 @@ def bfloat16_learner(dataset, codec):
     return agent, Learner(agent, codec, lambda: iter(dataset))
 
 
-BFLOAT16_FORWARD = 1 + 1 + 2  # target: actor; actor, 2 critics; not the values in the TD error
-
-
 @pytest.mark.parametrize("layout", [SINGLE])  # there is no pool
 def test_bfloat16_products_are_those_of_inner_layers_and_no_op_else_is(dataset, codec, monkeypatch):
-    monkeypatch.setattr(bfloat16_ops, "load", lambda: None)
+    monkeypatch.setattr(dense_relu_ops, "load", lambda: None)
     _, learner = bfloat16_learner(dataset, codec)
     function = learner._loops[1].get_concrete_function(iter(dataset), tf.constant(1))
     text = str(function.graph.as_graph_def())
@@ -166,19 +163,21 @@ def test_bfloat16_products_are_those_of_inner_layers_and_no_op_else_is(dataset, 
         for node in re.split(r"\bnode(?:_def)? {", text)
         if re.search(r'key: "T"\s+value {\s+type: DT_BFLOAT16', node)
     )
+    forward = 1 + 1 + 2  # target: actor; actor, 2 critics; not the values in the TD error
     gradients = 2 * (2 + 1) + 2  # weights and inputs of critics and actor; through the critics
-    assert of_bfloat16.pop("MatMul") == BFLOAT16_FORWARD + gradients
+    assert of_bfloat16.pop("MatMul") == forward + gradients
     assert set(of_bfloat16) <= {"Transpose", "Identity"}  # nothing is added up in bfloat16
 
 
-@needs_bfloat16_ops
+@needs_dense_relu_ops
 @pytest.mark.parametrize("layout", [SINGLE])
-def test_layers_in_bfloat16_are_one_op_each_and_nothing_is_cast(dataset, codec):
+def test_inner_layers_are_one_op_each_and_nothing_is_cast(dataset, codec):
     _, learner = bfloat16_learner(dataset, codec)
     function = learner._loops[1].get_concrete_function(iter(dataset), tf.constant(1))
     ops = graph_ops(function)
     layers = 2 + 1 + 2  # through the inner layers of critics and actor; through the critics
-    assert ops["MatMulBiasRelu"] == BFLOAT16_FORWARD
+    forward = 1 + 2 + 2 + 1 + 2  # target: actor, 2 critics; critics; actor, 2 critics
+    assert ops["MatMulBiasRelu"] == forward
     assert ops["MatMulBiasReluInputGrad"] == layers
     assert ops["MatMulBiasReluKernelGrad"] == layers  # of which TensorFlow prunes the last two
     assert "DT_BFLOAT16" not in str(function.graph.as_graph_def())

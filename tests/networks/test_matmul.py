@@ -1,25 +1,24 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from cpu_marks import needs_bfloat16_ops
+from cpu_marks import needs_dense_relu_ops
 
-from tfagents_system.networks import bfloat16_ops
+from tfagents_system.networks import dense_relu_ops
 from tfagents_system.networks.critic_networks import MlpCriticNetwork
 from tfagents_system.networks.matmul import DenseRelu, matmul_precision, resolve_precision
 
 EPSILON = 2.0**-9  # bfloat16 has 8 bits: 1 + EPSILON rounds to 1
+LARGEST = 2**15 - 1  # of the integers of our ops, and their norm in each row and column
 
 
-@pytest.fixture(
-    autouse=True, params=["TensorFlow", pytest.param("our ops", marks=needs_bfloat16_ops)]
-)
-def rounding_of_sums(request, monkeypatch):
-    """Runs each test with TensorFlow's products, which round the sums, and with our own."""
+@pytest.fixture(params=["TensorFlow", pytest.param("our ops", marks=needs_dense_relu_ops)])
+def maker(request, monkeypatch):
+    """Whose products the test takes; TensorFlow's also round the sums."""
     if request.param == "TensorFlow":
-        monkeypatch.setattr(bfloat16_ops, "load", lambda: None)
-        return EPSILON
-    assert bfloat16_ops.load() is not None
-    return 0.0
+        monkeypatch.setattr(dense_relu_ops, "load", lambda: None)
+    else:
+        assert dense_relu_ops.load() is not None
+    return request.param
 
 
 def layer_of(kernel, bias):
@@ -29,7 +28,12 @@ def layer_of(kernel, bias):
     return layer
 
 
-def test_factors_are_rounded_and_summed_up_in_float32():
+@pytest.fixture
+def tensorflows_products(monkeypatch):
+    monkeypatch.setattr(dense_relu_ops, "load", lambda: None)
+
+
+def test_factors_are_rounded_and_summed_up_in_float32(tensorflows_products):
     layer = layer_of([[1 + EPSILON], [3.0], [-256.0]], [EPSILON])
     inputs = np.float32([[1 + EPSILON, 1.0, 1 / 64]])
     exact = (1 + EPSILON) ** 2 + 3 - 256 / 64 + EPSILON
@@ -39,22 +43,25 @@ def test_factors_are_rounded_and_summed_up_in_float32():
     np.testing.assert_array_equal(layer(inputs), np.float32([[exact]]))
 
 
-def test_sums_of_many_products_do_not_stall():
+def test_sums_of_many_products_neither_stall_nor_overflow(maker):
     layer = layer_of([[1.0]] * 4096, [0.0])  # a sum in bfloat16 would stay at 256
     with matmul_precision("bfloat16", "bfloat16"):
-        np.testing.assert_array_equal(layer(np.ones([1, 4096], np.float32)), [[4096.0]])
+        outputs = layer(np.ones([1, 4096], np.float32))
+    integer = round(LARGEST / np.sqrt(4096))  # in units of norms / LARGEST; the sum is 2**30
+    factor = integer * np.sqrt(4096) / LARGEST if maker == "our ops" else 1
+    np.testing.assert_allclose(outputs, [[4096 * factor**2]], rtol=1e-6)
 
 
 @pytest.mark.parametrize("values", ["float32", "bfloat16"])
-def test_gradients_are_products_of_their_own_precision(values):
+def test_gradients_are_products_of_rounded_factors(maker, values):
     layer = layer_of([[1 + EPSILON, 2.0, -1.0]], [0.0, 0.0, 0.0])
     inputs = tf.constant([[4 + 4 * EPSILON]])
     with matmul_precision(values, gradients="bfloat16"), tf.GradientTape() as tape:
         tape.watch(inputs)
         outputs = layer(inputs)
         loss = tf.reduce_sum(outputs * [3.0, 5.0, 7.0])
-    factor = 1 + EPSILON if values == "float32" else 1
-    np.testing.assert_array_equal(outputs, np.float32([[4 * factor**2, 4 * factor * 2, 0]]))
+    factor = 1 if maker == "TensorFlow" and values == "bfloat16" else 1 + EPSILON
+    np.testing.assert_allclose(outputs, [[4 * factor**2, 4 * factor * 2, 0]], rtol=1e-6)
     to_inputs, to_kernel, to_bias = tape.gradient(loss, [inputs, layer.kernel, layer.bias])
     np.testing.assert_array_equal(to_inputs, [[3 * 1 + 5 * 2]])  # ReLU stops the third
     np.testing.assert_array_equal(to_kernel, [[4 * 3, 4 * 5, 0]])
@@ -66,46 +73,75 @@ def rounded(matrix):
     return tf.cast(tf.cast(matrix, tf.bfloat16), tf.float64).numpy()
 
 
+def norms(inputs, kernel):
+    return np.outer(np.linalg.norm(inputs, axis=1), np.linalg.norm(kernel, axis=0))
+
+
 # Whole tiles of 12 rows and 32 columns, and what is left over beside them.
 @pytest.mark.parametrize("rows", [1, 11, 12, 25])
 @pytest.mark.parametrize("inputs, units", [(1, 1), (33, 31), (64, 32), (47, 81)])
-def test_values_and_gradients_of_any_size_are_those_of_rounded_factors(
-    rounding_of_sums, rows, inputs, units
-):
+def test_values_and_gradients_of_any_size_are_those_of_rounded_factors(maker, rows, inputs, units):
     rng = np.random.default_rng(rows + inputs)
-    x, upstream = rng.normal(size=[rows, inputs]), rng.normal(size=[rows, units])
-    kernel, bias = rng.normal(size=[inputs, units]), rng.normal(size=units)
-    layer, x, upstream = layer_of(kernel, bias), tf.constant(x, tf.float32), np.float32(upstream)
+    x, kernel, upstream, bias = (
+        np.float32(rng.normal(size=size))
+        for size in ([rows, inputs], [inputs, units], [rows, units], units)
+    )
+    layer, x = layer_of(kernel, bias), tf.constant(x)
     with matmul_precision("bfloat16", "bfloat16"), tf.GradientTape() as tape:
         tape.watch(x)
         outputs = layer(x)
-    expected = np.maximum(rounded(x) @ rounded(kernel) + np.float32(bias), 0)
+    if maker == "our ops":  # each of the factors is at most half a unit off
+        product, error = x @ kernel, np.sqrt(inputs) * norms(x, kernel) / LARGEST
+    else:  # and the sum is rounded, before the bias is added
+        product = rounded(x) @ rounded(kernel)
+        error = 2 * EPSILON * np.abs(product)
+    wanted = np.maximum(product + bias, 0)
+    assert (np.abs(outputs - wanted) <= error + 1e-6 * norms(x, kernel)).all()
     passed = upstream * (outputs.numpy() > 0)
     gradients = tape.gradient(outputs, [x, layer.kernel, layer.bias], upstream)
+    rounding_of_sums = EPSILON if maker == "TensorFlow" else 0
     for got, wanted in zip(
-        [outputs, *gradients],
-        [
-            expected,
-            rounded(passed) @ rounded(kernel).T,
-            rounded(x).T @ rounded(passed),
-            passed.sum(axis=0),
-        ],
+        gradients,
+        [rounded(passed) @ rounded(kernel).T, rounded(x).T @ rounded(passed), passed.sum(axis=0)],
         strict=True,
     ):
-        largest = np.abs(wanted).max()  # before a bias of the other sign was added, perhaps more
-        np.testing.assert_allclose(
-            got, wanted, rtol=0, atol=(1e-6 + 2 * rounding_of_sums) * largest
-        )
+        atol = (1e-6 + 2 * rounding_of_sums) * np.abs(wanted).max()
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=atol)
 
 
-def test_nan_stays_nan():
+@needs_dense_relu_ops
+def test_values_of_our_ops_keep_the_digits_of_small_rows_and_columns_beside_large_ones():
+    rng = np.random.default_rng(0)
+    inputs = np.maximum(rng.normal(size=[64, 256]), 0) * np.logspace(-6, 6, 64)[:, np.newaxis]
+    kernel = rng.normal(size=[256, 96]) * np.logspace(6, -6, 96)
+    layer = layer_of(kernel, np.zeros(96))
+    with matmul_precision("bfloat16", "bfloat16"):
+        outputs = layer(np.float32(inputs)).numpy()
+    errors = (outputs - np.maximum(inputs @ kernel, 0)) / norms(inputs, kernel)
+    active = outputs > 0
+    # Two factors, either with an error between -1/2 and 1/2 of a unit, but for zeros without one.
+    expected = np.sqrt((1 + 1 / 2) / 12) / LARGEST
+    assert 0.9 * expected < np.sqrt(np.mean(errors[active] ** 2)) < 1.1 * expected
+
+
+@needs_dense_relu_ops
+def test_rows_and_columns_of_zeros_give_the_bias():
+    layer = layer_of([[1.0, 0.0], [2.0, 0.0]], [3.0, 4.0])
+    with matmul_precision("bfloat16", "bfloat16"):
+        np.testing.assert_array_equal(layer(np.zeros([1, 2], np.float32)), [[3.0, 4.0]])
+        np.testing.assert_array_equal(layer(np.float32([[1.0, 0.0]]))[:, 1], [4.0])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_stays_so_in_its_row(maker, bad):
     layer = layer_of([[1.0, 0.0], [1.0, 0.0]], [0.0, 1.0])
     with matmul_precision("bfloat16", "bfloat16"):
-        outputs = layer(np.float32([[np.nan, 0.0], [2.0, 3.0]]))
-    np.testing.assert_array_equal(outputs, [[np.nan, np.nan], [5.0, 1.0]])
+        outputs = layer(np.float32([[bad, 0.0], [2.0, 2.0]]))
+    assert not np.isfinite(outputs[0]).any()  # infinity times zero is NaN
+    np.testing.assert_allclose(outputs[1], [4.0, 1.0], rtol=1e-4)
 
 
-def test_sequences_give_what_their_steps_give():
+def test_sequences_give_what_their_steps_give(maker):
     rng = np.random.default_rng(0)
     layer = layer_of(rng.normal(size=[8, 4]), rng.normal(size=4))
     inputs = rng.normal(size=[2, 3, 8]).astype(np.float32)
@@ -115,7 +151,7 @@ def test_sequences_give_what_their_steps_give():
             np.testing.assert_allclose(outputs[:, step], layer(inputs[:, step]), rtol=1e-6)
 
 
-def test_observations_actions_and_values_keep_their_digits():
+def test_observations_actions_and_values_keep_their_digits(tensorflows_products):
     specs = tf.TensorSpec([1], tf.float32), tf.TensorSpec([1], tf.float32)
     critic = MlpCriticNetwork(specs, joint_fc_layer_params=(1, 1))
     critic.create_variables()

@@ -133,8 +133,8 @@ HYPERPARAMETERS: Mapping[str, Hyperparameter] = {
         lambda v: isinstance(v, str) and v in MATMUL_PRECISIONS,
         "one of " + ", ".join(f'"{name}"' for name in MATMUL_PRECISIONS),
         "precision of the matrix products of train steps; bfloat16 is faster on CPUs that have its "
-        "instructions, and auto means bfloat16 there; variables, sums, policies and "
-        "the values in the TD error are float32 in any case",
+        "instructions, and auto means bfloat16 there; variables and policies are float32 in any "
+        "case, and the values in the TD error have more digits than bfloat16",
     ),
     "recurrent": _flag(False, "train LSTM networks on sequences"),
     "recurrent_sequence_length": _count(20, "env steps per sequence if `recurrent`", at_least=2),

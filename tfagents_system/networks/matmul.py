@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from tfagents_system.networks import bfloat16_ops
+from tfagents_system.networks import dense_relu_ops
 
 CPU_FLAGS = {"avx512_bf16", "amx_bf16"}  # of the instructions that make bfloat16 the faster one
 
@@ -16,11 +16,11 @@ _precisions: contextvars.ContextVar[tuple[str, str]] = contextvars.ContextVar(
 )
 
 
-def resolve_precision(precision: str, cpuinfo: pathlib.Path = bfloat16_ops.CPUINFO) -> str:
+def resolve_precision(precision: str, cpuinfo: pathlib.Path = dense_relu_ops.CPUINFO) -> str:
     """Returns "float32" or "bfloat16"; "auto" is the faster one on this CPU."""
     if precision != "auto":
         return precision
-    return "bfloat16" if CPU_FLAGS & bfloat16_ops.cpu_flags(cpuinfo) else "float32"
+    return "bfloat16" if CPU_FLAGS & dense_relu_ops.cpu_flags(cpuinfo) else "float32"
 
 
 @contextlib.contextmanager
@@ -31,7 +31,8 @@ def matmul_precision(values: str, gradients: str) -> Iterator[None]:
     outside, such as a policy that is exported.
 
     Args:
-      values: Of the products that lead from inputs to outputs.
+      values: Of the products that lead from inputs to outputs. If gradients are in bfloat16 and the
+        CPU has the ops of `dense_relu_ops.cc`, their integers take the place of both.
       gradients: Of the products that lead back to the gradients of inputs and kernels.
     """
     token = _precisions.set((values, gradients))
@@ -56,28 +57,21 @@ class DenseRelu(tf.keras.layers.Dense):
 
         rows = tf.reshape(inputs, [-1, inputs.shape[-1]])
         kernel, bias = tf.convert_to_tensor(self.kernel), tf.convert_to_tensor(self.bias)
-        if gradients == "bfloat16" and bfloat16_ops.load() is not None:
-            outputs = _fused(rows, kernel, bias, values)
+        ops = dense_relu_ops.load() if gradients == "bfloat16" else None
+        if ops is None:
+            outputs = tf.nn.relu(tf.nn.bias_add(_product(rows, kernel, values, gradients), bias))
         else:
-            outputs = _relu(_product(rows, kernel, values, gradients), bias)
+            outputs = _fused(ops, rows, kernel, bias)
         return tf.reshape(outputs, tf.concat([tf.shape(inputs)[:-1], [self.units]], axis=0))
 
 
-def _relu(product, bias):
-    return tf.nn.relu(tf.nn.bias_add(product, bias))
-
-
-def _fused(rows, kernel, bias, values):
-    """The layer by the ops of `bfloat16_ops.cc`, but for its values if they are in float32."""
-    ops = bfloat16_ops.load()
+def _fused(ops, rows, kernel, bias):
+    """The layer by the `ops` of `dense_relu_ops.cc`."""
 
     @tf.custom_gradient
     def layer(rows, kernel, bias):
-        if values == "bfloat16":
-            outputs = ops.mat_mul_bias_relu(rows, kernel, bias)
-            outputs.set_shape([rows.shape[0], kernel.shape[1]])
-        else:
-            outputs = _relu(tf.matmul(rows, kernel), bias)
+        outputs = ops.mat_mul_bias_relu(rows, kernel, bias)
+        outputs.set_shape([rows.shape[0], kernel.shape[1]])
 
         def backward(upstream):
             to_rows = ops.mat_mul_bias_relu_input_grad(upstream, outputs, kernel)

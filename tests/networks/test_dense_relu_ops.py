@@ -4,17 +4,17 @@ import sys
 
 import pytest
 import tensorflow as tf
-from cpu_marks import needs_bfloat16_ops
+from cpu_marks import needs_dense_relu_ops
 
-from tfagents_system.networks import bfloat16_ops
+from tfagents_system.networks import dense_relu_ops
 
-FLAGS = frozenset({"fpu", "avx512_bf16"})
+FLAGS = frozenset({"fpu", "avx512_bf16", "avx512_vnni"})
 
 
 @pytest.fixture
 def load(monkeypatch):
-    monkeypatch.setattr(bfloat16_ops, "cpu_flags", lambda: FLAGS)
-    return bfloat16_ops.load.__wrapped__
+    monkeypatch.setattr(dense_relu_ops, "cpu_flags", lambda: FLAGS)
+    return dense_relu_ops.load.__wrapped__
 
 
 def fake_compiler(tmp_path, script):
@@ -26,21 +26,27 @@ def fake_compiler(tmp_path, script):
 
 @pytest.mark.parametrize(
     "flags, expected",
-    [("avx512_bf16", True), ("avx512_bf16 amx_bf16", False), ("amx_bf16", False), ("avx2", False)],
+    [
+        ("avx512_bf16 avx512_vnni", True),
+        ("avx512_bf16 avx512_vnni amx_bf16", False),
+        ("avx512_bf16", False),
+        ("avx512_vnni", False),
+        ("amx_bf16", False),
+    ],
 )
-def test_the_ops_are_for_cpus_with_avx512_in_bfloat16_and_without_amx(flags, expected):
-    assert bfloat16_ops.are_for(frozenset(flags.split())) == expected
+def test_the_ops_are_for_cpus_with_avx512_for_numbers_of_16_bits_and_without_amx(flags, expected):
+    assert dense_relu_ops.are_for(frozenset(flags.split())) == expected
 
 
 def test_a_library_is_compiled_once_for_the_same_source_and_compiler(tmp_path):
     counting = fake_compiler(tmp_path, f'echo >>{tmp_path}/calls; eval "touch \\"\\${{$#}}\\""')
     folder = tmp_path / "ops"
     folder.mkdir()
-    first = bfloat16_ops.compiled(folder, counting)
-    assert bfloat16_ops.compiled(folder, counting) == first
+    first = dense_relu_ops.compiled(folder, counting)
+    assert dense_relu_ops.compiled(folder, counting) == first
     assert (tmp_path / "calls").read_text() == "\n"
     assert os.listdir(folder) == [first.name]
-    other = bfloat16_ops.compiled(folder, [*counting, "-O1"])
+    other = dense_relu_ops.compiled(folder, [*counting, "-O1"])
     assert sorted(os.listdir(folder)) == sorted([first.name, other.name])
     assert (tmp_path / "calls").read_text() == "\n\n"
 
@@ -50,7 +56,7 @@ def test_a_compiler_that_fails_is_quoted_and_leaves_nothing(tmp_path):
     folder = tmp_path / "ops"
     folder.mkdir()
     with pytest.raises(subprocess.SubprocessError, match=r"c\+\+ failed with 3: no such option"):
-        bfloat16_ops.compiled(folder, failing)
+        dense_relu_ops.compiled(folder, failing)
     assert os.listdir(folder) == []
 
 
@@ -58,7 +64,7 @@ def test_without_a_compiler_the_products_are_tensorflows_and_a_line_says_so(
     load, monkeypatch, tmp_path, capsys
 ):
     monkeypatch.setattr(
-        bfloat16_ops, "compiled",
+        dense_relu_ops, "compiled",
         lambda folder: (_ for _ in ()).throw(FileNotFoundError(2, "No such file", "c++")),
     )  # fmt: skip
     assert load() is None
@@ -71,24 +77,24 @@ def test_without_a_compiler_the_products_are_tensorflows_and_a_line_says_so(
 def test_a_library_that_does_not_load_is_no_error(load, monkeypatch, tmp_path, capsys):
     broken = tmp_path / "broken.so"
     broken.write_text("not a library")
-    monkeypatch.setattr(bfloat16_ops, "compiled", lambda folder: broken)
+    monkeypatch.setattr(dense_relu_ops, "compiled", lambda folder: broken)
     assert load() is None
     assert "TensorFlow's own, which are slower: " in capsys.readouterr().out
 
 
-@needs_bfloat16_ops
+@needs_dense_relu_ops
 @pytest.mark.parametrize(
     "shapes", [([2, 3], [4, 5], [5]), ([2, 3], [3, 5], [4]), ([3], [3, 5], [5])]
 )
 def test_shapes_that_do_not_fit_are_errors(shapes):
     with pytest.raises(tf.errors.InvalidArgumentError, match="inputs do not fit|wrong rank"):
-        bfloat16_ops.load().mat_mul_bias_relu(*map(tf.zeros, shapes))
+        dense_relu_ops.load().mat_mul_bias_relu(*map(tf.zeros, shapes))
 
 
 def test_importing_the_networks_compiles_nothing():
     script = (
-        "from tfagents_system.networks import bfloat16_ops, encoders\n"
-        "print(bfloat16_ops.load.cache_info().currsize)"
+        "from tfagents_system.networks import dense_relu_ops, encoders\n"
+        "print(dense_relu_ops.load.cache_info().currsize)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True

@@ -1,4 +1,4 @@
-"""Loads the ops of `bfloat16_ops.cc`; the C++ compiler makes them when they are first needed."""
+"""Loads the ops of `dense_relu_ops.cc`; the C++ compiler makes them when they are first needed."""
 
 import functools
 import hashlib
@@ -13,7 +13,16 @@ import tensorflow as tf
 
 SOURCE = pathlib.Path(__file__).with_suffix(".cc")
 COMPILER = "c++"
-FLAGS = ("-O3", "-shared", "-fPIC", "-mavx512f", "-mavx512bw", "-mavx512bf16", "-mprfchw")
+FLAGS = (
+    "-O3",
+    "-shared",
+    "-fPIC",
+    "-mavx512f",
+    "-mavx512bw",
+    "-mavx512bf16",
+    "-mavx512vnni",
+    "-mprfchw",
+)
 COMPILER_TIMEOUT_SECS = 120.0  # it takes two
 CPUINFO = pathlib.Path("/proc/cpuinfo")
 
@@ -30,7 +39,7 @@ def cpu_flags(cpuinfo: pathlib.Path = CPUINFO) -> frozenset[str]:
 
 def are_for(flags: frozenset[str]) -> bool:
     """Whether the ops are the faster ones; TensorFlow's products are where the CPU has AMX."""
-    return "avx512_bf16" in flags and "amx_bf16" not in flags
+    return flags >= {"avx512_bf16", "avx512_vnni"} and "amx_bf16" not in flags
 
 
 @functools.cache

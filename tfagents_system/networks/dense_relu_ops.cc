@@ -1,12 +1,15 @@
-// A dense layer with ReLU and its gradients on one core: factors rounded to bfloat16, float32 sums.
+// A dense layer with ReLU and its gradients on one core, from factors of 16 bits.
 //
 // TensorFlow takes one op each for rounding, the product, its rounding, bias and ReLU, and each
 // reads and writes whole matrices. Here, factors are rounded while they are copied into the order
 // in which the product reads them, and bias and ReLU are added before sums leave the registers.
 //
-// vdpbf16ps adds to each of 16 sums the products of two neighbouring factors. So both factors are
-// packed as pairs of bfloat16 numbers, one uint32_t each, that are neighbours along the axis of
-// summation; what is missing in the last pair is zero.
+// Factors of gradients are rounded to bfloat16, which has 8 bits and the range of float32. Those of
+// the layer itself are integers, in units of the norm of their row or column: the TD error is a
+// small difference of large values and needs the digits. Either costs half of a float32 product:
+// vdpbf16ps and vpdpwssd add to each of 16 sums the products of two neighbouring factors. So both
+// factors are packed as pairs, one uint32_t each, that are neighbours along the axis of summation;
+// what is missing in the last pair is zero.
 
 #include <immintrin.h>
 #include <tensorflow/c/kernels.h>
@@ -15,6 +18,7 @@
 #include <tensorflow/c/tf_tensor.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <initializer_list>
@@ -38,12 +42,13 @@ __mmask16 Lanes(int64_t count) {
 }
 
 // A buffer that grows and stays, because each thread needs the same ones at each train step.
+template <typename T>
 class Buffer {
  public:
-  uint32_t* OfSize(int64_t size) {
+  T* OfSize(int64_t size) {
     if (size > size_) {
-      const size_t bytes = RoundUp(size * sizeof(uint32_t), 64);
-      data_.reset(static_cast<uint32_t*>(std::aligned_alloc(64, bytes)));
+      const size_t bytes = RoundUp(size * sizeof(T), 64);
+      data_.reset(static_cast<T*>(std::aligned_alloc(64, bytes)));
       if (data_ == nullptr) throw std::bad_alloc();
       std::fill_n(data_.get(), size, 0);
       size_ = size;
@@ -55,38 +60,65 @@ class Buffer {
   struct Free {
     void operator()(void* data) const { std::free(data); }
   };
-  std::unique_ptr<uint32_t, Free> data_;
+  std::unique_ptr<T, Free> data_;
   int64_t size_ = 0;
 };
 
-// A matrix [rows, columns], and where its element (i, j) counts as zero: where gate(i, j) <= 0.
+// A matrix [rows, columns]. Its element (i, j) counts as zero where gate(i, j) <= 0, and is
+// multiplied by row_scales[i] and column_scales[j], if there are such.
 struct Matrix {
   const float* data;
   int64_t rows, columns;
   const float* gate = nullptr;
+  const float* row_scales = nullptr;
+  const float* column_scales = nullptr;
 
   __m512 Load(int64_t row, int64_t column) const {
     const __mmask16 inside = row < rows ? Lanes(columns - column) : 0;
     const int64_t at = row * columns + column;
-    const __m512 values = _mm512_maskz_loadu_ps(inside, data + at);
+    __m512 values = _mm512_maskz_loadu_ps(inside, data + at);
+    if (row_scales != nullptr) values *= _mm512_set1_ps(row < rows ? row_scales[row] : 0);
+    if (column_scales != nullptr) values *= _mm512_maskz_loadu_ps(inside, column_scales + column);
     if (gate == nullptr) return values;
     const __m512 gates = _mm512_maskz_loadu_ps(inside, gate + at);
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(gates, _mm512_setzero_ps(), _CMP_GT_OQ), values);
   }
 };
 
-__m512i Round(__m512 low, __m512 high) {  // 32 bfloat16 numbers, to the nearest, ties to even
-  return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
-}
+// Numbers of 16 bits, rounded to the nearest, and 16 sums of their products.
+struct BFloat16 {
+  using Sums = __m512;
+
+  static __m512i Round(__m512 low, __m512 high) {
+    return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
+  }
+  static Sums Add(Sums sums, __m512i left, __m512i right) {
+    return _mm512_dpbf16_ps(sums, (__m512bh)left, (__m512bh)right);
+  }
+};
+
+struct Int16 {
+  using Sums = __m512i;
+
+  static __m512i Round(__m512 low, __m512 high) {
+    const __m256i low_half = _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(low));
+    const __m256i high_half = _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(high));
+    return _mm512_inserti64x4(_mm512_castsi256_si512(low_half), high_half, 1);
+  }
+  static Sums Add(Sums sums, __m512i left, __m512i right) {
+    return _mm512_dpwssd_epi32(sums, left, right);
+  }
+};
 
 // Pairs of neighbours in a row: packed[i * stride + j / 2].
 int64_t PairsOfRow(int64_t columns) { return RoundUp(columns, 2 * kLanes) / 2; }
 
+template <typename Number>
 void PackRows(const Matrix& matrix, uint32_t* packed, int64_t stride) {
   for (int64_t row = 0; row < matrix.rows; ++row) {
     for (int64_t column = 0; column < matrix.columns; column += 2 * kLanes) {
       const __m512 low = matrix.Load(row, column), high = matrix.Load(row, column + kLanes);
-      _mm512_storeu_si512(packed + row * stride + column / 2, Round(low, high));
+      _mm512_storeu_si512(packed + row * stride + column / 2, Number::Round(low, high));
     }
   }
 }
@@ -95,6 +127,7 @@ void PackRows(const Matrix& matrix, uint32_t* packed, int64_t stride) {
 // panel[i / 2 * stride + j]. Adds up the columns in `sums`, if there is one.
 int64_t PairsOfColumn(int64_t rows) { return (rows + 1) / 2; }
 
+template <typename Number>
 void PackColumns(const Matrix& matrix, uint32_t* packed, int64_t width, int64_t stride,
                  float* sums = nullptr) {
   alignas(64) static constexpr uint16_t kInterleave[] = {
@@ -106,7 +139,8 @@ void PackColumns(const Matrix& matrix, uint32_t* packed, int64_t width, int64_t 
     for (int64_t column = 0; column < matrix.columns; column += kLanes) {
       const __m512 upper = matrix.Load(2 * pair, column);
       const __m512 lower = matrix.Load(2 * pair + 1, column);
-      const __m512i pairs_of_lanes = _mm512_permutexvar_epi16(interleave, Round(upper, lower));
+      const __m512i pairs_of_lanes = 
+          _mm512_permutexvar_epi16(interleave, Number::Round(upper, lower));
       uint32_t* panel = packed + column / width * pairs * stride;
       _mm512_store_si512(panel + pair * stride + column % width, pairs_of_lanes);
       if (sums == nullptr) continue;
@@ -153,83 +187,140 @@ struct Left {
   int64_t row_stride, pair_stride;
 };
 
-template <int kRows>
+// One tile of left right, of rows from `row` and columns from `column`: `finish` turns sums into
+// what is stored in `product` [rows, columns].
+template <typename Number, int kRows, typename Finish>
 void MultiplyTile(const Left& left, int64_t row, const uint32_t* panel, int64_t pairs,
-                  const float* bias, int64_t num_columns, float* product, int64_t stride) {
-  __m512 sums[kRows][2];
+                  const Finish& finish, int64_t column, int64_t columns, float* product) {
+  float* corner = product + row * columns + column;
+  typename Number::Sums sums[kRows][2];
   for (int j = 0; j < 2; ++j) {
-    const __m512 start =
-        bias == nullptr
-            ? _mm512_setzero_ps()
-            : _mm512_maskz_loadu_ps(Lanes(num_columns - j * kLanes), bias + j * kLanes);
     for (int i = 0; i < kRows; ++i) {
-      sums[i][j] = start;
-      __builtin_prefetch(product + i * stride + j * kLanes, /*rw=*/1);  // for the stores below
+      sums[i][j] = typename Number::Sums{};
+      __builtin_prefetch(corner + i * columns + j * kLanes, /*rw=*/1);  // for the stores below
     }
   }
   const uint32_t* factors = left.data + row * left.row_stride;
   for (int64_t pair = 0; pair < pairs; ++pair) {
-    __m512bh right[2];
-    for (int j = 0; j < 2; ++j) {
-      right[j] = (__m512bh)_mm512_load_si512(panel + pair * kPanel + j * kLanes);
-    }
+    __m512i right[2];
+    for (int j = 0; j < 2; ++j) right[j] = _mm512_load_si512(panel + pair * kPanel + j * kLanes);
     for (int i = 0; i < kRows; ++i) {
-      const uint32_t factor = factors[i * left.row_stride + pair * left.pair_stride];
-      for (int j = 0; j < 2; ++j) {
-        sums[i][j] = _mm512_dpbf16_ps(sums[i][j], (__m512bh)_mm512_set1_epi32(factor), right[j]);
-      }
+      const __m512i factor =
+          _mm512_set1_epi32(factors[i * left.row_stride + pair * left.pair_stride]);
+      for (int j = 0; j < 2; ++j) sums[i][j] = Number::Add(sums[i][j], factor, right[j]);
     }
   }
+  const __mmask16 insides[2] = {Lanes(columns - column), Lanes(columns - column - kLanes)};
+#pragma GCC unroll 12
   for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
     for (int j = 0; j < 2; ++j) {
-      // The second operand is the result if one is NaN.
-      if (bias != nullptr) sums[i][j] = _mm512_max_ps(_mm512_setzero_ps(), sums[i][j]);
-      _mm512_mask_storeu_ps(product + i * stride + j * kLanes, Lanes(num_columns - j * kLanes),
-                            sums[i][j]);
+      const __mmask16 inside = insides[j];
+      _mm512_mask_storeu_ps(corner + i * columns + j * kLanes, inside,
+                            finish(sums[i][j], row + i, column + j * kLanes, inside));
     }
   }
 }
 
-template <int kRows>
+template <typename Number, int kRows, typename Finish>
 void MultiplyLastRows(int64_t num_rows, const Left& left, int64_t row, const uint32_t* panel,
-                      int64_t pairs, const float* bias, int64_t num_columns, float* product,
-                      int64_t stride) {
+                      int64_t pairs, const Finish& finish, int64_t column, int64_t columns,
+                      float* product) {
   if constexpr (kRows > 0) {
     if (num_rows == kRows) {
-      MultiplyTile<kRows>(left, row, panel, pairs, bias, num_columns, product, stride);
+      MultiplyTile<Number, kRows>(left, row, panel, pairs, finish, column, columns, product);
     } else {
-      MultiplyLastRows<kRows - 1>(num_rows, left, row, panel, pairs, bias, num_columns, product,
-                                  stride);
+      MultiplyLastRows<Number, kRows - 1>(num_rows, left, row, panel, pairs, finish, column,
+                                          columns, product);
     }
   }
 }
 
-// product = left right, or relu(left right + bias) if there is a bias; `right` is packed in panels.
-void Multiply(const Left& left, const uint32_t* right, int64_t pairs, const float* bias,
+// product [rows, columns] = finish(left right); `right` is packed in panels.
+template <typename Number, typename Finish>
+void Multiply(const Left& left, const uint32_t* right, int64_t pairs, const Finish& finish,
               float* product, int64_t rows, int64_t columns) {
   for (int64_t column = 0; column < columns; column += kPanel, right += pairs * kPanel) {
-    const float* bias_there = bias == nullptr ? nullptr : bias + column;
     int64_t row = 0;
     for (; row + kTileRows <= rows; row += kTileRows) {
-      MultiplyTile<kTileRows>(left, row, right, pairs, bias_there, columns - column,
-                              product + row * columns + column, columns);
+      MultiplyTile<Number, kTileRows>(left, row, right, pairs, finish, column, columns, product);
     }
-    MultiplyLastRows<kTileRows - 1>(rows - row, left, row, right, pairs, bias_there,
-                                    columns - column, product + row * columns + column, columns);
+    MultiplyLastRows<Number, kTileRows - 1>(rows - row, left, row, right, pairs, finish, column,
+                                            columns, product);
   }
 }
 
-thread_local Buffer left_buffer, right_buffer, transposed_buffer;
+thread_local Buffer<uint32_t> left_buffer, right_buffer, transposed_buffer;
+
+// What the integers of each row, or column, count, and the inverse.
+struct Units {
+  float *sizes, *inverses;
+};
+
+thread_local Buffer<float> row_sizes, row_inverses, column_sizes, column_inverses;
+
+// Chooses units of which a row or column has this norm, given its square. So each integer fits into
+// 16 bits and a sum of products, by the inequality of Cauchy and Schwarz, into 32. Where the square
+// is zero, or the number behind it is not finite, all integers are zero.
+constexpr float kNorm = 32767;
+
+void ChooseUnits(const float* squares, const Units& units, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    units.sizes[i] = std::sqrt(squares[i]) / kNorm;
+    units.inverses[i] = units.sizes[i] > 0 ? 1 / units.sizes[i] : 0;
+  }
+}
+
+Units UnitsOfRows(const Matrix& matrix) {
+  const Units units = {row_sizes.OfSize(matrix.rows), row_inverses.OfSize(matrix.rows)};
+  for (int64_t row = 0; row < matrix.rows; ++row) {
+    __m512 squares = _mm512_setzero_ps();
+    for (int64_t column = 0; column < matrix.columns; column += kLanes) {
+      const __m512 values = matrix.Load(row, column);
+      squares = _mm512_fmadd_ps(values, values, squares);
+    }
+    units.sizes[row] = _mm512_reduce_add_ps(squares);
+  }
+  ChooseUnits(units.sizes, units, matrix.rows);
+  return units;
+}
+
+Units UnitsOfColumns(const Matrix& matrix) {
+  const int64_t width = RoundUp(matrix.columns, kLanes);
+  const Units units = {column_sizes.OfSize(width), column_inverses.OfSize(width)};
+  std::fill_n(units.sizes, width, 0.0f);
+  for (int64_t row = 0; row < matrix.rows; ++row) {
+    for (int64_t column = 0; column < matrix.columns; column += kLanes) {
+      const __m512 values = matrix.Load(row, column);
+      const __m512 squares = _mm512_load_ps(units.sizes + column);
+      _mm512_store_ps(units.sizes + column, _mm512_fmadd_ps(values, values, squares));
+    }
+  }
+  ChooseUnits(units.sizes, units, width);
+  return units;
+}
 
 // outputs [m, n] = relu(inputs [m, k] kernel [k, n] + bias [n]).
-void DenseRelu(const Matrix& inputs, const Matrix& kernel, const float* bias, float* outputs) {
+void DenseRelu(Matrix inputs, Matrix kernel, const float* bias, float* outputs) {
   const int64_t stride = PairsOfRow(inputs.columns) + kPad, pairs = PairsOfColumn(kernel.rows);
   uint32_t* left = left_buffer.OfSize(inputs.rows * stride);
   uint32_t* right = right_buffer.OfSize(pairs * RoundUp(kernel.columns, kPanel));
-  PackRows(inputs, left, stride);
-  PackColumns(kernel, right, kPanel, kPanel);
-  Multiply({left, stride, 1}, right, pairs, bias, outputs, inputs.rows, kernel.columns);
+  const Units row_units = UnitsOfRows(inputs), column_units = UnitsOfColumns(kernel);
+  inputs.row_scales = row_units.inverses;
+  kernel.column_scales = column_units.inverses;
+  PackRows<Int16>(inputs, left, stride);
+  PackColumns<Int16>(kernel, right, kPanel, kPanel);
+  const auto finish = [=](__m512i sums, int64_t row, int64_t column, __mmask16 inside) {
+    const __m512 units = _mm512_set1_ps(row_units.sizes[row]) *
+                         _mm512_maskz_loadu_ps(inside, column_units.sizes + column);
+    const __m512 biases = _mm512_maskz_loadu_ps(inside, bias + column);
+    const __m512 values = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), units, biases);
+    return _mm512_max_ps(_mm512_setzero_ps(), values);  // the second operand if one is NaN
+  };
+  Multiply<Int16>({left, stride, 1}, right, pairs, finish, outputs, inputs.rows, kernel.columns);
 }
+
+const auto kAsTheyAre = [](__m512 sums, int64_t, int64_t, __mmask16) { return sums; };
 
 // gradient of the inputs [m, k] = upstream [m, n] kernel^T [n, k].
 void InputGradient(const Matrix& upstream, const Matrix& kernel, float* gradient) {
@@ -237,15 +328,16 @@ void InputGradient(const Matrix& upstream, const Matrix& kernel, float* gradient
   uint32_t* left = left_buffer.OfSize(upstream.rows * stride);
   uint32_t* right = right_buffer.OfSize(pairs * RoundUp(kernel.rows, kPanel));
   uint32_t* rows = transposed_buffer.OfSize(RoundUp(kernel.rows, kLanes) * stride);
-  PackRows(upstream, left, stride);
-  PackRows(kernel, rows, stride);
+  PackRows<BFloat16>(upstream, left, stride);
+  PackRows<BFloat16>(kernel, rows, stride);
   for (int64_t row = 0; row < kernel.rows; row += kLanes) {
     uint32_t* panel = right + row / kPanel * pairs * kPanel + row % kPanel;
     for (int64_t pair = 0; pair < pairs; pair += kLanes) {
       Transpose(rows + row * stride + pair, stride, panel + pair * kPanel, kPanel);
     }
   }
-  Multiply({left, stride, 1}, right, pairs, nullptr, gradient, upstream.rows, kernel.rows);
+  Multiply<BFloat16>({left, stride, 1}, right, pairs, kAsTheyAre, gradient, upstream.rows,
+                     kernel.rows);
 }
 
 // gradients of the kernel [k, n] = inputs^T [k, m] upstream [m, n], and of the bias.
@@ -255,9 +347,10 @@ void KernelGradient(const Matrix& inputs, const Matrix& upstream, float* gradien
   uint32_t* left = left_buffer.OfSize(pairs * stride);
   uint32_t* right = right_buffer.OfSize(pairs * RoundUp(upstream.columns, kPanel));
   std::fill_n(bias, upstream.columns, 0.0f);
-  PackColumns(inputs, left, width, stride);
-  PackColumns(upstream, right, kPanel, kPanel, bias);
-  Multiply({left, 1, stride}, right, pairs, nullptr, gradient, inputs.columns, upstream.columns);
+  PackColumns<BFloat16>(inputs, left, width, stride);
+  PackColumns<BFloat16>(upstream, right, kPanel, kPanel, bias);
+  Multiply<BFloat16>({left, 1, stride}, right, pairs, kAsTheyAre, gradient, inputs.columns,
+                     upstream.columns);
 }
 
 // What follows connects this to TensorFlow.
