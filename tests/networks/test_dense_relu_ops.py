@@ -86,9 +86,10 @@ def test_a_library_that_does_not_load_is_no_error(load, monkeypatch, tmp_path, c
 @pytest.mark.parametrize(
     "shapes", [([2, 3], [4, 5], [5]), ([2, 3], [3, 5], [4]), ([3], [3, 5], [5])]
 )
-def test_shapes_that_do_not_fit_are_errors(shapes):
+@pytest.mark.parametrize("name", ["mat_mul_bias_relu", "float32_mat_mul_bias_relu"])
+def test_shapes_that_do_not_fit_are_errors(shapes, name):
     with pytest.raises(tf.errors.InvalidArgumentError, match="inputs do not fit|wrong rank"):
-        dense_relu_ops.load().mat_mul_bias_relu(*map(tf.zeros, shapes))
+        getattr(dense_relu_ops.load(), name)(*map(tf.zeros, shapes))
 
 
 def test_importing_the_networks_compiles_nothing():

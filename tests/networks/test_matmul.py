@@ -21,8 +21,8 @@ def maker(request, monkeypatch):
     return request.param
 
 
-def layer_of(kernel, bias):
-    layer = DenseRelu(len(bias))
+def layer_of(kernel, bias, **kwargs):
+    layer = DenseRelu(len(bias), **kwargs)
     layer.build([None, len(kernel)])
     layer.set_weights([np.float32(kernel), np.float32(bias)])
     return layer
@@ -109,6 +109,27 @@ def test_values_and_gradients_of_any_size_are_those_of_rounded_factors(maker, ro
         np.testing.assert_allclose(got, wanted, rtol=0, atol=atol)
 
 
+@pytest.mark.parametrize("rows", [1, 11, 25])
+@pytest.mark.parametrize("inputs, units", [(1, 1), (33, 31), (36, 96)])
+def test_the_first_layer_and_its_gradients_are_float32(maker, rows, inputs, units):
+    rng = np.random.default_rng(rows + inputs)
+    x, kernel, upstream, bias = (
+        np.float32(rng.normal(size=size))
+        for size in ([rows, inputs], [inputs, units], [rows, units], units)
+    )
+    layer, x = layer_of(kernel, bias, is_first=True), tf.constant(x)
+    with matmul_precision("bfloat16", "bfloat16"), tf.GradientTape() as tape:
+        tape.watch(x)
+        outputs = layer(x)
+    np.testing.assert_allclose(outputs, np.maximum(x @ kernel + bias, 0), rtol=1e-5, atol=1e-5)
+    passed = upstream * (outputs.numpy() > 0)
+    gradients = tape.gradient(outputs, [x, layer.kernel, layer.bias], upstream)
+    for got, wanted in zip(
+        gradients, [passed @ kernel.T, x.numpy().T @ passed, passed.sum(axis=0)], strict=True
+    ):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+
+
 @needs_dense_relu_ops
 def test_values_of_our_ops_keep_the_digits_of_small_rows_and_columns_beside_large_ones():
     rng = np.random.default_rng(0)
@@ -117,11 +138,16 @@ def test_values_of_our_ops_keep_the_digits_of_small_rows_and_columns_beside_larg
     layer = layer_of(kernel, np.zeros(96))
     with matmul_precision("bfloat16", "bfloat16"):
         outputs = layer(np.float32(inputs)).numpy()
-    errors = (outputs - np.maximum(inputs @ kernel, 0)) / norms(inputs, kernel)
     active = outputs > 0
+
+    def rms_error(product):
+        errors = (product - inputs @ kernel) / norms(inputs, kernel)
+        return np.sqrt(np.mean(errors[active] ** 2))
+
     # Two factors, either with an error between -1/2 and 1/2 of a unit, but for zeros without one.
     expected = np.sqrt((1 + 1 / 2) / 12) / LARGEST
-    assert 0.9 * expected < np.sqrt(np.mean(errors[active] ** 2)) < 1.1 * expected
+    assert 0.9 * expected < rms_error(outputs) < 1.1 * expected
+    assert rms_error(rounded(inputs) @ rounded(kernel)) > 10 * expected
 
 
 @needs_dense_relu_ops
@@ -132,9 +158,10 @@ def test_rows_and_columns_of_zeros_give_the_bias():
         np.testing.assert_array_equal(layer(np.float32([[1.0, 0.0]]))[:, 1], [4.0])
 
 
+@pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_what_is_not_finite_stays_so_in_its_row(maker, bad):
-    layer = layer_of([[1.0, 0.0], [1.0, 0.0]], [0.0, 1.0])
+def test_what_is_not_finite_stays_so_in_its_row(maker, bad, is_first):
+    layer = layer_of([[1.0, 0.0], [1.0, 0.0]], [0.0, 1.0], is_first=is_first)
     with matmul_precision("bfloat16", "bfloat16"):
         outputs = layer(np.float32([[bad, 0.0], [2.0, 2.0]]))
     assert not np.isfinite(outputs[0]).any()  # infinity times zero is NaN

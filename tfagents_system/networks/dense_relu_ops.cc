@@ -1,4 +1,4 @@
-// A dense layer with ReLU and its gradients on one core, from factors of 16 bits.
+// A dense layer with ReLU and its gradients on one core, most of it from factors of 16 bits.
 //
 // TensorFlow takes one op each for rounding, the product, its rounding, bias and ReLU, and each
 // reads and writes whole matrices. Here, factors are rounded while they are copied into the order
@@ -9,7 +9,8 @@
 // small difference of large values and needs the digits. Either costs half of a float32 product:
 // vdpbf16ps and vpdpwssd add to each of 16 sums the products of two neighbouring factors. So both
 // factors are packed as pairs, one uint32_t each, that are neighbours along the axis of summation;
-// what is missing in the last pair is zero.
+// what is missing in the last pair is zero. The layer that reads observations has float32 products,
+// and a single factor in place of each pair.
 
 #include <immintrin.h>
 #include <tensorflow/c/kernels.h>
@@ -21,6 +22,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <initializer_list>
 #include <memory>
 #include <new>
@@ -110,6 +112,14 @@ struct Int16 {
   }
 };
 
+struct Float32 {
+  using Sums = __m512;
+
+  static Sums Add(Sums sums, __m512i left, __m512i right) {
+    return _mm512_fmadd_ps(_mm512_castsi512_ps(left), _mm512_castsi512_ps(right), sums);
+  }
+};
+
 // Pairs of neighbours in a row: packed[i * stride + j / 2].
 int64_t PairsOfRow(int64_t columns) { return RoundUp(columns, 2 * kLanes) / 2; }
 
@@ -139,7 +149,7 @@ void PackColumns(const Matrix& matrix, uint32_t* packed, int64_t width, int64_t 
     for (int64_t column = 0; column < matrix.columns; column += kLanes) {
       const __m512 upper = matrix.Load(2 * pair, column);
       const __m512 lower = matrix.Load(2 * pair + 1, column);
-      const __m512i pairs_of_lanes = 
+      const __m512i pairs_of_lanes =
           _mm512_permutexvar_epi16(interleave, Number::Round(upper, lower));
       uint32_t* panel = packed + column / width * pairs * stride;
       _mm512_store_si512(panel + pair * stride + column % width, pairs_of_lanes);
@@ -148,6 +158,17 @@ void PackColumns(const Matrix& matrix, uint32_t* packed, int64_t width, int64_t 
       const __m512 sum = _mm512_maskz_loadu_ps(inside, sums + column);
       _mm512_mask_storeu_ps(sums + column, inside,
                             _mm512_add_ps(sum, _mm512_add_ps(upper, lower)));
+    }
+  }
+}
+
+// Single numbers in panels of kPanel columns one after another.
+void PackPanels(const Matrix& matrix, uint32_t* packed) {
+  for (int64_t row = 0; row < matrix.rows; ++row) {
+    for (int64_t column = 0; column < matrix.columns; column += kLanes) {
+      uint32_t* panel = packed + column / kPanel * matrix.rows * kPanel;
+      _mm512_store_si512(panel + row * kPanel + column % kPanel,
+                         _mm512_castps_si512(matrix.Load(row, column)));
     }
   }
 }
@@ -185,6 +206,12 @@ void Transpose(const uint32_t* from, int64_t from_stride, uint32_t* to, int64_t 
 struct Left {
   const uint32_t* data;
   int64_t row_stride, pair_stride;
+
+  __m512i Broadcast(int64_t row, int64_t pair) const {
+    uint32_t word;  // perhaps of a float
+    std::memcpy(&word, data + row * row_stride + pair * pair_stride, sizeof(word));
+    return _mm512_set1_epi32(word);
+  }
 };
 
 // One tile of left right, of rows from `row` and columns from `column`: `finish` turns sums into
@@ -200,13 +227,11 @@ void MultiplyTile(const Left& left, int64_t row, const uint32_t* panel, int64_t 
       __builtin_prefetch(corner + i * columns + j * kLanes, /*rw=*/1);  // for the stores below
     }
   }
-  const uint32_t* factors = left.data + row * left.row_stride;
   for (int64_t pair = 0; pair < pairs; ++pair) {
     __m512i right[2];
     for (int j = 0; j < 2; ++j) right[j] = _mm512_load_si512(panel + pair * kPanel + j * kLanes);
     for (int i = 0; i < kRows; ++i) {
-      const __m512i factor =
-          _mm512_set1_epi32(factors[i * left.row_stride + pair * left.pair_stride]);
+      const __m512i factor = left.Broadcast(row + i, pair);
       for (int j = 0; j < 2; ++j) sums[i][j] = Number::Add(sums[i][j], factor, right[j]);
     }
   }
@@ -320,6 +345,19 @@ void DenseRelu(Matrix inputs, Matrix kernel, const float* bias, float* outputs) 
   Multiply<Int16>({left, stride, 1}, right, pairs, finish, outputs, inputs.rows, kernel.columns);
 }
 
+// The same from float32 numbers.
+void Float32DenseRelu(const Matrix& inputs, const Matrix& kernel, const float* bias,
+                      float* outputs) {
+  const Left left = {reinterpret_cast<const uint32_t*>(inputs.data), inputs.columns, 1};
+  uint32_t* right = right_buffer.OfSize(kernel.rows * RoundUp(kernel.columns, kPanel));
+  PackPanels(kernel, right);
+  const auto finish = [=](__m512 sums, int64_t, int64_t column, __mmask16 inside) {
+    const __m512 biases = _mm512_maskz_loadu_ps(inside, bias + column);
+    return _mm512_max_ps(_mm512_setzero_ps(), sums + biases);
+  };
+  Multiply<Float32>(left, right, kernel.rows, finish, outputs, inputs.rows, kernel.columns);
+}
+
 const auto kAsTheyAre = [](__m512 sums, int64_t, int64_t, __mmask16) { return sums; };
 
 // gradient of the inputs [m, k] = upstream [m, n] kernel^T [n, k].
@@ -414,13 +452,20 @@ class Call {
   int num_tensors_ = 0;
 };
 
-void ComputeDenseRelu(void*, TF_OpKernelContext* context) {
+template <typename Layer>
+void ComputeLayer(TF_OpKernelContext* context, Layer layer) {
   Call call(context);
   const Matrix inputs = call.Input(0, 2), kernel = call.Input(1, 2), bias = call.Input(2, 1);
   call.CheckSame(inputs.columns, kernel.rows);
   call.CheckSame(kernel.columns, bias.columns);
   float* outputs = call.Output(0, {inputs.rows, kernel.columns});
-  if (call.ok) DenseRelu(inputs, kernel, bias.data, outputs);
+  if (call.ok) layer(inputs, kernel, bias.data, outputs);
+}
+
+void ComputeDenseRelu(void*, TF_OpKernelContext* context) { ComputeLayer(context, DenseRelu); }
+
+void ComputeFloat32DenseRelu(void*, TF_OpKernelContext* context) {
+  ComputeLayer(context, Float32DenseRelu);
 }
 
 // The upstream gradient, zero where ReLU gave zero.
@@ -468,6 +513,8 @@ void Register(const char* name, std::initializer_list<const char*> inputs,
 const bool kAreRegistered = [] {
   Register("MatMulBiasRelu", {"inputs: float", "kernel: float", "bias: float"},
            {"outputs: float"}, ComputeDenseRelu);
+  Register("Float32MatMulBiasRelu", {"inputs: float", "kernel: float", "bias: float"},
+           {"outputs: float"}, ComputeFloat32DenseRelu);
   Register("MatMulBiasReluInputGrad", {"upstream: float", "outputs: float", "kernel: float"},
            {"input_gradient: float"}, ComputeInputGradient);
   Register("MatMulBiasReluKernelGrad", {"upstream: float", "outputs: float", "inputs: float"},

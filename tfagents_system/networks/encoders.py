@@ -1,7 +1,6 @@
 """The parts that the built-in actors and critics are made of."""
 
 import copy
-import functools
 
 import numpy as np
 import tensorflow as tf
@@ -67,14 +66,9 @@ class ObservationEncoder(tf.keras.layers.Layer):
 
 
 def dense_layers(fc_layer_params) -> list[tf.keras.layers.Layer]:
-    """Returns Dense + ReLU layers with these numbers of units.
-
-    The first one, which reads observations, has float32 products in any case: they cost little, and
-    bfloat16 would cut observations to three digits.
-    """
-    first = functools.partial(tf.keras.layers.Dense, activation="relu")
+    """Returns Dense + ReLU layers with these numbers of units; the first one reads observations."""
     return [
-        (DenseRelu if index else first)(units, name=f"hidden_{index}")
+        DenseRelu(units, is_first=index == 0, name=f"hidden_{index}")
         for index, units in enumerate(fc_layer_params)
     ]
 

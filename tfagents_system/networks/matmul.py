@@ -45,24 +45,51 @@ def matmul_precision(values: str, gradients: str) -> Iterator[None]:
 class DenseRelu(tf.keras.layers.Dense):
     """Keras' Dense with ReLU; the products have the precisions that `matmul_precision` has set."""
 
-    def __init__(self, units: int, name: str | None = None):
-        """`units` is the length of the outputs."""
+    def __init__(self, units: int, is_first: bool = False, name: str | None = None):
+        """Makes no variables yet.
+
+        Args:
+          units: Length of the outputs.
+          is_first: It reads observations. The products are float32 in any case: they cost little,
+            and bfloat16 would cut observations to three digits.
+          name: Name of the layer.
+        """
         super().__init__(units, activation="relu", name=name)
+        self._is_first = is_first
 
     def call(self, inputs):
         """Returns [..., units] float32 for `inputs` [..., n] float32."""
         values, gradients = _precisions.get()
-        if values == gradients == "float32":
+        ops = dense_relu_ops.load() if gradients == "bfloat16" else None
+        if ops is None and (self._is_first or values == gradients == "float32"):
             return super().call(inputs)
 
         rows = tf.reshape(inputs, [-1, inputs.shape[-1]])
         kernel, bias = tf.convert_to_tensor(self.kernel), tf.convert_to_tensor(self.bias)
-        ops = dense_relu_ops.load() if gradients == "bfloat16" else None
         if ops is None:
             outputs = tf.nn.relu(tf.nn.bias_add(_product(rows, kernel, values, gradients), bias))
         else:
-            outputs = _fused(ops, rows, kernel, bias)
+            outputs = (_fused_first if self._is_first else _fused)(ops, rows, kernel, bias)
         return tf.reshape(outputs, tf.concat([tf.shape(inputs)[:-1], [self.units]], axis=0))
+
+
+def _fused_first(ops, rows, kernel, bias):
+    """The layer by an op of `dense_relu_ops.cc` in float32, with TensorFlow's gradients."""
+
+    @tf.custom_gradient
+    def layer(rows, kernel, bias):
+        outputs = ops.float32_mat_mul_bias_relu(rows, kernel, bias)
+        outputs.set_shape([rows.shape[0], kernel.shape[1]])
+
+        def backward(upstream):
+            passed = tf.raw_ops.ReluGrad(gradients=upstream, features=outputs)
+            to_rows = tf.matmul(passed, kernel, transpose_b=True)
+            to_kernel = tf.matmul(rows, passed, transpose_a=True)
+            return to_rows, to_kernel, tf.raw_ops.BiasAddGrad(out_backprop=passed)
+
+        return outputs, backward
+
+    return layer(rows, kernel, bias)
 
 
 def _fused(ops, rows, kernel, bias):
