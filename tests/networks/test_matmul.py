@@ -5,7 +5,12 @@ from cpu_marks import needs_dense_relu_ops
 
 from tfagents_system.networks import dense_relu_ops
 from tfagents_system.networks.critic_networks import MlpCriticNetwork
-from tfagents_system.networks.matmul import DenseRelu, matmul_precision, resolve_precision
+from tfagents_system.networks.matmul import (
+    LARGEST_FIRST,
+    DenseRelu,
+    matmul_precision,
+    resolve_precision,
+)
 
 EPSILON = 2.0**-9  # bfloat16 has 8 bits: 1 + EPSILON rounds to 1
 LARGEST = 2**15 - 1  # of the integers of our ops, and their norm in each row and column
@@ -128,6 +133,15 @@ def test_the_first_layer_and_its_gradients_are_float32(maker, rows, inputs, unit
         gradients, [passed @ kernel.T, x.numpy().T @ passed, passed.sum(axis=0)], strict=True
     ):
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+@needs_dense_relu_ops
+@pytest.mark.parametrize("num_inputs, is_ours", [(LARGEST_FIRST, True), (LARGEST_FIRST + 1, False)])
+def test_large_observations_are_multiplied_by_tensorflow(num_inputs, is_ours):
+    layer = layer_of(np.ones([num_inputs, 1]), [0.0], is_first=True)
+    with matmul_precision("bfloat16", "bfloat16"):
+        graph = tf.function(layer).get_concrete_function(tf.TensorSpec([2, num_inputs])).graph
+    assert ("Float32MatMulBiasRelu" in {op.type for op in graph.get_operations()}) == is_ours
 
 
 @needs_dense_relu_ops

@@ -236,6 +236,7 @@ void MultiplyTile(const Left& left, int64_t row, const uint32_t* panel, int64_t 
     }
   }
   const __mmask16 insides[2] = {Lanes(columns - column), Lanes(columns - column - kLanes)};
+  // Where this is a loop, the sums are kept in memory, also while they are added up.
 #pragma GCC unroll 12
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
@@ -277,18 +278,19 @@ void Multiply(const Left& left, const uint32_t* right, int64_t pairs, const Fini
 
 thread_local Buffer<uint32_t> left_buffer, right_buffer, transposed_buffer;
 
-// What the integers of each row, or column, count, and the inverse.
+// Size and inverse of the unit in which the integers of each row, or column, count.
 struct Units {
   float *sizes, *inverses;
 };
 
 thread_local Buffer<float> row_sizes, row_inverses, column_sizes, column_inverses;
 
-// Chooses units of which a row or column has this norm, given its square. So each integer fits into
-// 16 bits and a sum of products, by the inequality of Cauchy and Schwarz, into 32. Where the square
-// is zero, or the number behind it is not finite, all integers are zero.
+// A row or column has this norm in its own units. So each integer fits into 16 bits, and a sum of
+// products, by the inequality of Cauchy and Schwarz, into 32.
 constexpr float kNorm = 32767;
 
+// Chooses the units, given the squares of the norms. Where one is zero or not finite, all integers
+// are zero, in a unit that is as well.
 void ChooseUnits(const float* squares, const Units& units, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     units.sizes[i] = std::sqrt(squares[i]) / kNorm;

@@ -11,6 +11,8 @@ from tfagents_system.networks import dense_relu_ops
 
 CPU_FLAGS = {"avx512_bf16", "amx_bf16"}  # of the instructions that make bfloat16 the faster one
 
+LARGEST_FIRST = 512  # inputs of a first layer; TensorFlow's product of more is faster than ours
+
 _precisions: contextvars.ContextVar[tuple[str, str]] = contextvars.ContextVar(
     "precisions", default=("float32", "float32")
 )
@@ -61,7 +63,8 @@ class DenseRelu(tf.keras.layers.Dense):
         """Returns [..., units] float32 for `inputs` [..., n] float32."""
         values, gradients = _precisions.get()
         ops = dense_relu_ops.load() if gradients == "bfloat16" else None
-        if ops is None and (self._is_first or values == gradients == "float32"):
+        is_keras = self._is_first and (ops is None or inputs.shape[-1] > LARGEST_FIRST)
+        if is_keras or values == gradients == "float32":
             return super().call(inputs)
 
         rows = tf.reshape(inputs, [-1, inputs.shape[-1]])
