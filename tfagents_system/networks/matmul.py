@@ -71,42 +71,23 @@ class DenseRelu(tf.keras.layers.Dense):
         kernel, bias = tf.convert_to_tensor(self.kernel), tf.convert_to_tensor(self.bias)
         if ops is None:
             outputs = tf.nn.relu(tf.nn.bias_add(_product(rows, kernel, values, gradients), bias))
+        elif self._is_first:
+            outputs = _fused(ops.float32_mat_mul_bias_relu, _float32_gradients, rows, kernel, bias)
         else:
-            outputs = (_fused_first if self._is_first else _fused)(ops, rows, kernel, bias)
+            outputs = _fused(ops.mat_mul_bias_relu, _bfloat16_gradients, rows, kernel, bias)
         return tf.reshape(outputs, tf.concat([tf.shape(inputs)[:-1], [self.units]], axis=0))
 
 
-def _fused_first(ops, rows, kernel, bias):
-    """The layer by an op of `dense_relu_ops.cc` in float32, with TensorFlow's gradients."""
+def _fused(op, gradients_of, rows, kernel, bias):
+    """The layer by one op of `dense_relu_ops.cc`, which knows neither shapes nor gradients."""
 
     @tf.custom_gradient
     def layer(rows, kernel, bias):
-        outputs = ops.float32_mat_mul_bias_relu(rows, kernel, bias)
+        outputs = op(rows, kernel, bias)
         outputs.set_shape([rows.shape[0], kernel.shape[1]])
 
         def backward(upstream):
-            passed = tf.raw_ops.ReluGrad(gradients=upstream, features=outputs)
-            to_rows = tf.matmul(passed, kernel, transpose_b=True)
-            to_kernel = tf.matmul(rows, passed, transpose_a=True)
-            return to_rows, to_kernel, tf.raw_ops.BiasAddGrad(out_backprop=passed)
-
-        return outputs, backward
-
-    return layer(rows, kernel, bias)
-
-
-def _fused(ops, rows, kernel, bias):
-    """The layer by the `ops` of `dense_relu_ops.cc`."""
-
-    @tf.custom_gradient
-    def layer(rows, kernel, bias):
-        outputs = ops.mat_mul_bias_relu(rows, kernel, bias)
-        outputs.set_shape([rows.shape[0], kernel.shape[1]])
-
-        def backward(upstream):
-            to_rows = ops.mat_mul_bias_relu_input_grad(upstream, outputs, kernel)
-            to_kernel, to_bias = ops.mat_mul_bias_relu_kernel_grad(upstream, outputs, rows)
-            gradients = to_rows, to_kernel, to_bias
+            gradients = gradients_of(upstream, outputs, rows, kernel)
             for gradient, of in zip(gradients, (rows, kernel, bias), strict=True):
                 gradient.set_shape(of.shape)
             return gradients
@@ -114,6 +95,19 @@ def _fused(ops, rows, kernel, bias):
         return outputs, backward
 
     return layer(rows, kernel, bias)
+
+
+def _bfloat16_gradients(upstream, outputs, rows, kernel):
+    ops = dense_relu_ops.load()
+    to_rows = ops.mat_mul_bias_relu_input_grad(upstream, outputs, kernel)
+    return to_rows, *ops.mat_mul_bias_relu_kernel_grad(upstream, outputs, rows)
+
+
+def _float32_gradients(upstream, outputs, rows, kernel):
+    passed = tf.raw_ops.ReluGrad(gradients=upstream, features=outputs)
+    to_rows = tf.matmul(passed, kernel, transpose_b=True)
+    to_kernel = tf.matmul(rows, passed, transpose_a=True)
+    return to_rows, to_kernel, tf.raw_ops.BiasAddGrad(out_backprop=passed)
 
 
 def _product(rows, kernel, values, gradients):
