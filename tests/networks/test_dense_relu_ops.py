@@ -8,7 +8,7 @@ from cpu_marks import needs_dense_relu_ops
 
 from tfagents_system.networks import dense_relu_ops
 
-FLAGS = frozenset({"fpu", "avx512_bf16", "avx512_vnni"})
+FLAGS = frozenset({"fpu", "avx512f", "avx512bw", "avx512_vnni"})
 
 
 @pytest.fixture
@@ -27,14 +27,14 @@ def fake_compiler(tmp_path, script):
 @pytest.mark.parametrize(
     "flags, expected",
     [
-        ("avx512_bf16 avx512_vnni", True),
-        ("avx512_bf16 avx512_vnni amx_bf16", False),
-        ("avx512_bf16", False),
-        ("avx512_vnni", False),
-        ("amx_bf16", False),
+        ("fpu avx512f avx512bw avx512_vnni", True),
+        ("avx512f avx512bw avx512_vnni avx512_bf16", True),
+        ("avx512f avx512bw avx512_vnni avx512_bf16 amx_bf16", False),
+        ("avx512f avx512bw", False),
+        ("avx2 avx_vnni", False),
     ],
 )
-def test_the_ops_are_for_cpus_with_avx512_for_numbers_of_16_bits_and_without_amx(flags, expected):
+def test_the_ops_are_for_cpus_with_avx512_for_integers_of_16_bits_and_without_amx(flags, expected):
     assert dense_relu_ops.are_for(frozenset(flags.split())) == expected
 
 

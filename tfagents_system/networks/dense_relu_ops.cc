@@ -1,16 +1,15 @@
-// A dense layer with ReLU and its gradients on one core, most of it from factors of 16 bits.
+// A dense layer with ReLU and its gradients on one core, most of it from integers of 16 bits.
 //
 // TensorFlow takes one op each for rounding, the product, its rounding, bias and ReLU, and each
 // reads and writes whole matrices. Here, factors are rounded while they are copied into the order
 // in which the product reads them, and bias and ReLU are added before sums leave the registers.
 //
-// Factors of gradients are rounded to bfloat16, which has 8 bits and the range of float32. Those of
-// the layer itself are integers, in units of the norm of their row or column: the TD error is a
-// small difference of large values and needs the digits. Either costs half of a float32 product:
-// vdpbf16ps and vpdpwssd add to each of 16 sums the products of two neighbouring factors. So both
-// factors are packed as pairs, one uint32_t each, that are neighbours along the axis of summation;
-// what is missing in the last pair is zero. The layer that reads observations has float32 products,
-// and a single factor in place of each pair.
+// The integers count in units of the norm of their row or column. They cost half of a float32
+// product, as bfloat16 does, and keep more digits, which the TD error needs, because it is a small
+// difference of large values: vpdpwssd adds to each of 16 sums the products of two neighbouring
+// factors. So both factors are packed as pairs, one uint32_t each, that are neighbours along the
+// axis of summation; what is missing in the last pair is zero. The layer that reads observations
+// has float32 products, and a single factor in place of each pair.
 
 #include <immintrin.h>
 #include <tensorflow/c/kernels.h>
@@ -66,39 +65,23 @@ class Buffer {
   int64_t size_ = 0;
 };
 
-// A matrix [rows, columns]. Its element (i, j) counts as zero where gate(i, j) <= 0, and is
-// multiplied by row_scales[i] and column_scales[j], if there are such.
+// A matrix [rows, columns]. Its element (i, j) counts as zero where gate(i, j) <= 0.
 struct Matrix {
   const float* data;
   int64_t rows, columns;
   const float* gate = nullptr;
-  const float* row_scales = nullptr;
-  const float* column_scales = nullptr;
 
   __m512 Load(int64_t row, int64_t column) const {
     const __mmask16 inside = row < rows ? Lanes(columns - column) : 0;
     const int64_t at = row * columns + column;
-    __m512 values = _mm512_maskz_loadu_ps(inside, data + at);
-    if (row_scales != nullptr) values *= _mm512_set1_ps(row < rows ? row_scales[row] : 0);
-    if (column_scales != nullptr) values *= _mm512_maskz_loadu_ps(inside, column_scales + column);
+    const __m512 values = _mm512_maskz_loadu_ps(inside, data + at);
     if (gate == nullptr) return values;
     const __m512 gates = _mm512_maskz_loadu_ps(inside, gate + at);
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(gates, _mm512_setzero_ps(), _CMP_GT_OQ), values);
   }
 };
 
-// Numbers of 16 bits, rounded to the nearest, and 16 sums of their products.
-struct BFloat16 {
-  using Sums = __m512;
-
-  static __m512i Round(__m512 low, __m512 high) {
-    return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
-  }
-  static Sums Add(Sums sums, __m512i left, __m512i right) {
-    return _mm512_dpbf16_ps(sums, (__m512bh)left, (__m512bh)right);
-  }
-};
-
+// Integers of 16 bits, rounded to the nearest, and 16 sums of their products.
 struct Int16 {
   using Sums = __m512i;
 
@@ -108,7 +91,9 @@ struct Int16 {
     return _mm512_inserti64x4(_mm512_castsi256_si512(low_half), high_half, 1);
   }
   static Sums Add(Sums sums, __m512i left, __m512i right) {
-    return _mm512_dpwssd_epi32(sums, left, right);
+    // The intrinsic makes GCC 12 copy the sums, some of them to memory, each time.
+    asm("vpdpwssd %2, %1, %0" : "+v"(sums) : "v"(left), "v"(right));
+    return sums;
   }
 };
 
@@ -120,44 +105,80 @@ struct Float32 {
   }
 };
 
-// Pairs of neighbours in a row: packed[i * stride + j / 2].
+// A row or column has this norm in its own units. So each integer fits into 16 bits, and a sum of
+// products, by the inequality of Cauchy and Schwarz, into 32.
+constexpr float kNorm = 32767;
+
+__m512 UnitsFor(__m512 squares_of_norms) {
+  return _mm512_sqrt_ps(squares_of_norms) / _mm512_set1_ps(kNorm);
+}
+
+// Where a norm is zero or not finite, all integers are zero, in a unit that is as well.
+__m512 Inverses(__m512 units) {
+  const __mmask16 have_one = _mm512_cmp_ps_mask(units, _mm512_setzero_ps(), _CMP_GT_OQ);
+  return _mm512_maskz_div_ps(have_one, _mm512_set1_ps(1), units);
+}
+
+// Pairs of neighbours in a row, in its unit: packed[i * stride + j / 2].
 int64_t PairsOfRow(int64_t columns) { return RoundUp(columns, 2 * kLanes) / 2; }
 
-template <typename Number>
-void PackRows(const Matrix& matrix, uint32_t* packed, int64_t stride) {
+void PackRows(const Matrix& matrix, uint32_t* packed, int64_t stride, float* units) {
   for (int64_t row = 0; row < matrix.rows; ++row) {
+    __m512 squares = _mm512_setzero_ps();
+    for (int64_t column = 0; column < matrix.columns; column += kLanes) {
+      const __m512 values = matrix.Load(row, column);
+      squares = _mm512_fmadd_ps(values, values, squares);
+    }
+    const __m512 unit = UnitsFor(_mm512_set1_ps(_mm512_reduce_add_ps(squares)));
+    const __m512 inverse = Inverses(unit);
+    units[row] = _mm512_cvtss_f32(unit);
     for (int64_t column = 0; column < matrix.columns; column += 2 * kLanes) {
       const __m512 low = matrix.Load(row, column), high = matrix.Load(row, column + kLanes);
-      _mm512_storeu_si512(packed + row * stride + column / 2, Number::Round(low, high));
+      _mm512_storeu_si512(packed + row * stride + column / 2,
+                          Int16::Round(low * inverse, high * inverse));
     }
   }
 }
 
-// Pairs of neighbours in a column, in panels of `width` columns one after another:
+// Pairs of neighbours in a column, in its unit, in panels of `width` columns one after another:
 // panel[i / 2 * stride + j]. Adds up the columns in `sums`, if there is one.
 int64_t PairsOfColumn(int64_t rows) { return (rows + 1) / 2; }
 
-template <typename Number>
 void PackColumns(const Matrix& matrix, uint32_t* packed, int64_t width, int64_t stride,
-                 float* sums = nullptr) {
+                 float* units, float* sums = nullptr) {
   alignas(64) static constexpr uint16_t kInterleave[] = {
       0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
       8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
   const __m512i interleave = _mm512_load_si512(kInterleave);
   const int64_t pairs = PairsOfColumn(matrix.rows);
-  for (int64_t pair = 0; pair < pairs; ++pair) {
-    for (int64_t column = 0; column < matrix.columns; column += kLanes) {
-      const __m512 upper = matrix.Load(2 * pair, column);
-      const __m512 lower = matrix.Load(2 * pair + 1, column);
-      const __m512i pairs_of_lanes =
-          _mm512_permutexvar_epi16(interleave, Number::Round(upper, lower));
-      uint32_t* panel = packed + column / width * pairs * stride;
-      _mm512_store_si512(panel + pair * stride + column % width, pairs_of_lanes);
-      if (sums == nullptr) continue;
+  constexpr int kRegisters = 4;  // of a row; whole cache lines one by one would be slower
+  for (int64_t first = 0; first < matrix.columns; first += kRegisters * kLanes) {
+    __m512 squares[kRegisters] = {}, columns[kRegisters] = {}, inverses[kRegisters];
+    for (int64_t row = 0; row < matrix.rows; ++row) {
+      for (int i = 0; i < kRegisters; ++i) {
+        const __m512 values = matrix.Load(row, first + i * kLanes);
+        squares[i] = _mm512_fmadd_ps(values, values, squares[i]);
+        columns[i] += values;
+      }
+    }
+    for (int i = 0; i < kRegisters; ++i) {
+      const int64_t column = first + i * kLanes;
       const __mmask16 inside = Lanes(matrix.columns - column);
-      const __m512 sum = _mm512_maskz_loadu_ps(inside, sums + column);
-      _mm512_mask_storeu_ps(sums + column, inside,
-                            _mm512_add_ps(sum, _mm512_add_ps(upper, lower)));
+      const __m512 units_of_lanes = UnitsFor(squares[i]);
+      inverses[i] = Inverses(units_of_lanes);
+      _mm512_mask_storeu_ps(units + column, inside, units_of_lanes);
+      if (sums != nullptr) _mm512_mask_storeu_ps(sums + column, inside, columns[i]);
+    }
+    for (int64_t pair = 0; pair < pairs; ++pair) {
+      for (int i = 0; i < kRegisters; ++i) {
+        const int64_t column = first + i * kLanes;
+        if (column >= matrix.columns) break;
+        uint32_t* panel = packed + column / width * pairs * stride;
+        const __m512 upper = matrix.Load(2 * pair, column) * inverses[i];
+        const __m512 lower = matrix.Load(2 * pair + 1, column) * inverses[i];
+        _mm512_store_si512(panel + pair * stride + column % width,
+                           _mm512_permutexvar_epi16(interleave, Int16::Round(upper, lower)));
+      }
     }
   }
 }
@@ -278,70 +299,32 @@ void Multiply(const Left& left, const uint32_t* right, int64_t pairs, const Fini
 
 thread_local Buffer<uint32_t> left_buffer, right_buffer, transposed_buffer;
 
-// Size and inverse of the unit in which the integers of each row, or column, count.
-struct Units {
-  float *sizes, *inverses;
+thread_local Buffer<float> left_units_buffer, right_units_buffer;
+
+// What sums of products of integers stand for, given the sizes of the units.
+struct InFloat32 {
+  const float *row_units, *column_units;
+
+  __m512 operator()(__m512i sums, int64_t row, int64_t column, __mmask16 inside) const {
+    const __m512 units = _mm512_set1_ps(row_units[row]) *
+                         _mm512_maskz_loadu_ps(inside, column_units + column);
+    return _mm512_cvtepi32_ps(sums) * units;
+  }
 };
 
-thread_local Buffer<float> row_sizes, row_inverses, column_sizes, column_inverses;
-
-// A row or column has this norm in its own units. So each integer fits into 16 bits, and a sum of
-// products, by the inequality of Cauchy and Schwarz, into 32.
-constexpr float kNorm = 32767;
-
-// Chooses the units, given the squares of the norms. Where one is zero or not finite, all integers
-// are zero, in a unit that is as well.
-void ChooseUnits(const float* squares, const Units& units, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    units.sizes[i] = std::sqrt(squares[i]) / kNorm;
-    units.inverses[i] = units.sizes[i] > 0 ? 1 / units.sizes[i] : 0;
-  }
-}
-
-Units UnitsOfRows(const Matrix& matrix) {
-  const Units units = {row_sizes.OfSize(matrix.rows), row_inverses.OfSize(matrix.rows)};
-  for (int64_t row = 0; row < matrix.rows; ++row) {
-    __m512 squares = _mm512_setzero_ps();
-    for (int64_t column = 0; column < matrix.columns; column += kLanes) {
-      const __m512 values = matrix.Load(row, column);
-      squares = _mm512_fmadd_ps(values, values, squares);
-    }
-    units.sizes[row] = _mm512_reduce_add_ps(squares);
-  }
-  ChooseUnits(units.sizes, units, matrix.rows);
-  return units;
-}
-
-Units UnitsOfColumns(const Matrix& matrix) {
-  const int64_t width = RoundUp(matrix.columns, kLanes);
-  const Units units = {column_sizes.OfSize(width), column_inverses.OfSize(width)};
-  std::fill_n(units.sizes, width, 0.0f);
-  for (int64_t row = 0; row < matrix.rows; ++row) {
-    for (int64_t column = 0; column < matrix.columns; column += kLanes) {
-      const __m512 values = matrix.Load(row, column);
-      const __m512 squares = _mm512_load_ps(units.sizes + column);
-      _mm512_store_ps(units.sizes + column, _mm512_fmadd_ps(values, values, squares));
-    }
-  }
-  ChooseUnits(units.sizes, units, width);
-  return units;
-}
-
 // outputs [m, n] = relu(inputs [m, k] kernel [k, n] + bias [n]).
-void DenseRelu(Matrix inputs, Matrix kernel, const float* bias, float* outputs) {
+void DenseRelu(const Matrix& inputs, const Matrix& kernel, const float* bias, float* outputs) {
   const int64_t stride = PairsOfRow(inputs.columns) + kPad, pairs = PairsOfColumn(kernel.rows);
   uint32_t* left = left_buffer.OfSize(inputs.rows * stride);
   uint32_t* right = right_buffer.OfSize(pairs * RoundUp(kernel.columns, kPanel));
-  const Units row_units = UnitsOfRows(inputs), column_units = UnitsOfColumns(kernel);
-  inputs.row_scales = row_units.inverses;
-  kernel.column_scales = column_units.inverses;
-  PackRows<Int16>(inputs, left, stride);
-  PackColumns<Int16>(kernel, right, kPanel, kPanel);
+  float* left_units = left_units_buffer.OfSize(inputs.rows);
+  float* right_units = right_units_buffer.OfSize(kernel.columns);
+  PackRows(inputs, left, stride, left_units);
+  PackColumns(kernel, right, kPanel, kPanel, right_units);
+  const InFloat32 in_float32 = {left_units, right_units};
   const auto finish = [=](__m512i sums, int64_t row, int64_t column, __mmask16 inside) {
-    const __m512 units = _mm512_set1_ps(row_units.sizes[row]) *
-                         _mm512_maskz_loadu_ps(inside, column_units.sizes + column);
     const __m512 biases = _mm512_maskz_loadu_ps(inside, bias + column);
-    const __m512 values = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), units, biases);
+    const __m512 values = in_float32(sums, row, column, inside) + biases;
     return _mm512_max_ps(_mm512_setzero_ps(), values);  // the second operand if one is NaN
   };
   Multiply<Int16>({left, stride, 1}, right, pairs, finish, outputs, inputs.rows, kernel.columns);
@@ -360,24 +343,25 @@ void Float32DenseRelu(const Matrix& inputs, const Matrix& kernel, const float* b
   Multiply<Float32>(left, right, kernel.rows, finish, outputs, inputs.rows, kernel.columns);
 }
 
-const auto kAsTheyAre = [](__m512 sums, int64_t, int64_t, __mmask16) { return sums; };
-
 // gradient of the inputs [m, k] = upstream [m, n] kernel^T [n, k].
 void InputGradient(const Matrix& upstream, const Matrix& kernel, float* gradient) {
   const int64_t pairs = PairsOfRow(kernel.columns), stride = pairs + kPad;
   uint32_t* left = left_buffer.OfSize(upstream.rows * stride);
   uint32_t* right = right_buffer.OfSize(pairs * RoundUp(kernel.rows, kPanel));
   uint32_t* rows = transposed_buffer.OfSize(RoundUp(kernel.rows, kLanes) * stride);
-  PackRows<BFloat16>(upstream, left, stride);
-  PackRows<BFloat16>(kernel, rows, stride);
+  float* left_units = left_units_buffer.OfSize(upstream.rows);
+  float* right_units = right_units_buffer.OfSize(kernel.rows);
+  PackRows(upstream, left, stride, left_units);
+  PackRows(kernel, rows, stride, right_units);
   for (int64_t row = 0; row < kernel.rows; row += kLanes) {
     uint32_t* panel = right + row / kPanel * pairs * kPanel + row % kPanel;
     for (int64_t pair = 0; pair < pairs; pair += kLanes) {
       Transpose(rows + row * stride + pair, stride, panel + pair * kPanel, kPanel);
     }
   }
-  Multiply<BFloat16>({left, stride, 1}, right, pairs, kAsTheyAre, gradient, upstream.rows,
-                     kernel.rows);
+  const InFloat32 in_float32 = {left_units, right_units};
+  Multiply<Int16>({left, stride, 1}, right, pairs, in_float32, gradient, upstream.rows,
+                  kernel.rows);
 }
 
 // gradients of the kernel [k, n] = inputs^T [k, m] upstream [m, n], and of the bias.
@@ -386,11 +370,13 @@ void KernelGradient(const Matrix& inputs, const Matrix& upstream, float* gradien
   const int64_t pairs = PairsOfColumn(inputs.rows);
   uint32_t* left = left_buffer.OfSize(pairs * stride);
   uint32_t* right = right_buffer.OfSize(pairs * RoundUp(upstream.columns, kPanel));
-  std::fill_n(bias, upstream.columns, 0.0f);
-  PackColumns<BFloat16>(inputs, left, width, stride);
-  PackColumns<BFloat16>(upstream, right, kPanel, kPanel, bias);
-  Multiply<BFloat16>({left, 1, stride}, right, pairs, kAsTheyAre, gradient, inputs.columns,
-                     upstream.columns);
+  float* left_units = left_units_buffer.OfSize(inputs.columns);
+  float* right_units = right_units_buffer.OfSize(upstream.columns);
+  PackColumns(inputs, left, width, stride, left_units);
+  PackColumns(upstream, right, kPanel, kPanel, right_units, bias);
+  const InFloat32 in_float32 = {left_units, right_units};
+  Multiply<Int16>({left, 1, stride}, right, pairs, in_float32, gradient, inputs.columns,
+                  upstream.columns);
 }
 
 // What follows connects this to TensorFlow.

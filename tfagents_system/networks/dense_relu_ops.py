@@ -19,7 +19,6 @@ FLAGS = (
     "-fPIC",
     "-mavx512f",
     "-mavx512bw",
-    "-mavx512bf16",
     "-mavx512vnni",
     "-mprfchw",
 )
@@ -38,8 +37,8 @@ def cpu_flags(cpuinfo: pathlib.Path = CPUINFO) -> frozenset[str]:
 
 
 def are_for(flags: frozenset[str]) -> bool:
-    """Whether the ops are the faster ones; TensorFlow's products are where the CPU has AMX."""
-    return flags >= {"avx512_bf16", "avx512_vnni"} and "amx_bf16" not in flags
+    """Whether the CPU has the ops' instructions and not AMX, with which TensorFlow is faster."""
+    return flags >= {"avx512f", "avx512bw", "avx512_vnni"} and "amx_bf16" not in flags
 
 
 @functools.cache

@@ -74,7 +74,7 @@ class DenseRelu(tf.keras.layers.Dense):
         elif self._is_first:
             outputs = _fused(ops.float32_mat_mul_bias_relu, _float32_gradients, rows, kernel, bias)
         else:
-            outputs = _fused(ops.mat_mul_bias_relu, _bfloat16_gradients, rows, kernel, bias)
+            outputs = _fused(ops.mat_mul_bias_relu, _integer_gradients, rows, kernel, bias)
         return tf.reshape(outputs, tf.concat([tf.shape(inputs)[:-1], [self.units]], axis=0))
 
 
@@ -97,7 +97,7 @@ def _fused(op, gradients_of, rows, kernel, bias):
     return layer(rows, kernel, bias)
 
 
-def _bfloat16_gradients(upstream, outputs, rows, kernel):
+def _integer_gradients(upstream, outputs, rows, kernel):
     ops = dense_relu_ops.load()
     to_rows = ops.mat_mul_bias_relu_input_grad(upstream, outputs, kernel)
     return to_rows, *ops.mat_mul_bias_relu_kernel_grad(upstream, outputs, rows)
