@@ -288,9 +288,12 @@ def test_padding_has_no_influence_on_feed_forward_training():
 
 
 @pytest.mark.parametrize(
-    "is_ours, rtol", [(False, 0), pytest.param(True, 1e-4, marks=needs_dense_relu_ops)]
+    "is_ours, rtol_of_values, rtol",
+    [(False, 0, 0.02), pytest.param(True, 1e-4, 1e-3, marks=needs_dense_relu_ops)],
 )
-def test_a_train_step_in_bfloat16_agrees_with_one_in_float32(monkeypatch, is_ours, rtol):
+def test_a_train_step_in_bfloat16_agrees_with_one_in_float32(
+    monkeypatch, is_ours, rtol_of_values, rtol
+):
     if not is_ours:
         monkeypatch.setattr(dense_relu_ops, "load", lambda: None)
     first_q_values, infos = [], []
@@ -304,6 +307,6 @@ def test_a_train_step_in_bfloat16_agrees_with_one_in_float32(monkeypatch, is_our
         first_q_values.append(float(agent.train(experience(**BATCH)).extra.q_value))
         infos.append(agent.train(experience(**BATCH)).extra)
     # Values in the TD error are float32, or integers that are nearly as exact.
-    np.testing.assert_allclose(*first_q_values, rtol=rtol)
+    np.testing.assert_allclose(*first_q_values, rtol=rtol_of_values)
     assert infos[0] != infos[1]
-    np.testing.assert_allclose(infos[1], infos[0], rtol=0.02, atol=0.01)
+    np.testing.assert_allclose(infos[1], infos[0], rtol=rtol, atol=rtol / 2)
