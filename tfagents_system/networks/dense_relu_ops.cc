@@ -18,7 +18,6 @@
 #include <tensorflow/c/tf_tensor.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -106,7 +105,8 @@ struct Float32 {
 };
 
 // A row or column has this norm in its own units. So each integer fits into 16 bits, and a sum of
-// products, by the inequality of Cauchy and Schwarz, into 32.
+// products, by the inequality of Cauchy and Schwarz, into 32. Numbers below 1e-19, whose squares
+// vanish, are too small to matter.
 constexpr float kNorm = 32767;
 
 __m512 UnitsFor(__m512 squares_of_norms) {
@@ -151,14 +151,14 @@ void PackColumns(const Matrix& matrix, uint32_t* packed, int64_t width, int64_t 
       8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
   const __m512i interleave = _mm512_load_si512(kInterleave);
   const int64_t pairs = PairsOfColumn(matrix.rows);
-  constexpr int kRegisters = 4;  // of a row; whole cache lines one by one would be slower
+  constexpr int kRegisters = 4;  // side by side; rows in narrower strips are read more slowly
   for (int64_t first = 0; first < matrix.columns; first += kRegisters * kLanes) {
-    __m512 squares[kRegisters] = {}, columns[kRegisters] = {}, inverses[kRegisters];
+    __m512 squares[kRegisters] = {}, totals[kRegisters] = {}, inverses[kRegisters];
     for (int64_t row = 0; row < matrix.rows; ++row) {
       for (int i = 0; i < kRegisters; ++i) {
         const __m512 values = matrix.Load(row, first + i * kLanes);
         squares[i] = _mm512_fmadd_ps(values, values, squares[i]);
-        columns[i] += values;
+        totals[i] += values;
       }
     }
     for (int i = 0; i < kRegisters; ++i) {
@@ -167,7 +167,7 @@ void PackColumns(const Matrix& matrix, uint32_t* packed, int64_t width, int64_t 
       const __m512 units_of_lanes = UnitsFor(squares[i]);
       inverses[i] = Inverses(units_of_lanes);
       _mm512_mask_storeu_ps(units + column, inside, units_of_lanes);
-      if (sums != nullptr) _mm512_mask_storeu_ps(sums + column, inside, columns[i]);
+      if (sums != nullptr) _mm512_mask_storeu_ps(sums + column, inside, totals[i]);
     }
     for (int64_t pair = 0; pair < pairs; ++pair) {
       for (int i = 0; i < kRegisters; ++i) {
@@ -298,10 +298,9 @@ void Multiply(const Left& left, const uint32_t* right, int64_t pairs, const Fini
 }
 
 thread_local Buffer<uint32_t> left_buffer, right_buffer, transposed_buffer;
-
 thread_local Buffer<float> left_units_buffer, right_units_buffer;
 
-// What sums of products of integers stand for, given the sizes of the units.
+// What sums of products of integers stand for, given the units.
 struct InFloat32 {
   const float *row_units, *column_units;
 
