@@ -46,8 +46,8 @@ def test_setting_one_instance_leaves_the_others():
 
 def test_hooks_give_no_arguments():
     params = params_with()
-    assert params.collect_env_args_kwargs(id=0, collect_env=True) == ((), {})
-    assert params.eval_env_args_kwargs(id=0, collect_env=False) == ((), {})
+    assert params.collect_env_args_kwargs(id=0) == ((), {})
+    assert params.eval_env_args_kwargs(id=0, collect_env=None) == ((), {})
 
 
 @pytest.mark.parametrize("cls", [PendulumParams, MinitaurParams])

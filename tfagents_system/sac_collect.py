@@ -24,7 +24,10 @@ from tfagents_system.core.params_loader import Run, load_run
 from tfagents_system.core.program import StopFlag, prefer_response, run_program
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.watchdog import Watchdog
-from tfagents_system.environments.construction import make_environment
+from tfagents_system.environments.construction import (
+    make_collect_environment,
+    make_eval_environment,
+)
 from tfagents_system.environments.replaceable import ReplaceableEnvironment
 from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.policies.acting import AgentPolicies, RandomPolicy
@@ -61,14 +64,9 @@ def collect(
     collect_log = EpisodeLog(run.paths.episodes, "collect", worker_id)
     env_step = collect_log.env_step
     seed = functools.partial(derive_seed, run.seed, index=worker_id, env_step=env_step)
-    make_env = functools.partial(_make_environment, run, worker_id, num_workers, env_step)
-    make_collect_env = functools.partial(make_env, True)
-    make_eval_env = functools.partial(make_env, False)
     watchdog = Watchdog(env_timeout_secs)
-    watchdog.feed()
-    collect_env, eval_env = make_collect_env(0), make_eval_env(0)
-    watchdog.rest()
-    agent, _ = make_agent(params, collect_env)
+    collect_env, eval_env = _make_environments(run, worker_id, num_workers, env_step, watchdog)
+    agent, _ = make_agent(params, collect_env.current())
     rng = np.random.default_rng(seed(SeedPurpose.COLLECT_POLICY))
     policies = AgentPolicies(agent, rng, run.params.exploration_noise_beta)
     codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
@@ -79,8 +77,8 @@ def collect(
         run,
         worker_id,
         num_workers,
-        ReplaceableEnvironment(collect_env, make_collect_env, watchdog),
-        ReplaceableEnvironment(eval_env, make_eval_env, watchdog),
+        collect_env,
+        eval_env,
         policies,
         collect_log,
         Adder(client, codec, layout, worker_id, _open_journal(run, worker_id, codec, layout)),
@@ -89,7 +87,9 @@ def collect(
         watchdog,
         should_stop=lambda: stop,
     )
-    random_policy = RandomPolicy(collect_env.action_spec(), seed(SeedPurpose.RANDOM_POLICY))
+    random_policy = RandomPolicy(
+        collect_env.current().action_spec(), seed(SeedPurpose.RANDOM_POLICY)
+    )
     fill_policy = random_policy if params.seed_sac_buffer else policies.collect
     prefer_response()  # the threads that send and receive are made, and stay as they are
     try:
@@ -99,23 +99,31 @@ def collect(
         reader.close()
 
 
-def _make_environment(
-    run: Run,
-    worker_id: int,
-    num_workers: int,
-    env_step: int,
-    is_collect: bool,
-    num_failures: int,
-) -> py_environment.PyEnvironment:
-    """Returns an environment with a seed of its own.
+def _make_environments(
+    run: Run, worker_id: int, num_workers: int, env_step: int, watchdog: Watchdog
+) -> tuple[ReplaceableEnvironment, ReplaceableEnvironment]:
+    """Returns the collect and the eval environment; each that is ever made has its own seed.
 
     Neither another worker's environment had it, nor one that has failed, nor one of this worker
     before it was started again, at `env_step`.
     """
-    purpose = SeedPurpose.COLLECT_ENV if is_collect else SeedPurpose.EVAL_ENV
-    index = worker_id + num_failures * num_workers
-    seed = derive_seed(run.seed, purpose, index, env_step)
-    return make_environment(run.params, worker_id, is_collect, seed)
+
+    def seed(purpose: SeedPurpose, num_failures: int) -> int:
+        return derive_seed(run.seed, purpose, worker_id + num_failures * num_workers, env_step)
+
+    def make_collect(num_failures: int) -> py_environment.PyEnvironment:
+        env_seed = seed(SeedPurpose.COLLECT_ENV, num_failures)
+        return make_collect_environment(run.params, env_seed, worker_id)
+
+    def make_eval(num_failures: int) -> py_environment.PyEnvironment:
+        env_seed = seed(SeedPurpose.EVAL_ENV, num_failures)
+        return make_eval_environment(run.params, env_seed, worker_id, collect_env.current())
+
+    watchdog.feed()
+    collect_env = ReplaceableEnvironment(make_collect(0), make_collect, watchdog)
+    eval_env = ReplaceableEnvironment(make_eval(0), make_eval, watchdog)
+    watchdog.rest()
+    return collect_env, eval_env
 
 
 def _num_to_fill_fn(run: Run, client: reverb.Client, stop: StopFlag) -> Callable[[], int]:

@@ -37,7 +37,7 @@ from tfagents_system.core.program import StopFlag, run_program
 from tfagents_system.core.reporting import PhaseTimer, RateMeter, StatusReporter
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.waiting import wait_until
-from tfagents_system.environments.construction import make_environment
+from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.evaluation.event_log import EventLog
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.learning.learner import DivergedError, Learner
@@ -67,7 +67,7 @@ class Training:
         params = run.params
         seed = derive_seed(run.seed, SeedPurpose.LEARNER)
         tf.random.set_seed(seed)
-        environment = make_environment(params, worker_id=0, is_collect=True, seed=seed)
+        environment = make_collect_environment(params, seed)
         agent, self._train_step = make_agent(params, environment)
         codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
         environment.close()

@@ -38,22 +38,26 @@ class TrainParamsBase(abc.ABC):
         """Returns a new environment.
 
         Every program calls it with the arguments of `collect_env_args_kwargs` or
-        `eval_env_args_kwargs` and with a seed of its own. A time limit must end an episode with
-        discount 1 and only a true termination with discount 0; the adapters in `environments`
-        see to it. Episodes are cut after `env_config["horizon"]` steps in any case.
+        `eval_env_args_kwargs` and with a seed of its own, `run.py` with its flag `--seed`. A time
+        limit must end an episode with discount 1 and only a true termination with discount 0; the
+        adapters in `environments` see to it, and the suites of TF-Agents are corrected.
+        Episodes are cut after `env_config["horizon"]` steps in any case.
         """
 
     def collect_env_args_kwargs(self, **kwargs) -> tuple[tuple, dict[str, Any]]:
         """Returns (args, kwargs) for `env_ctor` of a worker's collect environment.
 
-        An override may name the arguments `id` (the worker, from 0) and `collect_env` (True).
+        An override may name the argument `id`: the worker's, from 0; the learner, which looks at
+        the specs only, gives 0.
         """
         return (), {}
 
     def eval_env_args_kwargs(self, **kwargs) -> tuple[tuple, dict[str, Any]]:
         """Returns (args, kwargs) for `env_ctor` of an evaluation environment.
 
-        An override may name the arguments `id` (the worker, from 0) and `collect_env` (False).
+        In a worker, an override may name the arguments `id` (from 0) and `collect_env`: the
+        worker's collect environment, as `env_ctor` returned it. `run.py` gives neither; there an
+        argument without a default is id=0 or collect_env=None.
         """
         return (), {}
 

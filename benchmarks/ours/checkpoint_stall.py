@@ -21,7 +21,7 @@ from benchmarks.ours.programs import make_experiment, replay_server
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.hyperparameters import num_fresh_samples
 from tfagents_system.core.params_loader import load_run
-from tfagents_system.environments.construction import make_environment
+from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.learning.learner import Learner
 from tfagents_system.learning.sampling_pool import SamplingPool, pool_capacity
@@ -62,7 +62,7 @@ def measure(
 ) -> tuple[float, float, dict[str, float]]:
     """Returns (longest gap in secs, rate during the checkpoint over that before, more fields)."""
     params = load_run(str(make_experiment(folder / "experiment", "FreeEnv").root)).params
-    environment = make_environment(params, worker_id=0, is_collect=True, seed=1)
+    environment = make_collect_environment(params, seed=1)
     agent, train_step = make_agent(params, environment)
     layout = PackedLayout()
     columns, num_fresh = layout.codec.columns, num_fresh_samples(params.hyperparameters())

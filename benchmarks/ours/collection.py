@@ -25,7 +25,7 @@ from benchmarks.ours.programs import (
 )
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.params_loader import load_run
-from tfagents_system.environments.construction import make_environment
+from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.services.variables import VariablePublisher
 
 PUBLISH_PERIOD_SECS = 0.5
@@ -39,7 +39,7 @@ class Publisher:
     def __init__(self, exp_dir: pathlib.Path, address: str):
         """Builds the agent."""
         params = load_run(str(exp_dir)).params
-        environment = make_environment(params, worker_id=0, is_collect=True, seed=1)
+        environment = make_collect_environment(params, seed=1)
         agent, _ = make_agent(params, environment)
         environment.close()
         self._publisher = VariablePublisher(

@@ -18,7 +18,7 @@ from benchmarks import program
 from benchmarks.ours.programs import replay_server
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.program import prefer_response, prefer_throughput
-from tfagents_system.environments.construction import make_environment
+from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.pendulum_params import TrainParams
 from tfagents_system.policies.acting import AgentPolicies
@@ -39,7 +39,7 @@ def measure(folder: pathlib.Path, secs: float) -> dict[bool, float]:
     Takes `secs`, or longer for one episode after the warm-up.
     """
     params = TrainParams({"horizon": HORIZON})
-    environment = make_environment(params, worker_id=0, is_collect=True, seed=1)
+    environment = make_collect_environment(params, seed=1)
     agent, _ = make_agent(params, environment)
     policy = AgentPolicies(agent, np.random.default_rng(1)).collect
     codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))

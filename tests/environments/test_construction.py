@@ -4,7 +4,10 @@ from fakes import CountingEnv
 from tf_agents.environments import batched_py_environment
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.environments.construction import make_environment
+from tfagents_system.environments.construction import (
+    make_collect_environment,
+    make_eval_environment,
+)
 from tfagents_system.train_params_base import TrainParamsBase
 
 
@@ -20,46 +23,66 @@ class Params(TrainParamsBase):
         return CountingEnv(terminates_at=3)
 
 
+COLLECT_ENV = CountingEnv()
+
+
 def tape_of(params):
-    """What `env_ctor` receives for the collect and the eval environment of worker 2."""
-    make_environment(params, worker_id=2, is_collect=True, seed=7)
-    make_environment(params, worker_id=2, is_collect=False, seed=8)
+    """What `env_ctor` receives: in worker 2 for collection and evaluation, and from run.py."""
+    make_collect_environment(params, seed=7, worker_id=2)
+    make_eval_environment(params, seed=8, worker_id=2, collect_env=COLLECT_ENV)
+    make_eval_environment(params, seed=9)
     return params.tape
 
 
 def test_without_hooks_only_the_seed_is_given():
-    assert tape_of(Params()) == [((), 7, {}), ((), 8, {})]
+    assert tape_of(Params()) == [((), 7, {}), ((), 8, {}), ((), 9, {})]
 
 
 def test_environment_is_returned():
-    environment = make_environment(Params(), worker_id=0, is_collect=True, seed=1)
+    environment = make_collect_environment(Params(), seed=1)
     environment.reset()
     steps = [environment.step(np.zeros(1, np.float32)) for _ in range(3)]
     assert [step.observation.tolist() for step in steps] == [[1.0], [2.0], [3.0]]
     assert [float(step.discount) for step in steps] == [1.0, 1.0, 0.0]
 
 
-def test_hooks_with_both_arguments_receive_worker_and_kind():
+def test_hooks_that_require_both_arguments_receive_them_or_what_stands_for_nothing():
     class WithBoth(Params):
         def collect_env_args_kwargs(self, id, collect_env):
-            return ("ant",), {"worker": id, "is_collect": collect_env}
+            return ("ant",), {"worker": id, "collect_env": collect_env}
 
-        def eval_env_args_kwargs(self, id=None, collect_env=None):
-            return ("ant",), {"worker": id, "is_collect": collect_env}
+        def eval_env_args_kwargs(self, id, collect_env):
+            return ("ant",), {"worker": id, "collect_env": collect_env}
 
     assert tape_of(WithBoth()) == [
-        (("ant",), 7, {"worker": 2, "is_collect": True}),
-        (("ant",), 8, {"worker": 2, "is_collect": False}),
+        (("ant",), 7, {"worker": 2, "collect_env": None}),
+        (("ant",), 8, {"worker": 2, "collect_env": COLLECT_ENV}),
+        (("ant",), 9, {"worker": 0, "collect_env": None}),
+    ]
+
+
+def test_hooks_with_defaults_keep_them_where_there_is_nothing_to_give():
+    class WithDefaults(Params):
+        def collect_env_args_kwargs(self, id=5, collect_env="default"):
+            return (id, collect_env), {}
+
+        def eval_env_args_kwargs(self, id=5, collect_env="default"):
+            return (id, collect_env), {}
+
+    assert [args for args, _, _ in tape_of(WithDefaults())] == [
+        (2, "default"),
+        (2, COLLECT_ENV),
+        (5, "default"),
     ]
 
 
 def test_hooks_with_one_none_or_any_argument_receive_what_they_name():
     class WithOne(Params):
-        def collect_env_args_kwargs(self, id):
-            return (id,), {}
-
-        def eval_env_args_kwargs(self):
+        def collect_env_args_kwargs(self):
             return ("no arguments",), {}
+
+        def eval_env_args_kwargs(self, id):
+            return (id,), {}
 
     class WithAny(Params):
         def collect_env_args_kwargs(self, **kwargs):
@@ -68,11 +91,30 @@ def test_hooks_with_one_none_or_any_argument_receive_what_they_name():
         def eval_env_args_kwargs(self, *args, **kwargs):
             return args, kwargs
 
-    assert tape_of(WithOne()) == [((2,), 7, {}), (("no arguments",), 8, {})]
+    class WithIdAndAny(Params):
+        def eval_env_args_kwargs(self, id, **kwargs):
+            return (id,), kwargs
+
+    assert tape_of(WithOne()) == [(("no arguments",), 7, {}), ((2,), 8, {}), ((0,), 9, {})]
     assert tape_of(WithAny()) == [
-        ((), 7, {"id": 2, "collect_env": True}),
-        ((), 8, {"id": 2, "collect_env": False}),
+        ((), 7, {"id": 2}),
+        ((), 8, {"id": 2, "collect_env": COLLECT_ENV}),
+        ((), 9, {}),
     ]
+    assert tape_of(WithIdAndAny())[1:] == [((2,), 8, {"collect_env": COLLECT_ENV}), ((0,), 9, {})]
+
+
+def test_a_hook_that_requires_something_unknown_is_refused():
+    class Wrong(Params):
+        def collect_env_args_kwargs(self, worker):
+            return (), {}
+
+    with pytest.raises(ConfigError) as error:
+        make_collect_environment(Wrong(), seed=1)
+    assert str(error.value) == (
+        "TrainParams.collect_env_args_kwargs requires the argument 'worker'; it can have id and "
+        "collect_env, and others only with a default."
+    )
 
 
 @pytest.mark.parametrize("result", [None, ("ant", {}), ((), []), ((),)])
@@ -82,7 +124,7 @@ def test_a_hook_that_returns_no_args_and_kwargs_is_refused(result):
             return result
 
     with pytest.raises(ConfigError, match="collect_env_args_kwargs returned .*allowed is a pair"):
-        make_environment(Wrong(), worker_id=0, is_collect=True, seed=1)
+        make_collect_environment(Wrong(), seed=1)
 
 
 def test_seed_of_a_hook_holds():
@@ -90,7 +132,7 @@ def test_seed_of_a_hook_holds():
         def eval_env_args_kwargs(self, **kwargs):
             return (), {"seed": 1234}
 
-    assert tape_of(WithSeed()) == [((), 7, {}), ((), 1234, {})]
+    assert tape_of(WithSeed()) == [((), 7, {}), ((), 1234, {}), ((), 1234, {})]
 
 
 @pytest.mark.parametrize("result", [None, {}, ((), {}, 1), ((), [])])
@@ -100,7 +142,7 @@ def test_hook_that_returns_no_pair_raises(result):
             return result
 
     with pytest.raises(ConfigError) as error:
-        make_environment(Wrong(), worker_id=0, is_collect=False, seed=1)
+        make_eval_environment(Wrong(), seed=1)
     assert str(error.value) == (
         f"TrainParams.eval_env_args_kwargs returned {result!r}; allowed is a pair (args, kwargs)."
     )
@@ -113,7 +155,7 @@ def test_constructor_of_something_else_raises(environment, name):
             return environment
 
     with pytest.raises(ConfigError, match=f"env_ctor returned a {name}; allowed is a TF-Agents Py"):
-        make_environment(Wrong(), worker_id=0, is_collect=True, seed=1)
+        make_collect_environment(Wrong(), seed=1)
 
 
 def test_batched_environment_raises():
@@ -122,4 +164,4 @@ def test_batched_environment_raises():
             return batched_py_environment.BatchedPyEnvironment([CountingEnv(), CountingEnv()])
 
     with pytest.raises(ConfigError, match="batched environment; allowed is one whose observations"):
-        make_environment(Wrong(), worker_id=0, is_collect=True, seed=1)
+        make_collect_environment(Wrong(), seed=1)

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 from replay_fakes import (
     EpisodeStepEnv,
+    SleepingWatchdog,
     Stop,
     codec_of,
     make_experiment,
@@ -15,6 +16,7 @@ from tfagents_system import sac_collect
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.params_loader import load_run
 from tfagents_system.core.waiting import wait_until
+from tfagents_system.environments.replaceable import EnvironmentFailure
 from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.evaluation.rollouts import Episode
 from tfagents_system.services.replay import experience_stats
@@ -82,11 +84,12 @@ def test_a_worker_that_is_started_again_has_environments_with_other_seeds(tmp_pa
     paths = make_experiment(tmp_path / "exp")
     seeds = []
 
-    def make(params, worker_id, is_collect, seed):
+    def make(params, seed, *worker):
         seeds.append(seed)
         return EpisodeStepEnv()
 
-    monkeypatch.setattr(sac_collect, "make_environment", make)
+    monkeypatch.setattr(sac_collect, "make_collect_environment", make)
+    monkeypatch.setattr(sac_collect, "make_eval_environment", make)
     stop = Stop()
     stop.is_set = True
     with serving(tmp_path / "reverb") as replay:
@@ -112,3 +115,28 @@ def test_a_wrong_worker_id_is_refused(monkeypatch, text):
     monkeypatch.setenv("SLURM_PROCID", text)
     with pytest.raises(ConfigError, match="allowed is an integer from 0 to 1"):
         sac_collect._worker_id(num_workers=2)
+
+
+FIRST_TWO_FAIL = """
+    def env_ctor(self, *args, seed=None, **kwargs):
+        from replay_fakes import EpisodeStepEnv
+        self._num_made = getattr(self, "_num_made", 0) + 1
+        return EpisodeStepEnv(ends=() if self._num_made <= 2 else [(3, 0.0)])
+
+    def eval_env_args_kwargs(self, id, collect_env):
+        self._seen = (id, collect_env)
+        return (), {}
+"""
+
+
+def test_the_eval_environment_gets_the_collect_environment_of_now(tmp_path):
+    run = load_run(str(make_experiment(tmp_path / "exp", FIRST_TWO_FAIL).root))
+    collect_env, eval_env = sac_collect._make_environments(run, 1, 2, 0, SleepingWatchdog())
+    first = collect_env.current()
+    assert run.params._seen == (1, first)
+    for environment in (collect_env, eval_env):
+        with pytest.raises(EnvironmentFailure):
+            environment.reset()
+    eval_env.reset()
+    assert collect_env.current() is not first
+    assert run.params._seen == (1, collect_env.current())

@@ -5,7 +5,14 @@ import threading
 
 import numpy as np
 import pytest
-from replay_fakes import EpisodeStepEnv, Stop, TinyParams, codec_of, serving
+from replay_fakes import (
+    EpisodeStepEnv,
+    SleepingWatchdog,
+    Stop,
+    TinyParams,
+    codec_of,
+    serving,
+)
 
 from tfagents_system import sac_collect, workers
 from tfagents_system.core.curriculum import Curriculum
@@ -90,16 +97,6 @@ def make_run(folder, curriculum=None, **hyperparameters):
     for name, value in values.items():
         setattr(params, name, value)
     return Run(ExperimentPaths(folder), params, Curriculum.from_config(curriculum or {}, "test"), 0)
-
-
-class SleepingWatchdog:
-    """A real one would end the tests."""
-
-    def feed(self):
-        pass
-
-    def rest(self):
-        pass
 
 
 def replaceable(environment):

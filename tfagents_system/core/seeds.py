@@ -13,6 +13,9 @@ class SeedPurpose(enum.IntEnum):
     EVAL_ENV = 2
     COLLECT_POLICY = 3
     RANDOM_POLICY = 4
+    PYTHON = 5  # the global generator of the module `random`
+    NUMPY = 6  # the global generator of `numpy.random`
+    TENSORFLOW = 7  # the global seed of TensorFlow
 
 
 def derive_seed(seed: int, purpose: SeedPurpose, index: int = 0, env_step: int = 0) -> int:

@@ -1,23 +1,63 @@
 """Builds the environments that a TrainParams describes."""
 
-import inspect
+from collections.abc import Callable
 from typing import Any
 
 from tf_agents.environments import py_environment
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.hooks import call_hook
+from tfagents_system.environments.time_limits import keep_discount_at_time_limits
 
 
-def make_environment(
-    params: Any, worker_id: int, is_collect: bool, seed: int
+def make_collect_environment(
+    params: Any, seed: int, worker_id: int = 0
 ) -> py_environment.PyEnvironment:
-    """Returns `params.env_ctor` called with the arguments of its collect or eval hook.
+    """Returns `params.env_ctor` called with the arguments of `collect_env_args_kwargs`.
+
+    The hook gets `id`, the worker's. The environment tells time limits from terminations, if it is
+    one of a TF-Agents suite; see `time_limits`.
+
+    Args:
+      params: The user's TrainParams.
+      seed: Goes to the constructor as it is, unless the hook gives another.
+      worker_id: From 0.
 
     Raises:
       ConfigError: If a hook or the constructor returns something of another type.
     """
-    hook = params.collect_env_args_kwargs if is_collect else params.eval_env_args_kwargs
-    result = hook(**_accepted(hook, {"id": worker_id, "collect_env": is_collect}))
+    hook = params.collect_env_args_kwargs
+    return _make(params, hook, call_hook(hook, id=worker_id), seed)
+
+
+def make_eval_environment(
+    params: Any,
+    seed: int,
+    worker_id: int | None = None,
+    collect_env: py_environment.PyEnvironment | None = None,
+) -> py_environment.PyEnvironment:
+    """Returns `params.env_ctor` called with the arguments of `eval_env_args_kwargs`.
+
+    In a worker the hook gets `id` and `collect_env`. Outside one it gets neither, and a parameter
+    of it without a default gets id=0 or collect_env=None.
+
+    Args:
+      params: As in `make_collect_environment`.
+      seed: As there.
+      worker_id: None outside a worker.
+      collect_env: The worker's collect environment.
+
+    Raises:
+      ConfigError: As in `make_collect_environment`.
+    """
+    hook = params.eval_env_args_kwargs
+    known = {} if worker_id is None else {"id": worker_id, "collect_env": collect_env}
+    return _make(params, hook, call_hook(hook, **known), seed)
+
+
+def _make(
+    params: Any, hook: Callable[..., Any], result: Any, seed: int
+) -> py_environment.PyEnvironment:
     if not _is_args_kwargs(result):
         raise ConfigError(f"TrainParams.{hook.__name__} returned {result!r}; "
                           "allowed is a pair (args, kwargs).")  # fmt: skip
@@ -32,6 +72,7 @@ def make_environment(
     if environment.batched:
         raise ConfigError("TrainParams.env_ctor returned a batched environment; allowed is one "
                           "whose observations have no batch axis.")  # fmt: skip
+    keep_discount_at_time_limits(environment)
     return environment
 
 
@@ -40,11 +81,3 @@ def _is_args_kwargs(result: Any) -> bool:
         return False
     args, kwargs = result
     return isinstance(args, (tuple, list)) and isinstance(kwargs, dict)
-
-
-def _accepted(hook: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Those of `arguments` that `hook` names, or all if it takes any keyword."""
-    parameters = inspect.signature(hook).parameters
-    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
-        return arguments
-    return {name: value for name, value in arguments.items() if name in parameters}

@@ -31,7 +31,7 @@ class GymEnvironment(adapter.EnvironmentAdapter):
           ConfigError: Also if two TimeLimit wrappers end the episode at the same step.
         """
         super().__init__(env, seed)
-        _check_time_limits(env, self._owner)
+        check_time_limits(env, self._owner)
 
     def seed(self, seed: int) -> int:
         """Seeds by `env.seed` and, where `reset` takes a seed, by the next reset.
@@ -134,8 +134,16 @@ def find_spec(name: str) -> gym.envs.registration.EnvSpec:
         raise adapter.unknown_id_error(name, registered, "gym") from error
 
 
-def _check_time_limits(env: gym.Env, owner: str) -> None:
-    """Refuses equal limits: the outer one would call the inner one's truncation a termination."""
+def check_time_limits(env: gym.Env, owner: str) -> None:
+    """Refuses equal limits: the outer one would call the inner one's truncation a termination.
+
+    Args:
+      env: With all its wrappers.
+      owner: Name of the environment, for the message.
+
+    Raises:
+      ConfigError: If two TimeLimit wrappers of `env` have the same limit.
+    """
     limits = [
         layer._max_episode_steps
         for layer in adapter.layers(env)

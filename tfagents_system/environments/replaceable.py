@@ -40,13 +40,17 @@ class ReplaceableEnvironment:
         self._state: dict[str, Any] = {}
         self.num_failures = 0
 
-    def reset(self) -> ts.TimeStep:
-        """Begins an episode, in a new environment if the last one has failed."""
+    def current(self) -> py_environment.PyEnvironment:
+        """Returns the environment that works now: a new one if the last one has failed."""
         if self._environment is None:
             self._environment = self._guard(self._make, self.num_failures)
             for name, value in self._state.items():
                 self._guard(self._environment.set_state, {name: value})
-        return self._guard(self._environment.reset)
+        return self._environment
+
+    def reset(self) -> ts.TimeStep:
+        """Begins an episode, in a new environment if the last one has failed."""
+        return self._guard(self.current().reset)
 
     def step(self, action: Any) -> ts.TimeStep:
         """Takes one env step of an episode that has begun."""

@@ -1,18 +1,18 @@
 """Greedy episodes of one policy checkpoint."""
 
+import functools
 import itertools
 import pathlib
-import random
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from tf_agents.environments import py_environment
 
 from tfagents_system.agents.construction import make_agent
-from tfagents_system.core.seeds import SeedPurpose, derive_seed
-from tfagents_system.environments.construction import make_environment
+from tfagents_system.core.seeds import derive_seed
+from tfagents_system.environments import construction
+from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.evaluation import summary
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.evaluation.summary import EvaluatedEpisode
@@ -25,15 +25,14 @@ from tfagents_system.policies.acting import ActingPolicy, AgentPolicies
 def make_eval_environment(params: Any, seed: int) -> py_environment.PyEnvironment:
     """Returns the eval environment; everything it may draw from follows from `seed`.
 
+    The constructor gets `seed` itself.
+
     Raises:
       ConfigError: If `params` describes no environment.
     """
-    derived = derive_seed(seed, SeedPurpose.EVAL_ENV)
     # For environments that draw from the global generators instead of their own.
-    random.seed(derived)
-    np.random.seed(derived)
-    tf.random.set_seed(derived)
-    return make_environment(params, worker_id=0, is_collect=False, seed=derived)
+    seed_global_generators(functools.partial(derive_seed, seed))
+    return construction.make_eval_environment(params, seed)
 
 
 def load_greedy_policy(

@@ -1,0 +1,95 @@
+"""Tells time limits from terminations, where the environment itself does not."""
+
+import collections
+from collections.abc import Iterator
+from typing import Any
+
+import gym
+import numpy as np
+from tf_agents.environments import gym_wrapper, py_environment, wrappers
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.environments.gym_adapter import check_time_limits
+
+_LAST = int(ts.StepType.LAST)
+
+
+def keep_discount_at_time_limits(environment: py_environment.PyEnvironment) -> None:
+    """Makes the last discount of an environment from a TF-Agents suite right, in place.
+
+    `suite_gym`, `suite_pybullet` and `suite_mujoco` put a gym environment into a GymWrapper, which
+    calls every `done` a termination, also that of gym's own TimeLimit. Here the GymWrapper below
+    any TF-Agents wrappers learns to read `info["TimeLimit.truncated"]`, at last steps only.
+    Other environments are left as they are: adapters of this package and `suite_dm_control` report
+    their time limits themselves.
+
+    Raises:
+      ConfigError: If two of gym's TimeLimits end the episode at the same step.
+    """
+    for layer in _layers(environment):
+        if isinstance(layer, gym_wrapper.GymWrapper):
+            if isinstance(layer.gym, gym.Env):
+                check_time_limits(layer.gym, type(layer.gym.unwrapped).__name__)
+            _read_truncation(layer)
+
+
+def _layers(environment: Any) -> Iterator[Any]:
+    """Yields the environment from its outermost TF-Agents wrapper to the innermost environment."""
+    yield environment
+    while isinstance(environment, wrappers.PyEnvironmentBaseWrapper):
+        environment = environment.wrapped_env()
+        yield environment
+
+
+def _read_truncation(wrapper: gym_wrapper.GymWrapper) -> None:
+    """Replaces `wrapper._step`; a wrapper around it would hide the object that `env_ctor` made."""
+    step = wrapper._step
+    continues = np.asarray(wrapper._discount, np.float32)  # as in all other steps
+
+    def step_and_read_truncation(action: Any) -> ts.TimeStep:
+        time_step = step(action)
+        if time_step.step_type == _LAST:
+            info = wrapper.get_info()
+            if isinstance(info, dict) and info.get("TimeLimit.truncated", False):
+                return time_step._replace(discount=continues)
+        return time_step
+
+    wrapper._step = step_and_read_truncation
+
+
+class EpisodeEnds:
+    """Notices a time limit that an environment reports as a termination.
+
+        ends.note(length, discount)   # after each complete episode
+        ends.suspicion                # None, or a sentence for the user
+
+    True terminations come at various steps. Suspicious are at least 10 episodes of one length, all
+    with discount 0, if either no episode had another length or this length is the horizon. The
+    first episode that says otherwise ends the suspicion. Episodes of one step are a bandit's.
+    """
+
+    MIN_EPISODES = 10  # one in 1,000 environments that terminate at one of two steps looks so
+
+    def __init__(self, horizon: int):
+        """`horizon`: env steps after which episodes are cut."""
+        self._horizon = horizon
+        self._num_ends: collections.Counter[tuple[int, bool]] = collections.Counter()
+
+    def note(self, length: int, discount: float) -> None:
+        """Counts a complete episode of `length` env steps whose last step has `discount`."""
+        self._num_ends[length, float(discount) == 0.0] += 1
+
+    @property
+    def suspicion(self) -> str | None:
+        """What looks wrong, if anything."""
+        lengths = {length for length, _ in self._num_ends}
+        length = lengths.pop() if len(lengths) == 1 else self._horizon
+        num_terminal = self._num_ends[length, True]
+        if length == 1 or num_terminal < self.MIN_EPISODES or self._num_ends[length, False]:
+            return None
+        what = "the horizon" if length == self._horizon else "always the same length"
+        return (
+            f"{num_terminal} episodes ended after {length} steps ({what}) with discount 0, and "
+            "none with discount 1; if that is a time limit, its last step must have discount 1, "
+            "or the critics learn values that are too low"
+        )
