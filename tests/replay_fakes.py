@@ -18,7 +18,8 @@ from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.files import write_json_atomically
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.ports import free_port
-from tfagents_system.services.codec import Codec, Transition, transition_spec
+from tfagents_system.data.codec import Codec
+from tfagents_system.data.transition import Transition, transition_spec
 from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits, start_server
 from tfagents_system.train_params_base import TrainParamsBase
 

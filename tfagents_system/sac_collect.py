@@ -24,6 +24,9 @@ from tfagents_system.core.params_loader import Run, load_run
 from tfagents_system.core.program import StopFlag, prefer_response, run_program
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.watchdog import Watchdog
+from tfagents_system.data.codec import Codec
+from tfagents_system.data.item_layout import ItemLayout
+from tfagents_system.data.transition import transition_spec
 from tfagents_system.environments.construction import (
     make_collect_environment,
     make_eval_environment,
@@ -32,8 +35,6 @@ from tfagents_system.environments.replaceable import ReplaceableEnvironment
 from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.policies.acting import AgentPolicies, RandomPolicy
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.codec import Codec, transition_spec
-from tfagents_system.services.item_layout import ItemLayout
 from tfagents_system.services.journal import Checkpoints, Journal, journal_owners
 from tfagents_system.services.replay import ReplayLimits, experience_stats
 from tfagents_system.services.replay_files import NOTHING, stored_numbers

@@ -18,8 +18,8 @@ from tfagents_system.core.params_loader import load_run
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.program import StopFlag, run_program
 from tfagents_system.core.reporting import StatusReporter
+from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.launch.supervision import is_alive, is_supervised
-from tfagents_system.services.item_layout import ItemLayout
 from tfagents_system.services.replay import ReplayLimits, experience_stats, start_server
 
 LEARNER_TIMEOUT_SECS = 110.0  # train_script.sh waits 120 s for the learner's end

@@ -37,14 +37,15 @@ from tfagents_system.core.program import StopFlag, run_program
 from tfagents_system.core.reporting import PhaseTimer, RateMeter, StatusReporter
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.waiting import wait_until
+from tfagents_system.data.codec import Codec
+from tfagents_system.data.item_layout import ItemLayout
+from tfagents_system.data.transition import transition_spec
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.evaluation.event_log import EventLog
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.learning.learner import DivergedError, Learner
 from tfagents_system.learning.policy_export import PolicyExporter
 from tfagents_system.learning.sampling_pool import SamplingPool, pool_capacity
-from tfagents_system.services.codec import Codec, transition_spec
-from tfagents_system.services.item_layout import ItemLayout
 from tfagents_system.services.replay import ReplayLimits, ReplaySnapshots, experience_dataset
 from tfagents_system.services.variables import VariablePublisher
 

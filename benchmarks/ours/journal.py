@@ -18,13 +18,14 @@ from benchmarks import program
 from benchmarks.ours.programs import replay_server
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.program import prefer_response, prefer_throughput
+from tfagents_system.data.codec import Codec
+from tfagents_system.data.item_layout import ItemLayout
+from tfagents_system.data.transition import transition_spec
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.pendulum_params import TrainParams
 from tfagents_system.policies.acting import AgentPolicies
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.codec import Codec, transition_spec
-from tfagents_system.services.item_layout import ItemLayout
 from tfagents_system.services.journal import Journal
 
 HORIZON = 200

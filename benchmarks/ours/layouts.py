@@ -17,9 +17,10 @@ from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
 from benchmarks.environments import FreeEnv
+from tfagents_system.data.codec import Codec
+from tfagents_system.data.item_layout import LARGEST_BLOCK, ItemLayout
+from tfagents_system.data.transition import transition_spec
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.codec import Codec, transition_spec
-from tfagents_system.services.item_layout import LARGEST_BLOCK, ItemLayout
 from tfagents_system.services.replay import ReplayLimits, experience_dataset, start_server
 
 OBSERVATION_SPEC = tensor_spec.TensorSpec([FreeEnv.observation_size], tf.float32)

@@ -27,7 +27,7 @@ from benchmarks.ours.programs import (
 )
 from benchmarks.process_stats import cpu_secs
 from tfagents_system.core.params_loader import load_run
-from tfagents_system.services.item_layout import ItemLayout
+from tfagents_system.data.item_layout import ItemLayout
 
 WARMUP_SECS = 5.0
 BATCH_SIZE = 256

@@ -20,8 +20,9 @@ from tf_agents.specs import array_spec
 from benchmarks import program
 from benchmarks.environments import FreeEnv
 from tfagents_system.agents.construction import make_agent
+from tfagents_system.data.codec import Codec
+from tfagents_system.data.transition import transition_spec
 from tfagents_system.learning.learner import Learner
-from tfagents_system.services.codec import Codec, transition_spec
 from tfagents_system.train_params_base import TrainParamsBase
 
 BATCH_SIZE = 256

@@ -94,11 +94,14 @@ def test_program_is_imported_by_nobody_in_the_package(module):
     assert {other for other in FILES if module in imports_of(other)} == set()
 
 
-def test_core_imports_only_core():
-    for module in FILES:
-        if module.startswith(f"{PACKAGE}.core"):
-            others = {m for m in reachable_from(module) if m.count(".") > 0}
-            assert all(m.startswith(f"{PACKAGE}.core") for m in others), module
+@pytest.mark.parametrize("folder, may_import", [("core", ["core"]), ("data", ["core", "data"])])
+def test_the_lowest_folders_import_only_what_is_below_them(folder, may_import):
+    allowed = tuple(f"{PACKAGE}.{name}" for name in may_import)
+    modules = [module for module in FILES if module.startswith(f"{PACKAGE}.{folder}")]
+    assert len(modules) > 1
+    for module in modules:
+        others = {m for m in reachable_from(module) if m.count(".") > 0}
+        assert all(m.startswith(allowed) for m in others), module
 
 
 @pytest.mark.parametrize("module", FILES)

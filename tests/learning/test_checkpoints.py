@@ -23,11 +23,11 @@ from tfagents_system.core.generations import (
     newest_intact_generation,
     read_manifests,
 )
+from tfagents_system.data.item_layout import SINGLE
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.item_layout import SINGLE
 from tfagents_system.services.replay import ReplaySnapshots, experience_stats
 
 

@@ -10,6 +10,9 @@ from tf_agents.agents import tf_agent
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.waiting import wait_until
+from tfagents_system.data.codec import Codec
+from tfagents_system.data.item_layout import SINGLE, ItemLayout
+from tfagents_system.data.transition import Transition, transition_spec
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.learning import learner as learner_lib
 from tfagents_system.learning.learner import Learner, as_experience
@@ -17,8 +20,6 @@ from tfagents_system.learning.sampling_pool import SamplingPool
 from tfagents_system.networks.distributions import SquashedGaussian
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.codec import Codec, Transition, transition_spec
-from tfagents_system.services.item_layout import SINGLE, ItemLayout
 from tfagents_system.services.replay import ReplayLimits, experience_dataset
 
 CODEC = Codec(transition_spec(tf.TensorSpec([2], tf.float32), tf.TensorSpec([1], tf.float32)))

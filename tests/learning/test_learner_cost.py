@@ -9,6 +9,7 @@ from cpu_marks import needs_dense_relu_ops
 from replay_fakes import EpisodeStepEnv, codec_of, make_tiny_agent, serving
 from tf_agents.specs import tensor_spec
 
+from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.learning import learner as learner_lib
 from tfagents_system.learning.learner import UNROLLED_STEPS, Learner
@@ -16,7 +17,6 @@ from tfagents_system.learning.sampling_pool import SamplingPool
 from tfagents_system.networks import dense_relu_ops
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.item_layout import SINGLE, ItemLayout
 from tfagents_system.services.replay import EXPERIENCE_TABLE, experience_dataset
 
 NUM_FRESH, BATCH_SIZE, POOL_CAPACITY, NUM_INITIAL, NUM_IN_FLIGHT = 4, 16, 80, 40, 32

@@ -12,11 +12,11 @@ from reverb.cc import schema_pb2
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.ports import free_port
+from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services import adder as adder_lib
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.item_layout import SINGLE, ItemLayout
 from tfagents_system.services.journal import Checkpoints, Journal
 from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits, experience_stats
 from tfagents_system.services.replay_files import describe_items, stored_numbers

@@ -11,10 +11,10 @@ from replay_fakes import EpisodeStepEnv, all_items, codec_of, serving
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.hyperparameters import HYPERPARAMETERS
+from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.item_layout import SINGLE, ItemLayout
 from tfagents_system.services.replay import (
     EXPERIENCE_TABLE,
     ReplayLimits,

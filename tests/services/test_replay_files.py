@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from replay_fakes import UNLIMITED, EpisodeStepEnv, all_items, codec_of, serving
 
+from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.item_layout import SINGLE, ItemLayout
 from tfagents_system.services.journal import Journal
 from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits, experience_stats
 from tfagents_system.services.replay_files import (

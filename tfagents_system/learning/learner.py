@@ -10,8 +10,9 @@ from tf_agents.agents import tf_agent
 from tf_agents.trajectories import policy_step, trajectory
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.data.codec import Codec
+from tfagents_system.data.transition import Transition
 from tfagents_system.learning.sampling_pool import SamplingPool
-from tfagents_system.services.codec import Codec, Transition
 
 CALL_SECS = 0.5  # between two looks at what else is due: publishing, a stop
 MAX_STEPS_PER_CALL = 1000

@@ -9,8 +9,9 @@ import reverb
 from reverb import pybind
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.services.codec import Codec, Transition
-from tfagents_system.services.item_layout import LARGEST_BLOCK, SINGLE, ItemLayout
+from tfagents_system.data.codec import Codec
+from tfagents_system.data.item_layout import LARGEST_BLOCK, SINGLE, ItemLayout
+from tfagents_system.data.transition import Transition
 from tfagents_system.services.journal import Checkpoints, Journal, Step
 from tfagents_system.services.replay import EXPERIENCE_TABLE
 from tfagents_system.services.replay_files import item_priority

@@ -13,7 +13,7 @@ from reverb.platform.checkpointers_lib import DefaultCheckpointer
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.hyperparameters import num_fresh_samples, num_samples_in_flight
-from tfagents_system.services.item_layout import ItemLayout
+from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.services.replay_files import (
     check_is_whole,
     copy_with_table,

@@ -7,7 +7,7 @@ import numpy as np
 import reverb
 import tensorflow as tf
 
-from tfagents_system.services.codec import Codec
+from tfagents_system.data.codec import Codec
 from tfagents_system.services.replay import VARIABLES_TABLE, experience_stats
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from tfagents_system.core.hyperparameters import HYPERPARAMETERS
-from tfagents_system.services.item_layout import SINGLE, ItemLayout
+from tfagents_system.data.item_layout import SINGLE, ItemLayout
 
 DEFAULTS = {name: hyperparameter.default for name, hyperparameter in HYPERPARAMETERS.items()}
 

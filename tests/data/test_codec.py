@@ -5,7 +5,8 @@ import tensorflow as tf
 import tree
 from hypothesis import strategies as st
 
-from tfagents_system.services.codec import Codec, Transition, transition_spec
+from tfagents_system.data.codec import Codec
+from tfagents_system.data.transition import Transition, transition_spec
 
 DTYPES = (tf.float32, tf.float64, tf.uint8, tf.int32, tf.int64, tf.bool)
 LEAVES = st.builds(
