@@ -1,62 +1,47 @@
-"""Measures and reports. Usage: benchmarks/run.sh [OPTION...] [NAME...]; -h lists the options.
+"""Measures this project beside its peers, and reports.
+
+Example: benchmarks/run.sh learner --repeats 1
 
 Writes benchmarks.jsonl, benchmarks.md and plots to DIR, also when it is cut short.
 """
 
-import argparse
-import os
 import pathlib
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 from benchmarks import harness, report
 from benchmarks.measurements import PEERS, Case, Commands, make_measurements
+from tfagents_system.core.command_line import AtLeast, OneOf, run_tool
+from tfagents_system.core.errors import ConfigError
 
 OUTPUT = pathlib.Path("docs/results")
 PEERS_PYTHON = harness.PROJECT / "benchmarks" / ".venv-peers" / "bin" / "python"
+NAMES = tuple(make_measurements(Commands("")))
 
 
-def parse_arguments(argv: list[str]) -> argparse.Namespace:
-    """Returns the arguments; exits with 78 for wrong ones."""
-    names = list(make_measurements(Commands("")))
-    parser = argparse.ArgumentParser(prog="benchmarks/run.sh", description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}")
-    parser.add_argument("--repeats", type=int, default=3, help="runs of each contestant")
-    parser.add_argument(
-        "--first-repeat", type=int, default=1, help="begins with this run; earlier records stay"
-    )
-    parser.add_argument("--environment", help="measures on this environment alone")
-    parser.add_argument("--output", type=pathlib.Path, default=OUTPUT, help="folder")
-    parser.add_argument("--full", action="store_true", help="also what takes hours")
-    parser.error = _die
-    arguments = parser.parse_args(argv)
-    unknown = [name for name in arguments.names if name not in names]
-    if unknown:
-        _die(f"no such measurement: {', '.join(unknown)}. There are: {', '.join(names)}")
-    if arguments.repeats < 1:
-        _die(f"--repeats is {arguments.repeats}; allowed is an integer >= 1")
-    if not 1 <= arguments.first_repeat <= arguments.repeats:
-        _die(f"--first-repeat is {arguments.first_repeat}; allowed is 1 to --repeats, "
-             f"{arguments.repeats}")  # fmt: skip
-    arguments.names = arguments.names or names
-    return arguments
+def select_cases(
+    names: Sequence[str], environment: str | None, full: bool
+) -> dict[str, list[Case]]:
+    """Returns the cases of the measurements `names`, of all if there are none.
 
-
-def select_cases(arguments: argparse.Namespace) -> dict[str, list[Case]]:
-    """Returns the cases of each measurement; exits with 78 if `--environment` leaves none."""
-    measurements = make_measurements(Commands(str(PEERS_PYTHON)), arguments.full)
-    cases = {name: measurements[name] for name in arguments.names}
-    wanted = arguments.environment
-    if wanted is None:
+    Raises:
+      ConfigError: If they have no case of `environment`.
+    """
+    measurements = make_measurements(Commands(str(PEERS_PYTHON)), full)
+    cases = {name: measurements[name] for name in names or NAMES}
+    if environment is None:
         return cases
     known = sorted({case.environment for its_cases in cases.values() for case in its_cases})
-    if wanted not in known:
-        _die(f"--environment is {wanted}; {', '.join(cases)} measure on {', '.join(known)}"
-             f"{'' if arguments.full else '; there are more with --full'}")  # fmt: skip
+    if environment not in known:
+        raise ConfigError(
+            f"--environment is {environment}; {', '.join(cases)} measure on {', '.join(known)}"
+            f"{'.' if full else '; there are more with --full.'}"
+        )
     return {
-        name: [case for case in its_cases if case.environment == wanted]
+        name: [case for case in its_cases if case.environment == environment]
         for name, its_cases in cases.items()
     }
 
@@ -87,31 +72,43 @@ def _progress(record: harness.Record) -> str:
     return f"{where}: {record['metric']} {report.number(record['value'])} {record['unit']}"
 
 
-def _die(message: str) -> None:
-    print(f"benchmarks/run.sh: {message}", file=sys.stderr)
-    sys.exit(os.EX_CONFIG)
+def main(
+    names: Annotated[tuple[str, ...], OneOf(NAMES)] = (),
+    /,
+    repeats: Annotated[int, AtLeast(1)] = 3,
+    first_repeat: Annotated[int, AtLeast(1)] = 1,
+    environment: str | None = None,
+    output: pathlib.Path = OUTPUT,
+    full: bool = False,
+) -> int:
+    """Runs measurements; returns 1 if a program failed.
 
-
-def main(argv: list[str]) -> None:
-    """Runs the measurements named in `argv`; exits with 1 if a program failed."""
-    arguments = parse_arguments(argv)
+    Args:
+      names: Of learner, collection and so on. Default: all.
+      repeats: Runs of each contestant, which take turns.
+      first_repeat: Begins with this run; records of those before stay.
+      environment: Measures on this environment alone.
+      output: Folder of benchmarks.jsonl, benchmarks.md and the plots.
+      full: Also what takes hours: 64 workers, 1,000,000 transitions, HalfCheetah.
+    """
+    if first_repeat > repeats:
+        raise ConfigError(
+            f"--first_repeat is {first_repeat}; allowed is 1 to --repeats, {repeats}."
+        )
+    measurements = select_cases(names, environment, full)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda received, frame: sys.exit(128 + received))
-    measurements = select_cases(arguments)
     contestants = {c for cases in measurements.values() for case in cases for c in case.commands}
     if contestants & set(PEERS):
         setup = [str(harness.PROJECT / "benchmarks" / "setup_peers.sh")]
         if code := subprocess.run(setup).returncode:
-            sys.exit(code)
+            return code
     harness.adopt_orphans()
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    repeats = range(arguments.first_repeat, arguments.repeats + 1)
-    succeeded = [
-        run_measurement(name, cases, repeats, arguments.output)
-        for name, cases in measurements.items()
-    ]
-    sys.exit(0 if all(succeeded) else 1)
+    output.mkdir(parents=True, exist_ok=True)
+    runs = range(first_repeat, repeats + 1)
+    succeeded = [run_measurement(name, cases, runs, output) for name, cases in measurements.items()]
+    return 0 if all(succeeded) else 1
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_tool(main, ["benchmarks/run.sh", *sys.argv[1:]])

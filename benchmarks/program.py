@@ -5,7 +5,9 @@ import json
 import signal
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
+
+from tfagents_system.core.command_line import run_tool
 
 PACKAGES = (
     "tensorflow", "tf-agents", "dm-reverb", "stable-baselines3", "sbx-rl", "torch", "jax",
@@ -13,10 +15,13 @@ PACKAGES = (
 )  # fmt: skip
 
 
-def run(main: Callable[[], None]) -> None:
-    """Runs `main`; SIGTERM becomes an exception, so that it ends what it has started."""
+def run(main: Callable[..., None]) -> NoReturn:
+    """Runs `main` with the arguments of the command line.
+
+    SIGTERM becomes an exception, so that `main` ends what it has started.
+    """
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    main()
+    run_tool(main, sys.argv)
 
 
 def print_result(metric: str, value: float | None, unit: str, **fields: Any) -> None:

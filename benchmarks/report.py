@@ -1,6 +1,6 @@
 """Makes benchmarks.md and the plots from benchmarks.jsonl.
 
-Usage: python -m benchmarks.report [DIR]   (run.sh does it after each measurement)
+Example: python -m benchmarks.report docs/results   (run.sh does it after each measurement)
 """
 
 import dataclasses
@@ -15,6 +15,7 @@ from benchmarks import plots
 from benchmarks.common_level import at_common_levels
 from benchmarks.harness import Record, read_records
 from benchmarks.measurements import LEAST_SCALING, OURS, Target, find_target, is_ours
+from tfagents_system.core.command_line import run_tool
 
 RECORDS = "benchmarks.jsonl"
 REPORT = "benchmarks.md"
@@ -176,8 +177,12 @@ def scaling_shares(comparisons: Iterable[Comparison]) -> list[str]:
     ]
 
 
-def write(output: pathlib.Path) -> None:
-    """Writes benchmarks.md and the plots into the folder that has benchmarks.jsonl."""
+def write(output: pathlib.Path = pathlib.Path("docs/results"), /) -> None:
+    """Writes benchmarks.md and the plots.
+
+    Args:
+      output: Folder that has benchmarks.jsonl.
+    """
     records, levels = at_common_levels(read_records(output / RECORDS))
     comparisons = compare(records)
     parts = [INTRODUCTION.format(records=RECORDS), _machine(records)]
@@ -241,4 +246,4 @@ def _failure(record: Record) -> str:
 
 
 if __name__ == "__main__":
-    write(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "docs/results"))
+    run_tool(write, sys.argv)

@@ -3,11 +3,11 @@
 #
 # Usage: benchmarks/run.sh [OPTION...] [NAME...]   (no NAME: all)
 #   --repeats N        runs of each contestant, which take turns (default 3)
-#   --first-repeat K   goes on with the Kth, and keeps what is recorded of those before (default 1)
+#   --first_repeat K   goes on with the Kth, and keeps what is recorded of those before (default 1)
 #   --environment E    measures on this environment alone
 #   --output DIR       where benchmarks.jsonl, benchmarks.md and plots go (default docs/results)
 #   --full             also what takes hours: 64 workers, 1,000,000 transitions, HalfCheetah
-# What is cut short keeps the values that it has, and --first-repeat goes on from there.
+# What is cut short keeps the values that it has, and --first_repeat goes on from there.
 #
 # 1. Installs what is missing (setup.sh; setup_peers.sh for measurements with peers).
 # 2. Hands over to benchmarks/__main__.py. Exit codes: 0, 1 a program failed, 78 wrong input.

@@ -1,11 +1,10 @@
 """Trains Pendulum with default settings from several seeds and evaluates each policy.
 
-Usage: python benchmarks/solve_pendulum.py [--seeds 1,2,3,4,5] [--num_iter N] [--output FILE.csv]
+Example: python benchmarks/solve_pendulum.py --seeds 1 --seeds 2 --output pendulum.csv
 Runs `run_script.sh training_variables_pendulum.sh` and then `run.py` with 100 greedy episodes for
 each seed, prints a line for each, and writes them as CSV. The seconds include the start-up.
 """
 
-import argparse
 import csv
 import json
 import os
@@ -15,6 +14,8 @@ import statistics
 import subprocess
 import sys
 import time
+
+from tfagents_system.core.command_line import run_tool
 
 PROJECT = pathlib.Path(__file__).parents[1]
 SOLVED_RETURN = -200.0
@@ -52,16 +53,21 @@ def evaluate(folder: pathlib.Path) -> list[float]:
         return [float(row["return"]) for row in csv.DictReader(file)]
 
 
-def main() -> None:
-    """Runs all seeds."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", default="1,2,3,4,5", help="comma separated")
-    parser.add_argument("--num_iter", type=int, help="iterations, if not those of the params file")
-    parser.add_argument("--output", type=pathlib.Path, help="CSV to write")
-    arguments = parser.parse_args()
+def main(
+    seeds: tuple[int, ...] = (1, 2, 3, 4, 5),
+    num_iter: int | None = None,
+    output: pathlib.Path | None = None,
+) -> None:
+    """Trains and evaluates once for each seed.
+
+    Args:
+      seeds: Seed of each run.
+      num_iter: Iterations, if not those of the params file.
+      output: CSV to write.
+    """
     rows = []
-    for seed in map(int, arguments.seeds.split(",")):
-        folder, seconds = train(seed, arguments.num_iter)
+    for seed in seeds:
+        folder, seconds = train(seed, num_iter)
         returns = evaluate(folder)
         mean, error = statistics.fmean(returns), statistics.stdev(returns) / len(returns) ** 0.5
         steps = json.loads((folder / "finished.json").read_text())["train_step"]
@@ -71,8 +77,8 @@ def main() -> None:
         print(f"seed {seed}: {steps:,} train steps, {seconds:.0f} s, mean return of {NUM_EPISODES} "
               f"greedy episodes {mean:.1f} +- {error:.1f}", flush=True)  # fmt: skip
     print(f"solved (>= {SOLVED_RETURN:g}): {sum(row[-1] for row in rows)} of {len(rows)}")
-    if arguments.output:
-        with arguments.output.open("w", newline="") as file:
+    if output:
+        with output.open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow((
                 "seed", "train_steps", "seconds", "mean_return", "standard_error", "is_solved",
@@ -81,4 +87,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_tool(main, sys.argv)

@@ -1,6 +1,6 @@
 """Evaluates a trained policy: greedy episodes, a table, a CSV and a video of each.
 
-Usage: python tfagents_system/run.py --exp_dir logs/pendulum
+Example: python tfagents_system/run.py --exp_dir logs/pendulum
 Reads config.json, params.py and policies/ in the experiment's folder, also while it is training.
 Writes videos/<checkpoint>/episode_<k>.mp4 and episodes.csv there; the bar along the bottom of a
 video counts the env steps up to the horizon. Needs neither a display nor a replay server.
@@ -11,15 +11,14 @@ import io
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Any
 
-from absl import flags
-
+from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.params_loader import load_params
-from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.paths import ExperimentPaths, existing_experiment
 from tfagents_system.core.program import run_program
 from tfagents_system.core.provenance import read_provenance
 
@@ -31,45 +30,12 @@ _ENVIRONMENT = {
 }
 
 
-def parse_flags(argv: Sequence[str]) -> dict[str, Any]:
-    """Returns the arguments of `evaluate`; `--help` prints them and exits with 0.
-
-    Raises:
-      ConfigError: If a flag is unknown, missing or has a value that is not allowed.
-    """
-    values = flags.FlagValues()
-    own = {"flag_values": values}
-    flags.DEFINE_string("exp_dir", None, "Folder of the experiment (required).", **own)
-    flags.DEFINE_string("params", None, "Params file. Default: params.py in exp_dir.", **own)
-    flags.DEFINE_string("config", None, "JSON config. Default: config.json in exp_dir.", **own)
-    flags.DEFINE_integer("num_episodes", 5, "Episodes to run.", lower_bound=1, **own)
-    flags.DEFINE_string(
-        "checkpoint", None, "Such as policy_checkpoint_0000500000. Default: the newest.", **own
-    )
-    flags.DEFINE_integer("seed", 0, "The same seed gives the same episodes.", lower_bound=0, **own)
-    flags.DEFINE_boolean("video", True, "Film the episodes.", **own)
-    if {"--help", "-h", "-help"} & set(argv[1:]):
-        print(__doc__ + values.get_help(include_special_flags=False))
-        sys.exit(0)
-    try:
-        (_, *rest) = values(list(argv))
-    except flags.Error as error:
-        raise ConfigError(f"{error}. See --help.") from error
-    if rest:
-        raise ConfigError(f"{rest[0]!r} is not a flag. See --help.")
-    if values.exp_dir is None:
-        raise ConfigError("--exp_dir is missing, such as --exp_dir logs/pendulum. See --help.")
-    return values.flag_values_dict()
-
-
 def find_checkpoint(paths: ExperimentPaths, name: str | None) -> pathlib.Path:
     """Returns the policy checkpoint `name`, or the newest one if None.
 
     Raises:
-      ConfigError: If there is no such experiment, or it has no such checkpoint.
+      ConfigError: If the experiment has no such checkpoint.
     """
-    if not os.path.isdir(paths.root):  # also for names that no file can have
-        raise ConfigError(f"{paths.root}: no such experiment folder (--exp_dir).")
     checkpoints = {path.name: path for path in paths.policy_checkpoints()}
     if not checkpoints:
         raise ConfigError(
@@ -95,20 +61,31 @@ def _shortened(names: Sequence[str], most: int = 8) -> str:
 
 def evaluate(
     exp_dir: str,
-    params: str | None,
-    config: str | None,
-    num_episodes: int,
-    checkpoint: str | None,
-    seed: int,
-    video: bool,
-    should_stop: Callable[[], bool] = lambda: False,
+    params: str | None = None,
+    config: str | None = None,
+    num_episodes: Annotated[int, AtLeast(1)] = 5,
+    checkpoint: str | None = None,
+    seed: Annotated[int, AtLeast(0)] = 0,
+    video: bool = True,
+    *,
+    stop: object,
 ) -> int:
-    """Evaluates as the flags of the same names say; returns the exit code.
+    """Evaluates a policy; returns the exit code.
+
+    Args:
+      exp_dir: Folder of the experiment.
+      params: Params file. Default: params.py in exp_dir.
+      config: JSON config. Default: config.json in exp_dir.
+      num_episodes: Episodes to run.
+      checkpoint: Such as policy_checkpoint_0000500000. Default: the newest.
+      seed: The same seed gives the same episodes.
+      video: Film the episodes.
+      stop: Ends the evaluation as soon as it is true.
 
     Raises:
       ConfigError: If an argument or a file it names is wrong.
     """
-    paths = ExperimentPaths(pathlib.Path(exp_dir))
+    paths = existing_experiment(pathlib.Path(exp_dir))
     policy_checkpoint = find_checkpoint(paths, checkpoint)
     env_config = load_env_config(pathlib.Path(config) if config else paths.config)
     folder = paths.videos / policy_checkpoint.name
@@ -129,7 +106,7 @@ def evaluate(
         terminal.print(f"{policy_checkpoint}, seed {seed}")
         results = evaluator.run_episodes(
             environment, policy, env_config["horizon"], num_episodes,
-            folder if video else None, terminal, should_stop,
+            folder if video else None, terminal, lambda: bool(stop),
         )  # fmt: skip
     is_complete = len(results) == num_episodes
     if not is_complete:
@@ -162,4 +139,4 @@ def _load_train_params(paths: ExperimentPaths, params: str | None, env_config: d
 
 
 if __name__ == "__main__":
-    run_program(lambda stop: evaluate(**parse_flags(sys.argv), should_stop=lambda: bool(stop)))
+    run_program(evaluate, sys.argv)

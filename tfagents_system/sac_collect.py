@@ -1,23 +1,25 @@
 """The worker program: steps environments, writes experience, evaluates its share.
 
-Usage: SLURM_PROCID=K python tfagents_system/sac_collect.py --exp_dir DIR \
-           --replay_address HOST:PORT --num_workers N [--env_timeout_secs S]
-Reads config.json and params.py in DIR. Writes episodes/{collect,eval}_K.csv, train/ and eval/
-(TensorBoard) and status/worker_K.json.
+Example: python tfagents_system/sac_collect.py --exp_dir logs/arm --replay_address localhost:8000
+The variable SLURM_PROCID is the worker's number K, 0 if not set.
+Reads config.json and params.py in the experiment's folder. Writes episodes/{collect,eval}_K.csv,
+train/ and eval/ (TensorBoard) and status/worker_K.json.
 """
 
 import functools
 import os
+import sys
 import time
 from collections.abc import Callable
+from typing import Annotated
 
 import numpy as np
 import reverb
 import tensorflow as tf
-from absl import app, flags
 from tf_agents.environments import py_environment
 
 from tfagents_system.agents.construction import make_agent
+from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.generations import read_manifests
 from tfagents_system.core.params_loader import Run, load_run
@@ -192,25 +194,26 @@ def _worker_id(num_workers: int) -> int:
     return int(text)
 
 
-def main() -> None:
-    """Runs the program; its flags are defined here, so that other programs can be imported, too."""
-    exp_dir = flags.DEFINE_string("exp_dir", None, "Folder of the experiment.", required=True)
-    address = flags.DEFINE_string(
-        "replay_address", None, "host:port of the replay server.", required=True
-    )
-    num_workers = flags.DEFINE_integer("num_workers", 1, "Workers of the run.", lower_bound=1)
-    timeout = flags.DEFINE_float(
-        "env_timeout_secs", 600.0, "Longest time of an env step.", lower_bound=1.0
-    )
+def work(
+    exp_dir: str,
+    replay_address: str,
+    num_workers: Annotated[int, AtLeast(1)] = 1,
+    env_timeout_secs: Annotated[float, AtLeast(1)] = 600.0,
+    *,
+    stop: StopFlag,
+) -> int:
+    """Runs the worker whose number is the variable SLURM_PROCID; returns the exit code.
 
-    def run(stop: StopFlag) -> int:
-        worker_id = _worker_id(num_workers.value)
-        return collect(
-            exp_dir.value, address.value, num_workers.value, worker_id, timeout.value, stop
-        )
-
-    app.run(lambda _: run_program(run))
+    Args:
+      exp_dir: Folder of the experiment.
+      replay_address: host:port of the replay server.
+      num_workers: Workers of the run.
+      env_timeout_secs: Longest time of an env step.
+      stop: Ends the worker.
+    """
+    worker_id = _worker_id(num_workers)
+    return collect(exp_dir, replay_address, num_workers, worker_id, env_timeout_secs, stop)
 
 
 if __name__ == "__main__":
-    main()
+    run_program(work, sys.argv)

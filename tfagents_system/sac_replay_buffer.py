@@ -1,16 +1,15 @@
 """The replay server program: holds the experience and the published variables.
 
-Usage: python tfagents_system/sac_replay_buffer.py --exp_dir DIR --port PORT
-Reads config.json, params.py and the newest checkpoint generation in DIR; serves until SIGTERM,
-and then until a learner that is ending, too, has saved. Writes a checkpoint when the learner asks
-for one, and status/replay.json.
+Example: python tfagents_system/sac_replay_buffer.py --exp_dir logs/pendulum --port 8000
+Reads config.json, params.py and the newest checkpoint generation in the experiment's folder; serves
+until SIGTERM, and then until a learner that is ending, too, has saved. Writes a checkpoint when the
+learner asks for one, and status/replay.json.
 """
 
 import itertools
 import pathlib
+import sys
 import time
-
-from absl import app, flags
 
 from tfagents_system.core.errors import EXIT_STOPPED
 from tfagents_system.core.generations import empty_reverb_root, newest_intact_generation
@@ -26,8 +25,14 @@ LEARNER_TIMEOUT_SECS = 110.0  # train_script.sh waits 120 s for the learner's en
 SIGNAL_SECS = 1.0  # within which a signal to every process of a job has reached them all
 
 
-def serve(exp_dir: str, port: int, stop: StopFlag) -> int:
-    """Serves the experiment in `exp_dir` until `stop` is set; returns EXIT_STOPPED."""
+def serve(exp_dir: str, port: int, *, stop: StopFlag) -> int:
+    """Serves an experiment until `stop` is set; returns EXIT_STOPPED.
+
+    Args:
+      exp_dir: Folder of the experiment.
+      port: TCP port to serve on.
+      stop: Ends the server.
+    """
     run = load_run(exp_dir)
     limits = ReplayLimits.from_hyperparameters(run.params.hyperparameters(), run.horizon)
     reporter = StatusReporter(run.paths, "replay")
@@ -79,12 +84,5 @@ def _start(paths: ExperimentPaths, limits: ReplayLimits, port: int):
     return server
 
 
-def main() -> None:
-    """Runs the program; its flags are defined here, so that other programs can be imported, too."""
-    exp_dir = flags.DEFINE_string("exp_dir", None, "Folder of the experiment.", required=True)
-    port = flags.DEFINE_integer("port", None, "TCP port to serve on.", required=True)
-    app.run(lambda _: run_program(lambda stop: serve(exp_dir.value, port.value, stop)))
-
-
 if __name__ == "__main__":
-    main()
+    run_program(serve, sys.argv)

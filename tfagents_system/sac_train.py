@@ -1,24 +1,24 @@
 """The learner program: samples minibatches, trains the agent, publishes the policy.
 
-Usage: python tfagents_system/sac_train.py --exp_dir DIR --replay_address HOST:PORT --num_cpus N
-Reads config.json, params.py and the newest checkpoint generation in DIR. Writes checkpoints/,
-policies/, train/ (TensorBoard), gin.txt, status/learner.json and, at the end, finished.json, or,
-if training diverges, diverged_<train_step>.npz.
+Example: python tfagents_system/sac_train.py --exp_dir logs/arm --replay_address localhost:8000
+Reads config.json, params.py and the newest checkpoint generation in the experiment's folder.
+Writes checkpoints/, policies/, train/ (TensorBoard), gin.txt, status/learner.json and, at the end,
+finished.json, or, if training diverges, diverged_<train_step>.npz.
 """
 
 import functools
 import io
 import sys
 import time
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import reverb
 import tensorflow as tf
 import tree
-from absl import app, flags
 
 from tfagents_system.agents.construction import make_agent
+from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.disk import SpaceGuard
 from tfagents_system.core.errors import (
     EXIT_DIVERGED,
@@ -261,8 +261,21 @@ def _make_pool(run: Run, columns, layout: ItemLayout, num_fresh: int) -> Samplin
     return SamplingPool(specs, capacity, num_initial, num_fresh, batch_size)
 
 
-def train(exp_dir: str, replay_address: str, num_cpus: int, stop: StopFlag) -> int:
-    """Runs the learner of the experiment in `exp_dir`; returns the exit code."""
+def train(
+    exp_dir: str,
+    replay_address: str,
+    num_cpus: Annotated[int, AtLeast(1)] = 1,
+    *,
+    stop: StopFlag,
+) -> int:
+    """Runs the learner of an experiment; returns the exit code.
+
+    Args:
+      exp_dir: Folder of the experiment.
+      replay_address: host:port of the replay server.
+      num_cpus: CPUs that this program may use.
+      stop: Ends training, after a save.
+    """
     # The graph's branches (critics, targets, actor) run side by side; splitting one small matrix
     # product over threads costs more than it gains.
     tf.config.threading.set_intra_op_parallelism_threads(1)
@@ -270,19 +283,5 @@ def train(exp_dir: str, replay_address: str, num_cpus: int, stop: StopFlag) -> i
     return Training(load_run(exp_dir), replay_address).run(stop)
 
 
-def main() -> None:
-    """Runs the program; its flags are defined here, so that other programs can be imported, too."""
-    exp_dir = flags.DEFINE_string("exp_dir", None, "Folder of the experiment.", required=True)
-    address = flags.DEFINE_string(
-        "replay_address", None, "host:port of the replay server.", required=True
-    )
-    num_cpus = flags.DEFINE_integer("num_cpus", 1, "CPUs this program may use.", lower_bound=1)
-    app.run(
-        lambda _: run_program(
-            lambda stop: train(exp_dir.value, address.value, num_cpus.value, stop)
-        )
-    )
-
-
 if __name__ == "__main__":
-    main()
+    run_program(train, sys.argv)

@@ -1,9 +1,8 @@
 """What a checkpoint costs the learner: its longest pause, and its rate meanwhile.
 
-Usage: python -m benchmarks.ours.checkpoint_stall [--num_transitions N]
+Example: python -m benchmarks.ours.checkpoint_stall
 """
 
-import argparse
 import functools
 import itertools
 import os
@@ -11,6 +10,7 @@ import pathlib
 import tempfile
 import time
 from collections.abc import Callable
+from typing import Annotated
 
 import reverb
 import tensorflow as tf
@@ -19,6 +19,7 @@ from benchmarks import program
 from benchmarks.ours.layouts import PackedLayout
 from benchmarks.ours.programs import make_experiment, replay_server
 from tfagents_system.agents.construction import make_agent
+from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.hyperparameters import num_fresh_samples
 from tfagents_system.core.params_loader import load_run
 from tfagents_system.environments.construction import make_collect_environment
@@ -87,22 +88,21 @@ def measure(
     return longest_gap, rate / rate_before, more
 
 
-def main() -> None:
-    """Measures and prints the results."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--num_transitions", type=int, default=100_000)
-    arguments = parser.parse_args()
+def main(num_transitions: Annotated[int, AtLeast(1)] = 100_000) -> None:
+    """Measures and prints the results.
+
+    Args:
+      num_transitions: Transitions in the replay buffer.
+    """
     tf.config.threading.set_intra_op_parallelism_threads(1)  # as sac_train.py does
     tf.config.threading.set_inter_op_parallelism_threads(len(os.sched_getaffinity(0)))
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         # The checkpoint is renamed from the server's root to the learner's: one file system.
-        with replay_server(folder / "replay", arguments.num_transitions) as server:
-            PackedLayout().insert(server.address, arguments.num_transitions)
-            longest_gap, rate_ratio, more = measure(
-                folder, server.address, arguments.num_transitions
-            )
-    fields = {"num_transitions": arguments.num_transitions} | more
+        with replay_server(folder / "replay", num_transitions) as server:
+            PackedLayout().insert(server.address, num_transitions)
+            longest_gap, rate_ratio, more = measure(folder, server.address, num_transitions)
+    fields = {"num_transitions": num_transitions} | more
     pause_secs = max(0.0, longest_gap - more["longest_gap_before_secs"])
     share = 1 - pause_secs / more["checkpoint_secs"]
     program.print_result("longest_learner_gap_secs", longest_gap, "s", **fields)

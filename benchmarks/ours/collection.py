@@ -1,14 +1,14 @@
 """Env steps per second of one worker program and a replay server on the same cores, no learner.
 
-Usage: python -m benchmarks.ours.collection --environment FreeEnv [--secs S]
+Example: python -m benchmarks.ours.collection --environment FreeEnv
 The worker is sac_collect.py as the launcher starts it, past its random fill. In the learner's place
 this program publishes the untrained policy twice a second.
 """
 
-import argparse
 import pathlib
 import tempfile
 import time
+from typing import Annotated
 
 import reverb
 
@@ -24,6 +24,7 @@ from benchmarks.ours.programs import (
     running,
 )
 from tfagents_system.agents.construction import make_agent
+from tfagents_system.core.command_line import AtLeast, OneOf
 from tfagents_system.core.params_loader import load_run
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.services.variables import VariablePublisher
@@ -92,14 +93,18 @@ def _keep(tick, secs: float) -> None:
         time.sleep(0.1)
 
 
-def main() -> None:
-    """Measures and prints the result."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--environment", choices=EXAMPLES, required=True)
-    parser.add_argument("--secs", type=float, default=15.0)
-    arguments = parser.parse_args()
+def main(
+    environment: Annotated[str, OneOf(EXAMPLES)],
+    secs: Annotated[float, AtLeast(0)] = 15.0,
+) -> None:
+    """Measures and prints the result.
+
+    Args:
+      environment: Environment to measure on.
+      secs: How long to measure.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        rate = measure(pathlib.Path(folder), arguments.environment, arguments.secs)
+        rate = measure(pathlib.Path(folder), environment, secs)
     program.print_result("env_steps_per_sec", rate, "1/s")
 
 

@@ -1,41 +1,49 @@
 """Mean greedy return in the last quarter of a training run, and its learning curve.
 
-Usage: python -m benchmarks.ours.curve --environment NAME --seed S --env_steps N --eval_period N
-           [--binding B ...]
+Example: python -m benchmarks.ours.curve --environment Pendulum-v1 --seed 1 \
+--env_steps 10000 --eval_period 1000
 The worker evaluates during training; this program reads episodes/eval_*.csv. It counts env steps,
 not seconds, so other work on the machine does not change the result.
 """
 
-import argparse
 import statistics
 import time
+from typing import Annotated
 
 from benchmarks import program
 from benchmarks.ours.programs import EXAMPLES
 from benchmarks.ours.solve import bindings, read_evaluations
 from benchmarks.ours.training_runs import training_run
+from tfagents_system.core.command_line import AtLeast, OneOf
 
 
-def main() -> None:
-    """Measures and prints the result."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--environment", choices=EXAMPLES, required=True)
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--env_steps", type=int, required=True, help="length of the curve")
-    parser.add_argument("--eval_period", type=int, required=True, help="env steps")
-    parser.add_argument("--binding", action="append", default=[], help="of gin, beside the usual")
-    arguments = parser.parse_args()
-    gin_bindings = [*bindings(arguments.environment, arguments.eval_period), *arguments.binding]
-    with training_run(arguments.environment, gin_bindings, seed=arguments.seed) as run:
+def main(
+    environment: Annotated[str, OneOf(EXAMPLES)],
+    seed: int,
+    env_steps: Annotated[int, AtLeast(1)],
+    eval_period: Annotated[int, AtLeast(1)],
+    binding: tuple[str, ...] = (),
+) -> None:
+    """Measures and prints the result.
+
+    Args:
+      environment: Environment to measure on.
+      seed: Seed of the run.
+      env_steps: Length of the curve.
+      eval_period: Env steps between evaluations.
+      binding: gin binding, beside those of the benchmark.
+    """
+    gin_bindings = [*bindings(environment, eval_period), *binding]
+    with training_run(environment, gin_bindings, seed=seed) as run:
         curve = []
-        while not curve or curve[-1][0] < arguments.env_steps:
+        while not curve or curve[-1][0] < env_steps:
             run.check()
             time.sleep(0.5)
             curve = [(env_step, mean) for _, env_step, mean in read_evaluations(run)]
-    last_quarter = [mean for env_step, mean in curve if env_step > 0.75 * arguments.env_steps]
+    last_quarter = [mean for env_step, mean in curve if env_step > 0.75 * env_steps]
     program.print_result(
         "mean_return", statistics.fmean(last_quarter), "return",
-        seed=arguments.seed, curve=curve,
+        seed=seed, curve=curve,
     )  # fmt: skip
 
 

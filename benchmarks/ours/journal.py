@@ -1,15 +1,15 @@
 """Env steps per second of a worker's loop with its journal, as a share of those without.
 
-Usage: python -m benchmarks.ours.journal [--secs S]
+Example: python -m benchmarks.ours.journal --secs 10
 Acts on Pendulum, packs, writes, and waits for the server's confirmation of each burst, in turns of
 one episode with and one without the journal: where the speed of the machine changes from minute to
 minute, whole runs after each other cannot tell the two apart. The replay server shares the cores.
 """
 
-import argparse
 import pathlib
 import tempfile
 import time
+from typing import Annotated
 
 import numpy as np
 import reverb
@@ -17,6 +17,7 @@ import reverb
 from benchmarks import program
 from benchmarks.ours.programs import replay_server
 from tfagents_system.agents.construction import make_agent
+from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.program import prefer_response, prefer_throughput
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.item_layout import ItemLayout
@@ -79,14 +80,15 @@ def _observer(adder: Adder):
     return observe
 
 
-def main() -> None:
-    """Measures and prints the results."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--secs", type=float, default=30.0)
-    arguments = parser.parse_args()
+def main(secs: Annotated[float, AtLeast(0)] = 30.0) -> None:
+    """Measures and prints the results.
+
+    Args:
+      secs: How long to measure.
+    """
     prefer_throughput()
     with tempfile.TemporaryDirectory() as folder:
-        rates = measure(pathlib.Path(folder), arguments.secs)
+        rates = measure(pathlib.Path(folder), secs)
     program.print_result("env_steps_per_sec_with_journal", rates[True], "1/s")
     program.print_result("env_steps_per_sec_without_journal", rates[False], "1/s")
     program.print_result("worker_rate_with_journal", 100 * rates[True] / rates[False], "%")

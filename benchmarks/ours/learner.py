@@ -1,15 +1,15 @@
 """Gradient steps per second of the learner program, fed by a replay server on the same cores.
 
-Usage: python -m benchmarks.ours.learner [--binding B ...] [--secs S]
+Example: python -m benchmarks.ours.learner --secs 10
 The learner is sac_train.py as the launcher starts it; it also publishes the policy twice a second.
 """
 
-import argparse
 import os
 import pathlib
 import tempfile
 import time
 from collections.abc import Sequence
+from typing import Annotated
 
 import tensorflow as tf
 
@@ -26,6 +26,7 @@ from benchmarks.ours.programs import (
     running,
 )
 from benchmarks.process_stats import cpu_secs
+from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.params_loader import load_run
 from tfagents_system.data.item_layout import ItemLayout
 
@@ -90,16 +91,21 @@ def product_flops_per_sec(secs: float = 2.0) -> float:
     return num_calls * count * 2 * size**3 / (time.process_time() - started)
 
 
-def main() -> None:
-    """Measures and prints the results."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--binding", action="append", default=[], help="of gin")
-    parser.add_argument("--secs", type=float, default=20.0)
-    parser.add_argument("--num_transitions", type=int, default=50_000)
-    arguments = parser.parse_args()
+def main(
+    binding: tuple[str, ...] = (),
+    secs: Annotated[float, AtLeast(0)] = 20.0,
+    num_transitions: Annotated[int, AtLeast(1)] = 50_000,
+) -> None:
+    """Measures and prints the results.
+
+    Args:
+      binding: gin binding, beside those of the benchmark.
+      secs: How long to measure.
+      num_transitions: Transitions in the replay buffer.
+    """
     with tempfile.TemporaryDirectory() as folder:
         rate, learner_secs, server_secs = measure(
-            pathlib.Path(folder), arguments.binding, arguments.secs, arguments.num_transitions
+            pathlib.Path(folder), binding, secs, num_transitions
         )
     flops_per_sec = product_flops_per_sec()
     num_cores = len(os.sched_getaffinity(0))

@@ -1,17 +1,17 @@
 """Env steps and train steps per second of a whole training run in its steady state.
 
-Usage: python -m benchmarks.ours.loop --environment Pendulum-v1 [--binding B ...] [--secs S]
-           [--unprotected]
+Example: python -m benchmarks.ours.loop --environment Pendulum-v1
 Everything runs as run_script.sh starts it, checkpoints and TensorBoard included, evaluation not;
 with --unprotected without checkpoints and journal.
 """
 
-import argparse
 import time
+from typing import Annotated
 
 from benchmarks import program
 from benchmarks.ours.programs import EXAMPLES, PEERS_NETWORKS, UNPROTECTED
 from benchmarks.ours.training_runs import training_run
+from tfagents_system.core.command_line import AtLeast, OneOf
 from tfagents_system.core.hyperparameters import HYPERPARAMETERS
 from tfagents_system.learning.learner import UNROLL_AFTER_STEPS
 
@@ -25,20 +25,26 @@ SHORT_FILL = {"MinitaurBulletEnv-v0": ("TrainParams.n_buffer_init_episodes = 1",
 WARMUP_TRAIN_STEPS = UNROLL_AFTER_STEPS + 1000  # as in a run that lasts
 
 
-def main() -> None:
-    """Measures and prints the results."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--environment", choices=EXAMPLES, required=True)
-    parser.add_argument("--binding", action="append", default=[], help="of gin")
-    parser.add_argument("--secs", type=float, default=40.0)
-    parser.add_argument("--unprotected", action="store_true")
-    arguments = parser.parse_args()
-    bindings = BINDINGS + SHORT_FILL.get(arguments.environment, ()) + tuple(arguments.binding)
-    bindings += UNPROTECTED if arguments.unprotected else ()
-    with training_run(arguments.environment, bindings) as run:
+def main(
+    environment: Annotated[str, OneOf(EXAMPLES)],
+    binding: tuple[str, ...] = (),
+    secs: Annotated[float, AtLeast(0)] = 40.0,
+    unprotected: bool = False,
+) -> None:
+    """Measures and prints the results.
+
+    Args:
+      environment: Environment to measure on.
+      binding: gin binding, beside those of the benchmark.
+      secs: How long to measure.
+      unprotected: Without checkpoints and journals.
+    """
+    bindings = BINDINGS + SHORT_FILL.get(environment, ()) + binding
+    bindings += UNPROTECTED if unprotected else ()
+    with training_run(environment, bindings) as run:
         run.await_training(WARMUP_TRAIN_STEPS)
         first = [run.next_report(name) for name in ("learner", "worker_0")]
-        time.sleep(arguments.secs)
+        time.sleep(secs)
         last = [run.next_report(name) for name in ("learner", "worker_0")]
     train_rate, env_rate = (
         (after[key] - before[key]) / (after["time"] - before["time"])

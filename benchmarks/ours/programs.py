@@ -100,7 +100,7 @@ def replay_server(
     argv = [
         sys.executable, "-m", "benchmarks.ours.replay_server", f"--layout={layout}",
         f"--port={port}", f"--folder={folder}", f"--capacity={capacity}",
-        f"--restore_from={restore_from or ''}",
+        *([f"--restore_from={restore_from}"] if restore_from else []),
     ]  # fmt: skip
     with running(argv, {"TZ": "UTC"}) as process:
         line = process.stdout.readline()

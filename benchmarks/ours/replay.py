@@ -1,13 +1,13 @@
 """Memory, insert and sample rates, checkpoint and restore of a replay server.
 
-Usage: python -m benchmarks.ours.replay --layout ours|tf_agents [--num_transitions N]
+Example: python -m benchmarks.ours.replay --layout ours
 A transition is 66 float32: two observations [28], an action [8], a reward and a discount.
 """
 
-import argparse
 import pathlib
 import tempfile
 import time
+from typing import Annotated
 
 import reverb
 
@@ -15,6 +15,7 @@ from benchmarks import program
 from benchmarks.ours.layouts import LAYOUTS, Layout
 from benchmarks.ours.programs import ReplayServer, replay_server
 from benchmarks.process_stats import pss_mb
+from tfagents_system.core.command_line import AtLeast, OneOf
 
 BATCH_SIZE = 256
 NUM_WARMUP_TRANSITIONS = 1000
@@ -33,30 +34,34 @@ def sample_rate(layout: Layout, server: ReplayServer) -> float:
     return num_batches * BATCH_SIZE / (time.monotonic() - started)
 
 
-def main() -> None:
-    """Measures and prints the results."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--layout", choices=LAYOUTS, required=True)
-    parser.add_argument("--num_transitions", type=int, default=100_000)
-    arguments = parser.parse_args()
-    layout, count = LAYOUTS[arguments.layout], arguments.num_transitions
-    capacity = count + NUM_WARMUP_TRANSITIONS
+def main(
+    layout: Annotated[str, OneOf(LAYOUTS)],
+    num_transitions: Annotated[int, AtLeast(1)] = 100_000,
+) -> None:
+    """Measures and prints the results.
+
+    Args:
+      layout: Layout of the items.
+      num_transitions: Transitions in the replay buffer.
+    """
+    items = LAYOUTS[layout]
+    capacity = num_transitions + NUM_WARMUP_TRANSITIONS
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        with replay_server(folder / "replay", capacity, arguments.layout) as server:
-            layout.insert(server.address, NUM_WARMUP_TRANSITIONS)
+        with replay_server(folder / "replay", capacity, layout) as server:
+            items.insert(server.address, NUM_WARMUP_TRANSITIONS)
             empty_mb = pss_mb(server.pid)
-            insert_secs = layout.insert(server.address, count)
-            bytes_each = (pss_mb(server.pid) - empty_mb) * 1e6 / count
-            samples_per_sec = sample_rate(layout, server)
+            insert_secs = items.insert(server.address, num_transitions)
+            bytes_each = (pss_mb(server.pid) - empty_mb) * 1e6 / num_transitions
+            samples_per_sec = sample_rate(items, server)
             started = time.monotonic()
             checkpoint = reverb.Client(server.address).checkpoint()
             checkpoint_secs = time.monotonic() - started
-        with replay_server(folder / "new", capacity, arguments.layout, checkpoint) as server:
+        with replay_server(folder / "new", capacity, layout, checkpoint) as server:
             restore_secs = server.start_secs
-    fields = {"num_transitions": count}
+    fields = {"num_transitions": num_transitions}
     program.print_result("bytes_per_transition", bytes_each, "B", **fields)
-    program.print_result("inserts_per_sec", count / insert_secs, "1/s", **fields)
+    program.print_result("inserts_per_sec", num_transitions / insert_secs, "1/s", **fields)
     program.print_result("samples_per_sec", samples_per_sec, "1/s", **fields)
     program.print_result("checkpoint_secs", checkpoint_secs, "s", **fields)
     program.print_result("restore_secs", restore_secs, "s", **fields)

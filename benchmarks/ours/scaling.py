@@ -1,16 +1,17 @@
 """Env steps and train steps per second with a given number of workers on SleepingEnv.
 
-Usage: python -m benchmarks.ours.scaling --num_workers N [--secs S]
+Example: python -m benchmarks.ours.scaling --num_workers 2
 Ends with an error while workers are still starting if memory is about to run out.
 """
 
-import argparse
 import time
+from typing import Annotated
 
 import psutil
 
 from benchmarks import program
 from benchmarks.ours.training_runs import TrainingRun, training_run
+from tfagents_system.core.command_line import AtLeast
 
 LEAST_AVAILABLE_BYTES = 1.5e9
 START_TIMEOUT_SECS = 600.0
@@ -38,17 +39,21 @@ def await_workers(run: TrainingRun, num_workers: int) -> None:
         run.next_report(f"worker_{worker_id}", is_collecting, START_TIMEOUT_SECS)
 
 
-def main() -> None:
-    """Measures and prints the results."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--num_workers", type=int, required=True)
-    parser.add_argument("--secs", type=float, default=20.0)
-    arguments = parser.parse_args()
-    names = [f"worker_{worker_id}" for worker_id in range(arguments.num_workers)]
-    with training_run("SleepingEnv", num_workers=arguments.num_workers) as run:
-        await_workers(run, arguments.num_workers)
+def main(
+    num_workers: Annotated[int, AtLeast(1)],
+    secs: Annotated[float, AtLeast(0)] = 20.0,
+) -> None:
+    """Measures and prints the results.
+
+    Args:
+      num_workers: Worker programs.
+      secs: How long to measure.
+    """
+    names = [f"worker_{worker_id}" for worker_id in range(num_workers)]
+    with training_run("SleepingEnv", num_workers=num_workers) as run:
+        await_workers(run, num_workers)
         first = {name: run.next_report(name) for name in ["learner", *names]}
-        time.sleep(arguments.secs)
+        time.sleep(secs)
         last = {name: run.next_report(name) for name in ["learner", *names]}
         worker_pss_mb = sum(run.pss_mb()["worker"]) / len(names)
 

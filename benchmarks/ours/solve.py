@@ -1,21 +1,22 @@
 """Seconds from run_script.sh until the mean of 10 greedy episodes reaches a level.
 
-Usage: python -m benchmarks.ours.solve --environment Pendulum-v1 --level L --seed S
-           --eval_period N --limit_secs T
+Example: python -m benchmarks.ours.solve --environment Pendulum-v1 --level -200 \
+--seed 1 --eval_period 1000 --limit_secs 300
 The worker evaluates during training; this program reads episodes/eval_*.csv.
 """
 
-import argparse
 import collections
 import csv
 import json
 import statistics
 import time
 from collections.abc import Iterable, Mapping
+from typing import Annotated
 
 from benchmarks import program
 from benchmarks.ours.programs import EXAMPLES, PROJECT
 from benchmarks.ours.training_runs import TrainingRun, training_run
+from tfagents_system.core.command_line import AtLeast, OneOf
 
 NUM_EPISODES = 10
 
@@ -62,25 +63,32 @@ def bindings(environment: str, eval_period: int) -> list[str]:
     ]
 
 
-def main() -> None:
-    """Measures and prints the result."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--environment", choices=EXAMPLES, required=True)
-    parser.add_argument("--level", type=float, required=True, help="mean return to reach")
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--eval_period", type=int, required=True, help="env steps")
-    parser.add_argument("--limit_secs", type=float, required=True)
-    arguments = parser.parse_args()
-    gin_bindings = bindings(arguments.environment, arguments.eval_period)
-    with training_run(arguments.environment, gin_bindings, seed=arguments.seed) as run:
+def main(
+    environment: Annotated[str, OneOf(EXAMPLES)],
+    level: float,
+    seed: int,
+    eval_period: Annotated[int, AtLeast(1)],
+    limit_secs: Annotated[float, AtLeast(0)],
+) -> None:
+    """Measures and prints the result.
+
+    Args:
+      environment: Environment to measure on.
+      level: Mean return to reach.
+      seed: Seed of the run.
+      eval_period: Env steps between evaluations.
+      limit_secs: Gives up after as long.
+    """
+    gin_bindings = bindings(environment, eval_period)
+    with training_run(environment, gin_bindings, seed=seed) as run:
         solved_at = None
-        while solved_at is None and time.time() - run.started < arguments.limit_secs:
+        while solved_at is None and time.time() - run.started < limit_secs:
             run.check()
             time.sleep(0.5)
             found = read_evaluations(run)
-            solved_at = next((secs for secs, _, mean in found if mean >= arguments.level), None)
+            solved_at = next((secs for secs, _, mean in found if mean >= level), None)
     program.print_result(
-        "solved_secs", solved_at, "s", seed=arguments.seed, level=arguments.level,
+        "solved_secs", solved_at, "s", seed=seed, level=level,
         best_mean=max((mean for _, _, mean in found), default=None), evaluations=found,
     )  # fmt: skip
 

@@ -1,16 +1,16 @@
 """Where the time of a train step goes, by kind of op.
 
-Usage: taskset -c 0 python -m benchmarks.ours.train_step [--num_steps N]
+Example: taskset -c 0 python -m benchmarks.ours.train_step
 Profiles the learner's compiled loop on one thread; minibatches come from memory, so nothing else
 runs. What no op accounts for is the executor's: finding the next op, and the profiler itself.
 """
 
-import argparse
 import collections
 import pathlib
 import tempfile
 import time
 from collections.abc import Iterator
+from typing import Annotated
 
 import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
@@ -20,6 +20,7 @@ from tf_agents.specs import array_spec
 from benchmarks import program
 from benchmarks.environments import FreeEnv
 from tfagents_system.agents.construction import make_agent
+from tfagents_system.core.command_line import AtLeast
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.transition import transition_spec
 from tfagents_system.learning.learner import Learner
@@ -84,14 +85,15 @@ def profile(learner: Learner, num_steps: int) -> tuple[float, dict[str, float]]:
     return step_secs, secs
 
 
-def main() -> None:
-    """Measures and prints the results."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--num_steps", type=int, default=200)
-    arguments = parser.parse_args()
+def main(num_steps: Annotated[int, AtLeast(1)] = 200) -> None:
+    """Measures and prints the results.
+
+    Args:
+      num_steps: Train steps to profile.
+    """
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    step_secs, secs = profile(make_learner(), arguments.num_steps)
+    step_secs, secs = profile(make_learner(), num_steps)
     by_kind = {
         kind: sum(value for op, value in secs.items() if part in op) for kind, part in KINDS.items()
     }

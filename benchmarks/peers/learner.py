@@ -1,17 +1,20 @@
 """Gradient steps per second of a peer's `train`, from its own replay buffer in memory.
 
-Usage: python -m benchmarks.peers.learner --peer sb3|sbx [--secs S] [--num_transitions N]
+Example: python -m benchmarks.peers.learner --peer sbx
 SBX compiles one loop per number of gradient steps, so all calls have the same one.
 """
 
 import time
+from typing import Annotated
 
 import numpy as np
 
 from benchmarks import program
 from benchmarks.environments import FreeEnv
+from benchmarks.measurements import PEERS
 from benchmarks.peers.environments import make_environment
-from benchmarks.peers.models import argument_parser, make_model, wait_until_ready
+from benchmarks.peers.models import make_model, wait_until_ready
+from tfagents_system.core.command_line import AtLeast, OneOf
 
 STEPS_PER_CALL = 1000
 BATCH_SIZE = 256
@@ -29,24 +32,28 @@ def fill(model, num_transitions: int) -> None:
         model.replay_buffer.add(observation, next_observation, action, action[:, 0], zero, [{}])
 
 
-def main() -> None:
-    """Measures and prints the result."""
-    parser = argument_parser(__doc__.splitlines()[0])
-    parser.add_argument("--secs", type=float, default=20.0)
-    parser.add_argument("--num_transitions", type=int, default=50_000)
-    arguments = parser.parse_args()
-    model = make_model(
-        arguments.peer, make_environment("FreeEnv"), buffer_size=arguments.num_transitions
-    )
-    fill(model, arguments.num_transitions)
+def main(
+    peer: Annotated[str, OneOf(PEERS)],
+    secs: Annotated[float, AtLeast(0)] = 20.0,
+    num_transitions: Annotated[int, AtLeast(1)] = 50_000,
+) -> None:
+    """Measures and prints the result.
+
+    Args:
+      peer: Package to measure.
+      secs: How long to measure.
+      num_transitions: Transitions in the replay buffer.
+    """
+    model = make_model(peer, make_environment("FreeEnv"), buffer_size=num_transitions)
+    fill(model, num_transitions)
 
     def train() -> None:
         model.train(gradient_steps=STEPS_PER_CALL, batch_size=BATCH_SIZE)
-        wait_until_ready(arguments.peer, model)
+        wait_until_ready(peer, model)
 
     train()  # compiles
     num_calls, started = 0, time.monotonic()
-    while time.monotonic() - started < arguments.secs:
+    while time.monotonic() - started < secs:
         train()
         num_calls += 1
     rate = num_calls * STEPS_PER_CALL / (time.monotonic() - started)

@@ -1,21 +1,11 @@
 """SAC of Stable-Baselines3 and of SBX, which have one interface."""
 
-import argparse
 import time
 from collections.abc import Callable
 from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
-
-from benchmarks.measurements import PEERS
-
-
-def argument_parser(description: str) -> argparse.ArgumentParser:
-    """Returns a parser with the argument that all programs have."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--peer", choices=PEERS, required=True)
-    return parser
 
 
 def make_model(peer: str, environment: Any, **settings: Any) -> Any:

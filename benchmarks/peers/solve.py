@@ -1,20 +1,22 @@
 """Seconds from a peer's process start until the mean of 10 greedy episodes reaches a level.
 
-Usage: python -m benchmarks.peers.solve --peer sb3|sbx --environment NAME --level L --seed S
-           --eval_period N --limit_secs T
+Example: python -m benchmarks.peers.solve --peer sbx --environment Pendulum-v1 --level -200 \
+--seed 1 --eval_period 1000 --limit_secs 300
 The settings are those of the RL Zoo for SAC, the best known ones.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 
 from benchmarks import program
+from benchmarks.measurements import PEERS
 from benchmarks.peers.environments import make_environment
-from benchmarks.peers.models import argument_parser, make_model
+from benchmarks.peers.models import make_model
 from benchmarks.process_stats import secs_since_start
+from tfagents_system.core.command_line import AtLeast, OneOf
 
 NUM_EPISODES = 10
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -55,29 +57,36 @@ class Evaluator(BaseCallback):
         return self.solved_at is None and secs_since_start() < self._limit_secs
 
 
-def main() -> None:
-    """Measures and prints the result."""
-    parser = argument_parser(__doc__.splitlines()[0])
-    parser.add_argument("--environment", choices=SETTINGS, required=True)
-    parser.add_argument("--level", type=float, required=True, help="mean return to reach")
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--eval_period", type=int, required=True, help="env steps")
-    parser.add_argument("--limit_secs", type=float, required=True)
-    arguments = parser.parse_args()
-    eval_environment = Monitor(make_environment(arguments.environment))
-    eval_environment.reset(seed=arguments.seed + 1_000_000)
-    evaluator = Evaluator(
-        eval_environment, arguments.level, arguments.eval_period, arguments.limit_secs
-    )
+def main(
+    peer: Annotated[str, OneOf(PEERS)],
+    environment: Annotated[str, OneOf(SETTINGS)],
+    level: float,
+    seed: int,
+    eval_period: Annotated[int, AtLeast(1)],
+    limit_secs: Annotated[float, AtLeast(0)],
+) -> None:
+    """Measures and prints the result.
+
+    Args:
+      peer: Package to measure.
+      environment: Environment to measure on.
+      level: Mean return to reach.
+      seed: Seed of the run.
+      eval_period: Env steps between evaluations.
+      limit_secs: Gives up after as long.
+    """
+    eval_environment = Monitor(make_environment(environment))
+    eval_environment.reset(seed=seed + 1_000_000)
+    evaluator = Evaluator(eval_environment, level, eval_period, limit_secs)
     model = make_model(
-        arguments.peer,
-        make_environment(arguments.environment),
-        seed=arguments.seed,
-        **SETTINGS[arguments.environment],
+        peer,
+        make_environment(environment),
+        seed=seed,
+        **SETTINGS[environment],
     )
     model.learn(10**9, evaluator, log_interval=None)
     program.print_result(
-        "solved_secs", evaluator.solved_at, "s", seed=arguments.seed, level=arguments.level,
+        "solved_secs", evaluator.solved_at, "s", seed=seed, level=level,
         best_mean=max((mean for _, _, mean in evaluator.evaluations), default=None),
         evaluations=evaluator.evaluations,
     )  # fmt: skip

@@ -1,29 +1,37 @@
 """Seconds from a peer's process start to its first finished gradient step, and its memory after.
 
-Usage: python -m benchmarks.peers.startup --peer sb3|sbx [--environment Pendulum-v1] [--secs S]
+Example: python -m benchmarks.peers.startup --peer sbx
 Fills with as many random env steps as pendulum_params.py does.
 """
 
 import os
+from typing import Annotated
 
 from benchmarks import program
+from benchmarks.measurements import PEERS
 from benchmarks.peers.environments import make_environment
-from benchmarks.peers.models import RateMeter, argument_parser, make_model, wait_until_ready
+from benchmarks.peers.models import RateMeter, make_model, wait_until_ready
 from benchmarks.process_stats import pss_mb, secs_since_start
+from tfagents_system.core.command_line import AtLeast, OneOf
 
 NUM_RANDOM_STEPS = 1000
 
 
-def main() -> None:
-    """Measures and prints the results."""
-    parser = argument_parser(__doc__.splitlines()[0])
-    parser.add_argument("--environment", default="Pendulum-v1")
-    parser.add_argument("--secs", type=float, default=10.0, help="of training before memory")
-    arguments = parser.parse_args()
-    peer = arguments.peer
+def main(
+    peer: Annotated[str, OneOf(PEERS)],
+    environment: str = "Pendulum-v1",
+    secs: Annotated[float, AtLeast(0)] = 10.0,
+) -> None:
+    """Measures and prints the results.
+
+    Args:
+      peer: Package to measure.
+      environment: Environment to measure on.
+      secs: Of training, before memory is measured.
+    """
     model = make_model(
         peer,
-        make_environment(arguments.environment),
+        make_environment(environment),
         buffer_size=20_000,
         learning_starts=NUM_RANDOM_STEPS,
         train_freq=1,
@@ -31,10 +39,10 @@ def main() -> None:
     )
     model.learn(NUM_RANDOM_STEPS + 1, log_interval=None)  # ends with the first gradient step
     wait_until_ready(peer, model)
-    secs = secs_since_start()
-    meter = RateMeter(0, arguments.secs, lambda: None)
+    first_train_step_secs = secs_since_start()
+    meter = RateMeter(0, secs, lambda: None)
     model.learn(10**9, meter, log_interval=None, reset_num_timesteps=False)
-    program.print_result("first_train_step_secs", secs, "s")
+    program.print_result("first_train_step_secs", first_train_step_secs, "s")
     program.print_result("pss_mb", pss_mb(os.getpid()), "MB")
 
 

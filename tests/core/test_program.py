@@ -18,7 +18,7 @@ def run(tmp_path, main, reports_to_supervisor=True, blank=None):
     if blank is not None:
         code_file.write_text(blank)
     script = tmp_path / "my_program.py"
-    script.write_text(PREAMBLE + main + "\nrun_program(main)\n")
+    script.write_text(PREAMBLE + main + "\nrun_program(main, [__file__])\n")
     environ = {"PYTHONPATH": str(ROOT)}
     if reports_to_supervisor:
         environ["SERVICE_EXIT_CODE_FILE"] = str(code_file)
@@ -31,36 +31,36 @@ def run(tmp_path, main, reports_to_supervisor=True, blank=None):
 
 @pytest.mark.parametrize("code", [0, 143])
 def test_code_of_main_is_the_exit_code_and_reported(tmp_path, code):
-    main = f"def main(stop):\n    print('worked', end='')\n    return {code}"
+    main = f"def main(*, stop):\n    print('worked', end='')\n    return {code}"
     assert run(tmp_path, main) == (code, "worked", "", f"{code}\n")
 
 
 def test_code_is_written_over_the_blank_of_the_supervisor(tmp_path):
-    main = "def main(stop):\n    return 0"
+    main = "def main(*, stop):\n    return 0"
     assert run(tmp_path, main, blank="\n\n\n\n") == (0, "", "", "0\n\n\n")
 
 
 def test_config_error_is_one_line_and_exit_code_78(tmp_path):
-    main = "def main(stop):\n    raise ConfigError('x is 3; allowed is 4.')"
+    main = "def main(*, stop):\n    raise ConfigError('x is 3; allowed is 4.')"
     assert run(tmp_path, main) == (78, "", "my_program.py: x is 3; allowed is 4.\n", "78\n")
 
 
 def test_other_exception_shows_its_traceback_and_exits_with_1(tmp_path):
-    code, _, errors, reported = run(tmp_path, "def main(stop):\n    return 1 // 0")
+    code, _, errors, reported = run(tmp_path, "def main(*, stop):\n    return 1 // 0")
     assert (code, reported) == (1, "1\n")
     assert errors.startswith("Traceback")
     assert errors.endswith("ZeroDivisionError: integer division or modulo by zero\n")
 
 
 def test_without_a_supervisor_nothing_is_reported(tmp_path):
-    main = "def main(stop):\n    return 0"
+    main = "def main(*, stop):\n    return 0"
     assert run(tmp_path, main, reports_to_supervisor=False) == (0, "", "", None)
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_signal_sets_the_stop_flag_and_a_second_one_changes_nothing(tmp_path, name):
     main = f"""
-def main(stop):
+def main(*, stop):
     print(bool(stop))
     for _ in range(2):
         os.kill(os.getpid(), signal.{name})
@@ -74,7 +74,7 @@ def test_program_ends_although_a_thread_of_it_goes_on(tmp_path):
     main = """
 import threading
 
-def main(stop):
+def main(*, stop):
     threading.Thread(target=threading.Event().wait).start()
     return 0
 """
@@ -89,7 +89,7 @@ from tfagents_system.core.program import prefer_response
 def policy(thread_id):
     return {os.SCHED_BATCH: "batch", os.SCHED_OTHER: "other"}[os.sched_getscheduler(thread_id)]
 
-def main(stop):
+def main(*, stop):
     is_done = threading.Event()
     sender = threading.Thread(target=is_done.wait)
     sender.start()

@@ -1,6 +1,13 @@
 import pytest
 
-from tfagents_system.evaluation.plots import CurvePoint, curve, draw_learning_curve, read_returns
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.evaluation.plots import (
+    CurvePoint,
+    curve,
+    draw_learning_curve,
+    plot,
+    read_returns,
+)
 
 HEADER = "worker,iteration,train_step,env_step,return,length,wall_time,success\n"
 
@@ -44,6 +51,8 @@ def test_drawing_of_the_largest_numbers_in_a_folder_of_any_name(tmp_path):
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_experiment_without_episodes_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="episodes has no episodes yet"):
-        draw_learning_curve(tmp_path, tmp_path / "curve.png")
+def test_experiment_without_episodes_and_an_unknown_one_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match="episodes has no episodes yet"):
+        plot(tmp_path)
+    with pytest.raises(ConfigError, match="nowhere: no such experiment folder"):
+        plot(tmp_path / "nowhere")

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tfagents_system.core.errors import EXIT_CONFIG
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.launch import profile
 
@@ -36,20 +36,14 @@ def test_main_prints_what_the_programs_reported(tmp_path, capsys):
     write_status(tmp_path, "learner", phase_secs={"train steps": 30.0, "waiting for data": 10.0})
     write_status(tmp_path, "replay", items=3)
     ExperimentPaths(tmp_path).status("worker_0").write_text("{")
-    assert profile.main([str(tmp_path), "0"]) == 0
+    profile.profile(tmp_path, 0.0)
     assert capsys.readouterr().out == (
         "learner         40.0 s: train steps 75.0%, waiting for data 25.0%\n"
     )
 
 
-@pytest.mark.parametrize(
-    "arguments, text",
-    [
-        ([], "usage: python -m tfagents_system.launch.profile EXP_DIR [SECS]"),
-        (["nowhere"], "no program has reported phases in nowhere/status"),
-        (["nowhere", "soon"], "SECS is 'soon'; allowed is a number >= 0."),
-    ],
-)
-def test_main_says_what_is_wrong(arguments, text, capsys):
-    assert profile.main(arguments) == EXIT_CONFIG
-    assert text in capsys.readouterr().err
+def test_a_folder_without_reports_and_an_unknown_one_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match="No program has reported phases in .*status"):
+        profile.profile(tmp_path, 0.0)
+    with pytest.raises(ConfigError, match="nowhere: no such experiment folder"):
+        profile.profile(tmp_path / "nowhere", 0.0)

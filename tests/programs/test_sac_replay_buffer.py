@@ -1,5 +1,6 @@
 import contextlib
 import fcntl
+import functools
 import pathlib
 import threading
 
@@ -25,7 +26,7 @@ def serving(paths):
     paths.status("replay").unlink(missing_ok=True)
     port, stop, results = free_port(), Stop(), []
     thread = threading.Thread(
-        target=lambda: results.append(sac_replay_buffer.serve(str(paths.root), port, stop))
+        target=lambda: results.append(sac_replay_buffer.serve(str(paths.root), port, stop=stop))
     )
     thread.start()
     try:
@@ -89,7 +90,7 @@ def test_it_never_starts_empty_when_there_are_generations(paths):
         save_generation(client, paths, 10)
     (paths.checkpoints / "0000000010/replay/DONE").unlink()
     with pytest.raises(ConfigError, match="Every checkpoint in .* is damaged"):
-        sac_replay_buffer.serve(str(paths.root), free_port(), Stop())
+        sac_replay_buffer.serve(str(paths.root), free_port(), stop=Stop())
 
 
 def test_being_too_busy_to_count_does_not_end_it(paths, monkeypatch):
@@ -112,7 +113,8 @@ def test_after_a_stop_it_serves_a_learner_that_outlives_its_supervise(paths):
     learner = paths.services / "learner"
     learner.mkdir(parents=True)
     port, stop = free_port(), Stop()
-    thread = threading.Thread(target=sac_replay_buffer.serve, args=(str(paths.root), port, stop))
+    serve = functools.partial(sac_replay_buffer.serve, str(paths.root), port, stop=stop)
+    thread = threading.Thread(target=serve)
     with (learner / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         thread.start()

@@ -16,19 +16,21 @@ from tfagents_system.core.files import write_json_atomically
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.program import StopFlag, run_program
 
-FLAGS = dict(argument.removeprefix("--").split("=", 1) for argument in sys.argv[1:])
-PATHS = ExperimentPaths(pathlib.Path(FLAGS["exp_dir"]))
 NAME = {"sac_replay_buffer.py": "replay", "sac_train.py": "learner"}.get(
     pathlib.Path(sys.argv[0]).name, f"worker_{os.environ.get('SLURM_PROCID')}"
 )
 
 
-def tape(event: str) -> None:
-    with (PATHS.root / "tape").open("a") as file:
-        file.write(f"{NAME} {event}\n")
-
-
-def main(stop: StopFlag) -> int:
+def main(
+    exp_dir: str,
+    port: int = 0,
+    replay_address: str = "",
+    num_cpus: int = 1,
+    num_workers: int = 1,
+    env_timeout_secs: float = 600.0,
+    *,
+    stop: StopFlag,
+) -> int:
     seen = {
         "pid": os.getpid(),
         "argv": sys.argv,
@@ -36,7 +38,13 @@ def main(stop: StopFlag) -> int:
         "cpus": sorted(os.sched_getaffinity(0)),
         "network": os.readlink("/proc/self/ns/net"),
     }
-    (PATHS.root / f"seen_{NAME}.json").write_text(json.dumps(seen))
+    paths = ExperimentPaths(pathlib.Path(exp_dir))
+
+    def tape(event: str) -> None:
+        with (paths.root / "tape").open("a") as file:
+            file.write(f"{NAME} {event}\n")
+
+    (paths.root / f"seen_{NAME}.json").write_text(json.dumps(seen))
     tape("starts")
     mode = os.environ.get(f"STUB_{NAME.upper()}")
     if mode == "crash":
@@ -48,8 +56,8 @@ def main(stop: StopFlag) -> int:
     time.sleep(0.5)
     while not stop:
         if NAME == "learner" and mode == "finish":
-            write_json_atomically(PATHS.finished, {"num_iter": 10})
-        if NAME != "replay" and PATHS.finished.exists():
+            write_json_atomically(paths.finished, {"num_iter": 10})
+        if NAME != "replay" and paths.finished.exists():
             tape("finishes")
             return errors.EXIT_FINISHED
         time.sleep(0.02)
@@ -58,4 +66,4 @@ def main(stop: StopFlag) -> int:
     return errors.EXIT_STOPPED
 
 
-run_program(main)
+run_program(main, sys.argv)

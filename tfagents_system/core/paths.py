@@ -1,8 +1,12 @@
 """Where everything of one experiment lies on disk."""
 
 import dataclasses
+import os
 import pathlib
 import re
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.names import nearest_name
 
 POLICY_CHECKPOINT_PREFIX = "policy_checkpoint_"
 
@@ -111,3 +115,17 @@ class ExperimentPaths:
             for path in (self.policies / "checkpoints").glob(f"{POLICY_CHECKPOINT_PREFIX}*")
             if re.fullmatch("[0-9]+", path.name.removeprefix(POLICY_CHECKPOINT_PREFIX))
         )
+
+
+def existing_experiment(exp_dir: pathlib.Path) -> ExperimentPaths:
+    """Returns the paths of the experiment in the folder `exp_dir`.
+
+    Raises:
+      ConfigError: If there is no such folder.
+    """
+    if os.path.isdir(exp_dir):  # also answers for names that no file can have
+        return ExperimentPaths(exp_dir)
+    others = [str(path) for path in exp_dir.parent.glob("*") if path.is_dir()]
+    nearest = nearest_name(str(exp_dir), others)
+    hint = f" Did you mean {nearest}?" if nearest else ""
+    raise ConfigError(f"{exp_dir}: no such experiment folder.{hint}")

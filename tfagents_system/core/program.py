@@ -1,14 +1,17 @@
 """How every program of a run begins and ends."""
 
 import contextlib
+import faulthandler
 import logging
 import os
 import pathlib
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
+from tfagents_system.core.command_line import print_error, with_arguments
 from tfagents_system.core.disk import SpaceGuard, keep_printing_on_full_disk
 from tfagents_system.core.errors import (
     EXIT_CONFIG,
@@ -38,26 +41,28 @@ class StopFlag:
         return self._is_set
 
 
-def run_program(main: Callable[[StopFlag], int]) -> None:
-    """Runs `main(stop)`, reports its exit code to the supervisor, and exits with it.
+def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
+    """Calls `main` with the arguments of the command line `argv`, and exits with what it returns.
 
-    `main` returns EXIT_FINISHED, EXIT_STOPPED or EXIT_DIVERGED. A ConfigError becomes one line on
-    standard error and exit code 78. Any other exception is printed with its traceback and exits
-    with 1.
+    `main` gets the StopFlag as its keyword argument `stop`, and returns EXIT_FINISHED, EXIT_STOPPED
+    or EXIT_DIVERGED. A ConfigError becomes one line on standard error and exit code 78. Any other
+    exception is printed with its traceback and exits with 1.
     The exit code is written to the file named by the variable SERVICE_EXIT_CODE_FILE, because
     daemontools does not tell a run script how its predecessor ended.
     """
     for library in ("absl", "tensorflow"):  # they narrate every SavedModel they write
         logging.getLogger(library).setLevel(logging.WARNING)
+    faulthandler.enable()  # a crash inside a library leaves its stack in the log
+    _name_process(pathlib.Path(argv[0]).name)
     prefer_throughput()
     exit_code_file = os.environ.get(EXIT_CODE_FILE_VARIABLE)
     if exit_code_file:
         keep_printing_on_full_disk()  # its output is a log
         _report(exit_code_file, "")  # from here on only a signal leaves no code
     try:
-        code = main(StopFlag())
+        code = with_arguments(main, argv)(stop=StopFlag())
     except ConfigError as error:
-        print(f"{pathlib.Path(sys.argv[0]).name}: {error}", file=sys.stderr)
+        print_error(argv, error)
         code = EXIT_CONFIG
     except Exception:
         traceback.print_exc()
@@ -68,6 +73,12 @@ def run_program(main: Callable[[StopFlag], int]) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # Reverb and TensorFlow threads can hang or abort in static destructors
+
+
+def _name_process(name: str) -> None:
+    """Lets `top` and `ps` show the program's name instead of "python"."""
+    with contextlib.suppress(OSError):  # Linux alone has this file
+        pathlib.Path("/proc/self/comm").write_text(name)
 
 
 def _report(exit_code_file: str, text: str) -> None:

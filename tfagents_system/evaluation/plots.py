@@ -1,7 +1,7 @@
 """Draws the learning curve of an experiment.
 
-Usage: python -m tfagents_system.evaluation.plots --exp_dir DIR [--output FILE.png]
-Reads episodes/*.csv in DIR; writes DIR/learning_curve.png unless told otherwise.
+Example: python -m tfagents_system.evaluation.plots --exp_dir logs/pendulum
+Reads episodes/*.csv in the experiment's folder.
 """
 
 import collections
@@ -15,14 +15,11 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-from absl import app, flags
 
-from tfagents_system.core.errors import EXIT_CONFIG
-from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.command_line import run_tool
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.paths import ExperimentPaths, existing_experiment
 from tfagents_system.evaluation.episode_rows import read_rows
-
-_EXP_DIR = flags.DEFINE_string("exp_dir", None, "Folder of the experiment.", required=True)
-_OUTPUT = flags.DEFINE_string("output", None, "PNG to write; DIR/learning_curve.png if not given.")
 
 LARGEST_RETURN = 1e100  # sums and squares of it are still numbers
 
@@ -90,16 +87,25 @@ def draw_learning_curve(exp_dir: pathlib.Path, output: pathlib.Path) -> None:
     plt.close(figure)
 
 
-def _main(_) -> None:
-    exp_dir = pathlib.Path(_EXP_DIR.value)
-    output = pathlib.Path(_OUTPUT.value or exp_dir / "learning_curve.png")
+def plot(exp_dir: pathlib.Path, output: pathlib.Path | None = None) -> None:
+    """Draws the learning curve of an experiment and prints the name of the file.
+
+    Args:
+      exp_dir: Folder of the experiment.
+      output: PNG to write. Default: learning_curve.png in exp_dir.
+
+    Raises:
+      ConfigError: If there is no such experiment, it has no episodes yet, or a file cannot be
+        read or written.
+    """
+    existing_experiment(exp_dir)
+    output = output or exp_dir / "learning_curve.png"
     try:
         draw_learning_curve(exp_dir, output)
-    except OSError as error:  # no episodes yet, not readable, nowhere to write
-        print(f"plots.py: {error}", file=sys.stderr)
-        sys.exit(EXIT_CONFIG)
+    except OSError as error:
+        raise ConfigError(str(error)) from error
     print(output)
 
 
 if __name__ == "__main__":
-    app.run(_main)
+    run_tool(plot, sys.argv)

@@ -1,6 +1,6 @@
 """Checks everything that can be checked at once, makes or resumes the folder, starts the run.
 
-Usage: python -m tfagents_system.launch.prepare   (run_script.sh does, with the SAC_* variables)
+Example: python -m tfagents_system.launch.prepare   (run_script.sh does, with the SAC_* variables)
 
 On success the process becomes train_script.sh, in a private network if it can have one; it
 inherits the experiment's lock. On wrong input it prints one message and exits with 78; no file has
@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 
+from tfagents_system.core.command_line import run_tool
 from tfagents_system.core.cpus import available_cpus, cpu_list
 from tfagents_system.core.disk import free_bytes, is_disk_full, shortage
 from tfagents_system.core.env_config import load_env_config
@@ -122,4 +123,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_tool(main, ["run_script.sh", *sys.argv[1:]])

@@ -1,8 +1,8 @@
 """Shows where each program of a run spends its time.
 
-Usage: python -m tfagents_system.launch.profile EXP_DIR [SECS]
+Example: python -m tfagents_system.launch.profile logs/pendulum
 
-Reads status/<program>.json twice, SECS (default 10) apart, and prints the phases in between; of a
+Reads status/<program>.json twice, SECS apart, and prints the phases in between; of a
 run that has ended, those since its programs started. TensorBoard shows the same shares over the
 course of the run (`learner_time/`, `collect_time/`).
 """
@@ -12,11 +12,11 @@ import pathlib
 import sys
 import time
 from collections.abc import Mapping
+from typing import Annotated
 
-from tfagents_system.core.errors import EXIT_CONFIG
-from tfagents_system.core.paths import ExperimentPaths
-
-DEFAULT_SECS = 10.0
+from tfagents_system.core.command_line import AtLeast, run_tool
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.paths import ExperimentPaths, existing_experiment
 
 
 def read_phase_secs(paths: ExperimentPaths) -> dict[str, dict[str, float]]:
@@ -59,25 +59,24 @@ def profile_table(phases: Mapping[str, Mapping[str, float]]) -> str:
     return "\n".join(lines)
 
 
-def main(arguments: list[str]) -> int:
-    """Prints the table; returns the exit code."""
-    if len(arguments) not in (1, 2):
-        print("usage: python -m tfagents_system.launch.profile EXP_DIR [SECS]", file=sys.stderr)
-        return EXIT_CONFIG
-    secs_text = arguments[1] if len(arguments) == 2 else str(DEFAULT_SECS)
-    if not secs_text.replace(".", "", 1).isdigit():
-        print(f"profile: SECS is {secs_text!r}; allowed is a number >= 0.", file=sys.stderr)
-        return EXIT_CONFIG
-    paths = ExperimentPaths(pathlib.Path(arguments[0]))
+def profile(exp_dir: pathlib.Path, secs: Annotated[float, AtLeast(0)] = 10.0, /) -> None:
+    """Prints the table.
+
+    Args:
+      exp_dir: Folder of the experiment.
+      secs: Seconds between the two readings.
+
+    Raises:
+      ConfigError: If there is no such experiment, or no program of it has reported phases.
+    """
+    paths = existing_experiment(exp_dir)
     before = read_phase_secs(paths)
     if not before:
-        print(f"profile: no program has reported phases in {paths.statuses}: is {arguments[0]} "
-              "an experiment that trains, or has trained?", file=sys.stderr)  # fmt: skip
-        return EXIT_CONFIG
-    time.sleep(float(secs_text))
+        raise ConfigError(f"No program has reported phases in {paths.statuses}: is {exp_dir} an "
+                          "experiment that trains, or has trained?")  # fmt: skip
+    time.sleep(secs)
     print(profile_table(phases_between(before, read_phase_secs(paths))))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_tool(profile, sys.argv)

@@ -1,6 +1,6 @@
 """Shows the progress of a running experiment as one line.
 
-Usage: python -m tfagents_system.launch.status EXP_DIR   (train_script.sh runs it)
+Example: python -m tfagents_system.launch.status logs/pendulum   (train_script.sh runs it, too)
 
 Reads status/<program>.json, which each program replaces about once a second, and service/*/starts;
 asks the disk itself for its free space, because logs say nothing once it is full.
@@ -18,13 +18,14 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from tfagents_system.core.command_line import run_tool
 from tfagents_system.core.disk import (
     checkpoint_bytes,
     free_bytes,
     keep_printing_on_full_disk,
     shortage,
 )
-from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.paths import ExperimentPaths, existing_experiment
 from tfagents_system.launch.restart_budget import read_starts
 
 NOT_RESPONDING_SECS = 30.0
@@ -214,11 +215,15 @@ def _show_as_lines(paths: ExperimentPaths) -> None:
         time.sleep(PLAIN_PERIOD_SECS)
 
 
-def main(exp_dir: str) -> None:
-    """Shows the status until SIGTERM."""
+def show(exp_dir: pathlib.Path, /) -> None:
+    """Shows the status until SIGTERM.
+
+    Args:
+      exp_dir: Folder of the experiment.
+    """
     keep_printing_on_full_disk()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
-    paths = ExperimentPaths(pathlib.Path(exp_dir))
+    paths = existing_experiment(exp_dir)
     if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
         _show_as_lines(paths)
     try:
@@ -228,4 +233,4 @@ def main(exp_dir: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    run_tool(show, sys.argv)
