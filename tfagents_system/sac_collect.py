@@ -33,15 +33,18 @@ from tfagents_system.environments.construction import (
     make_collect_environment,
     make_eval_environment,
 )
+from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.environments.replaceable import ReplaceableEnvironment
-from tfagents_system.evaluation.episode_log import EpisodeLog
+from tfagents_system.evaluation.step_observers import StepObservers
+from tfagents_system.evaluation.worker_records import WorkerRecords
 from tfagents_system.policies.acting import AgentPolicies, RandomPolicy
+from tfagents_system.policies.newest_policies import NewestPolicies
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.journal import Checkpoints, Journal, journal_owners
 from tfagents_system.services.replay import ReplayLimits, experience_stats
 from tfagents_system.services.replay_files import NOTHING, stored_numbers
 from tfagents_system.services.variables import VariableReader
-from tfagents_system.workers import Worker
+from tfagents_system.workers import Environments, Experience, Place, Worker
 
 SERVER_TIMEOUT_SECS = 300.0
 VARIABLES_PERIOD_SECS = 0.5
@@ -64,69 +67,71 @@ def collect(
     tf.config.threading.set_inter_op_parallelism_threads(1)
     run = load_run(exp_dir)
     params = run.params
-    collect_log = EpisodeLog(run.paths.episodes, "collect", worker_id)
-    env_step = collect_log.env_step
-    seed = functools.partial(derive_seed, run.seed, index=worker_id, env_step=env_step)
-    watchdog = Watchdog(env_timeout_secs)
-    collect_env, eval_env = _make_environments(run, worker_id, num_workers, env_step, watchdog)
-    agent, _ = make_agent(params, collect_env.current())
+    place = Place(worker_id, num_workers)
+    records = WorkerRecords(run.paths, worker_id, run.horizon, params.log_period_itrs)
+    seed = functools.partial(derive_seed, run.seed, index=worker_id, env_step=records.env_step)
+    seed_global_generators(seed)
+    environments = _make_environments(run, place, records.env_step, Watchdog(env_timeout_secs))
+    agent, _ = make_agent(params, environments.collect.current())
     rng = np.random.default_rng(seed(SeedPurpose.COLLECT_POLICY))
-    policies = AgentPolicies(agent, rng, run.params.exploration_noise_beta)
+    policies = AgentPolicies(agent, rng, params.exploration_noise_beta)
     codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
     client = reverb.Client(replay_address)
     layout = ItemLayout.from_hyperparameters(params.hyperparameters())
+    adder = Adder(client, codec, layout, worker_id, _open_journal(run, worker_id, codec, layout))
     reader = VariableReader(replay_address, policies.variables, VARIABLES_PERIOD_SECS)
     worker = Worker(
         run,
-        worker_id,
-        num_workers,
-        collect_env,
-        eval_env,
-        policies,
-        collect_log,
-        Adder(client, codec, layout, worker_id, _open_journal(run, worker_id, codec, layout)),
-        reader,
-        _checkpoints_fn(run, worker_id, num_workers),
-        watchdog,
+        place,
+        environments,
+        NewestPolicies(policies, reader),
+        Experience(adder, _checkpoints_fn(run, place)),
+        records,
         should_stop=lambda: stop,
     )
-    random_policy = RandomPolicy(
-        collect_env.current().action_spec(), seed(SeedPurpose.RANDOM_POLICY)
-    )
-    fill_policy = random_policy if params.seed_sac_buffer else policies.collect
+    fill_policy = policies.collect
+    if params.seed_sac_buffer:
+        action_spec = environments.collect.current().action_spec()
+        fill_policy = RandomPolicy(action_spec, seed(SeedPurpose.RANDOM_POLICY))
     prefer_response()  # the threads that send and receive are made, and stay as they are
     try:
         return worker.run(_num_to_fill_fn(run, client, stop), fill_policy)
     finally:
-        watchdog.rest()
+        environments.watchdog.rest()
         reader.close()
 
 
-def _make_environments(
-    run: Run, worker_id: int, num_workers: int, env_step: int, watchdog: Watchdog
-) -> tuple[ReplaceableEnvironment, ReplaceableEnvironment]:
+def _make_environments(run: Run, place: Place, env_step: int, watchdog: Watchdog) -> Environments:
     """Returns the collect and the eval environment; each that is ever made has its own seed.
 
     Neither another worker's environment had it, nor one that has failed, nor one of this worker
     before it was started again, at `env_step`.
     """
+    worker_id, num_workers = place
+    params, horizon = run.params, run.horizon
 
     def seed(purpose: SeedPurpose, num_failures: int) -> int:
         return derive_seed(run.seed, purpose, worker_id + num_failures * num_workers, env_step)
 
     def make_collect(num_failures: int) -> py_environment.PyEnvironment:
         env_seed = seed(SeedPurpose.COLLECT_ENV, num_failures)
-        return make_collect_environment(run.params, env_seed, worker_id)
+        return make_collect_environment(params, env_seed, worker_id)
 
     def make_eval(num_failures: int) -> py_environment.PyEnvironment:
         env_seed = seed(SeedPurpose.EVAL_ENV, num_failures)
-        return make_eval_environment(run.params, env_seed, worker_id, collect_env.current())
+        return make_eval_environment(params, env_seed, worker_id, collect_env.current())
 
     watchdog.feed()
     collect_env = ReplaceableEnvironment(make_collect(0), make_collect, watchdog)
     eval_env = ReplaceableEnvironment(make_eval(0), make_eval, watchdog)
     watchdog.rest()
-    return collect_env, eval_env
+    return Environments(
+        collect_env,
+        eval_env,
+        StepObservers(params.train_observers_ctor, worker_id, horizon),
+        StepObservers(params.eval_observers_ctor, worker_id, horizon),
+        watchdog,
+    )
 
 
 def _num_to_fill_fn(run: Run, client: reverb.Client, stop: StopFlag) -> Callable[[], int]:
@@ -158,11 +163,12 @@ def _open_journal(run: Run, worker_id: int, codec: Codec, layout: ItemLayout) ->
     return Journal(run.paths.journals, worker_id, codec.columns, layout.length, max_bytes)
 
 
-def _checkpoints_fn(run: Run, worker_id: int, num_workers: int) -> Callable[[], Checkpoints | None]:
-    """Returns a function that says what the two newest checkpoints hold, once after each.
+def _checkpoints_fn(run: Run, place: Place) -> Callable[[], Checkpoints | None]:
+    """Returns a function that yields the contents of the two newest checkpoints after each new one.
 
     Of the workers that a resumed run has no longer, each worker looks after some.
     """
+    worker_id, num_workers = place
     saved_at, look_at = None, 0.0
 
     def checkpoints() -> Checkpoints | None:

@@ -1,6 +1,7 @@
 """The class a user extends to describe a training task."""
 
 import abc
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -8,6 +9,7 @@ from tf_agents.agents import tf_agent
 from tf_agents.environments import py_environment
 from tf_agents.networks import network
 from tf_agents.trajectories import time_step as ts
+from tf_agents.trajectories import trajectory
 
 from tfagents_system.agents.sac_agent import SacAgent
 from tfagents_system.core.hyperparameters import (
@@ -104,6 +106,20 @@ class TrainParamsBase(abc.ABC):
             precision=self.matmul_precision,
             train_step_counter=train_step,
         )
+
+    def train_observers_ctor(self, **kwargs) -> list[Callable[[trajectory.Trajectory], Any]]:
+        """Returns observers, called in a worker with each env step of collection.
+
+        They get what a TF-Agents driver hands to its observers, with leaves without batch axis, but
+        no step from the end of an episode to the reset. An episode that is cut at the horizon ends
+        with next_step_type LAST. An override may name the argument `id` (the worker, from 0). An
+        observer that raises ends the worker.
+        """
+        return []
+
+    def eval_observers_ctor(self, **kwargs) -> list[Callable[[trajectory.Trajectory], Any]]:
+        """Returns observers, called in a worker with each env step of an evaluation; see above."""
+        return []
 
     def hyperparameters(self) -> dict[str, Any]:
         """Returns every hyperparameter by name."""

@@ -3,24 +3,52 @@
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.files import read_json
 from tfagents_system.core.params_loader import Run
-from tfagents_system.core.reporting import PhaseTimer, RateMeter, StatusReporter
 from tfagents_system.core.watchdog import Watchdog
 from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
-from tfagents_system.evaluation.episode_log import EpisodeLog
-from tfagents_system.evaluation.event_log import EventLog
 from tfagents_system.evaluation.rollouts import Episode, run_episode
-from tfagents_system.policies.acting import ActingPolicy, AgentPolicies
+from tfagents_system.evaluation.step_observers import StepObservers
+from tfagents_system.evaluation.worker_records import WorkerRecords
+from tfagents_system.policies.acting import ActingPolicy
+from tfagents_system.policies.newest_policies import NewestPolicies
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.journal import Checkpoints
-from tfagents_system.services.variables import VariableReader
 
 VARIABLES_TIMEOUT_SECS = 600.0
 MAX_FAILURES_IN_A_ROW = 5  # of environments, without a complete episode between them
+
+
+class Place(NamedTuple):
+    """Which of the run's workers this is."""
+
+    worker_id: int  # from 0
+    num_workers: int
+
+    def evaluates(self, episode: int) -> bool:
+        """Whether this worker runs greedy episode number `episode`; exactly one does."""
+        return episode % self.num_workers == self.worker_id
+
+
+class Environments(NamedTuple):
+    """What a worker steps, and who looks on."""
+
+    collect: ReplaceableEnvironment
+    eval: ReplaceableEnvironment
+    collect_observers: StepObservers
+    eval_observers: StepObservers
+    watchdog: Watchdog  # ends the process if an environment hangs
+
+
+class Experience(NamedTuple):
+    """Where a worker's env steps go."""
+
+    adder: Adder
+    # Yields the contents of the two newest checkpoints after each new one, otherwise None.
+    new_checkpoints: Callable[[], Checkpoints | None]
 
 
 class Worker:
@@ -34,52 +62,33 @@ class Worker:
     def __init__(
         self,
         run: Run,
-        worker_id: int,
-        num_workers: int,
-        collect_env: ReplaceableEnvironment,
-        eval_env: ReplaceableEnvironment,
-        policies: AgentPolicies,
-        collect_log: EpisodeLog,
-        adder: Adder,
-        reader: VariableReader,
-        new_checkpoints: Callable[[], Checkpoints | None],
-        watchdog: Watchdog,
+        place: Place,
+        environments: Environments,
+        policies: NewestPolicies,
+        experience: Experience,
+        records: WorkerRecords,
         should_stop: Callable[[], object],
     ):
-        """Opens the worker's other logs; `new_checkpoints` says once after each what it holds."""
-        self._run = run
-        self._worker_id, self._num_workers = worker_id, num_workers
-        self._collect_env, self._eval_env = collect_env, eval_env
-        self._policies, self._adder, self._reader = policies, adder, reader
-        self._new_checkpoints, self._watchdog = new_checkpoints, watchdog
-        self._failures_in_a_row = 0
+        """Takes what it works with, all of this worker alone; does nothing yet."""
+        self._run, self._place = run, place
+        self._environments = environments
+        self._policies = policies
+        self._adder, self._new_checkpoints = experience
+        self._records = records
         self._should_stop = should_stop
-        name = f"worker_{worker_id}"
-        self._reporter = StatusReporter(run.paths, name)
-        self._collect_log = collect_log
-        self._eval_log = EpisodeLog(run.paths.episodes, "eval", worker_id)
-        self._collect_summaries, self._eval_summaries = (
-            EventLog(folder / name)
-            for folder in (run.paths.train_summaries, run.paths.eval_summaries)
-        )
-        self._env_step = self._collect_log.env_step
-        self._rate = RateMeter(self._env_step)
-        self._summary_rate = RateMeter(self._env_step)
-        self._timer = PhaseTimer("starting")
-        self._published: Any = None
+        self._failures_in_a_row = 0
         self._applied_curriculum: dict[str, int | float] = {}
-        self._num_evaluations = self._summarized_period = 0
-        self._status: dict[str, Any] = {"last_return": None, "eval": None, "env_failures": 0}
+        self._num_evaluations = 0
 
     def run(self, num_to_fill: Callable[[], int], fill_policy: ActingPolicy) -> int:
-        """Works until training is finished or a stop is asked for; returns the exit code.
+        """Runs until training is finished or a stop is requested; returns the exit code.
 
         Args:
           num_to_fill: Asks the server how many items the first fill still lacks.
           fill_policy: Acts while it lacks any.
         """
         self._fill(num_to_fill, fill_policy)
-        self._timer.enter("waiting for the learner")
+        self._records.timer.enter("waiting for the learner")
         self._await_first_variables()
         self._num_evaluations = self._num_evaluations_due()
         while not self._should_end():
@@ -90,13 +99,12 @@ class Worker:
             self._await_confirmation()
         self._evaluate_if_due()
         self._report_now("finished" if self._is_finished() else "stopped")
-        for summaries in (self._collect_summaries, self._eval_summaries):
-            summaries.close()
+        self._records.close()
         return EXIT_FINISHED if self._is_finished() else EXIT_STOPPED
 
     @property
     def _train_step(self) -> int:
-        return self._published.train_step if self._published else 0
+        return self._policies.train_step
 
     @property
     def _iteration(self) -> int:
@@ -111,7 +119,7 @@ class Worker:
     def _fill(self, num_to_fill: Callable[[], int], fill_policy: ActingPolicy) -> None:
         def is_enough() -> bool:
             self._await_confirmation()
-            self._watchdog.rest()  # the server may be away for a while
+            self._environments.watchdog.rest()  # the server may be away for a while
             return num_to_fill() <= 0
 
         while not is_enough() and not self._should_end():
@@ -119,9 +127,9 @@ class Worker:
             self._send("random fill")
 
     def _await_first_variables(self) -> None:
-        self._watchdog.rest()
+        self._environments.watchdog.rest()
         deadline = time.monotonic() + VARIABLES_TIMEOUT_SECS
-        while self._published is None and not self._should_stop():
+        while not self._policies.is_published and not self._should_stop():
             if time.monotonic() > deadline:
                 raise TimeoutError(
                     f"Gave up after {VARIABLES_TIMEOUT_SECS:g} s waiting for the learner's first "
@@ -129,38 +137,42 @@ class Worker:
                 )
             self._report("waiting for the learner")
             time.sleep(0.05)
-            self._take_newest_variables()
+            self._policies.take()
 
     def _collect(
         self, phase: str, policy: ActingPolicy, is_enough: Callable[[], bool] = lambda: False
     ) -> None:
         """Collects one episode; ends it early when the run ends or `is_enough` after a burst."""
+        records, observers = self._records, self._environments.collect_observers
+        has_observers = bool(observers)
 
         def observe(time_step, action, next_time_step) -> bool:
-            self._env_step += 1
+            records.env_step += 1
             goes_on = self._adder.add(time_step, action, next_time_step)
+            if has_observers:
+                observers(time_step, action, next_time_step)
             if self._adder.is_burst_due:
                 self._send(phase)
                 goes_on = goes_on and not self._should_end() and not is_enough()
             return goes_on
 
         self._send_lost(phase)
+        self._policies.pull(is_needed=not self._run.curriculum.is_over(self._iteration))
+        if self._should_end():
+            return
         try:
             self._apply_curriculum()
             episode = run_episode(
-                self._collect_env, policy, self._run.horizon, observe, self._timer
+                self._environments.collect, policy, self._run.horizon, observe, records.timer
             )
         except EnvironmentFailure as failure:
             self._adder.end_episode()
             self._note(failure)
             return
         self._adder.end_episode()
-        if not episode.is_complete:
-            return
-        self._failures_in_a_row = 0
-        self._status["last_return"] = episode.episode_return
-        self._collect_log.append(episode, self._iteration, self._train_step, self._env_step)
-        self._summarize(episode)
+        if episode.is_complete:
+            self._failures_in_a_row = 0
+            records.collected(episode, self._iteration, self._train_step, self._applied_curriculum)
 
     def _send(self, phase: str) -> None:
         """Sends the burst, after waiting until the server has the one before."""
@@ -181,54 +193,51 @@ class Worker:
 
     def _await_confirmation(self) -> None:
         """Waits until the server has everything; the run's end cuts the wait."""
-        self._timer.enter("waiting for the server")
+        self._records.timer.enter("waiting for the server")
         while not self._adder.is_confirmed(timeout_secs=0.5):
-            self._watchdog.rest()
-            self._take_newest_variables()
+            self._environments.watchdog.rest()
+            self._policies.take()
             if self._should_end():
                 return
             self._report("waiting for the learner")
-        self._timer.enter("writing")
-        self._take_newest_variables()
+        self._records.timer.enter("writing")
+        self._policies.take()
 
     def _note(self, failure: EnvironmentFailure) -> None:
         """Counts it; after too many parks until the run ends, or raises it if no worker is left."""
         traceback.print_exception(failure)
-        self._status["env_failures"] += 1
+        self._records.environment_failed()
         self._failures_in_a_row += 1
         if self._failures_in_a_row < MAX_FAILURES_IN_A_ROW:
             return
         print(f"The environment failed {MAX_FAILURES_IN_A_ROW} times in a row; this worker steps "
               "it no more.", flush=True)  # fmt: skip
-        self._watchdog.rest()
+        self._environments.watchdog.rest()
         while not self._should_end():
             if not self._does_another_worker_collect():
                 raise failure  # the restart budget decides, and shows the traceback
             self._report("parked")
             time.sleep(0.1)
-            self._take_newest_variables()
+            self._policies.take()
 
     def _does_another_worker_collect(self) -> bool:
-        others = (f"worker_{k}" for k in range(self._num_workers) if k != self._worker_id)
+        worker_id, num_workers = self._place
+        others = (f"worker_{k}" for k in range(num_workers) if k != worker_id)
         reports = (read_json(self._run.paths.status(name)) for name in others)
         return any(report is not None and report["phase"] != "parked" for report in reports)
-
-    def _take_newest_variables(self) -> None:
-        newest = self._reader.latest
-        if newest is not None and newest is not self._published:
-            self._policies.update(newest.values)
-            self._published = newest
 
     def _apply_curriculum(self) -> None:
         """Sets what has changed; called between episodes, so that none mixes two values."""
         for name, value in self._run.curriculum.state_at(self._iteration).items():
             if self._applied_curriculum.get(name) != value:
-                self._collect_env.set_state({name: value})
+                self._environments.collect.set_state({name: value})
                 self._applied_curriculum[name] = value
 
     def _num_evaluations_due(self) -> int:
         """Evaluations due by now: one after every period, and one at the end."""
         params = self._run.params
+        if not params.eval_period_itrs:
+            return 0
         if self._is_finished():
             return -(-params.num_iter // params.eval_period_itrs)
         return self._iteration // params.eval_period_itrs
@@ -239,62 +248,48 @@ class Worker:
         if due <= self._num_evaluations or self._should_stop():
             return
         self._num_evaluations = due
-        self._timer.enter("evaluating")
-        iteration, train_step = self._iteration, self._train_step
-
-        def observe(*_) -> bool:
-            self._report("evaluating")  # also within an episode: a slow simulator takes minutes
-            return not self._should_stop()
-
+        self._records.timer.enter("evaluating")
+        version = self._iteration, self._train_step  # of the policy; none is taken meanwhile
         returns = []
         for index in range(self._run.params.n_eval_episodes):
-            if (index + due) % self._num_workers != self._worker_id:
+            if not self._place.evaluates(index + due):
                 continue
             try:
-                episode = run_episode(
-                    self._eval_env, self._policies.greedy, self._run.horizon, observe
-                )
+                episode = self._evaluate()
             except EnvironmentFailure as failure:
                 self._note(failure)
                 continue
             if not episode.is_complete:
                 return
             returns.append(episode.episode_return)
-            self._eval_log.append(episode, iteration, train_step, self._env_step)
+            self._records.evaluated(episode, *version)
         if returns:
-            self._status["eval"] = {"iteration": iteration, "returns": returns}
-            mean = sum(returns) / len(returns)
-            self._eval_summaries.write(train_step, {"eval/episode_return": mean})
+            self._records.evaluation_ended(returns, *version)
 
-    def _summarize(self, episode: Episode) -> None:
-        period = self._iteration // self._run.params.log_period_itrs
-        if period <= self._summarized_period:
-            return
-        self._summarized_period = period
-        scalars = {
-            "collect/episode_return": episode.episode_return,
-            "collect/episode_length": episode.length,
-            "collect/env_steps_per_sec": self._summary_rate.rate_at(self._env_step),
-        }
-        for phase, share in self._timer.shares().items():
-            scalars[f"collect_time/{phase.replace(' ', '_')}_share"] = share
-        for name, value in self._applied_curriculum.items():
-            scalars[f"curriculum/{name}"] = value
-        self._collect_summaries.write(self._env_step, scalars)
+    def _evaluate(self) -> Episode:
+        """Runs one greedy episode; a stop ends it early."""
+        observers = self._environments.eval_observers
+
+        def observe(time_step, action, next_time_step) -> bool:
+            if observers:
+                observers(time_step, action, next_time_step)
+            self._report("evaluating")  # also within an episode: a slow simulator takes minutes
+            return not self._should_stop()
+
+        return run_episode(
+            self._environments.eval, self._policies.greedy, self._run.horizon, observe
+        )
 
     def _report(self, phase: str) -> None:
-        self._reporter.report(phase, self._status_fields)
+        self._records.report(phase, self._status_fields)
 
     def _report_now(self, phase: str) -> None:
-        self._reporter.report_now(phase, self._status_fields())
+        self._records.report_now(phase, self._status_fields)
 
     def _status_fields(self) -> dict[str, Any]:
-        return self._status | {
-            "env_steps": self._env_step,
-            "env_steps_per_sec": self._rate.rate_at(self._env_step),
+        return {
             "rejected_steps": self._adder.rejected.total(),
             "items_sent_again": self._adder.num_recovered,
             "unprotected_steps": self._adder.num_unprotected,
             "curriculum": self._applied_curriculum,
-            "phase_secs": self._timer.totals(),
         }

@@ -234,7 +234,7 @@ def test_the_value_of_reward_1_for_ever_is_learned_through_a_time_limit():
 def suspicion_after(ends, horizon=100):
     episode_ends = EpisodeEnds(horizon)
     for length, discount in ends:
-        episode_ends.note(length, discount)
+        episode_ends.note(length, discount == 0)
     return episode_ends.suspicion
 
 
@@ -265,5 +265,5 @@ def test_true_terminations_at_random_steps_are_not_suspicious(mean_length):
     for _ in range(20):
         episode_ends = EpisodeEnds(horizon=100)
         for length in rng.geometric(1 / mean_length, size=300):
-            episode_ends.note(min(length, 100), 0.0 if length <= 100 else 1.0)
+            episode_ends.note(min(length, 100), length <= 100)
             assert episode_ends.suspicion is None

@@ -46,7 +46,7 @@ class AuxEnv(CountingEnv):
 
 def test_episode_ends_with_the_environment():
     episode = run_episode(CountingEnv(terminates_at=3), StatefulPolicy(), horizon=10)
-    assert episode == Episode(1.0 + 2.0 + 3.0, 3, None, True)
+    assert episode == Episode(1.0 + 2.0 + 3.0, 3, None, True, is_terminal=True)
 
 
 def test_episode_is_cut_at_the_horizon():

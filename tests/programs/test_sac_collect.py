@@ -21,6 +21,7 @@ from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.evaluation.rollouts import Episode
 from tfagents_system.services.replay import experience_stats
 from tfagents_system.services.variables import VariablePublisher
+from tfagents_system.workers import Place
 
 
 @pytest.fixture(autouse=True)
@@ -131,7 +132,8 @@ FIRST_TWO_FAIL = """
 
 def test_the_eval_environment_gets_the_collect_environment_of_now(tmp_path):
     run = load_run(str(make_experiment(tmp_path / "exp", FIRST_TWO_FAIL).root))
-    collect_env, eval_env = sac_collect._make_environments(run, 1, 2, 0, SleepingWatchdog())
+    place, watchdog = Place(worker_id=1, num_workers=2), SleepingWatchdog()
+    collect_env, eval_env, *_ = sac_collect._make_environments(run, place, 0, watchdog)
     first = collect_env.current()
     assert run.params._seen == (1, first)
     for environment in (collect_env, eval_env):

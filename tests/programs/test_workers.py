@@ -1,10 +1,12 @@
 import collections
+import itertools
 import json
 import pathlib
 import threading
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from replay_fakes import (
     EpisodeStepEnv,
     SleepingWatchdog,
@@ -13,30 +15,35 @@ from replay_fakes import (
     codec_of,
     serving,
 )
+from tf_agents.metrics import py_metrics
+from tf_agents.trajectories import trajectory
 
 from tfagents_system import sac_collect, workers
 from tfagents_system.core.curriculum import Curriculum
-from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
+from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.files import read_json
 from tfagents_system.core.params_loader import Run
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
 from tfagents_system.evaluation.episode_log import EpisodeLog
+from tfagents_system.evaluation.step_observers import StepObservers
+from tfagents_system.evaluation.worker_records import WorkerRecords
 from tfagents_system.policies.acting import RandomPolicy
+from tfagents_system.policies.newest_policies import NewestPolicies
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import experience_stats
-from tfagents_system.services.variables import PublishedVariables
-from tfagents_system.workers import Worker
+from tfagents_system.services.variables import PublishedVariables, VariablePublisher, VariableReader
+from tfagents_system.workers import Environments, Experience, Place, Worker
 
 NUM_ITER, STEPS_PER_ITER = 20, 10
 
 
 class TapePolicies:
-    """Random actions; records the values it was updated with."""
+    """Random actions by default; records the values it was updated with."""
 
-    def __init__(self):
-        self.collect = RandomPolicy(EpisodeStepEnv().action_spec(), 0)
-        self.greedy = RandomPolicy(EpisodeStepEnv().action_spec(), 1)
+    def __init__(self, collect=None, greedy=None):
+        self.collect = collect or RandomPolicy(EpisodeStepEnv().action_spec(), 0)
+        self.greedy = greedy or RandomPolicy(EpisodeStepEnv().action_spec(), 1)
         self.updates = []
 
     def update(self, values):
@@ -48,6 +55,9 @@ class FakeReader:
 
     latest = None
 
+    def refresh(self, timeout_secs):
+        pass
+
     def publish_iteration(self, iteration):
         iteration = min(iteration, NUM_ITER)
         self.latest = PublishedVariables(iteration * STEPS_PER_ITER, [f"of {iteration}"])
@@ -58,14 +68,14 @@ class FakeAdder:
 
     def __init__(self, on_confirm=lambda: True, burst_length=3):
         self._on_confirm, self._burst_length = on_confirm, burst_length
-        self._num_unsent = 0
-        self._is_pending = False
+        self.num_unsent = 0
+        self.is_pending = False
         self.num_added = 0
         self.num_recovered = self.num_unprotected = 0
         self.rejected = collections.Counter()
 
     def add(self, time_step, action, next_time_step):
-        self._num_unsent += 1
+        self.num_unsent += 1
         self.num_added += 1
         return True
 
@@ -74,21 +84,21 @@ class FakeAdder:
 
     @property
     def is_burst_due(self):
-        return self._num_unsent >= self._burst_length
+        return self.num_unsent >= self._burst_length
 
     def send(self):
-        self._is_pending = self._num_unsent > 0
-        self._num_unsent = 0
+        self.is_pending = self.num_unsent > 0
+        self.num_unsent = 0
 
     def send_lost(self, checkpoints):
         for burst in checkpoints:
-            self._is_pending = True
+            self.is_pending = True
             self.num_recovered += burst
             yield
 
     def is_confirmed(self, timeout_secs):
-        self._is_pending = self._is_pending and not self._on_confirm()
-        return not self._is_pending
+        self.is_pending = self.is_pending and not self._on_confirm()
+        return not self.is_pending
 
 
 def make_run(folder, curriculum=None, **hyperparameters):
@@ -105,19 +115,21 @@ def replaceable(environment):
 
 
 def make_worker(run, adder, reader, worker_id=0, num_workers=1, stop=None, environment=None,
-                eval_environment=None, new_checkpoints=lambda: None):  # fmt: skip
-    return Worker(
-        run,
-        worker_id,
-        num_workers,
+                eval_environment=None, new_checkpoints=lambda: None, policies=None):  # fmt: skip
+    hooks = (run.params.train_observers_ctor, run.params.eval_observers_ctor)
+    environments = Environments(
         replaceable(environment or EpisodeStepEnv()),
         replaceable(eval_environment or EpisodeStepEnv()),
-        TapePolicies(),
-        EpisodeLog(run.paths.episodes, "collect", worker_id),
-        adder,
-        reader,
-        new_checkpoints,
+        *(StepObservers(hook, worker_id, run.horizon) for hook in hooks),
         SleepingWatchdog(),
+    )
+    return Worker(
+        run,
+        Place(worker_id, num_workers),
+        environments,
+        NewestPolicies(policies or TapePolicies(), reader),
+        Experience(adder, new_checkpoints),
+        WorkerRecords(run.paths, worker_id, run.horizon, run.params.log_period_itrs),
         should_stop=lambda: stop,
     )
 
@@ -153,6 +165,9 @@ def test_the_first_fill_is_shared_by_the_workers_and_happens_once(tmp_path):
 
         def __init__(self, client):
             self._client = client
+
+        def refresh(self, timeout_secs):
+            pass
 
         @property
         def latest(self):
@@ -206,8 +221,8 @@ def test_the_fill_policy_acts_in_the_fill_only(tmp_path):
 
     actions, reader = [], FakeReader()
     adder = FakeAdder(advance(reader, first=NUM_ITER - 4))
-    worker = make_worker(make_run(tmp_path), adder, reader)
-    worker._policies.collect, worker._policies.greedy = ConstantPolicy(0.5), ConstantPolicy(0.0)
+    policies = TapePolicies(ConstantPolicy(0.5), ConstantPolicy(0.0))
+    worker = make_worker(make_run(tmp_path), adder, reader, policies=policies)
     worker.run(lambda: 4 - adder.num_added, ConstantPolicy(-0.5))
     # Bursts of 3: after the second one the fill has its 4 steps. Of three more, the third waits for
     # the confirmation of the second, and training is finished. 3 evaluations of 3 steps follow.
@@ -276,10 +291,10 @@ def test_a_burst_waits_until_the_one_before_is_confirmed(tmp_path):
 
 
 def test_the_newest_version_is_taken_with_each_burst(tmp_path):
-    run, reader = make_run(tmp_path), FakeReader()
-    worker = make_worker(run, FakeAdder(advance(reader, first=3, by=5)), reader)
-    worker.run(no_fill, None)
-    assert worker._policies.updates == [["of 3"], ["of 8"], ["of 13"], ["of 18"], ["of 20"]]
+    run, reader, policies = make_run(tmp_path), FakeReader(), TapePolicies()
+    adder = FakeAdder(advance(reader, first=3, by=5))
+    make_worker(run, adder, reader, policies=policies).run(no_fill, None)
+    assert policies.updates == [["of 3"], ["of 8"], ["of 13"], ["of 18"], ["of 20"]]
 
 
 def test_a_stop_ends_the_wait_for_the_limiter_and_the_exit_code_says_so(tmp_path):
@@ -308,8 +323,8 @@ def test_a_stop_within_an_episode_leaves_nothing_unsent(tmp_path):
     adder = FakeAdder(burst_length=100)
     worker = make_worker(run, adder, reader, stop=stop, environment=StoppingEnv())
     assert worker.run(no_fill, None) == EXIT_STOPPED
-    assert (adder.num_added, adder._num_unsent) == (3, 0)  # a whole episode
-    assert not adder._is_pending  # the server has it
+    assert (adder.num_added, adder.num_unsent) == (3, 0)  # a whole episode
+    assert not adder.is_pending  # the server has it
 
 
 def test_the_end_of_training_ends_the_wait_for_the_limiter(tmp_path):
@@ -452,3 +467,86 @@ def test_what_a_crash_has_lost_is_sent_after_each_checkpoint_before_the_next_epi
         *(["asked", *episode] * 2),
     ]
     assert read_json(run.paths.status("worker_0"))["items_sent_again"] == 5 + 2
+
+
+def test_no_period_means_no_evaluation(tmp_path):
+    run, reader = make_run(tmp_path, eval_period_itrs=0), FakeReader()
+    worker = make_worker(run, FakeAdder(advance(reader)), reader)
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    assert rows_of(run, "eval") == []
+    assert read_json(run.paths.status("worker_0"))["eval"] is None
+
+
+def test_observers_get_the_trajectory_of_each_step_of_their_kind(tmp_path):
+    run, reader = make_run(tmp_path, eval_period_itrs=NUM_ITER, n_eval_episodes=1), FakeReader()
+    collected, evaluated, returns = [], [], py_metrics.AverageReturnMetric()
+    run.params.train_observers_ctor = lambda id: [collected.append, returns]
+    run.params.eval_observers_ctor = lambda: (evaluated.append,)
+    environment = EpisodeStepEnv(ends=[(2, 0.0), (9, 1.0)])  # cut at the horizon, 3
+    adder = FakeAdder(advance(reader, first=NUM_ITER - 2))
+    make_worker(run, adder, reader, environment=environment).run(no_fill, None)
+    assert all(isinstance(step, trajectory.Trajectory) for step in collected + evaluated)
+    assert len(collected) == adder.num_added == environment.num_steps
+    assert len(evaluated) == 3
+    first, second, third, _, fifth = collected[:5]
+    assert [int(step.step_type) for step in collected[:5]] == [0, 1, 0, 1, 1]
+    assert [int(step.next_step_type) for step in collected[:5]] == [1, 2, 1, 1, 2]
+    assert (first.reward, second.reward, second.discount) == (1.0, 2.0, 0.0)
+    assert (third.observation.tolist(), fifth.reward, fifth.discount) == ([1, 0], 103.0, 1.0)
+    assert first.action.shape == (1,) and first.policy_info == ()
+    mean = ((1 + 2) + (101 + 102 + 103) + (201 + 202)) / 3
+    assert returns.result() == pytest.approx(mean)
+
+
+def test_an_observer_that_fails_is_no_failure_of_the_environment(tmp_path):
+    run, reader = make_run(tmp_path), FakeReader()
+    reader.publish_iteration(0)
+
+    def log_step(step):
+        raise KeyError("my_metric")
+
+    run.params.train_observers_ctor = lambda **kwargs: [log_step]
+    worker = make_worker(run, FakeAdder(), reader)
+    with pytest.raises(RuntimeError, match="log_step.* of TrainParams.* raised") as error_info:
+        worker.run(no_fill, None)
+    assert isinstance(error_info.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize("result", [None, [3], "log"])
+def test_a_hook_that_returns_no_observers_is_refused(result):
+    def eval_observers_ctor():
+        return result
+
+    with pytest.raises(ConfigError, match="eval_observers_ctor returned .*allowed is a list of"):
+        StepObservers(eval_observers_ctor, worker_id=0, horizon=3)
+
+
+def test_a_time_limit_that_looks_like_a_termination_is_said_in_log_and_report(tmp_path, capsys):
+    run, reader = make_run(tmp_path), FakeReader()  # episodes of 3 steps that end with discount 0
+    make_worker(run, FakeAdder(advance(reader)), reader).run(no_fill, None)
+    warning = "episodes ended after 3 steps (the horizon) with discount 0"
+    assert capsys.readouterr().out.count(f"WARNING: 10 {warning}") == 1
+    assert warning in read_json(run.paths.status("worker_0"))["suspicion"]
+
+    (tmp_path / "limited").mkdir()
+    run, reader = make_run(tmp_path / "limited"), FakeReader()
+    environment = EpisodeStepEnv(ends=[(3, 1.0)])
+    adder = FakeAdder(advance(reader))
+    make_worker(run, adder, reader, environment=environment).run(no_fill, None)
+    assert read_json(run.paths.status("worker_0"))["suspicion"] is None
+
+
+def test_a_worker_sees_every_iteration_of_a_fast_run(tmp_path):
+    curriculum = {"mass": {"iters": list(range(NUM_ITER)), "range": [0, NUM_ITER - 1]}}
+    run, environment = make_run(tmp_path, curriculum, n_eval_episodes=0), EpisodeStepEnv()
+    variables = [tf.Variable([1.0, 2.0])]
+    with serving(tmp_path / "reverb") as replay:
+        publisher = VariablePublisher(replay.client(), variables)
+        publisher.publish(0)
+        reader = VariableReader(replay.address, variables, sac_collect.VARIABLES_PERIOD_SECS)
+        train_steps = itertools.count(STEPS_PER_ITER, STEPS_PER_ITER)
+        adder = FakeAdder(lambda: publisher.publish(next(train_steps)))
+        worker = make_worker(run, adder, reader, environment=environment)
+        assert worker.run(no_fill, None) == EXIT_FINISHED
+        reader.close()
+    assert [state["mass"] for state in environment.states] == list(range(NUM_ITER))

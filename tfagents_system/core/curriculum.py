@@ -65,3 +65,7 @@ class Curriculum:
         """Returns {name: value} for every ramp that has begun at `iteration`."""
         values = {name: ramp.value_at(iteration) for name, ramp in self.ramps.items()}
         return {name: value for name, value in values.items() if value is not None}
+
+    def is_over(self, iteration: int) -> bool:
+        """Whether no value changes after `iteration`."""
+        return all(ramp.iterations[-1] <= iteration for ramp in self.ramps.values())

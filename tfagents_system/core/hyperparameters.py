@@ -101,7 +101,9 @@ HYPERPARAMETERS: Mapping[str, Hyperparameter] = {
     "n_buffer_init_episodes": _count(
         30, "episodes of `horizon` env steps collected before the first train step"
     ),
-    "eval_period_itrs": _count(250, "iterations between evaluations"),
+    "eval_period_itrs": _count(
+        250, "iterations between evaluations; 0 evaluates never", at_least=0
+    ),
     "log_period_itrs": _count(10, "iterations between TensorBoard summaries"),
     "checkpoint_period_itrs": _count(250, "iterations between checkpoints"),
     "checkpoint_period_secs": _positive(
@@ -166,6 +168,8 @@ HOOKS = (
     "actor_ctor",
     "critic_ctor",
     "agent_ctor",
+    "train_observers_ctor",
+    "eval_observers_ctor",
 )  # methods of TrainParams that a user may define
 
 

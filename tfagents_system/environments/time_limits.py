@@ -60,8 +60,8 @@ def _read_truncation(wrapper: gym_wrapper.GymWrapper) -> None:
 class EpisodeEnds:
     """Notices a time limit that an environment reports as a termination.
 
-        ends.note(length, discount)   # after each complete episode
-        ends.suspicion                # None, or a sentence for the user
+        ends.note(length, is_terminal)   # after each complete episode
+        ends.suspicion                   # None, or a sentence for the user
 
     True terminations come at various steps. Suspicious are at least 10 episodes of one length, all
     with discount 0, if either no episode had another length or this length is the horizon. The
@@ -75,9 +75,9 @@ class EpisodeEnds:
         self._horizon = horizon
         self._num_ends: collections.Counter[tuple[int, bool]] = collections.Counter()
 
-    def note(self, length: int, discount: float) -> None:
-        """Counts a complete episode of `length` env steps whose last step has `discount`."""
-        self._num_ends[length, float(discount) == 0.0] += 1
+    def note(self, length: int, is_terminal: bool) -> None:
+        """Counts a complete episode of `length` env steps; terminal: its last discount is 0."""
+        self._num_ends[length, is_terminal] += 1
 
     @property
     def suspicion(self) -> str | None:

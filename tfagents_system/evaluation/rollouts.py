@@ -32,6 +32,7 @@ class Episode(NamedTuple):
     length: int  # env steps
     success: bool | None  # None where the environment does not report it
     is_complete: bool  # False if the observer ended it
+    is_terminal: bool = False  # its last step has discount 0
 
 
 def run_episode(
@@ -71,7 +72,8 @@ def run_episode(
         time_step = next_time_step
         if time_step.step_type == LAST:
             break
-    return Episode(episode_return, length, _success(environment, time_step), True)
+    is_terminal = float(time_step.discount) == 0
+    return Episode(episode_return, length, _success(environment, time_step), True, is_terminal)
 
 
 def _success(environment: Environment, last: ts.TimeStep) -> bool | None:

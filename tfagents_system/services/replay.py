@@ -220,13 +220,18 @@ def experience_dataset(
 
 
 def experience_stats(client: reverb.Client, timeout_secs: float) -> tuple[int, int]:
-    """Returns (items in the experience table, items ever inserted into it).
+    """Returns `table_stats` of the experience table."""
+    return table_stats(client, EXPERIENCE_TABLE, timeout_secs)
+
+
+def table_stats(client: reverb.Client, table: str, timeout_secs: float) -> tuple[int, int]:
+    """Returns (items in the table, items ever inserted into it).
 
     Raises:
       TimeoutError: If the server does not answer within `timeout_secs`.
     """
     try:
-        info = client.server_info(timeout=max(1, round(timeout_secs)))[EXPERIENCE_TABLE]
+        info = client.server_info(timeout=max(1, round(timeout_secs)))[table]
     except (reverb.errors.ReverbError, RuntimeError) as error:  # RuntimeError: socket closed
         raise TimeoutError(f"no answer from the replay server: {error}") from error
     return info.current_size, info.rate_limiter_info.insert_stats.completed

@@ -1,6 +1,7 @@
 """The policy's variables on their way from the learner to the workers."""
 
 import threading
+import time
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ import reverb
 import tensorflow as tf
 
 from tfagents_system.data.codec import Codec
-from tfagents_system.services.replay import VARIABLES_TABLE, experience_stats
+from tfagents_system.services.replay import VARIABLES_TABLE, table_stats
 
 
 class PublishedVariables(NamedTuple):
@@ -64,6 +65,7 @@ class VariableReader:
 
     reader = VariableReader(address, policy.variables(), period_secs=1.0)
     published = reader.latest   # None until the learner has published
+    reader.refresh(timeout_secs=0.5)   # now `latest` is the newest, if the server has answered
     reader.close()
     """
 
@@ -73,29 +75,68 @@ class VariableReader:
         self._codec = _codec(variables)
         self._client = reverb.Client(address)
         self._period_secs = period_secs
-        self._is_closed = threading.Event()
+        self._num_inserted: int | None = None  # into the table, before `latest` was sampled
+        self._condition = threading.Condition()  # of the following three
+        self._num_requests = self._num_answered = 0
+        self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="variables", daemon=True)
         self._thread.start()
+
+    def refresh(self, timeout_secs: float) -> None:
+        """Waits until the thread has asked the server anew, `timeout_secs` at most.
+
+        Does not wait while the thread still waits for the answer to an earlier request.
+        """
+        with self._condition:
+            is_answering = self._num_answered == self._num_requests
+            self._num_requests += 1
+            request = self._num_requests
+            self._condition.notify_all()
+            if is_answering:
+                self._condition.wait_for(lambda: self._num_answered >= request, timeout_secs)
 
     def close(self) -> None:
         """Ends the thread, or gives up after a second.
 
         The thread may be waiting for a first version, or for the server to come back.
         """
-        self._is_closed.set()
+        with self._condition:
+            self._is_closed = True
+            self._condition.notify_all()
         self._thread.join(timeout=1.0)
 
     def _run(self) -> None:
-        while not self._is_closed.is_set():
+        request, due_at = 0, 0.0
+        while not self._is_closed:
+            is_due = time.monotonic() >= due_at
             try:
-                self._pull()
+                self._pull(is_due)
             except (reverb.errors.ReverbError, RuntimeError, StopIteration, TimeoutError):
                 pass  # the server is being restarted; the next round asks again
-            self._is_closed.wait(self._period_secs)
+            if is_due:
+                due_at = time.monotonic() + self._period_secs
+            request = self._await_request(request, due_at)
 
-    def _pull(self) -> None:
-        experience_stats(self._client, timeout_secs=5)  # to ask again later if it is away
+    def _await_request(self, request: int, due_at: float) -> int:
+        """Answers `request`; waits until `due_at` for the next one and returns its number."""
+
+        def is_wanted() -> bool:
+            return self._is_closed or self._num_requests > request
+
+        with self._condition:
+            self._num_answered = request
+            self._condition.notify_all()
+            self._condition.wait_for(is_wanted, max(0.0, due_at - time.monotonic()))
+            return self._num_requests
+
+    def _pull(self, is_due: bool) -> None:
+        """Samples the newest version; if not `is_due`, only if the server's counter has moved."""
+        num_inserted = table_stats(self._client, VARIABLES_TABLE, timeout_secs=5)[1]
+        # A restarted server may come to the same number, so this alone is not relied on for long.
+        if not is_due and num_inserted == self._num_inserted:
+            return
         # Blocks until something has been published, and while the server is away.
         (sample,) = self._client.sample(VARIABLES_TABLE, 1, emit_timesteps=False)
         train_step, values = self._codec.unpack(sample.data)
         self.latest = PublishedVariables(int(train_step), values)
+        self._num_inserted = num_inserted

@@ -1,0 +1,103 @@
+"""What a worker writes down."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.reporting import PhaseTimer, RateMeter, StatusReporter
+from tfagents_system.environments.time_limits import EpisodeEnds
+from tfagents_system.evaluation.episode_log import EpisodeLog
+from tfagents_system.evaluation.event_log import EventLog
+from tfagents_system.evaluation.rollouts import Episode
+
+
+class WorkerRecords:
+    """The episodes, summaries and status report of one worker.
+
+    `env_step` counts its env steps over all its starts; `timer` divides its time into phases.
+    """
+
+    def __init__(self, paths: ExperimentPaths, worker_id: int, horizon: int, log_period_itrs: int):
+        """Reads the number of env steps from the record of collected episodes."""
+        name = f"worker_{worker_id}"
+        self._collect_log = EpisodeLog(paths.episodes, "collect", worker_id)
+        self._eval_log = EpisodeLog(paths.episodes, "eval", worker_id)
+        self._collect_summaries = EventLog(paths.train_summaries / name)
+        self._eval_summaries = EventLog(paths.eval_summaries / name)
+        self._reporter = StatusReporter(paths, name)
+        self.env_step = self._collect_log.env_step
+        self.timer = PhaseTimer("starting")
+        self._rate = RateMeter(self.env_step)
+        self._summary_rate = RateMeter(self.env_step)
+        self._log_period_itrs = log_period_itrs
+        self._summarized_period = 0
+        self._ends, self._has_warned = EpisodeEnds(horizon), False
+        self._status: dict[str, Any] = {
+            "last_return": None, "eval": None, "env_failures": 0, "suspicion": None
+        }  # fmt: skip
+
+    def collected(
+        self, episode: Episode, iteration: int, train_step: int, curriculum: dict[str, int | float]
+    ) -> None:
+        """Records an episode, collected with these values of the curriculum."""
+        self._collect_log.append(episode, iteration, train_step, self.env_step)
+        self._status["last_return"] = episode.episode_return
+        self._watch(episode)
+        if (period := iteration // self._log_period_itrs) > self._summarized_period:
+            self._summarized_period = period
+            self._summarize(episode, curriculum)
+
+    def evaluated(self, episode: Episode, iteration: int, train_step: int) -> None:
+        """Records a greedy episode."""
+        self._eval_log.append(episode, iteration, train_step, self.env_step)
+
+    def evaluation_ended(self, returns: list[float], iteration: int, train_step: int) -> None:
+        """Records what the worker's share of an evaluation returned; it has an episode."""
+        self._status["eval"] = {"iteration": iteration, "returns": returns}
+        mean = sum(returns) / len(returns)
+        self._eval_summaries.write(train_step, {"eval/episode_return": mean})
+
+    def environment_failed(self) -> None:
+        """Counts it."""
+        self._status["env_failures"] += 1
+
+    def report(self, phase: str, more: Callable[[], dict[str, Any]]) -> None:
+        """Replaces the report if it is a second old; `more` returns further fields."""
+        self._reporter.report(phase, lambda: self._fields() | more())
+
+    def report_now(self, phase: str, more: Callable[[], dict[str, Any]]) -> None:
+        """Replaces the report in any case."""
+        self._reporter.report_now(phase, self._fields() | more())
+
+    def close(self) -> None:
+        """Closes the summaries."""
+        self._collect_summaries.close()
+        self._eval_summaries.close()
+
+    def _watch(self, episode: Episode) -> None:
+        """Notices time limits that look like terminations; prints the first notice."""
+        self._ends.note(episode.length, episode.is_terminal)
+        suspicion = self._ends.suspicion
+        if suspicion and not self._has_warned:
+            print(f"WARNING: {suspicion}. See README, time limits.", flush=True)
+            self._has_warned = True
+        self._status["suspicion"] = suspicion
+
+    def _summarize(self, episode: Episode, curriculum: dict[str, int | float]) -> None:
+        scalars = {
+            "collect/episode_return": episode.episode_return,
+            "collect/episode_length": episode.length,
+            "collect/env_steps_per_sec": self._summary_rate.rate_at(self.env_step),
+        }
+        for phase, share in self.timer.shares().items():
+            scalars[f"collect_time/{phase.replace(' ', '_')}_share"] = share
+        for name, value in curriculum.items():
+            scalars[f"curriculum/{name}"] = value
+        self._collect_summaries.write(self.env_step, scalars)
+
+    def _fields(self) -> dict[str, Any]:
+        return self._status | {
+            "env_steps": self.env_step,
+            "env_steps_per_sec": self._rate.rate_at(self.env_step),
+            "phase_secs": self.timer.totals(),
+        }

@@ -1,0 +1,74 @@
+"""An agent's policies as the learner has published them last."""
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from tfagents_system.policies.acting import ActingPolicy, AgentPolicies
+
+PULL_TIMEOUT_SECS = 0.5
+MOST_TIME_PULLING = 0.02  # of all time, where a pull is not needed
+
+
+class Reader(Protocol):
+    """What is needed of a `VariableReader`."""
+
+    latest: Any
+
+    def refresh(self, timeout_secs: float) -> None:
+        """Waits for the newest version."""
+
+
+class NewestPolicies:
+    """The collect and the greedy policy, with the newest variables at each `take` or `pull`."""
+
+    def __init__(
+        self,
+        policies: AgentPolicies,
+        reader: Reader,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        """Has no version yet."""
+        self._policies, self._reader, self._clock = policies, reader, clock
+        self._taken: Any = None
+        self._next_pull_at = -float("inf")
+
+    @property
+    def collect(self) -> ActingPolicy:
+        """Acts in collection."""
+        return self._policies.collect
+
+    @property
+    def greedy(self) -> ActingPolicy:
+        """Acts in evaluation."""
+        return self._policies.greedy
+
+    @property
+    def is_published(self) -> bool:
+        """Whether any version has been taken."""
+        return self._taken is not None
+
+    @property
+    def train_step(self) -> int:
+        """Train steps that made the taken version; 0 before the first."""
+        return self._taken.train_step if self._taken else 0
+
+    def take(self) -> None:
+        """Takes the newest version that has arrived; does not wait."""
+        newest = self._reader.latest
+        if newest is not None and newest is not self._taken:
+            self._policies.update(newest.values)
+            self._taken = newest
+
+    def pull(self, is_needed: bool) -> None:
+        """Takes the newest version there is; waits for the server, `PULL_TIMEOUT_SECS` at most.
+
+        A pull takes about half a millisecond. If it is not needed, it is left out as often as it
+        must be to take up 2 % of the time; then the version is that of the last burst.
+        """
+        begin = self._clock()
+        if self.is_published and (is_needed or begin >= self._next_pull_at):
+            self._reader.refresh(PULL_TIMEOUT_SECS)
+            end = self._clock()
+            self._next_pull_at = end + (end - begin) / MOST_TIME_PULLING
+        self.take()
