@@ -6,6 +6,8 @@ import signal
 import pytest
 from faults.ledger import Ledger
 
+from tfagents_system.kernels import build
+
 # A script's background jobs ignore it, and so would all programs that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -16,6 +18,12 @@ def pytest_addoption(parser):
     group.addoption("--repeats", type=int, default=20, help="kills of each kind (default 20)")
     group.addoption("--soak-minutes", type=float, default=120.0, help="length of the soak")
     group.addoption("--ledger", type=pathlib.Path, help="CSV file for the counted results")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_ops():
+    """Builds the compiled ops, where the CPU has their instructions: 0.1 s if they are there."""
+    assert build.main() == 0
 
 
 LEDGER = pytest.StashKey[Ledger]()

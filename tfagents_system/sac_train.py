@@ -17,7 +17,7 @@ import reverb
 import tensorflow as tf
 import tree
 
-from tfagents_system.agents.construction import make_agent
+from tfagents_system.agents.construction import arithmetic_of, make_agent
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.disk import SpaceGuard
 from tfagents_system.core.errors import (
@@ -42,6 +42,7 @@ from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.transition import transition_spec
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.evaluation.event_log import EventLog
+from tfagents_system.kernels.arithmetic import explain, this_host
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.learning.learner import DivergedError, Learner
 from tfagents_system.learning.policy_export import PolicyExporter
@@ -70,6 +71,7 @@ class Training:
         tf.random.set_seed(seed)
         environment = make_collect_environment(params, seed)
         agent, self._train_step = make_agent(params, environment)
+        print(explain(arithmetic_of(agent), this_host()))
         codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
         environment.close()
         values = params.hyperparameters()

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
-from cpu_marks import needs_dense_relu_ops
+from kernel_marks import needs_int16
 from sac_fakes import (
     ACTOR_WEIGHT,
     CRITICS,
@@ -27,7 +27,6 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents import sac_agent
 from tfagents_system.agents.sac_agent import SacAgent
-from tfagents_system.networks import dense_relu_ops
 from tfagents_system.networks.actor_networks import MlpActorNetwork
 from tfagents_system.networks.critic_networks import MlpCriticNetwork
 
@@ -288,16 +287,15 @@ def test_padding_has_no_influence_on_feed_forward_training():
 
 
 @pytest.mark.parametrize(
-    "is_ours, rtol_of_values, rtol",
-    [(False, 0, 0.02), pytest.param(True, 1e-4, 1e-3, marks=needs_dense_relu_ops)],
+    "arithmetic, rtol_of_values, rtol",
+    [("bfloat16", 0, 0.02), pytest.param("int16", 1e-4, 1e-3, marks=needs_int16)],
 )
-def test_a_train_step_in_bfloat16_agrees_with_one_in_float32(
-    monkeypatch, is_ours, rtol_of_values, rtol
+def test_a_train_step_in_16_bits_agrees_with_one_in_float32(
+    monkeypatch, arithmetic, rtol_of_values, rtol
 ):
-    if not is_ours:
-        monkeypatch.setattr(dense_relu_ops, "load", lambda: None)
+    monkeypatch.setattr(sac_agent, "resolve", lambda precision, host: precision)
     first_q_values, infos = [], []
-    for precision in ("float32", "bfloat16"):
+    for precision in ("float32", arithmetic):
         tf.keras.utils.set_random_seed(1)
         agent = make_agent(
             actor=MlpActorNetwork(OBSERVATION, action_spec(), fc_layer_params=(32, 32)),

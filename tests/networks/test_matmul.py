@@ -1,28 +1,22 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from cpu_marks import needs_dense_relu_ops
+from kernel_marks import needs_int16
 
-from tfagents_system.networks import dense_relu_ops
+from tfagents_system.kernels.ops import load_ops
 from tfagents_system.networks.critic_networks import MlpCriticNetwork
-from tfagents_system.networks.matmul import (
-    LARGEST_FIRST,
-    DenseRelu,
-    matmul_precision,
-    resolve_precision,
-)
+from tfagents_system.networks.matmul import LARGEST_FIRST, DenseRelu, matmul_precision
 
 EPSILON = 2.0**-9  # bfloat16 has 8 bits: 1 + EPSILON rounds to 1
 LARGEST = 2**15 - 1  # of the integers of our ops, and their norm in each row and column
 
 
-@pytest.fixture(params=["TensorFlow", pytest.param("our ops", marks=needs_dense_relu_ops)])
-def maker(request, monkeypatch):
-    """Whose products the test takes; TensorFlow's also round the sums."""
-    if request.param == "TensorFlow":
-        monkeypatch.setattr(dense_relu_ops, "load", lambda: None)
-    else:
-        assert dense_relu_ops.load() is not None
+INT16 = pytest.param("int16", marks=needs_int16)
+
+
+@pytest.fixture(params=["bfloat16", INT16])
+def arithmetic(request):
+    """TensorFlow's bfloat16, which also rounds the sums, or integers by the compiled ops."""
     return request.param
 
 
@@ -33,12 +27,7 @@ def layer_of(kernel, bias, **kwargs):
     return layer
 
 
-@pytest.fixture
-def tensorflows_products(monkeypatch):
-    monkeypatch.setattr(dense_relu_ops, "load", lambda: None)
-
-
-def test_factors_are_rounded_and_summed_up_in_float32(tensorflows_products):
+def test_factors_are_rounded_and_summed_up_in_float32():
     layer = layer_of([[1 + EPSILON], [3.0], [-256.0]], [EPSILON])
     inputs = np.float32([[1 + EPSILON, 1.0, 1 / 64]])
     exact = (1 + EPSILON) ** 2 + 3 - 256 / 64 + EPSILON
@@ -48,31 +37,35 @@ def test_factors_are_rounded_and_summed_up_in_float32(tensorflows_products):
     np.testing.assert_array_equal(layer(inputs), np.float32([[exact]]))
 
 
-def test_sums_of_many_products_neither_stall_nor_overflow(maker):
+def test_sums_of_many_products_neither_stall_nor_overflow(arithmetic):
     layer = layer_of([[1.0]] * 4096, [0.0])  # a sum in bfloat16 would stay at 256
-    with matmul_precision("bfloat16", "bfloat16"):
+    with matmul_precision(arithmetic, arithmetic):
         outputs = layer(np.ones([1, 4096], np.float32))
     integer = round(LARGEST / np.sqrt(4096))  # in units of norms / LARGEST; the sum is 2**30
-    factor = integer * np.sqrt(4096) / LARGEST if maker == "our ops" else 1
-    rtol = 1e-6 if maker == "our ops" else 0
+    factor = integer * np.sqrt(4096) / LARGEST if arithmetic == "int16" else 1
+    rtol = 1e-6 if arithmetic == "int16" else 0
     np.testing.assert_allclose(outputs, [[4096 * factor**2]], rtol=rtol)
 
 
-@pytest.mark.parametrize("values", ["float32", "bfloat16"])
-def test_gradients_are_products_of_rounded_factors(maker, values):
+@pytest.mark.parametrize(
+    "values, arithmetic",
+    [("float32", "bfloat16"), ("bfloat16", "bfloat16"),
+     pytest.param("int16", "int16", marks=needs_int16)],
+)  # fmt: skip
+def test_gradients_are_products_of_rounded_factors(values, arithmetic):
     layer = layer_of([[1 + EPSILON, 2.0, -1.0]], [0.0, 0.0, 0.0])
     inputs = tf.constant([[4 + 4 * EPSILON]])
-    with matmul_precision(values, gradients="bfloat16"), tf.GradientTape() as tape:
+    with matmul_precision(values, gradients=arithmetic), tf.GradientTape() as tape:
         tape.watch(inputs)
         outputs = layer(inputs)
         loss = tf.reduce_sum(outputs * [3.0, 5.0, 7.0])
-    factor = 1 if maker == "TensorFlow" and values == "bfloat16" else 1 + EPSILON
+    factor = 1 if arithmetic == "bfloat16" and values == "bfloat16" else 1 + EPSILON
     expected = np.float32([[4 * factor**2, 4 * factor * 2, 0]])
-    np.testing.assert_allclose(outputs, expected, rtol=1e-6 if maker == "our ops" else 0)
+    np.testing.assert_allclose(outputs, expected, rtol=1e-6 if values == "int16" else 0)
     to_inputs, to_kernel, to_bias = tape.gradient(loss, [inputs, layer.kernel, layer.bias])
     # ReLU stops the third. Integers alone in a column are exact, three in a row are not.
-    factor, rtol = (1, 0) if maker == "TensorFlow" else (1 + EPSILON, 1e-6)
-    error = 0 if maker == "TensorFlow" else largest_error([[3, 5, 0]], [[1], [2], [-1]]).item()
+    factor, rtol = (1, 0) if arithmetic == "bfloat16" else (1 + EPSILON, 1e-6)
+    error = 0 if arithmetic == "bfloat16" else largest_error([[3, 5, 0]], [[1], [2], [-1]]).item()
     np.testing.assert_allclose(to_inputs, [[3 * factor + 5 * 2]], rtol=0, atol=error)
     np.testing.assert_allclose(to_kernel, [[4 * factor * 3, 4 * factor * 5, 0]], rtol=rtol)
     np.testing.assert_array_equal(to_bias, [3, 5, 0])
@@ -92,8 +85,8 @@ def largest_error(left, right):
     return np.sqrt(np.shape(right)[0]) * norms(left, right) / LARGEST
 
 
-def product_and_error(maker, left, right):
-    if maker == "our ops":
+def product_and_error(arithmetic, left, right):
+    if arithmetic == "int16":
         return left @ right, largest_error(left, right)
     product = rounded(left) @ rounded(right)
     return product, 2 * EPSILON * np.abs(product)  # the sum is rounded, too
@@ -102,27 +95,29 @@ def product_and_error(maker, left, right):
 # Whole tiles of 12 rows and 32 columns, and what is left over beside them.
 @pytest.mark.parametrize("rows", [1, 11, 12, 25])
 @pytest.mark.parametrize("inputs, units", [(1, 1), (33, 31), (64, 32), (47, 81)])
-def test_values_and_gradients_of_any_size_are_those_of_rounded_factors(maker, rows, inputs, units):
+def test_values_and_gradients_of_any_size_are_those_of_rounded_factors(
+    arithmetic, rows, inputs, units
+):
     rng = np.random.default_rng(rows + inputs)
     x, kernel, upstream, bias = (
         np.float32(rng.normal(size=size))
         for size in ([rows, inputs], [inputs, units], [rows, units], units)
     )
     layer, x = layer_of(kernel, bias), tf.constant(x)
-    with matmul_precision("bfloat16", "bfloat16"), tf.GradientTape() as tape:
+    with matmul_precision(arithmetic, arithmetic), tf.GradientTape() as tape:
         tape.watch(x)
         outputs = layer(x)
     gradients = tape.gradient(outputs, [x, layer.kernel, layer.bias], upstream)
     x = x.numpy()
-    product, error = product_and_error(maker, x, kernel)
+    product, error = product_and_error(arithmetic, x, kernel)
     wanted = np.maximum(product + bias, 0)
     assert (np.abs(outputs - wanted) <= error + 1e-6 * np.abs(product + bias).max()).all()
     passed = upstream * (outputs.numpy() > 0)
     for got, (wanted, error) in zip(
         gradients,
         [
-            product_and_error(maker, passed, kernel.T),
-            product_and_error(maker, x.T, passed),
+            product_and_error(arithmetic, passed, kernel.T),
+            product_and_error(arithmetic, x.T, passed),
             (passed.sum(axis=0), 0),
         ],
         strict=True,
@@ -132,14 +127,14 @@ def test_values_and_gradients_of_any_size_are_those_of_rounded_factors(maker, ro
 
 @pytest.mark.parametrize("rows", [1, 11, 25])
 @pytest.mark.parametrize("inputs, units", [(1, 1), (33, 31), (36, 96)])
-def test_the_first_layer_and_its_gradients_are_float32(maker, rows, inputs, units):
+def test_the_first_layer_and_its_gradients_are_float32(arithmetic, rows, inputs, units):
     rng = np.random.default_rng(rows + inputs)
     x, kernel, upstream, bias = (
         np.float32(rng.normal(size=size))
         for size in ([rows, inputs], [inputs, units], [rows, units], units)
     )
     layer, x = layer_of(kernel, bias, is_first=True), tf.constant(x)
-    with matmul_precision("bfloat16", "bfloat16"), tf.GradientTape() as tape:
+    with matmul_precision(arithmetic, arithmetic), tf.GradientTape() as tape:
         tape.watch(x)
         outputs = layer(x)
     np.testing.assert_allclose(outputs, np.maximum(x @ kernel + bias, 0), rtol=1e-5, atol=1e-5)
@@ -151,16 +146,16 @@ def test_the_first_layer_and_its_gradients_are_float32(maker, rows, inputs, unit
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
-@needs_dense_relu_ops
+@needs_int16
 @pytest.mark.parametrize("num_inputs, is_ours", [(LARGEST_FIRST, True), (LARGEST_FIRST + 1, False)])
 def test_large_observations_are_multiplied_by_tensorflow(num_inputs, is_ours):
     layer = layer_of(np.ones([num_inputs, 1]), [0.0], is_first=True)
-    with matmul_precision("bfloat16", "bfloat16"):
+    with matmul_precision("int16", "int16"):
         graph = tf.function(layer).get_concrete_function(tf.TensorSpec([2, num_inputs])).graph
     assert ("Float32MatMulBiasRelu" in {op.type for op in graph.get_operations()}) == is_ours
 
 
-@needs_dense_relu_ops
+@needs_int16
 @pytest.mark.parametrize(
     "multiply",
     [
@@ -174,7 +169,7 @@ def test_our_ops_keep_the_digits_of_small_rows_and_columns_beside_large_ones(mul
     rng = np.random.default_rng(0)
     left = np.maximum(rng.normal(size=[64, 256]), 0) * np.logspace(-6, 6, 64)[:, np.newaxis]
     right = rng.normal(size=[256, 96]) * np.logspace(6, -6, 96)
-    got = multiply(dense_relu_ops.load(), np.float32(left), np.float32(right)).numpy()
+    got = multiply(load_ops(), np.float32(left), np.float32(right)).numpy()
     active = got > 0  # ReLU stops the other values
 
     def rms_error(product):
@@ -187,31 +182,31 @@ def test_our_ops_keep_the_digits_of_small_rows_and_columns_beside_large_ones(mul
     assert rms_error(rounded(left) @ rounded(right)) > 10 * expected
 
 
-@needs_dense_relu_ops
+@needs_int16
 def test_rows_and_columns_of_zeros_give_the_bias():
     layer = layer_of([[1.0, 0.0], [2.0, 0.0]], [3.0, 4.0])
-    with matmul_precision("bfloat16", "bfloat16"):
+    with matmul_precision("int16", "int16"):
         np.testing.assert_array_equal(layer(np.zeros([1, 2], np.float32)), [[3.0, 4.0]])
         np.testing.assert_array_equal(layer(np.float32([[1.0, 0.0]]))[:, 1], [4.0])
 
 
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_what_is_not_finite_stays_so_in_its_row(maker, bad, is_first):
+def test_what_is_not_finite_stays_so_in_its_row(arithmetic, bad, is_first):
     layer = layer_of([[1.0, 0.0], [1.0, 0.0]], [0.0, 1.0], is_first=is_first)
-    with matmul_precision("bfloat16", "bfloat16"):
+    with matmul_precision(arithmetic, arithmetic):
         outputs = layer(np.float32([[bad, 0.0], [2.0, 3.0]]))
     assert not np.isfinite(outputs[0]).any()  # infinity times zero is NaN
     assert not np.isnan(bad) or np.isnan(outputs[0]).all()
     # Each factor of an integer product is up to half a unit off, of norms 13^0.5 and 2^0.5.
-    error = 13**0.5 * 2**0.5 * 2**0.5 / LARGEST if maker == "our ops" and not is_first else 0
+    error = 13**0.5 * 2**0.5 * 2**0.5 / LARGEST if arithmetic == "int16" and not is_first else 0
     np.testing.assert_allclose(outputs[1], [5.0, 1.0], rtol=0, atol=error)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_gradients_that_are_not_finite_stay_so_in_their_row_and_column(maker, bad):
+def test_gradients_that_are_not_finite_stay_so_in_their_row_and_column(arithmetic, bad):
     layer, x = layer_of([[1.0, 2.0]], [0.0, 0.0]), tf.constant([[1.0], [1.0]])
-    with matmul_precision("bfloat16", "bfloat16"), tf.GradientTape() as tape:
+    with matmul_precision(arithmetic, arithmetic), tf.GradientTape() as tape:
         tape.watch(x)
         outputs = layer(x)
     upstream = tf.constant([[bad, 3.0], [0.0, 5.0]])
@@ -221,27 +216,27 @@ def test_gradients_that_are_not_finite_stay_so_in_their_row_and_column(maker, ba
     np.testing.assert_allclose(to_bias[1], 3 + 5)
 
 
-def test_sequences_give_what_their_steps_give(maker):
+def test_sequences_give_what_their_steps_give(arithmetic):
     rng = np.random.default_rng(0)
     layer = layer_of(rng.normal(size=[8, 4]), rng.normal(size=4))
     inputs = rng.normal(size=[2, 3, 8]).astype(np.float32)
-    with matmul_precision("bfloat16", "bfloat16"):
+    with matmul_precision(arithmetic, arithmetic):
         outputs = layer(inputs)
         for step in range(3):
             np.testing.assert_allclose(outputs[:, step], layer(inputs[:, step]), rtol=1e-6)
 
 
-def test_observations_actions_and_values_keep_their_digits(maker):
+def test_observations_actions_and_values_keep_their_digits(arithmetic):
     specs = tf.TensorSpec([1], tf.float32), tf.TensorSpec([1], tf.float32)
     critic = MlpCriticNetwork(specs, joint_fc_layer_params=(1, 1))
     critic.create_variables()
     ones = [np.ones_like(weight) for weight in critic.get_weights()]
     critic.set_weights([one if one.ndim == 2 else 0 * one for one in ones])
     small = np.float32([[EPSILON]])
-    with matmul_precision("bfloat16", "bfloat16"):
+    with matmul_precision(arithmetic, arithmetic):
         # 1 + EPSILON is the sum of two inputs, rounded as a factor of the second layer alone.
         q_value, _ = critic((np.float32([[1.0]]), small))
-        expected, rtol = (1.0, 0) if maker == "TensorFlow" else (1 + EPSILON, 1e-6)
+        expected, rtol = (1.0, 0) if arithmetic == "bfloat16" else (1 + EPSILON, 1e-6)
         np.testing.assert_allclose(q_value, [expected], rtol=rtol)
         q_value, _ = critic((np.float32([[-1.0 + EPSILON]]), np.float32([[1.0]])))
         np.testing.assert_allclose(q_value, [EPSILON], rtol=rtol)  # 0 if the input had been rounded
@@ -250,25 +245,33 @@ def test_observations_actions_and_values_keep_their_digits(maker):
         np.testing.assert_allclose(q_value, np.float32([1 + EPSILON]), rtol=rtol)
 
 
+def gradient_penalty(layer, x, values, gradients):
+    """Gradients, by x, kernel and bias, of the squared norm of the first gradients by them."""
+    with matmul_precision(values, gradients), tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            outputs = layer(x)
+            loss = tf.reduce_sum(outputs**2)
+        by_x, by_kernel, by_bias = inner.gradient(loss, [x, *layer.trainable_weights])
+        penalty = sum(tf.reduce_sum(g**2) for g in (by_x, by_kernel, by_bias))
+    return outer.gradient(penalty, [x, *layer.trainable_weights])
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("compiles", [True, False])
 @pytest.mark.parametrize(
-    "flags, expected",
-    [
-        ("fpu avx2 avx512_bf16 fsrm", "bfloat16"),
-        ("fpu amx_bf16", "bfloat16"),
-        ("fpu avx2 avx512f avx512_vnni", "float32"),
-        ("", "float32"),
-    ],
-)
-def test_auto_goes_by_the_flags_of_the_cpu(tmp_path, flags, expected):
-    cpuinfo = tmp_path / "cpuinfo"
-    cpuinfo.write_text(f"processor\t: 0\nflags\t\t: {flags}\nbugs\t\t: avx512_bf16\n")
-    assert resolve_precision("auto", cpuinfo) == expected
-    for precision in ("float32", "bfloat16"):
-        assert resolve_precision(precision, cpuinfo) == precision
-
-
-def test_auto_is_float32_on_a_cpu_that_has_no_flags(tmp_path):
-    cpuinfo = tmp_path / "cpuinfo"
-    assert resolve_precision("auto", cpuinfo) == "float32"  # no file, as on macOS
-    cpuinfo.write_text("processor\t: 0\nFeatures\t: fp asimd\n")  # as on ARM
-    assert resolve_precision("auto", cpuinfo) == "float32"
+    "values, arithmetic",
+    [("float32", "bfloat16"), ("bfloat16", "bfloat16"),
+     pytest.param("int16", "int16", marks=needs_int16)],
+)  # fmt: skip
+def test_second_derivatives_are_those_of_keras(values, arithmetic, compiles, is_first):
+    rng = np.random.default_rng(0)
+    layer = layer_of(rng.normal(size=[12, 16]), rng.normal(size=16), is_first=is_first)
+    x = tf.constant(rng.normal(size=[8, 12]), tf.float32)
+    call = tf.function(gradient_penalty) if compiles else gradient_penalty
+    got = call(layer, x, values, arithmetic)
+    wanted = gradient_penalty(layer, x, "float32", "float32")
+    for one, other in zip(got, wanted, strict=True):
+        error = 0.05 if arithmetic == "bfloat16" else 0.002
+        np.testing.assert_allclose(one, other, rtol=0, atol=error * np.abs(other).max())

@@ -7,6 +7,7 @@ from tf_agents.agents import tf_agent
 from tf_agents.environments import py_environment
 from tf_agents.specs import tensor_spec
 
+from tfagents_system.agents.sac_agent import SacAgent
 from tfagents_system.core.errors import ConfigError
 
 
@@ -28,3 +29,14 @@ def make_agent(
             "allowed is a TF-Agents agent."
         )
     return agent, train_step
+
+
+def arithmetic_of(agent: tf_agent.TFAgent) -> str:
+    """Returns what `agent` computes matrix products of train steps in, on this host.
+
+    "float32" for every agent but the built-in one: TensorFlow's own ops.
+
+    Raises:
+      ConfigError: If this host cannot do what `matmul_precision` asks for.
+    """
+    return agent.arithmetic if isinstance(agent, SacAgent) else "float32"

@@ -3,6 +3,7 @@
 Source: Haarnoja et al. 2018, Soft Actor-Critic Algorithms and Applications, arXiv:1812.05905.
 """
 
+import functools
 import itertools
 import math
 from typing import NamedTuple
@@ -14,9 +15,10 @@ from tf_agents.policies import actor_policy, greedy_policy
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
+from tfagents_system.kernels.arithmetic import resolve, this_host
 from tfagents_system.networks.distributions import SquashedGaussian
 from tfagents_system.networks.encoders import action_center_and_magnitude
-from tfagents_system.networks.matmul import matmul_precision, resolve_precision
+from tfagents_system.networks.matmul import matmul_precision
 
 
 class SacInfo(NamedTuple):
@@ -115,8 +117,8 @@ class SacAgent(tf_agent.TFAgent):
           gamma: Discount factor per env step.
           initial_log_alpha: Initial log of the entropy temperature.
           gradient_clipping: Largest global gradient norm per network; None does not clip.
-          precision: Of the matrix products of train steps, "float32", "bfloat16" or "auto"; see
-            `networks/matmul.py`.
+          precision: Of the matrix products of train steps, "float32", "bfloat16", "int16" or
+            "auto"; see `kernels/arithmetic.py`.
           train_step_counter: int64 scalar, incremented by each train step.
         """
         policy = actor_policy.ActorPolicy(time_step_spec, action_spec, actor_network)
@@ -144,7 +146,7 @@ class SacAgent(tf_agent.TFAgent):
         self._target_update_tau = target_update_tau
         self._target_update_period = target_update_period
         self._gradient_clipping = gradient_clipping
-        self._precision = resolve_precision(precision)
+        self._precision = precision
         adam = tf.keras.optimizers.legacy.Adam  # one fused kernel per variable
         # Functions, because a number would be saved, and restored in place of one changed since.
         self._actor_optimizer = adam(lambda: actor_learning_rate)
@@ -158,6 +160,15 @@ class SacAgent(tf_agent.TFAgent):
         self._alpha_optimizer._create_all_weights([self._log_alpha])
         self._initialize()
 
+    @functools.cached_property
+    def arithmetic(self) -> str:
+        """Of the matrix products of train steps here: "float32", "bfloat16" or "int16".
+
+        Found out when first asked for, because only the host of the learner has to be able to do
+        it. Raises ConfigError if it is not.
+        """
+        return resolve(self._precision, this_host())
+
     def _initialize(self):
         """Makes the target critics equal to the critics."""
         for critic, target in zip(self._critics, self._target_critics, strict=True):
@@ -166,12 +177,13 @@ class SacAgent(tf_agent.TFAgent):
 
     def _train(self, experience: trajectory.Transition, weights=None):
         """One update of critics, actor, temperature and targets; see the class docstring."""
-        with matmul_precision(values=self._precision, gradients=self._precision):
+        with matmul_precision(values=self.arithmetic, gradients=self.arithmetic):
             return self._update(experience)
 
     def _exact_values(self):
-        """The TD error is a small difference of large values; they need all digits."""
-        return matmul_precision(values="float32", gradients=self._precision)
+        """The TD error is a small difference of large values; bfloat16 has too few digits of it."""
+        values = "float32" if self.arithmetic == "bfloat16" else self.arithmetic
+        return matmul_precision(values=values, gradients=self.arithmetic)
 
     def _update(self, experience):
         alpha = tf.exp(self._log_alpha)

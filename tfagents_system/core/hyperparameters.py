@@ -9,7 +9,7 @@ from typing import Any
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
 
-MATMUL_PRECISIONS = ("auto", "float32", "bfloat16")
+MATMUL_PRECISIONS = ("auto", "float32", "bfloat16", "int16")
 MOST_COUNT = 10**9  # the product of two still fits into 64 bits
 
 
@@ -134,9 +134,9 @@ HYPERPARAMETERS: Mapping[str, Hyperparameter] = {
         "auto",
         lambda v: isinstance(v, str) and v in MATMUL_PRECISIONS,
         "one of " + ", ".join(f'"{name}"' for name in MATMUL_PRECISIONS),
-        "precision of the matrix products of train steps; bfloat16 is faster on CPUs that have its "
-        "instructions, and auto means bfloat16 there; variables and policies are float32 in any "
-        "case, and the values in the TD error have more digits than bfloat16",
+        "arithmetic of the matrix products of train steps: int16 needs AVX-512 with VNNI and the "
+        "compiled ops, bfloat16 a CPU that has its instructions; auto is int16 where possible, "
+        "else float32; variables and policies are float32 in any case",
     ),
     "recurrent": _flag(False, "train LSTM networks on sequences"),
     "recurrent_sequence_length": _count(20, "env steps per sequence if `recurrent`", at_least=2),

@@ -2,14 +2,11 @@
 
 import contextlib
 import contextvars
-import pathlib
 from collections.abc import Iterator
 
 import tensorflow as tf
 
-from tfagents_system.networks import dense_relu_ops
-
-CPU_FLAGS = {"avx512_bf16", "amx_bf16"}  # of the instructions that make bfloat16 the faster one
+from tfagents_system.kernels.ops import load_ops
 
 LARGEST_FIRST = 512  # inputs of a first layer; TensorFlow's product of more is faster than ours
 
@@ -18,25 +15,19 @@ _precisions: contextvars.ContextVar[tuple[str, str]] = contextvars.ContextVar(
 )
 
 
-def resolve_precision(precision: str, cpuinfo: pathlib.Path = dense_relu_ops.CPUINFO) -> str:
-    """Returns "float32" or "bfloat16"; "auto" is the faster one on this CPU."""
-    if precision != "auto":
-        return precision
-    return "bfloat16" if CPU_FLAGS & dense_relu_ops.cpu_flags(cpuinfo) else "float32"
-
-
 @contextlib.contextmanager
 def matmul_precision(values: str, gradients: str) -> Iterator[None]:
-    """Sets the precisions, "float32" or "bfloat16", of what is traced inside.
+    """Sets the precisions of what is traced inside; `kernels/arithmetic.py` says what they are.
 
-    The variables and all other operations stay float32 in either case, and so does what is traced
+    The variables and all other operations stay float32 in any case, and so does what is traced
     outside, such as a policy that is exported.
 
     Args:
-      values: Of the products that lead from inputs to outputs. If gradients are in bfloat16 and the
-        CPU has the ops of `dense_relu_ops.cc`, their integers take the place of both.
-      gradients: Of the products that lead back to the gradients of inputs and kernels.
+      values: Of the products that lead from inputs to outputs: "float32", "bfloat16" or "int16".
+      gradients: Of the products that lead back to the gradients of inputs and kernels; "int16" if
+        `values` is "int16", and only then.
     """
+    assert (values == "int16") == (gradients == "int16"), (values, gradients)
     token = _precisions.set((values, gradients))
     try:
         yield
@@ -52,7 +43,7 @@ class DenseRelu(tf.keras.layers.Dense):
 
         Args:
           units: Length of the outputs.
-          is_first: It reads observations. The products are float32 in any case: they cost little,
+          is_first: It reads observations. Its products are float32 in any case: they cost little,
             and bfloat16 would cut observations to three digits.
           name: Name of the layer.
         """
@@ -62,24 +53,25 @@ class DenseRelu(tf.keras.layers.Dense):
     def call(self, inputs):
         """Returns [..., units] float32 for `inputs` [..., n] float32."""
         values, gradients = _precisions.get()
-        ops = dense_relu_ops.load() if gradients == "bfloat16" else None
-        is_keras = self._is_first and (ops is None or inputs.shape[-1] > LARGEST_FIRST)
+        is_int16 = values == "int16"
+        is_keras = self._is_first and (not is_int16 or inputs.shape[-1] > LARGEST_FIRST)
         if is_keras or values == gradients == "float32":
             return super().call(inputs)
 
         rows = tf.reshape(inputs, [-1, inputs.shape[-1]])
         kernel, bias = tf.convert_to_tensor(self.kernel), tf.convert_to_tensor(self.bias)
-        if ops is None:
-            outputs = tf.nn.relu(tf.nn.bias_add(_product(rows, kernel, values, gradients), bias))
-        elif self._is_first:
-            outputs = _fused(ops.float32_mat_mul_bias_relu, _float32_gradients, rows, kernel, bias)
+        if is_int16:
+            outputs = _compiled(rows, kernel, bias, self._is_first)
         else:
-            outputs = _fused(ops.mat_mul_bias_relu, _integer_gradients, rows, kernel, bias)
+            outputs = tf.nn.relu(tf.nn.bias_add(_product(rows, kernel, values, gradients), bias))
         return tf.reshape(outputs, tf.concat([tf.shape(inputs)[:-1], [self.units]], axis=0))
 
 
-def _fused(op, gradients_of, rows, kernel, bias):
-    """The layer by one op of `dense_relu_ops.cc`, which knows neither shapes nor gradients."""
+def _compiled(rows, kernel, bias, is_first):
+    """The layer by one compiled op, which knows neither shapes nor gradients."""
+    ops = load_ops()
+    op = ops.float32_mat_mul_bias_relu if is_first else ops.mat_mul_bias_relu
+    gradients_of = _float32_gradients if is_first else _int16_gradients
 
     @tf.custom_gradient
     def layer(rows, kernel, bias):
@@ -87,20 +79,43 @@ def _fused(op, gradients_of, rows, kernel, bias):
         outputs.set_shape([rows.shape[0], kernel.shape[1]])
 
         def backward(upstream):
-            gradients = gradients_of(upstream, outputs, rows, kernel)
-            for gradient, of in zip(gradients, (rows, kernel, bias), strict=True):
-                gradient.set_shape(of.shape)
-            return gradients
+            return _twice_differentiable(gradients_of, outputs)(upstream, rows, kernel)
 
         return outputs, backward
 
     return layer(rows, kernel, bias)
 
 
-def _integer_gradients(upstream, outputs, rows, kernel):
-    ops = dense_relu_ops.load()
+def _twice_differentiable(gradients_of, outputs):
+    """`gradients_of` with derivatives of its own, which are TensorFlow's, in float32.
+
+    `outputs` only tell where ReLU lets a gradient pass, so there is no derivative by them.
+    """
+
+    @tf.custom_gradient
+    def gradients(upstream, rows, kernel):
+        def backward(*upstreams):
+            arguments = upstream, rows, kernel
+            with tf.GradientTape() as tape:
+                tape.watch(arguments)
+                values = _float32_gradients(upstream, tf.stop_gradient(outputs), rows, kernel)
+            return tape.gradient(
+                values, arguments, upstreams, unconnected_gradients=tf.UnconnectedGradients.ZERO
+            )
+
+        return gradients_of(upstream, outputs, rows, kernel), backward
+
+    return gradients
+
+
+def _int16_gradients(upstream, outputs, rows, kernel):
+    ops = load_ops()
     to_rows = ops.mat_mul_bias_relu_input_grad(upstream, outputs, kernel)
-    return to_rows, *ops.mat_mul_bias_relu_kernel_grad(upstream, outputs, rows)
+    to_kernel, to_bias = ops.mat_mul_bias_relu_kernel_grad(upstream, outputs, rows)
+    to_rows.set_shape(rows.shape)
+    to_kernel.set_shape(kernel.shape)
+    to_bias.set_shape(kernel.shape[1:])
+    return to_rows, to_kernel, to_bias
 
 
 def _float32_gradients(upstream, outputs, rows, kernel):

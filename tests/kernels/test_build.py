@@ -1,0 +1,132 @@
+import os
+import pathlib
+import platform
+import stat
+
+import pytest
+
+from tfagents_system.kernels import build, library
+from tfagents_system.kernels.library import LibraryError, find_library
+from tfagents_system.kernels.ops import load_ops
+
+FLAGS = frozenset({"fpu", "avx512f", "avx512bw", "avx512_vnni"})
+CALLS = "calls"
+WRITES_ITS_OUTPUT = f'echo >>"$(dirname "$0")"/{CALLS}; eval "touch \\"\\${{$#}}\\""'
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "ops"
+    path.mkdir()
+    return path
+
+
+def fake_compiler(tmp_path, script=WRITES_ITS_OUTPUT, version="fake c++ 1"):
+    path = tmp_path / "c++"
+    path.write_text(
+        f'#!/bin/sh\nif [ "$1" = --version ]; then echo {version}; exit; fi\n{script}\n'
+    )
+    path.chmod(0o755)
+    return str(path)
+
+
+def num_calls(tmp_path):
+    return len((tmp_path / CALLS).read_text().splitlines())
+
+
+def test_a_library_is_built_once_for_the_same_source_compiler_and_system(tmp_path, folder, capsys):
+    compiler = fake_compiler(tmp_path)
+    assert build.main(folder, compiler, FLAGS) == 0
+    (name,) = os.listdir(folder)
+    assert capsys.readouterr().out == f"Compiled ops: {folder / name} was built.\n"
+    assert build.main(folder, compiler, FLAGS) == 0
+    assert capsys.readouterr().out == f"Compiled ops: {folder / name} is up to date.\n"
+    assert num_calls(tmp_path) == 1
+    assert find_library(folder) == folder / name
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda patch, tmp_path: fake_compiler(tmp_path, version="fake c++ 2"),
+        lambda patch, tmp_path: patch.setattr(platform, "libc_ver", lambda: ("glibc", "9.9")),
+        lambda patch, tmp_path: patch.setattr(
+            library.importlib.metadata, "version", lambda package: "2.16.0"
+        ),
+        lambda patch, tmp_path: patch.setattr(library, "COMPILER_FLAGS", ("-O1",)),
+    ],
+    ids=["compiler", "C library", "TensorFlow", "flags"],
+)
+def test_a_change_builds_another_library_and_removes_the_outdated_one(
+    tmp_path, folder, monkeypatch, change
+):
+    compiler = fake_compiler(tmp_path)
+    build.build(folder, compiler)
+    (before,) = os.listdir(folder)
+    change(monkeypatch, tmp_path)
+    build.build(folder, compiler)
+    (after,) = os.listdir(folder)
+    assert before != after
+    assert num_calls(tmp_path) == 2
+
+
+def test_another_source_builds_another_library(tmp_path, folder, monkeypatch):
+    before, _ = build.build(folder, fake_compiler(tmp_path))
+    source = tmp_path / library.SOURCE.name
+    source.write_bytes(library.SOURCE.read_bytes() + b"\n")
+    monkeypatch.setattr(library, "SOURCE", source)
+    with pytest.raises(LibraryError, match="^the compiled ops are outdated; build them with: pyth"):
+        find_library(folder)
+    after, _ = build.build(folder, fake_compiler(tmp_path))
+    assert (before != after, find_library(folder)) == (True, after)
+
+
+def test_a_compiler_that_fails_is_quoted_and_leaves_nothing(tmp_path, folder, capsys):
+    compiler = fake_compiler(tmp_path, "echo no such option >&2; exit 3")
+    assert build.main(folder, compiler, FLAGS) == 1
+    assert capsys.readouterr().out == (
+        f"Compiled ops: the build failed: {compiler} failed with 3: no such option\n"
+    )
+    assert os.listdir(folder) == []
+
+
+def test_without_a_compiler_or_the_instructions_nothing_is_built_and_that_is_no_failure(
+    tmp_path, folder, capsys
+):
+    assert build.main(folder, str(tmp_path / "none"), FLAGS) == 0
+    assert "not built, because there is no C++ compiler" in capsys.readouterr().out
+    assert build.main(folder, fake_compiler(tmp_path), {"avx512f", "avx512bw"}) == 0
+    assert capsys.readouterr().out == ("Compiled ops: not for this CPU, which lacks avx512_vnni.\n")
+    assert os.listdir(folder) == []
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path, capsys):
+    folder = tmp_path / "none"
+    assert build.main(folder, fake_compiler(tmp_path), FLAGS) == 1
+    assert f"the build failed: {folder}" in capsys.readouterr().out
+
+
+def test_no_library_is_found_where_none_was_built(folder):
+    (folder / "dense_relu-ffffffffffff-000000000000.txt").touch()
+    with pytest.raises(LibraryError, match="have not been built; build them with: python -m tfag"):
+        find_library(folder)
+
+
+@pytest.mark.parametrize("may_write", [stat.S_IWGRP, stat.S_IWOTH])
+def test_a_library_that_other_users_may_change_is_not_loaded(tmp_path, folder, may_write):
+    umask = os.umask(0)
+    try:
+        path, _ = build.build(folder, fake_compiler(tmp_path))
+    finally:
+        os.umask(umask)
+    assert find_library(folder) == path
+    path.chmod(0o755 | may_write)
+    with pytest.raises(LibraryError, match="may be changed by other users; delete it"):
+        find_library(folder)
+
+
+def test_a_library_that_does_not_load_says_how_to_mend_it(tmp_path, folder):
+    path, _ = build.build(folder, fake_compiler(tmp_path))  # an empty file
+    with pytest.raises(LibraryError, match=f"{path} does not load .*; delete it and build it with"):
+        load_ops(folder)
+    assert pathlib.Path(path).exists()

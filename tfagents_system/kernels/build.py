@@ -1,0 +1,101 @@
+"""Builds the compiled ops of the learner, unless they are there, and removes outdated ones.
+
+Usage: python -m tfagents_system.kernels.build
+Prints one line. Exit codes: 0 the library is there, or this host cannot have it (no compiler, or a
+CPU without the instructions): training then runs in float32; 1 the build failed.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Collection
+
+from tfagents_system.kernels.cpu import cpu_flags, missing_flags
+from tfagents_system.kernels.library import (
+    COMPILER_FLAGS,
+    FOLDER,
+    NEEDED_CPU_FLAGS,
+    SOURCE,
+    LibraryError,
+    digest,
+    fit,
+    libraries,
+)
+
+COMPILER = "c++"
+TIMEOUT_SECS = 120.0  # it takes two
+
+
+def build(folder: pathlib.Path = FOLDER, compiler: str = COMPILER) -> tuple[pathlib.Path, bool]:
+    """Returns the library in `folder`, and whether this call has made it.
+
+    Blocks for seconds if it makes it. Removes all other libraries of the ops from `folder`.
+
+    Raises:
+      LibraryError: If the compiler fails or takes too long, or `folder` cannot be written to.
+    """
+    version = _output_of([compiler, "--version"])
+    library = folder / f"{SOURCE.stem}-{fit()}-{digest(version)}.so"
+    is_new = not library.exists()
+    try:
+        if is_new:
+            _compile(compiler, library)
+        for other in set(libraries(folder)) - {library}:
+            other.unlink(missing_ok=True)
+    except OSError as error:
+        raise LibraryError(f"{error.filename or folder}: {error.strerror}") from error
+    return library, is_new
+
+
+def _compile(compiler: str, library: pathlib.Path) -> None:
+    import tensorflow as tf  # takes seconds, which an up-to-date library does not need
+
+    with tempfile.TemporaryDirectory(prefix=".compiling_", dir=library.parent) as temporary:
+        unfinished = pathlib.Path(temporary) / library.name
+        _output_of([
+            compiler, *COMPILER_FLAGS, *tf.sysconfig.get_compile_flags(), str(SOURCE),
+            *tf.sysconfig.get_link_flags(), "-o", str(unfinished),
+        ])  # fmt: skip
+        unfinished.chmod(0o755)  # whatever the umask is, no other user may change it
+        os.replace(unfinished, library)
+
+
+def _output_of(command: list[str]) -> str:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_SECS
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise LibraryError(f"{command[0]} cannot be run: {error}") from error
+    if done.returncode:
+        raise LibraryError(
+            f"{command[0]} failed with {done.returncode}: {done.stderr[-1000:].strip()}"
+        )
+    return done.stdout
+
+
+def main(
+    folder: pathlib.Path = FOLDER, compiler: str = COMPILER, flags: Collection[str] | None = None
+) -> int:
+    """Builds the ops for a CPU with `flags` (None: this one), prints, returns the exit code."""
+    if missing := missing_flags(NEEDED_CPU_FLAGS, cpu_flags() if flags is None else flags):
+        print(f"Compiled ops: not for this CPU, which lacks {', '.join(missing)}.")
+        return 0
+    if shutil.which(compiler) is None:
+        print(f"Compiled ops: not built, because there is no C++ compiler ({compiler}).")
+        return 0
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's import prints a page
+    try:
+        library, is_new = build(folder, compiler)
+    except LibraryError as error:
+        print(f"Compiled ops: the build failed: {error}")
+        return 1
+    print(f"Compiled ops: {library} {'was built' if is_new else 'is up to date'}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""Which file is the library of the compiled ops; imports no TensorFlow.
+
+The name of the library tells what it was built from: `dense_relu-<fit>-<compiler>.so`. A program
+loads a library only if `fit` is that of this source and this system, so it never loads an outdated
+one. The second part lets the build notice another compiler.
+"""
+
+import hashlib
+import importlib.metadata
+import pathlib
+import platform
+import stat
+
+FOLDER = pathlib.Path(__file__).parent
+SOURCE = FOLDER / "dense_relu.cc"
+NEEDED_CPU_FLAGS = ("avx512f", "avx512bw", "avx512_vnni")
+COMPILER_FLAGS = (
+    "-O3", "-shared", "-fPIC", "-mavx512f", "-mavx512bw", "-mavx512vnni", "-mprfchw"
+)  # fmt: skip
+BUILD_COMMAND = "python -m tfagents_system.kernels.build"
+
+
+class LibraryError(Exception):
+    """The compiled ops cannot be used; the message says why and what to do."""
+
+
+def digest(*parts: str | bytes) -> str:
+    """Returns 12 hexadecimal digits that differ if any of `parts` does."""
+    checksum = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        checksum.update(len(data).to_bytes(8, "big") + data)
+    return checksum.hexdigest()[:12]
+
+
+def fit() -> str:
+    """Returns the digest of what a library has to fit: source, flags, TensorFlow and C library."""
+    return digest(
+        SOURCE.read_bytes(),
+        *COMPILER_FLAGS,
+        importlib.metadata.version("tensorflow"),
+        *platform.libc_ver(),
+    )
+
+
+def libraries(folder: pathlib.Path = FOLDER) -> list[pathlib.Path]:
+    """Returns all libraries in `folder`, outdated ones too."""
+    return sorted(folder.glob(f"{SOURCE.stem}-*.so"))
+
+
+def find_library(folder: pathlib.Path = FOLDER) -> pathlib.Path:
+    """Returns the library that the build made from this source for this system.
+
+    Raises:
+      LibraryError: If there is none, or if other users could have changed it.
+    """
+    wanted = fit()
+    found = [path for path in libraries(folder) if path.stem.split("-")[1] == wanted]
+    if not found:
+        what = "are outdated" if libraries(folder) else "have not been built"
+        raise LibraryError(f"the compiled ops {what}; build them with: {BUILD_COMMAND}")
+    library = found[-1]
+    if library.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise LibraryError(
+            f"{library} may be changed by other users; delete it and build it with: {BUILD_COMMAND}"
+        )
+    return library
