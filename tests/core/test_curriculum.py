@@ -90,3 +90,12 @@ def test_iterations_that_do_not_ascend_raise(iters):
     assert str(error.value) == (
         f"config.json: curriculum.mass.iters is {iters}; allowed are strictly ascending iterations."
     )
+
+
+def test_a_curriculum_is_over_with_the_last_change_of_its_last_ramp():
+    curriculum = curriculum_of(
+        '{"a": {"iters": [0, 10], "range": [0, 1]}, "b": {"iters": [5], "range": [0.0, 1.0]}}'
+    )
+    assert [curriculum.is_over(iteration) for iteration in (0, 5, 9, 10, 11)] == [
+        False, False, False, True, True]  # fmt: skip
+    assert curriculum_of("{}").is_over(0)

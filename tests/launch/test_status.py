@@ -62,6 +62,15 @@ def test_status_line_counts_troubles_and_names_parked_workers():
     )
 
 
+def test_status_line_says_that_a_time_limit_looks_like_a_termination():
+    reports = {"learner": LEARNER, "worker_0": worker(suspicion=None),
+               "worker_1": worker(suspicion="10 episodes ended")}  # fmt: skip
+    line = status_line(Snapshot(reports, num_restarts=0, **DISK), NOW)
+    assert line.startswith(
+        "TIME LIMIT TAKEN FOR A TERMINATION? See stdout/worker_1.log | iteration 120 of"
+    )
+
+
 @pytest.mark.parametrize(
     ("free", "warning"),
     [

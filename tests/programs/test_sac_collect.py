@@ -1,5 +1,7 @@
+import random
 import threading
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from replay_fakes import (
@@ -142,3 +144,44 @@ def test_the_eval_environment_gets_the_collect_environment_of_now(tmp_path):
     eval_env.reset()
     assert collect_env.current() is not first
     assert run.params._seen == (1, collect_env.current())
+
+
+STOCK_AGENT = """
+    def agent_ctor(self, train_step, obs_spec, action_spec, time_step_spec):
+        from tf_agents.agents.ddpg import actor_network, critic_network
+        from tf_agents.agents.td3 import td3_agent
+        return td3_agent.Td3Agent(
+            time_step_spec, action_spec,
+            actor_network.ActorNetwork(obs_spec, action_spec, fc_layer_params=(4,)),
+            critic_network.CriticNetwork((obs_spec, action_spec)),
+            actor_optimizer=None, critic_optimizer=None, exploration_noise_std=1.0,
+            train_step_counter=train_step,
+        )
+"""
+
+
+def test_a_stock_agent_acts_as_the_seed_says_and_each_worker_differently(tmp_path, monkeypatch):
+    paths = make_experiment(tmp_path / "exp", STOCK_AGENT)
+    tape = []
+
+    class ActingWorker:
+        """Notes what its policy does from the same weights, and what the generators draw."""
+
+        def __init__(self, run, place, environments, policies, *others, should_stop):
+            self._environment, self._policies = environments.collect, policies
+
+        def run(self, num_to_fill, fill_policy):
+            policy = self._policies.collect
+            time_step, state = self._environment.reset(), policy.initial_state()
+            actions = [float(policy.action(time_step, state)[0][0]) for _ in range(4)]
+            tape.append((actions, random.random(), np.random.random()))
+            return EXIT_FINISHED
+
+    monkeypatch.setattr(sac_collect, "Worker", ActingWorker)
+    with serving(tmp_path / "reverb") as replay:
+        for worker_id in (0, 0, 1):
+            sac_collect.collect(str(paths.root), replay.address, 2, worker_id, 60.0, Stop())
+    first, again, other = tape
+    assert len(set(first[0])) == 4
+    assert first == again
+    assert not {*first[0], *first[1:]} & {*other[0], *other[1:]}

@@ -1,5 +1,6 @@
 import contextlib
 import pathlib
+import time
 
 import numpy as np
 import pytest
@@ -67,6 +68,32 @@ def test_versions_arrive_also_if_no_confirmation_is_waited_for(tmp_path):
 
         for train_step in (1, 2, 3):
             wait_until(lambda step=train_step: is_read(step), 30, f"version {train_step}")
+
+
+def test_refresh_brings_the_newest_version_long_before_the_next_pull(tmp_path):
+    variables = make_variables()
+    with serving(tmp_path / "reverb") as replay:
+        publisher = VariablePublisher(replay.client(), variables)
+        publisher.publish(0)
+        reader = VariableReader(replay.address, variables, period_secs=1000.0)
+        for train_step in range(1, 20):
+            publisher.publish(train_step)
+            reader.refresh(timeout_secs=30)
+            assert reader.latest.train_step == train_step
+        reader.close()
+
+
+def test_refresh_waits_once_for_a_server_that_does_not_answer(tmp_path):
+    with serving(tmp_path / "reverb") as replay:
+        reader = VariableReader(replay.address, make_variables(), period_secs=0.01)
+        reader.refresh(timeout_secs=0.2)  # sampling waits for a first version
+        begin = time.monotonic()
+        for _ in range(100):
+            reader.refresh(timeout_secs=1.0)
+        assert time.monotonic() - begin < 10.0
+        VariablePublisher(replay.client(), make_variables()).publish(3)
+        await_step(reader, 3)
+        reader.close()
 
 
 @pytest.mark.multiprocess

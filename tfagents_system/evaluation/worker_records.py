@@ -79,7 +79,7 @@ class WorkerRecords:
         self._ends.note(episode.length, episode.is_terminal)
         suspicion = self._ends.suspicion
         if suspicion and not self._has_warned:
-            print(f"WARNING: {suspicion}. See README, time limits.", flush=True)
+            print(f"WARNING: {suspicion}.", flush=True)
             self._has_warned = True
         self._status["suspicion"] = suspicion
 

@@ -70,6 +70,7 @@ def status_line(snapshot: Snapshot, now: float) -> str:
     """Returns the line that describes `snapshot` at the unix time `now`."""
     learner = snapshot.reports.get("learner", {})
     parts = _disk_full(snapshot) + _not_responding(snapshot, now) + _parked(snapshot)
+    parts += _suspicious_ends(snapshot)
     if "train_step" not in learner or learner.get("phase") == "starting":
         parts += _starting(snapshot)
     elif _is_filling(snapshot, learner):
@@ -178,6 +179,13 @@ def _not_responding(snapshot: Snapshot, now: float) -> list[str]:
 def _parked(snapshot: Snapshot) -> list[str]:
     names = [name for name, report in snapshot.reports.items() if report.get("phase") == "parked"]
     return [f"PARKED: {', '.join(names)}"] if names else []
+
+
+def _suspicious_ends(snapshot: Snapshot) -> list[str]:
+    names = [name for name, report in snapshot.reports.items() if report.get("suspicion")]
+    if not names:
+        return []
+    return [f"TIME LIMIT TAKEN FOR A TERMINATION? See stdout/{names[0]}.log"]
 
 
 REQUIRED_KEYS = {
