@@ -10,13 +10,14 @@ import itertools
 import pathlib
 import sys
 import time
+from typing import Any
 
 from tfagents_system.core.errors import EXIT_STOPPED
 from tfagents_system.core.generations import empty_reverb_root, newest_intact_generation
 from tfagents_system.core.params_loader import load_run
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.program import StopFlag, run_program
-from tfagents_system.core.reporting import StatusReporter
+from tfagents_system.core.reports import Phase, StatusReporter
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.launch.supervision import is_alive, is_supervised
 from tfagents_system.services.replay import ReplayLimits, experience_stats, start_server
@@ -40,13 +41,14 @@ def serve(exp_dir: str, port: int, *, stop: StopFlag) -> int:
     client = server.localhost_client()
 
     stride = ItemLayout.from_hyperparameters(run.params.hyperparameters()).stride
-    counts = {
+    counts: dict[str, Any] = {
+        "phase_secs": {},
         "transitions": 0,
         "capacity": limits.capacity * stride,
         "fill_target": limits.min_size * stride,
     }
 
-    def fields() -> dict[str, int]:
+    def fields() -> dict[str, Any]:
         try:
             counts["transitions"] = experience_stats(client, timeout_secs=5)[0] * stride
         except TimeoutError:
@@ -54,7 +56,7 @@ def serve(exp_dir: str, port: int, *, stop: StopFlag) -> int:
         return counts
 
     while not stop:
-        reporter.report("serving", fields)
+        reporter.report(Phase.SERVING, fields)
         time.sleep(0.2)
     _await_learner(run.paths.services / "learner")
     server.stop()

@@ -32,9 +32,10 @@ from tfagents_system.core.files import (
     write_text_atomically,
 )
 from tfagents_system.core.hyperparameters import num_fresh_samples, num_samples_in_flight
+from tfagents_system.core.meters import PhaseTimer, RateMeter
 from tfagents_system.core.params_loader import Run, gin_text, load_run
 from tfagents_system.core.program import StopFlag, run_program
-from tfagents_system.core.reporting import PhaseTimer, RateMeter, StatusReporter
+from tfagents_system.core.reports import Phase, StatusReporter
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.data.codec import Codec
@@ -119,7 +120,7 @@ class Training:
         num_steps = params.num_steps_per_iter
         status_rate, summary_rate = RateMeter(self.train_step), RateMeter(self.train_step)
         self._publisher.publish(self.train_step)
-        self._reporter.report_now("waiting for data", self._progress(0.0))
+        self._reporter.report_now(Phase.WAITING_FOR_DATA, self._progress(0.0))
         self._exporter.prepare()  # while workers fill the replay buffer
         while not self._is_finished and not stop:
             train_step, iteration = self.train_step, self.iteration
@@ -132,7 +133,7 @@ class Training:
             if metrics is not None:
                 wait_secs = metrics["data_wait_secs"] * (self.train_step - train_step)
                 self._timer.move(call_secs - wait_secs, "waiting for data", "train steps")
-            phase = "waiting for data" if metrics is None else "training"
+            phase = Phase.WAITING_FOR_DATA if metrics is None else Phase.TRAINING
             self._reporter.report(
                 phase, lambda: self._progress(status_rate.rate_at(self.train_step))
             )
@@ -172,10 +173,10 @@ class Training:
         return self.train_step >= self._run.num_train_steps
 
     def _end(self, stop: StopFlag) -> int:
-        self._reporter.report_now("saving", self._progress(0.0))
+        self._reporter.report_now(Phase.SAVING, self._progress(0.0))
         while not (is_saved := self._save()) and self._is_finished and not stop:
             time.sleep(SPACE_PERIOD_SECS)  # what has been learned waits for space on the disk
-            self._reporter.report_now("saving", self._progress(0.0))
+            self._reporter.report_now(Phase.SAVING, self._progress(0.0))
         self._summaries.close()
         if not self._is_finished or not is_saved:
             return EXIT_STOPPED
@@ -184,7 +185,7 @@ class Training:
             lambda: self._publisher.publish(self.train_step), SAVE_TIMEOUT_SECS,
             what="the replay server to take the last variables",
         )  # fmt: skip
-        self._reporter.report_now("finished", self._progress(0.0))
+        self._reporter.report_now(Phase.FINISHED, self._progress(0.0))
         return EXIT_FINISHED
 
     def _save(self) -> bool:
@@ -218,7 +219,7 @@ class Training:
                 write_bytes_atomically(path, arrays.getvalue())
                 minibatch = f"Its minibatch is in {path}: look for extreme rewards and observations"
         self._checkpointer.wait(STOP_TIMEOUT_SECS)  # for one begun before, of a finite state
-        self._reporter.report_now("diverged", self._progress(0.0))
+        self._reporter.report_now(Phase.DIVERGED, self._progress(0.0))
         print(f"sac_train.py: training diverged at train step {self.train_step}: {error}. "
               f"{minibatch}. Nothing since the last checkpoint was saved. Lower the learning rates "
               f"or set gradient_clipping in {self._run.paths.params}, and start the same command "

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
-from tfagents_system.core.files import read_json
 from tfagents_system.core.params_loader import Run
+from tfagents_system.core.reports import Phase, does_report
 from tfagents_system.core.watchdog import Watchdog
 from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
 from tfagents_system.evaluation.rollouts import Episode, run_episode
@@ -93,12 +93,12 @@ class Worker:
         self._num_evaluations = self._num_evaluations_due()
         while not self._should_end():
             self._evaluate_if_due()
-            self._collect("collecting", self._policies.collect)
+            self._collect(Phase.COLLECTING, self._policies.collect)
         if not self._is_finished():
-            self._send("collecting")  # what is left of the last episode counts, too
+            self._send(Phase.COLLECTING)  # what is left of the last episode counts, too
             self._await_confirmation()
         self._evaluate_if_due()
-        self._report_now("finished" if self._is_finished() else "stopped")
+        self._report_now(Phase.FINISHED if self._is_finished() else Phase.STOPPED)
         self._records.close()
         return EXIT_FINISHED if self._is_finished() else EXIT_STOPPED
 
@@ -123,8 +123,8 @@ class Worker:
             return num_to_fill() <= 0
 
         while not is_enough() and not self._should_end():
-            self._collect("random fill", fill_policy, is_enough)
-            self._send("random fill")
+            self._collect(Phase.RANDOM_FILL, fill_policy, is_enough)
+            self._send(Phase.RANDOM_FILL)
 
     def _await_first_variables(self) -> None:
         self._environments.watchdog.rest()
@@ -135,12 +135,12 @@ class Worker:
                     f"Gave up after {VARIABLES_TIMEOUT_SECS:g} s waiting for the learner's first "
                     f"policy; see {self._run.paths.stdout('learner')}"
                 )
-            self._report("waiting for the learner")
+            self._report(Phase.WAITING_FOR_LEARNER)
             time.sleep(0.05)
             self._policies.take()
 
     def _collect(
-        self, phase: str, policy: ActingPolicy, is_enough: Callable[[], bool] = lambda: False
+        self, phase: Phase, policy: ActingPolicy, is_enough: Callable[[], bool] = lambda: False
     ) -> None:
         """Collects one episode; ends it early when the run ends or `is_enough` after a burst."""
         records, observers = self._records, self._environments.collect_observers
@@ -174,13 +174,13 @@ class Worker:
             self._failures_in_a_row = 0
             records.collected(episode, self._iteration, self._train_step, self._applied_curriculum)
 
-    def _send(self, phase: str) -> None:
+    def _send(self, phase: Phase) -> None:
         """Sends the burst, after waiting until the server has the one before."""
         self._await_confirmation()
         self._adder.send()
         self._report(phase)
 
-    def _send_lost(self, phase: str) -> None:
+    def _send_lost(self, phase: Phase) -> None:
         """After each new checkpoint: sends what a crash of the replay server has lost."""
         if not (checkpoints := self._new_checkpoints()):
             return
@@ -199,7 +199,7 @@ class Worker:
             self._policies.take()
             if self._should_end():
                 return
-            self._report("waiting for the learner")
+            self._report(Phase.WAITING_FOR_LEARNER)
         self._records.timer.enter("writing")
         self._policies.take()
 
@@ -216,15 +216,14 @@ class Worker:
         while not self._should_end():
             if not self._does_another_worker_collect():
                 raise failure  # the restart budget decides, and shows the traceback
-            self._report("parked")
+            self._report(Phase.PARKED)
             time.sleep(0.1)
             self._policies.take()
 
     def _does_another_worker_collect(self) -> bool:
         worker_id, num_workers = self._place
         others = (f"worker_{k}" for k in range(num_workers) if k != worker_id)
-        reports = (read_json(self._run.paths.status(name)) for name in others)
-        return any(report is not None and report["phase"] != "parked" for report in reports)
+        return any(does_report(self._run.paths, name, other_than=Phase.PARKED) for name in others)
 
     def _apply_curriculum(self) -> None:
         """Sets what has changed; called between episodes, so that none mixes two values."""
@@ -273,17 +272,17 @@ class Worker:
         def observe(time_step, action, next_time_step) -> bool:
             if observers:
                 observers(time_step, action, next_time_step)
-            self._report("evaluating")  # also within an episode: a slow simulator takes minutes
+            self._report(Phase.EVALUATING)  # also within an episode: a slow simulator takes minutes
             return not self._should_stop()
 
         return run_episode(
             self._environments.eval, self._policies.greedy, self._run.horizon, observe
         )
 
-    def _report(self, phase: str) -> None:
+    def _report(self, phase: Phase) -> None:
         self._records.report(phase, self._status_fields)
 
-    def _report_now(self, phase: str) -> None:
+    def _report_now(self, phase: Phase) -> None:
         self._records.report_now(phase, self._status_fields)
 
     def _status_fields(self) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from benchmarks.ours.programs import (
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.command_line import AtLeast, OneOf
 from tfagents_system.core.params_loader import load_run
+from tfagents_system.core.reports import Phase
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.services.variables import VariablePublisher
 
@@ -76,14 +77,14 @@ def measure(folder: pathlib.Path, environment: str, secs: float) -> float:
                 check_runs(worker, log)
 
             def next_collecting():
-                return next_report(paths, "worker_0", lambda r: r["phase"] == "collecting", tick)
+                return next_report(paths, "worker_0", lambda r: r.phase == Phase.COLLECTING, tick)
 
             next_collecting()
             _keep(tick, WARMUP_SECS)
             first = next_collecting()
             _keep(tick, secs)
             last = next_collecting()
-    return (last["env_steps"] - first["env_steps"]) / (last["time"] - first["time"])
+    return (last.env_steps - first.env_steps) / (last.written_at - first.written_at)
 
 
 def _keep(tick, secs: float) -> None:

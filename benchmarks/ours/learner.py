@@ -28,6 +28,7 @@ from benchmarks.ours.programs import (
 from benchmarks.process_stats import cpu_secs
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.params_loader import load_run
+from tfagents_system.core.reports import LearnerReport
 from tfagents_system.data.item_layout import ItemLayout
 
 WARMUP_SECS = 5.0
@@ -50,11 +51,11 @@ def measure(
         log = paths.stdout("learner")
         with running(spec.argv, spec.env, log) as learner:
 
-            def snapshot() -> tuple[dict, float, float]:
+            def snapshot() -> tuple[LearnerReport, float, float]:
                 report = next_report(
                     paths,
                     "learner",
-                    lambda r: r["graph_traces"] == 2,  # the loop of a run that lasts
+                    lambda r: r.graph_traces == 2,  # the loop of a run that lasts
                     lambda: check_runs(learner, log),
                 )
                 return report, cpu_secs(learner.pid), cpu_secs(server.pid)
@@ -64,9 +65,9 @@ def measure(
             first, *first_cpu = snapshot()
             time.sleep(secs)
             last, *last_cpu = snapshot()
-    num_steps = last["train_step"] - first["train_step"]
+    num_steps = last.train_step - first.train_step
     learner_secs, server_secs = (b - a for a, b in zip(first_cpu, last_cpu, strict=True))
-    rate = num_steps / (last["time"] - first["time"])
+    rate = num_steps / (last.written_at - first.written_at)
     return rate, learner_secs / num_steps, server_secs / num_steps
 
 

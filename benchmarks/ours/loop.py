@@ -47,7 +47,7 @@ def main(
         time.sleep(secs)
         last = [run.next_report(name) for name in ("learner", "worker_0")]
     train_rate, env_rate = (
-        (after[key] - before[key]) / (after["time"] - before["time"])
+        (getattr(after, key) - getattr(before, key)) / (after.written_at - before.written_at)
         for key, before, after in zip(("train_step", "env_steps"), first, last, strict=True)
     )
     program.print_result("env_steps_per_sec", env_rate, "1/s")

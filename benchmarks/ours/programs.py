@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfagents_system.core.cpus import available_cpus
-from tfagents_system.core.files import read_json, write_json_atomically
+from tfagents_system.core.files import write_json_atomically
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.ports import free_port
+from tfagents_system.core.reports import read_report
 from tfagents_system.core.settings import Settings
 from tfagents_system.launch.plan import ProcessSpec, make_plan
 
@@ -139,10 +140,10 @@ def program_specs(paths: ExperimentPaths, port: int) -> dict[str, ProcessSpec]:
 def next_report(
     paths: ExperimentPaths,
     program: str,
-    is_wanted: Callable[[Mapping[str, Any]], bool] = lambda report: True,
+    is_wanted: Callable[[Any], bool] = lambda report: True,
     check: Callable[[], None] = lambda: None,
     timeout_secs: float = 300.0,
-) -> dict[str, Any]:
+) -> Any:
     """Waits for a status report of `program` that is newer than this call and `is_wanted`.
 
     Args:
@@ -159,8 +160,8 @@ def next_report(
     asked_at = time.time()
     while True:
         check()
-        report = read_json(paths.status(program)) or {}
-        if report.get("time", 0.0) >= asked_at and is_wanted(report):
+        report = read_report(paths, program)
+        if report is not None and report.written_at >= asked_at and is_wanted(report):
             return report
         if time.monotonic() > deadline:
             raise TimeoutError(f"{program} did not get there in {timeout_secs:g} s: {report}")

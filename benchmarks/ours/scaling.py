@@ -12,6 +12,7 @@ import psutil
 from benchmarks import program
 from benchmarks.ours.training_runs import TrainingRun, training_run
 from tfagents_system.core.command_line import AtLeast
+from tfagents_system.core.reports import Phase
 
 LEAST_AVAILABLE_BYTES = 1.5e9
 START_TIMEOUT_SECS = 600.0
@@ -32,7 +33,7 @@ def await_workers(run: TrainingRun, num_workers: int) -> None:
                 f"{num_workers} workers do not fit: {len(sizes)} run and take "
                 f"{sum(sizes):.0f} MB, {left / 1e6:.0f} MB are left"
             )
-        return report["phase"] == "collecting"
+        return report.phase == Phase.COLLECTING
 
     run.await_training(timeout_secs=START_TIMEOUT_SECS)
     for worker_id in range(num_workers):
@@ -58,10 +59,12 @@ def main(
         worker_pss_mb = sum(run.pss_mb()["worker"]) / len(names)
 
     def rate(name: str, key: str) -> float:
-        return (last[name][key] - first[name][key]) / (last[name]["time"] - first[name]["time"])
+        return (getattr(last[name], key) - getattr(first[name], key)) / (
+            last[name].written_at - first[name].written_at
+        )
 
     env_rate = sum(rate(name, "env_steps") for name in names)
-    num_held = sum(last[name]["phase"] == "waiting for the learner" for name in names)
+    num_held = sum(last[name].phase == Phase.WAITING_FOR_LEARNER for name in names)
     fields = {"num_workers": len(names), "num_workers_held_back": num_held}
     program.print_result("env_steps_per_sec", env_rate, "1/s", **fields)
     program.print_result(

@@ -23,8 +23,8 @@ def main(
       secs: Of training, before memory is measured.
     """
     with training_run(environment) as run:
-        report = run.next_report("learner", lambda r: r["train_step"] > 0)
-        first_train_step_secs = report["time"] - run.started
+        report = run.next_report("learner", lambda r: r.train_step > 0)
+        first_train_step_secs = report.written_at - run.started
         time.sleep(secs)
         memory = {role: sum(sizes) for role, sizes in run.pss_mb().items()}
     program.print_result("first_train_step_secs", first_train_step_secs, "s")

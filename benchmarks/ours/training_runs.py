@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import psutil
@@ -43,15 +43,15 @@ class TrainingRun:
     def next_report(
         self,
         name: str,
-        is_wanted: Callable[[Mapping[str, Any]], bool] = lambda report: True,
+        is_wanted: Callable[[Any], bool] = lambda report: True,
         timeout_secs: float = 300.0,
-    ) -> dict[str, Any]:
+    ) -> Any:
         """Waits for a new status report; see `programs.next_report`."""
         return next_report(self.paths, name, is_wanted, self.check, timeout_secs)
 
     def await_training(self, num_train_steps: int = 1, timeout_secs: float = 300.0) -> None:
         """Waits until that many train steps are done."""
-        self.next_report("learner", lambda r: r["train_step"] >= num_train_steps, timeout_secs)
+        self.next_report("learner", lambda r: r.train_step >= num_train_steps, timeout_secs)
 
     def check(self) -> None:
         """Raises RuntimeError if the run has ended."""

@@ -61,7 +61,7 @@ def test_a_clock_that_is_set_costs_no_checkpoint(run, tmp_path, ledger):
     for secs, what in ((-HOUR, "back an hour"), (DAY, "forward a day")):
         clock.set(secs)
         run.wait_for(
-            lambda secs=secs: abs(run.status("learner")["time"] - time.time() - secs) < 60,
+            lambda secs=secs: abs(run.status("learner")["written_at"] - time.time() - secs) < 60,
             30, "a report with the new time",
         )  # fmt: skip
         await_new_generations(run)

@@ -111,7 +111,7 @@ def test_programs_killed_on_a_full_disk_come_back_and_a_stop_keeps_what_was_save
         def is_back(program=program, name=name, killed_at=killed_at, old=old):
             disk.fill()
             is_new = run.pid(program) not in (None, old)
-            return is_new and run.status(name).get("time", 0) > killed_at
+            return is_new and run.status(name).get("written_at", 0) > killed_at
 
         run.wait_for(is_back, 60, f"the return of {program}")
         await_steps_on_full_disk(run, disk, STEPS_PER_ITER)

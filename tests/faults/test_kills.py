@@ -77,7 +77,7 @@ def kill_program(run, program):
 
     def is_back():
         return run.pid(program) not in (None, old_pid) and (
-            run.status(status).get("time", 0) > killed_at[0]
+            run.status(status).get("written_at", 0) > killed_at[0]
         )
 
     return kill, is_back

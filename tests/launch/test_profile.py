@@ -1,16 +1,9 @@
-import json
-
 import pytest
+from report_fakes import learner_report, replay_report, write_report
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.launch import profile
-
-
-def write_status(root, program, **fields):
-    path = ExperimentPaths(root).status(program)
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(fields))
 
 
 def test_phases_between_two_readings_are_their_difference():
@@ -33,9 +26,11 @@ def test_table_ranks_the_phases_by_share():
 
 
 def test_main_prints_what_the_programs_reported(tmp_path, capsys):
-    write_status(tmp_path, "learner", phase_secs={"train steps": 30.0, "waiting for data": 10.0})
-    write_status(tmp_path, "replay", items=3)
-    ExperimentPaths(tmp_path).status("worker_0").write_text("{")
+    paths = ExperimentPaths(tmp_path)
+    phase_secs = {"train steps": 30.0, "waiting for data": 10.0}
+    write_report(paths, learner_report(phase_secs=phase_secs))
+    write_report(paths, replay_report())
+    paths.status("worker_0").write_text("{")
     profile.profile(tmp_path, 0.0)
     assert capsys.readouterr().out == (
         "learner         40.0 s: train steps 75.0%, waiting for data 25.0%\n"

@@ -1,135 +1,148 @@
+import fcntl
 import json
+import platform
+import re
+import subprocess
+import sys
 
 import pytest
+from fakes import FakeClock
+from report_fakes import learner_report, worker_report, write_report
 
 from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.launch.status import Snapshot, format_duration, status_line, take_snapshot
-
-NOW = 1_000_000.0
-DISK = {"free_bytes": 10**9, "checkpoint_bytes": 3_100_000}
-LEARNER = {
-    "time": NOW, "phase": "training", "train_step": 6_000, "total_train_steps": 50_000,
-    "iteration": 120, "num_iter": 1_000, "train_steps_per_sec": 200.0,
-}  # fmt: skip
-REPLAY = {"time": NOW, "transitions": 3_400, "capacity": 70_000, "fill_target": 6_000}
+from tfagents_system.core.reports import Phase
+from tfagents_system.launch.lock import take_lock
+from tfagents_system.launch.status import GONE_SECS, Watch
+from tfagents_system.launch.status_line import status_line
 
 
-def worker(**changes):
-    report = {
-        "time": NOW, "phase": "collecting", "env_steps": 12_000, "env_steps_per_sec": 150.0,
-        "last_return": -800.0, "eval": None, "curriculum": {},
-    }  # fmt: skip
-    return report | changes
+@pytest.fixture
+def paths(tmp_path):
+    return ExperimentPaths(tmp_path)
 
 
-def test_status_line_while_training():
-    reports = {
-        "replay": REPLAY,
-        "learner": LEARNER,
-        "worker_0": worker(eval={"iteration": 100, "returns": [-100.0, -300.0]}),
-        "worker_1": worker(last_return=None, eval={"iteration": 100, "returns": [-200.0]}),
-        "worker_2": worker(last_return=-700.0, eval={"iteration": 50, "returns": [-1600.0]}),
-    }
-    assert status_line(Snapshot(reports, num_restarts=2, **DISK), NOW + 1) == (
-        "iteration 120 of 1,000 (12%) | train steps 6,000, 200/s | env steps 36,000, 450/s | "
-        "return -750.0 | eval -200.0 (iteration 100) | 3 min 40 s left | restarts 2"
-    )
+def show(*arguments):
+    """Runs the program to its end; returns exit code, output and error output."""
+    command = [sys.executable, "-m", "tfagents_system.launch.status", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    return done.returncode, done.stdout, done.stderr
 
 
-def test_status_line_during_the_random_fill_shows_its_progress():
-    learner = LEARNER | {"phase": "waiting for data", "train_step": 0}
-    reports = {"replay": REPLAY, "learner": learner, "worker_0": worker(phase="random fill")}
-    assert status_line(Snapshot(reports, 0, **DISK), NOW) == (
-        "filling the replay buffer 3,400 of 6,000 (57%) | env steps 12,000, 150/s | return -800.0"
-    )
-
-
-def test_status_line_before_the_learner_has_reported_names_who_is_starting():
-    reports = {"replay": REPLAY, "learner": {}, "worker_0": worker(phase="starting")}
-    assert status_line(Snapshot(reports, 0, **DISK), NOW) == "starting learner, worker_0"
-
-
-def test_status_line_counts_troubles_and_names_parked_workers():
-    reports = {
-        "learner": LEARNER,
-        "worker_0": worker(env_failures=2, rejected_steps=0, items_sent_again=1_200),
-        "worker_1": worker(phase="parked", env_failures=5, unprotected_steps=48),
-    }
-    line = status_line(Snapshot(reports, num_restarts=1, **DISK), NOW)
-    assert line.startswith("PARKED: worker_1 | iteration 120 of")
-    assert line.endswith(
-        " left | env failures 7 | sent again 1,200 | not in a journal 48 | restarts 1"
-    )
-
-
-def test_status_line_says_that_a_time_limit_looks_like_a_termination():
-    reports = {"learner": LEARNER, "worker_0": worker(suspicion=None),
-               "worker_1": worker(suspicion="10 episodes ended")}  # fmt: skip
-    line = status_line(Snapshot(reports, num_restarts=0, **DISK), NOW)
-    assert line.startswith(
-        "TIME LIMIT TAKEN FOR A TERMINATION? See stdout/worker_1.log | iteration 120 of"
-    )
-
-
-@pytest.mark.parametrize(
-    ("free", "warning"),
-    [
-        (0, "DISK FULL: checkpoint needs 3.1 MB, 0 B free"),
-        (2_999_999, "DISK FULL: checkpoint needs 3.1 MB, 3.0 MB free"),
-        (3_100_000, "iteration 120 of 1,000 (12%)"),
-    ],
-)
-def test_status_line_begins_with_a_disk_that_has_no_room_for_a_checkpoint(free, warning):
-    line = status_line(Snapshot({"learner": LEARNER}, 0, free, 3_100_000), NOW)
-    assert line.split(" | ")[0] == warning
-
-
-def test_status_line_names_programs_that_do_not_respond():
-    reports = {
-        "learner": LEARNER | {"phase": "saving", "time": NOW - 75},
-        "worker_0": worker(phase="finished", time=NOW - 500),
-        "worker_1": worker(time=NOW - 29),
-    }
-    line = status_line(Snapshot(reports, 0, **DISK), NOW)
-    assert line.startswith("NOT RESPONDING: learner (1 min 15 s) | saving | iteration 120 of")
-    assert "worker" not in line
-
-
-@pytest.mark.parametrize("jump_secs", [-3600, 86_400])
-def test_a_clock_that_is_set_neither_hides_a_silent_program_nor_marks_others_for_long(jump_secs):
-    now = NOW + jump_secs
-    reports = {"learner": LEARNER, "worker_0": worker(time=now + 1)}  # one has reported since
-    line = status_line(Snapshot(reports, 0, **DISK), now + 2)
-    assert line.startswith("NOT RESPONDING: learner (")
-    assert "worker_0" not in line
-    line = status_line(Snapshot({"learner": LEARNER | {"time": now}}, 0, **DISK), now + 2)
-    assert "NOT RESPONDING" not in line
-
-
-@pytest.mark.parametrize(
-    ("secs", "text"),
-    [(0.2, "0 s"), (45, "45 s"), (60, "1 min"), (200.4, "3 min 20 s"), (18_600, "5 h 10 min"),
-     (3_600, "1 h"), (187_200, "2 d 4 h")],
-)  # fmt: skip
-def test_format_duration_shows_the_two_largest_units(secs, text):
-    assert format_duration(secs) == text
-
-
-def test_take_snapshot_survives_missing_and_damaged_files(tmp_path):
-    paths = ExperimentPaths(tmp_path)
+def test_a_look_survives_missing_and_damaged_files(paths):
     for name in ("replay", "learner", "worker_0", "worker_1"):
         (paths.services / name).mkdir(parents=True)
-    paths.status("x").parent.mkdir()
+    write_report(paths, worker_report())
     paths.status("replay").write_text('{"time": 1, "ite')
-    paths.status("learner").write_text("[]")
-    paths.status("worker_0").write_text(json.dumps(worker()))
     (paths.services / "learner" / "starts").write_text("1.0 0\n2.0 1\n3.0 2\n")
     (paths.services / "worker_0" / "starts").write_text("1.0 0\n")
-    snapshot = take_snapshot(paths)
+    paths.lock.touch()
+    with paths.lock.open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        snapshot = Watch(paths).look()
     assert snapshot.num_restarts == 2
-    assert snapshot.reports == {"replay": {}, "learner": {}, "worker_0": worker(), "worker_1": {}}
-    assert status_line(snapshot, NOW) == ("starting learner, replay, worker_1 | restarts 2")
+    assert snapshot.reports == {
+        "replay": None, "learner": None, "worker_0": worker_report(), "worker_1": None
+    }  # fmt: skip
+    line = status_line(snapshot)
+    assert re.fullmatch(r"unknown: replay \(.*\) \| starting learner, worker_1 \| restarts 2", line)
 
 
-def test_take_snapshot_before_anything_exists(tmp_path):
-    assert status_line(take_snapshot(ExperimentPaths(tmp_path / "none")), NOW) == "starting"
+def test_silence_is_counted_by_the_reader_s_clock_from_the_last_change(paths):
+    clock = FakeClock(50.0)
+    watch = Watch(paths, clock)
+    write_report(paths, learner_report(written_at=10.0))  # by a clock that is wrong by years
+    assert watch.look().silent_secs == {"learner": 0}
+    clock.now += 40
+    assert watch.look().silent_secs == {"learner": 40}
+    write_report(paths, learner_report(written_at=10.0, sequence=1))
+    assert watch.look().silent_secs == {"learner": 0}
+    clock.now += 3
+    write_report(paths, learner_report(written_at=10.0, sequence=1, pid=8))  # started again
+    assert watch.look().silent_secs == {"learner": 0}
+
+
+def test_a_run_is_running_while_its_lock_is_held(paths):
+    assert not Watch(paths).look().is_running  # never ran
+    holder = take_lock(paths.lock)
+    assert Watch(paths).look().is_running
+    fcntl.flock(holder, fcntl.LOCK_UN)
+    assert not Watch(paths).look().is_running
+
+
+def test_a_run_on_another_host_is_running_while_its_reports_change(paths):
+    paths.lock.write_text(json.dumps({"host": f"not {platform.node()}", "pid": 1, "since": ""}))
+    clock = FakeClock(50.0)
+    watch = Watch(paths, clock)
+    write_report(paths, learner_report())
+    assert watch.look().is_running
+    clock.now += GONE_SECS - 1
+    write_report(paths, learner_report(sequence=1))
+    assert watch.look().is_running
+    clock.now += GONE_SECS - 1
+    assert watch.look().is_running
+    clock.now += 1
+    assert not watch.look().is_running
+
+
+def test_program_shows_the_final_state_of_a_finished_run_and_ends(paths):
+    write_report(paths, learner_report(phase=Phase.FINISHED, train_step=50_000, iteration=1_000))
+    write_report(paths, worker_report(phase=Phase.FINISHED))
+    paths.finished.write_text("{}")
+    paths.lock.touch()
+    assert show(paths.root) == (
+        0,
+        "finished | iteration 1,000 of 1,000 (100%) | train steps 50,000 | env steps 12,000 | "
+        "return -800.0\n"
+        f"Training is finished. The policy is in {paths.policies}/greedy_policy.\n",
+        "",
+    )
+
+
+def test_program_shows_the_last_state_of_a_dead_run_and_says_that_nothing_is_running(paths):
+    write_report(paths, learner_report())
+    code, output, errors = show(paths.root)
+    assert (code, errors) == (0, "")
+    state, ending = output.splitlines()
+    assert state == "iteration 120 of 1,000 (12%) | train steps 6,000"
+    assert ending.startswith("Nothing is running, and training is not finished")
+
+
+def test_program_goes_on_while_a_run_is_running_and_then_prints_the_last_line(paths):
+    write_report(paths, learner_report())
+    holder = take_lock(paths.lock)
+    code = (
+        "import sys; from tfagents_system.launch import status; status.PLAIN_PERIOD_SECS = 0.05; "
+        "status.run_tool(status.show, sys.argv)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(paths.root)], stdout=subprocess.PIPE, text=True
+    ) as program:
+        try:
+            for _ in range(2):
+                assert "train steps 6,000, 200/s" in program.stdout.readline()
+            write_report(paths, learner_report(phase=Phase.FINISHED, train_step=50_000))
+            paths.finished.write_text("{}")
+            fcntl.flock(holder, fcntl.LOCK_UN)
+            *_, state, ending = program.stdout.read().splitlines()
+        finally:
+            program.kill()
+    assert state.startswith("finished | ")
+    assert "train steps 50,000" in state
+    assert ending.startswith("Training is finished.")
+
+
+def test_unknown_experiment_is_an_error_with_the_nearest_name(tmp_path):
+    (tmp_path / "pendulum").mkdir()
+    code, output, errors = show(tmp_path / "pendlum")
+    assert (code, output) == (78, "")
+    assert errors == (
+        f"status.py: {tmp_path}/pendlum: no such experiment folder. "
+        f"Did you mean {tmp_path}/pendulum?\n"
+    )
+
+
+def test_without_arguments_the_missing_one_is_named():
+    code, _, errors = show()
+    assert (code, errors) == (
+        78, "status.py: the following arguments are required: EXP_DIR. See --help.\n"
+    )  # fmt: skip

@@ -10,9 +10,9 @@ from replay_fakes import EpisodeStepEnv, Stop, codec_of, make_experiment
 
 from tfagents_system import sac_replay_buffer
 from tfagents_system.core.errors import EXIT_STOPPED, ConfigError
-from tfagents_system.core.files import read_json
 from tfagents_system.core.generations import publish_generation
 from tfagents_system.core.ports import check_port_is_free, free_port
+from tfagents_system.core.reports import read_report
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.policies.acting import RandomPolicy
@@ -64,11 +64,11 @@ def test_it_reports_items_and_limits_until_the_stop(paths):
         add_episode(client)
 
         def items():
-            return read_json(paths.status("replay"))["transitions"]
+            return read_report(paths, "replay").transitions
 
         wait_until(lambda: items() == 7, 10, "7 items in the status")
-    status = read_json(paths.status("replay"))
-    assert (status["phase"], status["capacity"], status["fill_target"]) == ("serving", 1000, 40)
+    report = read_report(paths, "replay")
+    assert (report.phase, report.capacity, report.fill_target) == ("serving", 1000, 40)
 
 
 def test_it_starts_from_the_newest_intact_generation(paths, capsys):
@@ -96,7 +96,7 @@ def test_it_never_starts_empty_when_there_are_generations(paths):
 def test_being_too_busy_to_count_does_not_end_it(paths, monkeypatch):
     with serving(paths) as client:
         add_episode(client)
-        wait_until(lambda: read_json(paths.status("replay"))["transitions"] == 7, 10, "7 items")
+        wait_until(lambda: read_report(paths, "replay").transitions == 7, 10, "7 items")
         num_refused = []
 
         def refuse(client, timeout_secs):
@@ -106,7 +106,7 @@ def test_being_too_busy_to_count_does_not_end_it(paths, monkeypatch):
         monkeypatch.setattr(sac_replay_buffer, "experience_stats", refuse)
         wait_until(lambda: len(num_refused) >= 2, 10, "two reports")
         assert experience_stats(client, timeout_secs=5) == (7, 7)
-        assert read_json(paths.status("replay"))["transitions"] == 7
+        assert read_report(paths, "replay").transitions == 7
 
 
 def test_after_a_stop_it_serves_a_learner_that_outlives_its_supervise(paths):

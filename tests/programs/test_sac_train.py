@@ -9,6 +9,7 @@ from tfagents_system import sac_train
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.files import read_json
 from tfagents_system.core.generations import generations
+from tfagents_system.core.reports import read_report
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.learning import learner
@@ -26,7 +27,7 @@ class StopAt:
         self._paths, self._train_step = paths, train_step
 
     def __bool__(self):
-        return (read_json(self._paths.status("learner")) or {})["train_step"] >= self._train_step
+        return read_report(self._paths, "learner").train_step >= self._train_step
 
 
 @pytest.fixture(autouse=True)
@@ -79,9 +80,9 @@ def test_training_ends_with_everything_on_disk_and_the_last_policy_published(
     first, last = map(variables_of, paths.policy_checkpoints())
     assert first.keys() == last.keys() and first != last
     assert "TrainParams.num_steps_per_iter = 10" in paths.gin.read_text()
-    status = read_json(paths.status("learner"))
-    assert (status["phase"], status["iteration"], status["num_iter"]) == ("finished", 4, 4)
-    assert status["graph_traces"] == num_traces
+    report = read_report(paths, "learner")
+    assert (report.phase, report.iteration, report.num_iter) == ("finished", 4, 4)
+    assert report.graph_traces == num_traces
 
     greedy = tf.saved_model.load(str(paths.policies / "greedy_policy"))
     reader = VariableReader(replay.address, list(greedy.model_variables), period_secs=0.01)
@@ -120,13 +121,15 @@ def test_a_stop_saves_the_train_step_and_the_next_start_goes_on_from_it(
     paths = make_experiment(tmp_path / "exp")
     fill(replay)
     stop = StopAt(paths, 5)
-    assert sac_train.train(str(paths.root), replay.address, 1, stop) == EXIT_STOPPED
+    assert sac_train.train(str(paths.root), replay.address, 1, stop=stop) == EXIT_STOPPED
     (stopped_at,) = steps(paths)
     assert 5 <= stopped_at < NUM_TRAIN_STEPS
     assert not paths.finished.exists()
     saved = variables_of(paths.policy_checkpoint(stopped_at))
 
-    assert sac_train.train(str(paths.root), replay.address, 1, StopAt(paths, 0)) == EXIT_STOPPED
+    assert (
+        sac_train.train(str(paths.root), replay.address, 1, stop=StopAt(paths, 0)) == EXIT_STOPPED
+    )
     assert f"Restored train step {stopped_at}." in capsys.readouterr().out
     assert steps(paths) == [stopped_at]
     assert variables_of(paths.policy_checkpoint(stopped_at)) == saved
@@ -142,7 +145,7 @@ def test_without_data_the_learner_publishes_does_not_train_and_heeds_a_stop(tmp_
         def __bool__(self):
             return next(answers)
 
-    assert sac_train.train(str(paths.root), replay.address, 1, StopLater()) == EXIT_STOPPED
+    assert sac_train.train(str(paths.root), replay.address, 1, stop=StopLater()) == EXIT_STOPPED
     assert steps(paths) == [0]
     info = replay.client().server_info(timeout=5)["variables"]
     assert info.rate_limiter_info.insert_stats.completed == 3
@@ -158,7 +161,7 @@ def test_finished_training_waits_for_space_on_the_disk(monkeypatch, capsys):
         results = []
         thread = threading.Thread(
             target=lambda: results.append(
-                sac_train.train(str(paths.root), replay.address, 1, False)
+                sac_train.train(str(paths.root), replay.address, 1, stop=False)
             )
         )
         thread.start()
@@ -183,9 +186,9 @@ def test_a_stop_ends_the_wait_for_space_and_does_not_call_the_training_finished(
     with small_disk(16 << 20) as disk, serving(disk.folder / "reverb") as replay:
         paths = make_experiment(disk.folder / "exp")
         fill(replay)
-        assert sac_train.train(str(paths.root), replay.address, 1, False) == EXIT_FINISHED
+        assert sac_train.train(str(paths.root), replay.address, 1, stop=False) == EXIT_FINISHED
         paths.finished.unlink()
         disk.fill()
-        assert sac_train.train(str(paths.root), replay.address, 1, True) == EXIT_STOPPED
+        assert sac_train.train(str(paths.root), replay.address, 1, stop=True) == EXIT_STOPPED
         assert not paths.finished.exists()
         assert steps(paths) == [40, 20]

@@ -1,6 +1,5 @@
 import collections
 import itertools
-import json
 import pathlib
 import threading
 
@@ -15,15 +14,16 @@ from replay_fakes import (
     codec_of,
     serving,
 )
+from report_fakes import worker_report, write_report
 from tf_agents.metrics import py_metrics
 from tf_agents.trajectories import trajectory
 
 from tfagents_system import sac_collect, workers
 from tfagents_system.core.curriculum import Curriculum
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
-from tfagents_system.core.files import read_json
 from tfagents_system.core.params_loader import Run
 from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.reports import Phase, read_report
 from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
 from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.evaluation.step_observers import StepObservers
@@ -242,7 +242,7 @@ def test_each_iteration_gets_its_curriculum_values_and_each_change_one_call(tmp_
     # An episode is one burst, whose confirmation makes the next iteration; the row says the
     # iteration at its end, when the burst before is confirmed. The end of training cut the last.
     assert [int(row["iteration"]) for row in rows_of(run, "collect")] == list(range(NUM_ITER))
-    assert read_json(run.paths.status("worker_0"))["curriculum"] == {"mass": 2.0, "level": 9}
+    assert read_report(run.paths, "worker_0").curriculum == {"mass": 2.0, "level": 9}
 
     environment = EpisodeStepEnv()  # of a worker that starts again in iteration 5
     adder = FakeAdder(advance(reader, first=5))
@@ -307,7 +307,7 @@ def test_a_stop_ends_the_wait_for_the_limiter_and_the_exit_code_says_so(tmp_path
 
     worker = make_worker(run, FakeAdder(on_confirm), reader, stop=stop)
     assert worker.run(no_fill, None) == EXIT_STOPPED
-    assert read_json(run.paths.status("worker_0"))["phase"] == "stopped"
+    assert read_report(run.paths, "worker_0").phase == "stopped"
     assert rows_of(run, "eval") == []
 
 
@@ -377,7 +377,7 @@ def test_an_episode_that_fails_is_dropped_and_counted_and_collection_goes_on(tmp
     assert make_worker(run, adder, reader, environment=environment).run(no_fill, None) == (
         EXIT_FINISHED
     )
-    assert read_json(run.paths.status("worker_0"))["env_failures"] == 2
+    assert read_report(run.paths, "worker_0").env_failures == 2
     assert adder.num_added == environment.num_attempts - 2
     lengths = [int(row["length"]) for row in rows_of(run, "collect")]
     assert lengths[:4] == [3] * 4
@@ -397,22 +397,20 @@ def test_a_worker_without_others_fails_with_the_environment(tmp_path):
     assert environment.num_attempts == workers.MAX_FAILURES_IN_A_ROW
 
 
-@pytest.mark.parametrize("phase_of_other", ["collecting", "parked"])
+@pytest.mark.parametrize("phase_of_other", [Phase.COLLECTING, Phase.PARKED])
 def test_a_worker_parks_while_another_collects(tmp_path, monkeypatch, phase_of_other):
     reader, run = FakeReader(), make_run(tmp_path)
     reader.publish_iteration(0)
-    other = run.paths.status("worker_1")
     environment = FailingEnv(range(1, 1000))
     worker = make_worker(run, FakeAdder(), reader, num_workers=2, environment=environment)
-    other.parent.mkdir()
-    other.write_text(json.dumps({"phase": phase_of_other}))
+    write_report(run.paths, worker_report(1, phase=phase_of_other))
 
     def sleep(secs):
         if environment.num_attempts == workers.MAX_FAILURES_IN_A_ROW:
             reader.publish_iteration(NUM_ITER)
 
     monkeypatch.setattr(workers.time, "sleep", sleep)
-    if phase_of_other == "parked":
+    if phase_of_other == Phase.PARKED:
         with pytest.raises(EnvironmentFailure):
             worker.run(no_fill, None)
     else:
@@ -427,7 +425,7 @@ def test_a_failing_evaluation_loses_that_episode_alone(tmp_path):
                          eval_environment=FailingEnv({4}))  # fmt: skip
     assert worker.run(no_fill, None) == EXIT_FINISHED
     assert len(rows_of(run, "eval")) == 2
-    assert read_json(run.paths.status("worker_0"))["env_failures"] == 1
+    assert read_report(run.paths, "worker_0").env_failures == 1
 
 
 def test_what_a_crash_has_lost_is_sent_after_each_checkpoint_before_the_next_episode(tmp_path):
@@ -466,7 +464,7 @@ def test_what_a_crash_has_lost_is_sent_after_each_checkpoint_before_the_next_epi
         *episode,
         *(["asked", *episode] * 2),
     ]
-    assert read_json(run.paths.status("worker_0"))["items_sent_again"] == 5 + 2
+    assert read_report(run.paths, "worker_0").items_sent_again == 5 + 2
 
 
 def test_no_period_means_no_evaluation(tmp_path):
@@ -474,7 +472,7 @@ def test_no_period_means_no_evaluation(tmp_path):
     worker = make_worker(run, FakeAdder(advance(reader)), reader)
     assert worker.run(no_fill, None) == EXIT_FINISHED
     assert rows_of(run, "eval") == []
-    assert read_json(run.paths.status("worker_0"))["eval"] is None
+    assert read_report(run.paths, "worker_0").eval is None
 
 
 def test_observers_get_the_trajectory_of_each_step_of_their_kind(tmp_path):
@@ -526,14 +524,14 @@ def test_a_time_limit_that_looks_like_a_termination_is_said_in_log_and_report(tm
     make_worker(run, FakeAdder(advance(reader)), reader).run(no_fill, None)
     warning = "episodes ended after 3 steps (the horizon) with discount 0"
     assert capsys.readouterr().out.count(f"WARNING: 10 {warning}") == 1
-    assert warning in read_json(run.paths.status("worker_0"))["suspicion"]
+    assert warning in read_report(run.paths, "worker_0").suspicion
 
     (tmp_path / "limited").mkdir()
     run, reader = make_run(tmp_path / "limited"), FakeReader()
     environment = EpisodeStepEnv(ends=[(3, 1.0)])
     adder = FakeAdder(advance(reader))
     make_worker(run, adder, reader, environment=environment).run(no_fill, None)
-    assert read_json(run.paths.status("worker_0"))["suspicion"] is None
+    assert read_report(run.paths, "worker_0").suspicion is None
 
 
 def test_a_worker_sees_every_iteration_of_a_fast_run(tmp_path):

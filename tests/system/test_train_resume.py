@@ -86,7 +86,7 @@ def test_each_program_comes_back_after_kill_9_and_the_run_finishes(make_run):
         def is_back():
             phases.update(run.status(worker).get("phase") for worker in ("worker_0", "worker_1"))
             return run.pid(program) not in (None, old_pid) and (
-                run.status(status).get("time", 0) > killed_at
+                run.status(status).get("written_at", 0) > killed_at
             )
 
         run.wait_for(is_back, 30, f"the return of {program}")

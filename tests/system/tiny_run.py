@@ -1,6 +1,7 @@
 """A real run of the whole system that is small enough for a test."""
 
 import csv
+import dataclasses
 import json
 import os
 import pathlib
@@ -12,9 +13,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from tfagents_system.core.files import read_json
 from tfagents_system.core.generations import generations
 from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.reports import read_report
 from tfagents_system.core.waiting import wait_until
 
 PROJECT = pathlib.Path(__file__).parents[2]
@@ -221,7 +222,8 @@ class TinyRun:
         assert condition(), f"the run ended before {what}: {self.logs()}"
 
     def status(self, program: str) -> dict[str, Any]:
-        return read_json(self.paths.status(program)) or {}
+        report = read_report(self.paths, program)
+        return dataclasses.asdict(report) if report else {}
 
     def train_step(self) -> int:
         return self.status("learner").get("train_step", 0)

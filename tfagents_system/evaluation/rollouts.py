@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.core.reporting import PhaseTimer
+from tfagents_system.core.meters import PhaseTimer
 from tfagents_system.policies.acting import ActingPolicy
 
 LAST = int(ts.StepType.LAST)

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+from tfagents_system.core.meters import PhaseTimer, RateMeter
 from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.reporting import PhaseTimer, RateMeter, StatusReporter
+from tfagents_system.core.reports import Evaluation, Phase, StatusReporter
 from tfagents_system.environments.time_limits import EpisodeEnds
 from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.evaluation.event_log import EventLog
@@ -53,7 +54,7 @@ class WorkerRecords:
 
     def evaluation_ended(self, returns: list[float], iteration: int, train_step: int) -> None:
         """Records what the worker's share of an evaluation returned; it has an episode."""
-        self._status["eval"] = {"iteration": iteration, "returns": returns}
+        self._status["eval"] = Evaluation(iteration, returns)
         mean = sum(returns) / len(returns)
         self._eval_summaries.write(train_step, {"eval/episode_return": mean})
 
@@ -61,11 +62,11 @@ class WorkerRecords:
         """Counts it."""
         self._status["env_failures"] += 1
 
-    def report(self, phase: str, more: Callable[[], dict[str, Any]]) -> None:
+    def report(self, phase: Phase, more: Callable[[], dict[str, Any]]) -> None:
         """Replaces the report if it is a second old; `more` returns further fields."""
         self._reporter.report(phase, lambda: self._fields() | more())
 
-    def report_now(self, phase: str, more: Callable[[], dict[str, Any]]) -> None:
+    def report_now(self, phase: Phase, more: Callable[[], dict[str, Any]]) -> None:
         """Replaces the report in any case."""
         self._reporter.report_now(phase, self._fields() | more())
 

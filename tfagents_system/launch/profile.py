@@ -7,7 +7,6 @@ run that has ended, those since its programs started. TensorBoard shows the same
 course of the run (`learner_time/`, `collect_time/`).
 """
 
-import json
 import pathlib
 import sys
 import time
@@ -17,18 +16,19 @@ from typing import Annotated
 from tfagents_system.core.command_line import AtLeast, run_tool
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths, existing_experiment
+from tfagents_system.core.reports import ReportError, read_report
 
 
 def read_phase_secs(paths: ExperimentPaths) -> dict[str, dict[str, float]]:
     """Returns the seconds of each phase by program; programs without phases are left out."""
     found = {}
-    for path in sorted(paths.statuses.glob("*.json")):
+    for path in sorted(paths.statuses.glob("[!.]*.json")):
         try:
-            phases = json.loads(path.read_text()).get("phase_secs")
-        except (OSError, ValueError):
-            continue  # being removed, or damaged: the next report replaces it
-        if phases:
-            found[path.stem] = phases
+            report = read_report(paths, path.stem)
+        except ReportError:
+            continue  # damaged: the next report replaces it
+        if report is not None and report.phase_secs:
+            found[path.stem] = report.phase_secs
     return found
 
 

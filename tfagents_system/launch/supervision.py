@@ -1,4 +1,8 @@
-"""What can be seen of a service from outside: whether its supervise and its program live."""
+"""Whether programs live that this host runs: asks named pipes and locks, which no other host sees.
+
+Status and profile take nothing else of a service folder than its `starts`; a run of several hosts
+would ask each of them.
+"""
 
 import fcntl
 import os
@@ -16,9 +20,14 @@ def is_supervised(service: pathlib.Path) -> bool:
 
 def is_alive(service: pathlib.Path) -> bool:
     """Returns whether its supervise or its program lives: either holds the service's lock."""
+    return is_locked(service / "lock")
+
+
+def is_locked(lock: pathlib.Path) -> bool:
+    """Returns whether a process of this host holds the lock (flock)."""
     try:
-        with (service / "lock").open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except FileNotFoundError:

@@ -1,52 +1,7 @@
-"""What a program tells the status line about its progress."""
+"""Meters of a program's own speed and time."""
 
-import json
 import time
 from collections.abc import Callable
-from typing import Any
-
-from tfagents_system.core.disk import SpaceGuard, is_disk_full
-from tfagents_system.core.files import overwrite, write_json_atomically
-from tfagents_system.core.paths import ExperimentPaths
-
-
-class StatusReporter:
-    """Replaces `status/<program>.json` at most once every `period_secs`.
-
-    On a full disk the old report is written over, so that the status line goes on.
-    """
-
-    def __init__(
-        self,
-        paths: ExperimentPaths,
-        program: str,
-        period_secs: float = 1.0,
-        clock: Callable[[], float] = time.monotonic,
-    ):
-        """Writes nothing yet."""
-        self._path = paths.status(program)
-        self._guard = SpaceGuard("status", self._path.parent)
-        self._period_secs = period_secs
-        self._clock = clock
-        self._reported_at = float("-inf")
-
-    def report(self, phase: str, make_fields: Callable[[], dict[str, Any]] = dict) -> None:
-        """Writes the phase, the time and `make_fields()`, called only if a report is due."""
-        if self._clock() - self._reported_at >= self._period_secs:
-            self.report_now(phase, make_fields())
-
-    def report_now(self, phase: str, fields: dict[str, Any]) -> None:
-        """Writes whether due or not."""
-        report = {"time": time.time(), "phase": phase} | fields
-        with self._guard:
-            self._path.parent.mkdir(exist_ok=True)
-            try:
-                write_json_atomically(self._path, report)
-            except OSError as error:
-                if not is_disk_full(error):
-                    raise
-                overwrite(self._path, json.dumps(report).encode())
-        self._reported_at = self._clock()
 
 
 class RateMeter:

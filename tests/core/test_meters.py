@@ -1,0 +1,49 @@
+import pytest
+from fakes import FakeClock
+
+from tfagents_system.core.meters import PhaseTimer, RateMeter
+
+
+@pytest.fixture
+def clock():
+    return FakeClock(100.0)
+
+
+def test_rate_is_the_mean_since_the_last_reading(clock):
+    meter = RateMeter(10, clock=clock)
+    clock.now += 4.0
+    assert meter.rate_at(30) == (30 - 10) / 4
+    clock.now += 0.5
+    assert meter.rate_at(31) == (31 - 30) / 0.5
+    clock.now += 1.0
+    assert meter.rate_at(31) == 0.0
+
+
+def test_rate_of_two_readings_at_the_same_time_is_finite(clock):
+    meter = RateMeter(clock=clock)
+    assert meter.rate_at(0) == 0.0
+
+
+def test_phases_add_up_to_the_time_that_passed(clock):
+    timer = PhaseTimer("starting", clock)
+    clock.now += 5
+    assert timer.enter("acting") == 5
+    clock.now += 2
+    assert timer.enter("env step") == 2
+    clock.now += 3
+    assert timer.totals() == {"starting": 5, "acting": 2, "env step": 3}
+    clock.now += 4
+    timer.move(1.5, "env step", "acting")
+    assert timer.totals() == {"starting": 5, "acting": 2 + 1.5, "env step": 3 + 4 - 1.5}
+
+
+def test_shares_are_those_of_the_time_since_the_last_reading(clock):
+    timer = PhaseTimer("starting", clock)
+    clock.now += 6
+    timer.enter("acting")
+    clock.now += 2
+    assert timer.shares() == {"starting": 6 / 8, "acting": 2 / 8}
+    clock.now += 3
+    timer.enter("env step")
+    clock.now += 1
+    assert timer.shares() == {"starting": 0, "acting": 3 / 4, "env step": 1 / 4}

@@ -1,0 +1,120 @@
+import pytest
+from report_fakes import learner_report, replay_report, worker_report
+
+from tfagents_system.core.reports import Evaluation, Phase
+from tfagents_system.launch.status_line import Snapshot, format_duration, status_line
+
+TRAINING = "iteration 120 of 1,000 (12%) | train steps 6,000, 200/s"
+
+
+def line_of(*reports, missing=(), **changes):
+    """The line of a run of these programs."""
+    by_program = dict.fromkeys(missing) | {report.program: report for report in reports}
+    disk = {"free_bytes": 10**9, "checkpoint_bytes": 3_100_000}
+    return status_line(Snapshot(reports=by_program, **(disk | changes)))
+
+
+def test_status_line_while_training():
+    assert line_of(
+        replay_report(),
+        learner_report(),
+        worker_report(0, eval=Evaluation(100, [-100.0, -300.0])),
+        worker_report(1, last_return=None, eval=Evaluation(100, [-200.0])),
+        worker_report(2, last_return=-700.0, eval=Evaluation(50, [-1600.0])),
+        num_restarts=2,
+    ) == (
+        f"{TRAINING} | env steps 36,000, 450/s | "
+        "return -750.0 | eval -200.0 (iteration 100) | 3 min 40 s left | restarts 2"
+    )
+
+
+def test_status_line_during_the_random_fill_shows_its_progress():
+    learner = learner_report(phase=Phase.WAITING_FOR_DATA, train_step=0)
+    assert line_of(replay_report(), learner, worker_report(phase=Phase.RANDOM_FILL)) == (
+        "filling the replay buffer 3,400 of 6,000 (57%) | env steps 12,000, 150/s | return -800.0"
+    )
+
+
+def test_status_line_before_the_learner_has_reported_names_who_is_starting():
+    worker = worker_report(phase=Phase.STARTING)
+    assert line_of(replay_report(), worker, missing=["learner"]) == "starting learner, worker_0"
+
+
+def test_a_report_that_cannot_be_read_is_unknown_and_not_starting():
+    unknown = {"worker_1": "worker_1.json: env_steps is missing"}
+    line = line_of(learner_report(), worker_report(), missing=["worker_1"], unknown=unknown)
+    assert line.startswith("unknown: worker_1 (worker_1.json: env_steps is missing) | iteration")
+    line = line_of(worker_report(), missing=["learner"], unknown={"learner": "damaged"})
+    assert line == "unknown: learner (damaged) | env steps 12,000, 150/s | return -800.0"
+    line = line_of(worker_report(), missing=["learner", "replay"], unknown={"replay": "damaged"})
+    assert line == "unknown: replay (damaged) | starting learner"
+
+
+def test_status_line_counts_troubles_and_names_parked_workers():
+    line = line_of(
+        learner_report(),
+        worker_report(0, env_failures=2, rejected_steps=0, items_sent_again=1_200),
+        worker_report(1, phase=Phase.PARKED, env_failures=5, unprotected_steps=48),
+        num_restarts=1,
+    )
+    assert line.startswith("PARKED: worker_1 | iteration 120 of")
+    assert line.endswith(
+        " left | env failures 7 | sent again 1,200 | not in a journal 48 | restarts 1"
+    )
+
+
+def test_status_line_says_that_a_time_limit_looks_like_a_termination():
+    reports = [
+        worker_report(0),
+        worker_report(1, suspicion="10 episodes"),
+        worker_report(2, suspicion="9"),
+    ]
+    assert line_of(learner_report(), *reports).startswith(
+        "TIME LIMIT TAKEN FOR A TERMINATION? See stdout/worker_1.log | iteration 120 of"
+    )
+
+
+@pytest.mark.parametrize(
+    ("free", "warning"),
+    [
+        (0, "DISK FULL: checkpoint needs 3.1 MB, 0 B free"),
+        (2_999_999, "DISK FULL: checkpoint needs 3.1 MB, 3.0 MB free"),
+        (3_100_000, "iteration 120 of 1,000 (12%)"),
+    ],
+)
+def test_status_line_begins_with_a_disk_that_has_no_room_for_a_checkpoint(free, warning):
+    assert line_of(learner_report(), free_bytes=free).split(" | ")[0] == warning
+
+
+def test_status_line_names_programs_that_do_not_respond():
+    line = line_of(
+        learner_report(phase=Phase.SAVING),
+        worker_report(0, phase=Phase.FINISHED),
+        worker_report(1),
+        silent_secs={"learner": 75.0, "worker_0": 500.0, "worker_1": 29.0},
+    )
+    assert line.startswith("NOT RESPONDING: learner (1 min 15 s) | saving | iteration 120 of")
+    assert "worker" not in line
+
+
+def test_line_of_a_run_that_has_ended_has_neither_rates_nor_what_only_a_running_one_needs():
+    line = line_of(
+        learner_report(phase=Phase.FINISHED), worker_report(phase=Phase.PARKED, env_failures=5),
+        is_running=False, silent_secs={"learner": 75.0}, free_bytes=0,
+    )  # fmt: skip
+    assert line == (
+        "finished | iteration 120 of 1,000 (12%) | train steps 6,000 | env steps 12,000 | "
+        "return -800.0 | env failures 5"
+    )
+    assert line_of(learner_report(phase=Phase.SAVING), is_running=False) == (
+        "iteration 120 of 1,000 (12%) | train steps 6,000"
+    )
+
+
+@pytest.mark.parametrize(
+    ("secs", "text"),
+    [(0.2, "0 s"), (45, "45 s"), (60, "1 min"), (200.4, "3 min 20 s"), (18_600, "5 h 10 min"),
+     (3_600, "1 h"), (187_200, "2 d 4 h")],
+)  # fmt: skip
+def test_format_duration_shows_the_two_largest_units(secs, text):
+    assert format_duration(secs) == text

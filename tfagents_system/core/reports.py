@@ -1,0 +1,233 @@
+"""What each program reports of itself while it runs: the only definition of the field names.
+
+A program replaces `status/<program>.json` about once a second. The status line, the profile, the
+other workers and the tests read it, maybe on another host: `written_at` is by the clock of the
+program's host, so a reader judges whether the program lives by whether its report changes.
+
+A field that the status line shows by itself is one line here: see `counted` and `note`.
+"""
+
+import dataclasses
+import enum
+import json
+import os
+import platform
+import time
+import types
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from tfagents_system.core.disk import SpaceGuard, is_disk_full
+from tfagents_system.core.files import overwrite, write_json_atomically
+from tfagents_system.core.paths import ExperimentPaths
+
+
+class Phase(str, enum.Enum):
+    """What a program is doing."""
+
+    STARTING = "starting"
+    SERVING = "serving"
+    RANDOM_FILL = "random fill"
+    COLLECTING = "collecting"
+    EVALUATING = "evaluating"
+    WAITING_FOR_LEARNER = "waiting for the learner"
+    PARKED = "parked"  # its environments failed too often; the other workers go on
+    WAITING_FOR_DATA = "waiting for data"
+    TRAINING = "training"
+    SAVING = "saving"
+    DIVERGED = "diverged"
+    STOPPED = "stopped"
+    FINISHED = "finished"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class ReportError(ValueError):
+    """A report is damaged, or has other fields than this version writes."""
+
+
+def counted(shown_name: str) -> Any:
+    """Returns a field that counts; the status line shows the sum over programs if it is not 0."""
+    return dataclasses.field(default=0, metadata={"counted": shown_name})
+
+
+def note(shown: str = "{text}") -> Any:
+    """Returns a field with a text, or None; the status line begins with the first text there is.
+
+    Args:
+      shown: What the status line shows; `{text}` and `{program}` stand for themselves.
+    """
+    return dataclasses.field(default=None, metadata={"note": shown})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Report:
+    """What every program reports."""
+
+    program: str  # learner, replay, worker_<k>
+    host: str
+    pid: int  # on `host`
+    written_at: float  # unix time, by the clock of `host`
+    sequence: int  # reports of this process before this one
+    phase: Phase
+    phase_secs: dict[str, float]  # time in each part of the program's loop since its start
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LearnerReport(Report):
+    """How far training is."""
+
+    train_step: int
+    total_train_steps: int
+    iteration: int
+    num_iter: int
+    train_steps_per_sec: float
+    graph_traces: int  # of the compiled loop
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """A worker's share of an evaluation."""
+
+    iteration: int
+    returns: list[float]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WorkerReport(Report):
+    """What a worker has collected. Counters begin at the start of the process."""
+
+    env_steps: int  # since the run began
+    env_steps_per_sec: float
+    last_return: float | None
+    eval: Evaluation | None  # the newest
+    curriculum: dict[str, float]  # values in force
+    env_failures: int = counted("env failures")
+    rejected_steps: int = counted("rejected steps")
+    items_sent_again: int = counted("sent again")
+    unprotected_steps: int = counted("not in a journal")
+    suspicion: str | None = note("TIME LIMIT TAKEN FOR A TERMINATION? See stdout/{program}.log")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReplayReport(Report):
+    """What the replay buffer holds, in transitions."""
+
+    transitions: int
+    capacity: int
+    fill_target: int  # training begins with as many
+
+
+def report_kind(program: str) -> type[Report]:
+    """Returns the class of the reports of `program`."""
+    kinds = {"learner": LearnerReport, "replay": ReplayReport, "worker": WorkerReport}
+    return kinds[program.partition("_")[0]]
+
+
+def read_report(paths: ExperimentPaths, program: str) -> Any:
+    """Returns the last report of `program`, a `report_kind(program)`; None if there is none yet.
+
+    Raises:
+      ReportError: If it is damaged, or a field is missing, unknown or of another type.
+    """
+    path = paths.status(program)
+    try:
+        value = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise ReportError(f"{path.name}: {error}") from None
+    return _decode(report_kind(program), value, path.name)
+
+
+def does_report(paths: ExperimentPaths, program: str, other_than: Phase) -> bool:
+    """Returns whether `program` has reported, and that it is in another phase.
+
+    A report that cannot be read counts: on a full disk it may be caught while it is written over.
+    """
+    try:
+        report = read_report(paths, program)
+    except ReportError:
+        return True
+    return report is not None and report.phase != other_than
+
+
+def _decode(kind: Any, value: Any, where: str) -> Any:
+    """Returns `value`, which comes from JSON, as `kind`; `where` names it in the message."""
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin is types.UnionType:  # T | None
+        return None if value is None else _decode(parts[0], value, where)
+    if dataclasses.is_dataclass(kind) and isinstance(value, dict):
+        hints = typing.get_type_hints(kind)
+        if wrong := hints.keys() ^ value.keys():
+            problems = [f"{n} is {'missing' if n in hints else 'unknown'}" for n in sorted(wrong)]
+            raise ReportError(f"{where}: {', '.join(problems)}")
+        return kind(**{n: _decode(hint, value[n], f"{where}: {n}") for n, hint in hints.items()})
+    if origin is dict and isinstance(value, dict):
+        return {key: _decode(parts[1], item, f"{where}[{key}]") for key, item in value.items()}
+    if origin is list and isinstance(value, list):
+        return [_decode(parts[0], item, f"{where}[{index}]") for index, item in enumerate(value)]
+    if kind is Phase and value in [phase.value for phase in Phase]:
+        return Phase(value)
+    allowed = (int, float) if kind is float else kind
+    if kind in (int, float, str) and isinstance(value, allowed) and not isinstance(value, bool):
+        return value
+    raise ReportError(f"{where} is {value!r}, no {getattr(kind, '__name__', kind)}")
+
+
+class StatusReporter:
+    """Replaces the report of a program at most once every `period_secs`.
+
+    On a full disk the old report is written over, so that the status line goes on.
+    """
+
+    def __init__(
+        self,
+        paths: ExperimentPaths,
+        program: str,
+        period_secs: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        """Writes nothing yet."""
+        self._path = paths.status(program)
+        self._program, self._kind = program, report_kind(program)
+        self._guard = SpaceGuard("status", self._path.parent)
+        self._period_secs = period_secs
+        self._clock = clock
+        self._reported_at = float("-inf")
+        self._sequence = 0
+
+    def report(self, phase: Phase, make_fields: Callable[[], dict[str, Any]]) -> None:
+        """Writes the phase and `make_fields()`, which is called only if a report is due.
+
+        Its fields are those of the program's kind of report that not every program has, and
+        `phase_secs`.
+        """
+        if self._clock() - self._reported_at >= self._period_secs:
+            self.report_now(phase, make_fields())
+
+    def report_now(self, phase: Phase, fields: dict[str, Any]) -> None:
+        """Writes whether due or not."""
+        report = dataclasses.asdict(
+            self._kind(
+                program=self._program,
+                host=platform.node(),
+                pid=os.getpid(),
+                written_at=time.time(),
+                sequence=self._sequence,
+                phase=phase,
+                **fields,
+            )
+        )
+        self._sequence += 1
+        with self._guard:
+            self._path.parent.mkdir(exist_ok=True)
+            try:
+                write_json_atomically(self._path, report)
+            except OSError as error:
+                if not is_disk_full(error):
+                    raise
+                overwrite(self._path, json.dumps(report).encode())
+        self._reported_at = self._clock()
