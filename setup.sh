@@ -1,16 +1,21 @@
 #!/usr/bin/env bash
 # Makes what the programs of this project need, once; later calls find it ready and say nothing.
 #
-# Usage: PATH="$(./setup.sh [--test]):$PATH"
-#   --test   also the packages of the tests and linters
+# Usage: PATH="$(./setup.sh [--test] [--with EXTRA,...]):$PATH"
+#   --test            also the packages of the tests and linters
+#   --with EXTRA,...  also these optional packages, in locked versions: those of locks/EXTRA.lock.
+#                     Later calls keep them.
 #
 # 1. Takes the active environment (VIRTUAL_ENV or CONDA_PREFIX) if it has the locked packages.
-# 2. Otherwise makes or completes .venv from the lock files, with Python 3.10 or 3.11.
+# 2. Otherwise makes or completes .venv from the lock files, with Python 3.10 or 3.11; where the
+#    system has neither, uv brings one. pip in .venv never changes a locked package (pip.conf).
 # 3. Finds supervise (daemontools) or installs it, without root into .venv/daemontools.
-# 4. Prints the folders for the front of PATH on stdout; what it does is said on stderr.
+# 4. Builds the compiled ops of the learner, where there is a C++ compiler and the CPU can run them.
+# 5. Prints the folders for the front of PATH on stdout; what it does is said on stderr.
 #
-# .venv/.lock-<checksum> marks a complete .venv, .venv/.unfinished an interrupted one, which is
-# made anew. Exit code 78: something is missing that only the user can provide; a message says what.
+# .venv/.lock-NAME holds the checksum of the locks/NAME.lock that is installed; .venv/.unfinished marks
+# an interrupted .venv, which is made anew. Exit code 78: something is missing that only the user
+# can provide; a message says what.
 set -euo pipefail
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -24,59 +29,81 @@ project="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)"
 cd -- "$project"
 [[ $project != *:* ]] || die "PATH cannot hold $project, because of its ':': rename that folder"
 
-lock_files=(requirements.lock)
-case "$#:${1:-}" in
-  0:) ;;
-  1:--test) lock_files=(requirements.lock requirements-test.lock) ;;
-  *) die "unknown arguments: $*. Usage: setup.sh [--test]" ;;
-esac
+usage='Usage: setup.sh [--test] [--with EXTRA,...]'
 system="$(uname -s)"
 
-# Names the mark of a .venv that is complete for these lock files. The checksum covers the place
-# too, because the project's own installation in .venv points to it.
-stamp_of() {
-  local checksum
-  checksum="$({ cat -- "$@" && printf '%s\n' "$project"; } | cksum)"
-  printf '.venv/.lock-%s\n' "${checksum%% *}"
-}
-stamp="$(stamp_of "${lock_files[@]}")"
-
-# Exits with 0 if this Python is of a right version and has the packages of the lock files given;
-# TensorFlow, TF-Agents and Reverb exactly as locked, since they only fit each other.
-readonly HAS_PACKAGES='
-import importlib.metadata, platform, sys
-if not (3, 10) <= sys.version_info[:2] <= (3, 11): sys.exit(1)
-facts = {"python_version": "%d.%d" % sys.version_info[:2], "sys_platform": sys.platform,
-         "platform_python_implementation": platform.python_implementation()}
-for path in sys.argv[1:]:
-    for line in open(path, encoding="utf-8"):
-        requirement, _, marker = line.strip().partition(" ; ")
-        name, _, version = requirement.partition("==")
-        if not version or marker and not eval(marker, dict(facts)): continue
-        try: found = importlib.metadata.distribution(name)
-        except importlib.metadata.PackageNotFoundError: sys.exit(1)
-        exact = name in ("tensorflow", "tf-agents", "dm-reverb")
-        if exact and found.version != version: sys.exit(1)
-'
-
-# Prints the bin folder of the active environment if that can run this project.
-active_bin() {
-  local root
-  for root in "${VIRTUAL_ENV:-}" "${CONDA_PREFIX:-}"; do
-    if [[ -n $root && ! $root -ef .venv && -x $root/bin/python ]] &&
-      "$root/bin/python" -I -c "$HAS_PACKAGES" "${lock_files[@]}" >/dev/null 2>&1 </dev/null; then
-      printf '%s\n' "$root/bin"
-      return 0
-    fi
+list_extras() {
+  local file
+  for file in locks/*.lock; do
+    file="${file##*/}"
+    [[ $file == base.lock || $file == test.lock ]] || printf '%s\n' "${file%.lock}"
   done
-  return 1
 }
+
+# Prints the extra whose name takes the fewest changed letters to get from $1, if these are few.
+nearest_extra() {
+  list_extras | awk -v name="$1" '
+    function least(a, b) { return a < b ? a : b }
+    {
+      for (j = 0; j <= length($0); j++) d[0, j] = j
+      for (i = 1; i <= length(name); i++) {
+        d[i, 0] = i
+        for (j = 1; j <= length($0); j++)
+          d[i, j] = least(d[i - 1, j - 1] + (substr(name, i, 1) != substr($0, j, 1)),
+            least(d[i - 1, j], d[i, j - 1]) + 1)
+      }
+      distance = d[length(name), length($0)]
+      if (NR == 1 || distance < best) { best = distance; nearest = $0 }
+    }
+    END { if (best <= 1 + length(nearest) / 4) print nearest }'
+}
+
+names=(base) # of the lock files to install
+add_extra() {
+  local name="${1//-/_}" hint
+  if [[ $name == base || $name == test || $name == */* || ! -f locks/$name.lock ]]; then
+    hint="$(nearest_extra "$name")"
+    die "there is no extra '$1'.${hint:+ Did you mean $hint?} There are: $(list_extras | paste -sd ' ' -)"
+  fi
+  names+=("$name")
+}
+
+while (($#)); do
+  case "$1" in
+    --test) names+=(test) ;;
+    --with=*) set -- --with "${1#--with=}" "${@:2}" && continue ;;
+    --with)
+      [[ -n ${2:-} ]] || die "--with needs names: $(list_extras | paste -sd ' ' -). $usage"
+      IFS=, read -ra extras <<<"$2"
+      for extra in "${extras[@]}"; do add_extra "$extra"; done
+      shift
+      ;;
+    *) die "unknown argument: $1. $usage" ;;
+  esac
+  shift
+done
 
 version_of() {
   "$1" -I -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null </dev/null
 }
 is_right() { [[ $(version_of "$1") =~ ^3\.1[01]$ ]]; }
 has_ensurepip() { "$1" -I -c 'import ensurepip, venv' >/dev/null 2>&1 </dev/null; }
+
+# Prints the bin folder of the active environment if that can run this project.
+active_bin() {
+  local root message
+  for root in "${VIRTUAL_ENV:-}" "${CONDA_PREFIX:-}"; do
+    if [[ -z $root || $root -ef .venv ]] || ! is_right "$root/bin/python"; then
+      continue
+    elif message="$("$root/bin/python" -sE -m tfagents_system.launch.packages \
+      "${names[@]/%/.lock}" 2>&1 </dev/null)"; then
+      printf '%s\n' "$root/bin"
+      return 0
+    fi
+    venv_is_complete || say "not using the active environment: ${message%%$'\n'*}"
+  done
+  return 1
+}
 
 # Runs a command quietly; if it fails, shows the end of what it printed.
 quietly() {
@@ -94,36 +121,126 @@ apt_install() {
   quietly apt-get update -qq && quietly apt-get install -y -qq --no-install-recommends "$1"
 }
 
-# Prints the Python to make .venv with.
+# Unpacks a Debian package into .venv/PACKAGE, for those who may not install it.
+unpack() { # PACKAGE
+  command -v apt-get >/dev/null && command -v dpkg >/dev/null || return 1
+  say "unpacking $1 into .venv/$1"
+  local folder
+  folder="$(mktemp -d ".venv/$1.XXXXXX")" # interrupted ones go with the next .venv
+  (cd "$folder" && quietly apt-get download -qq "$1" && quietly dpkg -x ./*.deb .) &&
+    rm -rf ".venv/$1" && chmod 755 "$folder" && mv "$folder" ".venv/$1" && return 0
+  rm -rf "$folder"
+  return 1
+}
+
+# Sets `python` to the Python to make .venv with; fails if there is none, and then sets `why`.
 find_python() {
-  local candidate found="" others=""
+  local candidate others=""
+  python=""
   for candidate in python3.11 python3.10 python3 python \
     "${PYENV_ROOT:-${HOME:-}/.pyenv}"/versions/3.1[01].*/bin/python3; do
     command -v "$candidate" >/dev/null || continue
     if ! is_right "$candidate"; then
       others+="${others:+, }$candidate is $(version_of "$candidate" || echo broken)"
     elif has_ensurepip "$candidate"; then
-      printf '%s\n' "$candidate"
+      python="$candidate"
       return 0
     else
-      found="${found:-$candidate}"
+      python="${python:-$candidate}"
     fi
   done
-  [[ -n $found ]] || die "needs Python 3.10 or 3.11: TensorFlow 2.15 and Reverb have no others" \
-    "(${others:-there is no Python on PATH}). Install one, for example with" \
-    "'apt-get install python3.11 python3.11-venv', 'pyenv install 3.11' or" \
-    "'conda env create -f environment.yml', and start again."
-  local package
-  package="python$(version_of "$found")-venv"
-  if has_apt_as_root && apt_install "$package" && has_ensurepip "$found"; then
-    printf '%s\n' "$found"
-    return 0
+  if [[ -n $python ]]; then
+    local package
+    package="python$(version_of "$python")-venv"
+    if has_apt_as_root && apt_install "$package" && has_ensurepip "$python"; then
+      return 0
+    fi
+    why="$python cannot make a virtual environment. As root: apt-get install $package (or \
+python3-venv), and start again."
+  else
+    why="needs Python 3.10 or 3.11: TensorFlow 2.15 and Reverb have no others (${others:-there is \
+no Python on PATH}). Install one, for example with 'apt-get install python3.11 python3.11-venv', \
+'pyenv install 3.11' or 'conda env create -f environment.yml', and start again."
   fi
-  die "$found cannot make a virtual environment. As root: apt-get install $package" \
-    "(or python3-venv), and start again."
+  return 1
 }
 
-venv_is_complete() { [[ -e $stamp && -x .venv/bin/python ]]; }
+# Prints the wheel of pip that belongs to this system, or that its package python3-pip-whl brings.
+pip_wheel() {
+  find .venv/python3-pip-whl /usr/share/python-wheels -name 'pip-*.whl' 2>/dev/null | head -n 1
+}
+
+# Installs uv into .venv/uv with the python3 of this system, whatever its version.
+install_uv() {
+  local pip=(python3 -I -m pip)
+  if ! "${pip[@]}" --version >/dev/null 2>&1 </dev/null; then
+    [[ -n $(pip_wheel) ]] || { has_apt_as_root && apt_install python3-pip-whl; } ||
+      unpack python3-pip-whl || return 1
+    pip=(python3 -I "$(pip_wheel)/pip") # a wheel can be run as it is
+  fi
+  say "installing uv from the package index into .venv/uv"
+  # The pip of a system refuses to change that (PEP 668), but not to fill a folder.
+  quietly "${pip[@]}" install --quiet --disable-pip-version-check --no-input --no-deps \
+    --only-binary :all: --target .venv/uv "$(grep '^uv==' locks/test.lock)"
+}
+
+# Makes .venv with uv, which finds or downloads a Python of the right version by itself.
+make_venv_with_uv() {
+  local uv
+  if ! uv="$(command -v uv)"; then
+    version_of python3 >/dev/null && install_uv || return 1
+    uv=.venv/uv/bin/uv
+  fi
+  say "making .venv with a Python 3.11 of uv"
+  quietly "$uv" venv --quiet --no-project --allow-existing --seed --python 3.11 .venv &&
+    is_right .venv/bin/python
+}
+
+venv_is_complete() {
+  local name
+  for name in $(wanted_locks); do
+    [[ $(cat ".venv/.lock-$name" 2>/dev/null) == "$(checksum_of "$name")" ]] || return 1
+  done
+  [[ -x .venv/bin/python && ! -e .venv/.unfinished ]]
+}
+
+# Prints the names of the lock files that are asked for, or were before.
+wanted_locks() {
+  local mark name
+  {
+    printf '%s\n' "${names[@]}"
+    for mark in .venv/.lock-*; do
+      name="${mark##*/.lock-}"
+      [[ ! -f locks/$name.lock ]] || printf '%s\n' "$name"
+    done
+  } | sort -u
+}
+
+# The checksum covers the place too, because .venv points to it: to the lock files and this project.
+checksum_of() { # NAME
+  { cat -- "locks/$1.lock" && printf '%s\n' "$project"; } | cksum
+}
+
+# Empties .venv but for what does not depend on its Python.
+clear_venv() {
+  find .venv -mindepth 1 -maxdepth 1 ! -name .setup-lock ! -name '.lock-*' ! -name daemontools \
+    -exec rm -rf {} +
+}
+
+make_python() {
+  local python="" why=""
+  if find_python; then
+    say "making .venv with $python $(version_of "$python")"
+    clear_venv
+    touch .venv/.unfinished
+    quietly "$python" -I -m venv .venv ||
+      die "making .venv with $python failed; its last lines are above"
+  else
+    clear_venv
+    touch .venv/.unfinished
+    make_venv_with_uv || { clear_venv && die "$why"; }
+  fi
+}
 
 pip_install() {
   quietly .venv/bin/python -I -m pip install --quiet --disable-pip-version-check --no-input \
@@ -134,29 +251,40 @@ pip_install() {
     "Mend that and start again."
 }
 
+# Lets users install what they like with pip, and TensorFlow work with it.
+protect_packages() {
+  # Spaces separate several constraints, so a path with one is written as a URL.
+  quietly .venv/bin/python -I -m pip config --quiet --site set install.constraint \
+    "file://${project// /%20}/locks/base.lock"
+  # As tfagents_system/__init__.py, for programs that import TensorFlow and not this project.
+  local folder
+  for folder in .venv/lib/python3.*/site-packages; do
+    printf '%s\n' 'import os; os.environ.setdefault("WRAPT_DISABLE_EXTENSIONS", "1")' \
+      >"$folder/tfagents_system_wrapt.pth"
+  done
+}
+
 make_venv() {
   if [[ -e .venv/.unfinished ]] || ! is_right .venv/bin/python ||
     ! .venv/bin/python -I -c 'import pip' 2>/dev/null </dev/null; then
-    local python
-    python="$(find_python)"
-    say "making .venv with $python $(version_of "$python")"
-    find .venv -mindepth 1 -maxdepth 1 ! -name .setup-lock ! -name daemontools -exec rm -rf {} +
-    touch .venv/.unfinished
-    quietly "$python" -I -m venv .venv ||
-      die "making .venv with $python failed; its last lines are above"
+    make_python
   fi
-  say "installing the packages of ${lock_files[*]} into .venv (the first time, some minutes)"
-  rm -f .venv/.lock-*
+  local locks=() name
+  for name in $(wanted_locks); do locks+=(-r "locks/$name.lock"); done
+  say "installing the packages of ${locks[*]/#-r/} into .venv (the first time, some minutes)"
   touch .venv/.unfinished
-  pip_install -r "${lock_files[${#lock_files[@]} - 1]}"
+  protect_packages
+  pip_install "${locks[@]}"
   pip_install --no-build-isolation -e .
+  for name in $(wanted_locks); do checksum_of "$name" >".venv/.lock-$name"; done
   rm -f .venv/.unfinished
-  # A .venv with the test packages is complete for runs too.
-  local mark
-  for mark in "$(stamp_of requirements.lock)" "$stamp"; do
-    touch "$mark.new"
-    mv -f "$mark.new" "$mark"
-  done
+}
+
+# Builds the compiled ops if they are missing or outdated; nothing depends on them but speed.
+build_ops() { # PYTHON
+  local message
+  message="$("$1" -sE -m tfagents_system.kernels.build 2>&1 </dev/null)" || { say "$message" && return; }
+  if [[ -n $is_new || $message == *"was built."* ]]; then say "$message"; fi
 }
 
 # Prints the folder to add to PATH, nothing if supervise is on PATH; fails if there is none.
@@ -170,20 +298,10 @@ find_supervise() {
   fi
 }
 
-unpack_daemontools() {
-  say "unpacking daemontools into .venv/daemontools"
-  local folder
-  folder="$(mktemp -d .venv/daemontools.XXXXXX)" # interrupted ones go with the next .venv
-  (cd "$folder" && quietly apt-get download -qq daemontools && quietly dpkg -x ./*.deb .) &&
-    rm -rf .venv/daemontools && chmod 755 "$folder" && mv "$folder" .venv/daemontools && return 0
-  rm -rf "$folder"
-  return 1
-}
-
 install_supervise() {
   if has_apt_as_root && apt_install daemontools && command -v supervise >/dev/null; then
     return 0
-  elif command -v apt-get >/dev/null && command -v dpkg >/dev/null && unpack_daemontools; then
+  elif unpack daemontools; then
     return 0
   fi
   die "supervise (of daemontools) is not on PATH and could not be installed. Install the package" \
@@ -204,13 +322,15 @@ lock_venv() {
   fi
 }
 
+is_new="" # whether this call has changed .venv
 if ! folders="$(active_bin)"; then
   folders="$project/.venv/bin"
   if ! venv_is_complete; then
     lock_venv
-    venv_is_complete || make_venv
+    venv_is_complete || { make_venv && is_new=true; }
   fi
 fi
+build_ops "$folders/python"
 if [[ $system != Darwin ]]; then # no Reverb on macOS, so nothing to supervise
   if ! supervise_folder="$(find_supervise)"; then
     lock_venv

@@ -1,4 +1,4 @@
-"""Environments of gymnasium as PyEnvironments. gymnasium is optional: `pip install gymnasium`."""
+"""Environments of gymnasium, an optional package, as PyEnvironments."""
 
 import copy
 import inspect
@@ -102,7 +102,8 @@ def _import_gymnasium() -> Any:
         import gymnasium
     except ImportError as error:
         raise ConfigError(
-            f"gymnasium_adapter needs the package gymnasium ({error}): pip install gymnasium"
+            f"gymnasium_adapter needs the package gymnasium ({error}): ./setup.sh --with gymnasium,"
+            " or pip install gymnasium"
         ) from error
     return gymnasium
 

@@ -25,6 +25,7 @@ from tfagents_system.core.settings import Settings
 from tfagents_system.launch import experiment
 from tfagents_system.launch.experiment import Provenance
 from tfagents_system.launch.lock import take_lock
+from tfagents_system.launch.packages import check_packages
 from tfagents_system.launch.params_check import check_gin_bindings, check_params_file
 from tfagents_system.launch.plan import ProcessSpec, cpu_table, make_plan
 from tfagents_system.launch.private_network import network_line, why_open, with_private_network
@@ -102,6 +103,7 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # file names may be any bytes
     try:
+        check_packages()
         settings = Settings.from_environ(os.environ)
         open_because = why_open(settings.private_network, settings.exp_dir)
         paths = prepare(settings, open_because)
