@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from tf_agents.networks import encoding_network
 from tf_agents.specs import tensor_spec
 
 from tfagents_system.core.errors import ConfigError
@@ -79,6 +80,68 @@ def test_combiner_joins_the_leaves_of_a_nested_observation_by_key():
         "camera": tf.constant([[1, 2, 3]], tf.uint8),
     }
     np.testing.assert_array_equal(encoder(observation), [[1, 2, 3, 0.5, 0.25]])
+
+
+def nested(lead):
+    num_steps = int(np.prod(lead))
+    joints = np.arange(2 * num_steps, dtype=np.float32).reshape(*lead, 2)
+    camera = np.arange(3 * num_steps).astype(np.uint8).reshape(*lead, 3)
+    return {"joints": tf.constant(joints), "camera": tf.constant(camera)}
+
+
+@pytest.mark.parametrize("lead", [(2,), (2, 5)])
+def test_other_layers_receive_the_nest_as_the_environment_gives_it(lead):
+    received = []
+
+    def pick(observation):
+        received.append(observation)
+        return observation["camera"]
+
+    encoder = encoders.ObservationEncoder(NESTED, tf.keras.layers.Lambda(pick))
+    encoded = encoder(nested(lead))
+    assert (encoded.dtype, encoded.shape) == (tf.float32, [*lead, 3])
+    np.testing.assert_array_equal(encoded, nested(lead)["camera"])
+    steps = int(np.prod(lead))  # one axis for all steps of all sequences, as in TF-Agents
+    assert {name: (leaf.dtype.name, leaf.shape.as_list()) for name, leaf in received[0].items()} == {
+        "joints": ("float32", [steps, 2]), "camera": ("uint8", [steps, 3])
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("lead", [(2,), (2, 5)])
+@pytest.mark.parametrize(
+    "layer, join",
+    [
+        (tf.keras.layers.Concatenate(), lambda a, b: np.concatenate([a, b], axis=-1)),
+        (tf.keras.layers.Add(), lambda a, b: a + b),
+        (tf.keras.layers.Maximum(), np.maximum),
+    ],
+)
+def test_merge_layers_receive_the_list_of_leaves(lead, layer, join):
+    specs = (tf.TensorSpec([3], tf.float32), tf.TensorSpec([3], tf.int32))
+    first = np.random.default_rng(0).normal(size=[*lead, 3]).astype(np.float32)
+    second = np.arange(first.size).reshape(first.shape).astype(np.int32) - 3
+    encoder = encoders.ObservationEncoder(specs, layer)
+    encoded = encoder((tf.constant(first), tf.constant(second)))
+    np.testing.assert_array_equal(encoded, join(first, np.float32(second)))
+
+
+def test_a_layer_sees_what_tf_agents_encoding_network_lets_it_see():
+    spec = {"frame": tf.TensorSpec([4, 4, 1], tf.float32), "id": tf.TensorSpec([], tf.int32)}
+    combiner = tf.keras.layers.Lambda(
+        lambda o: (
+            tf.nn.avg_pool2d(o["frame"], 2, 2, "VALID")
+            * tf.cast(tf.one_hot(o["id"], 3), tf.float32)[:, tf.newaxis, tf.newaxis, :]
+        )
+    )
+    rng = np.random.default_rng(0)
+    observation = {
+        "frame": tf.constant(rng.normal(size=[2, 5, 4, 4, 1]), tf.float32),
+        "id": tf.constant(rng.integers(3, size=[2, 5]), tf.int32),
+    }
+    theirs = encoding_network.EncodingNetwork(spec, preprocessing_combiner=combiner)
+    encoded = encoders.ObservationEncoder(spec, combiner)(observation)
+    assert encoded.shape == [2, 5, 2 * 2 * 3]
+    np.testing.assert_array_equal(encoded, theirs(observation)[0])
 
 
 def test_each_encoder_has_its_own_copy_of_the_combiner():

@@ -156,7 +156,8 @@ HYPERPARAMETERS: Mapping[str, Hyperparameter] = {
         None,
         lambda v: v is None or callable(v),
         "None or a Keras layer",
-        "layer that joins the parts of a nested observation into one vector [B, n]",
+        "Keras layer that joins the parts of a nested observation into one vector [B, n]; it "
+        "receives the nest, or the list of its parts if it is a merge layer such as `Concatenate`",
     ),
 }
 

@@ -1,6 +1,7 @@
 """The parts that the built-in actors and critics are made of."""
 
 import copy
+import math
 
 import numpy as np
 import tensorflow as tf
@@ -33,20 +34,26 @@ def action_center_and_magnitude(action_spec) -> tuple[np.ndarray, np.ndarray]:
     return (high + low) / 2, (high - low) / 2
 
 
+_MERGE_LAYER = tf.keras.layers.Add.__base__  # also of Concatenate; Keras does not export it
+
+
 class ObservationEncoder(tf.keras.layers.Layer):
     """Joins an observation into one float32 vector for each step.
 
-    A single array is flattened. A nest needs `preprocessing_combiner`, which receives the list of
-    its leaves; each network uses its own copy of the layer.
+    A single array is flattened. A nest needs `preprocessing_combiner`; each network uses its own
+    copy of it. As in TF-Agents' EncodingNetwork, it receives the nest [N, ...] with the dtypes of
+    the environment, where N counts all steps of a batch of sequences, and what it returns is
+    flattened. Keras' merge layers (Concatenate, Add, ...) take no nest but a list: they receive the
+    leaves as float32, in the order of `tf.nest.flatten`, which sorts the keys of a dict.
     """
 
     def __init__(self, observation_spec, preprocessing_combiner=None):
         """Raises ConfigError for a nested observation without a combiner."""
         super().__init__(name="observation_encoder")
-        self._leaf_ranks = [len(spec.shape) for spec in tf.nest.flatten(observation_spec)]
-        if preprocessing_combiner is None and len(self._leaf_ranks) != 1:
+        self._leaf_shapes = [tuple(spec.shape) for spec in tf.nest.flatten(observation_spec)]
+        if preprocessing_combiner is None and len(self._leaf_shapes) != 1:
             raise ConfigError(
-                f"The observation has {len(self._leaf_ranks)} parts but preprocessing_combiner is "
+                f"The observation has {len(self._leaf_shapes)} parts but preprocessing_combiner is "
                 "None. Set it to a Keras layer that joins them, such as "
                 "tf.keras.layers.Concatenate()."
             )
@@ -54,15 +61,27 @@ class ObservationEncoder(tf.keras.layers.Layer):
 
     def call(self, observation):
         """Returns [B, n] for leaves [B, ...], or [B, T, n] for leaves [B, T, ...]."""
-        leaves = [tf.cast(leaf, tf.float32) for leaf in tf.nest.flatten(observation)]
+        first, shape = tf.nest.flatten(observation)[0], self._leaf_shapes[0]
+        num_outer = first.shape.rank - len(shape)
+        outer = tf.shape(first)[:num_outer]
         if self.combiner is not None:
-            return self.combiner(leaves)
-        (leaf,), (leaf_rank,) = leaves, self._leaf_ranks
-        if leaf_rank == 1:
-            return leaf
-        outer = tf.shape(leaf)[: leaf.shape.rank - leaf_rank]
-        size = int(np.prod(leaf.shape[leaf.shape.rank - leaf_rank :]))
-        return tf.reshape(leaf, tf.concat([outer, [size]], axis=0))
+            first = self._combine(observation, num_outer)
+            shape = tuple(first.shape[1:])
+        first = tf.cast(first, tf.float32)
+        if len(shape) == 1 and first.shape.rank == 1 + outer.shape[0]:
+            return first
+        return tf.reshape(first, tf.concat([outer, [math.prod(shape)]], axis=0))
+
+    def _combine(self, observation, num_outer):
+        leaves = tf.nest.flatten(observation)
+        if num_outer != 1:
+            leaves = [
+                tf.reshape(leaf, [-1, *shape])
+                for leaf, shape in zip(leaves, self._leaf_shapes, strict=True)
+            ]
+        if isinstance(self.combiner, _MERGE_LAYER):
+            return self.combiner([tf.cast(leaf, tf.float32) for leaf in leaves])
+        return self.combiner(tf.nest.pack_sequence_as(observation, leaves))
 
 
 def dense_layers(fc_layer_params) -> list[tf.keras.layers.Layer]:
