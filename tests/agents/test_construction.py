@@ -14,7 +14,7 @@ from tfagents_system.agents.construction import make_agent
 from tfagents_system.agents.sac_agent import SacAgent
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.data.transition import Transition
-from tfagents_system.learning.learner import as_experience
+from tfagents_system.learning.train_step import as_experience
 from tfagents_system.policies.acting import AgentPolicies, TfActingPolicy
 from tfagents_system.train_params_base import TrainParamsBase
 

@@ -25,7 +25,7 @@ from sac_fakes import (
 from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.agents import sac_agent
+from tfagents_system.agents import sac_agent, sac_losses
 from tfagents_system.agents.sac_agent import SacAgent
 from tfagents_system.networks.actor_networks import MlpActorNetwork
 from tfagents_system.networks.critic_networks import MlpCriticNetwork
@@ -52,7 +52,7 @@ ALPHA_LOSS = -LOG_ALPHA * (sum(LOG_PROBS) / 2 + -1)  # target entropy -1 for one
 
 
 def test_soft_td_target_by_hand():
-    target = sac_agent.soft_td_target(
+    target = sac_losses.soft_td_target(
         reward=np.float32([1, 5]),
         discount=np.float32([1, 0]),
         gamma=0.9,
@@ -66,11 +66,11 @@ def test_soft_td_target_by_hand():
 def test_losses_by_hand_leave_out_what_is_not_valid():
     valid = np.float32([1, 0])
     q_values = (np.float32([3, 99]), np.float32([5, 99]))
-    critic_loss = sac_agent.critic_loss(q_values, np.float32([4, -99]), valid)
+    critic_loss = sac_losses.critic_loss(q_values, np.float32([4, -99]), valid)
     np.testing.assert_allclose(critic_loss, 0.5 * (3 - 4) ** 2 + 0.5 * (5 - 4) ** 2)
-    actor_loss = sac_agent.actor_loss(np.float32([2, 99]), q_values, 0.5, valid)
+    actor_loss = sac_losses.actor_loss(np.float32([2, 99]), q_values, 0.5, valid)
     np.testing.assert_allclose(actor_loss, 0.5 * 2 - min(3, 5))
-    alpha_loss = sac_agent.alpha_loss(0.25, np.float32([2, 99]), -3.0, valid)
+    alpha_loss = sac_losses.alpha_loss(0.25, np.float32([2, 99]), -3.0, valid)
     np.testing.assert_allclose(alpha_loss, -0.25 * (2 - 3))
 
 

@@ -1,5 +1,6 @@
 import collections
 import re
+import threading
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +16,10 @@ from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.transition import Transition, transition_spec
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.learning import learner as learner_lib
-from tfagents_system.learning.learner import Learner, as_experience
+from tfagents_system.learning.learner import Learner
 from tfagents_system.learning.sampling_pool import SamplingPool
+from tfagents_system.learning.train_loop import TrainLoop
+from tfagents_system.learning.train_step import as_experience
 from tfagents_system.networks.distributions import SquashedGaussian
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
@@ -142,12 +145,14 @@ def test_a_variable_that_is_not_finite_counts_as_diverged_although_the_loss_is()
     assert int(agent.train_step) == 2
 
 
-def test_steps_before_the_data_ended_are_checked_too():
+def test_steps_before_the_data_ended_are_checked_too(monkeypatch):
     agent = TapeAgent()
     learner = Learner(agent, CODEC, lambda: iter(batches([1, 2])))
     learner.run(1)
     learner._steps_per_call = 100
-    learner._loops[1] = lambda *_: _end_after(lambda: agent.rewards.assign(np.nan))
+    monkeypatch.setattr(
+        TrainLoop, "__call__", lambda *_: _end_after(lambda: agent.rewards.assign(np.nan))
+    )
     with pytest.raises(learner_lib.DivergedError) as error_info:
         learner.run(9)
     assert error_info.value.minibatch is None
@@ -179,20 +184,86 @@ def test_run_goes_on_with_a_new_iterator_when_the_data_has_ended(monkeypatch):
 def unrolled(learner):
     """`learner` after its first step, as it is later in a run."""
     learner.run(1)
+    assert learner.is_compiled(learner_lib.UNROLLED_STEPS, wait_secs=60)
     learner._steps_per_call = 100
     learner._num_steps = learner_lib.UNROLL_AFTER_STEPS
     return learner
 
 
-def test_steps_are_unrolled_in_a_run_that_has_lasted(monkeypatch):
+@pytest.mark.parametrize("unrolls", [True, False])
+def test_a_run_that_has_lasted_compiles_unrolled_steps_and_goes_on_meanwhile(monkeypatch, unrolls):
     monkeypatch.setattr(learner_lib, "UNROLL_AFTER_STEPS", 10)
-    learner = Learner(TapeAgent(), CODEC, lambda: iter(batches(range(100))))
-    num_traces = []
-    for max_steps in (1, 5, 3, 5, 5):  # nine before the fourth call, 14 before the fifth
-        learner._steps_per_call = 100
+    may_compile = threading.Event()
+    compile_loop = TrainLoop.compile
+
+    def compile_late(loop, iterator):
+        if loop._unrolled > 1:
+            assert may_compile.wait(60)
+        compile_loop(loop, iterator)
+
+    monkeypatch.setattr(TrainLoop, "compile", compile_late)
+    agent = TapeAgent()
+    data = batches(range(100))
+    learner = Learner(agent, CODEC, lambda: iter(data), unrolls=unrolls)
+
+    def steps_of(max_steps):
+        before, learner._steps_per_call = int(agent.train_step), 100
         learner.run(max_steps)
-        num_traces.append(learner.num_traces)
-    assert num_traces == [1, 1, 1, 1, 2]
+        return int(agent.train_step) - before
+
+    assert [steps_of(n) for n in (1, 9, 9, 9)] == [1, 9, 9, 9]  # compiles from the third on
+    assert learner.num_traces == 1
+    may_compile.set()
+    if unrolls:
+        assert learner.is_compiled(learner_lib.UNROLLED_STEPS, wait_secs=60)
+    assert steps_of(9) == (5 if unrolls else 9)
+    assert learner.num_traces == (2 if unrolls else 1)
+    assert float(agent.rewards) == sum(range(int(agent.train_step)))
+
+
+class Once:
+    """A stop that is requested when `event` has happened."""
+
+    def __init__(self, event):
+        self._event = event
+
+    def __bool__(self):
+        return self._event.is_set()
+
+
+class SlowAgent(TapeAgent):
+    """Is traced when the test allows it."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_being_traced, self.may_go_on = threading.Event(), threading.Event()
+
+    def train(self, experience):
+        self.is_being_traced.set()
+        assert self.may_go_on.wait(60)
+        return super().train(experience)
+
+
+def test_a_stop_does_not_wait_for_the_first_compilation():
+    agent = SlowAgent()
+    learner = Learner(agent, CODEC, lambda: iter(batches([1, 2, 3])))
+    assert not learner.is_compiling
+    assert learner.run(1, stop=Once(agent.is_being_traced)) is None
+    assert learner.is_compiling
+    assert int(agent.train_step) == 0
+    agent.may_go_on.set()
+    assert learner.run(1)["loss"] == 1  # nothing was taken from the data
+    assert not learner.is_compiling
+
+
+def test_an_agent_that_cannot_be_traced_raises_its_own_error():
+    class WrongAgent(TapeAgent):
+        def train(self, experience):
+            raise ZeroDivisionError("of the agent")
+
+    learner = Learner(WrongAgent(), CODEC, lambda: iter(batches([1])))
+    with pytest.raises(ZeroDivisionError, match="of the agent"):
+        learner.run(1)
 
 
 def test_unrolled_steps_are_those_that_were_asked_for():
@@ -252,6 +323,43 @@ def test_unrolled_steps_of_sac_do_what_single_ones_do(monkeypatch):
     assert [learner.num_traces for learner in learners] == [1, 2]
     for variable, of_unrolled in zip(*(agent.variables for agent in agents), strict=True):
         np.testing.assert_allclose(of_unrolled, variable, rtol=1e-5, atol=1e-6)
+
+
+class Doubling(tf.Module):
+    """Doubles rewards, and counts the minibatches."""
+
+    def __init__(self):
+        super().__init__()
+        self.num_minibatches = tf.Variable(0)
+
+    def __call__(self, transition):
+        self.num_minibatches.assign_add(1)
+        return transition._replace(reward=2 * transition.reward)
+
+
+def test_rewards_are_relabelled_before_the_agent_sees_them():
+    relabel, agent = Doubling(), TapeAgent()
+    learner = Learner(agent, CODEC, lambda: iter(batches([1, 2, 3])), relabel=relabel)
+    assert [learner.run(1)["loss"] for _ in range(3)] == [2 * 1, 2 * 2, 2 * 3]
+    assert int(relabel.num_minibatches) == 3
+
+
+def test_targets_of_sac_are_those_of_relabelled_rewards():
+    data = batches([5.0])
+    targets = []
+    for relabel in (None, Doubling()):
+        agent, _ = make_tiny_agent(discount=0.0)  # the target is the reward
+        learner = Learner(agent, CODEC, lambda: iter(data), relabel=relabel)
+        targets.append(learner.run(1)["td_target"])
+    assert targets == [5, 2 * 5]
+
+
+def test_variables_of_a_relabeller_that_are_not_finite_count_as_diverged():
+    relabel = Doubling()
+    relabel.scale = tf.Variable(np.nan)
+    learner = Learner(TapeAgent(), CODEC, lambda: iter(batches([1])), relabel=relabel)
+    with pytest.raises(learner_lib.DivergedError, match="is not finite"):
+        learner.run(1)
 
 
 def learner_with_pool_of_one_minibatch(agent, dataset):

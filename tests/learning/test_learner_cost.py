@@ -15,6 +15,8 @@ from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.learning import learner as learner_lib
 from tfagents_system.learning.learner import UNROLLED_STEPS, Learner
 from tfagents_system.learning.sampling_pool import SamplingPool
+from tfagents_system.learning.train_loop import TrainLoop
+from tfagents_system.learning.train_step import TrainStep
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import EXPERIENCE_TABLE, experience_dataset
@@ -57,9 +59,9 @@ def num_samples(replay):
     return info.rate_limiter_info.sample_stats.completed
 
 
-def graph_ops(concrete_function):
-    """Counts the ops of a function and of all functions that it calls, once for each function."""
-    text = str(concrete_function.graph.as_graph_def())  # functions have their nodes in it, too
+def graph_ops(graph):
+    """Counts the ops of a graph and of all functions that it calls, once for each function."""
+    text = str(graph.as_graph_def())  # functions have their nodes in it, too
     return collections.Counter(re.findall(r'^\s+op: "(\w+)"$', text, re.MULTILINE))
 
 
@@ -77,21 +79,15 @@ def test_many_train_steps_are_one_call_of_one_trace(
     dataset, codec, monkeypatch, unroll_after, num_unrolled
 ):
     agent, train_step = make_tiny_agent()
-    pool = make_pool(codec)
-    learner = Learner(agent, codec, lambda: iter(dataset), pool)
+    learner = Learner(agent, codec, lambda: iter(dataset), make_pool(codec))
     traces, calls = [], []
-
-    def counting(loop):
-        return lambda *args: calls.append(args) or loop(*args)
-
-    train = agent.train
-    monkeypatch.setattr(agent, "train", lambda e: traces.append(e) or train(e))
-    loops = {unrolled: counting(loop) for unrolled, loop in learner._loops.items()}
-    monkeypatch.setattr(learner, "_loops", loops)
+    gradients, call = agent.gradients, TrainLoop.__call__
+    monkeypatch.setattr(agent, "gradients", lambda e: traces.append(e) or gradients(e))
+    monkeypatch.setattr(TrainLoop, "__call__", lambda *args: calls.append(args) or call(*args))
     monkeypatch.setattr(learner_lib, "UNROLL_AFTER_STEPS", unroll_after)
     learner.run(1)
-    learner._steps_per_call = UNROLLED_STEPS
-    learner.run(UNROLLED_STEPS)
+    if num_unrolled:
+        assert learner.is_compiled(UNROLLED_STEPS, wait_secs=60)
     num_traces = len(traces)
     assert num_traces == 1 + num_unrolled
     for max_steps in (1, 7, 100, 3, 100):
@@ -127,9 +123,8 @@ def test_the_graph_of_a_train_step_does_not_grow(dataset, codec, unrolled):
         matmul_precision="float32",
     )  # fmt: skip
     pool = make_pool(codec)
-    learner = Learner(agent, codec, lambda: iter(dataset), pool)
     iterator = iter(dataset)
-    ops = graph_ops(learner._loops[unrolled].get_concrete_function(iterator, tf.constant(1)))
+    ops = graph_ops(TrainLoop(TrainStep(agent, codec), pool, unrolled).graph(iterator))
     layers = 3
     forward = layers * (1 + 2 + 2 + 1 + 2)  # target: actor, 2 critics; critics; actor, 2 critics
     weights = layers * (2 + 1)  # gradients of two critics and of the actor
@@ -145,8 +140,7 @@ def loop_of(dataset, codec, arithmetic):
         actor_fc_layer_params=(8, 8), critic_joint_fc_layer_params=(8, 8),
         matmul_precision=arithmetic,
     )  # fmt: skip
-    learner = Learner(agent, codec, lambda: iter(dataset))
-    return learner._loops[1].get_concrete_function(iter(dataset), tf.constant(1))
+    return TrainLoop(TrainStep(agent, codec), None, unrolled=1).graph(iter(dataset))
 
 
 @pytest.fixture
@@ -157,7 +151,7 @@ def any_cpu(monkeypatch):
 
 @pytest.mark.parametrize("layout", [SINGLE])  # there is no pool
 def test_nothing_but_products_is_computed_in_bfloat16(dataset, codec, any_cpu):
-    text = str(loop_of(dataset, codec, "bfloat16").graph.as_graph_def())
+    text = str(loop_of(dataset, codec, "bfloat16").as_graph_def())
     of_bfloat16 = {
         re.search(r'op: "(\w+)"', node)[1]
         for node in re.split(r"\bnode(?:_def)? {", text)
@@ -169,13 +163,13 @@ def test_nothing_but_products_is_computed_in_bfloat16(dataset, codec, any_cpu):
 @needs_int16
 @pytest.mark.parametrize("layout", [SINGLE])
 def test_with_int16_a_hidden_layer_is_one_op_each_way_and_nothing_is_cast(dataset, codec):
-    function = loop_of(dataset, codec, "int16")
-    ops = graph_ops(function)
+    graph = loop_of(dataset, codec, "int16")
+    ops = graph_ops(graph)
     forward = 1 + 2 + 2 + 1 + 2  # target: actor, 2 critics; critics; actor, 2 critics
     assert 0 < ops["MatMulBiasRelu"] <= forward and 0 < ops["Float32MatMulBiasRelu"] <= forward
     in_float32 = graph_ops(loop_of(dataset, codec, "float32"))
     assert 0 < ops["MatMul"] <= in_float32["MatMul"] - 2 * forward
-    assert "DT_BFLOAT16" not in str(function.graph.as_graph_def())
+    assert "DT_BFLOAT16" not in str(graph.as_graph_def())
 
 
 def test_what_acts_and_is_exported_stays_float32(dataset, codec, any_cpu):

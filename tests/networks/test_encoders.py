@@ -91,10 +91,10 @@ def nested(lead):
 
 @pytest.mark.parametrize("lead", [(2,), (2, 5)])
 def test_other_layers_receive_the_nest_as_the_environment_gives_it(lead):
-    received = []
+    seen = []
 
     def pick(observation):
-        received.append(observation)
+        seen.append(observation)
         return observation["camera"]
 
     encoder = encoders.ObservationEncoder(NESTED, tf.keras.layers.Lambda(pick))
@@ -102,9 +102,8 @@ def test_other_layers_receive_the_nest_as_the_environment_gives_it(lead):
     assert (encoded.dtype, encoded.shape) == (tf.float32, [*lead, 3])
     np.testing.assert_array_equal(encoded, nested(lead)["camera"])
     steps = int(np.prod(lead))  # one axis for all steps of all sequences, as in TF-Agents
-    assert {name: (leaf.dtype.name, leaf.shape.as_list()) for name, leaf in received[0].items()} == {
-        "joints": ("float32", [steps, 2]), "camera": ("uint8", [steps, 3])
-    }  # fmt: skip
+    received = {name: (leaf.dtype.name, leaf.shape) for name, leaf in seen[0].items()}
+    assert received == {"joints": ("float32", [steps, 2]), "camera": ("uint8", [steps, 3])}
 
 
 @pytest.mark.parametrize("lead", [(2,), (2, 5)])

@@ -15,6 +15,13 @@ from tf_agents.policies import actor_policy, greedy_policy
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
+from tfagents_system.agents.sac_losses import (
+    actor_loss,
+    alpha_loss,
+    critic_loss,
+    soft_td_target,
+    valid_mean,
+)
 from tfagents_system.kernels.arithmetic import resolve, this_host
 from tfagents_system.networks.distributions import SquashedGaussian
 from tfagents_system.networks.encoders import action_center_and_magnitude
@@ -33,52 +40,23 @@ class SacInfo(NamedTuple):
     td_target: tf.Tensor
 
 
-def soft_td_target(reward, discount, gamma, next_q_values, next_log_prob, alpha):
-    """Returns y = r + gamma d (min_i Q'_i(s', a') - alpha log pi(a'|s')).
+class SacGradients(NamedTuple):
+    """Gradients of the losses by the variables of each network, in the order of its variables."""
 
-    Source: arXiv:1812.05905, equation 6, with the minimum of two target critics.
-
-    Args:
-      reward: [B] or [B, T], as all others.
-      discount: Environment's discount; 0 only after a true termination.
-      gamma: Discount factor per env step, in [0, 1].
-      next_q_values: Pair of the target critics' values at (s', a'), a' from the policy.
-      next_log_prob: log pi(a'|s').
-      alpha: [] entropy temperature, >= 0.
-    """
-    next_value = tf.minimum(*next_q_values) - alpha * next_log_prob
-    return reward + gamma * discount * next_value
-
-
-def critic_loss(q_values, td_target, valid):
-    """Sum over the twin critics of mean 1/2 (Q - y)^2; arXiv:1812.05905, equation 5."""
-    return tf.add_n([0.5 * _valid_mean(tf.square(q - td_target), valid) for q in q_values])
-
-
-def actor_loss(log_prob, q_values, alpha, valid):
-    """Mean of alpha log pi(a|s) - min_i Q_i(s, a), a from the policy; equation 9."""
-    return _valid_mean(alpha * log_prob - tf.minimum(*q_values), valid)
-
-
-def alpha_loss(log_alpha, log_prob, target_entropy, valid):
-    """Mean of -log_alpha (log pi(a|s) + target entropy).
-
-    Equation 18 of arXiv:1812.05905 has alpha where this has log_alpha: the same sign and the same
-    optimum, but a step size that does not shrink with alpha (as the authors' own code does).
-    """
-    return -log_alpha * _valid_mean(log_prob + target_entropy, valid)
-
-
-def _valid_mean(values, valid):
-    return tf.reduce_sum(values * valid) / tf.maximum(tf.reduce_sum(valid), 1.0)
+    critics: list[list[tf.Tensor]]  # of both
+    actor: list[list[tf.Tensor]]  # of the one
+    log_alpha: tf.Tensor
 
 
 class SacAgent(tf_agent.TFAgent):
     """SAC on transitions [B, ...], or on sequences [B, T, ...] if the networks have a state.
 
-    `train(experience)` takes a `trajectory.Transition`. A transition whose `time_step` is LAST is
-    padding and does not count. All gradients of a train step are taken at the same parameters, so
-    that the branches of the graph (target, two critics, actor) are independent of each other.
+        gradients, loss_info = agent.gradients(experience)  # a trajectory.Transition
+        agent.apply_gradients(gradients)                    # both together: agent.train(experience)
+
+    A transition whose `time_step` is LAST is padding and does not count. All gradients of a train
+    step are taken at the same parameters, so that the branches of the graph (target, two critics,
+    actor) are independent of each other.
     """
 
     def __init__(
@@ -152,12 +130,12 @@ class SacAgent(tf_agent.TFAgent):
         self._actor_optimizer = adam(lambda: actor_learning_rate)
         self._critic_optimizer = adam(lambda: critic_learning_rate)
         self._alpha_optimizer = adam(lambda: alpha_learning_rate)
-        # Now, because a function that creates variables at its first call is traced twice.
-        self._actor_optimizer._create_all_weights(self._actor.trainable_variables)
-        self._critic_optimizer._create_all_weights(
-            [v for critic in self._critics for v in critic.trainable_variables]
-        )
-        self._alpha_optimizer._create_all_weights([self._log_alpha])
+        for optimizer, variables in (
+            (self._actor_optimizer, self._actor.trainable_variables),
+            (self._critic_optimizer, [v for c in self._critics for v in c.trainable_variables]),
+            (self._alpha_optimizer, [self._log_alpha]),
+        ):
+            _create_moments(optimizer, variables)
         self._initialize()
 
     @functools.cached_property
@@ -177,15 +155,32 @@ class SacAgent(tf_agent.TFAgent):
 
     def _train(self, experience: trajectory.Transition, weights=None):
         """One update of critics, actor, temperature and targets; see the class docstring."""
+        gradients, loss_info = self.gradients(experience)
+        self.apply_gradients(gradients)
+        return loss_info
+
+    def gradients(
+        self, experience: trajectory.Transition
+    ) -> tuple[SacGradients, tf_agent.LossInfo]:
+        """Returns the gradients of the losses of a minibatch, not clipped, and its SacInfo."""
         with matmul_precision(values=self.arithmetic, gradients=self.arithmetic):
-            return self._update(experience)
+            return self._gradients(experience)
+
+    def apply_gradients(self, gradients: SacGradients) -> None:
+        """Clips and applies `gradients`, counts the train step and updates the targets."""
+        critics = [critic.trainable_variables for critic in self._critics]
+        self._apply(self._critic_optimizer, gradients.critics, critics)
+        self._apply(self._actor_optimizer, gradients.actor, [self._actor.trainable_variables])
+        self._alpha_optimizer.apply_gradients([(gradients.log_alpha, self._log_alpha)])
+        self.train_step_counter.assign_add(1)
+        self._update_targets()
 
     def _exact_values(self):
         """The TD error is a small difference of large values; bfloat16 has too few digits of it."""
         values = "float32" if self.arithmetic == "bfloat16" else self.arithmetic
         return matmul_precision(values=values, gradients=self.arithmetic)
 
-    def _update(self, experience):
+    def _gradients(self, experience):
         alpha = tf.exp(self._log_alpha)
         valid = tf.cast(tf.not_equal(experience.time_step.step_type, ts.StepType.LAST), tf.float32)
         # First, because ops wait for a core in this order, and the actor's chain is the longest.
@@ -209,23 +204,19 @@ class SacAgent(tf_agent.TFAgent):
 
         log_prob = tf.stop_gradient(log_prob)
         alpha_loss_value = alpha_loss(self._log_alpha, log_prob, self._target_entropy, valid)
-        alpha_gradient = -_valid_mean(log_prob + self._target_entropy, valid)
-
-        self._apply(self._critic_optimizer, critic_gradients, critic_variables)
-        self._apply(self._actor_optimizer, actor_gradients, actor_variables)
-        self._alpha_optimizer.apply_gradients([(alpha_gradient, self._log_alpha)])
-        self.train_step_counter.assign_add(1)
-        self._update_targets()
+        alpha_gradient = -valid_mean(log_prob + self._target_entropy, valid)
         info = SacInfo(
             critic_loss=critic_loss_value,
             actor_loss=actor_loss_value,
             alpha_loss=alpha_loss_value,
             alpha=alpha,
-            entropy=-_valid_mean(log_prob, valid),
-            q_value=_valid_mean(q_values[0], valid),
-            td_target=_valid_mean(td_target, valid),
+            entropy=-valid_mean(log_prob, valid),
+            q_value=valid_mean(q_values[0], valid),
+            td_target=valid_mean(td_target, valid),
         )
-        return tf_agent.LossInfo(critic_loss_value + actor_loss_value + alpha_loss_value, info)
+        loss = critic_loss_value + actor_loss_value + alpha_loss_value
+        gradients = SacGradients(critic_gradients, actor_gradients, alpha_gradient)
+        return gradients, tf_agent.LossInfo(loss, info)
 
     def _td_target(self, experience, alpha):
         next_steps = experience.next_time_step
@@ -275,15 +266,22 @@ class SacAgent(tf_agent.TFAgent):
         def soft_update():
             for critic, target in zip(self._critics, self._target_critics, strict=True):
                 for source, variable in zip(critic.variables, target.variables, strict=True):
-                    tf.raw_ops.ResourceApplyGradientDescent(  # variable -= alpha delta, one op
-                        var=variable.handle, alpha=self._target_update_tau, delta=variable - source
-                    )
+                    variable.assign_add(self._target_update_tau * (source - variable))
 
         if self._target_update_period == 1:
             soft_update()
         else:
             is_due = tf.equal(self.train_step_counter % self._target_update_period, 0)
             tf.cond(is_due, soft_update, lambda: None)
+
+
+def _create_moments(optimizer, variables):
+    """Creates the variables of Adam by a train step of zero gradients, which changes no other.
+
+    Now, because a function that creates variables at its first call is traced twice.
+    """
+    optimizer.apply_gradients([(tf.zeros_like(variable), variable) for variable in variables])
+    optimizer.iterations.assign(0)
 
 
 def _with_first_observation(experience):

@@ -1,0 +1,47 @@
+"""The losses of Soft Actor-Critic.
+
+Source: Haarnoja et al. 2018, Soft Actor-Critic Algorithms and Applications, arXiv:1812.05905.
+"""
+
+import tensorflow as tf
+
+
+def soft_td_target(reward, discount, gamma, next_q_values, next_log_prob, alpha):
+    """Returns y = r + gamma d (min_i Q'_i(s', a') - alpha log pi(a'|s')).
+
+    Source: arXiv:1812.05905, equation 6, with the minimum of two target critics.
+
+    Args:
+      reward: [B] or [B, T], as all others.
+      discount: Environment's discount; 0 only after a true termination.
+      gamma: Discount factor per env step, in [0, 1].
+      next_q_values: Pair of the target critics' values at (s', a'), a' from the policy.
+      next_log_prob: log pi(a'|s').
+      alpha: [] entropy temperature, >= 0.
+    """
+    next_value = tf.minimum(*next_q_values) - alpha * next_log_prob
+    return reward + gamma * discount * next_value
+
+
+def critic_loss(q_values, td_target, valid):
+    """Sum over the twin critics of mean 1/2 (Q - y)^2; arXiv:1812.05905, equation 5."""
+    return tf.add_n([0.5 * valid_mean(tf.square(q - td_target), valid) for q in q_values])
+
+
+def actor_loss(log_prob, q_values, alpha, valid):
+    """Mean of alpha log pi(a|s) - min_i Q_i(s, a), a from the policy; equation 9."""
+    return valid_mean(alpha * log_prob - tf.minimum(*q_values), valid)
+
+
+def alpha_loss(log_alpha, log_prob, target_entropy, valid):
+    """Mean of -log_alpha (log pi(a|s) + target entropy).
+
+    Equation 18 of arXiv:1812.05905 has alpha where this has log_alpha: the same sign and the same
+    optimum, but a step size that does not shrink with alpha (as the authors' own code does).
+    """
+    return -log_alpha * valid_mean(log_prob + target_entropy, valid)
+
+
+def valid_mean(values, valid):
+    """Returns the mean of `values` over the transitions that are no padding: [] for [B, ...]."""
+    return tf.reduce_sum(values * valid) / tf.maximum(tf.reduce_sum(valid), 1.0)

@@ -1,0 +1,91 @@
+"""One train step: unpack a minibatch, relabel rewards, compute gradients, apply them."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import tensorflow as tf
+from tf_agents.agents import tf_agent
+from tf_agents.trajectories import policy_step, trajectory
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.data.codec import Codec
+from tfagents_system.data.transition import Transition
+
+
+@runtime_checkable
+class GradientAgent(Protocol):
+    """An agent whose gradients can be had without applying them, such as the built-in one."""
+
+    def gradients(self, experience: trajectory.Transition) -> tuple[Any, tf_agent.LossInfo]:
+        """Returns the gradients of a minibatch, and its losses; changes no variable."""
+
+    def apply_gradients(self, gradients: Any) -> None:
+        """Changes the variables by gradients, and increments the train step."""
+
+
+class Relabel(Protocol):
+    """Gives replayed transitions other rewards; a tf.Module, so that checkpoints include it."""
+
+    variables: Sequence[tf.Variable]
+
+    def __call__(self, transition: Transition) -> Transition:
+        """Returns `transition`, a minibatch [B, ...] or [B, T, ...], with other rewards."""
+
+
+class TrainStep:
+    """Trains an agent on one packed minibatch; called while a graph is traced."""
+
+    def __init__(self, agent: tf_agent.TFAgent, codec: Codec, relabel: Relabel | None = None):
+        """Takes a GradientAgent, or any agent whose `train` applies the gradients itself."""
+        self._agent = agent
+        self._codec = codec
+        self._relabel = relabel
+
+    @property
+    def variables(self) -> list[tf.Variable]:
+        """All that training changes."""
+        return [*self._agent.variables, *(self._relabel.variables if self._relabel else ())]
+
+    def __call__(self, columns: Sequence[tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Returns the scalar metrics of the agent before its update."""
+        # What needs no data, such as counting, would be done also when the data has ended.
+        with tf.control_dependencies(columns):
+            transition = self._codec.unpack(columns)
+            if self._relabel is not None:
+                transition = self._relabel(transition)
+            experience = as_experience(transition)
+            if isinstance(self._agent, GradientAgent):
+                gradients, loss_info = self._agent.gradients(experience)
+                self._agent.apply_gradients(gradients)
+            else:
+                loss_info = self._agent.train(experience)
+        return {"loss": tf.cast(loss_info.loss, tf.float32)} | _scalars(loss_info.extra)
+
+
+def as_experience(transition: Transition) -> trajectory.Transition:
+    """Returns the TF-Agents form of a batch of replayed transitions.
+
+    Only `next_time_step.discount` says whether an episode ended; the next step's type is MID.
+    """
+    step_type = tf.cast(transition.step_type, tf.int32)
+    ones = tf.ones_like(transition.reward)
+    time_step = ts.TimeStep(step_type, tf.zeros_like(ones), ones, transition.observation)
+    next_time_step = ts.TimeStep(
+        tf.fill(tf.shape(step_type), ts.StepType.MID),
+        transition.reward,
+        transition.discount,
+        transition.next_observation,
+    )
+    return trajectory.Transition(
+        time_step, policy_step.PolicyStep(transition.action), next_time_step
+    )
+
+
+def _scalars(extra: Any) -> dict[str, tf.Tensor]:
+    """The scalar fields of an agent's loss info, which may be any NamedTuple or empty."""
+    fields = extra._asdict() if hasattr(extra, "_asdict") else {}
+    return {
+        name: tf.cast(value, tf.float32)
+        for name, value in fields.items()
+        if tf.is_tensor(value) and value.shape.rank == 0
+    }
