@@ -64,7 +64,7 @@ class Training:
     policy and does what has become due: summaries, a checkpoint.
     """
 
-    def __init__(self, run: Run, replay_address: str):
+    def __init__(self, run: Run, replay_address: str, num_cpus: int):
         """Builds the agent and restores the newest checkpoint."""
         self._run = run
         params = run.params
@@ -87,7 +87,9 @@ class Training:
             num_samples_in_flight(values),
         )
         pool = _make_pool(run, columns, layout, num_fresh)
-        self._learner = Learner(agent, codec, make_iterator, pool)
+        # Steps overlap on several cores. Five of an LSTM take minutes to compile and gain little.
+        unrolls = num_cpus > 1 and not params.recurrent
+        self._learner = Learner(agent, codec, make_iterator, pool, unrolls=unrolls)
         client = reverb.Client(replay_address)
         self._publisher = VariablePublisher(client, agent.collect_policy.variables())
         self._checkpointer = Checkpointer(
@@ -126,7 +128,7 @@ class Training:
             train_step, iteration = self.train_step, self.iteration
             self._timer.enter("waiting for data")
             try:
-                metrics = self._learner.run(num_steps - train_step % num_steps)
+                metrics = self._learner.run(num_steps - train_step % num_steps, stop)
             except DivergedError as error:
                 return self._give_up(error)
             call_secs = self._timer.enter("publishing")
@@ -173,6 +175,9 @@ class Training:
         return self.train_step >= self._run.num_train_steps
 
     def _end(self, stop: StopFlag) -> int:
+        if self._learner.is_compiling:  # and uses the agent, so that it cannot be saved now
+            print("Stopped while the train step was being compiled: there is nothing to save.")
+            return EXIT_STOPPED
         self._reporter.report_now(Phase.SAVING, self._progress(0.0))
         while not (is_saved := self._save()) and self._is_finished and not stop:
             time.sleep(SPACE_PERIOD_SECS)  # what has been learned waits for space on the disk
@@ -283,7 +288,7 @@ def train(
     # product over threads costs more than it gains.
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(num_cpus)
-    return Training(load_run(exp_dir), replay_address).run(stop)
+    return Training(load_run(exp_dir), replay_address, num_cpus).run(stop)
 
 
 if __name__ == "__main__":

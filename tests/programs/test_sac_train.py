@@ -6,6 +6,7 @@ from replay_fakes import EpisodeStepEnv, codec_of, make_experiment, serving
 from small_disk import small_disk
 
 from tfagents_system import sac_train
+from tfagents_system.agents.sac_agent import SacAgent
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.files import read_json
 from tfagents_system.core.generations import generations
@@ -65,14 +66,47 @@ def variables_of(checkpoint):
             if name.startswith("model_variables")}  # fmt: skip
 
 
+class StopWhen:
+    """Becomes true when `condition` does."""
+
+    def __init__(self, condition):
+        self._condition = condition
+
+    def __bool__(self):
+        return self._condition()
+
+
+def test_a_stop_does_not_wait_for_the_compiler_and_saves_nothing(tmp_path, replay, monkeypatch):
+    is_traced, may_go_on = threading.Event(), threading.Event()
+    gradients = SacAgent.gradients
+
+    def slow(agent, experience):
+        is_traced.set()
+        assert may_go_on.wait(60)
+        return gradients(agent, experience)
+
+    monkeypatch.setattr(SacAgent, "gradients", slow)
+    paths = make_experiment(tmp_path / "exp")
+    fill(replay)
+    code = sac_train.train(str(paths.root), replay.address, 2, stop=StopWhen(is_traced.is_set))
+    may_go_on.set()
+    assert code == EXIT_STOPPED
+    assert steps(paths) == [] and not paths.finished.exists()
+    assert sac_train.train(str(paths.root), replay.address, 2, stop=False) == EXIT_FINISHED
+
+
 @pytest.mark.parametrize("unroll_after_steps, num_traces", [(1000, 1), (15, 2)])
 def test_training_ends_with_everything_on_disk_and_the_last_policy_published(
     tmp_path, replay, monkeypatch, unroll_after_steps, num_traces
 ):
     monkeypatch.setattr(learner, "UNROLL_AFTER_STEPS", unroll_after_steps)
+    is_compiled = learner.Learner.is_compiled  # not beside the 40 train steps, which are too few
+    monkeypatch.setattr(
+        learner.Learner, "is_compiled", lambda self, n, _=0: is_compiled(self, n, 60)
+    )
     paths = make_experiment(tmp_path / "exp")
     fill(replay)
-    assert sac_train.train(str(paths.root), replay.address, 1, stop=False) == EXIT_FINISHED
+    assert sac_train.train(str(paths.root), replay.address, 2, stop=False) == EXIT_FINISHED
     assert read_json(paths.finished) == {"train_step": NUM_TRAIN_STEPS, "num_iter": 4}
     assert steps(paths) == [40, 20]
     assert [p.name for p in paths.policy_checkpoints()] == [
@@ -139,16 +173,14 @@ def test_a_stop_saves_the_train_step_and_the_next_start_goes_on_from_it(
 
 def test_without_data_the_learner_publishes_does_not_train_and_heeds_a_stop(tmp_path, replay):
     paths = make_experiment(tmp_path / "exp")
-    answers = iter([False, False, True])
 
-    class StopLater:
-        def __bool__(self):
-            return next(answers)
+    def num_published():
+        info = replay.client().server_info(timeout=5)["variables"]
+        return info.rate_limiter_info.insert_stats.completed
 
-    assert sac_train.train(str(paths.root), replay.address, 1, stop=StopLater()) == EXIT_STOPPED
+    stop = StopWhen(lambda: num_published() >= 3)
+    assert sac_train.train(str(paths.root), replay.address, 1, stop=stop) == EXIT_STOPPED
     assert steps(paths) == [0]
-    info = replay.client().server_info(timeout=5)["variables"]
-    assert info.rate_limiter_info.insert_stats.completed == 3
 
 
 def test_finished_training_waits_for_space_on_the_disk(monkeypatch, capsys):
