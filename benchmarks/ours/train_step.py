@@ -6,6 +6,7 @@ runs. What no op accounts for is the executor's: finding the next op, and the pr
 """
 
 import collections
+import functools
 import pathlib
 import tempfile
 import time
@@ -65,12 +66,12 @@ def _batches(codec: Codec) -> Iterator[Sample]:
 
 def profile(learner: Learner, num_steps: int) -> tuple[float, dict[str, float]]:
     """Returns the seconds of one train step and those of the ops in it, by their type."""
-    call, iterator = learner._loops[1], learner._iterator
-    call(iterator, tf.constant(num_steps))  # warm
+    call = functools.partial(learner._loops[1], learner._iterator)
+    call(num_steps)  # warm
     with tempfile.TemporaryDirectory() as folder:
         tf.profiler.experimental.start(folder)
         started = time.perf_counter()
-        call(iterator, tf.constant(num_steps))
+        call(num_steps)
         step_secs = (time.perf_counter() - started) / num_steps
         tf.profiler.experimental.stop()
         (path,) = pathlib.Path(folder).rglob("*.xplane.pb")
