@@ -40,6 +40,32 @@ sys.modules["reverb"] = None
 sys.argv[0] = "run.py"
 runpy.run_path("tfagents_system/run.py", run_name="__main__")
 """
+# What else macOS has not: these names of Python's own modules, and /proc.
+LIKE_MACOS = (
+    """
+import os, pathlib, signal, socket, sys
+
+LINUX_ONLY = {
+    os: ("sched_", "SCHED_", "posix_fa", "POSIX_FADV", "eventfd", "EFD_", "memfd_create", "MFD_",
+         "splice", "SPLICE_", "copy_file_range", "pidfd_open", "getrandom", "GRND_", "setres",
+         "getres", "fdatasync", "O_TMPFILE", "O_PATH", "O_LARGEFILE", "O_RSYNC", "O_NOATIME",
+         "getxattr", "setxattr", "listxattr", "removexattr", "XATTR_"),
+    signal: ("SIGPWR", "SIGSTKFLT", "SIGRTM", "SIGPOLL", "SIGCLD", "sigtimedwait", "sigwaitinfo"),
+}
+for module, prefixes in LINUX_ONLY.items():
+    for name in [name for name in dir(module) if name.startswith(prefixes)]:
+        delattr(module, name)
+
+def hide_proc(event, arguments):
+    if event in ("open", "os.listdir", "os.scandir", "os.readlink") and arguments:
+        if str(arguments[0]).startswith("/proc"):
+            raise FileNotFoundError(2, "No such file or directory", arguments[0])
+
+sys.addaudithook(hide_proc)
+assert not hasattr(os, "SCHED_BATCH") and not hasattr(os, "sched_getaffinity")
+"""
+    + WITHOUT_REVERB
+)
 
 
 @pytest.fixture(scope="module")
@@ -80,11 +106,11 @@ def returns(exp_dir, **changes):
     return [row["return"] for row in episodes(exp_dir)]
 
 
-def run_program(*flags):
+def run_program(*flags, script=WITHOUT_REVERB):
     """Runs the program as a process of its own, without a display and without reverb."""
     without = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER", "TF_CPP_MIN_LOG_LEVEL")
     return subprocess.run(
-        [sys.executable, "-c", WITHOUT_REVERB, *flags],
+        [sys.executable, "-c", script, *flags],
         cwd=REPO, capture_output=True, text=True, timeout=200,
         env={key: value for key, value in os.environ.items() if key not in without},
     )  # fmt: skip
@@ -283,10 +309,10 @@ def test_stop_keeps_the_complete_episodes(exp_dir, capsys):
 
 
 @pytest.mark.multiprocess
-def test_program_runs_without_display_and_reverb_and_repeats_itself(exp_dir):
+def test_program_runs_without_display_and_reverb_or_on_macos_and_repeats_itself(exp_dir):
     expected = returns(exp_dir)
-    for _ in range(2):
-        result = run_program("--exp_dir", str(exp_dir), "--num_episodes", "2")
+    for script in (WITHOUT_REVERB, LIKE_MACOS):
+        result = run_program("--exp_dir", str(exp_dir), "--num_episodes", "2", script=script)
         assert (result.returncode, result.stderr) == (EXIT_FINISHED, "")
         rows = episodes(exp_dir)
         assert [row["return"] for row in rows] == expected

@@ -93,7 +93,7 @@ def prefer_throughput() -> None:
     Otherwise each message that a worker hands to Reverb's sending thread costs two switches of
     context on a worker's only CPU. New threads inherit the policy.
     """
-    _set_scheduler(os.SCHED_BATCH)
+    _set_scheduler("SCHED_BATCH")
 
 
 def prefer_response() -> None:
@@ -102,9 +102,12 @@ def prefer_response() -> None:
     For a thread that waits for something outside, such as a simulator or a robot: it runs as soon
     as that has come, although learning keeps every CPU busy.
     """
-    _set_scheduler(os.SCHED_OTHER)
+    _set_scheduler("SCHED_OTHER")
 
 
-def _set_scheduler(policy: int) -> None:
-    with contextlib.suppress(PermissionError):  # some containers forbid it; it only costs speed
-        os.sched_setscheduler(0, policy, os.sched_param(0))
+def _set_scheduler(policy: str) -> None:
+    """Sets the scheduling policy where the system has it and allows it; elsewhere speed is lost."""
+    if not hasattr(os, policy):  # macOS
+        return
+    with contextlib.suppress(PermissionError):  # of some containers
+        os.sched_setscheduler(0, getattr(os, policy), os.sched_param(0))
