@@ -1,9 +1,11 @@
-"""Who may import whom; see the package's docstrings for the reasons."""
+"""Who may import whom: what the table in README, section Development, says."""
 
 import ast
+import fnmatch
 import functools
 import importlib.metadata
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -15,9 +17,10 @@ FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted((ROOT / PACKAGE).rglob("*.py"))
 }
-PROGRAMS = [
-    f"{PACKAGE}.{name}" for name in ("run", "sac_collect", "sac_replay_buffer", "sac_train")
-]
+TABLE = re.search(
+    r"\| in `tfagents_system/` \|.*\n\| --- .*\n((?:\|.*\n)+)", (ROOT / "README.md").read_text()
+)
+ROWS = [[cell.strip() for cell in row.strip("|").split("|")] for row in TABLE[1].splitlines()]
 REVERB_IMPORTERS = {
     f"{PACKAGE}.{name}" for name in ("sac_collect", "sac_replay_buffer", "sac_train")
 }
@@ -59,7 +62,9 @@ def imports_reverb(module: str) -> bool:
 
 
 def test_importing_core_and_launch_brings_in_no_tensorflow():
-    modules = [m for m in FILES if m.startswith((f"{PACKAGE}.core", f"{PACKAGE}.launch"))]
+    # launch may import the algorithm's settings, too
+    free = (f"{PACKAGE}.core", f"{PACKAGE}.launch", f"{PACKAGE}.agents.sac_settings")
+    modules = [module for module in FILES if module.startswith(free)]
     assert len(modules) > 20
     script = f"""
 import importlib, sys
@@ -88,20 +93,49 @@ def test_what_runs_without_a_replay_server_does_not_reach_reverb(module):
     assert {m for m in reachable_from(module) if imports_reverb(m)} == set()
 
 
-@pytest.mark.parametrize("module", PROGRAMS)
-def test_program_is_imported_by_nobody_in_the_package(module):
-    assert module in FILES
-    assert {other for other in FILES if module in imports_of(other)} == set()
+def in_code(cell: str) -> list[str]:
+    return re.findall("`([^`]+)`", cell)
 
 
-@pytest.mark.parametrize("folder, may_import", [("core", ["core"]), ("data", ["core", "data"])])
-def test_the_lowest_folders_import_only_what_is_below_them(folder, may_import):
-    allowed = tuple(f"{PACKAGE}.{name}" for name in may_import)
-    modules = [module for module in FILES if module.startswith(f"{PACKAGE}.{folder}")]
-    assert len(modules) > 1
-    for module in modules:
-        others = {m for m in reachable_from(module) if m.count(".") > 0}
-        assert all(m.startswith(allowed) for m in others), module
+def modules_of(names: list[str]) -> set[str]:
+    """The modules that names of the table stand for: `core/`, `run.py`, `*_params.py`."""
+    found = set()
+    for name in names:
+        pattern = str(ROOT / PACKAGE / name) + ("*" if name.endswith("/") else "")
+        found |= {m for m, path in FILES.items() if fnmatch.fnmatch(str(path), pattern)}
+    return found
+
+
+def rules():
+    """Of each module: the modules and, if the table names any, the libraries that it may import."""
+    above = set()
+    for names, _, allowed in ROWS:
+        own = modules_of(in_code(names))
+        named = in_code(allowed)
+        libraries = {name for name in named if "/" not in name}
+        if allowed.startswith("anything"):
+            for module in own:
+                yield module, (set(FILES) - own) | {module}, set()
+        else:
+            may = above if allowed == "the above" else modules_of(named)
+            for module in own:
+                yield module, may | own, libraries
+        above = above | own
+
+
+def test_table_of_readme_has_every_module_once():
+    modules = sorted(module for module, *_ in rules())
+    assert modules == sorted(set(FILES) - {PACKAGE})
+
+
+@pytest.mark.parametrize(("module", "may_import", "libraries"), list(rules()))
+def test_module_imports_what_the_table_of_readme_allows(module, may_import, libraries):
+    own = {name for name in imports_of(module) if name in FILES}
+    packages = {name for name in FILES if FILES[name].name == "__init__.py"}
+    assert own - packages - may_import == set()
+    others = {name.partition(".")[0] for name in imports_of(module)} - {PACKAGE}
+    if libraries:
+        assert others - set(sys.stdlib_module_names) - libraries == set()
 
 
 @pytest.mark.parametrize("module", FILES)
