@@ -1,4 +1,4 @@
-"""How every program of a run begins and ends."""
+"""Starts and ends every program of a run: signals, exit codes, scheduling."""
 
 import contextlib
 import faulthandler
@@ -26,7 +26,7 @@ EXIT_CODE_FILE_VARIABLE = "SERVICE_EXIT_CODE_FILE"  # set by the service's run s
 
 
 class StopFlag:
-    """Becomes true when the program receives SIGTERM or SIGINT; a second signal changes nothing."""
+    """True once the program has received SIGTERM or SIGINT; further signals change nothing."""
 
     def __init__(self) -> None:
         """Installs the handlers; main thread only."""
@@ -58,7 +58,7 @@ def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
     exit_code_file = os.environ.get(EXIT_CODE_FILE_VARIABLE)
     if exit_code_file:
         keep_printing_on_full_disk()  # its output is a log
-        _report(exit_code_file, "")  # from here on only a signal leaves no code
+        _report(exit_code_file, "")  # if it stays empty, a signal has killed the program
     try:
         code = with_arguments(main, argv)(stop=StopFlag())
     except ConfigError as error:
@@ -88,19 +88,19 @@ def _report(exit_code_file: str, text: str) -> None:
 
 
 def prefer_throughput() -> None:
-    """Lets a thread that wakes up wait for the end of a time slice, unless a CPU is free.
+    """Schedules this process in long time slices: a thread that wakes up does not preempt another.
 
-    Otherwise each message that a worker hands to Reverb's sending thread costs two switches of
-    context on a worker's only CPU. New threads inherit the policy.
+    Otherwise each message that a worker hands to Reverb's sending thread costs two context switches
+    on the worker's only CPU. New threads inherit this policy.
     """
     _set_scheduler("SCHED_BATCH")
 
 
 def prefer_response() -> None:
-    """Undoes `prefer_throughput` for the calling thread, and threads that it makes from now on.
+    """Undoes `prefer_throughput` for the calling thread and the threads that it starts later.
 
-    For a thread that waits for something outside, such as a simulator or a robot: it runs as soon
-    as that has come, although learning keeps every CPU busy.
+    A thread that waits for a simulator or a robot then runs as soon as the answer arrives, although
+    learning keeps every CPU busy.
     """
     _set_scheduler("SCHED_OTHER")
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 def wait_until(
     condition: Callable[[], object], timeout_secs: float, what: str, poll_secs: float = 0.05
 ) -> None:
-    """Blocks until `condition()` is true, asking every `poll_secs`.
+    """Blocks until `condition()` is true; calls it every `poll_secs`.
 
     Raises:
-      TimeoutError: After `timeout_secs`; the message names `what` was waited for.
+      TimeoutError: After `timeout_secs`; the message says that it waited for `what`.
     """
     deadline = time.monotonic() + timeout_secs
     while not condition():

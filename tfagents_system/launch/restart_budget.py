@@ -6,6 +6,9 @@ Every service's run script ends here, at the first start and after each end of t
 `exit_code` (1 until core/program.py takes over; then blank until it ends by itself: killed by a
 signal). Appends each start to `starts`, writes `failure` when giving up. A full disk neither keeps
 a program from starting nor counts as a failure of it.
+
+These files, and the monotonic times in `starts`, mean something on this host alone, whose supervise
+and train_script.sh read them. What readers on other hosts may use is in core/reports.py.
 """
 
 import dataclasses
