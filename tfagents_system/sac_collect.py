@@ -18,7 +18,7 @@ import reverb
 import tensorflow as tf
 from tf_agents.environments import py_environment
 
-from tfagents_system.agents.construction import make_agent
+from tfagents_system.agents.construction import make_agent, masks_padding
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.generations import read_manifests
@@ -78,7 +78,9 @@ def collect(
     codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
     client = reverb.Client(replay_address)
     layout = ItemLayout.from_hyperparameters(params.hyperparameters())
-    adder = Adder(client, codec, layout, worker_id, _open_journal(run, worker_id, codec, layout))
+    journal = _open_journal(run, worker_id, codec, layout)
+    adder = Adder(client, codec, layout, worker_id, journal,
+                  pads_short_episodes=masks_padding(agent))  # fmt: skip
     reader = VariableReader(replay_address, policies.variables, VARIABLES_PERIOD_SECS)
     worker = Worker(
         run,

@@ -88,7 +88,9 @@ class TrainParamsBase(abc.ABC):
         """Returns the agent; an override may return any TF-Agents agent trained on transitions.
 
         Its `train` receives a `trajectory.Transition` with leaves [B, ...], or [B, T, ...] if
-        `recurrent`, and must increment `train_step`.
+        `recurrent`, and must increment `train_step`. Episodes shorter than a sequence are left out,
+        unless the agent has an attribute `masks_padding` = True, as SacAgent does: then they are
+        padded, and it must ignore transitions whose `time_step.step_type` is LAST.
         """
         return SacAgent(
             time_step_spec,

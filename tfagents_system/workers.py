@@ -157,6 +157,7 @@ class Worker:
             return goes_on
 
         self._send_lost(phase)
+        records.timer.enter("waiting for the server")
         self._policies.pull(is_needed=not self._run.curriculum.is_over(self._iteration))
         if self._should_end():
             return
@@ -290,5 +291,6 @@ class Worker:
             "rejected_steps": self._adder.rejected.total(),
             "items_sent_again": self._adder.num_recovered,
             "unprotected_steps": self._adder.num_unprotected,
+            "short_episodes": self._adder.num_left_out,
             "curriculum": self._applied_curriculum,
         }

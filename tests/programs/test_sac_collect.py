@@ -21,6 +21,7 @@ from tfagents_system.core.waiting import wait_until
 from tfagents_system.environments.replaceable import EnvironmentFailure
 from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.evaluation.rollouts import Episode
+from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import experience_stats
 from tfagents_system.services.variables import VariablePublisher
 from tfagents_system.workers import Place
@@ -158,6 +159,23 @@ STOCK_AGENT = """
             train_step_counter=train_step,
         )
 """
+
+
+@pytest.mark.parametrize(
+    "class_body, pads", [("pass", True), (STOCK_AGENT, False)], ids=["our agent", "stock agent"]
+)
+def test_only_an_agent_that_masks_padding_gets_it(tmp_path, monkeypatch, class_body, pads):
+    paths, given, stop = make_experiment(tmp_path / "exp", class_body), [], Stop()
+    stop.is_set = True
+
+    def make_adder(*arguments, pads_short_episodes):
+        given.append(pads_short_episodes)
+        return Adder(*arguments, pads_short_episodes=pads_short_episodes)
+
+    monkeypatch.setattr(sac_collect, "Adder", make_adder)
+    with serving(tmp_path / "reverb") as replay:
+        sac_collect.collect(str(paths.root), replay.address, 1, 0, 60.0, stop)
+    assert given == [pads]
 
 
 def test_a_stock_agent_acts_as_the_seed_says_and_each_worker_differently(tmp_path, monkeypatch):

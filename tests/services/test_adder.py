@@ -116,6 +116,26 @@ def test_sequences_are_consecutive_steps_and_short_episodes_are_padded(replay):
     assert [(item.step_type == LAST).sum() for item in items] == [0, 0, 1, 0, 0, 0, 2]
 
 
+def test_short_episodes_are_left_out_for_agents_that_do_not_mask_padding(replay):
+    environment = EpisodeStepEnv(ends=[(5, 0.0), (2, 0.0), (3, 1.0), (9, 0.0), (1, 1.0)])
+    codec, lines = codec_of(environment), []
+    layout = ItemLayout(3, is_sequence=True)
+    adder = Adder(replay.client(), codec, layout, pads_short_episodes=False, log=lines.append)
+    collect(environment, adder, num_episodes=5, horizon=4)  # lengths 4, 2, 3, 4, 1
+    items = all_items(replay.client(), codec)
+    assert [item.observation.tolist() for item in items] == [
+        [[0, 0], [0, 1], [0, 2]],
+        [[0, 1], [0, 2], [0, 3]],
+        [[2, 0], [2, 1], [2, 2]],
+        [[3, 0], [3, 1], [3, 2]],
+        [[3, 1], [3, 2], [3, 3]],
+    ]
+    assert not any((item.step_type == LAST).any() for item in items)
+    assert adder.num_left_out == 2
+    (line,) = lines
+    assert "an episode is shorter than recurrent_sequence_length (3) and is left out" in line
+
+
 @pytest.mark.parametrize("layout", [SINGLE, ItemLayout(2, is_sequence=True)])
 def test_a_step_that_does_not_fit_ends_the_episode_and_is_logged_once(replay, layout):
     class FaultyEnv(EpisodeStepEnv):

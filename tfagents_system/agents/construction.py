@@ -40,3 +40,11 @@ def arithmetic_of(agent: tf_agent.TFAgent) -> str:
       ConfigError: If this host cannot do what `matmul_precision` asks for.
     """
     return agent.arithmetic if isinstance(agent, SacAgent) else "float32"
+
+
+def masks_padding(agent: tf_agent.TFAgent) -> bool:
+    """Whether `agent.train` ignores transitions whose step type is LAST: the padding of sequences.
+
+    An agent says so by an attribute `masks_padding`; stock TF-Agents agents would train on them.
+    """
+    return getattr(agent, "masks_padding", False)

@@ -59,6 +59,8 @@ class SacAgent(tf_agent.TFAgent):
     actor) are independent of each other.
     """
 
+    masks_padding = True  # so workers may pad episodes that are shorter than a sequence
+
     def __init__(
         self,
         time_step_spec: ts.TimeStep,

@@ -108,6 +108,7 @@ class WorkerReport(Report):
     rejected_steps: int = counted("rejected steps")
     items_sent_again: int = counted("sent again")
     unprotected_steps: int = counted("not in a journal")
+    short_episodes: int = counted("short episodes left out")  # would need padding
     suspicion: str | None = note("TIME LIMIT TAKEN FOR A TERMINATION? See stdout/{program}.log")
 
 

@@ -44,6 +44,7 @@ class Adder:
         burst_length: int = 48,
         burst_secs: float = 1.0,
         log: Callable[[str], None] = print,
+        pads_short_episodes: bool = True,
     ):
         """Opens a writer.
 
@@ -57,6 +58,8 @@ class Adder:
             items.
           burst_secs: Age of the oldest unsent step after which a burst is due.
           log: Receives one line for each kind of rejected step.
+          pads_short_episodes: Whether an episode shorter than a sequence is padded; otherwise it is
+            left out and counted, for agents that do not mask padding.
         """
         self._codec = codec
         self._layout = layout
@@ -65,6 +68,7 @@ class Adder:
         self._burst_length = burst_length
         self._burst_secs = burst_secs
         self._log = log
+        self._pads_short_episodes = pads_short_episodes
         # Each chunk costs the server about 1 kB of its own, but a sample fetches its whole chunk.
         chunk_length = max(1, layout.length // 4) if layout.is_sequence else CHUNK_LENGTH
         keep = max(chunk_length, layout.length)
@@ -85,6 +89,7 @@ class Adder:
         self._last: Transition | None = None  # of the current episode
         self._steps_in_episode = 0
         self.rejected: collections.Counter[str] = collections.Counter()
+        self.num_left_out = 0  # short episodes
 
     def add(self, time_step: ts.TimeStep, action, next_time_step: ts.TimeStep) -> bool:
         """Adds one env step; returns False if its data does not fit the spec.
@@ -122,16 +127,32 @@ class Adder:
         """Must be called after the last step of each episode."""
         num_missing = self._layout.length - self._steps_in_episode
         if self._layout.is_sequence and self._steps_in_episode and num_missing > 0:
-            padding = self._last._replace(
-                step_type=np.float32(ts.StepType.LAST),
-                observation=self._last.next_observation,
-                reward=np.float32(0),
-                discount=np.float32(0),
-            )
-            columns = self._codec.pack(padding)
-            for missing in reversed(range(num_missing)):
-                self._queue(columns, completes_item=missing == 0)
+            if self._pads_short_episodes:
+                self._pad(num_missing)
+            else:
+                self._leave_out()
         self._steps_in_episode = 0
+
+    def _pad(self, num_missing: int) -> None:
+        padding = self._last._replace(
+            step_type=np.float32(ts.StepType.LAST),
+            observation=self._last.next_observation,
+            reward=np.float32(0),
+            discount=np.float32(0),
+        )
+        columns = self._codec.pack(padding)
+        for missing in reversed(range(num_missing)):
+            self._queue(columns, completes_item=missing == 0)
+
+    def _leave_out(self) -> None:
+        """Counts the episode, whose steps complete no item."""
+        if not self.num_left_out:
+            self._log(
+                f"WARNING: an episode is shorter than recurrent_sequence_length "
+                f"({self._layout.length}) and is left out, because this agent does not mask "
+                "padding (masks_padding); further ones are counted."
+            )
+        self.num_left_out += 1
 
     def _queue(self, columns: list[np.ndarray], completes_item: bool) -> None:
         if not self._unsent:
