@@ -47,19 +47,25 @@ def select_cases(
 
 
 def run_measurement(
-    name: str, cases: Sequence[Case], repeats: Sequence[int], output: pathlib.Path
+    name: str,
+    cases: Sequence[Case],
+    repeats: Sequence[int],
+    output: pathlib.Path,
+    resume: bool = False,
 ) -> bool:
     """Measures; returns whether all programs succeeded.
 
     Each value is in benchmarks.jsonl as soon as it is there. The report follows at the end, also
-    when the measurement is cut short.
+    when the measurement is cut short. `resume` leaves out the runs that it has values of.
     """
-    records: list[harness.Record] = []
+    path = output / report.RECORDS
+    done = harness.succeeded(harness.read_records(path), name, cases, repeats) if resume else []
+    records = list(done)
     try:
-        for record in harness.measure(name, cases, repeats, harness.run_pinned):
+        for record in harness.measure(name, cases, repeats, harness.run_pinned, done):
             print(_progress(record), file=sys.stderr, flush=True)
             records.append(record)
-            harness.replace_records(output / report.RECORDS, records)
+            harness.replace_records(path, records)
     finally:
         report.write(output)
     return not any("error" in record for record in records)
@@ -80,6 +86,7 @@ def main(
     environment: str | None = None,
     output: pathlib.Path = OUTPUT,
     full: bool = False,
+    resume: bool = False,
 ) -> int:
     """Runs measurements; returns 1 if a program failed.
 
@@ -90,6 +97,7 @@ def main(
       environment: Measures on this environment alone.
       output: Folder of benchmarks.jsonl, benchmarks.md and the plots.
       full: Also what takes hours: 64 workers, 1,000,000 transitions, HalfCheetah.
+      resume: Leaves out the runs that benchmarks.jsonl has values of, and does the others.
     """
     if first_repeat > repeats:
         raise ConfigError(
@@ -106,7 +114,9 @@ def main(
     harness.adopt_orphans()
     output.mkdir(parents=True, exist_ok=True)
     runs = range(first_repeat, repeats + 1)
-    succeeded = [run_measurement(name, cases, runs, output) for name, cases in measurements.items()]
+    succeeded = [
+        run_measurement(name, cases, runs, output, resume) for name, cases in measurements.items()
+    ]
     return 0 if all(succeeded) else 1
 
 

@@ -39,15 +39,25 @@ def schedule(contestants: Iterable[str], repeats: Iterable[int]) -> list[tuple[i
 
 
 def measure(
-    name: str, cases: Iterable[Case], repeats: Sequence[int], run_program: RunProgram
+    name: str,
+    cases: Iterable[Case],
+    repeats: Sequence[int],
+    run_program: RunProgram,
+    done: Iterable[Record] = (),
 ) -> Iterator[Record]:
-    """Yields the record of each value; a failed program gives one with the key `error`."""
+    """Yields the record of each value; a failed program gives one with the key `error`.
+
+    Leaves out the runs that `done` has records of.
+    """
+    done_runs = set(map(_run, done))
     for case in cases:
         for repeat, contestant in schedule(case.commands, repeats):
             origin = {
                 "name": name, "contestant": contestant, "cores": case.cores,
                 "environment": case.environment, "repeat": repeat,
             }  # fmt: skip
+            if _run(origin) in done_runs:
+                continue
             argv = [part.replace(REPEAT, str(repeat)) for part in case.commands[contestant]]
             try:
                 results = run_program(argv, case.cores, case.deadline_secs)
@@ -108,11 +118,13 @@ def adopt_orphans() -> None:
 def replace_records(path: pathlib.Path, records: Iterable[Mapping[str, Any]]) -> None:
     """Adds `records` to the lines of `path`, all at once.
 
-    They take the place of those of the same cases, but for the repeats before their first one. They
-    are in the order in which `measure` yields them.
+    They take the place of those of the same cases, but for the repeats before their first one.
     """
     records = list(records)
-    first_repeat = {_case(record): record["repeat"] for record in reversed(records)}
+    first_repeat: dict[tuple, int] = {}
+    for record in records:
+        case = _case(record)
+        first_repeat[case] = min(record["repeat"], first_repeat.get(case, record["repeat"]))
     kept = [
         record
         for record in read_records(path)
@@ -122,6 +134,22 @@ def replace_records(path: pathlib.Path, records: Iterable[Mapping[str, Any]]) ->
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.write_text(text)
     os.replace(temporary, path)
+
+
+def succeeded(
+    records: Iterable[Record], name: str, cases: Iterable[Case], repeats: Sequence[int]
+) -> list[Record]:
+    """Returns those of `records` that are values of the runs that `measure` would do."""
+    runs = {
+        (name, case.environment, case.cores, repeat, contestant)
+        for case in cases
+        for repeat, contestant in schedule(case.commands, repeats)
+    }
+    return [record for record in records if "error" not in record and _run(record) in runs]
+
+
+def _run(record: Mapping[str, Any]) -> tuple:
+    return *_case(record), record["repeat"], record["contestant"]
 
 
 def _case(record: Mapping[str, Any]) -> tuple:

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 OURS = "ours"
 PEERS = ("sbx", "sb3")
 WITHOUT_POOL = f"{OURS}, no pool"
-FLOAT32 = f"{OURS}, float32"
-BINDINGS = {
-    WITHOUT_POOL: "--binding=TrainParams.fresh_samples_per_step = None",
-    FLOAT32: "--binding=TrainParams.matmul_precision = 'float32'",
+IN_ARITHMETIC = {
+    f"{OURS}, {arithmetic}": f"--binding=TrainParams.matmul_precision = '{arithmetic}'"
+    for arithmetic in ("float32", "bfloat16", "int16")
 }
+BINDINGS = {
+    WITHOUT_POOL: "--binding=TrainParams.fresh_samples_per_step = None", **IN_ARITHMETIC
+}  # fmt: skip
 UNPROTECTED = "unprotected"  # ours without checkpoints and journal
 REPEAT = "{repeat}"  # in a command line: the number of the repeat, from 1
 
@@ -105,10 +107,10 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
         "loop": [_loop(commands, name) for name in ("Pendulum-v1", "MinitaurBulletEnv-v0")],
         "protection": [_protection(commands)],
         "journal": [Case("Pendulum-v1", 1, {OURS: commands.ours("journal")})],
-        "pool": [_curves(commands, "InvertedDoublePendulumBulletEnv-v0", 20_000, WITHOUT_POOL)],
+        "pool": [_pool(commands, "InvertedDoublePendulumBulletEnv-v0", 20_000)],
         "precision": [
-            _curves(commands, "Pendulum-v1", 8_000, FLOAT32),
-            _curves(commands, "InvertedDoublePendulumBulletEnv-v0", 20_000, FLOAT32),
+            _precision(commands, name, 200_000)
+            for name in ("HalfCheetahBulletEnv-v0", "InvertedDoublePendulumBulletEnv-v0")
         ],
         "startup": [Case("Pendulum-v1", 2, commands.all("startup"))],
         "scaling": [
@@ -152,14 +154,31 @@ def _protection(commands: Commands) -> Case:
     return Case("Pendulum-v1", 2, {OURS: command, UNPROTECTED: [*command, "--unprotected"]})
 
 
-def _curves(commands: Commands, environment: str, num_env_steps: int, variant: str) -> Case:
-    """What a setting does to learning curves; each repeat is a seed."""
-    command = commands.ours(
+def _pool(commands: Commands, environment: str, num_env_steps: int) -> Case:
+    """What the pool does to learning curves."""
+    command = _curve(commands, environment, num_env_steps)
+    contestants = {OURS: command, WITHOUT_POOL: [*command, BINDINGS[WITHOUT_POOL]]}
+    return Case(environment, 2, contestants, deadline_secs=3600.0)
+
+
+def _precision(commands: Commands, environment: str, num_env_steps: int) -> Case:
+    """What the arithmetic of the products does to learning curves.
+
+    One train step per two env steps, half of what the params files say, so that a run takes some
+    ten minutes.
+    """
+    ratio = "--binding=TrainParams.num_steps_per_iter = 500"  # of 1,000 env steps
+    command = [*_curve(commands, environment, num_env_steps), ratio]
+    contestants = {name: [*command, binding] for name, binding in IN_ARITHMETIC.items()}
+    return Case(f"{environment}, {num_env_steps:,} env steps", 2, contestants, deadline_secs=3600.0)
+
+
+def _curve(commands: Commands, environment: str, num_env_steps: int) -> list[str]:
+    """The command for a learning curve; each repeat is a seed."""
+    return commands.ours(
         "curve", f"--environment={environment}", f"--seed={REPEAT}",
         f"--env_steps={num_env_steps}", f"--eval_period={num_env_steps // 20}",
     )  # fmt: skip
-    contestants = {OURS: command, variant: [*command, BINDINGS[variant]]}
-    return Case(environment, 2, contestants, deadline_secs=3600.0)
 
 
 def _scaling(commands: Commands, num_workers: int) -> Case:

@@ -10,7 +10,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from benchmarks.measurements import FLOAT32, OURS, PEERS, WITHOUT_POOL
+from benchmarks.measurements import IN_ARITHMETIC, OURS, PEERS, WITHOUT_POOL
 
 SPEED_METRICS = {
     "learner": "train_steps_per_sec",
@@ -19,7 +19,8 @@ SPEED_METRICS = {
 }
 COLORS = {
     OURS: "#1f77b4", "sbx": "#ff7f0e", "sb3": "#7f7f7f",
-    WITHOUT_POOL: "#d62728", FLOAT32: "#2ca02c",
+    WITHOUT_POOL: "#d62728",
+    **dict(zip(IN_ARITHMETIC, ("#2ca02c", "#9467bd", "#8c564b"), strict=True)),
 }  # fmt: skip
 
 

@@ -6,8 +6,9 @@
 #   --first_repeat K   goes on with the Kth, and keeps what is recorded of those before (default 1)
 #   --environment E    measures on this environment alone
 #   --output DIR       where benchmarks.jsonl, benchmarks.md and plots go (default docs/results)
+#   --resume           leaves out the runs that benchmarks.jsonl has values of
 #   --full             also what takes hours: 64 workers, 1,000,000 transitions, HalfCheetah
-# What is cut short keeps the values that it has, and --first_repeat goes on from there.
+# What is cut short keeps the values that it has, and --resume goes on from there.
 #
 # 1. Installs what is missing (setup.sh; setup_peers.sh for measurements with peers).
 # 2. Hands over to benchmarks/__main__.py. Exit codes: 0, 1 a program failed, 78 wrong input.

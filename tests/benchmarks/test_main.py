@@ -68,6 +68,46 @@ def test_a_measurement_that_is_cut_short_keeps_and_reports_what_it_has(tmp_path,
     assert not list(tmp_path.glob(".*"))
 
 
+def test_resuming_does_what_is_missing_or_has_failed_and_keeps_all_values(tmp_path, monkeypatch):
+    fails, done = {("sbx", "1"), ("ours", "2")}, []
+
+    def run_pinned(command, num_cores, deadline_secs):
+        done.append(tuple(command))
+        if tuple(command) in fails:
+            raise harness.ProgramError("killed")
+        return [{"metric": "mean_return", "value": len(done), "unit": "return"}]
+
+    monkeypatch.setattr(harness, "run_pinned", run_pinned)
+    case = Case("Pendulum-v1", 1, {name: [name, "{repeat}"] for name in ("ours", "sbx")})
+    other = Case("Pendulum-v1", 2, {"ours": ["other"]})
+    assert run_measurement("precision", [other], [1], tmp_path)
+    assert not run_measurement("precision", [case], [1, 2], tmp_path)
+    done.clear()
+    fails.clear()
+
+    assert run_measurement("precision", [case], [1, 2, 3], tmp_path, resume=True)
+
+    assert done == [("sbx", "1"), ("ours", "2"), ("ours", "3"), ("sbx", "3")]
+    runs = [
+        (record["cores"], record["contestant"], record["repeat"])
+        for record in harness.read_records(tmp_path / "benchmarks.jsonl")
+    ]
+    repeats = [(1, contestant, repeat) for contestant in ("ours", "sbx") for repeat in (1, 2, 3)]
+    assert sorted(runs) == sorted([(2, "ours", 1), *repeats])
+    done.clear()
+    assert run_measurement("precision", [case], [1, 2, 3], tmp_path, resume=True)
+    assert done == []
+
+
+def test_precision_compares_all_arithmetics_for_200_000_env_steps():
+    for case in make_measurements(Commands(""))["precision"]:
+        assert list(case.commands) == ["ours, float32", "ours, bfloat16", "ours, int16"]
+        for contestant, command in case.commands.items():
+            arithmetic = contestant.split(", ")[1]
+            assert f"--binding=TrainParams.matmul_precision = '{arithmetic}'" in command
+            assert "--env_steps=200000" in command and "--seed={repeat}" in command
+
+
 @pytest.mark.parametrize("is_full", [False, True])
 def test_every_command_names_a_program_that_exists(is_full):
     for cases in make_measurements(Commands("peers-python"), is_full).values():
