@@ -271,6 +271,21 @@ def test_scaled_actions_shift_the_entropy_but_not_the_gradient_of_the_temperatur
     assert abs(log_alphas[0] - 1.0) > 0.01  # it did move
 
 
+def test_gradients_change_nothing_and_applying_them_is_a_train_step():
+    apart, together = linear_agent(gradient_clipping=0.5), linear_agent(gradient_clipping=0.5)
+    before = [variable.numpy() for variable in apart.variables]
+    gradients, loss_info = apart.gradients(experience(**BATCH))
+    for variable, old in zip(apart.variables, before, strict=True):
+        np.testing.assert_array_equal(variable, old)
+    expected = together.train(experience(**BATCH))
+    apart.apply_gradients(gradients)
+    np.testing.assert_allclose(loss_info.loss, expected.loss, rtol=1e-6)
+    np.testing.assert_allclose(loss_info.extra, expected.extra, rtol=1e-6)
+    for one, other in zip(apart.variables, together.variables, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+    assert int(apart.train_step_counter) == 1
+
+
 def test_padding_has_no_influence_on_feed_forward_training():
     batch = {name: values + [values[0]] for name, values in BATCH.items()} | {
         "step_type": [FIRST, MID, LAST]

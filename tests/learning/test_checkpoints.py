@@ -66,6 +66,26 @@ def make_checkpointer(root, agent, train_step, client, item_layout="float32 [7]"
     return Checkpointer(root, agent, train_step, client, item_layout)
 
 
+class Relabel(tf.Module):
+    def __init__(self, scale):
+        super().__init__()
+        self.scale = tf.Variable(scale, name="scale")
+
+
+def test_variables_of_what_relabels_rewards_are_saved_and_restored(tmp_path, replay):
+    agent, train_step = make_tiny_agent()
+    root = tmp_path / "checkpoints"
+    saving = Checkpointer(root, agent, train_step, replay, "float32 [7]", Relabel(3.0))
+    saving.save()
+    assert saving.wait(10)
+    relabel = Relabel(1.0)
+    agent, train_step = make_tiny_agent()
+    assert Checkpointer(root, agent, train_step, replay, "float32 [7]", relabel).restore()
+    assert float(relabel.scale) == 3
+    with pytest.raises(ConfigError, match="relabel/scale:0: .* in the checkpoint, nothing now"):
+        make_checkpointer(root, agent, train_step, replay).restore()
+
+
 def train(agent, num_steps):
     """Eager train steps on minibatches, and with noise, that depend on the train step only."""
     for _ in range(num_steps):

@@ -5,7 +5,7 @@ import pathlib
 import shutil
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import tensorflow as tf
 from tf_agents.agents import tf_agent
@@ -46,6 +46,7 @@ class Checkpointer:
         train_step: tf.Variable,
         replay,
         item_layout: str,
+        relabel: tf.Module | None = None,
     ):
         """Makes `root` and clears unfinished generations.
 
@@ -56,14 +57,18 @@ class Checkpointer:
           replay: Has `checkpoint() -> folder` (blocking), and `describe(folder)`, which returns
             what the manifest says of its items, for the workers to read; see ReplaySnapshots.
           item_layout: What an item of the replay buffer consists of, in words.
+          relabel: What gives transitions other rewards, saved with the agent; None if nothing does.
         """
         self._root = root
         root.mkdir(exist_ok=True)
         clear_unfinished(root)
         self._train_step = train_step
         self._replay = replay
-        self._layout = {"replay item": item_layout} | _shapes(agent)
+        self._layout = {"replay item": item_layout} | _shapes(agent.variables)
         self._checkpoint = tf.train.Checkpoint(agent=agent, train_step=train_step)
+        if relabel is not None:
+            self._layout |= {f"relabel/{k}": v for k, v in _shapes(relabel.variables).items()}
+            self._checkpoint.relabel = relabel
         self._thread: threading.Thread | None = None
         self._lacks_space = False
 
@@ -165,11 +170,11 @@ class Checkpointer:
             print(shortage("checkpoint", checkpoint_bytes(self._root), free_bytes(self._root)))
 
 
-def _shapes(agent: tf_agent.TFAgent) -> Mapping[str, str]:
-    """Returns the shape of each variable of `agent` by its name."""
+def _shapes(variables: Iterable[tf.Variable]) -> Mapping[str, str]:
+    """Returns the shape of each of `variables` by its name."""
     num_before: collections.Counter[str] = collections.Counter()
     shapes = {}
-    for variable in agent.variables:
+    for variable in variables:
         num_before[variable.name] += 1
         count = num_before[variable.name]
         name = variable.name if count == 1 else f"{variable.name} ({count})"
