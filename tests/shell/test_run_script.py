@@ -39,7 +39,8 @@ class Sandbox:
         package = project / "tfagents_system"
         for folder in ("core", "launch"):
             shutil.copytree(PROJECT / "tfagents_system" / folder, package / folder)
-        shutil.copytree(PROJECT / "config", project / "config")
+        for folder in ("config", "locks"):
+            shutil.copytree(PROJECT / folder, project / folder)
         for script in [PROJECT / "run_script.sh", PROJECT / "train_script.sh",
                        *PROJECT.glob("training_variables*.sh")]:  # fmt: skip
             shutil.copy(script, project)
