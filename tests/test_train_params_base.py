@@ -1,11 +1,14 @@
+import inspect
+
 import pytest
 import tensorflow as tf
 from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.sac_agent import SacAgent
+from tfagents_system.core.attribute_names import HOOKS
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.hyperparameters import HYPERPARAMETERS
+from tfagents_system.launch.params_check import PUBLISHED
 from tfagents_system.minitaur_params import TrainParams as MinitaurParams
 from tfagents_system.networks.actor_networks import LstmActorNetwork, MlpActorNetwork
 from tfagents_system.networks.critic_networks import LstmCriticNetwork, MlpCriticNetwork
@@ -34,9 +37,15 @@ def test_class_without_env_ctor_cannot_be_made():
 
 
 def test_hyperparameters_are_the_defaults_until_set():
-    expected = {name: hyperparameter.default for name, hyperparameter in HYPERPARAMETERS.items()}
+    expected = {name: hyperparameter.default for name, hyperparameter in PUBLISHED.items()}
     assert params_with().hyperparameters() == expected
     assert params_with(num_iter=3).hyperparameters() == expected | {"num_iter": 3}
+
+
+def test_the_published_hooks_are_the_methods_of_the_base_class():
+    methods = {n for n, v in vars(TrainParamsBase).items() if inspect.isfunction(v)}
+    own = {"hyperparameters", "check"}
+    assert {name for name in methods if not name.startswith("_")} - own == set(HOOKS)
 
 
 def test_setting_one_instance_leaves_the_others():

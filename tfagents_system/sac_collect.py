@@ -77,7 +77,7 @@ def collect(
     policies = AgentPolicies(agent, rng, params.exploration_noise_beta)
     codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
     client = reverb.Client(replay_address)
-    layout = ItemLayout.from_hyperparameters(params.hyperparameters())
+    layout = ItemLayout.from_settings(params)
     journal = _open_journal(run, worker_id, codec, layout)
     adder = Adder(client, codec, layout, worker_id, journal,
                   pads_short_episodes=masks_padding(agent))  # fmt: skip
@@ -142,7 +142,7 @@ def _num_to_fill_fn(run: Run, client: reverb.Client, stop: StopFlag) -> Callable
     The server counts insertions over the whole life of the run, checkpoints included, so the fill
     happens once, whichever worker does it and however often one is restarted.
     """
-    min_size = ReplayLimits.from_hyperparameters(run.params.hyperparameters(), run.horizon).min_size
+    min_size = ReplayLimits.from_settings(run.params, run.horizon).min_size
 
     def num_to_fill() -> int:
         deadline = time.monotonic() + SERVER_TIMEOUT_SECS

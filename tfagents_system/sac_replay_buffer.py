@@ -13,7 +13,7 @@ import time
 from typing import Any
 
 from tfagents_system.core.errors import EXIT_STOPPED
-from tfagents_system.core.generations import empty_reverb_root, newest_intact_generation
+from tfagents_system.core.generations import newest_intact_generation
 from tfagents_system.core.params_loader import load_run
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.program import StopFlag, run_program
@@ -21,6 +21,7 @@ from tfagents_system.core.reports import Phase, StatusReporter
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.launch.supervision import is_alive, is_supervised
 from tfagents_system.services.replay import ReplayLimits, experience_stats, start_server
+from tfagents_system.services.replay_files import empty_reverb_root
 
 LEARNER_TIMEOUT_SECS = 110.0  # train_script.sh waits 120 s for the learner's end
 SIGNAL_SECS = 1.0  # within which a signal to every process of a job has reached them all
@@ -35,12 +36,12 @@ def serve(exp_dir: str, port: int, *, stop: StopFlag) -> int:
       stop: Ends the server.
     """
     run = load_run(exp_dir)
-    limits = ReplayLimits.from_hyperparameters(run.params.hyperparameters(), run.horizon)
+    limits = ReplayLimits.from_settings(run.params, run.horizon)
     reporter = StatusReporter(run.paths, "replay")
     server = _start(run.paths, limits, port)
     client = server.localhost_client()
 
-    stride = ItemLayout.from_hyperparameters(run.params.hyperparameters()).stride
+    stride = ItemLayout.from_settings(run.params).stride
     counts: dict[str, Any] = {
         "phase_secs": {},
         "transitions": 0,

@@ -31,12 +31,12 @@ from tfagents_system.core.files import (
     write_json_atomically,
     write_text_atomically,
 )
-from tfagents_system.core.hyperparameters import num_fresh_samples, num_samples_in_flight
 from tfagents_system.core.meters import PhaseTimer, RateMeter
 from tfagents_system.core.params_loader import Run, gin_text, load_run
 from tfagents_system.core.program import StopFlag, run_program
 from tfagents_system.core.reports import Phase, StatusReporter
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
+from tfagents_system.core.training_settings import num_fresh_samples, num_samples_in_flight
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.item_layout import ItemLayout
@@ -75,16 +75,15 @@ class Training:
         print(explain(arithmetic_of(agent), this_host()))
         codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
         environment.close()
-        values = params.hyperparameters()
-        columns, num_fresh = codec.columns, num_fresh_samples(values)
-        layout = ItemLayout.from_hyperparameters(values)
+        columns, num_fresh = codec.columns, num_fresh_samples(params)
+        layout = ItemLayout.from_settings(params)
         make_iterator = functools.partial(
             _make_iterator,
             replay_address,
             columns,
             layout,
             num_fresh,
-            num_samples_in_flight(values),
+            num_samples_in_flight(params),
         )
         pool = _make_pool(run, columns, layout, num_fresh)
         # Steps can overlap on several cores. Those of LSTMs gain nothing (1.75 a second against
@@ -94,7 +93,8 @@ class Training:
         client = reverb.Client(replay_address)
         self._publisher = VariablePublisher(client, agent.collect_policy.variables())
         self._checkpointer = Checkpointer(
-            run.paths.checkpoints, agent, self._train_step, ReplaySnapshots(client, layout),
+            run.paths.checkpoints, agent, self._train_step,
+            ReplaySnapshots(client, layout, run.paths.checkpoints),
             item_layout=f"{layout} x {[f'{c.dtype.name} {c.shape}' for c in columns]}",
         )  # fmt: skip
         self._exporter = PolicyExporter(run.paths, agent, self._train_step)
@@ -264,7 +264,7 @@ def _make_pool(run: Run, columns, layout: ItemLayout, num_fresh: int) -> Samplin
         return None
     lead = layout.lead if layout.is_sequence else []
     specs = [tf.TensorSpec(lead + column.shape, column.dtype) for column in columns]
-    limits = ReplayLimits.from_hyperparameters(run.params.hyperparameters(), run.horizon)
+    limits = ReplayLimits.from_settings(run.params, run.horizon)
     capacity = pool_capacity(specs, num_fresh, batch_size, limits.capacity * layout.stride)
     num_initial = limits.min_size * layout.stride
     return SamplingPool(specs, capacity, num_initial, num_fresh, batch_size)

@@ -1,6 +1,7 @@
 """The class a user extends to describe a training task."""
 
 import abc
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -12,22 +13,20 @@ from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
 from tfagents_system.agents.sac_agent import SacAgent
-from tfagents_system.core.hyperparameters import (
-    HYPERPARAMETERS,
-    check_attribute_name,
-    check_consistency,
-    check_hyperparameter,
-)
+from tfagents_system.agents.sac_settings import SacSettings, check_sac_settings
+from tfagents_system.core.attribute_names import check_attribute_name
+from tfagents_system.core.hyperparameters import check_hyperparameter, hyperparameters
+from tfagents_system.core.training_settings import TrainingSettings, check_training_settings
 from tfagents_system.networks.actor_networks import LstmActorNetwork, MlpActorNetwork
 from tfagents_system.networks.critic_networks import LstmCriticNetwork, MlpCriticNetwork
 
 
-class TrainParamsBase(abc.ABC):
+class TrainParamsBase(TrainingSettings, SacSettings, abc.ABC):
     """Environment, networks, agent and hyperparameters of one task.
 
     A params file defines `class TrainParams(TrainParamsBase)` with at least `env_ctor`.
-    Hyperparameters (names, defaults and ranges in `core/hyperparameters.py`) are set as class
-    attributes, or in `__init__` after `super().__init__(env_config)`; gin bindings such as
+    Hyperparameters (declared in TrainingSettings and SacSettings) are set as class attributes, or
+    in `__init__` after `super().__init__(env_config)`; gin bindings such as
     `TrainParams.train_batch_size = 512` override both.
     """
 
@@ -125,24 +124,28 @@ class TrainParamsBase(abc.ABC):
 
     def hyperparameters(self) -> dict[str, Any]:
         """Returns every hyperparameter by name."""
-        return {name: getattr(self, name) for name in HYPERPARAMETERS}
+        return {name: getattr(self, name) for name in hyperparameters(TrainParamsBase)}
 
-    def check(self, where: str) -> None:
-        """Raises ConfigError for a misspelt attribute or a value that is not allowed.
+    def check(self, where: str) -> list[str]:
+        """Returns notes about attributes that may be meant as published ones.
 
         Args:
-          where: The params file, for the message.
+          where: The params file, for the messages.
+
+        Raises:
+          ConfigError: For a misspelt attribute or a value that is not allowed.
         """
+        declared = hyperparameters(TrainParamsBase)
         own_classes = [c for c in type(self).__mro__ if issubclass(c, TrainParamsBase)]
+        attributes = dict(vars(self))
         for cls in own_classes[: own_classes.index(TrainParamsBase)]:
-            for name in vars(cls):
-                check_attribute_name(name, where)
-        for name in vars(self):
-            check_attribute_name(name, where)
+            attributes = dict(vars(cls)) | attributes
+        notes = [
+            check_attribute_name(name, declared, where, is_method=inspect.isroutine(value))
+            for name, value in attributes.items()
+        ]
         for name, value in self.hyperparameters().items():
-            check_hyperparameter(name, value, where)
-        check_consistency(self.hyperparameters(), self.env_config["horizon"], where)
-
-
-for _name, _hyperparameter in HYPERPARAMETERS.items():
-    setattr(TrainParamsBase, _name, _hyperparameter.default)
+            check_hyperparameter(declared, name, value, where)
+        check_training_settings(self, self.env_config["horizon"], where)
+        check_sac_settings(self, self.recurrent, where)
+        return [note for note in notes if note]

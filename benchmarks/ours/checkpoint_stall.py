@@ -20,8 +20,8 @@ from benchmarks.ours.layouts import PackedLayout
 from benchmarks.ours.programs import make_experiment, replay_server
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.command_line import AtLeast
-from tfagents_system.core.hyperparameters import num_fresh_samples
 from tfagents_system.core.params_loader import load_run
+from tfagents_system.core.training_settings import num_fresh_samples
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.learning.learner import Learner
@@ -66,7 +66,7 @@ def measure(
     environment = make_collect_environment(params, seed=1)
     agent, train_step = make_agent(params, environment)
     layout = PackedLayout()
-    columns, num_fresh = layout.codec.columns, num_fresh_samples(params.hyperparameters())
+    columns, num_fresh = layout.codec.columns, num_fresh_samples(params)
     capacity = pool_capacity(columns, num_fresh, BATCH_SIZE, num_transitions)
     learner = Learner(
         agent, layout.codec, functools.partial(layout.batches, address, num_fresh),
@@ -80,7 +80,8 @@ def measure(
     rate_before, gap_before = stopwatch.run_while(lambda: time.monotonic() < deadline)
     checkpointer = Checkpointer(
         folder / "checkpoints", agent, train_step,
-        ReplaySnapshots(reverb.Client(address), layout.items), item_layout="",
+        ReplaySnapshots(reverb.Client(address), layout.items, folder / "checkpoints"),
+        item_layout="",
     )  # fmt: skip
     started = time.monotonic()
     rate, longest_gap = stopwatch.run_while(lambda: not checkpointer.wait(0), checkpointer.save)

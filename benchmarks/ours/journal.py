@@ -47,7 +47,7 @@ def measure(folder: pathlib.Path, secs: float) -> dict[bool, float]:
     codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
     with replay_server(folder / "replay", CAPACITY) as server:
         client = reverb.Client(server.address)
-        layout = ItemLayout.from_hyperparameters(params.hyperparameters())
+        layout = ItemLayout.from_settings(params)
         journal = Journal(folder / "journals", 0, codec.columns, layout.length, MAX_BYTES)
         adders = {
             True: Adder(client, codec, layout, journal=journal),

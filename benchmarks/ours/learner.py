@@ -45,7 +45,7 @@ def measure(
     paths = make_experiment(folder / "experiment", "FreeEnv", gin_bindings)
     params = load_run(str(paths.root)).params
     num_loops = min(2, len(os.sched_getaffinity(0)))  # with that of a run that lasts
-    items = ItemLayout.from_hyperparameters(params.hyperparameters())
+    items = ItemLayout.from_settings(params)
     with replay_server(folder / "replay", num_transitions) as server:
         PackedLayout(items).insert(server.address, num_transitions)
         spec = program_specs(paths, server.port)["learner"]

@@ -12,13 +12,13 @@ from benchmarks import program
 from benchmarks.ours.programs import EXAMPLES, PEERS_NETWORKS, UNPROTECTED
 from benchmarks.ours.training_runs import training_run
 from tfagents_system.core.command_line import AtLeast, OneOf
-from tfagents_system.core.hyperparameters import HYPERPARAMETERS
+from tfagents_system.core.training_settings import TrainingSettings
 from tfagents_system.learning.learner import UNROLL_AFTER_STEPS
 
 BINDINGS = (
     "TrainParams.num_iter = 1000000",
     "TrainParams.n_eval_episodes = 0",
-    f"TrainParams.fresh_samples_per_step = {HYPERPARAMETERS['fresh_samples_per_step'].default}",
+    f"TrainParams.fresh_samples_per_step = {TrainingSettings.fresh_samples_per_step}",
     *PEERS_NETWORKS,
 )
 SHORT_FILL = {"MinitaurBulletEnv-v0": ("TrainParams.n_buffer_init_episodes = 1",)}

@@ -1,13 +1,13 @@
+import dataclasses
+
 import pytest
 
+from tfagents_system.agents.sac_settings import SacSettings, check_sac_settings
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.hyperparameters import (
-    HOOKS,
-    HYPERPARAMETERS,
-    check_attribute_name,
-    check_consistency,
-    check_hyperparameter,
-)
+from tfagents_system.core.hyperparameters import check_hyperparameter, count, hyperparameters
+from tfagents_system.core.training_settings import TrainingSettings, check_training_settings
+
+DECLARED = hyperparameters(TrainingSettings, SacSettings)
 
 PUBLISHED = {
     "discount": 0.99,
@@ -38,18 +38,32 @@ PUBLISHED = {
 }
 
 
-def defaults(**changes):
-    return {name: h.default for name, h in HYPERPARAMETERS.items()} | changes
+def check(name, value, where="params.py"):
+    check_hyperparameter(DECLARED, name, value, where)
 
 
 def test_published_names_and_defaults():
-    values = defaults()
-    assert {name: values.get(name, "absent") for name in PUBLISHED} == PUBLISHED
+    settings = {**vars(TrainingSettings()), **vars(SacSettings())}
+    assert {name: settings.get(name, "absent") for name in PUBLISHED} == PUBLISHED
 
 
-@pytest.mark.parametrize("name", HYPERPARAMETERS)
+def test_what_a_class_and_its_bases_declare_is_found_and_nothing_else():
+    @dataclasses.dataclass
+    class Mine(SacSettings):
+        num_goals: int = count(3, "goals per episode")
+        note: str = "not declared as a hyperparameter"
+
+    assert hyperparameters(Mine).keys() == {*hyperparameters(SacSettings), "num_goals"}
+    assert hyperparameters(Mine)["num_goals"].meaning == "goals per episode"
+
+
+def test_settings_of_system_and_algorithm_are_apart():
+    assert hyperparameters(TrainingSettings).keys() & hyperparameters(SacSettings).keys() == set()
+
+
+@pytest.mark.parametrize("name", DECLARED)
 def test_every_default_is_allowed(name):
-    check_hyperparameter(name, HYPERPARAMETERS[name].default, "params.py")
+    check(name, DECLARED[name].default)
 
 
 @pytest.mark.parametrize(
@@ -67,12 +81,14 @@ def test_every_default_is_allowed(name):
         ("actor_fc_layer_params", [64]),
         ("actor_fc_layer_params", ()),
         ("n_eval_episodes", 0),
+        ("eval_period_itrs", 0),
+        ("matmul_precision", "int16"),
         ("recurrent_sequence_length", 2),
         ("preprocessing_combiner", sum),
     ],
 )
 def test_value_at_the_edge_of_its_range_is_allowed(name, value):
-    check_hyperparameter(name, value, "params.py")
+    check(name, value)
 
 
 NAN, INF = float("nan"), float("inf")
@@ -120,57 +136,37 @@ AT_LEAST_1 = "an integer >= 1 and <= 1000000000"
 )
 def test_value_out_of_range_names_where_name_value_and_range(name, value, allowed):
     with pytest.raises(ConfigError, match=rf"^params.py: {name} is .+; allowed is {allowed}\.$"):
-        check_hyperparameter(name, value, "params.py")
+        check(name, value)
 
 
 def test_unknown_name_names_the_nearest():
     with pytest.raises(ConfigError) as error:
-        check_hyperparameter("train_bach_size", 1, "gin bindings")
+        check("train_bach_size", 1, "gin bindings")
     assert str(error.value) == (
         "gin bindings: train_bach_size is not a training parameter. Did you mean train_batch_size?"
     )
 
 
-@pytest.mark.parametrize(
-    ("misspelt", "meant"),
-    [
-        ("num_iters", "num_iter"),
-        ("discout", "discount"),
-        ("n_eval_episode", "n_eval_episodes"),
-        ("env_ctr", "env_ctor"),
-        ("collect_env_arg_kwargs", "collect_env_args_kwargs"),
-    ],
-)
-def test_misspelt_attribute_names_the_nearest(misspelt, meant):
-    with pytest.raises(ConfigError, match=f"params.py: TrainParams.{misspelt} is not .*{meant}\\?"):
-        check_attribute_name(misspelt, "params.py")
-
-
-@pytest.mark.parametrize(
-    "name", [*HYPERPARAMETERS, *HOOKS, "env_config", "robot", "_num_iters", "reward_scale"]
-)
-def test_published_and_own_attributes_are_allowed(name):
-    check_attribute_name(name, "params.py")
-
-
 def test_first_fill_larger_than_the_buffer_raises():
-    values = defaults(n_buffer_init_episodes=31, n_episodes_in_buffer=30)
+    settings = TrainingSettings(n_buffer_init_episodes=31, n_episodes_in_buffer=30)
     with pytest.raises(ConfigError, match=r"n_buffer_init_episodes \(31\) exceeds .*\(30\)"):
-        check_consistency(values, horizon=10, where="params.py")
-    check_consistency(values | {"n_episodes_in_buffer": 31}, horizon=10, where="params.py")
+        check_training_settings(settings, horizon=10, where="params.py")
+    settings.n_episodes_in_buffer = 31
+    check_training_settings(settings, horizon=10, where="params.py")
 
 
 def test_sequence_longer_than_the_horizon_raises_if_recurrent():
-    values = defaults(recurrent=True, recurrent_sequence_length=11)
+    settings = TrainingSettings(recurrent=True, recurrent_sequence_length=11)
     with pytest.raises(ConfigError, match=r"recurrent_sequence_length \(11\) exceeds .*\(10\)"):
-        check_consistency(values, horizon=10, where="params.py")
-    check_consistency(values, horizon=11, where="params.py")
-    check_consistency(values | {"recurrent": False}, horizon=10, where="params.py")
+        check_training_settings(settings, horizon=10, where="params.py")
+    check_training_settings(settings, horizon=11, where="params.py")
+    settings.recurrent = False
+    check_training_settings(settings, horizon=10, where="params.py")
 
 
 @pytest.mark.parametrize("name", ["actor_fc_layer_params", "critic_joint_fc_layer_params"])
 def test_no_layers_raise_if_recurrent(name):
-    values = defaults(recurrent=True) | {name: ()}
+    settings = SacSettings(**{name: ()})
     with pytest.raises(ConfigError, match=rf"{name} is \(\); a recurrent network needs at least"):
-        check_consistency(values, horizon=100, where="params.py")
-    check_consistency(values | {"recurrent": False}, horizon=100, where="params.py")
+        check_sac_settings(settings, is_recurrent=True, where="params.py")
+    check_sac_settings(settings, is_recurrent=False, where="params.py")

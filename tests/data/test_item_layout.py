@@ -1,9 +1,7 @@
 import pytest
 
-from tfagents_system.core.hyperparameters import HYPERPARAMETERS
+from tfagents_system.core.training_settings import TrainingSettings
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
-
-DEFAULTS = {name: hyperparameter.default for name, hyperparameter in HYPERPARAMETERS.items()}
 
 
 @pytest.mark.parametrize(
@@ -18,8 +16,8 @@ DEFAULTS = {name: hyperparameter.default for name, hyperparameter in HYPERPARAME
         ({"recurrent": True, "fresh_samples_per_step": None}, ItemLayout(20, is_sequence=True)),
     ],
 )
-def test_layout_of_hyperparameters(values, expected):
-    assert ItemLayout.from_hyperparameters(DEFAULTS | values) == expected
+def test_layout_of_settings(values, expected):
+    assert ItemLayout.from_settings(TrainingSettings(**values)) == expected
 
 
 def test_strides_and_shapes():

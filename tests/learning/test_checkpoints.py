@@ -1,4 +1,5 @@
 import pathlib
+import shutil
 import threading
 
 import numpy as np
@@ -52,6 +53,10 @@ class FakeReplay:
         if self.failure != "is incomplete":
             (path / "DONE").touch()
         return path
+
+    def discard(self):
+        shutil.rmtree(self._root)
+        self._root.mkdir()
 
     def describe(self, folder):
         return folder.name
@@ -279,7 +284,7 @@ def test_a_generation_holds_the_items_and_counts_of_a_real_server(tmp_path):
         run_episode(environment, RandomPolicy(environment.action_spec(), 0), 7, adder.add)
         adder.send()
         assert adder.is_confirmed(timeout_secs=5)
-        snapshots = ReplaySnapshots(replay.client(), SINGLE)
+        snapshots = ReplaySnapshots(replay.client(), SINGLE, root)
         checkpointer = make_checkpointer(root, agent, train_step, snapshots)
         for step in (1, 2):
             train_step.assign(step)
@@ -297,7 +302,7 @@ def test_what_sorts_later_in_reverbs_own_folder_does_not_cost_the_checkpoint(tmp
     agent, train_step = make_tiny_agent()
     with serving(root / ".reverb") as replay:
         checkpointer = make_checkpointer(
-            root, agent, train_step, ReplaySnapshots(replay.client(), SINGLE)
+            root, agent, train_step, ReplaySnapshots(replay.client(), SINGLE, root)
         )
         # Reverb names its checkpoints by the local time: the second sorts before the first.
         for step, zone in enumerate(("UTC", "Pacific/Kiritimati", "Etc/GMT+12"), start=1):

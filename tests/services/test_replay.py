@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from replay_fakes import EpisodeStepEnv, all_items, codec_of, serving
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.hyperparameters import HYPERPARAMETERS
+from tfagents_system.core.training_settings import TrainingSettings
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.policies.acting import RandomPolicy
@@ -22,11 +22,9 @@ from tfagents_system.services.replay import (
     experience_stats,
 )
 
-DEFAULTS = {name: hyperparameter.default for name, hyperparameter in HYPERPARAMETERS.items()}
-
 
 def limits_of(horizon, **values):
-    return ReplayLimits.from_hyperparameters(DEFAULTS | values, horizon)
+    return ReplayLimits.from_settings(TrainingSettings(**values), horizon)
 
 
 def fill(replay, num_steps, layout=SINGLE):

@@ -85,19 +85,6 @@ def clear_unfinished(root: pathlib.Path) -> None:
         _remove(path)
 
 
-def empty_reverb_root(root: pathlib.Path) -> pathlib.Path:
-    """Empties the folder in `root` that is Reverb's own, and returns it.
-
-    After a save Reverb deletes there all but the entry whose name sorts last; the names are times.
-    Beside one that sorts later (the clock has been set back, a user's file) it would delete the new
-    checkpoint, and call it saved.
-    """
-    folder = root / ".reverb"
-    _remove(folder)
-    folder.mkdir(parents=True, exist_ok=True)  # a server that starts may have been faster
-    return folder
-
-
 def newest_intact_generation(root: pathlib.Path) -> pathlib.Path | None:
     """Returns the newest generation whose files all match its manifest; None if there is none yet.
 

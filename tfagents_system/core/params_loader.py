@@ -13,7 +13,7 @@ import gin
 from tfagents_system.core.curriculum import Curriculum
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.hyperparameters import check_hyperparameter
+from tfagents_system.core.hyperparameters import check_hyperparameter, hyperparameters
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.provenance import read_provenance
 
@@ -128,6 +128,7 @@ def _apply_gin_bindings(params: Any, bindings: Sequence[str]) -> None:
                 f"gin binding {binding!r}: {error} (A run keeps the bindings that it was given: to "
                 "be rid of one, remove it from provenance.json of the experiment.)"
             ) from error
+    declared = hyperparameters(type(params))
     for name, value in configurable().items():
-        check_hyperparameter(name, value, "gin bindings")
+        check_hyperparameter(declared, name, value, "gin bindings")
         setattr(params, name, value)

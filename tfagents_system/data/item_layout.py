@@ -2,10 +2,8 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from typing import Any
 
-from tfagents_system.core.hyperparameters import num_fresh_samples
+from tfagents_system.core.training_settings import TrainingSettings, num_fresh_samples
 
 LARGEST_BLOCK = 8  # transitions
 
@@ -23,17 +21,17 @@ class ItemLayout:
     is_sequence: bool = False
 
     @classmethod
-    def from_hyperparameters(cls, values: Mapping[str, Any]) -> "ItemLayout":
+    def from_settings(cls, settings: TrainingSettings) -> "ItemLayout":
         """Derives the layout.
 
         An item costs the server, the network and the learner about as much whether it joins one
         transition or some. Blocks are mixed by the learner's pool; without a pool, transitions of
         one minibatch must be drawn independently of each other.
         """
-        if values["recurrent"]:
-            return cls(values["recurrent_sequence_length"], is_sequence=True)
-        num_fresh = num_fresh_samples(values)
-        has_pool = num_fresh < values["train_batch_size"]
+        if settings.recurrent:
+            return cls(settings.recurrent_sequence_length, is_sequence=True)
+        num_fresh = num_fresh_samples(settings)
+        has_pool = num_fresh < settings.train_batch_size
         return cls(math.gcd(num_fresh, LARGEST_BLOCK) if has_pool else 1)
 
     @property

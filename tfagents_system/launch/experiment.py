@@ -15,10 +15,11 @@ from typing import Any
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import read_json, write_json_atomically
-from tfagents_system.core.hyperparameters import HYPERPARAMETERS
+from tfagents_system.core.hyperparameters import hyperparameters
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.provenance import read_provenance
 from tfagents_system.core.settings import Settings
+from tfagents_system.core.training_settings import TrainingSettings
 from tfagents_system.launch.lock import take_lock
 from tfagents_system.launch.params_check import check_gin_bindings
 
@@ -126,7 +127,7 @@ def check_is_unfinished(paths: ExperimentPaths, bindings: Sequence[str]) -> None
         return
     try:
         num_iter = read_json(paths.finished)["num_iter"]
-        if not HYPERPARAMETERS["num_iter"].is_allowed(num_iter):
+        if not hyperparameters(TrainingSettings)["num_iter"].is_allowed(num_iter):
             raise ValueError(f"num_iter is {num_iter!r}")
     except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
         raise ConfigError(

@@ -11,29 +11,32 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from tfagents_system.agents.sac_settings import SacSettings
+from tfagents_system.core.attribute_names import check_attribute_name
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.gin_syntax import check_gin_syntax
-from tfagents_system.core.hyperparameters import (
-    HYPERPARAMETERS,
-    check_attribute_name,
-    check_hyperparameter,
-)
+from tfagents_system.core.hyperparameters import check_hyperparameter, hyperparameters
 from tfagents_system.core.names import did_you_mean
+from tfagents_system.core.training_settings import TrainingSettings
 
+PUBLISHED = hyperparameters(TrainingSettings, SacSettings)
 # What ast.literal_eval raises; RecursionError and MemoryError if the literal is nested too deeply.
 UNREADABLE = (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError)
 BINDING = re.compile(r"(?:[\w.]*\.)?TrainParams\.(?P<name>\w+)\s*=\s*(?P<value>.*)", re.DOTALL)
 
 
-def check_params_file(path: pathlib.Path, import_dirs: Sequence[pathlib.Path]) -> None:
-    """Raises ConfigError if `path` cannot be a params file; the message names file and line.
+def check_params_file(path: pathlib.Path, import_dirs: Sequence[pathlib.Path]) -> list[str]:
+    """Returns notes about attributes of TrainParams that may be meant as published ones.
 
     Args:
       path: Defines (or imports) the class TrainParams.
       import_dirs: Folders, besides Python's own path, that the params file may import from.
+
+    Raises:
+      ConfigError: If `path` cannot be a params file; the message names file and line.
     """
     try:
-        _check_module(_parse(path), path, import_dirs)
+        return _check_module(_parse(path), path, import_dirs)
     except (RecursionError, MemoryError) as error:  # of Python's parser, or on the way down a tree
         raise ConfigError(f"{path}: nested too deeply for Python.") from error
 
@@ -56,10 +59,10 @@ def check_gin_bindings(bindings: Sequence[str], where: str) -> dict[str, Any]:
             check_gin_syntax(binding, where)
             continue
         name, value = match["name"], match["value"].strip()
-        if name not in HYPERPARAMETERS:
+        if name not in PUBLISHED:
             raise ConfigError(
                 f"{where}: TrainParams.{name} is not a training parameter."
-                f"{did_you_mean(name, HYPERPARAMETERS)}"
+                f"{did_you_mean(name, PUBLISHED)}"
             )
         if value.startswith(("@", "%")):  # a gin reference or macro
             check_gin_syntax(binding, where)
@@ -70,7 +73,7 @@ def check_gin_bindings(bindings: Sequence[str], where: str) -> dict[str, Any]:
             raise ConfigError(
                 f"{where}: {binding!r}: {value!r} is not a Python literal or a gin reference."
             ) from error
-        check_hyperparameter(name, values[name], f"{where}: {binding!r}")
+        check_hyperparameter(PUBLISHED, name, values[name], f"{where}: {binding!r}")
         check_gin_syntax(binding, where)
     return values
 
@@ -96,17 +99,18 @@ def _parse(path: pathlib.Path) -> ast.Module:
 
 def _check_module(
     tree: ast.Module, path: pathlib.Path, import_dirs: Sequence[pathlib.Path]
-) -> None:
+) -> list[str]:
     for statement in tree.body:
         _check_import(statement, path, import_dirs)
     classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     if "TrainParams" in classes:
-        _check_train_params(classes, path)
-    elif "TrainParams" not in _bound_names(tree):
+        return _check_train_params(classes, path)
+    if "TrainParams" not in _bound_names(tree):
         raise ConfigError(
             f"{path}: does not define the class TrainParams."
             + (did_you_mean("TrainParams", classes) if classes else "")
         )
+    return []
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +120,7 @@ class _Member:
     value: ast.expr | None  # None for a method
 
 
-def _check_train_params(classes: dict[str, ast.ClassDef], path: pathlib.Path) -> None:
+def _check_train_params(classes: dict[str, ast.ClassDef], path: pathlib.Path) -> list[str]:
     line = classes["TrainParams"].lineno
     chain = _bases_in_file(classes)
     bases = {_last_name(base) for node in chain for base in node.bases}
@@ -126,10 +130,12 @@ def _check_train_params(classes: dict[str, ast.ClassDef], path: pathlib.Path) ->
             f"{path}:{line}: TrainParams has no base class; "
             "write class TrainParams(TrainParamsBase)."
         )
+    notes = []
     for member in members:
         where = f"{path}:{member.line}"
-        check_attribute_name(member.name, where)
-        if member.name in HYPERPARAMETERS and member.value is not None:
+        is_method = member.value is None
+        notes.append(check_attribute_name(member.name, PUBLISHED, where, is_method))
+        if member.name in PUBLISHED and not is_method:
             _check_literal(member, where)
     has_known_bases = bases <= {*classes, "TrainParamsBase", "ABC"}
     if has_known_bases and "env_ctor" not in {member.name for member in members}:
@@ -137,6 +143,7 @@ def _check_train_params(classes: dict[str, ast.ClassDef], path: pathlib.Path) ->
             f"{path}:{line}: TrainParams does not define env_ctor, the method that makes an "
             "environment: def env_ctor(self, *args, seed=None, **kwargs)."
         )
+    return [note for note in notes if note]
 
 
 def _check_literal(member: _Member, where: str) -> None:
@@ -145,7 +152,7 @@ def _check_literal(member: _Member, where: str) -> None:
         value = ast.literal_eval(member.value)
     except UNREADABLE:  # an expression; TrainParamsBase checks its value at run time
         return
-    check_hyperparameter(member.name, value, where)
+    check_hyperparameter(PUBLISHED, member.name, value, where)
 
 
 def _bases_in_file(classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:

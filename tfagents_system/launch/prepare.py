@@ -81,7 +81,8 @@ def _resume(paths: ExperimentPaths, settings: Settings) -> list[ProcessSpec]:
 
 def _check_files(config: pathlib.Path, params: pathlib.Path, params_dir: pathlib.Path) -> None:
     load_env_config(config)
-    check_params_file(params, (params_dir, PROJECT, PROJECT / "tfagents_system"))
+    for note in check_params_file(params, (params_dir, PROJECT, PROJECT / "tfagents_system")):
+        print(f"Note: {note}")
 
 
 def _plan(settings: Settings) -> list[ProcessSpec]:

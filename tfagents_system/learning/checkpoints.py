@@ -22,7 +22,6 @@ from tfagents_system.core.files import read_json
 from tfagents_system.core.generations import (
     MANIFEST,
     clear_unfinished,
-    empty_reverb_root,
     newest_intact_generation,
     publish_generation,
 )
@@ -54,8 +53,9 @@ class Checkpointer:
           root: Folder of the generations.
           agent: All of its variables are saved, optimizers and targets included.
           train_step: Saved and restored with the agent.
-          replay: Has `checkpoint() -> folder` (blocking), and `describe(folder)`, which returns
-            what the manifest says of its items, for the workers to read; see ReplaySnapshots.
+          replay: Has `checkpoint() -> folder` (blocking), `discard()` of what that has left behind,
+            and `describe(folder)`, which returns what the manifest says of its items, for the
+            workers to read; see ReplaySnapshots.
           item_layout: What an item of the replay buffer consists of, in words.
           relabel: What gives transitions other rewards, saved with the agent; None if nothing does.
         """
@@ -141,7 +141,6 @@ class Checkpointer:
     def _save_replay(self, unfinished: pathlib.Path, train_step: int) -> None:
         started = time.monotonic()
         try:
-            empty_reverb_root(self._root)
             # The server returns when the folder is complete.
             path = self._replay.checkpoint()
             if not (path / "DONE").is_file():
@@ -163,7 +162,7 @@ class Checkpointer:
     def _give_up(self, unfinished: pathlib.Path, train_step: int, error: Exception) -> None:
         """Removes what there is of a generation; training goes on, the next period tries again."""
         shutil.rmtree(unfinished, ignore_errors=True)
-        empty_reverb_root(self._root)  # else it fills the disk for good
+        self._replay.discard()  # else it fills the disk for good
         print(f"Checkpoint at train step {train_step} failed: {error!r}; the older ones stay.")
         self._lacks_space = is_disk_full(error)
         if self._lacks_space:

@@ -4,7 +4,6 @@ import dataclasses
 import math
 import pathlib
 import shutil
-from collections.abc import Mapping
 from typing import Any
 
 import reverb
@@ -12,12 +11,17 @@ import tensorflow as tf
 from reverb.platform.checkpointers_lib import DefaultCheckpointer
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.hyperparameters import num_fresh_samples, num_samples_in_flight
+from tfagents_system.core.training_settings import (
+    TrainingSettings,
+    num_fresh_samples,
+    num_samples_in_flight,
+)
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.services.replay_files import (
     check_is_whole,
     copy_with_table,
     describe_items,
+    empty_reverb_root,
     read_table,
 )
 
@@ -35,7 +39,7 @@ class ReplayLimits:
     error_buffer: float  # samples that collection or learning may run ahead of the ratio
 
     @classmethod
-    def from_hyperparameters(cls, values: Mapping[str, Any], horizon: int) -> "ReplayLimits":
+    def from_settings(cls, settings: TrainingSettings, horizon: int) -> "ReplayLimits":
         """Derives the limits from what a full episode, of `horizon` env steps, gives.
 
         Collection and learning may each run ahead by one iteration. The learner's samples in
@@ -44,28 +48,28 @@ class ReplayLimits:
         Raises:
           ConfigError: If the initial episodes are fewer than what may be in flight.
         """
-        layout = ItemLayout.from_hyperparameters(values)
+        layout = ItemLayout.from_settings(settings)
         # In transitions or sequences; `stride` transitions make a block.
         per_episode = horizon - layout.length + 1 if layout.is_sequence else horizon
-        num_fresh = num_fresh_samples(values)
-        samples_per_iteration = num_fresh * values["num_steps_per_iter"]
-        episodes_per_iteration = values["n_train_episodes_per_iter"]
+        num_fresh = num_fresh_samples(settings)
+        samples_per_iteration = num_fresh * settings.num_steps_per_iter
+        episodes_per_iteration = settings.n_train_episodes_per_iter
         samples_per_insert = samples_per_iteration / (per_episode * episodes_per_iteration)
-        num_initial = per_episode * values["n_buffer_init_episodes"]
-        in_flight = num_samples_in_flight(values) + 2 * num_fresh  # and batches made of them
+        num_initial = per_episode * settings.n_buffer_init_episodes
+        in_flight = num_samples_in_flight(settings) + 2 * num_fresh  # and batches made of them
         ahead = max(samples_per_iteration, in_flight) / layout.stride
         min_size = -(-num_initial // layout.stride)  # rounded up: no less than is in flight
         smallest = -(-in_flight * episodes_per_iteration // samples_per_iteration)  # rounded up
-        if values["n_buffer_init_episodes"] < smallest:
+        if settings.n_buffer_init_episodes < smallest:
             raise ConfigError(
-                f"n_buffer_init_episodes = {values['n_buffer_init_episodes']} is too small: "
+                f"n_buffer_init_episodes = {settings.n_buffer_init_episodes} is too small: "
                 f"{num_initial} transitions x {samples_per_insert:g} samples per insert is less "
                 f"than the {in_flight} samples that the learner keeps in flight "
                 f"(prefetch_batches x train_batch_size + 2 x the smaller of train_batch_size and "
                 f"fresh_samples_per_step). Use at least {smallest}."
             )
         return cls(
-            capacity=-(-per_episode * values["n_episodes_in_buffer"] // layout.stride),
+            capacity=-(-per_episode * settings.n_episodes_in_buffer // layout.stride),
             min_size=min_size,
             samples_per_insert=samples_per_insert,
             error_buffer=min(max(ahead, samples_per_insert, 1.0), samples_per_insert * min_size),
@@ -122,10 +126,11 @@ def start_server(
 class ReplaySnapshots:
     """The learner's access to the replay server's part of a checkpoint."""
 
-    def __init__(self, client: reverb.Client, layout: ItemLayout):
-        """Asks for nothing yet."""
+    def __init__(self, client: reverb.Client, layout: ItemLayout, root: pathlib.Path):
+        """Asks for nothing yet; the checkpoints, and the server's own folder, are in `root`."""
         self._client = client
         self._layout = layout
+        self._root = root
 
     def checkpoint(self) -> pathlib.Path:
         """Blocks until the server has written all that it holds; returns the folder.
@@ -135,9 +140,14 @@ class ReplaySnapshots:
           ValueError: If what it has written is cut short.
         """
         experience_stats(self._client, timeout_secs=5)
+        empty_reverb_root(self._root)
         folder = pathlib.Path(self._client.checkpoint())
         check_is_whole(folder)
         return folder
+
+    def discard(self) -> None:
+        """Removes what a checkpoint that was given up has left behind."""
+        empty_reverb_root(self._root)
 
     def describe(self, folder: pathlib.Path) -> dict[str, Any]:
         """Returns the numbers of the items in `folder`; see `describe_items`."""

@@ -7,6 +7,7 @@ ignores, carries its number among those of its worker (`item_priority`).
 import dataclasses
 import os
 import pathlib
+import shutil
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,6 +25,19 @@ NUMBERS_PER_WORKER = 2**40  # with 4096 workers still exact in a float64
 def item_priority(worker_id: int, number: int) -> float:
     """Returns the priority of item `number` (1 to NUMBERS_PER_WORKER - 1) of a worker."""
     return float(worker_id * NUMBERS_PER_WORKER + number)
+
+
+def empty_reverb_root(root: pathlib.Path) -> pathlib.Path:
+    """Empties the folder in `root` that is Reverb's own, and returns it.
+
+    After a save Reverb deletes there all but the entry whose name sorts last; the names are times.
+    Beside one that sorts later (the clock has been set back, a user's file) it would delete the new
+    checkpoint, and call it saved.
+    """
+    folder = root / ".reverb"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)  # a server that starts may have been faster
+    return folder
 
 
 @dataclasses.dataclass(frozen=True)

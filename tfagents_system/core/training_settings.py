@@ -1,0 +1,111 @@
+"""The hyperparameters of the system: of collection, replay, the learner's loop and periods."""
+
+import dataclasses
+from typing import Literal, get_args
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.hyperparameters import (
+    count,
+    declare,
+    flag,
+    is_number,
+    number_between,
+    one_of,
+    optional_count,
+    positive,
+)
+
+MatmulPrecision = Literal["auto", "float32", "bfloat16", "int16"]
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class TrainingSettings:
+    """What every algorithm needs to be trained; an algorithm's own settings stand in `agents`."""
+
+    num_iter: int = count(1000, "iterations until training is finished")
+    num_steps_per_iter: int = count(50, "train steps (gradient updates) per iteration")
+    n_episodes_in_buffer: int = count(350, "replay capacity, in episodes of `horizon` env steps")
+    n_train_episodes_per_iter: int = count(
+        1, "episodes of `horizon` env steps all workers together collect per iteration"
+    )
+    n_eval_episodes: int = count(5, "greedy episodes per evaluation, over all workers", at_least=0)
+    n_buffer_init_episodes: int = count(
+        30, "episodes of `horizon` env steps collected before the first train step"
+    )
+    seed_sac_buffer: bool = flag(
+        True,
+        "collect the first `n_buffer_init_episodes` with the random policy; "
+        "False collects them with the untrained policy",
+    )
+    eval_period_itrs: int = count(
+        250, "iterations between evaluations; 0 evaluates never", at_least=0
+    )
+    log_period_itrs: int = count(10, "iterations between TensorBoard summaries")
+    checkpoint_period_itrs: int = count(250, "iterations between checkpoints")
+    checkpoint_period_secs: float = positive(
+        60.0,
+        "longest time between checkpoints of the training state, in seconds; policies are exported "
+        "every `checkpoint_period_itrs` alone",
+    )
+    journal_max_mb: float = declare(
+        256.0,
+        lambda v: is_number(v) and v >= 0,
+        "a number >= 0",
+        "largest journal of a worker, in MB: what it has sent since the last checkpoint but one, "
+        "from which it sends again what a crash of the replay server has lost; 0 keeps none",
+    )
+    prefetch_batches: int = count(
+        3, "minibatches' worth of samples the learner keeps in flight from the replay server"
+    )
+    train_batch_size: int = count(256, "transitions (or sequences) per minibatch")
+    fresh_samples_per_step: int | None = optional_count(
+        64,
+        "transitions (or sequences) per train step that are new from the replay server: they "
+        "renew a pool in the learner's memory, from which it draws its minibatches; a multiple of "
+        "8 is the fastest; None draws every minibatch from the server",
+    )
+    matmul_precision: MatmulPrecision = one_of(
+        get_args(MatmulPrecision),
+        "auto",
+        "arithmetic of the matrix products of train steps: int16 needs AVX-512 with VNNI and the "
+        "compiled ops, bfloat16 a CPU that has its instructions; auto is int16 where possible, "
+        "else float32; variables and policies are float32 in any case",
+    )
+    recurrent: bool = flag(False, "train LSTM networks on sequences")
+    recurrent_sequence_length: int = count(20, "env steps per sequence if `recurrent`", at_least=2)
+    exploration_noise_beta: float = number_between(
+        0,
+        2,
+        0.0,
+        "exponent of the power spectrum 1/f^beta of the noise that workers act with: 0 is white "
+        "noise, 1 is pink noise, which pushes in one direction for a while and explores farther",
+    )
+
+
+def num_fresh_samples(settings: TrainingSettings) -> int:
+    """Returns the transitions or sequences that a train step takes from the replay server."""
+    batch_size = settings.train_batch_size
+    return min(settings.fresh_samples_per_step or batch_size, batch_size)
+
+
+def num_samples_in_flight(settings: TrainingSettings) -> int:
+    """Returns the transitions or sequences that the replay server may send ahead of the learner.
+
+    Few would be sent in small portions, of which each wakes up threads of both.
+    """
+    return settings.prefetch_batches * settings.train_batch_size
+
+
+def check_training_settings(settings: TrainingSettings, horizon: int, where: str) -> None:
+    """Raises ConfigError for settings that are each allowed but do not fit together."""
+    if settings.n_buffer_init_episodes > settings.n_episodes_in_buffer:
+        raise ConfigError(
+            f"{where}: n_buffer_init_episodes ({settings.n_buffer_init_episodes}) exceeds "
+            f"n_episodes_in_buffer ({settings.n_episodes_in_buffer}): the replay buffer could "
+            "never hold the episodes that training waits for."
+        )
+    if settings.recurrent and settings.recurrent_sequence_length > horizon:
+        raise ConfigError(
+            f"{where}: recurrent_sequence_length ({settings.recurrent_sequence_length}) exceeds "
+            f"the horizon ({horizon}): no episode would hold one sequence."
+        )
