@@ -72,7 +72,8 @@ class Training:
         tf.random.set_seed(seed)
         environment = make_collect_environment(params, seed)
         agent, self._train_step = make_agent(params, environment)
-        print(explain(arithmetic_of(agent), this_host()))
+        self._arithmetic = arithmetic_of(agent)
+        print(explain(self._arithmetic, this_host()))
         codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
         environment.close()
         columns, num_fresh = codec.columns, num_fresh_samples(params)
@@ -241,6 +242,7 @@ class Training:
             "train_steps_per_sec": train_steps_per_sec,
             "phase_secs": self._timer.totals(),
             "graph_traces": self._learner.num_traces,
+            "arithmetic": self._arithmetic,
         }
 
     def _write_summaries(self, metrics: dict[str, float], train_steps_per_sec: float) -> None:

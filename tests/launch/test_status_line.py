@@ -4,7 +4,7 @@ from report_fakes import learner_report, replay_report, worker_report
 from tfagents_system.core.reports import Evaluation, Phase
 from tfagents_system.launch.status_line import Snapshot, format_duration, status_line
 
-TRAINING = "iteration 120 of 1,000 (12%) | train steps 6,000, 200/s"
+TRAINING = "iteration 120 of 1,000 (12%) | train steps 6,000, 200/s in int16"
 
 
 def line_of(*reports, missing=(), **changes):

@@ -13,6 +13,7 @@ from tfagents_system.core.generations import generations
 from tfagents_system.core.reports import read_report
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.evaluation.rollouts import run_episode
+from tfagents_system.kernels.arithmetic import resolve, this_host
 from tfagents_system.learning import learner
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
@@ -97,7 +98,7 @@ def test_a_stop_does_not_wait_for_the_compiler_and_saves_nothing(tmp_path, repla
 
 @pytest.mark.parametrize("unroll_after_steps, num_traces", [(1000, 1), (15, 2)])
 def test_training_ends_with_everything_on_disk_and_the_last_policy_published(
-    tmp_path, replay, monkeypatch, unroll_after_steps, num_traces
+    tmp_path, replay, monkeypatch, capsys, unroll_after_steps, num_traces
 ):
     monkeypatch.setattr(learner, "UNROLL_AFTER_STEPS", unroll_after_steps)
     is_compiled = learner.Learner.is_compiled  # not beside the 40 train steps, which are too few
@@ -117,6 +118,9 @@ def test_training_ends_with_everything_on_disk_and_the_last_policy_published(
     report = read_report(paths, "learner")
     assert (report.phase, report.iteration, report.num_iter) == ("finished", 4, 4)
     assert report.graph_traces == num_traces
+    assert report.arithmetic == resolve("auto", this_host())
+    log = capsys.readouterr().out
+    assert f"Matrix products of train steps: {report.arithmetic}." in log
 
     greedy = tf.saved_model.load(str(paths.policies / "greedy_policy"))
     reader = VariableReader(replay.address, list(greedy.model_variables), period_secs=0.01)

@@ -85,6 +85,7 @@ class LearnerReport(Report):
     num_iter: int
     train_steps_per_sec: float
     graph_traces: int  # of the compiled loop
+    arithmetic: str  # of the matrix products of train steps: float32, bfloat16 or int16
 
 
 @dataclasses.dataclass(frozen=True)

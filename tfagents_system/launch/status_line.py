@@ -111,7 +111,8 @@ def _training(snapshot: Snapshot, learner: LearnerReport) -> list[str]:
     is_shown = has_ended or (snapshot.is_running and learner.phase != Phase.TRAINING)
     parts = [str(learner.phase)] if is_shown else []
     parts.append(f"iteration {learner.iteration:,} of {learner.num_iter:,} ({done})")
-    parts.append(_count_and_rate(snapshot, "train steps", step, rate))
+    arithmetic = f" in {learner.arithmetic}" if snapshot.is_running else ""
+    parts.append(_count_and_rate(snapshot, "train steps", step, rate) + arithmetic)
     parts += _collecting(snapshot) + _evaluation(snapshot)
     if snapshot.is_running and rate > 0 and step < total:
         parts.append(f"{format_duration((total - step) / rate)} left")
