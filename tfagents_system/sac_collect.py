@@ -63,8 +63,6 @@ def collect(
 
     The process ends with a dump of its stacks if an env step takes longer than `env_timeout_secs`.
     """
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
     run = load_run(exp_dir)
     params = run.params
     place = Place(worker_id, num_workers)
@@ -206,6 +204,7 @@ def work(
     exp_dir: str,
     replay_address: str,
     num_workers: Annotated[int, AtLeast(1)] = 1,
+    num_cpus: Annotated[int, AtLeast(1)] = 1,
     env_timeout_secs: Annotated[float, AtLeast(1)] = 600.0,
     *,
     stop: StopFlag,
@@ -216,9 +215,12 @@ def work(
       exp_dir: Folder of the experiment.
       replay_address: host:port of the replay server.
       num_workers: Workers of the run.
+      num_cpus: CPUs that this program may use.
       env_timeout_secs: Longest time of an env step.
       stop: Ends the worker.
     """
+    tf.config.threading.set_intra_op_parallelism_threads(num_cpus)
+    tf.config.threading.set_inter_op_parallelism_threads(num_cpus)
     worker_id = _worker_id(num_workers)
     return collect(exp_dir, replay_address, num_workers, worker_id, env_timeout_secs, stop)
 

@@ -84,7 +84,7 @@ def test_make_plan_gives_each_program_its_command_line_and_environment():
         sys.executable, f"{scripts}sac_train.py", folder, address, "--num_cpus=2")  # fmt: skip
     assert worker.argv == (
         sys.executable, f"{scripts}sac_collect.py", folder, address, "--num_workers=2",
-        "--env_timeout_secs=600")  # fmt: skip
+        "--num_cpus=1", "--env_timeout_secs=600")  # fmt: skip
     assert (replay.cpus, learner.cpus, worker.cpus) == ((0,), (1, 2), (8,))
     assert replay.env["TZ"] == "UTC"
     assert learner.env["OMP_NUM_THREADS"] == learner.env["OPENBLAS_NUM_THREADS"] == "2"
@@ -96,6 +96,15 @@ def test_the_timeout_of_env_steps_is_handed_to_the_workers():
     settings = make_settings(ENV_TIMEOUT_SECS="45")
     *_, worker = make_plan(settings, pathlib.Path("/e"), (0, 1, 2), 1)
     assert worker.argv[-1] == "--env_timeout_secs=45"
+
+
+def test_a_worker_has_as_many_threads_as_cpus():
+    settings = make_settings(NUM_COLLECT_WORKERS="2", COLLECT_WORKER_CPUS="3")
+    *_, worker_0, worker_1 = make_plan(settings, pathlib.Path("/e"), range(1 + 1 + 2 * 3), 1)
+    assert (worker_0.cpus, worker_1.cpus) == ((2, 3, 4), (5, 6, 7))
+    for worker in (worker_0, worker_1):
+        assert "--num_cpus=3" in worker.argv
+        assert worker.env["OMP_NUM_THREADS"] == worker.env["OPENBLAS_NUM_THREADS"] == "3"
 
 
 def test_workers_that_share_cpus_use_one_thread_each():

@@ -1,3 +1,4 @@
+import functools
 import random
 import threading
 
@@ -131,6 +132,17 @@ FIRST_TWO_FAIL = """
         self._seen = (id, collect_env)
         return (), {}
 """
+
+
+def test_tensorflow_gets_as_many_threads_as_the_worker_has_cpus(monkeypatch):
+    told = {}
+    threading = sac_collect.tf.config.threading
+    for kind in ("intra", "inter"):
+        setter = functools.partial(told.__setitem__, kind)
+        monkeypatch.setattr(threading, f"set_{kind}_op_parallelism_threads", setter)
+    monkeypatch.setattr(sac_collect, "collect", lambda *args: EXIT_STOPPED)
+    assert sac_collect.work("e", "localhost:1", num_cpus=4, stop=None) == EXIT_STOPPED
+    assert told == {"intra": 4, "inter": 4}
 
 
 def test_the_eval_environment_gets_the_collect_environment_of_now(tmp_path):

@@ -37,17 +37,21 @@ def make_plan(
     """
     cpus = divide_cpus(settings, available)
     workers = [name for name in cpus if name.startswith("worker_")]
+    num_threads = {name: len(ids) for name, ids in cpus.items()}
+    # A worker has CPUs of its own if their number was asked for; otherwise it may share them all.
+    num_threads |= dict.fromkeys(workers, settings.collect_worker_cpus or 1)
     folder = f"--exp_dir={exp_dir}"
     address = f"--replay_address=localhost:{port}"
     arguments = {
         "replay": ("sac_replay_buffer.py", folder, f"--port={port}"),
-        "learner": ("sac_train.py", folder, address, f"--num_cpus={len(cpus['learner'])}"),
+        "learner": ("sac_train.py", folder, address, f"--num_cpus={num_threads['learner']}"),
     } | {
         worker: (
             "sac_collect.py",
             folder,
             address,
             f"--num_workers={len(workers)}",
+            f"--num_cpus={num_threads[worker]}",
             f"--env_timeout_secs={settings.env_timeout_secs or ENV_TIMEOUT_SECS}",
         )
         for worker in workers
@@ -64,7 +68,7 @@ def make_plan(
             name=name,
             argv=(sys.executable, f"tfagents_system/{arguments[name][0]}", *arguments[name][1:]),
             cpus=ids,
-            env=_common_env(1 if name in workers else len(ids)) | environs[name],
+            env=_common_env(num_threads[name]) | environs[name],
         )
         for name, ids in cpus.items()
     ]
