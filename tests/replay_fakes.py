@@ -18,6 +18,7 @@ from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.files import write_json_atomically
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.ports import free_port
+from tfagents_system.core.running import begin_run
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.transition import Transition, transition_spec
 from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits, start_server
@@ -185,6 +186,7 @@ def make_experiment(folder: pathlib.Path, class_body: str = "pass") -> Experimen
     )
     provenance = {"seed": 3, "gin_bindings": [], "params_dir": str(folder)}
     write_json_atomically(paths.provenance, provenance)
+    begin_run(paths)
     return paths
 
 

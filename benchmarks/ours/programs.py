@@ -16,6 +16,7 @@ from tfagents_system.core.files import write_json_atomically
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.ports import free_port
 from tfagents_system.core.reports import read_report
+from tfagents_system.core.running import begin_run
 from tfagents_system.core.settings import Settings
 from tfagents_system.launch.plan import ProcessSpec, make_plan
 
@@ -124,6 +125,7 @@ def make_experiment(
         "seed": seed, "gin_bindings": list(gin_bindings), "params_dir": str(params.parent)
     }  # fmt: skip
     write_json_atomically(paths.provenance, provenance)
+    begin_run(paths)
     return paths
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.params_loader import gin_text, load_params, load_run
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.running import begin_run, edited_files
 
 ENV_CONFIG = {"horizon": 100}
 HEADER = "from tfagents_system.train_params_base import TrainParamsBase\n\n"
@@ -168,6 +170,7 @@ def write_run(folder, env_config, **provenance):
     write(folder, MINIMAL, "params.py")
     facts = {"seed": 42, "gin_bindings": [], "params_dir": str(folder)} | provenance
     (folder / "provenance.json").write_text(json.dumps(facts))
+    begin_run(ExperimentPaths(folder))
 
 
 def test_run_is_what_its_folder_says(tmp_path):
@@ -178,6 +181,22 @@ def test_run_is_what_its_folder_says(tmp_path):
     assert (run.seed, run.horizon, run.num_train_steps) == (42, 100, 30 * 7)
     assert run.curriculum.state_at(10) == {"mass": 2}
     assert run.paths.root == tmp_path
+
+
+def test_an_edit_applies_to_no_program_of_a_run_until_its_next_start(tmp_path):
+    paths = ExperimentPaths(tmp_path)
+    write_run(tmp_path, ENV_CONFIG)
+    write(tmp_path, MINIMAL + "    train_batch_size = 8\n", "params.py")
+    paths.config.write_text(json.dumps({"horizon": 50}))
+
+    run = load_run(str(tmp_path))  # as of a worker that was killed
+    assert (run.params.train_batch_size, run.horizon) == (256, 100)
+    assert edited_files(paths) == ["config.json", "params.py"]
+
+    begin_run(paths)
+    run = load_run(str(tmp_path))
+    assert (run.params.train_batch_size, run.horizon) == (8, 50)
+    assert edited_files(paths) == []
 
 
 def test_folder_that_was_never_started_raises(tmp_path):

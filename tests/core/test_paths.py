@@ -15,6 +15,8 @@ def test_published_layout():
     expected = {
         "config": "config.json",
         "params": "params.py",
+        "running_config": "running/config.json",
+        "running_params": "running/params.py",
         "gin": "gin.txt",
         "provenance": "provenance.json",
         "lock": "lock",

@@ -57,6 +57,8 @@ def test_first_start_writes_the_whole_folder(project):
     paths = run_prepare(SEED="7", GIN_BINDINGS="TrainParams.num_iter = 10; A.b = 'c'")
     assert paths.config.read_text() == (project / "c.json").read_text()
     assert paths.params.read_text() == PARAMS
+    assert paths.running_params.read_text() == PARAMS
+    assert paths.running_config.read_text() == paths.config.read_text()
     provenance = provenance_of(paths)
     assert provenance["seed"] == 7
     assert provenance["gin_bindings"] == ["TrainParams.num_iter = 10", "A.b = 'c'"]
@@ -179,6 +181,16 @@ def test_resume_with_the_same_command_says_nothing_more(resumable, capsys):
         "Resuming logs/e, seed 7.",
         "  gin bindings in force: TrainParams.num_iter = 10",
     ]
+
+
+def test_each_start_runs_with_the_files_as_they_are_then(resumable):
+    resumable.params.write_text(PARAMS + "# edited\n")
+    resumable.config.write_text('{"horizon": 100}')
+    assert resumable.running_params.read_text() == PARAMS
+    run_prepare()
+    assert resumable.running_params.read_text() == PARAMS + "# edited\n"
+    assert resumable.running_config.read_text() == '{"horizon": 100}'
+    assert [p.name for p in resumable.root.iterdir() if "running" in p.name] == ["running"]
 
 
 def test_resume_validates_the_saved_files(resumable):

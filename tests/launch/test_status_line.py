@@ -118,3 +118,9 @@ def test_line_of_a_run_that_has_ended_has_neither_rates_nor_what_only_a_running_
 )  # fmt: skip
 def test_format_duration_shows_the_two_largest_units(secs, text):
     assert format_duration(secs) == text
+
+
+def test_edited_files_apply_at_the_next_start_of_a_run_that_lives():
+    line = line_of(edited=["params.py"])
+    assert "params.py edited: applies at the next start" in line
+    assert "edited" not in line_of(edited=["params.py"], is_running=False)

@@ -39,7 +39,7 @@ class Run:
 
 
 def load_run(exp_dir: str) -> Run:
-    """Loads the experiment in `exp_dir` with the config and params saved there.
+    """Loads the experiment in `exp_dir` with the config and params of its newest start.
 
     Raises:
       ConfigError: If the config, the params file or a gin binding is wrong.
@@ -48,11 +48,11 @@ def load_run(exp_dir: str) -> Run:
     provenance = read_provenance(paths.provenance, ("seed", "gin_bindings", "params_dir"))
     if provenance is None:
         raise ConfigError(f"{paths.provenance} does not exist; start the run with run_script.sh.")
-    env_config = load_env_config(paths.config)
+    env_config = load_env_config(paths.running_config)
     params = load_params(
-        paths.params, env_config, provenance["gin_bindings"], provenance["params_dir"]
+        paths.running_params, env_config, provenance["gin_bindings"], provenance["params_dir"]
     )
-    curriculum = Curriculum.from_config(env_config.get("curriculum", {}), str(paths.config))
+    curriculum = Curriculum.from_config(env_config.get("curriculum", {}), str(paths.running_config))
     return Run(paths, params, curriculum, provenance["seed"])
 
 

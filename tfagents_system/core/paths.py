@@ -19,13 +19,28 @@ class ExperimentPaths:
 
     @property
     def config(self) -> pathlib.Path:
-        """The JSON config this run uses, copied when the run was first started."""
+        """The experiment's JSON config; each start of the run copies it to `running`."""
         return self.root / "config.json"
 
     @property
     def params(self) -> pathlib.Path:
-        """The params file this run uses, copied when the run was first started."""
+        """The experiment's params file; each start of the run copies it to `running`."""
         return self.root / "params.py"
+
+    @property
+    def running(self) -> pathlib.Path:
+        """What all programs of the newest start share; see core/running.py."""
+        return self.root / "running"
+
+    @property
+    def running_config(self) -> pathlib.Path:
+        """The JSON config that the programs use."""
+        return self.running / "config.json"
+
+    @property
+    def running_params(self) -> pathlib.Path:
+        """The params file that the programs use."""
+        return self.running / "params.py"
 
     @property
     def gin(self) -> pathlib.Path:

@@ -18,6 +18,7 @@ from tfagents_system.core.files import read_json, write_json_atomically
 from tfagents_system.core.hyperparameters import hyperparameters
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.provenance import read_provenance
+from tfagents_system.core.running import begin_run
 from tfagents_system.core.settings import Settings
 from tfagents_system.core.training_settings import TrainingSettings
 from tfagents_system.launch.lock import take_lock
@@ -91,6 +92,7 @@ def create(
         temporary.mkdir(parents=True)
         shutil.copyfile(settings.config, unfinished.config)
         shutil.copyfile(settings.params, unfinished.params)
+        begin_run(unfinished)
         provenance.write(unfinished, cpus)
         lock = take_lock(unfinished.lock)
         try:

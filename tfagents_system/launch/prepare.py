@@ -21,6 +21,7 @@ from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.ports import check_port_is_free, free_port
+from tfagents_system.core.running import begin_run
 from tfagents_system.core.settings import Settings
 from tfagents_system.launch import experiment
 from tfagents_system.launch.experiment import Provenance
@@ -74,6 +75,7 @@ def _resume(paths: ExperimentPaths, settings: Settings) -> list[ProcessSpec]:
         print(f"  {note}")
     if provenance.gin_bindings:
         print(f"  gin bindings in force: {'; '.join(provenance.gin_bindings)}")
+    begin_run(paths)
     provenance.write(paths, _cpus_by_name(plan))
     paths.finished.unlink(missing_ok=True)
     return plan

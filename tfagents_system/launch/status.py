@@ -21,6 +21,7 @@ from tfagents_system.core.command_line import run_tool
 from tfagents_system.core.disk import checkpoint_bytes, free_bytes, keep_printing_on_full_disk
 from tfagents_system.core.paths import ExperimentPaths, existing_experiment
 from tfagents_system.core.reports import Report, ReportError, read_report
+from tfagents_system.core.running import edited_files
 from tfagents_system.launch.restart_budget import read_starts
 from tfagents_system.launch.status_line import Snapshot, status_line
 from tfagents_system.launch.supervision import is_locked
@@ -64,6 +65,7 @@ class Watch:
             silent_secs={name: self._clock() - since for name, (_, since) in self._seen.items()},
             is_running=self._is_running(),
             num_restarts=sum(max(0, len(read_starts(service)) - 1) for service in self._services()),
+            edited=edited_files(self._paths),
             free_bytes=free_bytes(self._paths.root),
             checkpoint_bytes=checkpoint_bytes(self._paths.checkpoints),
         )

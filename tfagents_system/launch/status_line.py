@@ -2,7 +2,7 @@
 
 import dataclasses
 import statistics
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfagents_system.core.disk import shortage
@@ -27,6 +27,7 @@ class Snapshot:
     silent_secs: Mapping[str, float] = dataclasses.field(default_factory=dict)  # since a report
     is_running: bool = True
     num_restarts: int = 0
+    edited: Sequence[str] = ()  # files of the experiment, since the run was started
     free_bytes: int
     checkpoint_bytes: int  # that the next one needs
 
@@ -52,6 +53,9 @@ def status_line(snapshot: Snapshot) -> str:
     parts: list[str] = []
     if snapshot.is_running:
         parts += _disk_full(snapshot) + _not_responding(snapshot) + _parked(snapshot)
+        if snapshot.edited:
+            files = " and ".join(snapshot.edited)
+            parts.append(f"{files} edited: applies at the next start")
     parts += _notes(snapshot.reports.values())
     parts += [f"unknown: {name} ({why})" for name, why in snapshot.unknown.items()]
     if "learner" in snapshot.unknown:
