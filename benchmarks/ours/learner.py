@@ -44,11 +44,11 @@ def measure(
     """Returns train steps per second, and CPU seconds per train step of learner and server."""
     paths = make_experiment(folder / "experiment", "FreeEnv", gin_bindings)
     params = load_run(str(paths.root)).params
-    num_loops = min(2, len(os.sched_getaffinity(0)))  # with that of a run that lasts
     items = ItemLayout.from_settings(params)
     with replay_server(folder / "replay", num_transitions) as server:
         PackedLayout(items).insert(server.address, num_transitions)
         spec = program_specs(paths, server.port)["learner"]
+        num_loops = min(2, len(spec.cpus))  # with several CPUs that of a run that lasts, too
         log = paths.stdout("learner")
         with running(spec.argv, spec.env, log) as learner:
 
