@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import reverb
+import tensorflow as tf
+import tree
 from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec, tensor_spec
 from tf_agents.trajectories import time_step as ts
@@ -20,7 +22,9 @@ from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.ports import free_port
 from tfagents_system.core.running import begin_run
 from tfagents_system.data.codec import Codec
-from tfagents_system.data.transition import Transition, transition_spec
+from tfagents_system.data.item_layout import SINGLE, ItemLayout
+from tfagents_system.data.sample_reader import SampleReader, step_codec
+from tfagents_system.data.transition import Transition
 from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits, start_server
 from tfagents_system.train_params_base import TrainParamsBase
 
@@ -83,16 +87,35 @@ def _serve_and_wait(root: pathlib.Path, port: int) -> None:
         signal.pause()
 
 
-def all_items(client: reverb.Client, codec: Codec) -> list[Transition]:
-    """Every item of the experience table, oldest first, by sampling until each has been seen."""
+def all_items(client: reverb.Client, codec: Codec, layout: ItemLayout = SINGLE) -> list[Transition]:
+    """The transitions of every item of the experience table, oldest first.
+
+    Samples until each has been seen. Leaves have a leading axis in blocks and sequences.
+    """
+    reader = SampleReader(codec, layout)
     size = client.server_info(timeout=5)[EXPERIENCE_TABLE].current_size
     seen = {}
     for _ in range(20 * size + 200):
         (sample,) = client.sample(EXPERIENCE_TABLE, 1, emit_timesteps=False)
-        seen[sample.info.key] = codec.unpack(sample.data)
+        seen[sample.info.key] = samples_of(reader, sample.data)
         if len(seen) == size:
             return sorted(seen.values(), key=lambda t: t.observation.reshape(-1).tolist())
     raise AssertionError(f"sampled only {len(seen)} of {size} items")
+
+
+def samples_of(reader: SampleReader, item: list[np.ndarray]) -> Transition:
+    """The transitions that learners find in an item, columns [rows, size]."""
+    mask = reader.are_samples([tf.constant(column)[np.newaxis] for column in item])
+    window = reader.layout.window
+    transitions = reader.unpack(
+        [
+            np.stack([column[start : start + window] for start in np.flatnonzero(mask)])
+            for column in item
+        ]
+    )
+    if reader.layout.is_block:
+        return transitions
+    return tree.map_structure(lambda leaf: leaf[0], transitions)
 
 
 class EpisodeStepEnv(py_environment.PyEnvironment):
@@ -144,9 +167,7 @@ class EpisodeStepEnv(py_environment.PyEnvironment):
 
 def codec_of(environment: py_environment.PyEnvironment) -> Codec:
     spec = tensor_spec.from_spec(environment.time_step_spec())
-    return Codec(
-        transition_spec(spec.observation, tensor_spec.from_spec(environment.action_spec()))
-    )
+    return step_codec(spec.observation, tensor_spec.from_spec(environment.action_spec()), SINGLE)
 
 
 class TinyParams(TrainParamsBase):

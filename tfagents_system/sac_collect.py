@@ -28,7 +28,7 @@ from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.watchdog import Watchdog
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.item_layout import ItemLayout
-from tfagents_system.data.transition import transition_spec
+from tfagents_system.data.sample_reader import step_codec
 from tfagents_system.environments.construction import (
     make_collect_environment,
     make_eval_environment,
@@ -73,9 +73,9 @@ def collect(
     agent, _ = make_agent(params, environments.collect.current())
     rng = np.random.default_rng(seed(SeedPurpose.COLLECT_POLICY))
     policies = AgentPolicies(agent, rng, params.exploration_noise_beta)
-    codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
     client = reverb.Client(replay_address)
     layout = ItemLayout.from_settings(params)
+    codec = step_codec(agent.time_step_spec.observation, agent.action_spec, layout)
     journal = _open_journal(run, worker_id, codec, layout)
     adder = Adder(client, codec, layout, worker_id, journal,
                   pads_short_episodes=masks_padding(agent))  # fmt: skip
@@ -160,7 +160,7 @@ def _open_journal(run: Run, worker_id: int, codec: Codec, layout: ItemLayout) ->
     max_bytes = int(run.params.journal_max_mb * 1e6)
     if not max_bytes:
         return None
-    return Journal(run.paths.journals, worker_id, codec.columns, layout.length, max_bytes)
+    return Journal(run.paths.journals, worker_id, codec.columns, layout.rows, max_bytes)
 
 
 def _checkpoints_fn(run: Run, place: Place) -> Callable[[], Checkpoints | None]:

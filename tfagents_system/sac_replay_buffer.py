@@ -41,17 +41,18 @@ def serve(exp_dir: str, port: int, *, stop: StopFlag) -> int:
     server = _start(run.paths, limits, port)
     client = server.localhost_client()
 
-    stride = ItemLayout.from_settings(run.params).stride
+    layout = ItemLayout.from_settings(run.params)
     counts: dict[str, Any] = {
         "phase_secs": {},
         "transitions": 0,
-        "capacity": limits.capacity * stride,
-        "fill_target": limits.min_size * stride,
+        "capacity": layout.samples_in(limits.capacity, run.horizon),
+        "fill_target": layout.samples_in(limits.min_size, run.horizon),
     }
 
     def fields() -> dict[str, Any]:
         try:
-            counts["transitions"] = experience_stats(client, timeout_secs=5)[0] * stride
+            num_items, _ = experience_stats(client, timeout_secs=5)
+            counts["transitions"] = layout.samples_in(num_items, run.horizon)
         except TimeoutError:
             pass  # too busy to answer itself: no reason to end and lose the experience
         return counts

@@ -38,9 +38,8 @@ from tfagents_system.core.reports import Phase, StatusReporter
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.training_settings import num_fresh_samples, num_samples_in_flight
 from tfagents_system.core.waiting import wait_until
-from tfagents_system.data.codec import Codec
 from tfagents_system.data.item_layout import ItemLayout
-from tfagents_system.data.transition import transition_spec
+from tfagents_system.data.sample_reader import SampleReader, step_codec
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.evaluation.event_log import EventLog
 from tfagents_system.kernels.arithmetic import explain, this_host
@@ -74,29 +73,24 @@ class Training:
         agent, self._train_step = make_agent(params, environment)
         self._arithmetic = arithmetic_of(agent)
         print(explain(self._arithmetic, this_host()))
-        codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
         environment.close()
-        columns, num_fresh = codec.columns, num_fresh_samples(params)
-        layout = ItemLayout.from_settings(params)
+        layout, num_fresh = ItemLayout.from_settings(params), num_fresh_samples(params)
+        codec = step_codec(agent.time_step_spec.observation, agent.action_spec, layout)
+        reader = SampleReader(codec, layout)
         make_iterator = functools.partial(
-            _make_iterator,
-            replay_address,
-            columns,
-            layout,
-            num_fresh,
-            num_samples_in_flight(params),
+            _make_iterator, replay_address, reader, num_fresh, num_samples_in_flight(params)
         )
-        pool = _make_pool(run, columns, layout, num_fresh)
+        pool = _make_pool(run, reader, num_fresh)
         # Steps can overlap on several cores. Those of LSTMs gain nothing (1.75 a second against
         # 1.77 on two cores), and five of them take 26 s to compile.
         unrolls = num_cpus > 1 and not params.recurrent
-        self._learner = Learner(agent, codec, make_iterator, pool, unrolls=unrolls)
+        self._learner = Learner(agent, reader, make_iterator, pool, unrolls=unrolls)
         client = reverb.Client(replay_address)
         self._publisher = VariablePublisher(client, agent.collect_policy.variables())
         self._checkpointer = Checkpointer(
             run.paths.checkpoints, agent, self._train_step,
             ReplaySnapshots(client, layout, run.paths.checkpoints),
-            item_layout=f"{layout} x {[f'{c.dtype.name} {c.shape}' for c in columns]}",
+            item_layout=f"{layout} x {[f'{c.dtype.name} {c.shape}' for c in codec.columns]}",
         )  # fmt: skip
         self._exporter = PolicyExporter(run.paths, agent, self._train_step)
         if self._checkpointer.restore():
@@ -253,23 +247,21 @@ class Training:
         self._summaries.write(self.train_step, scalars)
 
 
-def _make_iterator(address, columns, layout, batch_size, num_in_flight):
-    return iter(
-        experience_dataset(address, columns, layout, batch_size, num_in_flight, DATA_TIMEOUT_SECS)
-    )
+def _make_iterator(address, reader, batch_size, num_in_flight):
+    return iter(experience_dataset(address, reader, batch_size, num_in_flight, DATA_TIMEOUT_SECS))
 
 
-def _make_pool(run: Run, columns, layout: ItemLayout, num_fresh: int) -> SamplingPool | None:
-    """Returns the pool that `num_fresh` items per train step renew; None if they are all."""
+def _make_pool(run: Run, reader: SampleReader, num_fresh: int) -> SamplingPool | None:
+    """Returns the pool that `num_fresh` samples per train step renew; None if they are all."""
     batch_size = run.params.train_batch_size
     if num_fresh == batch_size:
         return None
-    lead = layout.lead if layout.is_sequence else []
-    specs = [tf.TensorSpec(lead + column.shape, column.dtype) for column in columns]
+    layout = reader.layout
     limits = ReplayLimits.from_settings(run.params, run.horizon)
-    capacity = pool_capacity(specs, num_fresh, batch_size, limits.capacity * layout.stride)
-    num_initial = limits.min_size * layout.stride
-    return SamplingPool(specs, capacity, num_initial, num_fresh, batch_size)
+    max_size = layout.samples_in(limits.capacity, run.horizon)
+    capacity = pool_capacity(reader, num_fresh, batch_size, max_size)
+    num_initial = layout.samples_in(limits.min_size, run.horizon)
+    return SamplingPool(reader, capacity, num_initial, num_fresh, batch_size)
 
 
 def train(

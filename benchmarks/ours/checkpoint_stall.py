@@ -66,11 +66,11 @@ def measure(
     environment = make_collect_environment(params, seed=1)
     agent, train_step = make_agent(params, environment)
     layout = PackedLayout()
-    columns, num_fresh = layout.codec.columns, num_fresh_samples(params)
-    capacity = pool_capacity(columns, num_fresh, BATCH_SIZE, num_transitions)
+    num_fresh = num_fresh_samples(params)
+    capacity = pool_capacity(layout.reader, num_fresh, BATCH_SIZE, num_transitions)
     learner = Learner(
-        agent, layout.codec, functools.partial(layout.batches, address, num_fresh),
-        SamplingPool(columns, capacity, capacity, num_fresh, BATCH_SIZE),
+        agent, layout.reader, functools.partial(layout.batches, address, num_fresh),
+        SamplingPool(layout.reader, capacity, capacity, num_fresh, BATCH_SIZE),
     )  # fmt: skip
     stopwatch = Stopwatch(learner, train_step)
     stopwatch.run_while(lambda: learner.num_traces < 2)  # the loop of a run that lasts

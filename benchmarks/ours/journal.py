@@ -19,9 +19,8 @@ from benchmarks.ours.programs import replay_server
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.program import prefer_response, prefer_throughput
-from tfagents_system.data.codec import Codec
 from tfagents_system.data.item_layout import ItemLayout
-from tfagents_system.data.transition import transition_spec
+from tfagents_system.data.sample_reader import step_codec
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.pendulum_params import TrainParams
@@ -44,11 +43,11 @@ def measure(folder: pathlib.Path, secs: float) -> dict[bool, float]:
     environment = make_collect_environment(params, seed=1)
     agent, _ = make_agent(params, environment)
     policy = AgentPolicies(agent, np.random.default_rng(1)).collect
-    codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
     with replay_server(folder / "replay", CAPACITY) as server:
         client = reverb.Client(server.address)
         layout = ItemLayout.from_settings(params)
-        journal = Journal(folder / "journals", 0, codec.columns, layout.length, MAX_BYTES)
+        codec = step_codec(agent.time_step_spec.observation, agent.action_spec, layout)
+        journal = Journal(folder / "journals", 0, codec.columns, layout.rows, MAX_BYTES)
         adders = {
             True: Adder(client, codec, layout, journal=journal),
             False: Adder(client, codec, layout),

@@ -17,9 +17,8 @@ from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
 from benchmarks.environments import FreeEnv
-from tfagents_system.data.codec import Codec
 from tfagents_system.data.item_layout import LARGEST_BLOCK, ItemLayout
-from tfagents_system.data.transition import transition_spec
+from tfagents_system.data.sample_reader import SampleReader, step_codec
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import ReplayLimits, experience_dataset, start_server
 
@@ -47,24 +46,23 @@ class Layout(Protocol):
 
 
 class PackedLayout:
-    """This project's: one vector per transition."""
-
-    codec = Codec(transition_spec(OBSERVATION_SPEC, ACTION_SPEC))
+    """This project's: one vector per step, in blocks."""
 
     def __init__(self, items: ItemLayout = BLOCKS):
-        """`items` says how transitions lie in them."""
+        """`items` says how steps lie in them."""
         self.items = items
+        self.reader = SampleReader(step_codec(OBSERVATION_SPEC, ACTION_SPEC, items), items)
 
     def start_server(self, port, folder, capacity, restore_from) -> reverb.Server:
         """Starts the project's server."""
         limits = ReplayLimits(
-            capacity // self.items.stride, min_size=1, samples_per_insert=1.0, error_buffer=1e12
+            capacity // self.items.samples, min_size=1, samples_per_insert=1.0, error_buffer=1e12
         )
         return start_server(limits, port, folder, restore_from)
 
     def insert(self, address: str, num_transitions: int) -> float:
         """Inserts as a worker does: in bursts, each confirmed before the next."""
-        adder = Adder(reverb.Client(address), self.codec, self.items)
+        adder = Adder(reverb.Client(address), self.reader.codec, self.items)
         started = time.monotonic()
         for step in _random_steps(num_transitions):
             adder.add(*step)
@@ -78,8 +76,7 @@ class PackedLayout:
         return iter(
             experience_dataset(
                 address,
-                self.codec.columns,
-                self.items,
+                self.reader,
                 batch_size,
                 NUM_IN_FLIGHT,
                 DATA_TIMEOUT_SECS,

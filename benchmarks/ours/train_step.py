@@ -22,8 +22,8 @@ from benchmarks import program
 from benchmarks.environments import FreeEnv
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.command_line import AtLeast
-from tfagents_system.data.codec import Codec
-from tfagents_system.data.transition import transition_spec
+from tfagents_system.data.item_layout import SINGLE
+from tfagents_system.data.sample_reader import SampleReader, step_codec
 from tfagents_system.learning.learner import Learner
 from tfagents_system.train_params_base import TrainParamsBase
 
@@ -51,14 +51,15 @@ def make_learner() -> Learner:
     """Returns a learner that has compiled its loop."""
     params = Params({"horizon": FreeEnv.horizon})
     agent, _ = make_agent(params, params.env_ctor())
-    codec = Codec(transition_spec(agent.time_step_spec.observation, agent.action_spec))
-    learner = Learner(agent, codec, lambda: _batches(codec))
+    codec = step_codec(agent.time_step_spec.observation, agent.action_spec, SINGLE)
+    reader = SampleReader(codec, SINGLE)
+    learner = Learner(agent, reader, lambda: _batches(reader))
     learner.run(1)
     return learner
 
 
-def _batches(codec: Codec) -> Iterator[Sample]:
-    (column,) = codec.columns
+def _batches(reader: SampleReader) -> Iterator[Sample]:
+    (column,) = reader.columns
     data = tf.random.normal([16, BATCH_SIZE, *column.shape], seed=1)
     dataset = tf.data.Dataset.from_tensor_slices(data).repeat()
     return iter(dataset.map(lambda batch: Sample((batch,))).prefetch(1))

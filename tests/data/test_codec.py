@@ -6,7 +6,7 @@ import tree
 from hypothesis import strategies as st
 
 from tfagents_system.data.codec import Codec
-from tfagents_system.data.transition import Transition, transition_spec
+from tfagents_system.data.transition import Step, step_spec
 
 DTYPES = (tf.float32, tf.float64, tf.uint8, tf.int32, tf.int64, tf.bool)
 LEAVES = st.builds(
@@ -85,14 +85,14 @@ def test_unpack_in_a_graph_with_an_unknown_batch_size():
 
 
 OBSERVATION = {"joints": tf.TensorSpec([2], tf.float32), "frame": tf.TensorSpec([2], tf.uint8)}
-CODEC = Codec(transition_spec(OBSERVATION, tf.TensorSpec([1], tf.float32)))
+CODEC = Codec(step_spec(OBSERVATION, tf.TensorSpec([1], tf.float32)))
 
 
-def make_transition(**changes):
+def make_step(**changes):
     observation = {"joints": np.zeros(2, np.float32), "frame": np.zeros(2, np.uint8)}
     observation |= changes.pop("observation", {})
     zero = np.float32(0)
-    values = Transition(zero, observation, np.float32([0]), zero, zero, observation)
+    values = Step(zero, observation, np.float32([0]), zero, zero)
     return values._replace(**changes)
 
 
@@ -103,15 +103,13 @@ WRONG = {
               "observation/frame has dtype float32, its spec uint8"),
     "text": ({"action": np.array(["left"])}, "action has dtype <U4, its spec float32"),
     "NaN": ({"reward": np.float32("nan")}, "reward is not finite"),
-    "inf": ({"next_observation": {"joints": np.float32([0, np.inf]),
-                                  "frame": np.zeros(2, np.uint8)}},
-            "next_observation/joints is not finite"),
+    "inf": ({"observation": {"joints": np.float32([0, np.inf]), "frame": np.zeros(2, np.uint8)}},
+            "observation/joints is not finite"),
     "too large": ({"reward": np.float64(1e300)}, "reward is not finite"),
     "too large an integer": ({"observation": {"frame": np.uint16([0, 256])}},
                              "observation/frame has a value that its spec, uint8, cannot hold"),
-    "missing leaf": ({"next_observation": {"joints": np.zeros(2, np.float32)}},
-                     "7 arrays instead of 8"),
-    "extra leaf": ({"action": (np.float32([0]), np.float32([0]))}, "9 arrays instead of 8"),
+    "missing leaf": ({"action": ()}, "5 arrays instead of 6"),
+    "extra leaf": ({"action": (np.float32([0]), np.float32([0]))}, "7 arrays instead of 6"),
 }  # fmt: skip
 
 
@@ -120,13 +118,13 @@ WRONG = {
 def test_what_does_not_fit_is_an_error_that_names_the_leaf(case):
     changes, message = WRONG[case]
     with pytest.raises(ValueError, match=message):
-        CODEC.pack(make_transition(**changes))
+        CODEC.pack(make_step(**changes))
 
 
 def test_values_of_a_wider_dtype_are_cast():
     columns = CODEC.pack(
-        make_transition(reward=1.5, action=np.array([3]), observation={"frame": np.uint16([7, 9])})
+        make_step(reward=1.5, action=np.array([3]), observation={"frame": np.uint16([7, 9])})
     )
-    transition = CODEC.unpack(columns)
-    assert (transition.reward, transition.action.tolist()) == (1.5, [3])
-    assert transition.observation["frame"].tolist() == [7, 9]
+    step = CODEC.unpack(columns)
+    assert (step.reward, step.action.tolist()) == (1.5, [3])
+    assert step.observation["frame"].tolist() == [7, 9]

@@ -1,7 +1,12 @@
+from fractions import Fraction
+
 import pytest
 
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.training_settings import TrainingSettings
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
+
+SEQUENCE = ItemLayout(20, is_sequence=True)
 
 
 @pytest.mark.parametrize(
@@ -12,21 +17,46 @@ from tfagents_system.data.item_layout import SINGLE, ItemLayout
         ({"fresh_samples_per_step": 7}, SINGLE),
         ({"fresh_samples_per_step": None}, SINGLE),  # minibatches need independent draws
         ({"fresh_samples_per_step": 256}, SINGLE),
-        ({"recurrent": True}, ItemLayout(20, is_sequence=True)),
-        ({"recurrent": True, "fresh_samples_per_step": None}, ItemLayout(20, is_sequence=True)),
+        ({"recurrent": True}, SEQUENCE),
+        ({"recurrent": True, "fresh_samples_per_step": None}, SEQUENCE),
+        # (n + k) / n <= 1.2 if n >= 5 k
+        ({"frame_stack": 2}, ItemLayout(16, frame_stack=2)),
+        ({"frame_stack": 3}, ItemLayout(16, frame_stack=3)),
+        ({"frame_stack": 4}, ItemLayout(32, frame_stack=4)),
+        ({"frame_stack": 4, "fresh_samples_per_step": 63}, ItemLayout(21, frame_stack=4)),
+        ({"frame_stack": 4, "fresh_samples_per_step": None}, ItemLayout(1, frame_stack=4)),
+        ({"frame_stack": 4, "recurrent": True}, ItemLayout(20, True, frame_stack=4)),
     ],
 )
 def test_layout_of_settings(values, expected):
     assert ItemLayout.from_settings(TrainingSettings(**values)) == expected
 
 
-def test_strides_and_shapes():
-    assert (SINGLE.stride, SINGLE.lead) == (1, [])
-    assert (ItemLayout(8).stride, ItemLayout(8).lead) == (8, [8])
-    sequence = ItemLayout(20, is_sequence=True)
-    assert (sequence.stride, sequence.lead) == (1, [20])
+def test_stacked_frames_need_blocks_of_which_few_rows_are_repeated():
+    settings = TrainingSettings(frame_stack=4, fresh_samples_per_step=16)
+    with pytest.raises(ConfigError, match="at least 20 transitions.* = 16, .* multiple of 32"):
+        ItemLayout.from_settings(settings)
 
 
-def test_checkpoints_of_blocks_are_told_from_those_of_sequences():
-    layouts = ItemLayout(8), ItemLayout(8, is_sequence=True), SINGLE
-    assert [str(layout) for layout in layouts] == ["blocks of 8", "8", "1"]
+@pytest.mark.parametrize(
+    "layout, rows, window, samples, row_stride",
+    [
+        (SINGLE, 2, 2, 1, 1),
+        (ItemLayout(8), 8 + 1, 2, 8, 9),
+        (SEQUENCE, 20 + 1, 21, 1, 1),
+        (ItemLayout(32, frame_stack=4), 32 + 4, 4 + 1, 32, 36),
+        (ItemLayout(1, frame_stack=4), 4 + 1, 4 + 1, 1, 1),
+        (ItemLayout(20, True, frame_stack=3), 20 + 3, 23, 1, 1),
+    ],
+)
+def test_rows_and_samples_of_an_item(layout, rows, window, samples, row_stride):
+    assert (layout.rows, layout.window, layout.samples) == (rows, window, samples)
+    assert layout.row_stride == row_stride
+
+
+def test_items_of_a_full_episode():
+    assert SINGLE.items_per_episode(10) == 10
+    assert SEQUENCE.items_per_episode(25) == 25 - 20 + 1
+    assert ItemLayout(8).items_per_episode(10) == Fraction(11, 8)  # 11 rows
+    assert ItemLayout(8).samples_in(11, horizon=10) == 8 * 10  # eight episodes
+    assert SINGLE.samples_in(11, horizon=10) == 11

@@ -5,10 +5,13 @@ import dataclasses
 import pathlib
 
 import numpy as np
-from replay_fakes import EpisodeStepEnv, codec_of, serving
+from replay_fakes import EpisodeStepEnv, codec_of, samples_of, serving
 
+from tfagents_system.data.item_layout import ItemLayout
+from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits
 
+LAYOUT = ItemLayout(4)  # of a TinyRun
 BURST = 48  # steps that a killed worker may not have sent yet
 
 
@@ -49,7 +52,7 @@ def account_of(run) -> Account:
 
 def stored_steps(checkpoint: pathlib.Path, root: pathlib.Path) -> collections.Counter:
     """Returns how often a replay checkpoint holds each (process id, step of the process)."""
-    codec = codec_of(EpisodeStepEnv())  # of the same shapes
+    reader = SampleReader(codec_of(EpisodeStepEnv()), LAYOUT)  # of the same shapes
     unlimited = ReplayLimits(10**6, min_size=1, samples_per_insert=1.0, error_buffer=1e12)
     blocks = {}
     with serving(root, unlimited, checkpoint) as replay:
@@ -57,7 +60,7 @@ def stored_steps(checkpoint: pathlib.Path, root: pathlib.Path) -> collections.Co
         size = client.server_info(timeout=5)[EXPERIENCE_TABLE].current_size
         while len(blocks) < size:
             for sample in client.sample(EXPERIENCE_TABLE, 5 * size, emit_timesteps=False):
-                blocks[sample.info.key] = codec.unpack(sample.data).next_observation
+                blocks[sample.info.key] = samples_of(reader, sample.data).next_observation
     life, step = np.concatenate(list(blocks.values())).reshape(-1, 2).astype(np.float64).T
     steps = zip(np.rint(life * 1e7).astype(int), np.rint(step * 1e5).astype(int), strict=True)
     return collections.Counter((int(life), int(step)) for life, step in steps)

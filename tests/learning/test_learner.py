@@ -11,9 +11,9 @@ from tf_agents.agents import tf_agent
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.waiting import wait_until
-from tfagents_system.data.codec import Codec
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
-from tfagents_system.data.transition import Transition, transition_spec
+from tfagents_system.data.sample_reader import SampleReader, step_codec
+from tfagents_system.data.transition import MID, Step
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.learning import learner as learner_lib
 from tfagents_system.learning.learner import Learner
@@ -25,7 +25,8 @@ from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import ReplayLimits, experience_dataset
 
-CODEC = Codec(transition_spec(tf.TensorSpec([2], tf.float32), tf.TensorSpec([1], tf.float32)))
+CODEC = step_codec(tf.TensorSpec([2], tf.float32), tf.TensorSpec([1], tf.float32), SINGLE)
+READER = SampleReader(CODEC, SINGLE)
 Sample = collections.namedtuple("Sample", "data")
 
 
@@ -50,18 +51,18 @@ class TapeAgent:
         return tf_agent.LossInfo(loss, Extra(2 * loss, experience.next_time_step.reward, "tape"))
 
 
-def make_transition(reward, **changes):
-    zero = np.float32(0)
-    observation = np.float32([1, 2])
-    return Transition(zero, observation, np.float32([3]), np.float32(reward), np.float32(1),
-                      observation + 1)._replace(**changes)  # fmt: skip
+def packed_transition(reward, **changes):
+    """The rows [2, size] of a transition; `changes` are those of the row where it ends."""
+    start = CODEC.zeros()._replace(observation=np.float32([1, 2]))
+    end = Step(np.float32(MID), np.float32([2, 3]), np.float32([3]), np.float32(reward),
+               np.float32(1))  # fmt: skip
+    return np.stack([CODEC.pack(row)[0] for row in (start, end._replace(**changes))])
 
 
 def batches(rewards):
     """A dataset of minibatches of two rows with the same reward."""
-    rows = [CODEC.pack(make_transition(reward))[0] for reward in rewards]
-    data = np.repeat(np.reshape(rows, [len(rows), 1, CODEC.columns[0].shape[0]]), 2, axis=1)
-    data = data.astype(np.float32)
+    rows = [[packed_transition(reward)] * 2 for reward in rewards]
+    data = np.reshape(rows, [len(rows), 2, *READER.columns[0].shape]).astype(np.float32)
     return tf.data.Dataset.from_tensor_slices(data).map(lambda column: Sample((column,)))
 
 
@@ -85,14 +86,10 @@ class FakeClock:
 
 
 def test_as_experience_keeps_every_field_in_its_place():
-    first, padding = np.float32(ts.StepType.FIRST), np.float32(ts.StepType.LAST)
-    packed = np.stack([
-        CODEC.pack(make_transition(7, step_type=first, discount=np.float32(0)))[0],
-        CODEC.pack(make_transition(8, step_type=padding))[0],
-    ])  # fmt: skip
-    experience = as_experience(CODEC.unpack([tf.constant(packed)]))
+    packed = np.stack([packed_transition(7, discount=np.float32(0)), packed_transition(8)])
+    experience = as_experience(READER.unpack([tf.constant(packed)]))
     time_step, action_step, next_time_step = experience
-    assert time_step.step_type.numpy().tolist() == [ts.StepType.FIRST, ts.StepType.LAST]
+    assert time_step.step_type.numpy().tolist() == [ts.StepType.FIRST] * 2
     assert time_step.step_type.dtype == tf.int32
     assert time_step.observation.numpy().tolist() == [[1, 2]] * 2
     assert action_step.action.numpy().tolist() == [[3]] * 2
@@ -105,7 +102,7 @@ def test_as_experience_keeps_every_field_in_its_place():
 def test_run_does_as_many_steps_as_fit_its_time_and_never_more_than_asked(monkeypatch):
     monkeypatch.setattr(learner_lib, "time", FakeClock())  # 5 times as many in the next 0.5 s
     agent = TapeAgent()
-    learner = Learner(agent, CODEC, lambda: iter(batches(range(2000))))
+    learner = Learner(agent, READER, lambda: iter(batches(range(2000))))
     done = []
     for max_steps in (100, 100, 3, 100, 100, 1500, 1500):
         before = int(agent.train_step)
@@ -124,7 +121,7 @@ def test_run_does_as_many_steps_as_fit_its_time_and_never_more_than_asked(monkey
 def test_training_ends_with_the_step_that_diverged_and_hands_out_its_minibatch(bad):
     agent = TapeAgent()
     data = batches_with_bad_reward([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], position=5, bad=bad)
-    learner = Learner(agent, CODEC, lambda: iter(data))
+    learner = Learner(agent, READER, lambda: iter(data))
     learner.run(1)
     learner._steps_per_call = 100
     message = f"loss {bad:g}, doubled {2 * bad:g}"
@@ -137,7 +134,7 @@ def test_training_ends_with_the_step_that_diverged_and_hands_out_its_minibatch(b
 
 def test_a_variable_that_is_not_finite_counts_as_diverged_although_the_loss_is():
     agent = TapeAgent()
-    learner = Learner(agent, CODEC, lambda: iter(batches([1, 2, 3])))
+    learner = Learner(agent, READER, lambda: iter(batches([1, 2, 3])))
     learner.run(1)
     agent.rewards.assign(np.nan)
     with pytest.raises(learner_lib.DivergedError, match="^a variable of the agent is not finite$"):
@@ -147,7 +144,7 @@ def test_a_variable_that_is_not_finite_counts_as_diverged_although_the_loss_is()
 
 def test_steps_before_the_data_ended_are_checked_too(monkeypatch):
     agent = TapeAgent()
-    learner = Learner(agent, CODEC, lambda: iter(batches([1, 2])))
+    learner = Learner(agent, READER, lambda: iter(batches([1, 2])))
     learner.run(1)
     learner._steps_per_call = 100
     monkeypatch.setattr(
@@ -168,7 +165,7 @@ def test_run_goes_on_with_a_new_iterator_when_the_data_has_ended(monkeypatch):
     agent = TapeAgent()
     datasets = [batches([1, 2, 3]), batches([]), batches([4] * 10)]
     iterators = iter(map(iter, datasets))
-    learner = Learner(agent, CODEC, lambda: next(iterators))
+    learner = Learner(agent, READER, lambda: next(iterators))
     assert learner.run(10)["loss"] == 1
     assert learner.run(10) is None  # 5 were due; two came
     assert int(agent.train_step) == 3
@@ -204,7 +201,7 @@ def test_a_run_that_has_lasted_compiles_unrolled_steps_and_goes_on_meanwhile(mon
     monkeypatch.setattr(TrainLoop, "compile", compile_late)
     agent = TapeAgent()
     data = batches(range(100))
-    learner = Learner(agent, CODEC, lambda: iter(data), unrolls=unrolls)
+    learner = Learner(agent, READER, lambda: iter(data), unrolls=unrolls)
 
     def steps_of(max_steps):
         before, learner._steps_per_call = int(agent.train_step), 100
@@ -246,7 +243,7 @@ class SlowAgent(TapeAgent):
 
 def test_a_stop_does_not_wait_for_the_first_compilation():
     agent = SlowAgent()
-    learner = Learner(agent, CODEC, lambda: iter(batches([1, 2, 3])))
+    learner = Learner(agent, READER, lambda: iter(batches([1, 2, 3])))
     assert not learner.is_compiling
     assert learner.run(1, stop=Once(agent.is_being_traced)) is None
     assert learner.is_compiling
@@ -261,14 +258,14 @@ def test_an_agent_that_cannot_be_traced_raises_its_own_error():
         def train(self, experience):
             raise ZeroDivisionError("of the agent")
 
-    learner = Learner(WrongAgent(), CODEC, lambda: iter(batches([1])))
+    learner = Learner(WrongAgent(), READER, lambda: iter(batches([1])))
     with pytest.raises(ZeroDivisionError, match="of the agent"):
         learner.run(1)
 
 
 def test_unrolled_steps_are_those_that_were_asked_for():
     agent = TapeAgent()
-    learner = unrolled(Learner(agent, CODEC, lambda: iter(batches(range(1, 100)))))
+    learner = unrolled(Learner(agent, READER, lambda: iter(batches(range(1, 100)))))
     done = []
     for max_steps in (1, 4, 5, 9, 15):
         before = int(agent.train_step)
@@ -286,7 +283,7 @@ def test_unrolled_steps_are_those_that_were_asked_for():
 def test_of_unrolled_steps_the_one_that_diverged_is_handed_out(position):
     agent = TapeAgent()
     data = batches_with_bad_reward(range(1, 17), position, bad=-3e20)
-    learner = unrolled(Learner(agent, CODEC, lambda: iter(data)))
+    learner = unrolled(Learner(agent, READER, lambda: iter(data)))
     with pytest.raises(learner_lib.DivergedError, match="^loss -3e\\+20") as error_info:
         learner.run(15)
     np.testing.assert_array_equal(error_info.value.minibatch.reward, np.float32([-3e20] * 2))
@@ -297,7 +294,7 @@ def test_data_that_ends_within_unrolled_steps_leaves_none_of_them_done():
     agent = TapeAgent()
     datasets = [batches(range(1, 1 + 1 + 5 + 4)), batches([100])]
     iterators = iter(map(iter, datasets))
-    learner = unrolled(Learner(agent, CODEC, lambda: next(iterators)))
+    learner = unrolled(Learner(agent, READER, lambda: next(iterators)))
     assert learner.run(10) is None
     assert int(agent.train_step) == 1 + 5
     assert float(agent.rewards) == 1 + (2 + 3 + 4 + 5 + 6)
@@ -315,7 +312,7 @@ def test_unrolled_steps_of_sac_do_what_single_ones_do(monkeypatch):
     agents, train_steps = zip(*(make_tiny_agent(**rates) for _ in range(2)), strict=True)
     for variable, of_unrolled in zip(*(agent.variables for agent in agents), strict=True):
         of_unrolled.assign(variable)
-    learners = [Learner(agent, CODEC, lambda: iter(data)) for agent in agents]
+    learners = [Learner(agent, READER, lambda: iter(data)) for agent in agents]
     unrolled(learners[1])
     for learner, train_step in zip(learners, train_steps, strict=True):
         while int(train_step) < 11:
@@ -339,7 +336,7 @@ class Doubling(tf.Module):
 
 def test_rewards_are_relabelled_before_the_agent_sees_them():
     relabel, agent = Doubling(), TapeAgent()
-    learner = Learner(agent, CODEC, lambda: iter(batches([1, 2, 3])), relabel=relabel)
+    learner = Learner(agent, READER, lambda: iter(batches([1, 2, 3])), relabel=relabel)
     assert [learner.run(1)["loss"] for _ in range(3)] == [2 * 1, 2 * 2, 2 * 3]
     assert int(relabel.num_minibatches) == 3
 
@@ -349,7 +346,7 @@ def test_targets_of_sac_are_those_of_relabelled_rewards():
     targets = []
     for relabel in (None, Doubling()):
         agent, _ = make_tiny_agent(discount=0.0)  # the target is the reward
-        learner = Learner(agent, CODEC, lambda: iter(data), relabel=relabel)
+        learner = Learner(agent, READER, lambda: iter(data), relabel=relabel)
         targets.append(learner.run(1)["td_target"])
     assert targets == [5, 2 * 5]
 
@@ -357,14 +354,14 @@ def test_targets_of_sac_are_those_of_relabelled_rewards():
 def test_variables_of_a_relabeller_that_are_not_finite_count_as_diverged():
     relabel = Doubling()
     relabel.scale = tf.Variable(np.nan)
-    learner = Learner(TapeAgent(), CODEC, lambda: iter(batches([1])), relabel=relabel)
+    learner = Learner(TapeAgent(), READER, lambda: iter(batches([1])), relabel=relabel)
     with pytest.raises(learner_lib.DivergedError, match="is not finite"):
         learner.run(1)
 
 
 def learner_with_pool_of_one_minibatch(agent, dataset):
-    pool = SamplingPool(CODEC.columns, capacity=2, num_initial=2, num_fresh=2, batch_size=2)
-    return Learner(agent, CODEC, lambda: iter(dataset), pool)
+    pool = SamplingPool(READER, capacity=2, num_initial=2, num_fresh=2, batch_size=2)
+    return Learner(agent, READER, lambda: iter(dataset), pool)
 
 
 def test_minibatches_of_a_pool_hold_what_came_before_their_step():
@@ -406,6 +403,7 @@ def test_sac_learns_from_a_server_that_starves_it_and_comes_back(tmp_path, layou
     agent, train_step = make_tiny_agent(**recurrent)
     environment = EpisodeStepEnv(ends=[(100, 1.0)])
     codec = codec_of(environment)
+    reader = SampleReader(codec, layout)
 
     def add(replay, num_items):
         adder = Adder(replay.client(), codec, layout)
@@ -422,11 +420,11 @@ def test_sac_learns_from_a_server_that_starves_it_and_comes_back(tmp_path, layou
 
         def make_iterator():
             return iter(experience_dataset(
-                replay.address, codec.columns, layout, batch_size=4, num_in_flight=4,
+                replay.address, reader, batch_size=4, num_in_flight=4,
                 timeout_secs=0.3,
             ))  # fmt: skip
 
-        learner = Learner(agent, codec, make_iterator)
+        learner = Learner(agent, reader, make_iterator)
         assert learner.run(100) is None
         add(replay, 20)
         learn_until_starved()

@@ -11,6 +11,7 @@ from tf_agents.specs import tensor_spec
 
 from tfagents_system.agents import sac_agent
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
+from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.learning import learner as learner_lib
 from tfagents_system.learning.learner import UNROLLED_STEPS, Learner
@@ -41,17 +42,17 @@ def replay(tmp_path, layout):
 
 
 @pytest.fixture
-def codec():
-    return codec_of(EpisodeStepEnv(ends=[(1000, 1.0)]))
+def reader(layout):
+    return SampleReader(codec_of(EpisodeStepEnv(ends=[(1000, 1.0)])), layout)
 
 
 @pytest.fixture
-def dataset(replay, codec, layout):
-    return experience_dataset(replay.address, codec.columns, layout, NUM_FRESH, NUM_IN_FLIGHT, 5.0)
+def dataset(replay, reader, layout):
+    return experience_dataset(replay.address, reader, NUM_FRESH, NUM_IN_FLIGHT, 5.0)
 
 
-def make_pool(codec):
-    return SamplingPool(codec.columns, POOL_CAPACITY, NUM_INITIAL, NUM_FRESH, BATCH_SIZE)
+def make_pool(reader):
+    return SamplingPool(reader, POOL_CAPACITY, NUM_INITIAL, NUM_FRESH, BATCH_SIZE)
 
 
 def num_samples(replay):
@@ -76,10 +77,10 @@ def test_no_op_of_the_input_pipeline_sees_single_items(dataset):
 
 @pytest.mark.parametrize("unroll_after, num_unrolled", [(1000, 0), (1, UNROLLED_STEPS)])
 def test_many_train_steps_are_one_call_of_one_trace(
-    dataset, codec, monkeypatch, unroll_after, num_unrolled
+    dataset, reader, monkeypatch, unroll_after, num_unrolled
 ):
     agent, train_step = make_tiny_agent()
-    learner = Learner(agent, codec, lambda: iter(dataset), make_pool(codec))
+    learner = Learner(agent, reader, lambda: iter(dataset), make_pool(reader))
     traces, calls = [], []
     gradients, call = agent.gradients, TrainLoop.__call__
     monkeypatch.setattr(agent, "gradients", lambda e: traces.append(e) or gradients(e))
@@ -103,11 +104,11 @@ def test_many_train_steps_are_one_call_of_one_trace(
     "layout, has_pool", [(ItemLayout(2), True), (SINGLE, True), (SINGLE, False)]
 )
 def test_a_train_step_takes_its_fresh_items_from_the_server_and_no_more(
-    replay, dataset, codec, layout, has_pool
+    replay, dataset, reader, layout, has_pool
 ):
     agent, train_step = make_tiny_agent()
-    pool = make_pool(codec) if has_pool else None
-    learner = Learner(agent, codec, lambda: iter(dataset), pool)
+    pool = make_pool(reader) if has_pool else None
+    learner = Learner(agent, reader, lambda: iter(dataset), pool)
     while int(train_step) < 200:
         learner.run(200 - int(train_step))
     used = 200 * NUM_FRESH + (NUM_INITIAL if has_pool else 0)
@@ -116,15 +117,15 @@ def test_a_train_step_takes_its_fresh_items_from_the_server_and_no_more(
 
 
 @pytest.mark.parametrize("unrolled", [1, UNROLLED_STEPS])
-def test_the_graph_of_a_train_step_does_not_grow(dataset, codec, unrolled):
+def test_the_graph_of_a_train_step_does_not_grow(dataset, reader, unrolled):
     """A copy, cast or branch too many shows here first; the number of ops knows no sizes."""
     agent, _ = make_tiny_agent(
         actor_fc_layer_params=(8, 8), critic_joint_fc_layer_params=(8, 8),
         matmul_precision="float32",
     )  # fmt: skip
-    pool = make_pool(codec)
+    pool = make_pool(reader)
     iterator = iter(dataset)
-    ops = graph_ops(TrainLoop(TrainStep(agent, codec), pool, unrolled).graph(iterator))
+    ops = graph_ops(TrainLoop(TrainStep(agent, reader), pool, unrolled).graph(iterator))
     layers = 3
     forward = layers * (1 + 2 + 2 + 1 + 2)  # target: actor, 2 critics; critics; actor, 2 critics
     weights = layers * (2 + 1)  # gradients of two critics and of the actor
@@ -135,12 +136,12 @@ def test_the_graph_of_a_train_step_does_not_grow(dataset, codec, unrolled):
     assert not {"MapDataset", "PyFunc", "EagerPyFunc", "Print"} & set(ops)
 
 
-def loop_of(dataset, codec, arithmetic):
+def loop_of(dataset, reader, arithmetic):
     agent, _ = make_tiny_agent(
         actor_fc_layer_params=(8, 8), critic_joint_fc_layer_params=(8, 8),
         matmul_precision=arithmetic,
     )  # fmt: skip
-    return TrainLoop(TrainStep(agent, codec), None, unrolled=1).graph(iter(dataset))
+    return TrainLoop(TrainStep(agent, reader), None, unrolled=1).graph(iter(dataset))
 
 
 @pytest.fixture
@@ -150,8 +151,8 @@ def any_cpu(monkeypatch):
 
 
 @pytest.mark.parametrize("layout", [SINGLE])  # there is no pool
-def test_nothing_but_products_is_computed_in_bfloat16(dataset, codec, any_cpu):
-    text = str(loop_of(dataset, codec, "bfloat16").as_graph_def())
+def test_nothing_but_products_is_computed_in_bfloat16(dataset, reader, any_cpu):
+    text = str(loop_of(dataset, reader, "bfloat16").as_graph_def())
     of_bfloat16 = {
         re.search(r'op: "(\w+)"', node)[1]
         for node in re.split(r"\bnode(?:_def)? {", text)
@@ -162,19 +163,19 @@ def test_nothing_but_products_is_computed_in_bfloat16(dataset, codec, any_cpu):
 
 @needs_int16
 @pytest.mark.parametrize("layout", [SINGLE])
-def test_with_int16_a_hidden_layer_is_one_op_each_way_and_nothing_is_cast(dataset, codec):
-    graph = loop_of(dataset, codec, "int16")
+def test_with_int16_a_hidden_layer_is_one_op_each_way_and_nothing_is_cast(dataset, reader):
+    graph = loop_of(dataset, reader, "int16")
     ops = graph_ops(graph)
     forward = 1 + 2 + 2 + 1 + 2  # target: actor, 2 critics; critics; actor, 2 critics
     assert 0 < ops["MatMulBiasRelu"] <= forward and 0 < ops["Float32MatMulBiasRelu"] <= forward
-    in_float32 = graph_ops(loop_of(dataset, codec, "float32"))
+    in_float32 = graph_ops(loop_of(dataset, reader, "float32"))
     assert 0 < ops["MatMul"] <= in_float32["MatMul"] - 2 * forward
     assert "DT_BFLOAT16" not in str(graph.as_graph_def())
 
 
-def test_what_acts_and_is_exported_stays_float32(dataset, codec, any_cpu):
+def test_what_acts_and_is_exported_stays_float32(dataset, reader, any_cpu):
     agent, _ = make_tiny_agent(matmul_precision="bfloat16")
-    Learner(agent, codec, lambda: iter(dataset)).run(1)
+    Learner(agent, reader, lambda: iter(dataset)).run(1)
     spec = tensor_spec.add_outer_dim(agent.time_step_spec, 1)
     graph = tf.function(agent.policy.action, autograph=False).get_concrete_function(spec).graph
     assert "DT_BFLOAT16" not in str(graph.as_graph_def())

@@ -4,6 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfagents_system.data.codec import Codec
+from tfagents_system.data.item_layout import SINGLE, ItemLayout
+from tfagents_system.data.sample_reader import SampleReader
+from tfagents_system.data.transition import FIRST, MID, Step, step_spec
 from tfagents_system.learning.sampling_pool import (
     MAX_POOL_BYTES,
     MINIBATCHES_PER_POOL,
@@ -11,51 +15,90 @@ from tfagents_system.learning.sampling_pool import (
     pool_capacity,
 )
 
-COLUMN = tf.TensorSpec([2], tf.float32)
-IMAGE = tf.TensorSpec([84, 84, 3], tf.uint8)
+# A transition is known by the number that its first row observes, as float32 and as int64.
+NUMBER = {"float": tf.TensorSpec([1], tf.float32), "int": tf.TensorSpec([1], tf.int64)}
+CODEC = Codec(step_spec(NUMBER, tf.TensorSpec([1], tf.float32)))
+SINGLES = SampleReader(CODEC, SINGLE)
 Sample = collections.namedtuple("Sample", "data")
 
 
+def rows_of(first, step_types):
+    """Packed rows that observe `first`, `first` + 1, ..."""
+    zero = np.zeros(1, np.float32)
+    rows = [
+        CODEC.pack(
+            Step(
+                np.float32(step_type),
+                {"float": np.float32([number]), "int": np.int64([number])},
+                zero,
+                np.float32(0),
+                np.float32(1),
+            )
+        )
+        for number, step_type in enumerate(step_types, start=first)
+    ]
+    return [np.stack(column) for column in zip(*rows, strict=True)]
+
+
 def numbered(count, batch):
-    """Batches of items (n, -n) with their numbers n in one column, n as int64 in another."""
-    numbers = np.arange(count)
-    pairs = np.stack([numbers, -numbers], axis=1).astype(np.float32)
-    dataset = tf.data.Dataset.from_tensor_slices((pairs, numbers[:, np.newaxis]))
+    """Batches of single transitions that begin at 0, 1, 2, ..."""
+    items = [rows_of(number, [MID, MID]) for number in range(count)]
+    columns = tuple(np.stack(column) for column in zip(*items, strict=True))
+    dataset = tf.data.Dataset.from_tensor_slices(columns)
     return dataset.batch(batch).map(lambda *columns: Sample(columns))
 
 
 def numbered_pool(capacity, num_fresh, batch_size, num_initial=None):
-    columns = [COLUMN, tf.TensorSpec([1], tf.int64)]
-    return SamplingPool(columns, capacity, num_initial or capacity, num_fresh, batch_size)
+    return SamplingPool(SINGLES, capacity, num_initial or capacity, num_fresh, batch_size)
+
+
+def drawn_numbers(pool, reader=SINGLES):
+    """Draws; returns the numbers [B] where the transitions begin, after checking the columns."""
+    transition = reader.unpack(pool.draw())
+    number = transition.observation["int"]
+    tf.debugging.assert_equal(transition.next_observation["int"], number + 1)
+    tf.debugging.assert_equal(transition.observation["float"], tf.cast(number, tf.float32))
+    return number[:, 0]
 
 
 def exchange(pool, fresh):
     pool.add(fresh)
-    return pool.draw()
+    return drawn_numbers(pool)
+
+
+def reader_of_size(size, layout):
+    return SampleReader(Codec([tf.TensorSpec([size], tf.float32)]), layout)
 
 
 def test_capacity_is_some_minibatches_but_not_more_than_the_table_can_hold():
-    assert pool_capacity([COLUMN], 32, 256, 10**6) == MINIBATCHES_PER_POOL * 256
-    assert pool_capacity([COLUMN], 32, 256, 1000) == 1000 // 32 * 32
-    assert pool_capacity([COLUMN], 32, 256, 7) == 32  # at least what comes in at once
+    reader = reader_of_size(2, ItemLayout(8))
+    assert pool_capacity(reader, 32, 256, 10**6) == MINIBATCHES_PER_POOL * 256
+    assert pool_capacity(reader, 32, 256, 1000) == 1000 // 32 * 32
+    assert pool_capacity(reader, 32, 256, 7) == 32  # at least what comes in at once
 
 
-def test_capacity_is_bounded_in_bytes():
-    item_bytes = 84 * 84 * 3 + 2 * 4
-    assert pool_capacity([COLUMN, IMAGE], 32, 256, 10**6) == (
-        MAX_POOL_BYTES // item_bytes // 32 * 32
-    )
+@pytest.mark.parametrize("layout", [ItemLayout(8), SINGLE, ItemLayout(8, is_sequence=True)])
+def test_capacity_is_bounded_in_bytes(layout):
+    reader = reader_of_size(84 * 84, layout)
+    item_bytes = layout.rows * 84 * 84 * 4
+    most = MAX_POOL_BYTES // item_bytes * layout.samples
+    assert most - 32 < pool_capacity(reader, 32, 256, 10**6) <= most + layout.samples
 
 
-def test_draws_are_from_the_newest_items_only_and_keep_the_columns_together():
+def test_a_pool_of_stacked_images_holds_eight_minibatches():
+    layout = ItemLayout(32, frame_stack=4)
+    reader = SampleReader(Codec([tf.TensorSpec([84, 84, 3], tf.uint8)]), layout)
+    assert pool_capacity(reader, 64, 256, 10**5) >= 8 * 256
+
+
+def test_draws_are_from_the_newest_items_only():
     pool = numbered_pool(capacity=6, num_fresh=2, batch_size=50)
     iterator = iter(numbered(100, batch=2))
     pool.fill(iterator)  # 0 to 5
     step = tf.function(lambda fresh: exchange(pool, fresh))
     for newest in (7, 9, 11, 13):
-        pairs, numbers = step(next(iterator).data)
-        assert set(numbers.numpy().ravel()) == set(range(newest - 5, newest + 1))
-        np.testing.assert_array_equal(pairs, np.concatenate([numbers, -numbers], axis=1))
+        numbers = step(next(iterator).data)
+        assert set(numbers.numpy()) == set(range(newest - 5, newest + 1))
 
 
 def test_pool_grows_from_its_first_items_to_its_capacity():
@@ -64,11 +107,10 @@ def test_pool_grows_from_its_first_items_to_its_capacity():
     pool.fill(iterator)  # 0 to 3
     step = tf.function(lambda fresh: exchange(pool, fresh))
     for newest, size in ((5, 6), (7, 8), (9, 8), (11, 8)):
-        _, numbers = step(next(iterator).data)
-        assert set(numbers.numpy().ravel()) == set(range(newest - size + 1, newest + 1))
+        numbers = step(next(iterator).data)
+        assert set(numbers.numpy()) == set(range(newest - size + 1, newest + 1))
     pool.fill(iterator)  # 12 to 15: begins anew
-    _, numbers = step(next(iterator).data)
-    assert set(numbers.numpy().ravel()) == set(range(12, 18))
+    assert set(step(next(iterator).data).numpy()) == set(range(12, 18))
 
 
 def test_every_item_is_drawn_as_often_as_from_the_table_itself():
@@ -82,10 +124,10 @@ def test_every_item_is_drawn_as_often_as_from_the_table_itself():
     def draw_all(iterator):
         drawn = tf.TensorArray(tf.int64, num_steps)
         for step in tf.range(num_steps):
-            drawn = drawn.write(step, exchange(pool, next(iterator).data)[1])
+            drawn = drawn.write(step, exchange(pool, next(iterator).data))
         return drawn.concat()
 
-    counts = np.bincount(draw_all(iterator).numpy().ravel())
+    counts = np.bincount(draw_all(iterator).numpy())
     inner = counts[80 : 40 + num_fresh * (num_steps - 10)]  # stayed for their whole time
     assert inner.mean() == pytest.approx(batch_size / num_fresh, rel=0.02)
     assert inner.std() == pytest.approx((batch_size / num_fresh) ** 0.5, rel=0.1)  # Poisson
@@ -96,19 +138,46 @@ def test_fill_raises_what_the_data_raises_and_can_be_repeated():
     with pytest.raises(tf.errors.OutOfRangeError):
         pool.fill(iter(numbered(4, batch=2)))
     pool.fill(iter(numbered(6, batch=2)))
-    fresh = tf.constant([[6.0, -6.0], [7.0, -7.0]]), tf.constant([[6], [7]], tf.int64)
-    _, numbers = exchange(pool, fresh)
+    numbers = exchange(pool, next(iter(numbered(8, batch=8).unbatch().skip(6).batch(2))).data)
     assert 7 in numbers.numpy()
     assert numbers.numpy().max() == 7
 
 
-def test_blocks_fill_the_pool_as_single_items_do():
-    pool = SamplingPool([COLUMN], capacity=6, num_initial=6, num_fresh=6, batch_size=100)
-    rows = tf.reshape(tf.range(12.0), [6, 2])
-    (drawn,) = exchange(pool, (tf.reshape(rows, [3, 2, 2]),))
-    np.testing.assert_array_equal(np.unique(drawn, axis=0), rows)
+@pytest.mark.parametrize("length", [2, 4, 8])
+@pytest.mark.parametrize("seed", range(3))
+def test_blocks_give_exactly_the_transitions_of_their_episodes(length, seed):
+    """Episodes of every length around that of a block; each block overwrites the oldest ones."""
+    layout = ItemLayout(length)
+    reader = SampleReader(CODEC, layout)
+    rng = np.random.default_rng(seed)
+    lengths = rng.permutation([1, 1, 2, length - 1, length, length + 1, 3 * length] * 6)
+    step_types = [t for n in lengths for t in [FIRST] + [MID] * n]
+    starts = {k for k in range(len(step_types) - 1) if step_types[k + 1] != FIRST}
+    rows = rows_of(0, step_types)
+    blocks_per_add, adds_in_pool = 2, 3
+    fresh = blocks_per_add * length
+    pool = SamplingPool(reader, adds_in_pool * fresh, 0, fresh, batch_size=600)
+
+    @tf.function
+    def step(items):
+        pool.add(items)
+        return drawn_numbers(pool, reader)
+
+    seen = set()
+    for add in range((len(step_types) - 1) // fresh):
+        firsts = [add * fresh + block * length for block in range(blocks_per_add)]
+        items = [np.stack([c[first : first + length + 1] for first in firsts]) for c in rows]
+        numbers = step(tuple(map(tf.constant, items))).numpy()
+        oldest = max(0, add + 1 - adds_in_pool) * fresh
+        assert set(numbers) == {k for k in starts if oldest <= k < (add + 1) * fresh}
+        counts = np.bincount(numbers)
+        assert counts.max() < 600 / len(set(numbers)) + 8 * (600 / len(set(numbers))) ** 0.5
+        seen |= set(numbers)
+    assert seen == {k for k in starts if k < (add + 1) * fresh}
 
 
-def test_minibatch_spec_describes_sequences():
-    pool = SamplingPool([tf.TensorSpec([5, 2], tf.float32)], 8, 8, 4, 16)
-    assert pool.minibatch_spec == (tf.TensorSpec([16, 5, 2], tf.float32),)
+def test_minibatch_spec_describes_what_is_drawn():
+    pool = SamplingPool(SampleReader(CODEC, ItemLayout(5, is_sequence=True)), 8, 8, 4, 16)
+    assert [spec.shape.as_list() for spec in pool.minibatch_spec] == [[16, 6, 5], [16, 6, 1]]
+    pool = SamplingPool(SampleReader(CODEC, ItemLayout(4)), 8, 8, 8, 16)
+    assert [spec.shape.as_list() for spec in pool.minibatch_spec] == [[16, 2, 5], [16, 2, 1]]

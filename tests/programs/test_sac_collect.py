@@ -12,6 +12,7 @@ from replay_fakes import (
     codec_of,
     make_experiment,
     make_tiny_agent,
+    samples_of,
     serving,
 )
 
@@ -19,6 +20,8 @@ from tfagents_system import sac_collect
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.params_loader import load_run
 from tfagents_system.core.waiting import wait_until
+from tfagents_system.data.item_layout import SINGLE
+from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.environments.replaceable import EnvironmentFailure
 from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.evaluation.rollouts import Episode
@@ -65,7 +68,8 @@ def test_a_worker_fills_collects_evaluates_and_ends_with_training(tmp_path):
         thread.join(30)
         assert results == [EXIT_FINISHED]
         samples = client.sample("experience", 200, emit_timesteps=False)
-        items = [codec_of(environment).unpack(sample.data) for sample in samples]
+        reader = SampleReader(codec_of(environment), SINGLE)
+        items = [samples_of(reader, sample.data) for sample in samples]
     assert len(items) == 200
     for t in items:
         assert t.next_observation.tolist() == [t.observation[0], t.observation[1] + 1]

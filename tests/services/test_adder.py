@@ -64,37 +64,54 @@ def test_blocks_join_what_a_worker_does_next_whatever_the_episode(replay):
     environment = EpisodeStepEnv(ends=[(3, 0.0), (4, 1.0)])
     codec = codec_of(environment)
     collect(environment, Adder(replay.client(), codec, ItemLayout(4)), num_episodes=5, horizon=9)
-    items = all_items(replay.client(), codec)
+    items = all_items(replay.client(), codec, ItemLayout(4))
 
-    steps = [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2], [1, 3], [2, 0], [2, 1], [2, 2],
-             [3, 0], [3, 1], [3, 2], [3, 3], [4, 0], [4, 1], [4, 2]]  # fmt: skip
-    blocks = [steps[first : first + 4] for first in range(0, 16, 4)]  # the 17th waits
-    assert [item.observation.tolist() for item in items] == blocks
+    # Blocks of four rows and the first of the next; an episode of 3 transitions is 4 rows.
+    assert [item.observation.tolist() for item in items] == [
+        [[0, 0], [0, 1], [0, 2]],
+        [[1, 0], [1, 1], [1, 2], [1, 3]],
+        [[2, 0], [2, 1], [2, 2]],  # after the last row of episode 1
+        [[3, 0], [3, 1], [3, 2]],  # after the last of episode 2
+        [[3, 3], [4, 0], [4, 1]],
+    ]
     for item in items:  # a transition never joins two episodes
         np.testing.assert_array_equal(item.next_observation, item.observation + [0, 1])
 
 
-def test_transitions_share_chunks_because_each_costs_the_server_memory(replay):
+@pytest.mark.parametrize(
+    "layout, num_rows_by_chunk",
+    [
+        (ItemLayout(8), [9] * (2 * 49 // 8)),  # a block and nothing else; the last row waits
+        (SINGLE, [8] * (2 * 49 // 8) + [2]),
+    ],
+)
+def test_rows_share_chunks_because_each_costs_the_server_memory(replay, layout, num_rows_by_chunk):
     environment = EpisodeStepEnv(ends=[(48, 0.0)])
-    collect(environment, Adder(replay.client(), codec_of(environment)), num_episodes=2, horizon=48)
+    adder = Adder(replay.client(), codec_of(environment), layout)
+    policy = RandomPolicy(environment.action_spec(), seed=0)
+    for _ in range(2):
+        run_episode(environment, policy, 48, adder.add)
+        adder.end_episode()
+    adder.send()
+    assert adder.is_confirmed(timeout_secs=5)
     file = pathlib.Path(replay.client().checkpoint()) / "chunks.tfrecord"
     chunks = [
         schema_pb2.ChunkData.FromString(record.numpy())
         for record in tf.data.TFRecordDataset(str(file), "ZLIB")
     ]
 
-    # Sets: where Reverb's threads race, it sends a chunk twice and the server keeps both.
-    assert len({chunk.chunk_key for chunk in chunks}) == 2 * 48 / 8
+    # A set: where Reverb's threads race, it sends a chunk twice and the server keeps both.
     ranges = {(chunk.sequence_range.start, chunk.sequence_range.end) for chunk in chunks}
-    assert ranges == {(first, first + 7) for first in range(0, 2 * 48, 8)}
+    assert [end - start + 1 for start, end in sorted(ranges)] == num_rows_by_chunk
 
 
 def test_sequences_are_consecutive_steps_and_short_episodes_are_padded(replay):
     environment = EpisodeStepEnv(ends=[(5, 0.0), (2, 0.0), (3, 1.0), (9, 0.0), (1, 1.0)])
     codec = codec_of(environment)
-    adder = Adder(replay.client(), codec, ItemLayout(3, is_sequence=True))
+    layout = ItemLayout(3, is_sequence=True)
+    adder = Adder(replay.client(), codec, layout)
     collect(environment, adder, num_episodes=5, horizon=4)  # lengths 4, 2, 3, 4, 1
-    items = all_items(replay.client(), codec)
+    items = all_items(replay.client(), codec, layout)
 
     steps = [(item.observation.tolist(), item.discount.tolist()) for item in items]
     assert steps == [
@@ -117,12 +134,12 @@ def test_sequences_are_consecutive_steps_and_short_episodes_are_padded(replay):
 
 
 def test_short_episodes_are_left_out_for_agents_that_do_not_mask_padding(replay):
+    layout = ItemLayout(3, is_sequence=True)
     environment = EpisodeStepEnv(ends=[(5, 0.0), (2, 0.0), (3, 1.0), (9, 0.0), (1, 1.0)])
     codec, lines = codec_of(environment), []
-    layout = ItemLayout(3, is_sequence=True)
     adder = Adder(replay.client(), codec, layout, pads_short_episodes=False, log=lines.append)
     collect(environment, adder, num_episodes=5, horizon=4)  # lengths 4, 2, 3, 4, 1
-    items = all_items(replay.client(), codec)
+    items = all_items(replay.client(), codec, layout)
     assert [item.observation.tolist() for item in items] == [
         [[0, 0], [0, 1], [0, 2]],
         [[0, 1], [0, 2], [0, 3]],
@@ -149,7 +166,7 @@ def test_a_step_that_does_not_fit_ends_the_episode_and_is_logged_once(replay, la
     codec = codec_of(environment)
     adder = Adder(replay.client(), codec, layout, log=lines.append)
     collect(environment, adder, num_episodes=4, horizon=6)
-    items = all_items(replay.client(), codec)
+    items = all_items(replay.client(), codec, layout)
 
     first_steps = [item.observation.reshape(-1, 2)[0].tolist() for item in items]
     kept = [0] if layout.is_sequence else [0, 1]  # before the rejected third step
@@ -175,7 +192,7 @@ def test_a_burst_is_due_by_count_or_by_age(replay, monkeypatch):
     for _ in range(4):
         is_due.append(adder.is_burst_due)
         add()
-    assert is_due == [False, False, False, True]
+    assert is_due == [False, False, True, True]  # the first step of an episode is two rows
     adder.send()
     assert not adder.is_burst_due
     now[0] += 60  # nothing is unsent, so nothing ages
@@ -266,15 +283,19 @@ class CountingWriter:
 
 
 @pytest.mark.parametrize(
-    "layout, num_items",
-    [(SINGLE, 40), (ItemLayout(8), 40 / 8), (ItemLayout(5, is_sequence=True), 40 - 4)],
+    "layout, num_rows, num_items",
+    [
+        (SINGLE, 40 + 1, 40),
+        (ItemLayout(8), 40 / 8 * (8 + 1), 40 / 8),
+        (ItemLayout(5, is_sequence=True), 40 + 1, 40 - 4),
+    ],
 )
-def test_a_step_costs_one_call_and_an_item_one_more(replay, layout, num_items):
+def test_a_row_costs_one_call_and_an_item_one_more(replay, layout, num_rows, num_items):
     environment = EpisodeStepEnv(ends=[(40, 0.0)])
     adder = Adder(replay.client(), codec_of(environment), layout)
     writer = adder._cpp_writer = CountingWriter(adder._cpp_writer)
     collect(environment, adder, num_episodes=1, horizon=40)
-    assert writer.calls == {"Append": 40, "CreateItem": num_items}
+    assert writer.calls == {"Append": num_rows, "CreateItem": num_items}
     assert experience_stats(replay.client(), timeout_secs=5)[1] == num_items
 
 
@@ -285,28 +306,28 @@ def test_what_a_crashed_server_had_confirmed_is_there_again_and_once(tmp_path, l
     codec, port = codec_of(environment), free_port()
 
     def make_adder(replay):
-        journal = Journal(tmp_path / "journals", 7, codec.columns, layout.length, 10**6)
+        journal = Journal(tmp_path / "journals", 7, codec.columns, layout.rows, 10**6)
         return Adder(replay.client(), codec, layout, 7, journal)
 
     def checkpoint(replay):
         path = pathlib.Path(replay.client().checkpoint())
         return path, stored_numbers(
-            describe_items(path, EXPERIENCE_TABLE, layout.stride), worker_id=7
+            describe_items(path, EXPERIENCE_TABLE, layout.row_stride), worker_id=7
         )
 
     with serving(tmp_path / "first", port=port) as replay:
         collect(environment, make_adder(replay), num_episodes=4, horizon=9)
         restore_from, older = checkpoint(replay)
         collect(environment, make_adder(replay), num_episodes=4, horizon=9)
-        expected = [t.observation.tolist() for t in all_items(replay.client(), codec)]
+        expected = [t.observation.tolist() for t in all_items(replay.client(), codec, layout)]
     with serving(tmp_path / "second", port=port, restore_from=restore_from) as replay:
-        num_lost = len(expected) - len(all_items(replay.client(), codec))
+        num_lost = len(expected) - len(all_items(replay.client(), codec, layout))
         adder = make_adder(replay)
         collect(environment, adder, num_episodes=1, horizon=9)
         _, newest = checkpoint(replay)
         for _ in adder.send_lost(Checkpoints(newest, older, {})):
             assert adder.is_confirmed(timeout_secs=5)
-        items = [t.observation.tolist() for t in all_items(replay.client(), codec)]
+        items = [t.observation.tolist() for t in all_items(replay.client(), codec, layout)]
         assert adder.num_recovered == num_lost > 0
         assert list(adder.send_lost(Checkpoints(checkpoint(replay)[1], newest, {}))) == []
     one_more = [item for item in items if item not in expected]

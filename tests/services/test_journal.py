@@ -34,8 +34,8 @@ def reconcile(journal, newest, older=NOTHING, gone=types.MappingProxyType({})):
 
 @pytest.fixture
 def open_journal(tmp_path):
-    def open_it(item_length=1, max_bytes=10**6, worker_id=0, **arguments):
-        return Journal(tmp_path / "journals", worker_id, COLUMNS, item_length, max_bytes,
+    def open_it(rows_per_item=1, max_bytes=10**6, worker_id=0, **arguments):
+        return Journal(tmp_path / "journals", worker_id, COLUMNS, rows_per_item, max_bytes,
                        **arguments)  # fmt: skip
 
     return open_it
@@ -96,7 +96,7 @@ def test_what_a_full_table_has_removed_is_not_sent_again(open_journal, tmp_path)
 
 
 def test_a_sequence_is_returned_with_all_of_its_steps(open_journal):
-    journal = open_journal(item_length=3)
+    journal = open_journal(rows_per_item=3)
     # Episodes of 5 and 3 steps; items end at 3, 4, 5 and 8.
     journal.append([step(v, v in (3, 4, 5, 8)) for v in range(1, 9)])
     journal.append([step(v, v == 11) for v in (9, 10, 11)])
@@ -110,7 +110,7 @@ def test_a_sequence_is_returned_with_all_of_its_steps(open_journal):
 
 def test_a_sequence_with_a_hole_is_not_returned(open_journal):
     lines = []
-    journal = open_journal(item_length=2, max_bytes=4 * RECORD_BYTES, log=lines.append)
+    journal = open_journal(rows_per_item=2, max_bytes=4 * RECORD_BYTES, log=lines.append)
     journal.append([step(1, False), step(2), step(3)])
     journal.append([step(4), step(5)])  # no space for two
     journal.append([step(6)])
@@ -175,6 +175,6 @@ def test_what_workers_that_are_gone_have_lost_is_taken_over_once(open_journal, t
 
 def test_files_of_other_workers_and_layouts_are_not_read(open_journal, tmp_path):
     open_journal().append([step(1)])
-    for journal in (open_journal(worker_id=1), open_journal(item_length=2)):
+    for journal in (open_journal(worker_id=1), open_journal(rows_per_item=2)):
         assert journal.append([step(2)])[0].number == 1
     assert len(list((tmp_path / "journals").iterdir())) == 3

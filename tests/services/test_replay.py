@@ -5,13 +5,14 @@ import hypothesis
 import numpy as np
 import pytest
 import reverb
-import tensorflow as tf
+import tree
 from hypothesis import strategies as st
 from replay_fakes import EpisodeStepEnv, all_items, codec_of, serving
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.training_settings import TrainingSettings
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
+from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
@@ -39,16 +40,16 @@ def fill(replay, num_steps, layout=SINGLE):
 def test_limits_of_transitions():
     limits = limits_of(horizon=200, num_steps_per_iter=100, n_train_episodes_per_iter=2)
     assert limits == ReplayLimits(
-        capacity=350 * 200 / 8,  # blocks
-        min_size=30 * 200 / 8,
-        samples_per_insert=64 * 100 / (2 * 200),
+        capacity=math.ceil(350 * 201 / 8),  # blocks; an episode of 200 transitions is 201 rows
+        min_size=math.ceil(30 * 201 / 8),
+        samples_per_insert=64 * 100 / (2 * 201),
         error_buffer=64 * 100 / 8,  # one iteration
     )
 
 
 def test_blocks_that_do_not_come_out_even_are_rounded_up():
     limits = limits_of(horizon=203, n_buffer_init_episodes=3, n_episodes_in_buffer=5)
-    assert (limits.min_size, limits.capacity) == (77, 127)  # 609 / 8 = 76.1, 1015 / 8 = 126.9
+    assert (limits.min_size, limits.capacity) == (77, 128)  # 3 x 204 / 8 = 76.5, 1020 / 8 = 127.5
 
 
 def test_limits_without_a_pool_count_all_items_of_each_train_step():
@@ -71,7 +72,7 @@ def test_the_error_buffer_holds_the_batches_in_flight_and_no_more_than_the_fill_
     assert limits_of(horizon=200, **few_steps).error_buffer == (3 * 256 + 2 * 64) / 8
     short_fill = dict(num_steps_per_iter=100, n_buffer_init_episodes=1)
     assert limits_of(horizon=200, n_train_episodes_per_iter=2, **short_fill).error_buffer == (
-        64 * 100 / 400 * 200 / 8
+        64 * 100 / 402 * math.ceil(201 / 8)
     )
 
 
@@ -81,8 +82,8 @@ def test_too_short_a_fill_is_an_error_with_the_arithmetic():
     with pytest.raises(ConfigError) as caught:
         limits_of(horizon=5, n_buffer_init_episodes=1, **values)
     assert str(caught.value) == (
-        "n_buffer_init_episodes = 1 is too small: 5 transitions x 0.8 samples per insert is less "
-        "than the 40 samples that the learner keeps in flight (prefetch_batches x train_batch_size "
+        "n_buffer_init_episodes = 1 is too small: 5 steps x 0.8 samples per insert is less than "
+        "the 40 samples that the learner keeps in flight (prefetch_batches x train_batch_size "
         "+ 2 x the smaller of train_batch_size and fresh_samples_per_step). Use at least 10."
     )
     limits_of(horizon=5, n_buffer_init_episodes=10, **values)
@@ -130,33 +131,33 @@ def test_the_oldest_items_leave_a_full_table(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "layout, num_steps, lead",  # 14 items in each case
+    "layout, num_steps, batch_shape",  # 14 items in each case
     [
-        (SINGLE, 14, (4,)),
-        (ItemLayout(2), 28, (2, 2)),
-        (ItemLayout(3, is_sequence=True), 16, (4, 3)),
+        (SINGLE, 14, (4, 2)),
+        (ItemLayout(2), 28, (4 // 2, 3)),
+        (ItemLayout(3, is_sequence=True), 16, (4, 4)),
     ],
 )
-def test_dataset_gives_packed_batches_and_ends_when_starved(tmp_path, layout, num_steps, lead):
+def test_dataset_gives_packed_batches_and_ends_when_starved(
+    tmp_path, layout, num_steps, batch_shape
+):
     # samples <= inserts x 1 - (min_size x 1 - error_buffer): as many samples as inserts
     limits = ReplayLimits(capacity=100, min_size=10, samples_per_insert=1.0, error_buffer=10.0)
     with serving(tmp_path / "reverb", limits) as replay:
         codec = fill(replay, num_steps, layout)
         dataset = experience_dataset(
-            replay.address, codec.columns, layout, batch_size=4, num_in_flight=4,
+            replay.address, SampleReader(codec, layout), batch_size=4, num_in_flight=4,
             timeout_secs=0.5,
         )  # fmt: skip
         batches = list(dataset)  # ends by itself, what is left of 14 samples is dropped
-        assert len(batches) == 14 // lead[0]
-        assert dataset.element_spec.data[0].shape == [*lead, codec.columns[0].shape[0]]
+        assert len(batches) == 14 // batch_shape[0]
+        assert dataset.element_spec.data[0].shape == [*batch_shape, codec.columns[0].shape[0]]
         for batch in batches:
-            transition = codec.unpack(batch.data)
-            assert transition.observation.shape == [*lead, 2]
-            np.testing.assert_array_equal(
-                transition.next_observation, transition.observation + tf.constant([0.0, 1.0])
-            )
+            observation = codec.unpack(batch.data).observation
+            assert observation.shape == [*batch_shape, 2]
+            np.testing.assert_array_equal(observation[:, 1:], observation[:, :-1] + [0.0, 1.0])
         fill(replay, num_steps, layout)
-        assert len(list(dataset)) == 14 // lead[0]  # a new iterator goes on
+        assert len(list(dataset)) == 14 // batch_shape[0]  # a new iterator goes on
 
 
 def test_a_restored_server_has_the_items_and_counts_of_the_checkpoint(tmp_path):
@@ -169,8 +170,7 @@ def test_a_restored_server_has_the_items_and_counts_of_the_checkpoint(tmp_path):
             assert experience_stats(replay.client(), timeout_secs=5) == (20, 20)
             restored = all_items(replay.client(), codec)
             for one, other in zip(restored, items, strict=True):
-                np.testing.assert_array_equal(np.concatenate(codec.pack(one)),
-                                              np.concatenate(codec.pack(other)))  # fmt: skip
+                tree.map_structure(np.testing.assert_array_equal, one, other)
             fill(replay, num_steps=3)
             assert experience_stats(replay.client(), timeout_secs=5) == (23, 23)
 
@@ -201,9 +201,9 @@ def test_a_checkpoint_made_with_other_limits_takes_over_the_new_ones(tmp_path, c
         assert (limiter.min_diff, limiter.max_diff) == (3 * 2.0 - 4.0, 3 * 2.0 + 4.0)
         # 8 inserts x 2 - 3 x 2 = 10 samples count as taken: 4 / 2 items may be inserted at once.
         fill(replay, num_steps=2)
-        dataset = experience_dataset(replay.address, codec.columns, SINGLE, batch_size=2,
+        dataset = experience_dataset(replay.address, SampleReader(codec, SINGLE), batch_size=2,
                                      num_in_flight=2, timeout_secs=0.5)  # fmt: skip
-        samples = [row for batch in dataset for row in codec.unpack(batch.data).observation]
+        samples = [row[0] for batch in dataset for row in codec.unpack(batch.data).observation]
         assert len(samples) == 2 * 4.0  # from one end of the error buffer to the other
         assert {int(step) for _, step in samples} <= {4, 5, 6, 7, 0, 1}  # the oldest have left
     assert (

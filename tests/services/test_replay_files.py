@@ -56,7 +56,7 @@ def save(folder, num_steps_by_worker, limits=UNLIMITED, layout=SINGLE):
     with serving(folder / "before", limits) as replay:
         time_step = environment.reset()
         for worker_id, num_steps in num_steps_by_worker:
-            journal = Journal(folder / "journals", worker_id, codec.columns, layout.length, 10**6)
+            journal = Journal(folder / "journals", worker_id, codec.columns, layout.rows, 10**6)
             adder = Adder(replay.client(), codec, layout, worker_id, journal)
             for _ in range(num_steps):
                 action = np.zeros(1, np.float32)
@@ -71,13 +71,13 @@ def save(folder, num_steps_by_worker, limits=UNLIMITED, layout=SINGLE):
 def test_a_checkpoint_tells_the_numbers_of_each_worker(tmp_path):
     checkpoint, _ = save(tmp_path, [(0, 5), (3, 4)])
     description = describe_items(checkpoint, EXPERIENCE_TABLE)
-    assert description == {"is_full": False, "numbers": {"0": [[1, 5]], "3": [[1, 4]]}}
+    assert description == {"is_full": False, "numbers": {"0": [[2, 6]], "3": [[2, 5]]}}
 
 
-def test_an_item_of_a_block_stands_for_the_steps_before_it(tmp_path):
+def test_an_item_of_a_block_stands_for_its_rows(tmp_path):
     checkpoint, _ = save(tmp_path, [(0, 11), (3, 4)], layout=ItemLayout(4))
-    description = describe_items(checkpoint, EXPERIENCE_TABLE, stride=4)
-    assert description == {"is_full": False, "numbers": {"0": [[1, 8]], "3": [[1, 4]]}}
+    description = describe_items(checkpoint, EXPERIENCE_TABLE, stride=5)
+    assert description == {"is_full": False, "numbers": {"0": [[1, 2 * 5]], "3": [[1, 5]]}}
 
 
 @pytest.mark.parametrize("name", ["items.tfrecord", "chunks.tfrecord", "tables.tfrecord"])
@@ -94,7 +94,7 @@ def test_a_full_table_says_so(tmp_path):
     limits = ReplayLimits(capacity=6, min_size=1, samples_per_insert=1.0, error_buffer=1e9)
     checkpoint, _ = save(tmp_path, [(0, 5), (3, 4)], limits)
     description = describe_items(checkpoint, EXPERIENCE_TABLE)
-    assert description == {"is_full": True, "numbers": {"0": [[4, 5]], "3": [[1, 4]]}}
+    assert description == {"is_full": True, "numbers": {"0": [[5, 6]], "3": [[2, 5]]}}
 
 
 @pytest.mark.parametrize("capacity, first", [(20, 0), (4, 5)])

@@ -73,6 +73,12 @@ class TrainingSettings:
     )
     recurrent: bool = flag(False, "train LSTM networks on sequences")
     recurrent_sequence_length: int = count(20, "env steps per sequence if `recurrent`", at_least=2)
+    frame_stack: int = count(
+        1,
+        "newest frames of the episode that an image observation (uint8 [H, W, C]) joins along its "
+        "channels, the first frame repeated before an episode's start; the replay buffer stores "
+        "each frame once",
+    )
     exploration_noise_beta: float = number_between(
         0,
         2,

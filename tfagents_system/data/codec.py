@@ -37,6 +37,16 @@ class Codec:
         ]
         self._layout = [(size, np.dtype(name)) for name, size in zip(order, sizes, strict=True)]
 
+    @property
+    def spec(self) -> Any:
+        """The nest of specs."""
+        return self._spec
+
+    def zeros(self) -> Any:
+        """Returns the nest with arrays of zeros."""
+        pairs = zip(self._shapes, self._dtypes, strict=True)
+        return tree.unflatten_as(self._spec, [np.zeros(shape, dtype) for shape, dtype in pairs])
+
     def pack(self, nest: Any) -> list[np.ndarray]:
         """Returns the columns of one nest without leading axes.
 

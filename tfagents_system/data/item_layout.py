@@ -1,24 +1,32 @@
-"""How env steps lie in the items of the experience table."""
+"""How steps lie in the items of the experience table."""
 
 import dataclasses
 import math
+from fractions import Fraction
 
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.training_settings import TrainingSettings, num_fresh_samples
 
-LARGEST_BLOCK = 8  # transitions
+LARGEST_BLOCK = 8  # transitions of vectors
+MOST_ROWS_PER_TRANSITION = Fraction(6, 5)  # with stacked frames, whose bytes are what counts
 
 
 @dataclasses.dataclass(frozen=True)
 class ItemLayout:
-    """What an item of the experience table joins.
+    """What an item of the experience table joins: `rows` consecutive steps of a worker's stream.
 
-    A block joins `length` transitions that a worker made after one another, whatever episodes they
-    are of; each transition is in one block. A sequence joins `length` transitions of one episode;
-    there is one for each step of the episode from the `length`th on.
+    A block joins the steps of up to `length` transitions, whatever episodes they are of: the last
+    `frame_stack` rows of a block are written again as the first of the next, so that each
+    transition is in one block. A sequence joins `length` transitions of one episode; there is one
+    for each step of the episode from the `length`th on. A single transition is a sequence of one.
+
+    A sample is a window of `window` rows of an item: two, with the frames before them where frames
+    are stacked. Returns over several steps would take a longer window.
     """
 
     length: int  # transitions per item, >= 1
     is_sequence: bool = False
+    frame_stack: int = 1  # frames per image observation; the stream repeats an episode's first
 
     @classmethod
     def from_settings(cls, settings: TrainingSettings) -> "ItemLayout":
@@ -27,27 +35,74 @@ class ItemLayout:
         An item costs the server, the network and the learner about as much whether it joins one
         transition or some. Blocks are mixed by the learner's pool; without a pool, transitions of
         one minibatch must be drawn independently of each other.
+
+        Raises:
+          ConfigError: If no block stores stacked frames with little repetition.
         """
+        frame_stack = settings.frame_stack
         if settings.recurrent:
-            return cls(settings.recurrent_sequence_length, is_sequence=True)
+            return cls(settings.recurrent_sequence_length, True, frame_stack)
         num_fresh = num_fresh_samples(settings)
-        has_pool = num_fresh < settings.train_batch_size
-        return cls(math.gcd(num_fresh, LARGEST_BLOCK) if has_pool else 1)
+        if num_fresh == settings.train_batch_size:
+            return cls(1, frame_stack=frame_stack)
+        if frame_stack == 1:
+            return cls(math.gcd(num_fresh, LARGEST_BLOCK))
+        return cls(_block_of_frames(num_fresh, frame_stack), frame_stack=frame_stack)
 
     @property
-    def stride(self) -> int:
-        """Env steps from the end of one item to that of the next."""
-        return 1 if self.is_sequence else self.length
+    def is_block(self) -> bool:
+        """Whether an item has more transitions than a sample."""
+        return self.length > 1 and not self.is_sequence
 
     @property
-    def lead(self) -> list[int]:
-        """Shape of an item in front of that of one transition: [] or [length]."""
-        return [self.length] if self.is_sequence or self.length > 1 else []
+    def rows(self) -> int:
+        """Steps per item."""
+        return self.length + self.frame_stack
+
+    @property
+    def window(self) -> int:
+        """Consecutive rows of an item that make one sample."""
+        return 1 + self.frame_stack if self.is_block else self.rows
+
+    @property
+    def samples(self) -> int:
+        """Samples per item, or fewer where episodes meet within a block."""
+        return self.rows - self.window + 1
+
+    @property
+    def row_stride(self) -> int:
+        """Rows written from the end of one item to that of the next."""
+        return self.rows if self.is_block else 1
+
+    def items_per_episode(self, horizon: int) -> Fraction:
+        """Returns the items that a full episode of `horizon` transitions gives."""
+        if self.is_block:
+            return Fraction(horizon + self.frame_stack, self.length)
+        return Fraction(horizon - self.length + 1)
+
+    def samples_in(self, num_items: int, horizon: int) -> int:
+        """Returns the samples in `num_items` items of full episodes."""
+        per_episode = horizon if self.is_block else self.items_per_episode(horizon)
+        return round(num_items * per_episode / self.items_per_episode(horizon))
 
     def __str__(self) -> str:
-        """Returns it in the words of checkpoints, where sequences and single ones are numbers."""
-        is_block = self.length > 1 and not self.is_sequence
-        return f"blocks of {self.length}" if is_block else f"{self.length}"
+        """Returns it in words, for messages."""
+        kind = "a block" if self.is_block else "a sequence"
+        stacked = f", {self.frame_stack} frames stacked" if self.frame_stack > 1 else ""
+        return f"{kind} of {self.rows} steps{stacked}"
+
+
+def _block_of_frames(num_fresh: int, frame_stack: int) -> int:
+    """Returns the fewest transitions per block whose repeated frames cost at most a fifth."""
+    smallest = math.ceil(frame_stack / (MOST_ROWS_PER_TRANSITION - 1))
+    for length in range(smallest, num_fresh + 1):
+        if num_fresh % length == 0:
+            return length
+    raise ConfigError(
+        f"frame_stack = {frame_stack} needs blocks of at least {smallest} transitions, because "
+        f"each repeats {frame_stack} frames, but fresh_samples_per_step = {num_fresh}, of which a "
+        f"block must be a divisor. Use a multiple of {1 << (smallest - 1).bit_length()}."
+    )
 
 
 SINGLE = ItemLayout(1)

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 from tf_agents.agents import tf_agent
 
-from tfagents_system.data.codec import Codec
+from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.data.transition import Transition
 from tfagents_system.learning.background import BackgroundCall
 from tfagents_system.learning.sampling_pool import SamplingPool
@@ -50,14 +50,14 @@ def _is_sane(value: float) -> bool:
 class Learner:
     """Trains an agent on packed minibatches.
 
-    learner = Learner(agent, codec, make_iterator)
+    learner = Learner(agent, reader, make_iterator)
     metrics = learner.run(50)   # None: no data within the dataset's timeout
     """
 
     def __init__(
         self,
         agent: tf_agent.TFAgent,
-        codec: Codec,
+        reader: SampleReader,
         make_iterator: Callable[[], Iterator[Any]],
         pool: SamplingPool | None = None,
         relabel: Relabel | None = None,
@@ -67,7 +67,7 @@ class Learner:
 
         Args:
           agent: It increments the train step; see `TrainStep`.
-          codec: Unpacks a minibatch into a Transition.
+          reader: Unpacks a minibatch into a Transition.
           make_iterator: Returns a new iterator over packed minibatches, or over the fresh items
             that `pool` takes in each step, or raises TimeoutError; called again after the iterator
             has ended or its server has gone.
@@ -76,8 +76,8 @@ class Learner:
           unrolls: Whether a run that lasts changes to a loop of UNROLLED_STEPS, which is faster if
             several cores take part and the agent's graph is small.
         """
-        train_step = TrainStep(agent, codec, relabel)
-        self._codec = codec
+        train_step = TrainStep(agent, reader, relabel)
+        self._reader = reader
         self._make_iterator = make_iterator
         self._iterator: Iterator[Any] | None = None
         self._pool = pool
@@ -173,4 +173,4 @@ class Learner:
             if not all(map(_is_sane, metrics.values())):
                 break
         columns = [column.numpy() for column in step.columns]
-        return DivergedError(metrics, self._codec.unpack(columns))
+        return DivergedError(metrics, self._reader.unpack(columns))

@@ -6,26 +6,38 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfagents_system.data.sample_reader import SampleReader
+
 MINIBATCHES_PER_POOL = 32
+FEW_MINIBATCHES = 8
 MAX_POOL_BYTES = 64 * 2**20
 
 
 def pool_capacity(
-    columns: Sequence[tf.TensorSpec], num_fresh: int, batch_size: int, max_replay_size: int
+    reader: SampleReader, num_fresh: int, batch_size: int, max_replay_size: int
 ) -> int:
-    """Returns the items of a full pool: a multiple of `num_fresh`, so that overwriting never wraps.
+    """Returns the samples of a full pool: a multiple of `num_fresh`, so that none wraps.
 
-    A pool of 32 minibatches is renewed every 32 batch_size / num_fresh train steps.
+    A pool of 32 minibatches is renewed every 32 batch_size / num_fresh train steps. One of large
+    observations holds fewer minibatches, because of MAX_POOL_BYTES; fewer than eight are
+    reported on stdout.
 
     Args:
-      columns: Specs of one item.
-      num_fresh: Items renewed per train step.
-      batch_size: Items per minibatch.
-      max_replay_size: Items in the full table.
+      reader: Of the items' layout.
+      num_fresh: Samples renewed per train step.
+      batch_size: Samples per minibatch.
+      max_replay_size: Samples in the full table.
     """
-    item_bytes = sum(math.prod(spec.shape) * spec.dtype.size for spec in columns)
-    wanted = min(MINIBATCHES_PER_POOL * batch_size, MAX_POOL_BYTES // item_bytes, max_replay_size)
-    return max(1, wanted // num_fresh) * num_fresh
+    item_bytes = sum(math.prod(spec.shape) * spec.dtype.size for spec in reader.columns)
+    fitting = MAX_POOL_BYTES * reader.layout.samples // item_bytes
+    wanted = min(MINIBATCHES_PER_POOL * batch_size, fitting, max_replay_size)
+    capacity = max(1, wanted // num_fresh) * num_fresh
+    if capacity < FEW_MINIBATCHES * batch_size < max_replay_size:
+        print(
+            f"The sampling pool holds {capacity / batch_size:.1f} minibatches, not "
+            f"{MINIBATCHES_PER_POOL}: more would not fit into {MAX_POOL_BYTES:,} bytes."
+        )
+    return capacity
 
 
 class SamplingPool:
@@ -35,14 +47,17 @@ class SamplingPool:
         minibatch = pool.draw()           # every train step, within a graph
         pool.add(next(iterator).data)
 
-    A minibatch of B from a pool that takes F fresh items per train step carries F and not B
-    messages through the replay server. Every item is still drawn uniformly, and in expectation as
+    A minibatch of B from a pool that takes F fresh samples per train step carries F and not B
+    messages through the replay server. Every sample is still drawn uniformly, and in expectation as
     often: 1 / F as many visits to the pool, each with B / F draws.
+
+    Rows lie as they come, in a ring. A second ring names the rows at which a sample begins, so a
+    draw is uniform over samples although a block in which episodes meet has fewer of them.
     """
 
     def __init__(
         self,
-        columns: Sequence[tf.TensorSpec],
+        reader: SampleReader,
         capacity: int,
         num_initial: int,
         num_fresh: int,
@@ -51,33 +66,39 @@ class SamplingPool:
         """Allocates the pool.
 
         Args:
-          columns: Specs of one item.
-          capacity: Items of the full pool, a multiple of `num_fresh`.
-          num_initial: Items at the first step; more than the table then holds would only be
+          reader: Finds the samples in items.
+          capacity: Samples of the full pool, a multiple of `num_fresh`.
+          num_initial: Samples at the first step; more than the table then holds would only be
             drawn twice, and be older than the table for longer. Rounded down to `num_fresh`.
-          num_fresh: Items that each step adds; they overwrite the oldest once the pool is full.
-          batch_size: Items per minibatch.
+          num_fresh: Samples that each step adds, a multiple of those of an item; their items
+            overwrite the oldest once the pool is full.
+          batch_size: Samples per minibatch.
         """
-        self._columns = [
-            tf.Variable(
-                tf.zeros([capacity, *spec.shape], spec.dtype), trainable=False, name="sampling_pool"
-            )
-            for spec in columns
-        ]
-        self._next = tf.Variable(0, trainable=False, name="next_in_sampling_pool")
-        self._size = tf.Variable(0, trainable=False, name="size_of_sampling_pool")
-        self._capacity = capacity
-        self._num_reads = max(1, min(num_initial, capacity) // num_fresh)
-        self._num_fresh = num_fresh
+        layout = reader.layout
+        self._reader = reader
+        self._window = tf.range(layout.window)
+        self._rows_per_add = num_fresh // layout.samples * layout.rows
+        self._num_adds = capacity // num_fresh  # that the pool holds
+        self._num_initial_adds = max(1, min(num_initial, capacity) // num_fresh)
         self._batch_size = batch_size
+        num_rows = self._num_adds * self._rows_per_add
+        self._columns = [
+            _variable(tf.zeros([num_rows, *spec.shape[1:]], spec.dtype), "rows")
+            for spec in reader.columns
+        ]
+        self._starts = _variable(tf.zeros([capacity], tf.int32), "starts")
+        self._num_starts = _variable(tf.zeros([self._num_adds], tf.int32), "starts_of_add")
+        self._next_add = _variable(0, "next_add")
+        self._oldest = _variable(0, "oldest_start")  # its place in the ring
+        self._size = _variable(0, "size")  # samples in the pool
         self._fill = tf.function(self._fill_from, autograph=False)
 
     @property
     def minibatch_spec(self) -> tuple[tf.TensorSpec, ...]:
-        """Specs of the columns [B, ...] that `draw` returns."""
+        """Specs of the columns [B, window, size] that `draw` returns."""
+        shape = [self._batch_size, self._window.shape[0]]
         return tuple(
-            tf.TensorSpec([self._batch_size, *column.shape[1:]], column.dtype)
-            for column in self._columns
+            tf.TensorSpec(shape + column.shape[1:], column.dtype) for column in self._columns
         )
 
     def fill(self, iterator: Iterator[Any]) -> None:
@@ -85,28 +106,51 @@ class SamplingPool:
         self._fill(iterator)
 
     def draw(self) -> tuple[tf.Tensor, ...]:
-        """Returns a minibatch [B, ...], drawn uniformly with replacement."""
-        index = tf.random.uniform([self._batch_size], maxval=self._size, dtype=tf.int32)
-        return tuple(tf.gather(column, index) for column in self._columns)
+        """Returns a minibatch [B, window, size], drawn uniformly with replacement."""
+        chosen = tf.random.uniform([self._batch_size], maxval=self._size, dtype=tf.int32)
+        starts = tf.gather(self._starts, (self._oldest + chosen) % self._starts.shape[0])
+        rows = starts[:, tf.newaxis] + self._window
+        return tuple(tf.gather(column, rows) for column in self._columns)
 
     def add(self, fresh: Sequence[tf.Tensor]) -> None:
-        """Adds `fresh`, in place of the oldest items of a full pool.
+        """Adds the items `fresh`, columns [N, rows, size], in place of the oldest of a full pool.
 
-        `fresh` is [F, ...], or [F / n, n, ...] in blocks of n.
+        N is num_fresh / samples per item.
         """
-        start = self._next.read_value()
-        index = start + tf.range(self._num_fresh)
+        add = self._next_add.read_value()
+        first_row = add * self._rows_per_add
+        index = first_row + tf.range(self._rows_per_add)
         for column, values in zip(self._columns, fresh, strict=True):
-            rows = tf.reshape(values, [self._num_fresh, *column.shape[1:]])
+            rows = tf.reshape(values, [self._rows_per_add, *column.shape[1:]])
             column.scatter_update(tf.IndexedSlices(rows, index))  # a slice takes longer
-        self._next.assign((start + self._num_fresh) % self._capacity)
-        self._size.assign(tf.minimum(self._size + self._num_fresh, self._capacity))
+        capacity = self._starts.shape[0]
+        num_dropped = self._num_starts[add]
+        oldest = (self._oldest + num_dropped) % capacity
+        kept = self._size - num_dropped
+        starts = first_row + self._start_rows(fresh)
+        count = tf.size(starts)
+        places = (oldest + kept + tf.range(count)) % capacity
+        self._starts.scatter_update(tf.IndexedSlices(starts, places))
+        self._num_starts.scatter_update(tf.IndexedSlices(count, add))
+        self._oldest.assign(oldest)
+        self._size.assign(kept + count)
+        self._next_add.assign((add + 1) % self._num_adds)
+
+    def _start_rows(self, items: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Returns the rows, counted through all `items`, at which samples begin: int32 [S]."""
+        item, row = tf.unstack(tf.where(self._reader.are_samples(items)), axis=1)
+        return tf.cast(item * self._reader.layout.rows + row, tf.int32)
 
     def _fill_from(self, iterator):
         def body(index):
             self.add(next(iterator).data)
             return [index + 1]
 
-        self._next.assign(0)
-        self._size.assign(0)
-        tf.while_loop(lambda index: index < self._num_reads, body, [tf.constant(0)])
+        for variable in (self._next_add, self._oldest, self._size):
+            variable.assign(0)
+        self._num_starts.assign(tf.zeros_like(self._num_starts))
+        tf.while_loop(lambda index: index < self._num_initial_adds, body, [tf.constant(0)])
+
+
+def _variable(initial_value: Any, name: str) -> tf.Variable:
+    return tf.Variable(initial_value, trainable=False, name=f"sampling_pool/{name}")

@@ -8,7 +8,7 @@ from tf_agents.agents import tf_agent
 from tf_agents.trajectories import policy_step, trajectory
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.data.codec import Codec
+from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.data.transition import Transition
 
 
@@ -35,10 +35,12 @@ class Relabel(Protocol):
 class TrainStep:
     """Trains an agent on one packed minibatch; called while a graph is traced."""
 
-    def __init__(self, agent: tf_agent.TFAgent, codec: Codec, relabel: Relabel | None = None):
+    def __init__(
+        self, agent: tf_agent.TFAgent, reader: SampleReader, relabel: Relabel | None = None
+    ):
         """Takes a GradientAgent, or any agent whose `train` applies the gradients itself."""
         self._agent = agent
-        self._codec = codec
+        self._reader = reader
         self._relabel = relabel
 
     @property
@@ -50,7 +52,7 @@ class TrainStep:
         """Returns the scalar metrics of the agent before its update."""
         # What needs no data, such as counting, would be done also when the data has ended.
         with tf.control_dependencies(columns):
-            transition = self._codec.unpack(columns)
+            transition = self._reader.unpack(columns)
             if self._relabel is not None:
                 transition = self._relabel(transition)
             experience = as_experience(transition)

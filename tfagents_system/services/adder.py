@@ -3,6 +3,7 @@
 import collections
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import reverb
@@ -10,26 +11,27 @@ from reverb import pybind
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.data.codec import Codec
-from tfagents_system.data.item_layout import LARGEST_BLOCK, SINGLE, ItemLayout
-from tfagents_system.data.transition import Transition
-from tfagents_system.services.journal import Checkpoints, Journal, Step
+from tfagents_system.data.frames import newest_frames
+from tfagents_system.data.item_layout import SINGLE, ItemLayout
+from tfagents_system.data.transition import FIRST, LAST, MID, Step
+from tfagents_system.services.journal import Checkpoints, Journal, NumberedRow
 from tfagents_system.services.replay import EXPERIENCE_TABLE
 from tfagents_system.services.replay_files import item_priority
 
-CHUNK_LENGTH = LARGEST_BLOCK  # transitions that the server keeps, sends and compresses together
+SHARED_CHUNK_LENGTH = 8  # rows that the server keeps, sends and compresses together
 
 
 class Adder:
-    """Packs transitions and writes them in bursts.
+    """Packs env steps and writes them in bursts.
 
         adder.add(time_step, action, next_time_step)   # every env step
+        adder.end_episode()
         if adder.is_burst_due: adder.send()
         while not adder.is_confirmed(timeout_secs=1): ...   # the rate limiter holds collection
 
-    A transition joins two steps of one episode, never the last of one to the first of the next.
-    A block that is not full waits for the transitions of the next episodes. An episode shorter than
-    a sequence gives one item, padded at its end with transitions of step type LAST and discount 0,
-    which learners leave out.
+    Makes the stream of rows that `Step` describes and cuts it into the items of a layout. An
+    episode shorter than a sequence gives one item, padded at its end with rows of step type LAST
+    and discount 0, which learners leave out.
     A journal numbers what is sent, so that what a crash of the server has lost can be sent again.
     Bursts, because a single item costs a wake-up of the sending thread. Not thread-safe.
     """
@@ -50,18 +52,19 @@ class Adder:
 
         Args:
           client: Connection to the replay server.
-          codec: Codec of one Transition.
+          codec: Codec of one Step, with single frames.
           layout: Of the items.
           worker_id: Of this worker; what it sends is known by that and the journal's numbers.
           journal: Where everything is written down before it is sent; None sends without numbers.
-          burst_length: Steps after which a burst is due; Reverb complains of more than 50 pending
+          burst_length: Rows after which a burst is due; Reverb complains of more than 50 pending
             items.
-          burst_secs: Age of the oldest unsent step after which a burst is due.
+          burst_secs: Age of the oldest unsent row after which a burst is due.
           log: Receives one line for each kind of rejected step.
           pads_short_episodes: Whether an episode shorter than a sequence is padded; otherwise it is
             left out and counted, for agents that do not mask padding.
         """
         self._codec = codec
+        self._blank = codec.zeros()
         self._layout = layout
         self._worker_id = worker_id
         self._journal = journal
@@ -69,9 +72,11 @@ class Adder:
         self._burst_secs = burst_secs
         self._log = log
         self._pads_short_episodes = pads_short_episodes
-        # Each chunk costs the server about 1 kB of its own, but a sample fetches its whole chunk.
-        chunk_length = max(1, layout.length // 4) if layout.is_sequence else CHUNK_LENGTH
-        keep = max(chunk_length, layout.length)
+        # A sample fetches the whole chunks of its item, so a block is one chunk. Other items share
+        # theirs with their neighbours; each chunk costs the server about 1 kB of its own.
+        shared_length = max(layout.length // 4, 1) if layout.is_sequence else SHARED_CHUNK_LENGTH
+        chunk_length = layout.rows if layout.is_block else shared_length
+        keep = max(chunk_length, layout.rows)
         # Validation would wait here for the server without limit; the codec has validated.
         self._writer = client.trajectory_writer(num_keep_alive_refs=keep, validate_items=False)
         # The writer in C++: its Python layer takes four times as long as all else that it does.
@@ -81,68 +86,79 @@ class Adder:
                 max_chunk_length=chunk_length, num_keep_alive_refs=keep
             )
             self._cpp_writer.ConfigureChunker(column, options)
-        # References to the newest steps, by column.
-        self._written = [collections.deque(maxlen=layout.length) for _ in codec.columns]
-        self._block: list[list[np.ndarray]] = []  # columns of transitions that do not fill one yet
+        # References to the newest rows, by column.
+        self._written = [collections.deque(maxlen=layout.rows) for _ in codec.columns]
+        self._block: list[list[np.ndarray]] = []  # rows that do not fill one yet
         self._unsent: list[tuple[list[np.ndarray], bool]] = []  # (columns, completes_item)
         self._oldest_unsent = 0.0
-        self._last: Transition | None = None  # of the current episode
-        self._steps_in_episode = 0
+        self._newest: Step | None = None  # of the current episode
+        self._rows_in_episode = 0
         self.rejected: collections.Counter[str] = collections.Counter()
         self.num_left_out = 0  # short episodes
 
     def add(self, time_step: ts.TimeStep, action, next_time_step: ts.TimeStep) -> bool:
         """Adds one env step; returns False if its data does not fit the spec.
 
-        The caller then ends the episode: going on would leave a gap in the sequence.
+        The caller then ends the episode: going on would leave a gap in the stream.
         """
-        transition = Transition(
-            np.float32(time_step.step_type),
-            time_step.observation,
-            action,
-            next_time_step.reward,
-            next_time_step.discount,
-            next_time_step.observation,
+        if self._newest is None:
+            # With as many frames before its first transition as are stacked.
+            first = self._blank._replace(
+                step_type=np.float32(FIRST), observation=self._frames(time_step.observation)
+            )
+            if not self._append(first, num_times=self._layout.frame_stack):
+                return False
+        return self._append(
+            self._blank._replace(
+                step_type=np.float32(MID),
+                observation=self._frames(next_time_step.observation),
+                action=action,
+                reward=next_time_step.reward,
+                discount=next_time_step.discount,
+            )
         )
-        try:
-            columns = self._codec.pack(transition)
-        except ValueError as error:
-            self._reject(str(error))
-            return False
-        self._last = transition
-        self._steps_in_episode += 1
-        if self._layout.is_sequence:
-            self._queue(columns, self._steps_in_episode >= self._layout.length)
-            return True
-        self._block.append(columns)
-        if len(self._block) == self._layout.length:
-            *others, last = self._block
-            for other in others:
-                self._queue(other, completes_item=False)
-            self._queue(last, completes_item=True)
-            self._block.clear()
-        return True
 
     def end_episode(self) -> None:
         """Must be called after the last step of each episode."""
-        num_missing = self._layout.length - self._steps_in_episode
-        if self._layout.is_sequence and self._steps_in_episode and num_missing > 0:
+        num_missing = self._layout.rows - self._rows_in_episode
+        has_steps = self._rows_in_episode > self._layout.frame_stack
+        if self._layout.is_sequence and has_steps and num_missing > 0:
             if self._pads_short_episodes:
-                self._pad(num_missing)
+                padding = self._blank._replace(
+                    step_type=np.float32(LAST), observation=self._newest.observation
+                )
+                self._append(padding, num_missing)
             else:
                 self._leave_out()
-        self._steps_in_episode = 0
+        self._newest = None
+        self._rows_in_episode = 0
 
-    def _pad(self, num_missing: int) -> None:
-        padding = self._last._replace(
-            step_type=np.float32(ts.StepType.LAST),
-            observation=self._last.next_observation,
-            reward=np.float32(0),
-            discount=np.float32(0),
-        )
-        columns = self._codec.pack(padding)
-        for missing in reversed(range(num_missing)):
-            self._queue(columns, completes_item=missing == 0)
+    def _frames(self, observation: Any) -> Any:
+        """Returns what of an observation the environment has not given before."""
+        if self._layout.frame_stack == 1:
+            return observation
+        return newest_frames(observation, self._codec.spec.observation)
+
+    def _append(self, step: Step, num_times: int = 1) -> bool:
+        """Appends a row to the stream, and the items that it completes; False if it is rejected."""
+        try:
+            columns = self._codec.pack(step)
+        except ValueError as error:
+            self._reject(str(error))
+            return False
+        self._newest = step
+        for _ in range(num_times):
+            self._rows_in_episode += 1
+            if not self._layout.is_block:
+                self._queue(columns, self._rows_in_episode >= self._layout.rows)
+                continue
+            self._block.append(columns)
+            if len(self._block) == self._layout.rows:
+                for row in self._block[:-1]:
+                    self._queue(row, completes_item=False)
+                self._queue(columns, completes_item=True)
+                self._block = self._block[self._layout.length :]
+        return True
 
     def _leave_out(self) -> None:
         """Counts the episode, whose steps complete no item."""
@@ -177,9 +193,9 @@ class Adder:
         )
 
     def send(self) -> None:
-        """Hands all steps added so far to the sending thread; does not block."""
+        """Hands all rows added so far to the sending thread; does not block."""
         if self._journal is None:
-            self._write([Step(*step, number=0) for step in self._unsent])
+            self._write([NumberedRow(*row, number=0) for row in self._unsent])
         else:
             self._write(self._journal.append(self._unsent))
         self._unsent.clear()
@@ -193,7 +209,7 @@ class Adder:
         # After a reconnection Reverb sends what is not confirmed in any order. That is at most two
         # bursts with the padding of short episodes: each waits until the one before is confirmed,
         # but while a server shuts down, that may come before the server has all of it.
-        num_unordered = 2 * (self._burst_length + self._layout.length)
+        num_unordered = 2 * (self._burst_length + self._layout.rows)
         lost = self._journal.reconcile(checkpoints, num_unordered) if self._journal else []
         for begin in range(0, len(lost), self._burst_length):
             self._write(lost[begin : begin + self._burst_length])
@@ -206,19 +222,19 @@ class Adder:
 
     @property
     def num_unprotected(self) -> int:
-        """Steps sent for which the journal had no space."""
+        """Rows sent for which the journal had no space."""
         return self._journal.num_unprotected if self._journal else 0
 
-    def _write(self, steps: Sequence[Step]) -> None:
-        is_single = [not self._layout.lead] * len(self._written)  # without time axis
-        for step in steps:
-            references = self._cpp_writer.Append(step.columns)
+    def _write(self, rows: Sequence[NumberedRow]) -> None:
+        is_single = [False] * len(self._written)  # an item has a time axis
+        for row in rows:
+            references = self._cpp_writer.Append(row.columns)
             for written, reference in zip(self._written, references, strict=True):
                 written.append(reference)
-            if step.completes_item:
+            if row.completes_item:
                 self._cpp_writer.CreateItem(
                     EXPERIENCE_TABLE,
-                    item_priority(self._worker_id, step.number),
+                    item_priority(self._worker_id, row.number),
                     [list(written) for written in self._written],
                     is_single,
                 )

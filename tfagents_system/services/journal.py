@@ -12,11 +12,11 @@ import tensorflow as tf
 from tfagents_system.core.files import append_whole, write_bytes_atomically
 from tfagents_system.services.replay_files import StoredNumbers
 
-RESTART_GAP = 2**20  # more numbers than steps that a journal can have missed
+RESTART_GAP = 2**20  # more numbers than rows that a journal can have missed
 
 
-class Step(NamedTuple):
-    """One env step on its way to the replay server."""
+class NumberedRow(NamedTuple):
+    """One row of a worker's stream on its way to the replay server."""
 
     columns: Sequence[np.ndarray]  # packed
     completes_item: bool
@@ -34,17 +34,17 @@ class Checkpoints(NamedTuple):
 
 def journal_owners(folder: pathlib.Path) -> set[int]:
     """Returns the numbers of the workers that have journals in `folder`."""
-    names = (re.match(r"worker_(\d+)_", path.name) for path in folder.glob("worker_*.steps"))
+    names = (re.match(r"worker_(\d+)_", path.name) for path in folder.glob("worker_*.rows"))
     return {int(name[1]) for name in names if name}
 
 
 class Journal:
-    """Numbers a worker's steps, and keeps them on disk until two checkpoints hold them.
+    """Numbers a worker's rows, and keeps them on disk until two checkpoints hold them.
 
-        steps = journal.append(columns_and_flags)   # before they are sent
+        rows = journal.append(columns_and_flags)   # before they are sent
         lost = journal.reconcile(checkpoints)       # after each checkpoint; to be sent again
 
-    The file survives the worker, the replay server and both at once. Steps beyond `max_bytes`, or
+    The file survives the worker, the replay server and both at once. Rows beyond `max_bytes`, or
     for which the disk has no space, are counted as unprotected and sent all the same.
     Not thread-safe.
     """
@@ -54,7 +54,7 @@ class Journal:
         folder: pathlib.Path,
         worker_id: int,
         columns: Sequence[tf.TensorSpec],
-        item_length: int,
+        rows_per_item: int,
         max_bytes: int,
         log: Callable[[str], None] = print,
     ):
@@ -63,13 +63,13 @@ class Journal:
         Args:
           folder: Holds the files of all workers; is made.
           worker_id: Of the only writer.
-          columns: Specs of the packed columns, vectors; with `item_length` part of the file's
+          columns: Specs of the packed columns, vectors; with `rows_per_item` part of the file's
             name, so that a file of another layout is never read.
-          item_length: Steps per item.
+          rows_per_item: Of the items' layout.
           max_bytes: Largest size of the file.
-          log: Receives a line for the first step that is left unprotected.
+          log: Receives a line for the first row that is left unprotected.
         """
-        self._length = item_length
+        self._rows_per_item = rows_per_item
         self._max_bytes = max_bytes
         self._log = log
         self._names = [f"{spec.dtype.name}x{spec.shape[0]}" for spec in columns]
@@ -87,25 +87,25 @@ class Journal:
         records = self._read(self._path)
         self._next_number = int(records["number"][-1]) + RESTART_GAP if len(records) else 1
         self.num_recovered = 0  # items sent again
-        self.num_unprotected = 0  # steps
+        self.num_unprotected = 0  # rows
 
-    def append(self, steps: Sequence[tuple[Sequence[np.ndarray], bool]]) -> list[Step]:
-        """Numbers (columns, completes_item) of new steps and writes them down."""
-        if not steps:
+    def append(self, rows: Sequence[tuple[Sequence[np.ndarray], bool]]) -> list[NumberedRow]:
+        """Numbers (columns, completes_item) of new rows and writes them down."""
+        if not rows:
             return []
         number = self._next_number
-        self._next_number += len(steps)
-        columns, completes_item = zip(*steps, strict=True)
+        self._next_number += len(rows)
+        columns, completes_item = zip(*rows, strict=True)
         numbers = range(number, self._next_number)
-        records = np.empty(len(steps), self._record)
+        records = np.empty(len(rows), self._record)
         records["number"] = numbers
         records["completes_item"] = completes_item
         for name, column in zip(self._names, zip(*columns, strict=True), strict=True):
-            records[name] = np.concatenate(column).reshape(len(steps), -1)
+            records[name] = np.concatenate(column).reshape(len(rows), -1)
         self._write(records)
-        return list(map(Step, columns, completes_item, numbers))
+        return list(map(NumberedRow, columns, completes_item, numbers))
 
-    def reconcile(self, checkpoints: Checkpoints, num_unordered: int) -> list[Step]:
+    def reconcile(self, checkpoints: Checkpoints, num_unordered: int) -> list[NumberedRow]:
         """Returns what has been lost, under new numbers; the caller sends it before anything else.
 
         Drops what the newest two checkpoints both hold, and what a full table has removed. Takes
@@ -113,7 +113,7 @@ class Journal:
 
         Args:
           checkpoints: The newest ones.
-          num_unordered: Steps that may be on their way at a time; the server may insert them in any
+          num_unordered: Rows that may be on their way at a time; the server may insert them in any
             order.
         """
         newest, older, gone = checkpoints
@@ -140,16 +140,18 @@ class Journal:
         self._next_number += len(lost)
         self.num_recovered += int(lost["completes_item"].sum())
         return [
-            Step([record[name] for name in self._names], *record[["completes_item", "number"]])
+            NumberedRow(
+                [record[name] for name in self._names], *record[["completes_item", "number"]]
+            )
             for record in lost
         ]
 
     def _path_of(self, worker_id: int) -> pathlib.Path:
         layout = "_".join(self._names)
-        return self._folder / f"worker_{worker_id}_{layout}x{self._length}.steps"
+        return self._folder / f"worker_{worker_id}_{layout}x{self._rows_per_item}.rows"
 
     def _lost_by(self, worker_id: int, stored: StoredNumbers) -> np.ndarray:
-        """Returns the steps in the journal of a worker that is gone which are not stored."""
+        """Returns the rows in the journal of a worker that is gone which are not stored."""
         try:
             records = self._read(self._path_of(worker_id))
         except FileNotFoundError:  # its items had another layout
@@ -159,16 +161,16 @@ class Journal:
         return self._select(records, self._ends_whole_item(records) & is_lost)
 
     def _ends_whole_item(self, records: np.ndarray) -> np.ndarray:
-        """Returns [N] whether an item ends there, and its steps are here without a gap."""
-        number, before = records["number"], self._length - 1
+        """Returns [N] whether an item ends there, and its rows are here without a gap."""
+        number, before = records["number"], self._rows_per_item - 1
         is_whole = np.zeros(len(number), bool)
         is_whole[before:] = number[before:] - number[: len(number) - before] == before
         return records["completes_item"] & is_whole
 
     def _select(self, records: np.ndarray, is_item: np.ndarray) -> np.ndarray:
-        """Returns the steps of the items that end where `is_item`, and marks only these."""
+        """Returns the rows of the items that end where `is_item`, and marks only these."""
         is_part = is_item.copy()
-        for distance in range(1, self._length):
+        for distance in range(1, self._rows_per_item):
             is_part[:-distance] |= is_item[distance:]
         selected = records[is_part]
         selected["completes_item"] = is_item[is_part]

@@ -17,6 +17,7 @@ from tfagents_system.core.training_settings import (
     num_samples_in_flight,
 )
 from tfagents_system.data.item_layout import ItemLayout
+from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.services.replay_files import (
     check_is_whole,
     copy_with_table,
@@ -42,6 +43,11 @@ class ReplayLimits:
     def from_settings(cls, settings: TrainingSettings, horizon: int) -> "ReplayLimits":
         """Derives the limits from what a full episode, of `horizon` env steps, gives.
 
+        The server counts items. With full episodes the ratio of train steps to env steps is exact.
+        In blocks each episode has `frame_stack` rows that begin no transition, so episodes that end
+        after t steps give (1 + frame_stack / t) / (1 + frame_stack / horizon) times as many train
+        steps per env step.
+
         Collection and learning may each run ahead by one iteration. The learner's samples in
         flight must fit into that, or both sides would wait for each other for ever.
 
@@ -49,27 +55,28 @@ class ReplayLimits:
           ConfigError: If the initial episodes are fewer than what may be in flight.
         """
         layout = ItemLayout.from_settings(settings)
-        # In transitions or sequences; `stride` transitions make a block.
-        per_episode = horizon - layout.length + 1 if layout.is_sequence else horizon
+        per_episode = layout.items_per_episode(horizon)
         num_fresh = num_fresh_samples(settings)
         samples_per_iteration = num_fresh * settings.num_steps_per_iter
         episodes_per_iteration = settings.n_train_episodes_per_iter
-        samples_per_insert = samples_per_iteration / (per_episode * episodes_per_iteration)
+        samples_per_insert = float(
+            samples_per_iteration / layout.samples / (per_episode * episodes_per_iteration)
+        )
         num_initial = per_episode * settings.n_buffer_init_episodes
         in_flight = num_samples_in_flight(settings) + 2 * num_fresh  # and batches made of them
-        ahead = max(samples_per_iteration, in_flight) / layout.stride
-        min_size = -(-num_initial // layout.stride)  # rounded up: no less than is in flight
+        ahead = max(samples_per_iteration, in_flight) / layout.samples
+        min_size = math.ceil(num_initial)  # no less than is in flight
         smallest = -(-in_flight * episodes_per_iteration // samples_per_iteration)  # rounded up
         if settings.n_buffer_init_episodes < smallest:
             raise ConfigError(
                 f"n_buffer_init_episodes = {settings.n_buffer_init_episodes} is too small: "
-                f"{num_initial} transitions x {samples_per_insert:g} samples per insert is less "
-                f"than the {in_flight} samples that the learner keeps in flight "
+                f"{float(num_initial * layout.samples):g} steps x {samples_per_insert:g} samples "
+                f"per insert is less than the {in_flight} samples that the learner keeps in flight "
                 f"(prefetch_batches x train_batch_size + 2 x the smaller of train_batch_size and "
                 f"fresh_samples_per_step). Use at least {smallest}."
             )
         return cls(
-            capacity=-(-per_episode * settings.n_episodes_in_buffer // layout.stride),
+            capacity=math.ceil(per_episode * settings.n_episodes_in_buffer),
             min_size=min_size,
             samples_per_insert=samples_per_insert,
             error_buffer=min(max(ahead, samples_per_insert, 1.0), samples_per_insert * min_size),
@@ -151,7 +158,7 @@ class ReplaySnapshots:
 
     def describe(self, folder: pathlib.Path) -> dict[str, Any]:
         """Returns the numbers of the items in `folder`; see `describe_items`."""
-        return describe_items(folder, EXPERIENCE_TABLE, self._layout.stride)
+        return describe_items(folder, EXPERIENCE_TABLE, self._layout.row_stride)
 
 
 def _with_limits(
@@ -191,19 +198,17 @@ def _with_limits(
 
 def experience_dataset(
     address: str,
-    codec_columns: list[tf.TensorSpec],
-    layout: ItemLayout,
+    reader: SampleReader,
     batch_size: int,
     num_in_flight: int,
     timeout_secs: float,
 ) -> tf.data.Dataset:
     """Returns an endless dataset of packed batches: a tuple of columns.
 
-    They are [B, size] of single transitions, [B, length, size] of sequences, and
-    [B / length, length, size] of blocks, of whose length B is a multiple. `num_in_flight`, at least
-    B, is how many transitions or sequences the server may send ahead.
+    They are [B / samples, rows, size] of the reader's layout, of whose samples per item B is a
+    multiple. `num_in_flight`, at least B, is how many samples the server may send ahead.
 
-    One stream and no per-element op, because a map over single transitions costs several times
+    One stream and no per-element op, because a map over single items costs several times
     the sampling itself. The iterator ends (OutOfRangeError) when the rate limiter yields nothing
     for `timeout_secs`; make a new one to go on.
 
@@ -211,13 +216,13 @@ def experience_dataset(
       TimeoutError: If the server does not answer; an iterator would wait for it without limit.
     """
     experience_stats(reverb.Client(address), timeout_secs)
-    num_items = batch_size // layout.stride
+    samples_per_item = reader.layout.samples
     dataset = reverb.TrajectoryDataset(
         server_address=address,
         table=EXPERIENCE_TABLE,
-        dtypes=tuple(spec.dtype for spec in codec_columns),
-        shapes=tuple(tf.TensorShape(layout.lead + spec.shape) for spec in codec_columns),
-        max_in_flight_samples_per_worker=num_in_flight // layout.stride,
+        dtypes=tuple(spec.dtype for spec in reader.columns),
+        shapes=tuple(spec.shape for spec in reader.columns),
+        max_in_flight_samples_per_worker=num_in_flight // samples_per_item,
         num_workers_per_iterator=1,
         rate_limiter_timeout_ms=int(timeout_secs * 1000),
     )
@@ -226,7 +231,7 @@ def experience_dataset(
     options.threading.private_threadpool_size = 1
     options.experimental_optimization.apply_default_optimizations = False
     dataset = dataset.with_options(options)
-    return dataset.batch(num_items, drop_remainder=True).prefetch(1)
+    return dataset.batch(batch_size // samples_per_item, drop_remainder=True).prefetch(1)
 
 
 def experience_stats(client: reverb.Client, timeout_secs: float) -> tuple[int, int]:

@@ -95,7 +95,8 @@ def check_is_whole(folder: pathlib.Path) -> None:
 def describe_items(folder: pathlib.Path, table: str, stride: int = 1) -> dict[str, Any]:
     """Returns what a checkpoint holds of `table`, for a manifest: JSON that `stored_numbers` reads.
 
-    Reads all items. An item stands for its own number and the `stride` - 1 before it.
+    Reads all items. An item stands for its own number and the `stride` - 1 before it, the rows that
+    it alone refers to.
     """
     items = _read(folder / ITEMS, schema_pb2.PrioritizedItem)
     priorities = np.array([item.priority for item in items if item.table == table], np.int64)

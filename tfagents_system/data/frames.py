@@ -1,0 +1,50 @@
+"""Stacked frames: which observations are images, and how their frames are told apart."""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tree
+
+
+def is_image(spec: Any) -> bool:
+    """Whether observations of `spec` are images: uint8 [H, W, C]."""
+    return tf.as_dtype(spec.dtype) == tf.uint8 and len(spec.shape) == 3
+
+
+def single_frame_spec(observation_spec: Any, frame_stack: int) -> Any:
+    """Returns the specs of one step's observation, given those of the stacked one."""
+
+    def unstacked(spec):
+        if not is_image(spec):
+            return tf.TensorSpec(spec.shape, spec.dtype)
+        height, width, channels = spec.shape
+        return tf.TensorSpec([height, width, channels // frame_stack], spec.dtype)
+
+    return tree.map_structure(unstacked, observation_spec)
+
+
+def newest_frames(observation: Any, frame_spec: Any) -> Any:
+    """Returns the observation of one step: the last frame of each stacked image."""
+    return tree.map_structure(
+        lambda array, spec: array[..., -spec.shape[-1] :] if is_image(spec) else array,
+        observation,
+        frame_spec,
+        check_types=False,
+    )
+
+
+def stack_frames(observations: Any, frame_spec: Any, frame_stack: int) -> Any:
+    """Returns [B, T - frame_stack + 1, ...] of leaves [B, T, ...]: images with their past.
+
+    TensorFlow or NumPy. Channels are in order of time, the newest last.
+    """
+
+    def stacked(leaf, spec):
+        count = leaf.shape[1] - frame_stack + 1
+        if frame_stack == 1 or not is_image(spec):
+            return leaf[:, frame_stack - 1 :]
+        frames = [leaf[:, first : first + count] for first in range(frame_stack)]
+        return (tf.concat if tf.is_tensor(leaf) else np.concatenate)(frames, axis=-1)
+
+    return tree.map_structure(stacked, observations, frame_spec)
