@@ -28,6 +28,7 @@ from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.watchdog import Watchdog
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.item_layout import ItemLayout
+from tfagents_system.data.run_views import view_of_run
 from tfagents_system.data.sample_reader import step_codec
 from tfagents_system.environments.construction import (
     make_collect_environment,
@@ -75,7 +76,9 @@ def collect(
     policies = AgentPolicies(agent, rng, params.exploration_noise_beta)
     client = reverb.Client(replay_address)
     layout = ItemLayout.from_settings(params)
-    codec = step_codec(agent.time_step_spec.observation, agent.action_spec, layout)
+    specs = agent.time_step_spec.observation, agent.action_spec
+    codec = step_codec(*specs, layout)
+    view_of_run(run, *specs, codec, layout).check(run.paths.run_spec)
     journal = _open_journal(run, worker_id, codec, layout)
     adder = Adder(client, codec, layout, worker_id, journal,
                   pads_short_episodes=masks_padding(agent))  # fmt: skip

@@ -20,12 +20,7 @@ import tree
 from tfagents_system.agents.construction import arithmetic_of, make_agent
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.disk import SpaceGuard
-from tfagents_system.core.errors import (
-    EXIT_DIVERGED,
-    EXIT_FINISHED,
-    EXIT_STOPPED,
-    ConfigError,
-)
+from tfagents_system.core.errors import EXIT_DIVERGED, EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.files import (
     write_bytes_atomically,
     write_json_atomically,
@@ -39,6 +34,7 @@ from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.training_settings import num_fresh_samples, num_samples_in_flight
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.data.item_layout import ItemLayout
+from tfagents_system.data.run_views import view_of_run
 from tfagents_system.data.sample_reader import SampleReader, step_codec
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.evaluation.event_log import EventLog
@@ -75,7 +71,9 @@ class Training:
         print(explain(self._arithmetic, this_host()))
         environment.close()
         layout, num_fresh = ItemLayout.from_settings(params), num_fresh_samples(params)
-        codec = step_codec(agent.time_step_spec.observation, agent.action_spec, layout)
+        specs = agent.time_step_spec.observation, agent.action_spec
+        codec = step_codec(*specs, layout)
+        view_of_run(run, *specs, codec, layout, self._arithmetic).agree(run.paths.run_spec)
         reader = SampleReader(codec, layout)
         make_iterator = functools.partial(
             _make_iterator, replay_address, reader, num_fresh, num_samples_in_flight(params)

@@ -26,6 +26,7 @@ class Run:
     params: Any  # the user's TrainParams
     curriculum: Curriculum
     seed: int
+    gin_bindings: Sequence[str] = ()
 
     @property
     def horizon(self) -> int:
@@ -53,7 +54,7 @@ def load_run(exp_dir: str) -> Run:
         paths.running_params, env_config, provenance["gin_bindings"], provenance["params_dir"]
     )
     curriculum = Curriculum.from_config(env_config.get("curriculum", {}), str(paths.running_config))
-    return Run(paths, params, curriculum, provenance["seed"])
+    return Run(paths, params, curriculum, provenance["seed"], provenance["gin_bindings"])
 
 
 def load_params(

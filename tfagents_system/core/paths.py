@@ -43,6 +43,11 @@ class ExperimentPaths:
         return self.running / "params.py"
 
     @property
+    def run_spec(self) -> pathlib.Path:
+        """What the programs of the newest start agree on; the learner writes it."""
+        return self.running / "run_spec.json"
+
+    @property
     def gin(self) -> pathlib.Path:
         """Every hyperparameter as the learner uses it, in gin syntax."""
         return self.root / "gin.txt"

@@ -1,0 +1,133 @@
+"""What a run is, in one place: written once per start, verified by the programs of that start."""
+
+import dataclasses
+import hashlib
+import json
+import pathlib
+import sys
+import sysconfig
+from collections.abc import Mapping
+from typing import Any
+
+from tfagents_system.core.disk import SpaceGuard
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.files import write_json_atomically
+
+PACKAGE = __name__.partition(".")[0]
+# Names of the program's own file, and of the params file, whose copy in running/ counts.
+NOT_MODULES = ("__main__", "__mp_main__", "train_params")
+MOST_SHOWN = 5  # differences, in a message
+
+
+@dataclasses.dataclass(frozen=True)
+class RunSpec:
+    """What all programs of a run must agree on; holds nothing of one host, such as paths."""
+
+    seed: int
+    gin_bindings: list[str]
+    horizon: int
+    settings: Mapping[str, Any]  # every hyperparameter; what is not JSON by the name of its type
+    observation: Mapping[str, str]  # "float32 [3]" by the path of the leaf
+    action: Mapping[str, str]
+    item: Mapping[str, Any]  # layout and columns of an item of the replay buffer
+    files: Mapping[str, str]  # SHA-256 of config, params, and each module of the user's that it has
+    arithmetic: str | None  # of the learner's matrix products; None in the view of another program
+
+    def agree(self, path: pathlib.Path) -> None:
+        """Makes this the run's spec if there is none in `path` yet; else compares the two.
+
+        Raises:
+          ConfigError: If they differ.
+        """
+        if path.exists():
+            self.check(path)
+        else:
+            with SpaceGuard(path.name, path.parent):
+                write_json_atomically(path, dataclasses.asdict(self))
+
+    def check(self, path: pathlib.Path) -> None:
+        """Compares this program's view with the run's spec in `path`, if that is written already.
+
+        Raises:
+          ConfigError: If they differ.
+        """
+        if not path.exists():
+            return
+        try:
+            saved = json.loads(path.read_text())
+            lines = self.differences(saved)
+        except (OSError, ValueError, AttributeError) as error:
+            raise ConfigError(
+                f"{path}: damaged ({error}). Stop the run and start run_script.sh again: it makes "
+                "a new one."
+            ) from error
+        if lines:
+            more = f" and {len(lines) - MOST_SHOWN} more" if len(lines) > MOST_SHOWN else ""
+            raise ConfigError(
+                f"this program differs from its run ({path}): {'; '.join(lines[:MOST_SHOWN])}"
+                f"{more}. Was a file edited after the start of the run? Start run_script.sh again: "
+                "that applies the edit to all programs at once."
+            )
+
+    def differences(self, saved: Mapping[str, Any]) -> list[str]:
+        """Returns a line for each value that differs from the run's, `saved` as JSON.
+
+        Each program imports some modules only when it needs them, so those count that both have.
+        """
+        own = json.loads(json.dumps(dataclasses.asdict(self)))
+        lines = []
+        for field, value in own.items():
+            theirs: Any = saved.get(field)
+            if field == "arithmetic" and value is None:
+                continue
+            if not isinstance(value, dict):
+                lines += [] if value == theirs else [f"{field} {_both(theirs, value)}"]
+                continue
+            names = value.keys() & theirs.keys() if field == "files" else value.keys() | theirs
+            for name in sorted(names):
+                before, now = theirs.get(name), value.get(name)
+                if before != now:
+                    how = "has another content now" if field == "files" else _both(before, now)
+                    lines.append(f"{field} {name} {how}")
+        return lines
+
+
+def _both(of_run: Any, own: Any) -> str:
+    return f"is {json.dumps(of_run)} in the run, {json.dumps(own)} here"
+
+
+def as_json(value: Any) -> Any:
+    """Returns `value`, or the name of its type or function if JSON cannot hold it."""
+    try:
+        return json.loads(json.dumps(value))
+    except (TypeError, ValueError):
+        named = value if hasattr(value, "__qualname__") else type(value)
+        return f"{named.__module__}.{named.__qualname__}"
+
+
+def file_hashes(files: Mapping[str, pathlib.Path]) -> dict[str, str]:
+    """Returns the SHA-256 of each file by its name; those that cannot be read are left out."""
+    hashes = {}
+    for name, path in files.items():
+        try:
+            hashes[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError:
+            continue
+    return hashes
+
+
+def user_modules() -> dict[str, pathlib.Path]:
+    """Returns the files of the imported modules that are neither installed nor of this package."""
+    stdlib = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
+    modules = {}
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or name in NOT_MODULES:
+            continue
+        path = pathlib.Path(file)
+        is_installed = {"site-packages", "dist-packages"} & set(path.parts) or any(
+            file.startswith(f"{folder}/") for folder in stdlib
+        )
+        if not is_installed and name.partition(".")[0] != PACKAGE:
+            modules[name] = path
+    return modules

@@ -1,0 +1,58 @@
+"""A program's own view of its run, to be compared with the run's spec."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import tree
+
+from tfagents_system.core.params_loader import Run
+from tfagents_system.core.run_spec import RunSpec, as_json, file_hashes, user_modules
+from tfagents_system.data.codec import Codec
+from tfagents_system.data.item_layout import ItemLayout
+
+
+def view_of_run(
+    run: Run,
+    observation_spec: Any,
+    action_spec: Any,
+    codec: Codec,
+    layout: ItemLayout,
+    arithmetic: str | None = None,
+) -> RunSpec:
+    """Returns the spec of `run` as this program sees it, once its environment is built.
+
+    Args:
+      run: The loaded experiment.
+      observation_spec: Nest of specs with `shape` and `dtype`.
+      action_spec: Likewise, with bounds.
+      codec: Of one transition.
+      layout: Of the items.
+      arithmetic: Of the learner's matrix products; None in other programs.
+    """
+    files = {"config.json": run.paths.running_config, "params.py": run.paths.running_params}
+    columns = [[column.dtype.name, column.shape.as_list()] for column in codec.columns]
+    return RunSpec(
+        seed=run.seed,
+        gin_bindings=list(run.gin_bindings),
+        horizon=run.horizon,
+        settings={k: as_json(v) for k, v in run.params.hyperparameters().items()},
+        observation=_describe(observation_spec),
+        action=_describe(action_spec),
+        item={**dataclasses.asdict(layout), "columns": columns},
+        files=file_hashes(files | user_modules()),
+        arithmetic=arithmetic,
+    )
+
+
+def _describe(spec: Any) -> dict[str, str]:
+    """Shape, dtype and bounds, if any, of each leaf by its path."""
+    leaves = {}
+    for path, leaf in tree.flatten_with_path(spec):
+        text = f"{np.dtype(getattr(leaf.dtype, 'as_numpy_dtype', leaf.dtype)).name} "
+        text += str(list(leaf.shape))
+        if hasattr(leaf, "minimum"):
+            low, high = (np.unique(bound).tolist() for bound in (leaf.minimum, leaf.maximum))
+            text += f" from {low} to {high}"
+        leaves["/".join(map(str, path)) or "all"] = text
+    return leaves
