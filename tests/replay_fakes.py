@@ -6,7 +6,7 @@ import itertools
 import multiprocessing
 import pathlib
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import reverb
@@ -87,7 +87,12 @@ def _serve_and_wait(root: pathlib.Path, port: int) -> None:
         signal.pause()
 
 
-def all_items(client: reverb.Client, codec: Codec, layout: ItemLayout = SINGLE) -> list[Transition]:
+def all_items(
+    client: reverb.Client,
+    codec: Codec,
+    layout: ItemLayout = SINGLE,
+    key: Callable[[Transition], np.ndarray] = lambda transition: transition.observation,
+) -> list[Transition]:
     """The transitions of every item of the experience table, oldest first.
 
     Samples until each has been seen. Leaves have a leading axis in blocks and sequences.
@@ -99,7 +104,7 @@ def all_items(client: reverb.Client, codec: Codec, layout: ItemLayout = SINGLE) 
         (sample,) = client.sample(EXPERIENCE_TABLE, 1, emit_timesteps=False)
         seen[sample.info.key] = samples_of(reader, sample.data)
         if len(seen) == size:
-            return sorted(seen.values(), key=lambda t: t.observation.reshape(-1).tolist())
+            return sorted(seen.values(), key=lambda t: key(t).reshape(-1).tolist())
     raise AssertionError(f"sampled only {len(seen)} of {size} items")
 
 

@@ -153,9 +153,13 @@ class Training:
         return self._end(stop)
 
     def _save_if_due(self, is_period_over: bool) -> None:
-        """Saves the training state after a period of iterations or of time, the shorter one."""
+        """Saves the training state after a period of iterations or of time, the shorter one.
+
+        Later if the save before took long: see `Checkpointer.is_affordable`.
+        """
         is_late = time.monotonic() >= self._saved_at + self._run.params.checkpoint_period_secs
-        if (is_period_over or is_late) and self._checkpointer.save():
+        is_due = (is_period_over or is_late) and self._checkpointer.is_affordable
+        if is_due and self._checkpointer.save():
             self._saved_at = time.monotonic()
         if is_period_over:
             self._exporter.export()

@@ -26,6 +26,7 @@ from tfagents_system.core.generations import (
 )
 from tfagents_system.data.item_layout import SINGLE
 from tfagents_system.evaluation.rollouts import run_episode
+from tfagents_system.learning import checkpoints as checkpoints_lib
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
@@ -89,6 +90,38 @@ def test_variables_of_what_relabels_rewards_are_saved_and_restored(tmp_path, rep
     assert float(relabel.scale) == 3
     with pytest.raises(ConfigError, match="relabel/scale:0: .* in the checkpoint, nothing now"):
         make_checkpointer(root, agent, train_step, replay).restore()
+
+
+class FakeTime:
+    """A clock that stands until it is set."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def monotonic(self):
+        return self.now
+
+    time = monotonic
+
+
+@pytest.mark.parametrize("save_secs, rest_secs", [(0.9, 0), (10, 10 * 0.95 / 0.05)])
+def test_saving_takes_at_most_a_twentieth_of_the_time(
+    tmp_path, replay, monkeypatch, save_secs, rest_secs
+):
+    clock = FakeTime()
+    monkeypatch.setattr(checkpoints_lib, "time", clock)
+    checkpointer = make_checkpointer(tmp_path / "checkpoints", *make_tiny_agent(), replay)
+    assert checkpointer.is_affordable
+    replay.may_finish.clear()
+    checkpointer.save()
+    clock.now += save_secs
+    replay.may_finish.set()
+    assert checkpointer.wait(10)
+    if rest_secs:
+        clock.now += 0.99 * rest_secs
+        assert not checkpointer.is_affordable
+        clock.now += 0.02 * rest_secs
+    assert checkpointer.is_affordable
 
 
 def train(agent, num_steps):

@@ -1,6 +1,7 @@
 """Saves and restores the learner's half of a checkpoint generation, and asks for the other half."""
 
 import collections
+import math
 import pathlib
 import shutil
 import threading
@@ -28,6 +29,8 @@ from tfagents_system.core.generations import (
 
 LEARNER_PREFIX = "learner/state"
 REPLAY_FOLDER = "replay"
+MOST_SAVING_SHARE = 0.05  # of the time
+SHORT_SAVE_SECS = 1.0  # within which saving is no burden, however often
 
 
 class Checkpointer:
@@ -71,6 +74,18 @@ class Checkpointer:
             self._checkpoint.relabel = relabel
         self._thread: threading.Thread | None = None
         self._lacks_space = False
+        self._save_secs, self._ended_at = 0.0, -math.inf  # of the generation that ended last
+
+    @property
+    def is_affordable(self) -> bool:
+        """Whether a generation now would leave saving at MOST_SAVING_SHARE of the time.
+
+        A large replay buffer takes long to save, so its checkpoints must be further apart.
+        """
+        if self._save_secs <= SHORT_SAVE_SECS:
+            return True
+        rest_secs = self._save_secs * (1 / MOST_SAVING_SHARE - 1)
+        return time.monotonic() >= self._ended_at + rest_secs
 
     @property
     def lacks_space(self) -> bool:
@@ -99,6 +114,7 @@ class Checkpointer:
         """
         if self._thread is not None and self._thread.is_alive():
             return False
+        started = time.monotonic()
         train_step = int(self._train_step.numpy())
         unfinished = self._root / f".tmp-{train_step}"
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -109,7 +125,7 @@ class Checkpointer:
             self._give_up(unfinished, train_step, error)
             return True
         self._thread = threading.Thread(
-            target=self._save_replay, args=(unfinished, train_step), daemon=True
+            target=self._save_replay, args=(unfinished, train_step, started), daemon=True
         )
         self._thread.start()
         return True
@@ -138,8 +154,7 @@ class Checkpointer:
                 "has begun may not change: set them back, or start anew with another SAC_EXP_NAME."
             )
 
-    def _save_replay(self, unfinished: pathlib.Path, train_step: int) -> None:
-        started = time.monotonic()
+    def _save_replay(self, unfinished: pathlib.Path, train_step: int, started: float) -> None:
         try:
             # The server returns when the folder is complete.
             path = self._replay.checkpoint()
@@ -157,7 +172,9 @@ class Checkpointer:
             self._give_up(unfinished, train_step, error)
             return
         self._lacks_space = False
-        print(f"Checkpoint at train step {train_step} ({time.monotonic() - started:.1f} s).")
+        self._ended_at = time.monotonic()
+        self._save_secs = self._ended_at - started
+        print(f"Checkpoint at train step {train_step} ({self._save_secs:.1f} s).")
 
     def _give_up(self, unfinished: pathlib.Path, train_step: int, error: Exception) -> None:
         """Removes what there is of a generation; training goes on, the next period tries again."""
