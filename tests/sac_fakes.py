@@ -75,8 +75,8 @@ GAMMA = 0.9
 def linear_agent(**kwargs):
     """A feed-forward agent in which every number can be computed by hand."""
     agent = make_agent(gamma=GAMMA, initial_log_alpha=LOG_ALPHA, **kwargs)
-    agent._actor.weight.assign(ACTOR_WEIGHT)
-    for net, values in zip(agent._critics + agent._target_critics, CRITICS + TARGETS, strict=True):
+    agent.actor.weight.assign(ACTOR_WEIGHT)
+    for net, values in zip(agent.critics + agent.target_critics, CRITICS + TARGETS, strict=True):
         set_weights(net, values)
     return agent
 
@@ -84,7 +84,7 @@ def linear_agent(**kwargs):
 def with_gradient_steps(agent):
     """Each update subtracts the gradient itself, so that a test can read it."""
     sgd = tf.keras.optimizers.legacy.SGD
-    agent._actor_optimizer, agent._critic_optimizer, agent._alpha_optimizer = (
+    agent.actor_optimizer, agent.critic_optimizer, agent.alpha_optimizer = (
         sgd(1.0) for _ in range(3)
     )
     return agent

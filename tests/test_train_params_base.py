@@ -125,10 +125,10 @@ def test_agent_has_the_hyperparameters():
     agent = params.agent_ctor(train_step, OBSERVATION, ACTION, ts.time_step_spec(OBSERVATION))
     assert type(agent) is SacAgent
     assert agent.train_step_counter is train_step
-    optimizers = (agent._actor_optimizer, agent._critic_optimizer, agent._alpha_optimizer)
+    optimizers = (agent.actor_optimizer, agent.critic_optimizer, agent.alpha_optimizer)
     assert [o.learning_rate for o in optimizers] == pytest.approx([0.1, 0.2, 0.3])
-    assert agent._target_update_tau == 0.4
-    assert agent._target_update_period == 5
-    assert agent._gradient_clipping == 0.6
-    assert agent._log_alpha.numpy() == pytest.approx(-0.7)
-    assert agent._gamma == 0.8
+    assert agent.target_update_tau == 0.4
+    assert agent.target_update_period == 5
+    assert agent.gradient_clipping == 0.6
+    assert agent.log_alpha.numpy() == pytest.approx(-0.7)
+    assert agent.gamma == 0.8

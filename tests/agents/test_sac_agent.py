@@ -76,12 +76,12 @@ def test_losses_by_hand_leave_out_what_is_not_valid():
 
 def test_batch_of_padding_alone_gives_zero_losses():
     agent = with_gradient_steps(linear_agent())
-    before = [v.numpy() for v in agent._actor.variables + agent._critics[0].variables]
+    before = [v.numpy() for v in agent.actor.variables + agent.critics[0].variables]
     loss_info = agent.train(experience(**BATCH | dict(step_type=[LAST, LAST])))
     assert loss_info.loss == 0
-    after = [v.numpy() for v in agent._actor.variables + agent._critics[0].variables]
+    after = [v.numpy() for v in agent.actor.variables + agent.critics[0].variables]
     assert all((x == y).all() for x, y in zip(before, after, strict=True))
-    assert agent._log_alpha.numpy() == np.float32(LOG_ALPHA)
+    assert agent.log_alpha.numpy() == np.float32(LOG_ALPHA)
 
 
 def test_losses_of_a_whole_train_step_by_hand():
@@ -102,7 +102,7 @@ def test_losses_of_a_whole_train_step_by_hand():
 def test_gradients_of_a_whole_train_step_by_hand():
     agent = with_gradient_steps(linear_agent(target_update_tau=1.0))
     agent.train(experience(**BATCH))
-    for critic, q_values, ((x, y), z) in zip(agent._critics, (Q_1, Q_2), CRITICS, strict=True):
+    for critic, q_values, ((x, y), z) in zip(agent.critics, (Q_1, Q_2), CRITICS, strict=True):
         errors = [q - target for q, target in zip(q_values, TD_TARGETS, strict=True)]
         x -= (errors[0] * 1.0 + errors[1] * -2.0) / 2
         y -= (errors[0] * 0.5 + errors[1] * 1.0) / 2
@@ -112,9 +112,9 @@ def test_gradients_of_a_whole_train_step_by_hand():
     # d/dw mean(0.2 * 3 w s - min Q): row 1 follows the second critic, dQ/dw = -s, row 2 the first,
     # dQ/dw = 2 s.
     gradient = ((0.2 * 3 * 1 - -1 * 1) + (0.2 * 3 * -2 - 2 * -2)) / 2
-    np.testing.assert_allclose(agent._actor.weight, ACTOR_WEIGHT - gradient, rtol=1e-5)
+    np.testing.assert_allclose(agent.actor.weight, ACTOR_WEIGHT - gradient, rtol=1e-5)
     alpha_gradient = -(sum(LOG_PROBS) / 2 - 1)
-    np.testing.assert_allclose(agent._log_alpha, LOG_ALPHA - alpha_gradient, rtol=1e-5)
+    np.testing.assert_allclose(agent.log_alpha, LOG_ALPHA - alpha_gradient, rtol=1e-5)
 
 
 def test_first_step_moves_every_weight_by_its_own_learning_rate():
@@ -122,11 +122,11 @@ def test_first_step_moves_every_weight_by_its_own_learning_rate():
         actor_learning_rate=0.01, critic_learning_rate=0.02, alpha_learning_rate=0.03
     )
     agent.train(experience(**BATCH))  # Adam's first step: rate x sign of the gradient
-    np.testing.assert_allclose(agent._actor.weight, 0.5 - 0.01, rtol=1e-5)  # gradient > 0
-    np.testing.assert_allclose(agent._log_alpha, LOG_ALPHA - 0.03, rtol=1e-5)  # gradient > 0
+    np.testing.assert_allclose(agent.actor.weight, 0.5 - 0.01, rtol=1e-5)  # gradient > 0
+    np.testing.assert_allclose(agent.log_alpha, LOG_ALPHA - 0.03, rtol=1e-5)  # gradient > 0
     signs = np.sign([errors_times(Q_1, [1, -2]), errors_times(Q_1, [0.5, 1])])
     np.testing.assert_allclose(
-        agent._critics[0].variables[0][:, 0], [1.0, 2.0] - 0.02 * signs, rtol=1e-5
+        agent.critics[0].variables[0][:, 0], [1.0, 2.0] - 0.02 * signs, rtol=1e-5
     )
 
 
@@ -137,9 +137,9 @@ def errors_times(q_values, inputs):
 def test_temperature_rises_when_the_entropy_is_below_its_target_and_falls_when_above():
     for k, direction in [(20.0, 1), (-20.0, -1)]:  # mean log-probability 10 and -10, target 1
         agent = make_agent(actor=LinearActor(k=k), initial_log_alpha=0.0)
-        agent._actor.weight.assign(0.5)
+        agent.actor.weight.assign(0.5)
         agent.train(experience([MID], [1.0], [0.0], [0.0], [1.0], [1.0]))
-        assert np.sign(agent._log_alpha.numpy()) == direction
+        assert np.sign(agent.log_alpha.numpy()) == direction
 
 
 def test_time_limit_bootstraps_and_terminal_does_not():
@@ -182,18 +182,18 @@ def test_train_in_a_tf_function_equals_train():
 
 def test_targets_equal_the_critics_at_the_start_and_the_twins_differ():
     agent = make_agent()
-    for critic, target in zip(agent._critics, agent._target_critics, strict=True):
+    for critic, target in zip(agent.critics, agent.target_critics, strict=True):
         for one, other in zip(critic.variables, target.variables, strict=True):
             np.testing.assert_array_equal(one, other)
             assert one is not other
-    assert (agent._critics[0].variables[0] != agent._critics[1].variables[0]).numpy().any()
+    assert (agent.critics[0].variables[0] != agent.critics[1].variables[0]).numpy().any()
 
 
 def test_soft_update_moves_the_target_by_tau_towards_the_updated_critic():
     agent = linear_agent(target_update_tau=0.25, critic_learning_rate=0.1)
-    before = weights_of(agent._target_critics)
+    before = weights_of(agent.target_critics)
     agent.train(experience(**BATCH))
-    critics, after = weights_of(agent._critics), weights_of(agent._target_critics)
+    critics, after = weights_of(agent.critics), weights_of(agent.target_critics)
     for old, critic, new in zip(before, critics, after, strict=True):
         np.testing.assert_allclose(new, 0.75 * old + 0.25 * critic, rtol=1e-5)
 
@@ -202,9 +202,9 @@ def test_targets_are_updated_every_second_step_with_a_period_of_two():
     agent = linear_agent(target_update_tau=0.5, target_update_period=2)
     changed = []
     for _ in range(4):
-        before = weights_of(agent._target_critics)
+        before = weights_of(agent.target_critics)
         agent.train(experience(**BATCH))
-        after = weights_of(agent._target_critics)
+        after = weights_of(agent.target_critics)
         changed.append(any((x != y).any() for x, y in zip(before, after, strict=True)))
     assert changed == [False, True, False, True]
 
@@ -218,7 +218,7 @@ def gradient_norm(before, nets):
 def test_gradient_of_each_network_is_clipped_to_its_own_norm():
     clipped = with_gradient_steps(linear_agent(gradient_clipping=0.5))
     free = with_gradient_steps(linear_agent())
-    networks = [[agent._actor, *agent._critics] for agent in (clipped, free)]
+    networks = [[agent.actor, *agent.critics] for agent in (clipped, free)]
     before = [weights_of([net]) for net in networks[0]]
     for agent in (clipped, free):
         agent.train(experience(**BATCH))
@@ -241,7 +241,7 @@ def test_gradient_below_the_norm_is_not_clipped():
 
 @pytest.mark.parametrize(("magnitude", "entropy"), [(1.0, -1), (4.0, -1 + math.log(4))])
 def test_target_entropy_is_minus_one_per_dimension_of_the_unscaled_action(magnitude, entropy):
-    assert make_agent(magnitude=magnitude)._target_entropy == pytest.approx(entropy)
+    assert make_agent(magnitude=magnitude).target_entropy == pytest.approx(entropy)
 
 
 def test_target_entropy_of_several_dimensions_with_different_scales():
@@ -253,7 +253,7 @@ def test_target_entropy_of_several_dimensions_with_different_scales():
         MlpCriticNetwork((OBSERVATION, spec), joint_fc_layer_params=()),
         train_step_counter=tf.Variable(0, dtype=tf.int64),
     )
-    assert agent._target_entropy == pytest.approx(math.log(2) + math.log(0.5) - 2)
+    assert agent.target_entropy == pytest.approx(math.log(2) + math.log(0.5) - 2)
 
 
 def test_scaled_actions_shift_the_entropy_but_not_the_gradient_of_the_temperature():
@@ -265,7 +265,7 @@ def test_scaled_actions_shift_the_entropy_but_not_the_gradient_of_the_temperatur
         set_weights(actor, [[0.3, 0.1], [0.0, -1.0]])
         tf.random.set_seed(1)
         infos.append(agent.train(experience(**BATCH)).extra)
-        log_alphas.append(agent._log_alpha.numpy())
+        log_alphas.append(agent.log_alpha.numpy())
     np.testing.assert_allclose(infos[1].entropy, infos[0].entropy + math.log(10), rtol=1e-4)
     np.testing.assert_allclose(*log_alphas, rtol=1e-4)
     assert abs(log_alphas[0] - 1.0) > 0.01  # it did move

@@ -31,7 +31,7 @@ def recurrent_agent(**kwargs):
     agent = make_agent(actor, critic, gamma=GAMMA, **kwargs)
     rng = np.random.default_rng(3)
     for variable in actor.variables + [
-        v for net in agent._critics + agent._target_critics for v in net.variables
+        v for net in agent.critics + agent.target_critics for v in net.variables
     ]:
         variable.assign(rng.normal(size=variable.shape))
     return agent
@@ -49,17 +49,17 @@ SEQUENCES = dict(
 
 def test_recurrent_target_uses_the_state_after_all_observations_up_to_the_next():
     agent = recurrent_agent(initial_log_alpha=-100.0)  # alpha = 0: the noise in log pi is no matter
-    agent._actor.variables[-1].assign([0.1, -100.0])  # standard deviation exp(-20)
+    agent.actor.variables[-1].assign([0.1, -100.0])  # standard deviation exp(-20)
     batch = experience(**SEQUENCES)
     expected = np.zeros((2, 4))
-    states = [net.get_initial_state(2) for net in (agent._actor, *agent._target_critics)]
+    states = [net.get_initial_state(2) for net in (agent.actor, *agent.target_critics)]
     observations = tf.concat([batch.time_step.observation[:, :1],
                               batch.next_time_step.observation], axis=1)  # fmt: skip
     for t in range(5):  # s_0, s_1 ... s_4, one step at a time
         mid = tf.constant([MID, MID])
-        distribution, states[0] = agent._actor(observations[:, t], mid, states[0])
+        distribution, states[0] = agent.actor(observations[:, t], mid, states[0])
         values = []
-        for index, critic in enumerate(agent._target_critics, start=1):
+        for index, critic in enumerate(agent.target_critics, start=1):
             value, states[index] = critic(
                 (observations[:, t], distribution.mode()), mid, states[index]
             )
@@ -67,17 +67,17 @@ def test_recurrent_target_uses_the_state_after_all_observations_up_to_the_next()
         if t > 0:
             r, d = np.array(SEQUENCES["r"])[:, t - 1], np.array(SEQUENCES["d"])[:, t - 1]
             expected[:, t - 1] = r + GAMMA * d * np.minimum(*values)
-    target = agent._td_target(batch, tf.exp(agent._log_alpha))
+    target = agent.td_target(batch, tf.exp(agent.log_alpha))
     np.testing.assert_allclose(target, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_recurrent_target_takes_the_log_prob_of_the_next_step():
     state_spec = [tf.TensorSpec([1], tf.float32)]
     agent = make_agent(LinearActor(3.0, state_spec), gamma=GAMMA, initial_log_alpha=LOG_ALPHA)
-    agent._actor.weight.assign(ACTOR_WEIGHT)
-    for target in agent._target_critics:
+    agent.actor.weight.assign(ACTOR_WEIGHT)
+    for target in agent.target_critics:
         set_weights(target, [[0.0, 0.0], 0.0])
-    target = agent._td_target(experience(**SEQUENCES), tf.exp(agent._log_alpha))
+    target = agent.td_target(experience(**SEQUENCES), tf.exp(agent.log_alpha))
     r, d, next_s = (np.array(SEQUENCES[name]) for name in ("r", "d", "next_s"))
     expected = r + GAMMA * d * (0 - 0.2 * 3 * 0.5 * next_s)
     np.testing.assert_allclose(target, expected, rtol=1e-5, atol=1e-6)
@@ -86,11 +86,11 @@ def test_recurrent_target_takes_the_log_prob_of_the_next_step():
 def test_recurrent_q_values_use_the_state_after_the_observations_so_far():
     agent = recurrent_agent()
     batch = experience(**SEQUENCES)
-    (q_values,) = agent._values(agent._critics[:1], batch.time_step, batch.action_step.action)
-    state = agent._critics[0].get_initial_state(2)
+    (q_values,) = agent._values(agent.critics[:1], batch.time_step, batch.action_step.action)
+    state = agent.critics[0].get_initial_state(2)
     for t in range(4):
         inputs = batch.time_step.observation[:, t], batch.action_step.action[:, t]
-        value, state = agent._critics[0](inputs, tf.constant([MID, MID]), state)
+        value, state = agent.critics[0](inputs, tf.constant([MID, MID]), state)
         np.testing.assert_allclose(q_values[:, t], value, rtol=1e-4, atol=1e-5)
 
 
@@ -111,7 +111,7 @@ def test_padding_has_no_influence_on_recurrent_training():
 
 def test_recurrent_training_changes_all_weights_of_actor_and_critics():
     agent = recurrent_agent()
-    nets = [agent._actor, *agent._critics]
+    nets = [agent.actor, *agent.critics]
     before = weights_of(nets)
     two_steps = {name: [row[:2] for row in rows] for name, rows in SEQUENCES.items()}
     tf.function(agent.train, autograph=False)(experience(**two_steps))

@@ -110,32 +110,32 @@ class SacAgent(tf_agent.TFAgent):
             train_sequence_length=None,
             train_step_counter=train_step_counter,
         )
-        self._actor = actor_network
-        self._critics = [critic_network, critic_network.copy(name="twin_critic")]
-        self._target_critics = [
+        self.actor = actor_network
+        self.critics = [critic_network, critic_network.copy(name="twin_critic")]
+        self.target_critics = [
             critic_network.copy(name="target_critic"),
             critic_network.copy(name="twin_target_critic"),
         ]
-        for critic in self._critics + self._target_critics:
+        for critic in self.critics + self.target_critics:
             critic.create_variables((self.time_step_spec.observation, self.action_spec))
-        self._log_alpha = tf.Variable(initial_log_alpha, dtype=tf.float32, name="log_alpha")
+        self.log_alpha = tf.Variable(initial_log_alpha, dtype=tf.float32, name="log_alpha")
         self._is_recurrent = bool(tf.nest.flatten(actor_network.state_spec))
         _, magnitude = action_center_and_magnitude(self.action_spec)
-        self._target_entropy = sum(math.log(m) for m in magnitude) - len(magnitude)
-        self._gamma = gamma
-        self._target_update_tau = target_update_tau
-        self._target_update_period = target_update_period
-        self._gradient_clipping = gradient_clipping
+        self.target_entropy = sum(math.log(m) for m in magnitude) - len(magnitude)
+        self.gamma = gamma
+        self.target_update_tau = target_update_tau
+        self.target_update_period = target_update_period
+        self.gradient_clipping = gradient_clipping
         self._precision = precision
         adam = tf.keras.optimizers.legacy.Adam  # one fused kernel per variable
         # Functions, because a number would be saved, and restored in place of one changed since.
-        self._actor_optimizer = adam(lambda: actor_learning_rate)
-        self._critic_optimizer = adam(lambda: critic_learning_rate)
-        self._alpha_optimizer = adam(lambda: alpha_learning_rate)
+        self.actor_optimizer = adam(lambda: actor_learning_rate)
+        self.critic_optimizer = adam(lambda: critic_learning_rate)
+        self.alpha_optimizer = adam(lambda: alpha_learning_rate)
         for optimizer, variables in (
-            (self._actor_optimizer, self._actor.trainable_variables),
-            (self._critic_optimizer, [v for c in self._critics for v in c.trainable_variables]),
-            (self._alpha_optimizer, [self._log_alpha]),
+            (self.actor_optimizer, self.actor.trainable_variables),
+            (self.critic_optimizer, [v for c in self.critics for v in c.trainable_variables]),
+            (self.alpha_optimizer, [self.log_alpha]),
         ):
             _create_moments(optimizer, variables)
         self._initialize()
@@ -151,7 +151,7 @@ class SacAgent(tf_agent.TFAgent):
 
     def _initialize(self):
         """Makes the target critics equal to the critics."""
-        for critic, target in zip(self._critics, self._target_critics, strict=True):
+        for critic, target in zip(self.critics, self.target_critics, strict=True):
             for source, variable in zip(critic.variables, target.variables, strict=True):
                 variable.assign(source)
 
@@ -170,10 +170,10 @@ class SacAgent(tf_agent.TFAgent):
 
     def apply_gradients(self, gradients: SacGradients) -> None:
         """Clips and applies `gradients`, counts the train step and updates the targets."""
-        critics = [critic.trainable_variables for critic in self._critics]
-        self._apply(self._critic_optimizer, gradients.critics, critics)
-        self._apply(self._actor_optimizer, gradients.actor, [self._actor.trainable_variables])
-        self._alpha_optimizer.apply_gradients([(gradients.log_alpha, self._log_alpha)])
+        critics = [critic.trainable_variables for critic in self.critics]
+        self._apply(self.critic_optimizer, gradients.critics, critics)
+        self._apply(self.actor_optimizer, gradients.actor, [self.actor.trainable_variables])
+        self.alpha_optimizer.apply_gradients([(gradients.log_alpha, self.log_alpha)])
         self.train_step_counter.assign_add(1)
         self._update_targets()
 
@@ -183,30 +183,30 @@ class SacAgent(tf_agent.TFAgent):
         return matmul_precision(values=values, gradients=self.arithmetic)
 
     def _gradients(self, experience):
-        alpha = tf.exp(self._log_alpha)
+        alpha = tf.exp(self.log_alpha)
         valid = tf.cast(tf.not_equal(experience.time_step.step_type, ts.StepType.LAST), tf.float32)
         # First, because ops wait for a core in this order, and the actor's chain is the longest.
         with tf.GradientTape(watch_accessed_variables=False) as tape:
-            actor_variables = [self._actor.trainable_variables]
+            actor_variables = [self.actor.trainable_variables]
             tape.watch(actor_variables)
             actions, log_prob = self._sample(experience.time_step)
-            actor_q_values = self._values(self._critics, experience.time_step, actions)
+            actor_q_values = self._values(self.critics, experience.time_step, actions)
             actor_loss_value = actor_loss(log_prob, actor_q_values, alpha, valid)
         actor_gradients = tape.gradient(actor_loss_value, actor_variables)
 
-        td_target = tf.stop_gradient(self._td_target(experience, alpha))
+        td_target = tf.stop_gradient(self.td_target(experience, alpha))
         with tf.GradientTape(watch_accessed_variables=False) as tape:
-            critic_variables = [critic.trainable_variables for critic in self._critics]
+            critic_variables = [critic.trainable_variables for critic in self.critics]
             tape.watch(critic_variables)
             with self._exact_values():
-                q_values = self._values(self._critics, experience.time_step,
+                q_values = self._values(self.critics, experience.time_step,
                                         experience.action_step.action)  # fmt: skip
             critic_loss_value = critic_loss(q_values, td_target, valid)
         critic_gradients = tape.gradient(critic_loss_value, critic_variables)
 
         log_prob = tf.stop_gradient(log_prob)
-        alpha_loss_value = alpha_loss(self._log_alpha, log_prob, self._target_entropy, valid)
-        alpha_gradient = -valid_mean(log_prob + self._target_entropy, valid)
+        alpha_loss_value = alpha_loss(self.log_alpha, log_prob, self.target_entropy, valid)
+        alpha_gradient = -valid_mean(log_prob + self.target_entropy, valid)
         info = SacInfo(
             critic_loss=critic_loss_value,
             actor_loss=actor_loss_value,
@@ -220,26 +220,27 @@ class SacAgent(tf_agent.TFAgent):
         gradients = SacGradients(critic_gradients, actor_gradients, alpha_gradient)
         return gradients, tf_agent.LossInfo(loss, info)
 
-    def _td_target(self, experience, alpha):
+    def td_target(self, experience: trajectory.Transition, alpha: tf.Tensor) -> tf.Tensor:
+        """Returns the targets of the critics, [B] or [B, T], with actions drawn from the policy."""
         next_steps = experience.next_time_step
         if self._is_recurrent:  # the state after s_0 .. s_t is needed to judge s_{t+1}
             next_steps = _with_first_observation(experience)
         next_actions, next_log_prob = self._sample(next_steps)
         with self._exact_values():
-            next_q_values = self._values(self._target_critics, next_steps, next_actions)
+            next_q_values = self._values(self.target_critics, next_steps, next_actions)
         if self._is_recurrent:
             next_log_prob, *next_q_values = (x[:, 1:] for x in (next_log_prob, *next_q_values))
         return soft_td_target(
             experience.next_time_step.reward,
             experience.next_time_step.discount,
-            self._gamma,
+            self.gamma,
             next_q_values,
             next_log_prob,
             alpha,
         )
 
     def _sample(self, time_steps):
-        distribution, _ = self._actor(  # stock networks insist on a network_state
+        distribution, _ = self.actor(  # stock networks insist on a network_state
             time_steps.observation, step_type=time_steps.step_type, network_state=()
         )
         if isinstance(distribution, SquashedGaussian):
@@ -259,21 +260,21 @@ class SacAgent(tf_agent.TFAgent):
 
     def _apply(self, optimizer, gradients, variables):
         """Clips and applies `gradients`; like `variables`, a list for each network."""
-        if self._gradient_clipping is not None:
-            gradients = [tf.clip_by_global_norm(g, self._gradient_clipping)[0] for g in gradients]
+        if self.gradient_clipping is not None:
+            gradients = [tf.clip_by_global_norm(g, self.gradient_clipping)[0] for g in gradients]
         pairs = zip(itertools.chain(*gradients), itertools.chain(*variables), strict=True)
         optimizer.apply_gradients(pairs)
 
     def _update_targets(self):
         def soft_update():
-            for critic, target in zip(self._critics, self._target_critics, strict=True):
+            for critic, target in zip(self.critics, self.target_critics, strict=True):
                 for source, variable in zip(critic.variables, target.variables, strict=True):
-                    variable.assign_add(self._target_update_tau * (source - variable))
+                    variable.assign_add(self.target_update_tau * (source - variable))
 
-        if self._target_update_period == 1:
+        if self.target_update_period == 1:
             soft_update()
         else:
-            is_due = tf.equal(self.train_step_counter % self._target_update_period, 0)
+            is_due = tf.equal(self.train_step_counter % self.target_update_period, 0)
             tf.cond(is_due, soft_update, lambda: None)
 
 
