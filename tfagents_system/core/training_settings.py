@@ -45,7 +45,8 @@ class TrainingSettings:
     checkpoint_period_secs: float = positive(
         60.0,
         "longest time between checkpoints of the training state, in seconds, unless saving would "
-        "take more than 5 % of the time; policies are exported every `checkpoint_period_itrs` alone",
+        "take more than 5 % of the time; policies are exported every `checkpoint_period_itrs` "
+        "alone",
     )
     journal_max_mb: float = declare(
         256.0,
