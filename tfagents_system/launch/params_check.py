@@ -2,11 +2,8 @@
 
 import ast
 import dataclasses
-import importlib.machinery
-import importlib.util
 import pathlib
 import re
-import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -18,6 +15,7 @@ from tfagents_system.core.gin_syntax import check_gin_syntax
 from tfagents_system.core.hyperparameters import check_hyperparameter, hyperparameters
 from tfagents_system.core.names import did_you_mean
 from tfagents_system.core.training_settings import TrainingSettings
+from tfagents_system.launch.import_check import check_imports
 
 PUBLISHED = hyperparameters(TrainingSettings, SacSettings)
 # What ast.literal_eval raises; RecursionError and MemoryError if the literal is nested too deeply.
@@ -100,8 +98,7 @@ def _parse(path: pathlib.Path) -> ast.Module:
 def _check_module(
     tree: ast.Module, path: pathlib.Path, import_dirs: Sequence[pathlib.Path]
 ) -> list[str]:
-    for statement in tree.body:
-        _check_import(statement, path, import_dirs)
+    check_imports(tree, path, import_dirs)
     classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     if "TrainParams" in classes:
         return _check_train_params(classes, path)
@@ -203,37 +200,3 @@ def _bound_names(tree: ast.Module) -> set[str]:
         for alias in node.names
     }
     return aliases | {member.name for member in _assignments(tree.body, of_self=False)}
-
-
-def _check_import(
-    statement: ast.stmt, path: pathlib.Path, import_dirs: Sequence[pathlib.Path]
-) -> None:
-    where = f"{path}:{statement.lineno}"
-    if isinstance(statement, ast.Import):
-        names = [alias.name for alias in statement.names]
-    elif isinstance(statement, ast.ImportFrom):
-        if statement.level:
-            raise ConfigError(
-                f"{where}: {ast.unparse(statement)}: a params file is not part of a package; "
-                "import its neighbours by their plain names."
-            )
-        names = [statement.module or ""]
-    else:
-        return
-    for name in names:
-        package = name.partition(".")[0]
-        if not _is_importable(package, import_dirs):
-            raise ConfigError(
-                f"{where}: imports {package}, which is neither installed in this Python "
-                f"({sys.prefix}) nor in {', '.join(map(str, import_dirs))}."
-            )
-
-
-def _is_importable(package: str, import_dirs: Sequence[pathlib.Path]) -> bool:
-    folders = [str(folder) for folder in import_dirs]
-    return (
-        package in sys.stdlib_module_names
-        or package in sys.modules
-        or importlib.util.find_spec(package) is not None
-        or importlib.machinery.PathFinder.find_spec(package, folders) is not None
-    )
