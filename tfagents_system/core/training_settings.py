@@ -38,7 +38,7 @@ class TrainingSettings:
         "False collects them with the untrained policy",
     )
     eval_period_itrs: int = count(
-        250, "iterations between evaluations; 0 evaluates never", at_least=0
+        250, "iterations between evaluations; 0: no evaluation", at_least=0
     )
     log_period_itrs: int = count(10, "iterations between TensorBoard summaries")
     checkpoint_period_itrs: int = count(250, "iterations between checkpoints")
