@@ -29,6 +29,7 @@ from tfagents_system.core.files import (
 from tfagents_system.core.meters import PhaseTimer, RateMeter
 from tfagents_system.core.params_loader import Run, gin_text, load_run
 from tfagents_system.core.program import StopFlag, run_program
+from tfagents_system.core.provenance import record_arithmetic
 from tfagents_system.core.reports import Phase, StatusReporter
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.training_settings import num_fresh_samples, num_samples_in_flight
@@ -69,11 +70,13 @@ class Training:
         agent, self._train_step = make_agent(params, environment)
         self._arithmetic = arithmetic_of(agent)
         print(explain(self._arithmetic, this_host()))
+        record_arithmetic(run.paths.provenance, self._arithmetic)
         environment.close()
         layout, num_fresh = ItemLayout.from_settings(params), num_fresh_samples(params)
         specs = agent.time_step_spec.observation, agent.action_spec
         codec = step_codec(*specs, layout)
-        view_of_run(run, *specs, codec, layout, self._arithmetic).agree(run.paths.run_spec)
+        spec = view_of_run(run, *specs, codec, layout, self._arithmetic)
+        spec.agree(run.paths.run_spec)
         reader = SampleReader(codec, layout)
         make_iterator = functools.partial(
             _make_iterator, replay_address, reader, num_fresh, num_samples_in_flight(params)
@@ -88,11 +91,13 @@ class Training:
         self._checkpointer = Checkpointer(
             run.paths.checkpoints, agent, self._train_step,
             ReplaySnapshots(client, layout, run.paths.checkpoints),
-            item_layout=f"{layout} x {[f'{c.dtype.name} {c.shape}' for c in codec.columns]}",
+            spec.item, self._arithmetic,
         )  # fmt: skip
         self._exporter = PolicyExporter(run.paths, agent, self._train_step)
         if self._checkpointer.restore():
             print(f"Restored train step {self.train_step}.")
+            if change := self._checkpointer.arithmetic_change:
+                print(f"ARITHMETIC CHANGED: {change}. Training goes on.")
         self._reporter = StatusReporter(run.paths, "learner")
         self._timer = PhaseTimer("starting")
         self._saved_at = time.monotonic()
@@ -239,6 +244,7 @@ class Training:
             "phase_secs": self._timer.totals(),
             "graph_traces": self._learner.num_traces,
             "arithmetic": self._arithmetic,
+            "arithmetic_change": self._checkpointer.arithmetic_change,
         }
 
     def _write_summaries(self, metrics: dict[str, float], train_steps_per_sec: float) -> None:

@@ -81,7 +81,7 @@ def measure(
     checkpointer = Checkpointer(
         folder / "checkpoints", agent, train_step,
         ReplaySnapshots(reverb.Client(address), layout.items, folder / "checkpoints"),
-        item_layout="",
+        item={}, arithmetic="float32",
     )  # fmt: skip
     started = time.monotonic()
     rate, longest_gap = stopwatch.run_while(lambda: not checkpointer.wait(0), checkpointer.save)

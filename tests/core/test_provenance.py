@@ -5,7 +5,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.provenance import read_provenance
+from tfagents_system.core.provenance import read_provenance, record_arithmetic
 
 KEYS = ("seed", "gin_bindings", "params_dir", "started_at")
 GOOD = {"seed": 7, "gin_bindings": ["A.b = 1"], "params_dir": "/home/me", "started_at": ["now"]}
@@ -23,6 +23,13 @@ def test_only_what_is_asked_for_is_read_and_needed(tmp_path):
     assert read_provenance(path, KEYS) == GOOD
     path.write_text('{"seed": 0}')
     assert read_provenance(path, ["seed"]) == {"seed": 0}
+
+
+def test_the_arithmetic_is_added_to_what_the_launcher_has_written(tmp_path):
+    path = tmp_path / "provenance.json"
+    path.write_text(json.dumps(GOOD | {"arithmetic": "float32"}))
+    record_arithmetic(path, "int16")
+    assert json.loads(path.read_text()) == GOOD | {"arithmetic": "int16"}
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,14 @@ from small_disk import small_disk
 from tf_agents.trajectories import policy_step, trajectory
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.agents.sac_agent import SacAgent
 from tfagents_system.core.disk import SPARE_BYTES, checkpoint_bytes
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.generations import (
     MANIFEST,
     generations,
     newest_intact_generation,
+    publish_generation,
     read_manifests,
 )
 from tfagents_system.data.item_layout import SINGLE
@@ -68,8 +70,11 @@ def replay(tmp_path):
     return FakeReplay(tmp_path / "checkpoints" / ".reverb")
 
 
-def make_checkpointer(root, agent, train_step, client, item_layout="float32 [7]"):
-    return Checkpointer(root, agent, train_step, client, item_layout)
+ITEM = {"length": 8, "columns": [["float32", [7]]]}
+
+
+def make_checkpointer(root, agent, train_step, client, item=ITEM, arithmetic="float32"):
+    return Checkpointer(root, agent, train_step, client, item, arithmetic)
 
 
 class Relabel(tf.Module):
@@ -81,12 +86,12 @@ class Relabel(tf.Module):
 def test_variables_of_what_relabels_rewards_are_saved_and_restored(tmp_path, replay):
     agent, train_step = make_tiny_agent()
     root = tmp_path / "checkpoints"
-    saving = Checkpointer(root, agent, train_step, replay, "float32 [7]", Relabel(3.0))
+    saving = Checkpointer(root, agent, train_step, replay, ITEM, "float32", Relabel(3.0))
     saving.save()
     assert saving.wait(10)
     relabel = Relabel(1.0)
     agent, train_step = make_tiny_agent()
-    assert Checkpointer(root, agent, train_step, replay, "float32 [7]", relabel).restore()
+    assert Checkpointer(root, agent, train_step, replay, ITEM, "float32", relabel).restore()
     assert float(relabel.scale) == 3
     with pytest.raises(ConfigError, match="relabel/scale:0: .* in the checkpoint, nothing now"):
         make_checkpointer(root, agent, train_step, replay).restore()
@@ -376,8 +381,41 @@ def test_a_generation_of_another_agent_is_refused_with_the_differences(tmp_path,
     assert "0000000000 is of another agent (" in str(caught.value)
     assert "kernel:0: [2, 4] in the checkpoint, [2, 8] now" in str(caught.value)
     agent, train_step = make_tiny_agent()
-    with pytest.raises(ConfigError, match=r"replay item: float32 \[7\] in the checkpoint, 2 x "):
-        make_checkpointer(root, agent, train_step, replay, item_layout="2 x 7").restore()
+    with pytest.raises(ConfigError, match="item length: 8 in the checkpoint, 4 now"):
+        make_checkpointer(root, agent, train_step, replay, item=ITEM | {"length": 4}).restore()
+
+
+class OtherAgent(SacAgent):
+    """Has the variables of its base class."""
+
+
+def test_a_generation_of_another_class_of_agent_is_refused(tmp_path, replay):
+    agent, train_step = make_tiny_agent()
+    save(make_checkpointer(tmp_path / "checkpoints", agent, train_step, replay))
+    agent.__class__ = OtherAgent
+    with pytest.raises(ConfigError, match="agent: SacAgent in the checkpoint, OtherAgent now"):
+        make_checkpointer(tmp_path / "checkpoints", agent, train_step, replay).restore()
+
+
+def test_another_arithmetic_is_said_and_is_no_obstacle(tmp_path, replay):
+    root = tmp_path / "checkpoints"
+    agent, train_step = make_tiny_agent()
+    save(make_checkpointer(root, agent, train_step, replay, arithmetic="int16"))
+    for now, change in (("int16", None), ("float32", "int16 in the checkpoint, float32 here")):
+        checkpointer = make_checkpointer(root, agent, train_step, replay, arithmetic=now)
+        assert checkpointer.restore()
+        assert checkpointer.arithmetic_change == change
+
+
+def test_a_generation_of_an_older_version_is_refused_with_what_to_do(tmp_path, replay):
+    root = tmp_path / "checkpoints"
+    agent, train_step = make_tiny_agent()
+    unfinished = root / ".tmp-0"
+    checkpointer = make_checkpointer(root, agent, train_step, replay)
+    unfinished.mkdir()
+    publish_generation(unfinished, root, 0, {"layout": {"replay item": "8 x float32 [7]"}})
+    with pytest.raises(ConfigError, match="manifest.json has no 'depends_on': an older version"):
+        checkpointer.restore()
 
 
 def test_the_manifest_says_what_the_replay_folder_holds(tmp_path, replay):
@@ -385,6 +423,16 @@ def test_the_manifest_says_what_the_replay_folder_holds(tmp_path, replay):
     save(make_checkpointer(tmp_path / "checkpoints", agent, train_step, replay))
     (manifest,) = read_manifests(tmp_path / "checkpoints")
     assert manifest["items"] == "replay"
+
+
+def test_the_manifest_says_what_it_depends_on_as_data(tmp_path, replay):
+    agent, train_step = make_tiny_agent()
+    save(make_checkpointer(tmp_path / "checkpoints", agent, train_step, replay))
+    (manifest,) = read_manifests(tmp_path / "checkpoints")
+    variables = manifest["depends_on"].pop("variables")
+    expected = {"agent": "SacAgent", "item": ITEM, "arithmetic": "float32"}
+    assert manifest["depends_on"] == expected
+    assert [2, 4] in variables.values()  # kernel of the actor: 2 numbers observed, 4 units
 
 
 def test_a_damaged_manifest_is_left_out_even_if_it_can_be_parsed(tmp_path, replay):

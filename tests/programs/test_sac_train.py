@@ -11,6 +11,7 @@ from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.files import read_json
 from tfagents_system.core.generations import generations
 from tfagents_system.core.reports import read_report
+from tfagents_system.core.running import begin_run
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.kernels.arithmetic import resolve, this_host
@@ -118,7 +119,8 @@ def test_training_ends_with_everything_on_disk_and_the_last_policy_published(
     report = read_report(paths, "learner")
     assert (report.phase, report.iteration, report.num_iter) == ("finished", 4, 4)
     assert report.graph_traces == num_traces
-    assert report.arithmetic == resolve("auto", this_host())
+    assert report.arithmetic == resolve("auto", this_host()) and report.arithmetic_change is None
+    assert read_json(paths.provenance)["arithmetic"] == report.arithmetic
     log = capsys.readouterr().out
     assert f"Matrix products of train steps: {report.arithmetic}." in log
 
@@ -164,11 +166,16 @@ def test_a_stop_saves_the_train_step_and_the_next_start_goes_on_from_it(
     assert 5 <= stopped_at < NUM_TRAIN_STEPS
     assert not paths.finished.exists()
     saved = variables_of(paths.policy_checkpoint(stopped_at))
+    before = read_report(paths, "learner").arithmetic
 
+    monkeypatch.setattr(sac_train, "arithmetic_of", lambda agent: "another")
+    begin_run(paths)
     assert (
         sac_train.train(str(paths.root), replay.address, 1, stop=StopAt(paths, 0)) == EXIT_STOPPED
     )
-    assert f"Restored train step {stopped_at}." in capsys.readouterr().out
+    log, change = capsys.readouterr().out, f"{before} in the checkpoint, another here"
+    assert f"Restored train step {stopped_at}.\nARITHMETIC CHANGED: {change}." in log
+    assert read_report(paths, "learner").arithmetic_change == change
     assert steps(paths) == [stopped_at]
     assert variables_of(paths.policy_checkpoint(stopped_at)) == saved
     assert sac_train.train(str(paths.root), replay.address, 1, stop=False) == EXIT_FINISHED

@@ -1,11 +1,13 @@
-"""Reads what a run has recorded of its origin."""
+"""What a run has recorded of its origin: `launch` writes it, the programs read it."""
 
 import json
 import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from tfagents_system.core.disk import SpaceGuard
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.files import write_json_atomically
 
 
 def _is_text(value: Any) -> bool:
@@ -49,6 +51,16 @@ def read_provenance(path: pathlib.Path, keys: Iterable[str]) -> dict[str, Any] |
         if not is_allowed(saved[key]):
             raise ConfigError(_message(path, f"{key} is not {allowed}"))
     return {key: saved[key] for key in keys}
+
+
+def record_arithmetic(path: pathlib.Path, arithmetic: str) -> None:
+    """Adds to `provenance.json` what the learner of this start computes matrix products in.
+
+    The launcher, which writes the file at each start, cannot know: that takes TensorFlow.
+    """
+    record = json.loads(path.read_text()) | {"arithmetic": arithmetic}
+    with SpaceGuard(path.name, path.parent):
+        write_json_atomically(path, record)
 
 
 def _message(path: pathlib.Path, reason: str) -> str:

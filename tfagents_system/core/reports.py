@@ -86,6 +86,7 @@ class LearnerReport(Report):
     train_steps_per_sec: float
     graph_traces: int  # of the compiled loop
     arithmetic: str  # of the matrix products of train steps: float32, bfloat16 or int16
+    arithmetic_change: str | None = note("ARITHMETIC CHANGED: {text}")  # since the checkpoint
 
 
 @dataclasses.dataclass(frozen=True)

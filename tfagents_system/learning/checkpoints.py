@@ -1,12 +1,14 @@
 """Saves and restores the learner's half of a checkpoint generation, and asks for the other half."""
 
 import collections
+import dataclasses
 import math
 import pathlib
 import shutil
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import tensorflow as tf
 from tf_agents.agents import tf_agent
@@ -27,10 +29,37 @@ from tfagents_system.core.generations import (
     publish_generation,
 )
 
+DEPENDENCIES = "depends_on"  # in the manifest
 LEARNER_PREFIX = "learner/state"
 REPLAY_FOLDER = "replay"
 MOST_SAVING_SHARE = 0.05  # of the time
 SHORT_SAVE_SECS = 1.0  # within which saving is no burden, however often
+MOST_SHOWN = 5  # differences, in a message
+
+
+@dataclasses.dataclass(frozen=True)
+class Dependencies:
+    """What a checkpoint depends on, as its manifest says; what must agree to restore it."""
+
+    agent: str  # name of its class
+    item: Mapping[str, Any]  # layout and columns of an item of the replay buffer; see RunSpec
+    variables: Mapping[str, list[int]]  # shapes by name
+    arithmetic: str  # of the matrix products; may differ, because variables are always float32
+
+    def differences(self, saved: Mapping[str, Any]) -> list[str]:
+        """Returns a line for each value that differs from the checkpoint's, `saved` as JSON."""
+        lines = []
+        for field in ("agent", "item", "variables"):
+            before, now = saved[field], getattr(self, field)
+            if not isinstance(now, Mapping):
+                before, now = {"": before}, {"": now}
+            lines += [
+                f"{f'{field} {name}'.strip()}: {before.get(name, 'nothing')} in the checkpoint, "
+                f"{now.get(name, 'nothing')} now"
+                for name in sorted(before.keys() | now.keys())
+                if before.get(name) != now.get(name)
+            ]
+        return lines
 
 
 class Checkpointer:
@@ -47,7 +76,8 @@ class Checkpointer:
         agent: tf_agent.TFAgent,
         train_step: tf.Variable,
         replay,
-        item_layout: str,
+        item: Mapping[str, Any],
+        arithmetic: str,
         relabel: tf.Module | None = None,
     ):
         """Makes `root` and clears unfinished generations.
@@ -59,7 +89,8 @@ class Checkpointer:
           replay: Has `checkpoint() -> folder` (blocking), `discard()` of what that has left behind,
             and `describe(folder)`, which returns what the manifest says of its items, for the
             workers to read; see ReplaySnapshots.
-          item_layout: What an item of the replay buffer consists of, in words.
+          item: Layout and columns of an item of the replay buffer, as in the RunSpec.
+          arithmetic: In which the agent computes matrix products.
           relabel: What gives transitions other rewards, saved with the agent; None if nothing does.
         """
         self._root = root
@@ -67,11 +98,13 @@ class Checkpointer:
         clear_unfinished(root)
         self._train_step = train_step
         self._replay = replay
-        self._layout = {"replay item": item_layout} | _shapes(agent.variables)
+        shapes = _shapes(agent.variables)
         self._checkpoint = tf.train.Checkpoint(agent=agent, train_step=train_step)
         if relabel is not None:
-            self._layout |= {f"relabel/{k}": v for k, v in _shapes(relabel.variables).items()}
+            shapes |= {f"relabel/{k}": v for k, v in _shapes(relabel.variables).items()}
             self._checkpoint.relabel = relabel
+        self._dependencies = Dependencies(type(agent).__name__, item, shapes, arithmetic)
+        self._arithmetic_change: str | None = None
         self._thread: threading.Thread | None = None
         self._lacks_space = False
         self._save_secs, self._ended_at = 0.0, -math.inf  # of the generation that ended last
@@ -92,19 +125,27 @@ class Checkpointer:
         """Whether the generation that ended last was given up because the disk is full."""
         return self._lacks_space
 
+    @property
+    def arithmetic_change(self) -> str | None:
+        """How the arithmetic differs from that of the generation restored; None if it does not."""
+        return self._arithmetic_change
+
     def restore(self) -> bool:
         """Restores the newest intact generation; returns whether there is one.
 
         Raises:
           ConfigError: If generations exist but all are damaged, or if the newest that is not is
-            of another agent.
+            of another agent or was written by an older version.
         """
         generation = newest_intact_generation(self._root)
         if generation is None:
             return False
-        self._check_layout(generation)
+        saved = self._check_dependencies(generation)
         # Optimizer slots appear with the first train step and take their values then.
         self._checkpoint.read(str(generation / LEARNER_PREFIX)).assert_existing_objects_matched()
+        before, now = saved["arithmetic"], self._dependencies.arithmetic
+        if before != now:
+            self._arithmetic_change = f"{before} in the checkpoint, {now} here"
         return True
 
     def save(self) -> bool:
@@ -137,22 +178,26 @@ class Checkpointer:
             return not self._thread.is_alive()
         return True
 
-    def _check_layout(self, generation: pathlib.Path) -> None:
-        saved = read_json(generation / MANIFEST).get("layout", self._layout)
-        differences = [
-            f"{name}: {saved.get(name, 'nothing')} in the checkpoint, "
-            f"{self._layout.get(name, 'nothing')} now"
-            for name in sorted(saved.keys() | self._layout.keys())
-            if saved.get(name) != self._layout.get(name)
-        ]
-        if differences:
-            more = f" and {len(differences) - 5} more" if len(differences) > 5 else ""
+    def _check_dependencies(self, generation: pathlib.Path) -> Mapping[str, Any]:
+        """Returns what `generation` depends on, which agrees with what this learner has."""
+        saved = read_json(generation / MANIFEST).get(DEPENDENCIES)
+        if saved is None:
             raise ConfigError(
-                f"{generation} is of another agent ({'; '.join(differences[:5])}{more}). The "
-                "observations, actions, networks, sequences and blocks (as many transitions as the "
-                "greatest common divisor of 8 and fresh_samples_per_step) of an experiment that "
-                "has begun may not change: set them back, or start anew with another SAC_EXP_NAME."
+                f"{generation / MANIFEST} has no {DEPENDENCIES!r}: an older version of this "
+                "project wrote the checkpoint. Finish the run with that version, or start anew "
+                "with another SAC_EXP_NAME."
             )
+        if differences := self._dependencies.differences(saved):
+            hidden = len(differences) - MOST_SHOWN
+            more = f" and {hidden} more" if hidden > 0 else ""
+            raise ConfigError(
+                f"{generation} is of another agent ({'; '.join(differences[:MOST_SHOWN])}{more}). "
+                "The observations, actions, networks, sequences and blocks (as many transitions as "
+                "the greatest common divisor of 8 and fresh_samples_per_step) of an experiment "
+                "that has begun may not change: set them back, or start anew with another "
+                "SAC_EXP_NAME."
+            )
+        return saved
 
     def _save_replay(self, unfinished: pathlib.Path, train_step: int, started: float) -> None:
         try:
@@ -165,7 +210,7 @@ class Checkpointer:
             facts = {
                 "saved_at": time.time(),
                 "items": self._replay.describe(unfinished / REPLAY_FOLDER),
-                "layout": self._layout,
+                DEPENDENCIES: dataclasses.asdict(self._dependencies),
             }
             publish_generation(unfinished, self._root, train_step, facts)
         except Exception as error:
@@ -186,7 +231,7 @@ class Checkpointer:
             print(shortage("checkpoint", checkpoint_bytes(self._root), free_bytes(self._root)))
 
 
-def _shapes(variables: Iterable[tf.Variable]) -> Mapping[str, str]:
+def _shapes(variables: Iterable[tf.Variable]) -> dict[str, list[int]]:
     """Returns the shape of each of `variables` by its name."""
     num_before: collections.Counter[str] = collections.Counter()
     shapes = {}
@@ -194,5 +239,5 @@ def _shapes(variables: Iterable[tf.Variable]) -> Mapping[str, str]:
         num_before[variable.name] += 1
         count = num_before[variable.name]
         name = variable.name if count == 1 else f"{variable.name} ({count})"
-        shapes[name] = str(variable.shape.as_list())
+        shapes[name] = variable.shape.as_list()
     return shapes
