@@ -79,13 +79,22 @@ def test_blocks_join_what_a_worker_does_next_whatever_the_episode(replay):
 
 
 @pytest.mark.parametrize(
-    "layout, num_rows_by_chunk",
+    "layout, chunk_bytes, num_rows_by_chunk",
     [
-        (ItemLayout(8), [9] * (2 * 49 // 8)),  # a block and nothing else; the last row waits
-        (SINGLE, [8] * (2 * 49 // 8) + [2]),
+        (ItemLayout(8), 9 * 24, [9] * (2 * 49 // 8)),  # a block each; the last row waits
+        (
+            ItemLayout(8),
+            5 * 9 * 24 - 1,
+            [4 * 9] * (2 * 49 // 8 // 4),
+        ),  # whole blocks, of 24 B a row
+        (ItemLayout(8), 1, [9] * (2 * 49 // 8)),
+        (SINGLE, 1, [8] * (2 * 49 // 8) + [2]),
     ],
 )
-def test_rows_share_chunks_because_each_costs_the_server_memory(replay, layout, num_rows_by_chunk):
+def test_rows_share_chunks_because_each_costs_the_server_memory(
+    replay, layout, chunk_bytes, num_rows_by_chunk, monkeypatch
+):
+    monkeypatch.setattr(adder_lib, "BLOCK_CHUNK_BYTES", chunk_bytes)
     environment = EpisodeStepEnv(ends=[(48, 0.0)])
     adder = Adder(replay.client(), codec_of(environment), layout)
     policy = RandomPolicy(environment.action_spec(), seed=0)

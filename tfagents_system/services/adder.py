@@ -1,6 +1,7 @@
 """Turns env steps into items of the experience table."""
 
 import collections
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -18,7 +19,11 @@ from tfagents_system.services.journal import Checkpoints, Journal, NumberedRow
 from tfagents_system.services.replay import EXPERIENCE_TABLE
 from tfagents_system.services.replay_files import item_priority
 
-SHARED_CHUNK_LENGTH = 8  # rows that the server keeps, sends and compresses together
+# A chunk is what the server keeps, compresses and sends as one. Each costs about 1 kB besides its
+# rows, so small blocks share one; and a sample fetches the whole chunks of its item, so few do, and
+# no block lies in two.
+BLOCK_CHUNK_BYTES = 5000
+SHARED_CHUNK_LENGTH = 8  # rows, of items that are not blocks
 
 
 class Adder:
@@ -72,10 +77,7 @@ class Adder:
         self._burst_secs = burst_secs
         self._log = log
         self._pads_short_episodes = pads_short_episodes
-        # A sample fetches the whole chunks of its item, so a block is one chunk. Other items share
-        # theirs with their neighbours; each chunk costs the server about 1 kB of its own.
-        shared_length = max(layout.length // 4, 1) if layout.is_sequence else SHARED_CHUNK_LENGTH
-        chunk_length = layout.rows if layout.is_block else shared_length
+        chunk_length = _rows_per_chunk(codec, layout)
         keep = max(chunk_length, layout.rows)
         # Validation would wait here for the server without limit; the codec has validated.
         self._writer = client.trajectory_writer(num_keep_alive_refs=keep, validate_items=False)
@@ -250,3 +252,11 @@ class Adder:
         except reverb.errors.DeadlineExceededError:
             return False
         return True
+
+
+def _rows_per_chunk(codec: Codec, layout: ItemLayout) -> int:
+    """Returns the most rows of a chunk; a burst that ends before leaves it shorter."""
+    if layout.is_block:
+        row_bytes = sum(math.prod(spec.shape) * spec.dtype.size for spec in codec.columns)
+        return layout.rows * max(1, BLOCK_CHUNK_BYTES // (row_bytes * layout.rows))
+    return max(layout.length // 4, 1) if layout.is_sequence else SHARED_CHUNK_LENGTH
