@@ -11,6 +11,8 @@ from tfagents_system.evaluation.terminal import Terminal
 class Params:
     """The part of a TrainParams that makes environments."""
 
+    frame_stack = 1
+
     def __init__(self, env_ctor):
         self.env_ctor = env_ctor
 
