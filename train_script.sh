@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Runs the programs of one prepared experiment. Usage: ./train_script.sh EXP_DIR
+# Runs the programs of one prepared experiment. Usage: ./train_script.sh EXP_DIR [new]
 #   1. Starts each program of EXP_DIR/service under its own daemontools supervise.
 #   2. Waits. A killed program is started again by its supervise, a killed supervise by this script.
 #   3. Learner finished: the workers end by themselves, the replay server is stopped; exit code 0.
 #      INT, TERM, HUP: stops workers, learner, replay server, in this order; exit code 143.
-#      A program gave up (EXP_DIR/service/*/failure): the same order; exit code 70, 78 or 1.
+#      A program gave up (EXP_DIR/service/*/failure): the same order; exit code 70, 78 or 1. If a
+#      `new` experiment's input turns out to be wrong before the learner is built, EXP_DIR goes.
 # run_script.sh calls it with the experiment's lock held; all processes below inherit the lock.
 # If this script is killed, every supervise gets TERM, and then every program (pdeathsig).
 set -uo pipefail
 
 exp_dir=$1
+is_new=${2-} # not empty at the first start of the experiment
 replay=$exp_dir/service/replay
 learner=$exp_dir/service/learner
 workers=("$exp_dir"/service/worker_*)
@@ -67,7 +69,7 @@ stop() { # SECS SERVICE...: asks them to end; after SECS kills them with all of 
   await_end 10 "${@:2}"
 }
 
-end_run() { # EXIT_CODE MESSAGE
+stop_all() {
   trap '' INT TERM HUP # the order of a stop holds, however often it is asked for
   if [[ -n $reporter ]]; then # else it was started just now, and ends with this script
     kill "$reporter" 2>/dev/null
@@ -84,6 +86,10 @@ end_run() { # EXIT_CODE MESSAGE
   stop 20 "${workers[@]}"
   stop 120 "$learner"
   stop 20 "$replay"
+}
+
+end_run() { # EXIT_CODE MESSAGE
+  stop_all
   say "$2"
   exit "$1"
 }
@@ -95,10 +101,22 @@ finish() {
     --config $exp_dir/config.json --num_episodes 5"
 }
 
+discard() { # SERVICE MESSAGE: in one step, as the folder was made
+  local removed="${exp_dir%/*}/.${exp_dir##*/}.$$.tmp"
+  stop_all
+  mv -- "$exp_dir" "$removed" && rm -rf -- "$removed"
+  say "run_script.sh: ${1##*/} found this before anything was trained; $exp_dir was not kept:
+$2"
+  exit 78
+}
+
 fail() { # SERVICE
   local code failure
   code=$(cat "$1/exit_code" 2>/dev/null)
   failure=$(cat "$1/failure")
+  if [[ $code == 78 && $is_new && $failure && ! -e $exp_dir/running/run_spec.json ]]; then
+    discard "$1" "${failure#*$'\n'}" # without its first line, which names the log
+  fi
   [[ $code == 70 || $code == 78 ]] || code=1 # diverged, wrong input
   end_run "$code" "train_script.sh: the run was stopped because ${failure:-"${1##*/}
 failed (exit code ${code:-unknown}) and the disk is too full for its last words."}

@@ -29,17 +29,21 @@ def test_scalar_bounds_hold_for_every_dimension():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        (action_spec(0, 1, shape=()), "SAC needs one action vector"),
-        (action_spec(0, 1, shape=(2, 2)), "SAC needs one action vector"),
-        ([action_spec(0, 1), action_spec(0, 1)], "SAC needs one action vector"),
-        (action_spec(0, 1, dtype=tf.int32), "floating point action; the environment's is int32"),
-        (action_spec([0, 1], [1, 1]), r"minimum < maximum; .* \[0.0, 1.0\], maximum \[1.0, 1.0\]"),
-        (action_spec([0, -np.inf], [1, 1]), r"finite action bounds .* minimum \[0.0, -inf\]"),
-        (action_spec(tf.float32.min, tf.float32.max), "finite action bounds"),
+        (action_spec(0, 1, shape=(), dtype=tf.int64), r"is discrete, int64 \[\] from 0 to 1\."),
+        (action_spec(0, 3, dtype=tf.int32), r"is discrete, int32 \[2\] from 0 to 3\."),
+        (tf.TensorSpec([], tf.int32), r"is discrete, int32 \[\] without bounds\."),
+        (tf.TensorSpec([2], tf.float32), r"is float32 \[2\] without bounds\."),
+        (action_spec(0, 1, shape=()), r"is float32 \[\] from 0\.0 to 1\.0\."),
+        (action_spec(0, 1, shape=(2, 2)), r"is float32 \[2, 2\] from 0\.0 to 1\.0\."),
+        ([action_spec(0, 1), action_spec(0, 1)], r"is a nest, \[BoundedTensorSpec.*\]\."),
+        (action_spec([0, 1], [1, 1]), r"from \[0\.0, 1\.0\] to \[1\.0, 1\.0\]\."),
+        (action_spec([0, -np.inf], [1, 1]), r"from \[0\.0, -inf\] to \[1\.0, 1\.0\]\."),
+        (action_spec(tf.float32.min, tf.float32.max), r"from -3\.4\S+ to 3\.4\S+\."),
     ],
 )
-def test_action_that_sac_cannot_use_is_named(spec, message):
-    with pytest.raises(ConfigError, match=message):
+def test_action_that_sac_cannot_use_is_named_with_what_is_allowed(spec, message):
+    allowed = r" Allowed is a Box: one floating point vector with finite bounds"
+    with pytest.raises(ConfigError, match=message + allowed):
         encoders.action_center_and_magnitude(spec)
 
 

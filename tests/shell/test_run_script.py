@@ -242,12 +242,28 @@ def test_crash_loop_gives_up_with_the_traceback(sandbox):
     assert err.count("RuntimeError: no such motor") == 1
 
 
-def test_wrong_configuration_found_by_a_program_stops_the_run_with_78(sandbox):
+def test_wrong_configuration_found_by_a_program_leaves_no_new_experiment(sandbox):
     code, _, err = sandbox.run(**TWO, STUB_LEARNER="wrong")
     assert code == 78
     assert sandbox.alive() == {}
-    assert sandbox.tape().count("learner starts") == 1
+    assert list(sandbox.exp_dir.parent.iterdir()) == []
+    assert err.endswith(
+        "run_script.sh: learner found this before anything was trained; logs/pendulum was not "
+        "kept:\n  sac_train.py: config.json: leg_length is -1; allowed is a number > 0.\n"
+    )
+
+
+def test_wrong_configuration_found_by_a_program_stops_an_old_experiment_with_78(sandbox):
+    run = sandbox.start(**TWO)
+    sandbox.await_tape(*STARTS)
+    run.terminate()
+    run.communicate(timeout=40)
+    code, _, err = sandbox.run(**TWO, STUB_LEARNER="wrong")
+    assert code == 78
+    assert sandbox.alive() == {}
+    assert sandbox.tape().count("learner starts") == 2
     assert "  sac_train.py: config.json: leg_length is -1; allowed is a number > 0." in err
+    assert "What had been saved is in logs/pendulum; the same command goes on from there." in err
 
 
 @pytest.mark.slow

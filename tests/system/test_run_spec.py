@@ -38,3 +38,4 @@ def test_a_worker_that_is_started_again_keeps_the_params_and_refuses_an_edited_m
     assert "params.py edited: applies at the next start" in run.output
     assert "files my_reward has another content now" in run.output
     assert "Start run_script.sh again" in run.output
+    assert run.paths.run_spec.exists()  # what had been trained stays

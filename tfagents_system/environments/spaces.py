@@ -231,8 +231,8 @@ def _as_float32(bounds: np.ndarray, towards: float) -> np.ndarray:
     """Bounds as float32; where that is inexact, the neighbour on the side of `towards`."""
     with np.errstate(over="ignore"):
         rounded = bounds.astype(np.float32)
-    is_beyond = rounded < bounds if towards > 0 else rounded > bounds
-    return np.where(is_beyond, np.nextafter(rounded, np.float32(towards)), rounded)
+        is_beyond = rounded < bounds if towards > 0 else rounded > bounds
+        return np.where(is_beyond, np.nextafter(rounded, np.float32(towards)), rounded)
 
 
 def _check_bounded(low: np.ndarray, high: np.ndarray, name: str, owner: str) -> None:

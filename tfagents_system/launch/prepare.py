@@ -109,6 +109,7 @@ def main() -> None:
         check_packages()
         settings = Settings.from_environ(os.environ)
         open_because = why_open(settings.private_network, settings.exp_dir)
+        is_new = experiment.is_new(ExperimentPaths(settings.exp_dir))
         paths = prepare(settings, open_because)
     except ConfigError as error:
         print(f"run_script.sh: {error}", file=sys.stderr)
@@ -121,7 +122,7 @@ def main() -> None:
         sys.exit(1)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them; exec would pass that on
         signal.signal(number, signal.SIG_DFL)
-    command = [str(PROJECT / "train_script.sh"), str(paths.root)]
+    command = [str(PROJECT / "train_script.sh"), str(paths.root), *(["new"] if is_new else [])]
     if open_because is None:
         command = with_private_network(command)
     os.execv(command[0], command)

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import tensorflow as tf
+from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
@@ -17,21 +18,39 @@ def action_center_and_magnitude(action_spec) -> tuple[np.ndarray, np.ndarray]:
     Raises:
       ConfigError: If the spec is not one finite, bounded, floating point vector.
     """
-    if tf.nest.is_nested(action_spec) or len(action_spec.shape) != 1:
-        raise ConfigError(f"SAC needs one action vector; the environment's action spec is "
-                          f"{action_spec}.")  # fmt: skip
-    if not action_spec.dtype.is_floating:
-        raise ConfigError(
-            f"SAC needs a floating point action; the environment's is {action_spec.dtype.name}."
-        )
+    is_vector = (
+        isinstance(action_spec, tensor_spec.BoundedTensorSpec)
+        and action_spec.dtype.is_floating
+        and len(action_spec.shape) == 1
+    )
+    if not is_vector:
+        raise _unusable(action_spec)
     low = np.broadcast_to(action_spec.minimum, action_spec.shape).astype(np.float32)
     high = np.broadcast_to(action_spec.maximum, action_spec.shape).astype(np.float32)
-    if not np.all(np.isfinite(high - low)) or np.any(high <= low):
-        raise ConfigError(
-            f"SAC needs finite action bounds with minimum < maximum; the environment's are "
-            f"minimum {low.tolist()}, maximum {high.tolist()}."
-        )
+    with np.errstate(over="ignore"):
+        is_finite = np.all(np.isfinite(high - low))
+    if not is_finite or np.any(high <= low):
+        raise _unusable(action_spec)
     return (high + low) / 2, (high - low) / 2
+
+
+def _unusable(action_spec) -> ConfigError:
+    if tf.nest.is_nested(action_spec):
+        found = f"a nest, {action_spec}"
+    else:
+        found = f"{action_spec.dtype.name} {list(action_spec.shape)}"
+        if not action_spec.dtype.is_floating:
+            found = f"discrete, {found}"
+        if isinstance(action_spec, tensor_spec.BoundedTensorSpec):
+            found += f" from {action_spec.minimum.tolist()} to {action_spec.maximum.tolist()}"
+        else:
+            found += " without bounds"
+    return ConfigError(
+        f"SAC cannot act in this environment: its action is {found}. Allowed is a Box: one "
+        "floating point vector with finite bounds, minimum < maximum, such as "
+        "gym.spaces.Box(-1, 1, (2,)). Wrap the environment in TrainParams.env_ctor, or return "
+        "another one."
+    )
 
 
 _MERGE_LAYER = tf.keras.layers.Add.__base__  # also of Concatenate; Keras does not export it

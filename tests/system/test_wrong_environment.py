@@ -1,0 +1,28 @@
+import pytest
+from system.tiny_run import TinyRun
+
+pytestmark = pytest.mark.multiprocess
+DISCRETE = """
+from tfagents_system.environments import gym_adapter
+
+class TrainParams(TrainParams):
+    collect_env_args_kwargs = TrainParamsBase.collect_env_args_kwargs
+
+    def env_ctor(self, *args, seed=None, **kwargs):
+        return gym_adapter.load("CartPole-v1", seed=seed)
+"""
+
+
+def test_a_discrete_action_space_is_answered_once_and_leaves_no_folder(tmp_path):
+    run = TinyRun(tmp_path, DISCRETE)
+    try:
+        assert run.await_end(run.start(), timeout_secs=60) == 78
+    finally:
+        run.end()
+    assert list((run.project / "logs").iterdir()) == []
+    assert run.output.count("SAC cannot act") == 1
+    answer = (
+        ".py: SAC cannot act in this environment: its action is discrete, int64 [] from 0 to 1. "
+    )
+    assert f"{answer}Allowed is a Box" in run.output
+    assert run.output.endswith("or return another one.\n")
