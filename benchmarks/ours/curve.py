@@ -12,7 +12,7 @@ from typing import Annotated
 
 from benchmarks import program
 from benchmarks.ours.programs import EXAMPLES
-from benchmarks.ours.solve import bindings, read_evaluations
+from benchmarks.ours.solve import NUM_EPISODES, bindings, read_evaluations
 from benchmarks.ours.training_runs import training_run
 from tfagents_system.core.command_line import AtLeast, OneOf
 
@@ -22,6 +22,7 @@ def main(
     seed: int,
     env_steps: Annotated[int, AtLeast(1)],
     eval_period: Annotated[int, AtLeast(1)],
+    eval_episodes: Annotated[int, AtLeast(1)] = NUM_EPISODES,
     binding: tuple[str, ...] = (),
 ) -> None:
     """Measures and prints the result.
@@ -31,15 +32,17 @@ def main(
       seed: Seed of the run.
       env_steps: Length of the curve.
       eval_period: Env steps between evaluations.
+      eval_episodes: Greedy episodes per evaluation.
       binding: gin binding, beside those of the benchmark.
     """
-    gin_bindings = [*bindings(environment, eval_period), *binding]
+    gin_bindings = [*bindings(environment, eval_period, eval_episodes), *binding]
     with training_run(environment, gin_bindings, seed=seed) as run:
         curve = []
         while not curve or curve[-1][0] < env_steps:
             run.check()
             time.sleep(0.5)
-            curve = [(env_step, mean) for _, env_step, mean in read_evaluations(run)]
+            evaluations = read_evaluations(run, eval_episodes)
+            curve = [(env_step, mean) for _, env_step, mean in evaluations]
     last_quarter = [mean for env_step, mean in curve if env_step > 0.75 * env_steps]
     program.print_result(
         "mean_return", statistics.fmean(last_quarter), "return",

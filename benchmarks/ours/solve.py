@@ -22,11 +22,11 @@ NUM_EPISODES = 10
 
 
 def evaluations(
-    rows: Iterable[Mapping[str, str]], started: float
+    rows: Iterable[Mapping[str, str]], started: float, num_episodes: int = NUM_EPISODES
 ) -> list[tuple[float, int, float]]:
     """Returns (secs since `started`, env step, mean return) of each complete evaluation, in order.
 
-    Rows of one iteration are one evaluation.
+    Rows of one iteration are one evaluation, complete with `num_episodes` of them.
     """
     by_iteration = collections.defaultdict(list)
     for row in rows:
@@ -39,26 +39,28 @@ def evaluations(
             statistics.fmean(float(row["return"]) for row in group),
         )
         for _, group in sorted(by_iteration.items())
-        if len(group) >= NUM_EPISODES
+        if len(group) >= num_episodes
     ]
 
 
-def read_evaluations(run: TrainingRun) -> list[tuple[float, int, float]]:
-    """Returns the evaluations of all workers so far."""
+def read_evaluations(
+    run: TrainingRun, num_episodes: int = NUM_EPISODES
+) -> list[tuple[float, int, float]]:
+    """Returns the evaluations of all workers so far, of `num_episodes` each."""
     rows: list[dict[str, str]] = []
     for path in run.paths.episodes.glob("eval_*.csv"):
         with path.open(newline="") as file:
             rows += csv.DictReader(file)
-    return evaluations(rows, run.started)
+    return evaluations(rows, run.started, num_episodes)
 
 
-def bindings(environment: str, eval_period: int) -> list[str]:
+def bindings(environment: str, eval_period: int, num_episodes: int = NUM_EPISODES) -> list[str]:
     """Returns gin bindings for an evaluation every `eval_period` env steps, without end."""
     _, config = EXAMPLES[environment]
     horizon = json.loads((PROJECT / config).read_text())["horizon"]  # an episode per iteration
     return [
         "TrainParams.num_iter = 1000000",
-        f"TrainParams.n_eval_episodes = {NUM_EPISODES}",
+        f"TrainParams.n_eval_episodes = {num_episodes}",
         f"TrainParams.eval_period_itrs = {eval_period // horizon}",
     ]
 
