@@ -7,13 +7,13 @@ from tfagents_system.kernels.arithmetic import Host, explain, resolve
 
 NOT_BUILT = "the compiled ops have not been built; build them with: python -m x"
 VNNI = frozenset({"fpu", "avx512f", "avx512bw", "avx512_vnni"})
-CAN_ALL = Host(VNNI | {"avx512_bf16"}, has_gpu=False, library_error=None)
-CASCADE_LAKE = Host(VNNI, has_gpu=False, library_error=None)
-WITH_AMX = Host(VNNI | {"amx_bf16"}, has_gpu=False, library_error=None)
-WITH_GPU = Host(VNNI | {"avx512_bf16"}, has_gpu=True, library_error=None)
-WITHOUT_OPS = Host(VNNI | {"avx512_bf16"}, has_gpu=False, library_error=NOT_BUILT)
-ZEN_3 = Host(frozenset({"fpu", "avx2"}), has_gpu=False, library_error=None)
-UNKNOWN = Host(frozenset(), has_gpu=False, library_error=None)  # macOS, ARM
+CAN_ALL = Host(VNNI | {"avx512_bf16"}, has_gpu=False, ops_error=None)
+CASCADE_LAKE = Host(VNNI, has_gpu=False, ops_error=None)
+WITH_AMX = Host(VNNI | {"amx_bf16"}, has_gpu=False, ops_error=None)
+WITH_GPU = Host(VNNI | {"avx512_bf16"}, has_gpu=True, ops_error=None)
+WITHOUT_OPS = Host(VNNI | {"avx512_bf16"}, has_gpu=False, ops_error=NOT_BUILT)
+ZEN_3 = Host(frozenset({"fpu", "avx2"}), has_gpu=False, ops_error=None)
+UNKNOWN = Host(frozenset(), has_gpu=False, ops_error=None)  # macOS, ARM
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import stat
 import pytest
 
 from tfagents_system.kernels import build, library
-from tfagents_system.kernels.library import LibraryError, find_library
 from tfagents_system.kernels.ops import load_ops
+from tfagents_system.kernels.shared_library import LibraryError, find_library
 
 FLAGS = frozenset({"fpu", "avx512f", "avx512bw", "avx512_vnni"})
 CALLS = "calls"

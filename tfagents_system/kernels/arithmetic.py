@@ -16,8 +16,8 @@ import tensorflow as tf
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.kernels.cpu import cpu_flags, missing_flags
-from tfagents_system.kernels.library import NEEDED_CPU_FLAGS, LibraryError
 from tfagents_system.kernels.ops import load_ops
+from tfagents_system.kernels.shared_library import NEEDED_CPU_FLAGS, LibraryError
 
 AUTO = "auto"
 # What "auto" takes: the first one that the host can do. The fastest comes first; bfloat16 is
@@ -32,19 +32,19 @@ class Host:
 
     cpu_flags: frozenset[str]
     has_gpu: bool
-    library_error: str | None  # why the compiled ops cannot be loaded; None if they have been
+    ops_error: str | None  # why the compiled ops cannot be loaded; None if they have been
 
 
 def this_host() -> Host:
     """Returns the facts of this host. Loads the compiled ops if its CPU has the instructions."""
     flags = cpu_flags()
-    library_error = None
+    ops_error = None
     if not missing_flags(NEEDED_CPU_FLAGS, flags):
         try:
             load_ops()
         except LibraryError as error:
-            library_error = str(error)
-    return Host(flags, bool(tf.config.list_physical_devices("GPU")), library_error)
+            ops_error = str(error)
+    return Host(flags, bool(tf.config.list_physical_devices("GPU")), ops_error)
 
 
 def _obstacle_to_int16(host: Host) -> str | None:
@@ -52,7 +52,7 @@ def _obstacle_to_int16(host: Host) -> str | None:
         return "the learner has a GPU, and the compiled ops are for CPUs"
     if missing := missing_flags(NEEDED_CPU_FLAGS, host.cpu_flags):
         return f"this CPU lacks {', '.join(missing)}"
-    return host.library_error
+    return host.ops_error
 
 
 def _obstacle_to_bfloat16(host: Host) -> str | None:

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Collection
 
 from tfagents_system.kernels.cpu import cpu_flags, missing_flags
-from tfagents_system.kernels.library import (
+from tfagents_system.kernels.shared_library import (
     COMPILER_FLAGS,
     FOLDER,
     NEEDED_CPU_FLAGS,

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfagents_system.kernels.library import BUILD_COMMAND, FOLDER, LibraryError, find_library
+from tfagents_system.kernels.shared_library import BUILD_COMMAND, FOLDER, LibraryError, find_library
 
 
 @functools.cache
