@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from tfagents_system.kernels import build, library
+from tfagents_system.kernels import build, shared_library
 from tfagents_system.kernels.ops import load_ops
 from tfagents_system.kernels.shared_library import LibraryError, find_library
 
@@ -51,9 +51,9 @@ def test_a_library_is_built_once_for_the_same_source_compiler_and_system(tmp_pat
         lambda patch, tmp_path: fake_compiler(tmp_path, version="fake c++ 2"),
         lambda patch, tmp_path: patch.setattr(platform, "libc_ver", lambda: ("glibc", "9.9")),
         lambda patch, tmp_path: patch.setattr(
-            library.importlib.metadata, "version", lambda package: "2.16.0"
+            shared_library.importlib.metadata, "version", lambda package: "2.16.0"
         ),
-        lambda patch, tmp_path: patch.setattr(library, "COMPILER_FLAGS", ("-O1",)),
+        lambda patch, tmp_path: patch.setattr(shared_library, "COMPILER_FLAGS", ("-O1",)),
     ],
     ids=["compiler", "C library", "TensorFlow", "flags"],
 )
@@ -72,9 +72,9 @@ def test_a_change_builds_another_library_and_removes_the_outdated_one(
 
 def test_another_source_builds_another_library(tmp_path, folder, monkeypatch):
     before, _ = build.build(folder, fake_compiler(tmp_path))
-    source = tmp_path / library.SOURCE.name
-    source.write_bytes(library.SOURCE.read_bytes() + b"\n")
-    monkeypatch.setattr(library, "SOURCE", source)
+    source = tmp_path / shared_library.SOURCE.name
+    source.write_bytes(shared_library.SOURCE.read_bytes() + b"\n")
+    monkeypatch.setattr(shared_library, "SOURCE", source)
     with pytest.raises(LibraryError, match="^the compiled ops are outdated; build them with: pyth"):
         find_library(folder)
     after, _ = build.build(folder, fake_compiler(tmp_path))
