@@ -183,6 +183,17 @@ def test_run_is_what_its_folder_says(tmp_path):
     assert run.paths.root == tmp_path
 
 
+def test_attributes_of_an_imported_base_class_are_noted_in_the_log(tmp_path, capsys):
+    base = MINIMAL.replace("TrainParams(", "Base(")
+    write(tmp_path, f"{base}    def replay_ctor(self): pass\n", "my_base.py")
+    write_run(tmp_path, ENV_CONFIG)
+    text = "from my_base import Base\nclass TrainParams(Base): pass\n"
+    ExperimentPaths(tmp_path).running_params.write_text(text)
+    load_run(str(tmp_path))
+    note = f"Note: {tmp_path}/params.py: TrainParams.replay_ctor is no hook of this system"
+    assert [line.startswith(note) for line in capsys.readouterr().out.splitlines()] == [True]
+
+
 def test_an_edit_applies_to_no_program_of_a_run_until_its_next_start(tmp_path):
     paths = ExperimentPaths(tmp_path)
     write_run(tmp_path, ENV_CONFIG)

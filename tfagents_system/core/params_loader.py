@@ -42,6 +42,8 @@ class Run:
 def load_run(exp_dir: str) -> Run:
     """Loads the experiment in `exp_dir` with the config and params of its newest start.
 
+    Prints a note for each attribute of TrainParams that may be meant as a published one.
+
     Raises:
       ConfigError: If the config, the params file or a gin binding is wrong.
     """
@@ -53,6 +55,8 @@ def load_run(exp_dir: str) -> Run:
     params = load_params(
         paths.running_params, env_config, provenance["gin_bindings"], provenance["params_dir"]
     )
+    for note in params.check(str(paths.params)):  # the launcher has not seen imported base classes
+        print(f"Note: {note}", flush=True)
     curriculum = Curriculum.from_config(env_config.get("curriculum", {}), str(paths.running_config))
     return Run(paths, params, curriculum, provenance["seed"], provenance["gin_bindings"])
 
