@@ -48,7 +48,12 @@ TARGETS: Mapping[TargetKey, Target] = {  # None: in any environment, on any numb
     ("journal", "worker_rate_with_journal", None, None): Target(value=97.0),
     ("startup", "first_train_step_secs", None, None): Target(value=12.0),
     ("startup", "worker_pss_mb", None, None): Target(value=250.0),
-    ("replay", "bytes_per_transition", None, None): Target(value=290.0),
+    ("replay", "bytes_per_transition", "100,000 transitions", None): Target(value=290.0),
+    ("replay", "bytes_per_transition", "1,000,000 transitions", None): Target(value=290.0),
+    ("replay", "times_raw_data", "10,000 images", None): Target(value=1.2),
+    ("replay", "times_raw_data", "100,000 images", None): Target(value=1.2),
+    ("replay", "times_raw_data", "10,000 images in stacks of 4", None): Target(value=1.2),
+    ("replay", "times_raw_data", "100,000 images in stacks of 4", None): Target(value=1.2),
     ("replay", "restore_secs", None, None): Target(value=15.0),
     ("replay", "learner_rate_during_checkpoint", None, None): Target(value=95.0),
     ("replay", "checkpoint_without_learner_pause", None, None): Target(value=95.0),
@@ -120,6 +125,11 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
             case
             for count in (100_000, *([1_000_000] * is_full))
             for case in _replay(commands, count)
+        ]
+        + [
+            _replay_of_images(commands, layout, name, count)
+            for count in (10_000, *([100_000] * is_full))
+            for layout, name in (("images", ""), ("stacked_images", " in stacks of 4"))
         ],
         "solve": [
             _solve(commands, name, level, eval_period, limit_secs)
@@ -196,6 +206,11 @@ def _replay(commands: Commands, count: int) -> list[Case]:
     stall = {OURS: commands.ours("checkpoint_stall", size)}
     name = f"{count:,} transitions"
     return [Case(name, 2, layouts, deadline_secs=1800.0), Case(name, 2, stall)]
+
+
+def _replay_of_images(commands: Commands, layout: str, name: str, count: int) -> Case:
+    command = commands.ours("replay", f"--layout={layout}", f"--num_transitions={count}")
+    return Case(f"{count:,} images{name}", 2, {OURS: command}, deadline_secs=1800.0)
 
 
 def _solve(

@@ -1,9 +1,10 @@
-"""Two ways to keep transitions in Reverb: this project's, and the one of TF-Agents' examples."""
+"""Ways to keep transitions in Reverb: this project's, also of images, and TF-Agents' examples'."""
 
 import functools
+import math
 import pathlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,15 +24,22 @@ from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import ReplayLimits, experience_dataset, start_server
 
 OBSERVATION_SPEC = tensor_spec.TensorSpec([FreeEnv.observation_size], tf.float32)
+FRAME_SHAPE = (84, 84, 3)
 ACTION_SPEC = tensor_spec.BoundedTensorSpec([FreeEnv.action_size], tf.float32, -1.0, 1.0)
 STOCK_TABLE = "uniform_table"
+Steps = Iterator[tuple[ts.TimeStep, np.ndarray, ts.TimeStep]]  # (time step, action, next one)
 DATA_TIMEOUT_SECS = 5.0
 NUM_IN_FLIGHT = 3 * 256  # as by default
 BLOCKS = ItemLayout(LARGEST_BLOCK)  # as by default
+STACKED = ItemLayout(32, frame_stack=4)  # as by default with four frames
+VECTOR_BYTES = 4 * (2 * FreeEnv.observation_size + FreeEnv.action_size + 2)
+FRAME_BYTES = math.prod(FRAME_SHAPE)
 
 
 class Layout(Protocol):
     """How transitions lie in the table, are written and are read."""
+
+    raw_bytes: int  # of a transition: two observations of numbers, but one frame of images
 
     def start_server(
         self, port: int, folder: pathlib.Path, capacity: int, restore_from: pathlib.Path | None
@@ -46,12 +54,27 @@ class Layout(Protocol):
 
 
 class PackedLayout:
-    """This project's: one vector per step, in blocks."""
+    """This project's: one vector per step and type, in blocks."""
 
-    def __init__(self, items: ItemLayout = BLOCKS):
-        """`items` says how steps lie in them."""
+    def __init__(
+        self,
+        items: ItemLayout = BLOCKS,
+        observation_spec: tf.TensorSpec = OBSERVATION_SPEC,
+        make_steps: Callable[[int], Steps] | None = None,
+        raw_bytes: int = VECTOR_BYTES,
+    ):
+        """Makes what packs and unpacks the steps.
+
+        Args:
+          items: Says how steps lie in them.
+          observation_spec: Of the environment, stacked frames of images.
+          make_steps: Makes random steps of that; None walks through FreeEnv.
+          raw_bytes: Of a transition.
+        """
         self.items = items
-        self.reader = SampleReader(step_codec(OBSERVATION_SPEC, ACTION_SPEC, items), items)
+        self.raw_bytes = raw_bytes
+        self.reader = SampleReader(step_codec(observation_spec, ACTION_SPEC, items), items)
+        self._make_steps = make_steps or _random_steps
 
     def start_server(self, port, folder, capacity, restore_from) -> reverb.Server:
         """Starts the project's server."""
@@ -64,7 +87,7 @@ class PackedLayout:
         """Inserts as a worker does: in bursts, each confirmed before the next."""
         adder = Adder(reverb.Client(address), self.reader.codec, self.items)
         started = time.monotonic()
-        for step in _random_steps(num_transitions):
+        for step in self._make_steps(num_transitions):
             adder.add(*step)
             if adder.is_burst_due:
                 _send(adder)
@@ -89,6 +112,8 @@ class StockLayout:
 
     Source: TF-Agents, docs/tutorials/7_SAC_minitaur_tutorial.ipynb.
     """
+
+    raw_bytes = VECTOR_BYTES
 
     @functools.cached_property
     def data_spec(self) -> trajectory.Trajectory:
@@ -137,16 +162,13 @@ class StockLayout:
         return iter(buffer.as_dataset(sample_batch_size=batch_size, num_steps=2).prefetch(50))
 
 
-LAYOUTS: dict[str, Layout] = {"ours": PackedLayout(), "tf_agents": StockLayout()}
-
-
 def _send(adder: Adder) -> None:
     adder.send()
     while not adder.is_confirmed(timeout_secs=1.0):
         continue
 
 
-def _random_steps(count: int) -> Iterator[tuple[ts.TimeStep, np.ndarray, ts.TimeStep]]:
+def _random_steps(count: int) -> Steps:
     """Yields (time step, action, next time step) of a walk through FreeEnv."""
     env = FreeEnv()
     rng = np.random.default_rng(0)
@@ -159,3 +181,34 @@ def _random_steps(count: int) -> Iterator[tuple[ts.TimeStep, np.ndarray, ts.Time
         next_time_step = ts.TimeStep(mid, np.float32(reward), one, observation)
         yield time_step, action, next_time_step
         time_step = next_time_step
+
+
+def _random_images(count: int, frame_stack: int) -> Steps:
+    """Yields steps with observations [84, 84, 3 frame_stack] that cannot be compressed."""
+    rng = np.random.default_rng(0)
+    frames = rng.integers(0, 256, (64 + frame_stack, *FRAME_SHAPE), np.uint8)
+    action = np.zeros(FreeEnv.action_size, np.float32)
+    one, mid = np.float32(1.0), np.int32(ts.StepType.MID)
+
+    def time_step(index: int) -> ts.TimeStep:
+        first = index % 64
+        stacked = np.concatenate(frames[first : first + frame_stack], axis=-1)
+        return ts.TimeStep(mid, one, one, stacked)
+
+    for index in range(count):
+        yield time_step(index), action, time_step(index + 1)
+
+
+def _images(items: ItemLayout) -> PackedLayout:
+    height, width, channels = FRAME_SHAPE
+    spec = tf.TensorSpec([height, width, channels * items.frame_stack], tf.uint8)
+    make_steps = functools.partial(_random_images, frame_stack=items.frame_stack)
+    return PackedLayout(items, spec, make_steps, FRAME_BYTES)
+
+
+LAYOUTS: dict[str, Layout] = {
+    "ours": PackedLayout(),
+    "tf_agents": StockLayout(),
+    "images": _images(BLOCKS),
+    "stacked_images": _images(STACKED),
+}
