@@ -37,6 +37,10 @@
 # Seed of everything random, an integer >= 0. auto draws one; provenance.json records it.
 : "${SAC_SEED:=auto}"
 
+# 1: worker and learner take turns, so that two runs of one seed on one machine give the same curve,
+# bit for bit; slower, and with one worker. 0 and auto: they work side by side.
+: "${SAC_DETERMINISTIC:=auto}"
+
 # gin bindings override the hyperparameters of the params file; separate several by semicolons:
 #   TrainParams.num_iter = 2000; TrainParams.train_batch_size = 512
 : "${SAC_GIN_BINDINGS:=}"

@@ -54,11 +54,12 @@ def serving(
     limits: ReplayLimits = UNLIMITED,
     restore_from: pathlib.Path | None = None,
     port: int | None = None,
+    is_deterministic: bool = False,
 ) -> Iterator[Serving]:
     """Serves until the end of the block; `root` becomes Reverb's own checkpoint folder."""
     root.mkdir(parents=True, exist_ok=True)
     port = port or free_port()
-    server = start_server(limits, port, root, restore_from)
+    server = start_server(limits, port, root, restore_from, is_deterministic)
     try:
         yield Serving(server, port)
     finally:

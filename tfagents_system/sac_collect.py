@@ -38,12 +38,14 @@ from tfagents_system.environments.global_generators import seed_global_generator
 from tfagents_system.environments.replaceable import ReplaceableEnvironment
 from tfagents_system.evaluation.step_observers import StepObservers
 from tfagents_system.evaluation.worker_records import WorkerRecords
+from tfagents_system.lock_step_worker import LockStepWorker
 from tfagents_system.policies.acting import AgentPolicies, RandomPolicy
 from tfagents_system.policies.newest_policies import NewestPolicies
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.journal import Checkpoints, Journal, journal_owners
-from tfagents_system.services.replay import ReplayLimits, experience_stats
+from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits, experience_stats
 from tfagents_system.services.replay_files import NOTHING, stored_numbers
+from tfagents_system.services.rounds import ROUND_TABLES, round_publisher
 from tfagents_system.services.variables import VariableReader
 from tfagents_system.workers import Environments, Experience, Place, Worker
 
@@ -59,10 +61,12 @@ def collect(
     worker_id: int,
     env_timeout_secs: float,
     stop: StopFlag,
+    deterministic: bool = False,
 ) -> int:
     """Runs worker `worker_id` of `num_workers`; returns the exit code.
 
     The process ends with a dump of its stacks if an env step takes longer than `env_timeout_secs`.
+    A `deterministic` one takes turns with the learner.
     """
     run = load_run(exp_dir)
     params = run.params
@@ -80,10 +84,15 @@ def collect(
     codec = step_codec(*specs, layout)
     view_of_run(run, *specs, codec, layout).check(run.paths.run_spec)
     journal = _open_journal(run, worker_id, codec, layout)
-    adder = Adder(client, codec, layout, worker_id, journal,
+    tables = ROUND_TABLES if deterministic else (EXPERIENCE_TABLE,)
+    adder = Adder(client, codec, layout, worker_id, journal, tables=tables,
                   pads_short_episodes=masks_padding(agent))  # fmt: skip
     reader = VariableReader(replay_address, policies.variables, VARIABLES_PERIOD_SECS)
-    worker = Worker(
+    make_worker: Callable[..., Worker] = Worker
+    if deterministic:
+        publish_round = round_publisher(client).publish
+        make_worker = functools.partial(LockStepWorker, publish_round=publish_round)
+    worker = make_worker(
         run,
         place,
         environments,
@@ -209,6 +218,7 @@ def work(
     num_workers: Annotated[int, AtLeast(1)] = 1,
     num_cpus: Annotated[int, AtLeast(1)] = 1,
     env_timeout_secs: Annotated[float, AtLeast(1)] = 600.0,
+    deterministic: bool = False,
     *,
     stop: StopFlag,
 ) -> int:
@@ -220,12 +230,15 @@ def work(
       num_workers: Workers of the run.
       num_cpus: CPUs that this program may use.
       env_timeout_secs: Longest time of an env step.
+      deterministic: Take turns with the learner; there is no other worker.
       stop: Ends the worker.
     """
     tf.config.threading.set_intra_op_parallelism_threads(num_cpus)
     tf.config.threading.set_inter_op_parallelism_threads(num_cpus)
     worker_id = _worker_id(num_workers)
-    return collect(exp_dir, replay_address, num_workers, worker_id, env_timeout_secs, stop)
+    return collect(
+        exp_dir, replay_address, num_workers, worker_id, env_timeout_secs, stop, deterministic
+    )
 
 
 if __name__ == "__main__":

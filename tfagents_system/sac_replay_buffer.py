@@ -27,18 +27,19 @@ LEARNER_TIMEOUT_SECS = 110.0  # train_script.sh waits 120 s for the learner's en
 SIGNAL_SECS = 1.0  # within which a signal to every process of a job has reached them all
 
 
-def serve(exp_dir: str, port: int, *, stop: StopFlag) -> int:
+def serve(exp_dir: str, port: int, deterministic: bool = False, *, stop: StopFlag) -> int:
     """Serves an experiment until `stop` is set; returns EXIT_STOPPED.
 
     Args:
       exp_dir: Folder of the experiment.
       port: TCP port to serve on.
+      deterministic: Worker and learner take turns.
       stop: Ends the server.
     """
     run = load_run(exp_dir)
     limits = ReplayLimits.from_settings(run.params, run.horizon)
     reporter = StatusReporter(run.paths, "replay")
-    server = _start(run.paths, limits, port)
+    server = _start(run.paths, limits, port, deterministic)
     client = server.localhost_client()
 
     layout = ItemLayout.from_settings(run.params)
@@ -79,11 +80,11 @@ def _await_learner(service: pathlib.Path) -> None:
         time.sleep(0.1)
 
 
-def _start(paths: ExperimentPaths, limits: ReplayLimits, port: int):
+def _start(paths: ExperimentPaths, limits: ReplayLimits, port: int, is_deterministic: bool):
     generation = newest_intact_generation(paths.checkpoints)
     restore_from = generation.absolute() / "replay" if generation else None
     root = empty_reverb_root(paths.checkpoints.absolute())
-    server = start_server(limits, port, root, restore_from)
+    server = start_server(limits, port, root, restore_from, is_deterministic)
     print(f"Serving on port {port}: {limits}, from {restore_from or 'an empty table'}.")
     return server
 

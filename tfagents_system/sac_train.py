@@ -32,22 +32,21 @@ from tfagents_system.core.program import StopFlag, run_program
 from tfagents_system.core.provenance import record_arithmetic
 from tfagents_system.core.reports import Phase, StatusReporter
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
-from tfagents_system.core.training_settings import num_fresh_samples, num_samples_in_flight
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.run_views import view_of_run
 from tfagents_system.data.sample_reader import SampleReader, step_codec
 from tfagents_system.environments.construction import make_collect_environment
+from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.evaluation.event_log import EventLog
 from tfagents_system.kernels.arithmetic import explain, this_host
+from tfagents_system.learner_data import data_in_rounds, sampled_data
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.learning.learner import DivergedError, Learner
 from tfagents_system.learning.policy_export import PolicyExporter
-from tfagents_system.learning.sampling_pool import SamplingPool, pool_capacity
-from tfagents_system.services.replay import ReplayLimits, ReplaySnapshots, experience_dataset
+from tfagents_system.services.replay import ReplaySnapshots
 from tfagents_system.services.variables import VariablePublisher
 
-DATA_TIMEOUT_SECS = 2.0  # how long the learner waits for data before it looks up
 SAVE_TIMEOUT_SECS = 600.0  # at the end of training, also for the last variables
 SPACE_PERIOD_SECS = 5.0  # at the end of training, between attempts to save on a full disk
 STOP_TIMEOUT_SECS = 50.0  # on a stop, for each of two saves: train_script.sh waits 120 s
@@ -60,31 +59,32 @@ class Training:
     policy and does what has become due: summaries, a checkpoint.
     """
 
-    def __init__(self, run: Run, replay_address: str, num_cpus: int):
+    def __init__(self, run: Run, replay_address: str, num_cpus: int, deterministic: bool):
         """Builds the agent and restores the newest checkpoint."""
         self._run = run
         params = run.params
         seed = derive_seed(run.seed, SeedPurpose.LEARNER)
-        tf.random.set_seed(seed)
+        seed_global_generators(functools.partial(derive_seed, seed))  # also of initial weights
         environment = make_collect_environment(params, seed)
         agent, self._train_step = make_agent(params, environment)
         self._arithmetic = arithmetic_of(agent)
         print(explain(self._arithmetic, this_host()))
         record_arithmetic(run.paths.provenance, self._arithmetic)
         environment.close()
-        layout, num_fresh = ItemLayout.from_settings(params), num_fresh_samples(params)
+        layout = ItemLayout.from_settings(params)
         specs = agent.time_step_spec.observation, agent.action_spec
         codec = step_codec(*specs, layout)
         spec = view_of_run(run, *specs, codec, layout, self._arithmetic)
         spec.agree(run.paths.run_spec)
         reader = SampleReader(codec, layout)
-        make_iterator = functools.partial(
-            _make_iterator, replay_address, reader, num_fresh, num_samples_in_flight(params)
-        )
-        pool = _make_pool(run, reader, num_fresh)
+        if deterministic:
+            self._data = data_in_rounds(run, replay_address, reader, self._train_step)
+        else:
+            self._data = sampled_data(run, replay_address, reader)
         # Steps can overlap on several cores. Those of LSTMs gain nothing (1.75 a second against
         # 1.77 on two cores), and five of them take 26 s to compile.
-        unrolls = num_cpus > 1 and not params.recurrent
+        unrolls = num_cpus > 1 and not params.recurrent and not deterministic
+        make_iterator, pool = self._data.make_iterator, self._data.pool
         self._learner = Learner(agent, reader, make_iterator, pool, unrolls=unrolls)
         client = reverb.Client(replay_address)
         self._publisher = VariablePublisher(client, agent.collect_policy.variables())
@@ -104,6 +104,10 @@ class Training:
         self._summaries = EventLog(run.paths.train_summaries / "learner")
         with SpaceGuard("gin.txt", run.paths.root):
             write_text_atomically(run.paths.gin, gin_text(params))
+
+    def close(self) -> None:
+        """Ends what brings the data."""
+        self._data.close()
 
     @property
     def train_step(self) -> int:
@@ -255,27 +259,11 @@ class Training:
         self._summaries.write(self.train_step, scalars)
 
 
-def _make_iterator(address, reader, batch_size, num_in_flight):
-    return iter(experience_dataset(address, reader, batch_size, num_in_flight, DATA_TIMEOUT_SECS))
-
-
-def _make_pool(run: Run, reader: SampleReader, num_fresh: int) -> SamplingPool | None:
-    """Returns the pool that `num_fresh` samples per train step renew; None if they are all."""
-    batch_size = run.params.train_batch_size
-    if num_fresh == batch_size:
-        return None
-    layout = reader.layout
-    limits = ReplayLimits.from_settings(run.params, run.horizon)
-    max_size = layout.samples_in(limits.capacity, run.horizon)
-    capacity = pool_capacity(reader, num_fresh, batch_size, max_size)
-    num_initial = layout.samples_in(limits.min_size, run.horizon)
-    return SamplingPool(reader, capacity, num_initial, num_fresh, batch_size)
-
-
 def train(
     exp_dir: str,
     replay_address: str,
     num_cpus: Annotated[int, AtLeast(1)] = 1,
+    deterministic: bool = False,
     *,
     stop: StopFlag,
 ) -> int:
@@ -285,13 +273,18 @@ def train(
       exp_dir: Folder of the experiment.
       replay_address: host:port of the replay server.
       num_cpus: CPUs that this program may use.
+      deterministic: Take turns with the worker.
       stop: Ends training, after a save.
     """
     # The graph's branches (critics, targets, actor) run side by side; splitting one small matrix
     # product over threads costs more than it gains.
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(num_cpus)
-    return Training(load_run(exp_dir), replay_address, num_cpus).run(stop)
+    training = Training(load_run(exp_dir), replay_address, num_cpus, deterministic)
+    try:
+        return training.run(stop)
+    finally:
+        training.close()
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ class Worker:
         self._num_evaluations = self._num_evaluations_due()
         while not self._should_end():
             self._evaluate_if_due()
-            self._collect(Phase.COLLECTING, self._policies.collect)
+            self._collect_more()
         if not self._is_finished():
             self._send(Phase.COLLECTING)  # what is left of the last episode counts, too
             self._await_confirmation()
@@ -125,6 +125,9 @@ class Worker:
         while not is_enough() and not self._should_end():
             self._collect(Phase.RANDOM_FILL, fill_policy, is_enough)
             self._send(Phase.RANDOM_FILL)
+
+    def _collect_more(self) -> None:
+        self._collect(Phase.COLLECTING, self._policies.collect)
 
     def _await_first_variables(self) -> None:
         self._environments.watchdog.rest()

@@ -33,6 +33,7 @@ def test_required_variables_alone_leave_the_rest_automatic():
         private_network=None,
         env_timeout_secs=None,
         seed=None,
+        deterministic=False,
         gin_bindings=(),
         task_id=None,
     )
@@ -98,6 +99,17 @@ def test_other_private_networks_are_refused(text):
     with pytest.raises(ConfigError) as error:
         Settings.from_environ(REQUIRED | {"SAC_PRIVATE_NETWORK": text})
     assert str(error.value) == f"SAC_PRIVATE_NETWORK is {text!r}; allowed is auto, 0 or 1."
+
+
+def test_a_deterministic_run_has_one_worker():
+    settings = Settings.from_environ(REQUIRED | {"SAC_DETERMINISTIC": "1"})
+    assert settings.deterministic and settings.num_collect_workers == 1
+    with pytest.raises(ConfigError) as error:
+        Settings.from_environ(REQUIRED | {"SAC_DETERMINISTIC": "1", "SAC_NUM_COLLECT_WORKERS": "2"})
+    assert str(error.value) == (
+        "SAC_NUM_COLLECT_WORKERS is 2 and SAC_DETERMINISTIC is 1; allowed is auto or 1 then, "
+        "because the order in which the steps of several workers arrive differs from run to run."
+    )
 
 
 @pytest.mark.parametrize("text", ["0", "4097"])

@@ -98,6 +98,13 @@ def test_the_timeout_of_env_steps_is_handed_to_the_workers():
     assert worker.argv[-1] == "--env_timeout_secs=45"
 
 
+def test_a_deterministic_run_says_so_to_every_program():
+    plan = make_plan(make_settings(DETERMINISTIC="1"), pathlib.Path("/e"), range(8), 1)
+    assert [spec.name for spec in plan] == ["replay", "learner", "worker_0"]
+    assert {spec.argv[-1] for spec in plan} == {"--deterministic"}
+    assert {spec.env["PYTHONHASHSEED"] for spec in plan} == {"0"}
+
+
 def test_a_worker_has_as_many_threads_as_cpus():
     settings = make_settings(NUM_COLLECT_WORKERS="2", COLLECT_WORKER_CPUS="3")
     *_, worker_0, worker_1 = make_plan(settings, pathlib.Path("/e"), range(1 + 1 + 2 * 3), 1)

@@ -184,9 +184,9 @@ def test_only_an_agent_that_masks_padding_gets_it(tmp_path, monkeypatch, class_b
     paths, given, stop = make_experiment(tmp_path / "exp", class_body), [], Stop()
     stop.is_set = True
 
-    def make_adder(*arguments, pads_short_episodes):
+    def make_adder(*arguments, pads_short_episodes, **more):
         given.append(pads_short_episodes)
-        return Adder(*arguments, pads_short_episodes=pads_short_episodes)
+        return Adder(*arguments, pads_short_episodes=pads_short_episodes, **more)
 
     monkeypatch.setattr(sac_collect, "Adder", make_adder)
     with serving(tmp_path / "reverb") as replay:

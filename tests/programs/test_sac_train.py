@@ -5,7 +5,7 @@ import tensorflow as tf
 from replay_fakes import EpisodeStepEnv, codec_of, make_experiment, serving
 from small_disk import small_disk
 
-from tfagents_system import sac_train
+from tfagents_system import learner_data, sac_train
 from tfagents_system.agents.sac_agent import SacAgent
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.files import read_json
@@ -39,7 +39,7 @@ def quick(monkeypatch):
         monkeypatch.setattr(
             tf.config.threading, f"set_{kind}_op_parallelism_threads", lambda number: None
         )
-    monkeypatch.setattr(sac_train, "DATA_TIMEOUT_SECS", 0.3)
+    monkeypatch.setattr(learner_data, "DATA_TIMEOUT_SECS", 0.3)
 
 
 @pytest.fixture

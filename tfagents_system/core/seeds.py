@@ -16,6 +16,7 @@ class SeedPurpose(enum.IntEnum):
     PYTHON = 5  # the global generator of the module `random`
     NUMPY = 6  # the global generator of `numpy.random`
     TENSORFLOW = 7  # the global seed of TensorFlow
+    MINIBATCHES = 8  # of the learner of a deterministic run
 
 
 def derive_seed(seed: int, purpose: SeedPurpose, index: int = 0, env_step: int = 0) -> int:

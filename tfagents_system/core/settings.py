@@ -22,6 +22,7 @@ VARIABLES: Mapping[str, str] = {
     "SAC_PRIVATE_NETWORK": "1 for a network of the run's own, 0 for the machine's, or auto",
     "SAC_ENV_TIMEOUT_SECS": "longest time of an env step before its worker is restarted, or auto",
     "SAC_SEED": "seed of everything random, or auto for a fresh one",
+    "SAC_DETERMINISTIC": "1 for runs in lock step that a seed repeats bit for bit, 0, or auto",
     "SAC_GIN_BINDINGS": "gin bindings that override hyperparameters, separated by newlines or ;",
 }
 
@@ -41,6 +42,7 @@ class Settings:
     private_network: bool | None
     env_timeout_secs: int | None
     seed: int | None
+    deterministic: bool
     gin_bindings: tuple[str, ...]
     task_id: int | None  # SLURM_ARRAY_TASK_ID
 
@@ -61,11 +63,19 @@ class Settings:
             if name.startswith("SAC_") and name not in VARIABLES:
                 raise ConfigError(f"{name} is not a variable of this system."
                                   f"{did_you_mean(name, VARIABLES)}")  # fmt: skip
+        deterministic = bool(_switch(environ, "SAC_DETERMINISTIC"))
+        num_workers = _integer(environ, "SAC_NUM_COLLECT_WORKERS", 1, 4096)
+        if deterministic and num_workers not in (None, 1):
+            raise ConfigError(
+                f"SAC_NUM_COLLECT_WORKERS is {num_workers} and SAC_DETERMINISTIC is 1; allowed is "
+                f"{AUTO} or 1 then, because the order in which the steps of several workers arrive "
+                "differs from run to run."
+            )
         return cls(
             exp_name=_name(environ, "SAC_EXP_NAME"),
             params=pathlib.Path(_required(environ, "SAC_PARAMS")),
             config=pathlib.Path(_required(environ, "SAC_CONFIG")),
-            num_collect_workers=_integer(environ, "SAC_NUM_COLLECT_WORKERS", 1, 4096),
+            num_collect_workers=1 if deterministic else num_workers,
             collect_worker_cpus=_integer(environ, "SAC_COLLECT_WORKER_CPUS", 1, 4096),
             train_cpus=_integer(environ, "SAC_TRAIN_CPUS", 1, 4096),
             reverb_cpus=_integer(environ, "SAC_REVERB_CPUS", 1, 4096),
@@ -73,6 +83,7 @@ class Settings:
             private_network=_switch(environ, "SAC_PRIVATE_NETWORK"),
             env_timeout_secs=_integer(environ, "SAC_ENV_TIMEOUT_SECS", 1, 10**7),
             seed=_integer(environ, "SAC_SEED", 0, 2**32 - 1),
+            deterministic=deterministic,
             gin_bindings=split_gin_bindings(environ.get("SAC_GIN_BINDINGS", "")),
             task_id=_integer(environ, "SLURM_ARRAY_TASK_ID", 0, 2**32 - 1),
         )

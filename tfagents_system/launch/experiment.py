@@ -33,13 +33,14 @@ class Provenance:
     gin_bindings: tuple[str, ...]  # in force; a later one overrides an earlier one
     params_dir: str  # absolute folder of the original params file: its neighbours are importable
     started_at: tuple[str, ...]
+    deterministic: bool  # in this start
 
     @classmethod
     def of_new_run(cls, settings: Settings) -> "Provenance":
         """Draws the seed if the user gave none."""
         seed = int.from_bytes(os.urandom(4), "big") if settings.seed is None else settings.seed
         params_dir = str(settings.params.absolute().parent)
-        return cls(seed, settings.gin_bindings, params_dir, (_now(),))
+        return cls(seed, settings.gin_bindings, params_dir, (_now(),), settings.deterministic)
 
     @classmethod
     def of_resumed_run(cls, settings: Settings, saved: Mapping[str, Any]) -> "Provenance":
@@ -51,6 +52,7 @@ class Provenance:
             (*earlier, *settings.gin_bindings),
             saved["params_dir"],
             (*saved["started_at"], _now()),
+            settings.deterministic,
         )
 
     def write(self, paths: ExperimentPaths, cpus: Mapping[str, Sequence[int]]) -> None:

@@ -56,6 +56,9 @@ def make_plan(
         )
         for worker in workers
     }
+    # Sets of texts have an order that depends on the hash seed.
+    common = {"PYTHONHASHSEED": "0"} if settings.deterministic else {}
+    mode = ("--deterministic",) if settings.deterministic else ()
     environs = {
         "replay": {"TZ": "UTC"},  # Reverb orders its checkpoints by local time
         "learner": {},
@@ -66,11 +69,12 @@ def make_plan(
     return [
         ProcessSpec(
             name=name,
-            argv=(sys.executable, f"tfagents_system/{arguments[name][0]}", *arguments[name][1:]),
+            argv=(sys.executable, f"tfagents_system/{program}", *flags, *mode),
             cpus=ids,
-            env=_common_env(num_threads[name]) | environs[name],
+            env=_common_env(num_threads[name]) | common | environs[name],
         )
         for name, ids in cpus.items()
+        for program, *flags in [arguments[name]]
     ]
 
 

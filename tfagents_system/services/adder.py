@@ -52,6 +52,7 @@ class Adder:
         burst_secs: float = 1.0,
         log: Callable[[str], None] = print,
         pads_short_episodes: bool = True,
+        tables: Sequence[str] = (EXPERIENCE_TABLE,),
     ):
         """Opens a writer.
 
@@ -67,6 +68,7 @@ class Adder:
           log: Receives one line for each kind of rejected step.
           pads_short_episodes: Whether an episode shorter than a sequence is padded; otherwise it is
             left out and counted, for agents that do not mask padding.
+          tables: Each receives all items.
         """
         self._codec = codec
         self._blank = codec.zeros()
@@ -76,6 +78,7 @@ class Adder:
         self._burst_length = burst_length
         self._burst_secs = burst_secs
         self._log = log
+        self._tables = tables
         self._pads_short_episodes = pads_short_episodes
         chunk_length = _rows_per_chunk(codec, layout)
         keep = max(chunk_length, layout.rows)
@@ -233,9 +236,9 @@ class Adder:
             references = self._cpp_writer.Append(row.columns)
             for written, reference in zip(self._written, references, strict=True):
                 written.append(reference)
-            if row.completes_item:
+            for table in self._tables if row.completes_item else ():
                 self._cpp_writer.CreateItem(
-                    EXPERIENCE_TABLE,
+                    table,
                     item_priority(self._worker_id, row.number),
                     [list(written) for written in self._written],
                     is_single,

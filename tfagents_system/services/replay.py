@@ -28,6 +28,9 @@ from tfagents_system.services.replay_files import (
 
 EXPERIENCE_TABLE = "experience"
 VARIABLES_TABLE = "variables"
+STREAM_TABLE = "stream"  # of a deterministic run: items that the learner has not taken yet
+NO_RATIO = 1e12  # samples that either side may be ahead
+ROUNDS_TABLE = "rounds"  # of a deterministic run: whose policy's round is complete
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +91,7 @@ def start_server(
     port: int,
     checkpoint_root: pathlib.Path,
     restore_from: pathlib.Path | None,
+    is_deterministic: bool = False,
 ) -> reverb.Server:
     """Starts the replay server; it serves until its `stop()`.
 
@@ -97,7 +101,10 @@ def start_server(
       checkpoint_root: Folder that Reverb owns: it deletes there whatever it does not know.
       restore_from: A Reverb checkpoint folder to take the experience from; None starts empty.
         It may have been made with other limits. It is not changed.
+      is_deterministic: Worker and learner take turns: there are tables for that, and no ratio.
     """
+    if is_deterministic:
+        limits = dataclasses.replace(limits, min_size=1, error_buffer=NO_RATIO)
     other_limits = checkpoint_root.with_name(".other_limits")
     shutil.rmtree(other_limits, ignore_errors=True)
     if restore_from:
@@ -111,23 +118,43 @@ def start_server(
             limits.samples_per_insert, limits.min_size, limits.error_buffer
         ),
     )
-    variables = reverb.Table(
-        name=VARIABLES_TABLE,
-        sampler=reverb.selectors.Uniform(),
-        remover=reverb.selectors.Fifo(),
-        max_size=1,  # the newest replaces the one before
-        rate_limiter=reverb.rate_limiters.MinSize(1),
-    )
+    messages = [_message_table(VARIABLES_TABLE)]
+    if is_deterministic:
+        messages += [_message_table(ROUNDS_TABLE), _stream_table(limits.capacity)]
     checkpointer = DefaultCheckpointer(
         path=str(checkpoint_root),
         fallback_checkpoint_path=str(restore_from) if restore_from else None,
     )
-    server = reverb.Server([experience, variables], port=port, checkpointer=checkpointer)
+    server = reverb.Server([experience, *messages], port=port, checkpointer=checkpointer)
     if restore_from:
         shutil.rmtree(other_limits, ignore_errors=True)
         # The checkpoint's variables can be newer than the learner's or older than the workers'.
-        server.localhost_client().reset(VARIABLES_TABLE)
+        for table in messages:
+            server.localhost_client().reset(table.name)
     return server
+
+
+def _message_table(name: str) -> reverb.Table:
+    """Returns a table of which the newest item replaces the one before."""
+    return reverb.Table(
+        name=name,
+        sampler=reverb.selectors.Uniform(),
+        remover=reverb.selectors.Fifo(),
+        max_size=1,
+        rate_limiter=reverb.rate_limiters.MinSize(1),
+    )
+
+
+def _stream_table(capacity: int) -> reverb.Table:
+    """Returns a queue that drops its oldest items when full, as the experience table does."""
+    return reverb.Table(
+        name=STREAM_TABLE,
+        sampler=reverb.selectors.Fifo(),
+        remover=reverb.selectors.Fifo(),
+        max_size=capacity,
+        max_times_sampled=1,
+        rate_limiter=reverb.rate_limiters.MinSize(1),
+    )
 
 
 class ReplaySnapshots:

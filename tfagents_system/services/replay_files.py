@@ -147,8 +147,9 @@ def read_table(folder: pathlib.Path, table: str) -> Any:
 
 
 def copy_with_table(source: pathlib.Path, target: pathlib.Path, changed: Any) -> None:
-    """Copies a checkpoint, with another PriorityTableCheckpoint for one of its tables.
+    """Copies one table of a checkpoint, with another PriorityTableCheckpoint.
 
+    Reverb refuses a checkpoint with a table that the server has not, so the others are left out.
     If the table's new `max_size` is smaller than its content, the oldest items are left out. Files
     that stay the same are hard links.
     """
@@ -156,14 +157,9 @@ def copy_with_table(source: pathlib.Path, target: pathlib.Path, changed: Any) ->
     for path in source.iterdir():
         if path.name not in (TABLES, ITEMS):
             os.link(path, target / path.name)
-    tables = list(_read(source / TABLES, checkpoint_pb2.PriorityTableCheckpoint))
-    items = list(_read(source / ITEMS, schema_pb2.PrioritizedItem))
+    items = _read(source / ITEMS, schema_pb2.PrioritizedItem)
     of_table = [item for item in items if item.table == changed.table_name]
     num_dropped = max(0, len(of_table) - changed.max_size)
-    dropped = {item.key for item in of_table[:num_dropped]}
-    for table in tables:
-        if table.table_name == changed.table_name:
-            table.CopyFrom(changed)
-            table.rate_limiter.delete_count += num_dropped
-    _write(target / TABLES, tables)
-    _write(target / ITEMS, (item for item in items if item.key not in dropped))
+    changed.rate_limiter.delete_count += num_dropped
+    _write(target / TABLES, [changed])
+    _write(target / ITEMS, of_table[num_dropped:])

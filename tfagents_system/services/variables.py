@@ -27,8 +27,11 @@ def _codec(variables) -> Codec:
 class VariablePublisher:
     """The learner's side: replaces the published version."""
 
-    def __init__(self, client: reverb.Client, variables: list[tf.Variable]):
-        """`variables` are read at each `publish`."""
+    def __init__(
+        self, client: reverb.Client, variables: list[tf.Variable], table: str = VARIABLES_TABLE
+    ):
+        """`variables` are read at each `publish`; `table` keeps one version."""
+        self._table = table
         self._variables = variables
         self._codec = _codec(variables)
         # Validation would wait here for the server without limit.
@@ -45,9 +48,7 @@ class VariablePublisher:
             return False
         values = [variable.numpy() for variable in self._variables]
         self._writer.append(self._codec.pack((np.int64(train_step), values)))
-        self._writer.create_item(
-            VARIABLES_TABLE, 1.0, [column[-1] for column in self._writer.history]
-        )
+        self._writer.create_item(self._table, 1.0, [column[-1] for column in self._writer.history])
         return self._await_confirmation(timeout_secs)
 
     def _await_confirmation(self, timeout_secs: float) -> bool:
@@ -69,8 +70,15 @@ class VariableReader:
     reader.close()
     """
 
-    def __init__(self, address: str, variables: list[tf.Variable], period_secs: float):
-        """Starts the thread, which pulls every `period_secs` until `close`."""
+    def __init__(
+        self,
+        address: str,
+        variables: list[tf.Variable],
+        period_secs: float,
+        table: str = VARIABLES_TABLE,
+    ):
+        """Starts the thread, which pulls from `table` every `period_secs` until `close`."""
+        self._table = table
         self.latest: PublishedVariables | None = None
         self._codec = _codec(variables)
         self._client = reverb.Client(address)
@@ -131,12 +139,12 @@ class VariableReader:
 
     def _pull(self, is_due: bool) -> None:
         """Samples the newest version; if not `is_due`, only if the server's counter has moved."""
-        num_inserted = table_stats(self._client, VARIABLES_TABLE, timeout_secs=5)[1]
+        num_inserted = table_stats(self._client, self._table, timeout_secs=5)[1]
         # A restarted server may come to the same number, so this alone is not relied on for long.
         if not is_due and num_inserted == self._num_inserted:
             return
         # Blocks until something has been published, and while the server is away.
-        (sample,) = self._client.sample(VARIABLES_TABLE, 1, emit_timesteps=False)
+        (sample,) = self._client.sample(self._table, 1, emit_timesteps=False)
         train_step, values = self._codec.unpack(sample.data)
         self.latest = PublishedVariables(int(train_step), values)
         self._num_inserted = num_inserted

@@ -1,0 +1,114 @@
+"""What passes from the worker of a deterministic run to its learner."""
+
+import contextlib
+
+import numpy as np
+import pytest
+from replay_fakes import EpisodeStepEnv, codec_of, serving
+
+from tfagents_system.data.item_layout import SINGLE, ItemLayout
+from tfagents_system.data.sample_reader import SampleReader
+from tfagents_system.evaluation.rollouts import run_episode
+from tfagents_system.policies.acting import RandomPolicy
+from tfagents_system.services.adder import Adder
+from tfagents_system.services.replay import experience_stats, table_stats
+from tfagents_system.services.rounds import ROUND_TABLES, RoundReader, round_publisher
+
+CODEC = codec_of(EpisodeStepEnv())
+
+
+class OneWorker:
+    """Collects episodes of 3 env steps, which observe their numbers."""
+
+    def __init__(self, replay, layout):
+        self._environment = EpisodeStepEnv()
+        self._adder = Adder(replay.client(), CODEC, layout, tables=ROUND_TABLES)
+        self._publisher = round_publisher(replay.client())
+
+    def collect(self, num_episodes):
+        for _ in range(num_episodes):
+            policy = RandomPolicy(self._environment.action_spec(), 0)
+            run_episode(self._environment, policy, 3, self._adder.add)
+            self._adder.end_episode()
+        self._adder.send()
+        assert self._adder.is_confirmed(timeout_secs=5)
+
+    def end_round(self, train_step):
+        assert self._publisher.publish(train_step)
+
+
+@contextlib.contextmanager
+def reading(replay, layout):
+    rounds = RoundReader(replay.address, SampleReader(CODEC, layout))
+    try:
+        yield rounds
+    finally:
+        rounds.close()
+
+
+def observations(items):
+    """[N, rows, 2]: the episode and the step in it of each row."""
+    return CODEC.unpack(items).observation
+
+
+@pytest.mark.parametrize("layout", [SINGLE, ItemLayout(4), ItemLayout(2, is_sequence=True)])
+def test_the_learner_takes_whole_rounds_in_the_order_of_collection(tmp_path, layout):
+    with contextlib.ExitStack() as stack:
+        replay = stack.enter_context(serving(tmp_path / "reverb", is_deterministic=True))
+        worker = OneWorker(replay, layout)
+        rounds = stack.enter_context(reading(replay, layout))
+        worker.collect(8)
+        assert rounds.take(0, timeout_secs=0.05) is None  # nobody has said that it is complete
+        worker.end_round(0)
+        first = rounds.take(0, timeout_secs=20)
+        worker.collect(4)
+        assert rounds.take(10, timeout_secs=0.05) is None
+        worker.end_round(10)
+        second = rounds.take(10, timeout_secs=20)
+
+        rows = np.concatenate([observations(items) for items in (first, second)])
+        numbers = rows[:, 0] @ np.float32([10, 1])
+        assert numbers.tolist() == sorted(numbers)
+        assert len(set(numbers)) == len(numbers) == experience_stats(replay.client(), 5)[0]
+        assert len(second[0]) < len(first[0]) and second[0].shape[1:] == (layout.rows, 6)
+        worker.end_round(20)  # of no env step
+        assert rounds.take(20, timeout_secs=20)[0].shape == (0, layout.rows, 6)
+
+
+def test_a_learner_that_was_started_again_begins_with_a_sample_of_the_table(tmp_path):
+    with serving(tmp_path / "reverb", is_deterministic=True) as replay:
+        worker = OneWorker(replay, SINGLE)
+        worker.collect(4)
+        worker.end_round(0)
+        with reading(replay, SINGLE) as rounds:
+            assert len(rounds.take(0, timeout_secs=20)[0]) == 12
+        worker.collect(1)
+        worker.end_round(10)
+
+        with reading(replay, SINGLE) as rounds:
+            (column,) = rounds.take(10, timeout_secs=20)
+
+        assert len(column) == 15 + 3  # the table, then what is new
+        assert observations([column[-3:]])[:, 0].tolist() == [[4, 0], [4, 1], [4, 2]]
+
+
+@pytest.mark.parametrize("is_deterministic", [True, False])
+def test_a_checkpoint_can_be_restored_in_either_mode_without_what_was_under_way(
+    tmp_path, is_deterministic
+):
+    with serving(tmp_path / "before", is_deterministic=True) as replay:
+        worker = OneWorker(replay, SINGLE)
+        worker.collect(4)
+        worker.end_round(0)
+        checkpoint = replay.client().checkpoint()
+    after = serving(
+        tmp_path / "after", restore_from=tmp_path / checkpoint, is_deterministic=is_deterministic
+    )
+    with after as replay:
+        assert experience_stats(replay.client(), 5)[0] == 12
+        tables = replay.client().server_info(timeout=5)
+        assert set(tables) - {"experience", "variables"} == (
+            {"stream", "rounds"} if is_deterministic else set()
+        )
+        for table in set(tables) - {"experience"}:
+            assert table_stats(replay.client(), table, 5)[0] == 0

@@ -1,0 +1,75 @@
+"""Where the learner's minibatches come from."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tfagents_system.core.params_loader import Run
+from tfagents_system.core.seeds import SeedPurpose, derive_seed
+from tfagents_system.core.training_settings import num_fresh_samples, num_samples_in_flight
+from tfagents_system.data.sample_reader import SampleReader
+from tfagents_system.learning.sampling_pool import SamplingPool, pool_capacity
+from tfagents_system.learning.whole_buffer import RoundMinibatches, WholeBuffer
+from tfagents_system.services.replay import ReplayLimits, experience_dataset
+from tfagents_system.services.rounds import RoundReader
+
+DATA_TIMEOUT_SECS = 2.0  # how long the learner waits for data before it looks up
+
+
+class LearnerData(NamedTuple):
+    """What a `Learner` takes its minibatches from, see there, until `close`."""
+
+    make_iterator: Callable[[], Iterator[Any]]
+    pool: SamplingPool | None
+    close: Callable[[], None]
+
+
+def sampled_data(run: Run, address: str, reader: SampleReader) -> LearnerData:
+    """Returns fresh samples of the replay server at `address`, and the pool that they renew."""
+    num_fresh, num_in_flight = num_fresh_samples(run.params), num_samples_in_flight(run.params)
+
+    def make_iterator() -> Iterator[Any]:
+        return iter(
+            experience_dataset(address, reader, num_fresh, num_in_flight, DATA_TIMEOUT_SECS)
+        )
+
+    return LearnerData(make_iterator, _make_pool(run, reader, num_fresh), lambda: None)
+
+
+def data_in_rounds(
+    run: Run, address: str, reader: SampleReader, train_step: tf.Variable
+) -> LearnerData:
+    """Returns minibatches of a deterministic run, drawn in the learner's memory.
+
+    Args:
+      run: The experiment.
+      address: host:port of the replay server.
+      reader: Of the items' layout.
+      train_step: Counts the train steps done.
+
+    Raises:
+      ConfigError: If the memory would be too large.
+    """
+    params = run.params
+    capacity = ReplayLimits.from_settings(params, run.horizon).capacity
+    seed = derive_seed(run.seed, SeedPurpose.MINIBATCHES)
+    buffer = WholeBuffer(reader, capacity, params.train_batch_size, seed)
+    rounds = RoundReader(address, reader)
+    minibatches = RoundMinibatches(
+        buffer, rounds.take, params.num_steps_per_iter, DATA_TIMEOUT_SECS
+    )
+    return LearnerData(lambda: minibatches.iterator(int(train_step.numpy())), None, rounds.close)
+
+
+def _make_pool(run: Run, reader: SampleReader, num_fresh: int) -> SamplingPool | None:
+    """Returns the pool that `num_fresh` samples per train step renew; None if they are all."""
+    batch_size = run.params.train_batch_size
+    if num_fresh == batch_size:
+        return None
+    layout = reader.layout
+    limits = ReplayLimits.from_settings(run.params, run.horizon)
+    max_size = layout.samples_in(limits.capacity, run.horizon)
+    capacity = pool_capacity(reader, num_fresh, batch_size, max_size)
+    num_initial = layout.samples_in(limits.min_size, run.horizon)
+    return SamplingPool(reader, capacity, num_initial, num_fresh, batch_size)

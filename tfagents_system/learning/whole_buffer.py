@@ -1,0 +1,141 @@
+"""The whole replay buffer in the learner's memory, from which draws depend on the seed alone."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.data.sample_reader import SampleReader
+
+MAX_BYTES = 2 * 10**9
+
+# Returns the items of the round collected with the policy of a train step, columns [N, rows, size],
+# or None if it is not complete within so many seconds.
+TakeRound = Callable[[int, float], Sequence[np.ndarray] | None]
+
+
+class WholeBuffer:
+    """Items in the order of their arrival; the newest replace the oldest of a full buffer.
+
+    buffer.add(items)
+    minibatch = buffer.draw()
+    """
+
+    def __init__(self, reader: SampleReader, capacity: int, batch_size: int, seed: int):
+        """Allocates the buffer; the system gives the memory as it is filled.
+
+        Args:
+          reader: Of the items' layout.
+          capacity: In items.
+          batch_size: Samples of a minibatch.
+          seed: Of the draws.
+
+        Raises:
+          ConfigError: If it takes more than MAX_BYTES.
+        """
+        num_bytes = capacity * sum(
+            math.prod(spec.shape) * spec.dtype.size for spec in reader.columns
+        )
+        if num_bytes > MAX_BYTES:
+            raise ConfigError(
+                f"SAC_DETERMINISTIC is 1, so that the learner keeps the whole replay buffer: "
+                f"{capacity:,} items, {num_bytes:,} bytes; allowed are {MAX_BYTES:,}. "
+                "Lower n_episodes_in_buffer."
+            )
+        self._reader = reader
+        self._batch_size = batch_size
+        self._rng = np.random.default_rng(seed)
+        self._columns = [
+            np.zeros([capacity, *spec.shape], spec.dtype.as_numpy_dtype) for spec in reader.columns
+        ]
+        self._is_sample = np.zeros([capacity, reader.layout.samples], bool)
+        self._starts = np.empty([0, 2], int)  # (item, row) at which a sample begins
+        self._next_item = 0
+
+    @property
+    def minibatch_spec(self) -> tuple[tf.TensorSpec, ...]:
+        """Specs of the columns [B, window, size] that `draw` returns."""
+        shape = [self._batch_size, self._reader.layout.window]
+        return tuple(
+            tf.TensorSpec(shape + spec.shape[1:], spec.dtype) for spec in self._reader.columns
+        )
+
+    def add(self, items: Sequence[np.ndarray]) -> None:
+        """Adds `items`, columns [N, rows, size]."""
+        capacity = len(self._is_sample)
+        newest = [column[-capacity:] for column in items]
+        places = (self._next_item + np.arange(len(newest[0]))) % capacity
+        for column, values in zip(self._columns, newest, strict=True):
+            column[places] = values
+        self._is_sample[places] = self._reader.are_samples(newest).numpy()
+        self._starts = np.argwhere(self._is_sample)
+        self._next_item = (self._next_item + len(places)) % capacity
+
+    def draw(self) -> tuple[np.ndarray, ...]:
+        """Returns a minibatch [B, window, size], drawn uniformly with replacement."""
+        chosen = self._starts[self._rng.integers(len(self._starts), size=self._batch_size)]
+        item, first_row = chosen[:, :1], chosen[:, 1:]
+        rows = first_row + np.arange(self._reader.layout.window)
+        return tuple(column[item, rows] for column in self._columns)
+
+
+class Minibatch(NamedTuple):
+    """An element of the iterator, with the field that a sample of the replay server has."""
+
+    data: tuple[tf.Tensor, ...]
+
+
+class RoundMinibatches:
+    """Minibatches of a run in lock step: those of an iteration are drawn after its round has come.
+
+    Each train step takes one, so that the data of a train step is the same however long anything
+    has taken.
+    """
+
+    def __init__(
+        self,
+        buffer: WholeBuffer,
+        take_round: TakeRound,
+        num_steps_per_iter: int,
+        timeout_secs: float,
+    ):
+        """Takes no round yet."""
+        self._buffer = buffer
+        self._take_round = take_round
+        self._num_steps_per_iter = num_steps_per_iter
+        self._timeout_secs = timeout_secs
+        self._num_rounds = 0  # iterations whose round is in the buffer
+
+    def iterator(self, train_step: int) -> Iterator[Any]:
+        """Returns an iterator over the minibatches of the train steps from `train_step` on.
+
+        Only one may be in use at a time. It ends if a round does not come within the timeout.
+        """
+
+        def minibatches() -> Iterator[Minibatch]:
+            for step in itertools.count(train_step):
+                if not self._has_round_of(step // self._num_steps_per_iter):
+                    return
+                yield Minibatch(self._buffer.draw())
+
+        dataset = tf.data.Dataset.from_generator(
+            minibatches, output_signature=Minibatch(self._buffer.minibatch_spec)
+        )
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        options.experimental_optimization.apply_default_optimizations = False
+        return iter(dataset.with_options(options))
+
+    def _has_round_of(self, iteration: int) -> bool:
+        if iteration < self._num_rounds:
+            return True
+        items = self._take_round(iteration * self._num_steps_per_iter, self._timeout_secs)
+        if items is None:
+            return False
+        self._buffer.add(items)
+        self._num_rounds = iteration + 1
+        return True

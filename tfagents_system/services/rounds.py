@@ -1,0 +1,102 @@
+"""Rounds of a deterministic run: what its worker collects with one policy, for the learner."""
+
+import queue
+import threading
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import reverb
+
+from tfagents_system.data.sample_reader import SampleReader
+from tfagents_system.services.replay import (
+    EXPERIENCE_TABLE,
+    ROUNDS_TABLE,
+    STREAM_TABLE,
+    table_stats,
+)
+from tfagents_system.services.variables import VariablePublisher, VariableReader
+
+ROUND_TABLES = (EXPERIENCE_TABLE, STREAM_TABLE)  # that an adder writes to
+SERVER_TIMEOUT_SECS = 5.0
+POLL_SECS = 0.002
+
+
+def round_publisher(client: reverb.Client) -> VariablePublisher:
+    """Returns the worker's side: `publish(train_step)` says that a round is complete.
+
+    It is the one collected with the policy of that train step; all its items are confirmed.
+    """
+    return VariablePublisher(client, [], table=ROUNDS_TABLE)
+
+
+class RoundReader:
+    """The learner's side: waits for whole rounds and takes their items in order.
+
+    items = rounds.take(train_step=0, timeout_secs=2)   # None: not complete yet
+    rounds.close()
+    """
+
+    def __init__(self, address: str, reader: SampleReader):
+        """Starts a thread that asks which round is complete."""
+        self._client = reverb.Client(address)
+        self._reader = reader
+        self._complete = VariableReader(address, [], period_secs=0.5, table=ROUNDS_TABLE)
+        self._has_taken = False
+
+    def take(self, train_step: int, timeout_secs: float) -> Sequence[np.ndarray] | None:
+        """Returns all items that have come since the last call, in order: columns [N, rows, size].
+
+        Waits until a round is complete that was collected with the policy of `train_step` or of a
+        later one; returns None if there is none within `timeout_secs`.
+        A learner that was started again finds in the stream only what the one before has left
+        there: then the first call also returns a sample of the whole table, as large as it.
+        """
+        deadline = time.monotonic() + timeout_secs
+        while not self._is_complete(train_step):
+            if time.monotonic() >= deadline:
+                return None
+            time.sleep(POLL_SECS)
+            self._complete.refresh(timeout_secs)
+        try:
+            num_new, _ = table_stats(self._client, STREAM_TABLE, SERVER_TIMEOUT_SECS)
+            num_stored, _ = table_stats(self._client, EXPERIENCE_TABLE, SERVER_TIMEOUT_SECS)
+        except TimeoutError:
+            return None
+        items = []
+        if not self._has_taken and num_stored > num_new:
+            items += self._sample(EXPERIENCE_TABLE, num_stored)
+        items += self._sample(STREAM_TABLE, num_new)
+        self._has_taken = True
+        return [
+            np.array([item[index] for item in items], spec.dtype.as_numpy_dtype).reshape(
+                [len(items), *spec.shape]
+            )
+            for index, spec in enumerate(self._reader.columns)
+        ]
+
+    def _is_complete(self, train_step: int) -> bool:
+        complete = self._complete.latest
+        return complete is not None and complete.train_step >= train_step
+
+    def close(self) -> None:
+        """Ends the thread, or gives up after a second."""
+        self._complete.close()
+
+    def _sample(self, table: str, count: int) -> list[list[np.ndarray]]:
+        """Returns `count` items, or fewer if the server is restarted meanwhile."""
+        arrived: queue.SimpleQueue[list[np.ndarray]] = queue.SimpleQueue()
+
+        def sample() -> None:  # would wait without limit for what a restarted server has lost
+            for item in self._client.sample(table, count, emit_timesteps=False):
+                arrived.put(item.data)
+
+        if count:
+            threading.Thread(target=sample, daemon=True).start()
+        items: list[list[np.ndarray]] = []
+        try:
+            while len(items) < count:
+                items.append(arrived.get(timeout=SERVER_TIMEOUT_SECS))
+        except queue.Empty:
+            pass  # the worker's journal sends it again
+        return items
