@@ -81,6 +81,7 @@ def test_what_is_surely_missing_is_refused_with_file_line_and_the_nearest(folder
     [
         "import os.path, xml.etree.ElementTree, collections.abc, concurrent.futures",
         "import numpy as np, numpy.linalg, numpy.random.mtrand",
+        "from distutils.version import LooseVersion; import distutils.util",  # of setuptools
         "from numpy.linalg import whatever_it_binds",
         "from six.moves import urllib; import six.moves.urllib.parse",
         "import tensorflow as tf; import tensorflow.keras.layers; import tensorflow.made_later",

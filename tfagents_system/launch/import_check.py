@@ -142,7 +142,8 @@ class _Finder:
         """Whether executing the module surely makes no other than those on disk."""
         if spec.origin is None:  # a namespace package, to which anyone may add a folder
             return self.is_own(spec)
-        return spec.origin.endswith(".py") and not self.may_make_modules(pathlib.Path(spec.origin))
+        is_plain = isinstance(spec.loader, importlib.machinery.SourceFileLoader)  # no one's own
+        return is_plain and not self.may_make_modules(pathlib.Path(spec.origin))
 
     def may_make_modules(self, source: pathlib.Path) -> bool:
         """Whether the module in the file `source` may make others, or let them be found."""
