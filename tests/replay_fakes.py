@@ -6,7 +6,7 @@ import itertools
 import multiprocessing
 import pathlib
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import reverb
@@ -18,11 +18,13 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.files import write_json_atomically
+from tfagents_system.core.params_loader import load_run
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.ports import free_port
 from tfagents_system.core.running import begin_run
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
+from tfagents_system.data.run_views import view_of_run
 from tfagents_system.data.sample_reader import SampleReader, step_codec
 from tfagents_system.data.transition import Transition
 from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits, start_server
@@ -55,11 +57,12 @@ def serving(
     restore_from: pathlib.Path | None = None,
     port: int | None = None,
     is_deterministic: bool = False,
+    columns: Sequence[tf.TensorSpec] | None = None,
 ) -> Iterator[Serving]:
     """Serves until the end of the block; `root` becomes Reverb's own checkpoint folder."""
     root.mkdir(parents=True, exist_ok=True)
     port = port or free_port()
-    server = start_server(limits, port, root, restore_from, is_deterministic)
+    server = start_server(limits, port, root, restore_from, is_deterministic, columns)
     try:
         yield Serving(server, port)
     finally:
@@ -215,6 +218,15 @@ def make_experiment(folder: pathlib.Path, class_body: str = "pass") -> Experimen
     write_json_atomically(paths.provenance, provenance)
     begin_run(paths)
     return paths
+
+
+def write_run_spec(paths: ExperimentPaths) -> None:
+    """Agrees on the run, as the learner of `make_experiment` does."""
+    run, environment = load_run(str(paths.root)), EpisodeStepEnv()
+    specs = environment.observation_spec(), environment.action_spec()
+    layout = ItemLayout.from_settings(run.params)
+    spec = view_of_run(run, *specs, step_codec(*specs, layout), layout, "float32")
+    spec.agree(paths.run_spec)
 
 
 class Stop:

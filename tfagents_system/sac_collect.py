@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import numpy as np
 import reverb
@@ -20,13 +20,15 @@ from tf_agents.environments import py_environment
 
 from tfagents_system.agents.construction import make_agent, masks_padding
 from tfagents_system.core.command_line import AtLeast
-from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.errors import EXIT_STOPPED, ConfigError
 from tfagents_system.core.generations import read_manifests
 from tfagents_system.core.params_loader import Run, load_run
 from tfagents_system.core.program import StopFlag, prefer_response, run_program
+from tfagents_system.core.run_spec import await_run_spec
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.watchdog import Watchdog
 from tfagents_system.data.codec import Codec
+from tfagents_system.data.item_description import item_columns
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.run_views import view_of_run
 from tfagents_system.data.sample_reader import step_codec
@@ -46,10 +48,15 @@ from tfagents_system.services.journal import Checkpoints, Journal, journal_owner
 from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits, experience_stats
 from tfagents_system.services.replay_files import NOTHING, stored_numbers
 from tfagents_system.services.rounds import ROUND_TABLES, round_publisher
+from tfagents_system.services.signatures import check_columns
+from tfagents_system.services.table_info import table_signature
 from tfagents_system.services.variables import VariableReader
 from tfagents_system.workers import Environments, Experience, Place, Worker
 
+T = TypeVar("T")
+
 SERVER_TIMEOUT_SECS = 300.0
+ANSWER_TIMEOUT_SECS = 5.0
 VARIABLES_PERIOD_SECS = 0.5
 CHECKPOINTS_PERIOD_SECS = 2.0
 
@@ -82,7 +89,13 @@ def collect(
     layout = ItemLayout.from_settings(params)
     specs = agent.time_step_spec.observation, agent.action_spec
     codec = step_codec(*specs, layout)
+    if not await_run_spec(run.paths.run_spec, stop):
+        return EXIT_STOPPED
     view_of_run(run, *specs, codec, layout).check(run.paths.run_spec)
+    signature = _ask_server(
+        lambda: table_signature(client, EXPERIENCE_TABLE, ANSWER_TIMEOUT_SECS), stop
+    )
+    check_columns(signature, item_columns(layout, codec.columns))
     journal = _open_journal(run, worker_id, codec, layout)
     tables = ROUND_TABLES if deterministic else (EXPERIENCE_TABLE,)
     adder = Adder(client, codec, layout, worker_id, journal, tables=tables,
@@ -155,17 +168,27 @@ def _num_to_fill_fn(run: Run, client: reverb.Client, stop: StopFlag) -> Callable
     min_size = ReplayLimits.from_settings(run.params, run.horizon).min_size
 
     def num_to_fill() -> int:
-        deadline = time.monotonic() + SERVER_TIMEOUT_SECS
-        while not stop:
-            try:
-                return min_size - experience_stats(client, timeout_secs=5)[1]
-            except TimeoutError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.5)
-        return 0
+        stats = _ask_server(lambda: experience_stats(client, ANSWER_TIMEOUT_SECS), stop)
+        return min_size - stats[1] if stats else 0
 
     return num_to_fill
+
+
+def _ask_server(ask: Callable[[], T], stop: StopFlag) -> T | None:
+    """Returns `ask()`, which is called again while it raises TimeoutError; None after a stop.
+
+    Raises:
+      TimeoutError: If the server does not answer for long.
+    """
+    deadline = time.monotonic() + SERVER_TIMEOUT_SECS
+    while not stop:
+        try:
+            return ask()
+        except TimeoutError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+    return None
 
 
 def _open_journal(run: Run, worker_id: int, codec: Codec, layout: ItemLayout) -> Journal | None:

@@ -1,24 +1,31 @@
 """The replay server program: holds the experience and the published variables.
 
 Example: python tfagents_system/sac_replay_buffer.py --exp_dir logs/pendulum --port 8000
-Reads config.json, params.py and the newest checkpoint generation in the experiment's folder; serves
-until SIGTERM, and then until a learner that is ending, too, has saved. Writes a checkpoint when the
-learner asks for one, and status/replay.json.
+Waits for running/run_spec.json, from which it takes limits and layout, so that it runs nothing of
+the user's; reads the newest checkpoint generation in the experiment's folder; serves until SIGTERM,
+and then until a learner that is ending, too, has saved. Writes a checkpoint when the learner asks
+for one, and status/replay.json.
 """
 
+import dataclasses
 import itertools
 import pathlib
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
+
+import reverb
+import tensorflow as tf
 
 from tfagents_system.core.errors import EXIT_STOPPED
 from tfagents_system.core.generations import newest_intact_generation
-from tfagents_system.core.params_loader import load_run
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.program import StopFlag, run_program
 from tfagents_system.core.reports import Phase, StatusReporter
-from tfagents_system.data.item_layout import ItemLayout
+from tfagents_system.core.run_spec import RunSpec, await_run_spec
+from tfagents_system.core.training_settings import TrainingSettings
+from tfagents_system.data.item_description import described_item
 from tfagents_system.launch.supervision import is_alive, is_supervised
 from tfagents_system.services.replay import ReplayLimits, experience_stats, start_server
 from tfagents_system.services.replay_files import empty_reverb_root
@@ -36,24 +43,27 @@ def serve(exp_dir: str, port: int, deterministic: bool = False, *, stop: StopFla
       deterministic: Worker and learner take turns.
       stop: Ends the server.
     """
-    run = load_run(exp_dir)
-    limits = ReplayLimits.from_settings(run.params, run.horizon)
-    reporter = StatusReporter(run.paths, "replay")
-    server = _start(run.paths, limits, port, deterministic)
+    paths = ExperimentPaths(pathlib.Path(exp_dir))
+    if not await_run_spec(paths.run_spec, stop):
+        return EXIT_STOPPED
+    spec = RunSpec.read(paths.run_spec)
+    layout, columns = described_item(spec.item)
+    limits = ReplayLimits.from_settings(_training_settings(spec), spec.horizon)
+    reporter = StatusReporter(paths, "replay")
+    server = _start(paths, limits, columns, port, deterministic)
     client = server.localhost_client()
 
-    layout = ItemLayout.from_settings(run.params)
     counts: dict[str, Any] = {
         "phase_secs": {},
         "transitions": 0,
-        "capacity": layout.samples_in(limits.capacity, run.horizon),
-        "fill_target": layout.samples_in(limits.min_size, run.horizon),
+        "capacity": layout.samples_in(limits.capacity, spec.horizon),
+        "fill_target": layout.samples_in(limits.min_size, spec.horizon),
     }
 
     def fields() -> dict[str, Any]:
         try:
             num_items, _ = experience_stats(client, timeout_secs=5)
-            counts["transitions"] = layout.samples_in(num_items, run.horizon)
+            counts["transitions"] = layout.samples_in(num_items, spec.horizon)
         except TimeoutError:
             pass  # too busy to answer itself: no reason to end and lose the experience
         return counts
@@ -61,7 +71,7 @@ def serve(exp_dir: str, port: int, deterministic: bool = False, *, stop: StopFla
     while not stop:
         reporter.report(Phase.SERVING, fields)
         time.sleep(0.2)
-    _await_learner(run.paths.services / "learner")
+    _await_learner(paths.services / "learner")
     server.stop()
     return EXIT_STOPPED
 
@@ -80,11 +90,22 @@ def _await_learner(service: pathlib.Path) -> None:
         time.sleep(0.1)
 
 
-def _start(paths: ExperimentPaths, limits: ReplayLimits, port: int, is_deterministic: bool):
+def _training_settings(spec: RunSpec) -> TrainingSettings:
+    names = [field.name for field in dataclasses.fields(TrainingSettings)]
+    return TrainingSettings(**{name: spec.settings[name] for name in names})
+
+
+def _start(
+    paths: ExperimentPaths,
+    limits: ReplayLimits,
+    columns: Sequence[tf.TensorSpec],
+    port: int,
+    is_deterministic: bool,
+) -> reverb.Server:
     generation = newest_intact_generation(paths.checkpoints)
     restore_from = generation.absolute() / "replay" if generation else None
     root = empty_reverb_root(paths.checkpoints.absolute())
-    server = start_server(limits, port, root, restore_from, is_deterministic)
+    server = start_server(limits, port, root, restore_from, is_deterministic, columns)
     print(f"Serving on port {port}: {limits}, from {restore_from or 'an empty table'}.")
     return server
 

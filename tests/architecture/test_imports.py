@@ -93,6 +93,13 @@ def test_what_runs_without_a_replay_server_does_not_reach_reverb(module):
     assert {m for m in reachable_from(module) if imports_reverb(m)} == set()
 
 
+def test_the_replay_server_reaches_neither_tf_agents_nor_what_runs_params_files():
+    reached = reachable_from(f"{PACKAGE}.sac_replay_buffer")
+    assert f"{PACKAGE}.services.replay" in reached
+    assert f"{PACKAGE}.core.params_loader" not in reached
+    assert not {m for m in reached for name in imports_of(m) if name.startswith("tf_agents")}
+
+
 def in_code(cell: str) -> list[str]:
     return re.findall("`([^`]+)`", cell)
 

@@ -14,13 +14,16 @@ from replay_fakes import (
     make_tiny_agent,
     samples_of,
     serving,
+    write_run_spec,
 )
 
 from tfagents_system import sac_collect
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
+from tfagents_system.core.files import read_json, write_json_atomically
 from tfagents_system.core.params_loader import load_run
 from tfagents_system.core.waiting import wait_until
-from tfagents_system.data.item_layout import SINGLE
+from tfagents_system.data.item_description import item_columns
+from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.environments.replaceable import EnvironmentFailure
 from tfagents_system.evaluation.episode_log import EpisodeLog
@@ -40,8 +43,48 @@ def keep_threads(monkeypatch):
         )
 
 
+def test_a_worker_that_is_faster_than_the_learner_is_verified(tmp_path):
+    paths = make_experiment(tmp_path / "exp")
+    write_run_spec(paths)
+    spec = read_json(paths.run_spec)
+    paths.run_spec.unlink()
+    errors = []
+
+    def work():
+        try:
+            sac_collect.collect(str(paths.root), "localhost:1", 1, 0, 60.0, Stop())
+        except ConfigError as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(0.3)
+    assert thread.is_alive()
+    write_json_atomically(paths.run_spec, spec | {"horizon": 11})
+    thread.join(20)
+    assert "horizon is 11 in the run, 10 here" in errors[0]
+
+
+def test_a_stop_cuts_a_workers_wait_for_the_runs_spec(tmp_path):
+    paths, stop = make_experiment(tmp_path / "exp"), Stop()
+    stop.is_set = True
+    code = sac_collect.collect(str(paths.root), "localhost:1", 1, 0, 60.0, stop)
+    assert code == EXIT_STOPPED
+
+
+def test_a_worker_of_another_layout_is_refused_by_the_table(tmp_path):
+    paths = make_experiment(tmp_path / "exp")
+    write_run_spec(paths)
+    columns = item_columns(ItemLayout(8), codec_of(EpisodeStepEnv()).columns)
+    with serving(tmp_path / "reverb", columns=columns) as replay:
+        with pytest.raises(ConfigError, match=r"table is for items of float32 \[9, 6\], but this "):
+            sac_collect.collect(str(paths.root), replay.address, 1, 0, 60.0, Stop())
+        assert experience_stats(replay.client(), timeout_secs=5) == (0, 0)
+
+
 def test_a_worker_fills_collects_evaluates_and_ends_with_training(tmp_path):
     paths = make_experiment(tmp_path / "exp")
+    write_run_spec(paths)
     environment = EpisodeStepEnv()
     with serving(tmp_path / "reverb") as replay:
         client = replay.client()
@@ -82,6 +125,7 @@ def test_a_worker_fills_collects_evaluates_and_ends_with_training(tmp_path):
 
 def test_a_stop_before_the_server_answers_ends_the_worker(tmp_path):
     paths = make_experiment(tmp_path / "exp")
+    write_run_spec(paths)
     with serving(tmp_path / "reverb") as replay:
         pass  # it has ended again
     stop = Stop()
@@ -91,6 +135,7 @@ def test_a_stop_before_the_server_answers_ends_the_worker(tmp_path):
 
 def test_a_worker_that_is_started_again_has_environments_with_other_seeds(tmp_path, monkeypatch):
     paths = make_experiment(tmp_path / "exp")
+    write_run_spec(paths)
     seeds = []
 
     def make(params, seed, *worker):
@@ -182,6 +227,7 @@ STOCK_AGENT = """
 )
 def test_only_an_agent_that_masks_padding_gets_it(tmp_path, monkeypatch, class_body, pads):
     paths, given, stop = make_experiment(tmp_path / "exp", class_body), [], Stop()
+    write_run_spec(paths)
     stop.is_set = True
 
     def make_adder(*arguments, pads_short_episodes, **more):
@@ -196,6 +242,7 @@ def test_only_an_agent_that_masks_padding_gets_it(tmp_path, monkeypatch, class_b
 
 def test_a_stock_agent_acts_as_the_seed_says_and_each_worker_differently(tmp_path, monkeypatch):
     paths = make_experiment(tmp_path / "exp", STOCK_AGENT)
+    write_run_spec(paths)
     tape = []
 
     class ActingWorker:

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 import reverb
-from replay_fakes import EpisodeStepEnv, Stop, codec_of, make_experiment
+from replay_fakes import EpisodeStepEnv, Stop, codec_of, make_experiment, write_run_spec
 
 from tfagents_system import sac_replay_buffer
 from tfagents_system.core.errors import EXIT_STOPPED, ConfigError
@@ -17,7 +17,8 @@ from tfagents_system.core.waiting import wait_until
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.replay import experience_stats
+from tfagents_system.services.replay import EXPERIENCE_TABLE, experience_stats
+from tfagents_system.services.table_info import table_signature
 
 
 @contextlib.contextmanager
@@ -56,7 +57,9 @@ def save_generation(client, paths, train_step):
 
 @pytest.fixture
 def paths(tmp_path):
-    return make_experiment(tmp_path / "exp")
+    paths = make_experiment(tmp_path / "exp")
+    write_run_spec(paths)
+    return paths
 
 
 def test_it_reports_items_and_limits_until_the_stop(paths):
@@ -69,6 +72,36 @@ def test_it_reports_items_and_limits_until_the_stop(paths):
         wait_until(lambda: items() == 7, 10, "7 items in the status")
     report = read_report(paths, "replay")
     assert (report.phase, report.capacity, report.fill_target) == ("serving", 1000, 40)
+
+
+def test_it_waits_for_the_runs_spec_and_runs_nothing_of_the_users(paths):
+    paths.run_spec.rename(paths.root / "later.json")
+    for file in (paths.params, paths.running_params):
+        file.write_text("raise RuntimeError('not to be run')")
+    port, stop = free_port(), Stop()
+    thread = threading.Thread(
+        target=sac_replay_buffer.serve, args=(str(paths.root), port), kwargs={"stop": stop}
+    )
+    thread.start()
+    thread.join(0.3)
+    assert thread.is_alive()
+    check_port_is_free(port)
+    (paths.root / "later.json").rename(paths.run_spec)
+    wait_until(paths.status("replay").exists, 20, "the first status")
+    (column,) = table_signature(
+        reverb.Client(f"localhost:{port}"), EXPERIENCE_TABLE, timeout_secs=5
+    )
+    assert column.shape == [2, 6]  # a transition is two steps; EpisodeStepEnv has six numbers
+    stop.is_set = True
+    thread.join(20)
+
+
+def test_a_stop_cuts_the_wait_for_the_runs_spec(paths):
+    paths.run_spec.unlink()
+    stop = Stop()
+    stop.is_set = True
+    assert sac_replay_buffer.serve(str(paths.root), free_port(), stop=stop) == EXIT_STOPPED
+    assert not paths.status("replay").exists()
 
 
 def test_it_starts_from_the_newest_intact_generation(paths, capsys):

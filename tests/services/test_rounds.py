@@ -11,8 +11,9 @@ from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.replay import experience_stats, table_stats
+from tfagents_system.services.replay import experience_stats
 from tfagents_system.services.rounds import ROUND_TABLES, RoundReader, round_publisher
+from tfagents_system.services.table_info import table_stats
 
 CODEC = codec_of(EpisodeStepEnv())
 

@@ -12,11 +12,13 @@ from typing import Any
 from tfagents_system.core.disk import SpaceGuard
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import write_json_atomically
+from tfagents_system.core.waiting import wait_until
 
 PACKAGE = __name__.partition(".")[0]
 # Names of the program's own file, and of the params file, whose copy in running/ counts.
 NOT_MODULES = ("__main__", "__mp_main__", "train_params")
 MOST_SHOWN = 5  # differences, in a message
+LEARNER_TIMEOUT_SECS = 600.0  # for building its environment and agent
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,23 +47,28 @@ class RunSpec:
             with SpaceGuard(path.name, path.parent):
                 write_json_atomically(path, dataclasses.asdict(self))
 
-    def check(self, path: pathlib.Path) -> None:
-        """Compares this program's view with the run's spec in `path`, if that is written already.
+    @classmethod
+    def read(cls, path: pathlib.Path) -> "RunSpec":
+        """Returns the spec that the learner has written.
 
         Raises:
-          ConfigError: If they differ.
+          ConfigError: If it is damaged.
         """
-        if not path.exists():
-            return
         try:
-            saved = json.loads(path.read_text())
-            lines = self.differences(saved)
-        except (OSError, ValueError, AttributeError) as error:
+            return cls(**json.loads(path.read_text()))
+        except (OSError, ValueError, TypeError) as error:
             raise ConfigError(
                 f"{path}: damaged ({error}). Stop the run and start run_script.sh again: it makes "
                 "a new one."
             ) from error
-        if lines:
+
+    def check(self, path: pathlib.Path) -> None:
+        """Compares this program's view with the run's spec in `path`.
+
+        Raises:
+          ConfigError: If they differ.
+        """
+        if lines := self._differences(RunSpec.read(path)):
             more = f" and {len(lines) - MOST_SHOWN} more" if len(lines) > MOST_SHOWN else ""
             raise ConfigError(
                 f"this program differs from its run ({path}): {'; '.join(lines[:MOST_SHOWN])}"
@@ -69,15 +76,15 @@ class RunSpec:
                 "that applies the edit to all programs at once."
             )
 
-    def differences(self, saved: Mapping[str, Any]) -> list[str]:
-        """Returns a line for each value that differs from the run's, `saved` as JSON.
+    def _differences(self, of_run: "RunSpec") -> list[str]:
+        """Returns a line for each value that differs.
 
         Each program imports some modules only when it needs them, so those count that both have.
         """
         own = json.loads(json.dumps(dataclasses.asdict(self)))
         lines = []
         for field, value in own.items():
-            theirs: Any = saved.get(field)
+            theirs: Any = getattr(of_run, field)
             if field == "arithmetic" and value is None:
                 continue
             if not isinstance(value, dict):
@@ -90,6 +97,19 @@ class RunSpec:
                     how = "has another content now" if field == "files" else _both(before, now)
                     lines.append(f"{field} {name} {how}")
         return lines
+
+
+def await_run_spec(path: pathlib.Path, stop: object) -> bool:
+    """Waits until the learner has written the run's spec; returns False if `stop` becomes true.
+
+    Raises:
+      TimeoutError: If the learner writes none for long.
+    """
+    wait_until(
+        lambda: path.exists() or stop, LEARNER_TIMEOUT_SECS,
+        what=f"the learner to write {path}; see its log",
+    )  # fmt: skip
+    return path.exists()
 
 
 def _both(of_run: Any, own: Any) -> str:

@@ -1,6 +1,5 @@
 """A program's own view of its run, to be compared with the run's spec."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -9,6 +8,7 @@ import tree
 from tfagents_system.core.params_loader import Run
 from tfagents_system.core.run_spec import RunSpec, as_json, file_hashes, user_modules
 from tfagents_system.data.codec import Codec
+from tfagents_system.data.item_description import describe_item
 from tfagents_system.data.item_layout import ItemLayout
 
 
@@ -31,7 +31,6 @@ def view_of_run(
       arithmetic: Of the learner's matrix products; None in other programs.
     """
     files = {"config.json": run.paths.running_config, "params.py": run.paths.running_params}
-    columns = [[column.dtype.name, column.shape.as_list()] for column in codec.columns]
     return RunSpec(
         seed=run.seed,
         gin_bindings=list(run.gin_bindings),
@@ -39,7 +38,7 @@ def view_of_run(
         settings={k: as_json(v) for k, v in run.params.hyperparameters().items()},
         observation=_describe(observation_spec),
         action=_describe(action_spec),
-        item={**dataclasses.asdict(layout), "columns": columns},
+        item=describe_item(layout, codec.columns),
         files=file_hashes(files | user_modules()),
         arithmetic=arithmetic,
     )

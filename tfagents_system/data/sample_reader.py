@@ -9,6 +9,7 @@ import tree
 
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.frames import single_frame_spec, stack_frames
+from tfagents_system.data.item_description import item_columns
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.transition import FIRST, LAST, Transition, step_spec
 
@@ -39,7 +40,7 @@ class SampleReader:
     @property
     def columns(self) -> list[tf.TensorSpec]:
         """Specs [rows, size] of the columns of an item."""
-        return [tf.TensorSpec([self._layout.rows, *c.shape], c.dtype) for c in self._codec.columns]
+        return item_columns(self._layout, self._codec.columns)
 
     def are_samples(self, items: Sequence[tf.Tensor]) -> tf.Tensor:
         """Returns for items [N, rows, size] at which rows a sample begins: bool [N, samples].

@@ -4,6 +4,7 @@ import dataclasses
 import math
 import pathlib
 import shutil
+from collections.abc import Sequence
 from typing import Any
 
 import reverb
@@ -25,6 +26,8 @@ from tfagents_system.services.replay_files import (
     empty_reverb_root,
     read_table,
 )
+from tfagents_system.services.signatures import check_saved_columns
+from tfagents_system.services.table_info import table_stats
 
 EXPERIENCE_TABLE = "experience"
 VARIABLES_TABLE = "variables"
@@ -92,6 +95,7 @@ def start_server(
     checkpoint_root: pathlib.Path,
     restore_from: pathlib.Path | None,
     is_deterministic: bool = False,
+    columns: Sequence[tf.TensorSpec] | None = None,
 ) -> reverb.Server:
     """Starts the replay server; it serves until its `stop()`.
 
@@ -102,12 +106,19 @@ def start_server(
       restore_from: A Reverb checkpoint folder to take the experience from; None starts empty.
         It may have been made with other limits. It is not changed.
       is_deterministic: Worker and learner take turns: there are tables for that, and no ratio.
+      columns: Specs [rows, size] of an item's columns, the signature of the experience table; None
+        gives it none, and any items are taken.
+
+    Raises:
+      ConfigError: If the items in `restore_from` have other columns.
     """
     if is_deterministic:
         limits = dataclasses.replace(limits, min_size=1, error_buffer=NO_RATIO)
     other_limits = checkpoint_root.with_name(".other_limits")
     shutil.rmtree(other_limits, ignore_errors=True)
     if restore_from:
+        if columns is not None:
+            check_saved_columns(restore_from, EXPERIENCE_TABLE, columns)
         restore_from = _with_limits(restore_from, limits, other_limits)
     experience = reverb.Table(
         name=EXPERIENCE_TABLE,
@@ -117,6 +128,7 @@ def start_server(
         rate_limiter=reverb.rate_limiters.SampleToInsertRatio(
             limits.samples_per_insert, limits.min_size, limits.error_buffer
         ),
+        signature=None if columns is None else tuple(columns),
     )
     messages = [_message_table(VARIABLES_TABLE)]
     if is_deterministic:
@@ -264,16 +276,3 @@ def experience_dataset(
 def experience_stats(client: reverb.Client, timeout_secs: float) -> tuple[int, int]:
     """Returns `table_stats` of the experience table."""
     return table_stats(client, EXPERIENCE_TABLE, timeout_secs)
-
-
-def table_stats(client: reverb.Client, table: str, timeout_secs: float) -> tuple[int, int]:
-    """Returns (items in the table, items ever inserted into it).
-
-    Raises:
-      TimeoutError: If the server does not answer within `timeout_secs`.
-    """
-    try:
-        info = client.server_info(timeout=max(1, round(timeout_secs)))[table]
-    except (reverb.errors.ReverbError, RuntimeError) as error:  # RuntimeError: socket closed
-        raise TimeoutError(f"no answer from the replay server: {error}") from error
-    return info.current_size, info.rate_limiter_info.insert_stats.completed

@@ -13,8 +13,8 @@ from tfagents_system.services.replay import (
     EXPERIENCE_TABLE,
     ROUNDS_TABLE,
     STREAM_TABLE,
-    table_stats,
 )
+from tfagents_system.services.table_info import table_stats
 from tfagents_system.services.variables import VariablePublisher, VariableReader
 
 ROUND_TABLES = (EXPERIENCE_TABLE, STREAM_TABLE)  # that an adder writes to

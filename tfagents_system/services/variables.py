@@ -9,7 +9,8 @@ import reverb
 import tensorflow as tf
 
 from tfagents_system.data.codec import Codec
-from tfagents_system.services.replay import VARIABLES_TABLE, table_stats
+from tfagents_system.services.replay import VARIABLES_TABLE
+from tfagents_system.services.table_info import table_stats
 
 
 class PublishedVariables(NamedTuple):
