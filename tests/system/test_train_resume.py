@@ -151,12 +151,13 @@ def test_sigterm_saves_everything_and_the_same_command_goes_on(make_run):
     assert run.generations()[0] == stopped_at
 
     run.paths.params.write_text(params.replace("n_episodes_in_buffer = 100",
-                                               "n_episodes_in_buffer = 150"))  # fmt: skip
+                                               "n_episodes_in_buffer = 140"))  # fmt: skip
     process = run.start()
-    run.wait_for(lambda: run.status("replay").get("capacity") == 150 * HORIZON, 60,
+    run.wait_for(lambda: run.status("replay").get("capacity") == 140 * HORIZON, 60,
                  "the replay server with the new capacity")  # fmt: skip
     assert run.status("replay")["transitions"] >= items
-    blocks = f"capacity {1000 // 4} in the checkpoint, {1500 // 4} now"  # of four transitions
+    rows = HORIZON + 1  # of an episode, in blocks of four transitions
+    blocks = f"capacity {100 * rows // 4} in the checkpoint, {140 * rows // 4} now"
     assert blocks in run.paths.stdout("replay").read_text()
     run.wait_for(lambda: run.status("learner"), 60, "the learner")
     assert run.train_step() >= stopped_at
