@@ -1,4 +1,4 @@
-"""Who may import whom: what the table in README, section Development, says."""
+"""Who may import whom: what the table in docs/development.md says."""
 
 import ast
 import fnmatch
@@ -18,7 +18,8 @@ FILES = {
     for path in sorted((ROOT / PACKAGE).rglob("*.py"))
 }
 TABLE = re.search(
-    r"\| in `tfagents_system/` \|.*\n\| --- .*\n((?:\|.*\n)+)", (ROOT / "README.md").read_text()
+    r"\| in `tfagents_system/` \|.*\n\| --- .*\n((?:\|.*\n)+)",
+    (ROOT / "docs/development.md").read_text(),
 )
 ROWS = [[cell.strip() for cell in row.strip("|").split("|")] for row in TABLE[1].splitlines()]
 REVERB_IMPORTERS = {

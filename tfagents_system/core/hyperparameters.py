@@ -4,7 +4,7 @@
     class MySettings:
         num_iter: int = count(1000, "iterations until training is finished")
 
-Checks, the README's table and gin.txt are all made from these fields.
+Checks, the table in docs/settings.md and gin.txt are all made from these fields.
 """
 
 import dataclasses

@@ -1,0 +1,66 @@
+"""What README and docs state about the code."""
+
+import pathlib
+import re
+
+import pytest
+
+from tfagents_system.core.attribute_names import HOOKS
+from tfagents_system.core.settings import VARIABLES
+from tfagents_system.launch.params_check import PUBLISHED
+
+PROJECT = pathlib.Path(__file__).parents[1]
+PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (PROJECT / "docs").glob("*.md"))]
+
+
+def text_of(page):
+    return (PROJECT / page).read_text()
+
+
+def headings(page):
+    """Returns the anchors of a page's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", text_of(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_hyperparameter_table_states_every_default_and_meaning():
+    expected = [f"| `{name}` | `{h.default!r}` | {h.meaning} |" for name, h in PUBLISHED.items()]
+
+    rows = re.findall(r"^\| `[a-z_]+` \| `[^`]*` \| .* \|$", text_of("docs/settings.md"), re.M)
+
+    assert rows == expected
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+def test_every_variable_is_explained(name):
+    assert f"`{name}`" in text_of("docs/settings.md")
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_every_hook_is_explained(name):
+    assert f"`{name}(" in text_of("docs/environments.md")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_file_that_a_page_names_exists(page):
+    names = re.findall(
+        r"(?:tfagents_system|config|docs|benchmarks|tests)/[\w/]+\.\w+", text_of(page)
+    )
+
+    assert [name for name in sorted(set(names)) if not (PROJECT / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_to_a_page_and_a_heading(page):
+    for target in re.findall(r"\]\(([^)#]*(?:#[^)]*)?)\)", text_of(page)):
+        name, _, anchor = target.partition("#")
+        if "://" in name:
+            continue
+        path = (PROJECT / page).parent / name if name else PROJECT / page
+        assert path.exists(), target
+        if anchor:
+            assert anchor in headings(path.resolve().relative_to(PROJECT.resolve())), target
+
+
+def test_the_pages_have_links():
+    assert sum("](" in text_of(page) for page in PAGES) >= 5
