@@ -43,12 +43,18 @@ def keep_threads(monkeypatch):
         )
 
 
-def test_a_worker_that_is_faster_than_the_learner_is_verified(tmp_path):
+def test_a_worker_that_is_faster_than_the_learner_is_verified(tmp_path, monkeypatch):
     paths = make_experiment(tmp_path / "exp")
     write_run_spec(paths)
     spec = read_json(paths.run_spec)
     paths.run_spec.unlink()
-    errors = []
+    errors, is_ready, step_codec = [], threading.Event(), sac_collect.step_codec
+
+    def codec_before_the_wait(*args):
+        is_ready.set()
+        return step_codec(*args)
+
+    monkeypatch.setattr(sac_collect, "step_codec", codec_before_the_wait)
 
     def work():
         try:
@@ -58,6 +64,7 @@ def test_a_worker_that_is_faster_than_the_learner_is_verified(tmp_path):
 
     thread = threading.Thread(target=work)
     thread.start()
+    assert is_ready.wait(20)
     thread.join(0.3)
     assert thread.is_alive()
     write_json_atomically(paths.run_spec, spec | {"horizon": 11})
