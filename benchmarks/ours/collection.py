@@ -27,6 +27,9 @@ from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.command_line import AtLeast, OneOf
 from tfagents_system.core.params_loader import load_run
 from tfagents_system.core.reports import Phase
+from tfagents_system.data.item_layout import ItemLayout
+from tfagents_system.data.run_views import view_of_run
+from tfagents_system.data.sample_reader import step_codec
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.services.variables import VariablePublisher
 
@@ -36,14 +39,18 @@ CAPACITY = 100_000
 
 
 class Publisher:
-    """Publishes an agent's policy whenever `tick` finds it due."""
+    """Does for workers what a learner does: agrees on the run, and publishes a policy if due."""
 
     def __init__(self, exp_dir: pathlib.Path, address: str):
-        """Builds the agent."""
-        params = load_run(str(exp_dir)).params
-        environment = make_collect_environment(params, seed=1)
-        agent, _ = make_agent(params, environment)
+        """Builds the agent and writes the run's spec, for which workers wait."""
+        run = load_run(str(exp_dir))
+        environment = make_collect_environment(run.params, seed=1)
+        agent, _ = make_agent(run.params, environment)
         environment.close()
+        specs = agent.time_step_spec.observation, agent.action_spec
+        layout = ItemLayout.from_settings(run.params)
+        spec = view_of_run(run, *specs, step_codec(*specs, layout), layout, "float32")
+        spec.agree(run.paths.run_spec)
         self._publisher = VariablePublisher(
             reverb.Client(address), agent.collect_policy.variables()
         )
