@@ -5,7 +5,8 @@
 #        ./run_tests.sh --faults [--repeats N] [--soak-minutes M] [--ledger FILE] [pytest arguments]
 #
 # 1. Installs what is missing (setup.sh).
-# 2. Hands over to pytest, with this folder's code first and no proxy between local programs.
+# 2. Hands over to pytest, with this folder's code first and no proxy between local programs. Some
+#    processes share the tests (pytest-xdist; -n 0: one does them all); see tests/conftest.py.
 #    --faults: the faults of docs/reliability.md: kills (N of each kind, 20) and damages in real
 #    runs, wrong input, and a soak of M minutes (120). Prints what survived; --ledger writes every
 #    single fault to a CSV file.
@@ -17,4 +18,4 @@ folders="$(./setup.sh --test)"
 export PATH="$folders:$PATH"
 export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
 unset http_proxy https_proxy all_proxy grpc_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
-exec python -m pytest "$@"
+exec python -m pytest --numprocesses auto --no-loadscope-reorder "$@"

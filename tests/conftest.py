@@ -1,10 +1,12 @@
-"""Sets up all tests, and counts those of the fault table."""
+"""Sets up all tests, spreads them over processes, and counts those of the fault table."""
 
+import os
 import pathlib
 import signal
 
 import pytest
 from faults.ledger import Ledger
+from xdist.scheduler import LoadFileScheduling
 
 from tfagents_system.kernels import build
 
@@ -24,6 +26,33 @@ def pytest_addoption(parser):
 def compiled_ops():
     """Builds the compiled ops, where the CPU has their instructions: 0.1 s if they are there."""
     assert build.main() == 0
+
+
+# Tests that start real runs: of programs that share the CPUs, with steps that take their time.
+RUNS = ("tests/system/", "tests/learning_curves/", "tests/slurm/", "tests/ray/")
+
+
+class RunsInTurn(LoadFileScheduling):
+    """Gives whole files to the processes, and all of RUNS to one, so that runs never overlap."""
+
+    def _split_scope(self, nodeid):
+        return "runs" if nodeid.startswith(RUNS) else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return RunsInTurn(config, log)
+
+
+def pytest_xdist_auto_num_workers(config):
+    """A process per CPU, as far as it helps; a single one counts faults and takes times."""
+    if config.getoption("--faults") or "not slow" not in config.option.markexpr:
+        return 0
+    return min(len(os.sched_getaffinity(0)), 4)
+
+
+def pytest_collection_modifyitems(items):
+    """Runs first, because they last longest; the other files go to whatever process is free."""
+    items.sort(key=lambda item: not item.nodeid.startswith(RUNS))
 
 
 LEDGER = pytest.StashKey[Ledger]()

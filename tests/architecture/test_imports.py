@@ -122,11 +122,11 @@ def rules():
         named = in_code(allowed)
         libraries = {name for name in named if "/" not in name}
         if allowed.startswith("anything"):
-            for module in own:
+            for module in sorted(own):
                 yield module, (set(FILES) - own) | {module}, set()
         else:
             may = above if allowed == "the above" else modules_of(named)
-            for module in own:
+            for module in sorted(own):
                 yield module, may | own, libraries
         above = above | own
 
