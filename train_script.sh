@@ -6,6 +6,8 @@
 #      INT, TERM, HUP: stops workers, learner, replay server, in this order; exit code 143.
 #      A program gave up (EXP_DIR/service/*/failure): the same order; exit code 70, 78 or 1. If a
 #      `new` experiment's input turns out to be wrong before the learner is built, EXP_DIR goes.
+#      Learner or replay server superseded by a later start (exit code 75): the same order, 75.
+#      A superseded worker ends alone.
 # run_script.sh calls it with the experiment's lock held; all processes below inherit the lock.
 # If this script is killed, every supervise gets TERM, and then every program (pdeathsig).
 set -uo pipefail
@@ -124,9 +126,13 @@ What had been saved is in $exp_dir; the same command goes on from there."
 }
 
 look_after() { # SERVICE, whose supervise has ended
+  local code
+  code=$(cat "$1/exit_code" 2>/dev/null)
   if [[ -e $1/failure ]]; then
     fail "$1"
-  elif [[ $(cat "$1/exit_code" 2>/dev/null) != 0 ]]; then
+  elif [[ $code == 75 && ($1 == "$replay" || $1 == "$learner") ]]; then
+    end_run 75 "train_script.sh: a later start of the run has taken over; this one has ended."
+  elif [[ $code != 0 && $code != 75 ]]; then
     read_clock
     if ((now - first_lost > 600)); then first_lost=$now lost_supervises=0; fi
     ((++lost_supervises <= 20)) ||

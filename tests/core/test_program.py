@@ -7,7 +7,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 PREAMBLE = """
 import os, signal
-from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.errors import ConfigError, SupersededError
 from tfagents_system.core.program import run_program
 """
 
@@ -43,6 +43,11 @@ def test_code_is_written_over_the_blank_of_the_supervisor(tmp_path):
 def test_config_error_is_one_line_and_exit_code_78(tmp_path):
     main = "def main(*, stop):\n    raise ConfigError('x is 3; allowed is 4.')"
     assert run(tmp_path, main) == (78, "", "my_program.py: x is 3; allowed is 4.\n", "78\n")
+
+
+def test_superseded_is_one_line_and_exit_code_75(tmp_path):
+    main = "def main(*, stop):\n    raise SupersededError('superseded by number 2')"
+    assert run(tmp_path, main) == (75, "", "my_program.py: superseded by number 2\n", "75\n")
 
 
 def test_other_exception_shows_its_traceback_and_exits_with_1(tmp_path):

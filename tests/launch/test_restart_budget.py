@@ -38,6 +38,7 @@ def test_quick_failures_counts_only_those_in_a_row(before, exit_code, lived_secs
         (0, 0, None),
         (78, 1, None),
         (70, 1, None),
+        (75, 0, None),
         (143, 0, 0.0),
         (KILLED, 0, 0.0),
         (1, 1, 0.0),

@@ -1,7 +1,8 @@
 """Stands for sac_replay_buffer.py, sac_train.py and sac_collect.py in the tests of the scripts.
 
 Appends its start and end to `tape`, records how it was started in `seen_<name>.json`, then waits to
-be stopped. STUB_<NAME>: crash, wrong (exit code 78), deaf (ignores TERM) or finish (the learner).
+be stopped. STUB_<NAME>: crash, wrong (exit code 78), deaf (ignores TERM), finish (the learner) or
+superseded (exit code 75, once there is a file `superseded`).
 """
 
 import json
@@ -55,6 +56,9 @@ def main(
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     time.sleep(0.5)
     while not stop:
+        if mode == "superseded" and (paths.root / "superseded").exists():
+            tape("is superseded")
+            raise errors.SupersededError("superseded by number 2")
         if NAME == "learner" and mode == "finish":
             write_json_atomically(paths.finished, {"num_iter": 10})
         if NAME != "replay" and paths.finished.exists():

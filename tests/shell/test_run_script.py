@@ -266,6 +266,24 @@ def test_wrong_configuration_found_by_a_program_stops_an_old_experiment_with_78(
     assert "What had been saved is in logs/pendulum; the same command goes on from there." in err
 
 
+def test_a_superseded_worker_ends_alone_and_a_superseded_learner_ends_the_start(sandbox):
+    run = sandbox.start(**TWO, STUB_WORKER_1="superseded")
+    sandbox.await_tape(*STARTS)
+    (sandbox.exp_dir / "superseded").touch()
+    sandbox.await_tape("worker_1 is superseded")
+    service = "service/worker_1"
+    wait_until(lambda: not any(service in line for line in sandbox.alive().values()), 10, service)
+    run.terminate()
+    _, err = run.communicate(timeout=40)
+    assert run.returncode == 143
+    code, _, err = sandbox.run(**TWO, STUB_LEARNER="superseded")
+    assert code == 75
+    assert sandbox.alive() == {}
+    assert sandbox.tape().count("worker_1 starts") == sandbox.tape().count("learner starts") == 2
+    assert sandbox.tape()[-1] == "replay stops"
+    assert err.endswith("a later start of the run has taken over; this one has ended.\n")
+
+
 @pytest.mark.slow
 def test_a_program_that_ignores_term_is_killed(sandbox):
     run = sandbox.start(**TWO, STUB_WORKER_0="deaf")

@@ -2,9 +2,14 @@
 
 EXIT_FINISHED = 0
 EXIT_DIVERGED = 70  # training gave numbers that are not finite; restarting would repeat it
+EXIT_SUPERSEDED = 75  # a later start has taken over: core/incarnation.py; never restarted
 EXIT_CONFIG = 78  # EX_CONFIG of sysexits.h: the input is wrong; restarting cannot help
 EXIT_STOPPED = 143  # 128 + SIGTERM: stopped on request, state saved
 
 
 class ConfigError(Exception):
     """The user's input is wrong; the message says what, where it came from and what is allowed."""
+
+
+class SupersededError(Exception):
+    """A later start of this program has taken over; the message says which."""

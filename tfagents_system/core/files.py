@@ -4,12 +4,18 @@ import errno
 import json
 import os
 import pathlib
+import platform
 from typing import Any
+
+
+def temporary_name(path: pathlib.Path) -> pathlib.Path:
+    """Returns a hidden name beside `path` that no other process of any host uses."""
+    return path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}.tmp")
 
 
 def write_bytes_atomically(path: pathlib.Path, content: bytes) -> None:
     """Writes `content` to `path` by renaming a finished temporary file of the same folder."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = temporary_name(path)
     try:
         temporary.write_bytes(content)
         os.replace(temporary, path)

@@ -68,6 +68,16 @@ class ExperimentPaths:
         return self.root / "lock"
 
     @property
+    def incarnations(self) -> pathlib.Path:
+        """A file for each start of the replay server and learner; see core/incarnation.py."""
+        return self.root / "incarnations"
+
+    @property
+    def streams(self) -> pathlib.Path:
+        """Likewise for each start of a worker; its number is that of what it sends."""
+        return self.root / "streams"
+
+    @property
     def policies(self) -> pathlib.Path:
         """SavedModels `collect_policy` and `greedy_policy`, and `checkpoints`."""
         return self.root / "policies"

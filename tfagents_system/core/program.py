@@ -18,7 +18,9 @@ from tfagents_system.core.errors import (
     EXIT_DIVERGED,
     EXIT_FINISHED,
     EXIT_STOPPED,
+    EXIT_SUPERSEDED,
     ConfigError,
+    SupersededError,
 )
 from tfagents_system.core.files import overwrite
 
@@ -45,8 +47,8 @@ def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
     """Calls `main` with the arguments of the command line `argv`, and exits with what it returns.
 
     `main` gets the StopFlag as its keyword argument `stop`, and returns EXIT_FINISHED, EXIT_STOPPED
-    or EXIT_DIVERGED. A ConfigError becomes one line on standard error and exit code 78. Any other
-    exception is printed with its traceback and exits with 1.
+    or EXIT_DIVERGED. A ConfigError or SupersededError becomes one line on standard error and
+    exit code 78 or 75. Any other exception is printed with its traceback and exits with 1.
     The exit code is written to the file named by the variable SERVICE_EXIT_CODE_FILE, because
     daemontools does not tell a run script how its predecessor ended.
     """
@@ -64,10 +66,13 @@ def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
     except ConfigError as error:
         print_error(argv, error)
         code = EXIT_CONFIG
+    except SupersededError as error:
+        print_error(argv, error)
+        code = EXIT_SUPERSEDED
     except Exception:
         traceback.print_exc()
         code = 1
-    assert code in (EXIT_FINISHED, EXIT_STOPPED, EXIT_DIVERGED, EXIT_CONFIG, 1), code
+    assert code in (EXIT_FINISHED, EXIT_STOPPED, EXIT_DIVERGED, EXIT_CONFIG, EXIT_SUPERSEDED, 1)
     if exit_code_file:
         _report(exit_code_file, f"{code}\n")
     sys.stdout.flush()

@@ -7,12 +7,13 @@ that are started again, and a run would disagree with itself.
 import os
 import shutil
 
+from tfagents_system.core.files import temporary_name
 from tfagents_system.core.paths import ExperimentPaths
 
 
 def begin_run(paths: ExperimentPaths) -> None:
     """Replaces `running/` by copies of the experiment's config and params; needs its lock."""
-    fresh = paths.running.with_name(f".running.{os.getpid()}.tmp")
+    fresh = temporary_name(paths.running)
     shutil.rmtree(fresh, ignore_errors=True)
     try:
         fresh.mkdir()

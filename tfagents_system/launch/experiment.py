@@ -14,7 +14,7 @@ from typing import Any
 
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.files import read_json, write_json_atomically
+from tfagents_system.core.files import read_json, temporary_name, write_json_atomically
 from tfagents_system.core.hyperparameters import hyperparameters
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.provenance import read_provenance
@@ -88,7 +88,7 @@ def create(
     cpus: Mapping[str, Sequence[int]],
 ) -> int:
     """Makes the folder in one step and returns its locked descriptor (see `take_lock`)."""
-    temporary = paths.root.with_name(f".{paths.root.name}.{os.getpid()}.tmp")
+    temporary = temporary_name(paths.root)
     unfinished = ExperimentPaths(temporary)
     try:
         temporary.mkdir(parents=True)

@@ -21,7 +21,13 @@ import time
 from collections.abc import Sequence
 
 from tfagents_system.core.disk import SpaceGuard, is_disk_full, keep_printing_on_full_disk
-from tfagents_system.core.errors import EXIT_CONFIG, EXIT_DIVERGED, EXIT_FINISHED, EXIT_STOPPED
+from tfagents_system.core.errors import (
+    EXIT_CONFIG,
+    EXIT_DIVERGED,
+    EXIT_FINISHED,
+    EXIT_STOPPED,
+    EXIT_SUPERSEDED,
+)
 from tfagents_system.core.files import append_whole, overwrite, write_text_atomically
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.launch.supervision import is_supervised
@@ -30,6 +36,7 @@ MARK = "=== start "  # begins the log line of each start
 MAX_FAILURE_LINES = 40
 EXIT_CODE_AT_START = b"1\n\n\n"  # the program can write over it although the disk is full
 CHAINED = ("The above exception was", "During handling of")  # two lines before a traceback
+ENDED = (EXIT_FINISHED, EXIT_SUPERSEDED)  # by itself and for good; no failure
 FATAL = {
     EXIT_CONFIG: "cannot run with this configuration",
     EXIT_DIVERGED: "stopped because training diverged",
@@ -57,8 +64,8 @@ class RestartBudget:
         return before + (self.kill_weight if exit_code is None else 1)
 
     def delay_secs(self, exit_code: int | None, quick_failures: float) -> float | None:
-        """Seconds before the next start: 0, 1, 2, 4...; None: finished, fatal, or too often."""
-        is_last = exit_code == EXIT_FINISHED or exit_code in FATAL
+        """Seconds before the next start: 0, 1, 2, 4...; None: ended, fatal, or too often."""
+        is_last = exit_code in ENDED or exit_code in FATAL
         if is_last or quick_failures >= self.max_quick_failures:
             return None
         return 0.0 if quick_failures < 2 else 2.0 ** (int(quick_failures) - 2)
@@ -138,7 +145,7 @@ def main(argv: Sequence[str]) -> None:
         quick_failures = budget.quick_failures(failures_before, exit_code, time.monotonic() - began)
         delay = budget.delay_secs(exit_code, quick_failures)
         if delay is None:
-            if exit_code != EXIT_FINISHED:
+            if exit_code not in ENDED:
                 failure = _describe_failure(service, exit_code, len(starts) - 1)
                 _write_failure(service, failure)
             _end_service(service)
