@@ -2,7 +2,7 @@
 # Trains one experiment to its end, or goes on with it. Usage: ./run_script.sh VARIABLES.sh
 #   1. Reads the SAC_* variables (training_variables.sh explains them).
 #   2. Sets up python and daemontools, if they are missing (setup.sh).
-#   3. Checks all input, makes logs/$SAC_EXP_NAME and takes its lock (tfagents_system.launch.prepare),
+#   3. Checks all input, makes logs/$SAC_EXP_NAME and takes its lock (tfagents_system.launch.run_share),
 #   4. which hands over to train_script.sh. Exit codes: 0 finished, 70 diverged, 78 wrong input, 143, 1.
 # Works as a SLURM batch job on one node, too: sbatch run_script.sh VARIABLES.sh
 set -euo pipefail
@@ -38,4 +38,4 @@ folders=$(./setup.sh) # may need a proxy; for gRPC to localhost it is in the way
 unset http_proxy https_proxy all_proxy grpc_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
 unset TF_USE_LEGACY_KERAS # breaks the import of TensorFlow 2.15
 export PATH="$folders:$PATH" PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
-exec python -m tfagents_system.launch.prepare
+exec python -m tfagents_system.launch.run_share local

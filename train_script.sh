@@ -1,22 +1,27 @@
 #!/usr/bin/env bash
-# Runs the programs of one prepared experiment. Usage: ./train_script.sh EXP_DIR [new]
-#   1. Starts each program of EXP_DIR/service under its own daemontools supervise.
+# Runs one host's share of a prepared run. Usage: ./train_script.sh EXP_DIR SERVICES [new]
+#   1. Starts each program of the folder SERVICES under its own daemontools supervise.
 #   2. Waits. A killed program is started again by its supervise, a killed supervise by this script.
 #   3. Learner finished: the workers end by themselves, the replay server is stopped; exit code 0.
+#      A share without a learner: ends when all of its workers have ended; exit code 0.
 #      INT, TERM, HUP: stops workers, learner, replay server, in this order; exit code 143.
-#      A program gave up (EXP_DIR/service/*/failure): the same order; exit code 70, 78 or 1. If a
+#      A program gave up (SERVICES/*/failure): the same order; exit code 70, 78 or 1. If a
 #      `new` experiment's input turns out to be wrong before the learner is built, EXP_DIR goes.
 #      Learner or replay server superseded by a later start (exit code 75): the same order, 75.
 #      A superseded worker ends alone.
-# run_script.sh calls it with the experiment's lock held; all processes below inherit the lock.
+# launch/run_share.py calls it; where the learner is, it holds the experiment's lock, which all
+# processes below inherit. SERVICES is removed at the end if it is not in EXP_DIR.
 # If this script is killed, every supervise gets TERM, and then every program (pdeathsig).
 set -uo pipefail
+shopt -s nullglob
 
 exp_dir=$1
-is_new=${2-} # not empty at the first start of the experiment
-replay=$exp_dir/service/replay
-learner=$exp_dir/service/learner
-workers=("$exp_dir"/service/worker_*)
+services=$2
+is_new=${3-} # not empty at the first start of the experiment
+replay=("$services"/replay*) # or nothing
+learner=("$services"/learner*)
+workers=("$services"/{worker,evaluator}_*)
+[[ $services -ef $exp_dir/service ]] || trap 'rm -rf -- "${services%/*}"' EXIT
 declare -A group # process id of each service's supervise; it leads the service's process group
 
 say() { # MESSAGE: gives up on a terminal that takes no more, as after Ctrl-S; the run goes on
@@ -84,10 +89,12 @@ stop_all() {
       sleep 0.1
     done
   fi
-  say 'Ending the workers, then the learner (which saves), then the replay server.'
+  if ((${#learner[@]})); then
+    say 'Ending the workers, then the learner (which saves), then the replay server.'
+  fi
   stop 20 "${workers[@]}"
-  stop 120 "$learner"
-  stop 20 "$replay"
+  stop 120 "${learner[@]}"
+  stop 20 "${replay[@]}"
 }
 
 end_run() { # EXIT_CODE MESSAGE
@@ -130,7 +137,7 @@ look_after() { # SERVICE, whose supervise has ended
   code=$(cat "$1/exit_code" 2>/dev/null)
   if [[ -e $1/failure ]]; then
     fail "$1"
-  elif [[ $code == 75 && ($1 == "$replay" || $1 == "$learner") ]]; then
+  elif [[ $code == 75 && ($1 == "${replay[*]}" || $1 == "${learner[*]}") ]]; then
     end_run 75 "train_script.sh: a later start of the run has taken over; this one has ended."
   elif [[ $code != 0 && $code != 75 ]]; then
     read_clock
@@ -140,8 +147,10 @@ look_after() { # SERVICE, whose supervise has ended
     say "train_script.sh: supervise of ${1##*/} was killed; starting it again"
     stop 120 "$1" # its program got TERM
     start "$1"
-  elif [[ $1 == "$learner" ]]; then
+  elif [[ $1 == "${learner[*]}" ]]; then
     finish
+  elif [[ -z ${learner[*]} ]] && await_end 0 "${workers[@]}"; then
+    end_run 0 "The workers of this share on ${HOSTNAME} have ended."
   fi
 }
 
@@ -151,10 +160,12 @@ lost_supervises=0 # since $first_lost: 20 in ten minutes are too many
 first_lost=0
 trap 'end_run 143 "Stopped. The same command goes on from the last checkpoint in $exp_dir."' \
   INT TERM HUP
-for service in "$replay" "$learner" "${workers[@]}"; do start "$service"; done
-setpriv --pdeathsig TERM python -m tfagents_system.launch.status "$exp_dir" &
-reporter=$!
-disown
+for service in "${replay[@]}" "${learner[@]}" "${workers[@]}"; do start "$service"; done
+if ((${#learner[@]})); then
+  setpriv --pdeathsig TERM python -m tfagents_system.launch.status "$exp_dir" &
+  reporter=$!
+  disown
+fi
 exec {never}<> <(:) # nothing ever arrives here: `read` sleeps without a process, and traps work
 while true; do
   read -rt 1 -u "$never"

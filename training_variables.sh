@@ -41,6 +41,17 @@
 # bit for bit; slower, and with one worker. 0 and auto: they work side by side.
 : "${SAC_DETERMINISTIC:=auto}"
 
+# Where the programs run: local, all on this machine; slurm or ray, on the hosts of a cluster, where
+# SAC_WORKERS_PER_SHARE workers are placed together (auto: 1). auto: local.
+: "${SAC_PLACEMENT:=auto}"
+: "${SAC_WORKERS_PER_SHARE:=auto}"
+
+# Ray cluster for SAC_PLACEMENT=ray: host:port or ray://host:port. auto: that of this machine.
+: "${SAC_RAY_ADDRESS:=auto}"
+
+# Number of programs that only evaluate, so that the workers only collect. auto: 0, workers evaluate.
+: "${SAC_EVAL_WORKERS:=auto}"
+
 # gin bindings override the hyperparameters of the params file; separate several by semicolons:
 #   TrainParams.num_iter = 2000; TrainParams.train_batch_size = 512
 : "${SAC_GIN_BINDINGS:=}"

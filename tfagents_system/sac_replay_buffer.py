@@ -21,7 +21,7 @@ import tensorflow as tf
 from tfagents_system.core.errors import EXIT_STOPPED
 from tfagents_system.core.generations import newest_intact_generation
 from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.program import StopFlag, run_program
+from tfagents_system.core.program import StopFlag, neighbour_service, run_program
 from tfagents_system.core.reports import Phase, StatusReporter
 from tfagents_system.core.run_spec import RunSpec, await_run_spec
 from tfagents_system.core.training_settings import TrainingSettings
@@ -71,7 +71,8 @@ def serve(exp_dir: str, port: int, deterministic: bool = False, *, stop: StopFla
     while not stop:
         reporter.report(Phase.SERVING, fields)
         time.sleep(0.2)
-    _await_learner(paths.services / "learner")
+    if learner := neighbour_service("learner"):
+        _await_learner(learner)
     server.stop()
     return EXIT_STOPPED
 

@@ -18,7 +18,8 @@ from tfagents_system.core.ports import free_port
 from tfagents_system.core.reports import read_report
 from tfagents_system.core.running import begin_run
 from tfagents_system.core.settings import Settings
-from tfagents_system.launch.plan import ProcessSpec, make_plan
+from tfagents_system.launch.places import Service, place
+from tfagents_system.launch.plan import everything, may_share_cpus
 
 PROJECT = pathlib.Path(__file__).parents[2]
 PARAMS = PROJECT / "benchmarks" / "params"
@@ -129,14 +130,16 @@ def make_experiment(
     return paths
 
 
-def program_specs(paths: ExperimentPaths, port: int) -> dict[str, ProcessSpec]:
+def program_specs(paths: ExperimentPaths, port: int) -> dict[str, Service]:
     """Returns the launcher's programs by name, with their arguments and environments."""
     settings = Settings.from_environ(
         {"SAC_EXP_NAME": "benchmark", "SAC_PARAMS": str(paths.params),
          "SAC_CONFIG": str(paths.config), "SAC_NUM_COLLECT_WORKERS": "1"}
     )  # fmt: skip
-    plan = make_plan(settings, paths.root, available_cpus(), port)
-    return {spec.name: spec for spec in plan}
+    cpus = available_cpus()
+    programs = everything(settings, paths.root, len(cpus))
+    services = place(programs, cpus, may_share_cpus(settings), f"localhost:{port}")
+    return {service.name: service for service in services}
 
 
 def next_report(

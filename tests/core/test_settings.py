@@ -34,6 +34,10 @@ def test_required_variables_alone_leave_the_rest_automatic():
         env_timeout_secs=None,
         seed=None,
         deterministic=False,
+        placement="local",
+        ray_address=None,
+        workers_per_share=1,
+        eval_workers=0,
         gin_bindings=(),
         task_id=None,
     )
@@ -110,6 +114,57 @@ def test_a_deterministic_run_has_one_worker():
         "SAC_NUM_COLLECT_WORKERS is 2 and SAC_DETERMINISTIC is 1; allowed is auto or 1 then, "
         "because the order in which the steps of several workers arrive differs from run to run."
     )
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "allowed"),
+    [("SAC_EVAL_WORKERS", "1", "auto or 0"), ("SAC_PLACEMENT", "slurm", "auto or local")],
+)
+def test_a_deterministic_run_has_neither_evaluators_nor_other_hosts(variable, value, allowed):
+    with pytest.raises(ConfigError) as error:
+        Settings.from_environ(REQUIRED | {"SAC_DETERMINISTIC": "1", variable: value})
+    beginning = f"{variable} is {value} and SAC_DETERMINISTIC is 1; allowed is {allowed} then, "
+    assert str(error.value).startswith(beginning)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("auto", "local"), ("", "local"), (" slurm ", "slurm"), ("ray", "ray")]
+)
+def test_placement_is_read(text, expected):
+    assert Settings.from_environ(REQUIRED | {"SAC_PLACEMENT": text}).placement == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [("slrum", "Did you mean slurm?"), ("SLURM", "Allowed: auto, local, ray, slurm."),
+     ("locl", "Did you mean local?")],
+)  # fmt: skip
+def test_other_placements_are_refused(text, hint):
+    with pytest.raises(ConfigError) as error:
+        Settings.from_environ(REQUIRED | {"SAC_PLACEMENT": text})
+    assert str(error.value) == f"SAC_PLACEMENT is {text!r}, which is not allowed. {hint}"
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1:6379", "ray://head.cluster:10001"])
+def test_ray_address_is_read(address):
+    settings = Settings.from_environ(REQUIRED | {"SAC_RAY_ADDRESS": address})
+    assert settings.ray_address == address
+
+
+@pytest.mark.parametrize("address", ["head", "http://head:80", "head:", "a b:1", "ray://"])
+def test_other_ray_addresses_are_refused(address):
+    with pytest.raises(ConfigError) as error:
+        Settings.from_environ(REQUIRED | {"SAC_RAY_ADDRESS": address})
+    assert str(error.value) == (
+        f"SAC_RAY_ADDRESS is {address!r}; allowed is auto, host:port or ray://host:port."
+    )
+
+
+def test_shares_have_one_worker_and_no_evaluator_unless_asked_for():
+    settings = Settings.from_environ(
+        REQUIRED | {"SAC_WORKERS_PER_SHARE": "4", "SAC_EVAL_WORKERS": "2"}
+    )
+    assert (settings.workers_per_share, settings.eval_workers) == (4, 2)
 
 
 @pytest.mark.parametrize("text", ["0", "4097"])

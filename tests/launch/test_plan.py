@@ -1,11 +1,15 @@
 import pathlib
 import sys
+from collections.abc import Sequence
 
 import pytest
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings import Settings
-from tfagents_system.launch.plan import cpu_table, divide_cpus, make_plan
+from tfagents_system.launch.places import Service, cpu_table, place
+from tfagents_system.launch.plan import core, evaluators, everything, may_share_cpus, workers
+
+EXP_DIR = pathlib.Path("/my logs/e")
 
 
 def make_settings(**variables: str) -> Settings:
@@ -13,12 +17,20 @@ def make_settings(**variables: str) -> Settings:
     return Settings.from_environ(required | {f"SAC_{k}": v for k, v in variables.items()})
 
 
+def services(available: Sequence[int], **variables: str) -> dict[str, Service]:
+    """Returns the programs of a run on one host with these CPUs."""
+    settings = make_settings(**variables)
+    programs = everything(settings, EXP_DIR, len(available))
+    placed = place(programs, available, may_share_cpus(settings), "localhost:4567")
+    return {service.name: service for service in placed}
+
+
 def counts(num_cpus: int, **variables: str) -> tuple[int, int, int, int]:
     """Returns CPUs of replay, learner and each worker, and the number of workers."""
-    cpus = divide_cpus(make_settings(**variables), range(num_cpus))
-    workers = [ids for name, ids in cpus.items() if name.startswith("worker_")]
+    placed = services(range(num_cpus), **variables)
+    workers = [service.cpus for name, service in placed.items() if name.startswith("worker_")]
     assert len({len(ids) for ids in workers}) == 1
-    return len(cpus["replay"]), len(cpus["learner"]), len(workers[0]), len(workers)
+    return len(placed["replay"].cpus), len(placed["learner"].cpus), len(workers[0]), len(workers)
 
 
 @pytest.mark.parametrize(
@@ -33,8 +45,8 @@ def counts(num_cpus: int, **variables: str) -> tuple[int, int, int, int]:
 )
 def test_auto_uses_every_cpu_once(num_cpus, expected):
     assert counts(num_cpus) == expected
-    cpus = divide_cpus(make_settings(), range(num_cpus))
-    assert sorted(cpu for ids in cpus.values() for cpu in ids) == list(range(num_cpus))
+    placed = services(range(num_cpus)).values()
+    assert sorted(cpu for service in placed for cpu in service.cpus) == list(range(num_cpus))
 
 
 @pytest.mark.parametrize(
@@ -48,10 +60,9 @@ def test_explicit_number_of_workers_narrows_learner_then_replay(num_cpus, num_wo
 
 @pytest.mark.parametrize("variables", [{}, {"NUM_COLLECT_WORKERS": "3"}])
 def test_auto_with_fewer_cpus_than_programs_shares_all_and_says_so(variables):
-    settings = make_settings(**variables)
-    cpus = divide_cpus(settings, (4, 5))
-    assert set(cpus.values()) == {(4, 5)}
-    table = cpu_table(make_plan(settings, pathlib.Path("/e"), (4, 5), 1))
+    placed = list(services((4, 5), **variables).values())
+    assert {service.cpus for service in placed} == {(4, 5)}
+    table = cpu_table(placed)
     assert "CPU 4-5" in table and "shared: there are fewer CPUs than programs" in table
 
 
@@ -68,23 +79,21 @@ def test_auto_with_fewer_cpus_than_programs_shares_all_and_says_so(variables):
 )
 def test_explicit_cpus_that_do_not_fit_are_an_error_with_the_sum(variables, arithmetic):
     with pytest.raises(ConfigError) as raised:
-        divide_cpus(make_settings(**variables), (0, 1))
+        services((0, 1), **variables)
     assert arithmetic in str(raised.value)
 
 
-def test_make_plan_gives_each_program_its_command_line_and_environment():
-    settings = make_settings(NUM_COLLECT_WORKERS="2")
-    plan = make_plan(settings, pathlib.Path("/my logs/e"), (0, 1, 2, 3, 8), 4567)
-    assert [spec.name for spec in plan] == ["replay", "learner", "worker_0", "worker_1"]
-    replay, learner, _, worker = plan
+def test_each_program_has_its_command_line_environment_and_cpus():
+    placed = services((0, 1, 2, 3, 8), NUM_COLLECT_WORKERS="2")
+    assert list(placed) == ["replay", "learner", "worker_0", "worker_1"]
+    replay, learner, _, worker = placed.values()
     folder, address = "--exp_dir=/my logs/e", "--replay_address=localhost:4567"
     scripts = "tfagents_system/"
     assert replay.argv == (sys.executable, f"{scripts}sac_replay_buffer.py", folder, "--port=4567")
     assert learner.argv == (
         sys.executable, f"{scripts}sac_train.py", folder, address, "--num_cpus=2")  # fmt: skip
-    assert worker.argv == (
-        sys.executable, f"{scripts}sac_collect.py", folder, address, "--num_workers=2",
-        "--num_cpus=1", "--env_timeout_secs=600")  # fmt: skip
+    assert worker.argv[:4] == (sys.executable, f"{scripts}sac_collect.py", folder, address)
+    assert {"--num_cpus=1", "--env_timeout_secs=600"} <= set(worker.argv[4:])
     assert (replay.cpus, learner.cpus, worker.cpus) == ((0,), (1, 2), (8,))
     assert replay.env["TZ"] == "UTC"
     assert learner.env["OMP_NUM_THREADS"] == learner.env["OPENBLAS_NUM_THREADS"] == "2"
@@ -93,21 +102,19 @@ def test_make_plan_gives_each_program_its_command_line_and_environment():
 
 
 def test_the_timeout_of_env_steps_is_handed_to_the_workers():
-    settings = make_settings(ENV_TIMEOUT_SECS="45")
-    *_, worker = make_plan(settings, pathlib.Path("/e"), (0, 1, 2), 1)
-    assert worker.argv[-1] == "--env_timeout_secs=45"
+    assert "--env_timeout_secs=45" in services((0, 1, 2), ENV_TIMEOUT_SECS="45")["worker_0"].argv
 
 
 def test_a_deterministic_run_says_so_to_every_program():
-    plan = make_plan(make_settings(DETERMINISTIC="1"), pathlib.Path("/e"), range(8), 1)
-    assert [spec.name for spec in plan] == ["replay", "learner", "worker_0"]
-    assert {spec.argv[-1] for spec in plan} == {"--deterministic"}
-    assert {spec.env["PYTHONHASHSEED"] for spec in plan} == {"0"}
+    placed = services(range(8), DETERMINISTIC="1")
+    assert list(placed) == ["replay", "learner", "worker_0"]
+    assert {service.argv[-1] for service in placed.values()} == {"--deterministic"}
+    assert {service.env["PYTHONHASHSEED"] for service in placed.values()} == {"0"}
 
 
 def test_a_worker_has_as_many_threads_as_cpus():
-    settings = make_settings(NUM_COLLECT_WORKERS="2", COLLECT_WORKER_CPUS="3")
-    *_, worker_0, worker_1 = make_plan(settings, pathlib.Path("/e"), range(1 + 1 + 2 * 3), 1)
+    placed = services(range(1 + 1 + 2 * 3), NUM_COLLECT_WORKERS="2", COLLECT_WORKER_CPUS="3")
+    *_, worker_0, worker_1 = placed.values()
     assert (worker_0.cpus, worker_1.cpus) == ((2, 3, 4), (5, 6, 7))
     for worker in (worker_0, worker_1):
         assert "--num_cpus=3" in worker.argv
@@ -115,15 +122,40 @@ def test_a_worker_has_as_many_threads_as_cpus():
 
 
 def test_workers_that_share_cpus_use_one_thread_each():
-    plan = make_plan(make_settings(), pathlib.Path("/e"), (0, 1), 1)
-    assert {s.name: s.env["OMP_NUM_THREADS"] for s in plan} == {
+    placed = services((0, 1))
+    assert {name: service.env["OMP_NUM_THREADS"] for name, service in placed.items()} == {
         "replay": "2", "learner": "2", "worker_0": "1"}  # fmt: skip
 
 
-def test_cpu_table_has_one_line_for_all_workers():
-    plan = make_plan(make_settings(), pathlib.Path("/e"), range(8), 1)
-    assert [line.split() for line in cpu_table(plan).splitlines()] == [
+def test_cpu_table_has_one_line_for_all_workers_and_one_for_all_evaluators():
+    table = cpu_table(list(services(range(10), EVAL_WORKERS="2").values()))
+    assert [line.split() for line in table.splitlines()] == [
         ["replay", "CPU", "0"],
         ["learner", "CPU", "1-2"],
         ["worker_0", "to", "worker_4", "CPU", "3-7", "(1", "each)"],
+        ["evaluator_0", "to", "evaluator_1", "CPU", "8-9", "(1", "each)"],
     ]
+
+
+def test_evaluators_are_the_collect_program_with_a_flag_and_numbers_of_their_own():
+    placed = services(range(6), NUM_COLLECT_WORKERS="1", EVAL_WORKERS="1")
+    worker, evaluator = placed["worker_0"], placed["evaluator_0"]
+    assert worker.env["SLURM_PROCID"] == evaluator.env["SLURM_PROCID"] == "0"
+    assert "--evaluator" in evaluator.argv and "--evaluator" not in worker.argv
+
+
+def test_the_core_leaves_the_workers_to_other_shares():
+    settings = make_settings(NUM_COLLECT_WORKERS="64", EVAL_WORKERS="1")
+    programs = core(settings, EXP_DIR, 8)
+    assert [(p.name, p.num_cpus) for p in programs] == [("replay", 1), ("learner", 2)]
+
+
+@pytest.mark.parametrize("collectors", [workers, evaluators])
+def test_a_share_has_the_workers_that_it_was_told(collectors):
+    settings = make_settings(COLLECT_WORKER_CPUS="2", NUM_COLLECT_WORKERS="64")
+    programs = collectors(settings, EXP_DIR, range(6, 9))
+    kind = collectors.__name__.removesuffix("s")
+    assert [(p.name, p.num_cpus) for p in programs] == [(f"{kind}_{k}", 2) for k in (6, 7, 8)]
+    assert [p.env["SLURM_PROCID"] for p in programs] == ["6", "7", "8"]
+    with pytest.raises(ConfigError, match=f"3 x {kind} 2 = 6 CPUs, but this job has 5: 0-4"):
+        place(programs, range(5), may_share_cpus(settings), "unix:/tmp/x")

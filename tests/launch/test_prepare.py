@@ -13,7 +13,8 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.settings import Settings
 from tfagents_system.launch import experiment
-from tfagents_system.launch.prepare import PROJECT, main, prepare
+from tfagents_system.launch.prepare import PROJECT
+from tfagents_system.launch.run_share import Share, run_share, set_up
 
 PARAMS = """
 from tfagents_system.train_params_base import TrainParamsBase
@@ -38,7 +39,9 @@ def project(tmp_path, monkeypatch) -> pathlib.Path:
 def run_prepare(open_because: str | None = None, **variables: str) -> ExperimentPaths:
     required = {"SAC_EXP_NAME": "e", "SAC_PARAMS": "mine/params.py", "SAC_CONFIG": "c.json"}
     changes = {f"SAC_{name}": value for name, value in variables.items()}
-    return prepare(Settings.from_environ(required | changes), open_because)
+    settings = Settings.from_environ(required | changes)
+    set_up(settings, Share("local"), open_because)
+    return ExperimentPaths(settings.exp_dir)
 
 
 def provenance_of(paths: ExperimentPaths) -> dict:
@@ -102,12 +105,12 @@ def test_failure_while_writing_leaves_no_folder(project, monkeypatch):
 def test_a_full_disk_is_one_message_and_leaves_no_folder(project, monkeypatch, capsys):
     for name, value in (("EXP_NAME", "e"), ("PARAMS", "mine/params.py"), ("CONFIG", "c.json")):
         monkeypatch.setenv(f"SAC_{name}", value)
-    monkeypatch.setattr("tfagents_system.launch.prepare.signal.signal", lambda *args: None)
+    monkeypatch.setattr("tfagents_system.launch.run_share.signal.signal", lambda *args: None)
     with small_disk(1 << 20) as disk:
         (project / "logs").symlink_to(disk.folder)
         disk.fill()
         with pytest.raises(SystemExit) as end:
-            main()
+            run_share("local")
         assert end.value.code == 1
         assert [path.name for path in disk.folder.iterdir()] == ["filler"]
     first, second = capsys.readouterr().err.splitlines()
@@ -117,13 +120,13 @@ def test_a_full_disk_is_one_message_and_leaves_no_folder(project, monkeypatch, c
 
 STOPPED_WHILE_WRITING = """
 import os, shutil
-from tfagents_system.launch import prepare
+from tfagents_system.launch import run_share
 
 def stop(source, target):
     os.kill(os.getpid(), {number})
 
 shutil.copyfile = stop
-prepare.main()
+run_share.run_share("local")
 """
 
 

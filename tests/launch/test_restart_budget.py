@@ -75,8 +75,12 @@ def make_service(root: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def run_guard(service: pathlib.Path, *command: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "tfagents_system.launch.restart_budget", str(service), *command]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=20)
+    argv = ["-m", "tfagents_system.launch.restart_budget", str(service), log_of(service), *command]
+    return subprocess.run([sys.executable, *argv], capture_output=True, text=True, timeout=20)
+
+
+def log_of(service: pathlib.Path) -> str:
+    return str(service.parent.parent / "stdout" / f"{service.name}.log")
 
 
 def control_of(service: pathlib.Path) -> str:
@@ -96,7 +100,7 @@ def end_with(
     (service / "starts").write_text(f"{time.monotonic() - 2:.3f} {failures_before}\n")
     if exit_code is not None:
         (service / "exit_code").write_text(f"{exit_code}\n")
-    (service.parent.parent / "stdout" / "worker_0.log").write_text(log)
+    pathlib.Path(log_of(service)).write_text(log)
 
 
 def test_first_start_becomes_the_program_at_once(service):
@@ -137,10 +141,10 @@ def test_a_clock_that_is_set_changes_neither_long_lives_nor_short_ones(
     monkeypatch.setattr(restart_budget, "time", times)
     monkeypatch.setattr(restart_budget.os, "execvp", lambda file, arguments: None)
     for lived_secs in (5.0, 5.0, 70.0, 70.0, 5.0):  # none reports an exit code
-        restart_budget.main(["restart_budget", str(service), "true"])
+        restart_budget.main(["restart_budget", str(service), log_of(service), "true"])
         clock.sleep(lived_secs)
         wall_clock.sleep(lived_secs + jump_secs)
-    restart_budget.main(["restart_budget", str(service), "true"])
+    restart_budget.main(["restart_budget", str(service), log_of(service), "true"])
     assert [failures for _, failures in read_starts(service)] == [0, 1, 2, 0, 0, 1]
     assert not (service / "failure").exists()
 

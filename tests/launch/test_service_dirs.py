@@ -1,5 +1,6 @@
 import json
 import os
+import pathlib
 import stat
 import subprocess
 import sys
@@ -7,23 +8,26 @@ import sys
 import pytest
 
 from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.launch.plan import ProcessSpec
+from tfagents_system.launch.places import Service
 from tfagents_system.launch.service_dirs import write_service_dirs
 
 REPORT = "import json,os,sys; print(json.dumps([sys.argv[1:], dict(os.environ), os.getcwd()]))"
 
 
-def make_spec(name: str, *arguments: str) -> ProcessSpec:
+def make_service(name: str, *arguments: str) -> Service:
     cpu = min(os.sched_getaffinity(0))
-    return ProcessSpec(name, (sys.executable, "-c", REPORT, *arguments), (cpu,), {"TZ": "UTC"})
+    return Service(name, (sys.executable, "-c", REPORT, *arguments), (cpu,), {"TZ": "UTC"})
+
+
+def write(services: list[Service], paths: ExperimentPaths, project: pathlib.Path) -> None:
+    write_service_dirs(services, paths.services, paths, project)
 
 
 def test_run_script_starts_the_program_from_paths_with_spaces_and_quotes(tmp_path):
     project = tmp_path / "it's my project"
     paths = ExperimentPaths(project / "logs" / "e 1")
     paths.root.mkdir(parents=True)
-    spec = make_spec("worker_0", f"--exp_dir={paths.root}")
-    write_service_dirs([spec], paths, project)
+    write([make_service("worker_0", f"--exp_dir={paths.root}")], paths, project)
     service = paths.services / "worker_0"
     (service / "supervise").mkdir()
     os.mkfifo(service / "supervise" / "ok")  # as if supervise listened
@@ -44,9 +48,10 @@ def test_run_script_starts_the_program_from_paths_with_spaces_and_quotes(tmp_pat
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o755), (0o077, 0o700)])
 def test_run_script_is_executable_for_those_whom_the_umask_admits(tmp_path, umask, mode):
+    paths = ExperimentPaths(tmp_path)
     before = os.umask(umask)
     try:
-        write_service_dirs([make_spec("replay")], ExperimentPaths(tmp_path), tmp_path)
+        write([make_service("replay")], paths, tmp_path)
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "service" / "replay" / "run").stat().st_mode) == mode
@@ -56,14 +61,14 @@ def test_folder_whose_name_is_not_utf_8_is_written_as_it_is(tmp_path):
     project = tmp_path / os.fsdecode(b"caf\xe9")
     paths = ExperimentPaths(project / "logs")
     paths.root.mkdir(parents=True)
-    write_service_dirs([make_spec("replay")], paths, project)
+    write([make_service("replay")], paths, project)
     assert b"caf\xe9" in (paths.services / "replay" / "run").read_bytes()
 
 
 def test_write_service_dirs_leaves_nothing_of_an_earlier_start(tmp_path):
     paths = ExperimentPaths(tmp_path)
-    write_service_dirs([make_spec("replay"), make_spec("worker_7")], paths, tmp_path)
+    write([make_service("replay"), make_service("worker_7")], paths, tmp_path)
     (paths.services / "replay" / "exit_code").write_text("1\n")
-    write_service_dirs([make_spec("replay")], paths, tmp_path)
+    write([make_service("replay")], paths, tmp_path)
     found = {str(p.relative_to(paths.services)) for p in paths.services.rglob("*")}
     assert found == {"replay", "replay/run"}

@@ -12,6 +12,7 @@ from tfagents_system import sac_replay_buffer
 from tfagents_system.core.errors import EXIT_STOPPED, ConfigError
 from tfagents_system.core.generations import publish_generation
 from tfagents_system.core.ports import check_port_is_free, free_port
+from tfagents_system.core.program import EXIT_CODE_FILE_VARIABLE
 from tfagents_system.core.reports import read_report
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.evaluation.rollouts import run_episode
@@ -142,9 +143,11 @@ def test_being_too_busy_to_count_does_not_end_it(paths, monkeypatch):
         assert read_report(paths, "replay").transitions == 7
 
 
-def test_after_a_stop_it_serves_a_learner_that_outlives_its_supervise(paths):
+def test_after_a_stop_it_serves_a_learner_that_outlives_its_supervise(paths, monkeypatch):
     learner = paths.services / "learner"
     learner.mkdir(parents=True)
+    exit_code_file = str(paths.services / "replay" / "exit_code")
+    monkeypatch.setenv(EXIT_CODE_FILE_VARIABLE, exit_code_file)
     port, stop = free_port(), Stop()
     serve = functools.partial(sac_replay_buffer.serve, str(paths.root), port, stop=stop)
     thread = threading.Thread(target=serve)

@@ -142,7 +142,6 @@ def test_finished_training_ends_everything_and_says_how_to_go_on(sandbox):
     assert len(available) > 3 or learner["cpus"] == available
     assert worker["argv"][0] == "tfagents_system/sac_collect.py"
     assert worker["argv"][1] == f"--exp_dir={sandbox.exp_dir}"
-    assert worker["argv"][3] == "--num_workers=2"
     assert worker["environ"]["SLURM_PROCID"] == "1"
     assert worker["environ"]["OMP_NUM_THREADS"] == "1"
     assert worker["environ"]["PYTHONPATH"].split(":")[0] == str(sandbox.project)
@@ -469,9 +468,9 @@ def test_port_in_use_is_refused(sandbox):
 
 def test_a_stop_just_after_the_status_was_started_does_not_hang(sandbox):
     script = (sandbox.project / "train_script.sh").read_text()
-    assert script.count("\nreporter=$!\n") == 1
+    assert script.count("\n  reporter=$!\n") == 1
     sandbox.write(
-        "train_script.sh", script.replace("\nreporter=$!", "\nkill -TERM $$\nreporter=$!")
+        "train_script.sh", script.replace("\n  reporter=$!", "\n  kill -TERM $$\n  reporter=$!")
     )
     assert sandbox.start(**TWO).wait(timeout=40) == 143
     wait_until(lambda: sandbox.alive() == {}, 10, "the end of all processes")

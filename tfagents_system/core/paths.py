@@ -118,8 +118,13 @@ class ExperimentPaths:
 
     @property
     def services(self) -> pathlib.Path:
-        """One daemontools service folder a program."""
+        """One daemontools service folder a program, of a run on one host."""
         return self.root / "service"
+
+    @property
+    def link(self) -> pathlib.Path:
+        """Where other hosts reach the replay server, and the key; its user alone may read it."""
+        return self.root / "link.json"
 
     def stdout(self, program: str) -> pathlib.Path:
         """Log of one program's standard output and error."""

@@ -27,6 +27,12 @@ from tfagents_system.core.files import overwrite
 EXIT_CODE_FILE_VARIABLE = "SERVICE_EXIT_CODE_FILE"  # set by the service's run script
 
 
+def neighbour_service(name: str) -> pathlib.Path | None:
+    """Returns the service folder of another program of this share; None if there is no share."""
+    file = os.environ.get(EXIT_CODE_FILE_VARIABLE)
+    return pathlib.Path(file).parent.with_name(name) if file else None
+
+
 class StopFlag:
     """True once the program has received SIGTERM or SIGINT; further signals change nothing."""
 

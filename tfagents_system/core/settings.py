@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
@@ -23,8 +23,14 @@ VARIABLES: Mapping[str, str] = {
     "SAC_ENV_TIMEOUT_SECS": "longest time of an env step before its worker is restarted, or auto",
     "SAC_SEED": "seed of everything random, or auto for a fresh one",
     "SAC_DETERMINISTIC": "1 for runs in lock step that a seed repeats bit for bit, 0, or auto",
+    "SAC_PLACEMENT": "local for this machine, slurm or ray for several, or auto for local",
+    "SAC_RAY_ADDRESS": "address of the Ray cluster, or auto for the one this machine is part of",
+    "SAC_WORKERS_PER_SHARE": "workers that are placed together with SLURM or Ray, or auto",
+    "SAC_EVAL_WORKERS": "number of programs that only evaluate, or auto for none",
     "SAC_GIN_BINDINGS": "gin bindings that override hyperparameters, separated by newlines or ;",
 }
+
+PLACEMENTS = ("local", "slurm", "ray")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +49,10 @@ class Settings:
     env_timeout_secs: int | None
     seed: int | None
     deterministic: bool
+    placement: str  # one of PLACEMENTS
+    ray_address: str | None
+    workers_per_share: int
+    eval_workers: int
     gin_bindings: tuple[str, ...]
     task_id: int | None  # SLURM_ARRAY_TASK_ID
 
@@ -65,12 +75,10 @@ class Settings:
                                   f"{did_you_mean(name, VARIABLES)}")  # fmt: skip
         deterministic = bool(_switch(environ, "SAC_DETERMINISTIC"))
         num_workers = _integer(environ, "SAC_NUM_COLLECT_WORKERS", 1, 4096)
-        if deterministic and num_workers not in (None, 1):
-            raise ConfigError(
-                f"SAC_NUM_COLLECT_WORKERS is {num_workers} and SAC_DETERMINISTIC is 1; allowed is "
-                f"{AUTO} or 1 then, because the order in which the steps of several workers arrive "
-                "differs from run to run."
-            )
+        placement = _choice(environ, "SAC_PLACEMENT", PLACEMENTS)
+        eval_workers = _integer(environ, "SAC_EVAL_WORKERS", 0, 4096) or 0
+        if deterministic:
+            _check_lock_step(num_workers, placement, eval_workers)
         return cls(
             exp_name=_name(environ, "SAC_EXP_NAME"),
             params=pathlib.Path(_required(environ, "SAC_PARAMS")),
@@ -84,6 +92,10 @@ class Settings:
             env_timeout_secs=_integer(environ, "SAC_ENV_TIMEOUT_SECS", 1, 10**7),
             seed=_integer(environ, "SAC_SEED", 0, 2**32 - 1),
             deterministic=deterministic,
+            placement=placement,
+            ray_address=_ray_address(environ, "SAC_RAY_ADDRESS"),
+            workers_per_share=_integer(environ, "SAC_WORKERS_PER_SHARE", 1, 4096) or 1,
+            eval_workers=eval_workers,
             gin_bindings=split_gin_bindings(environ.get("SAC_GIN_BINDINGS", "")),
             task_id=_integer(environ, "SLURM_ARRAY_TASK_ID", 0, 2**32 - 1),
         )
@@ -92,6 +104,19 @@ class Settings:
 def split_gin_bindings(text: str) -> tuple[str, ...]:
     """Splits `a = 1; b = 2` (or one a line) into its bindings."""
     return tuple(part.strip() for part in re.split(r"[;\n]", text) if part.strip())
+
+
+def _check_lock_step(num_workers: int | None, placement: str, eval_workers: int) -> None:
+    """Raises ConfigError for what a run in lock step cannot have."""
+    why = "because the order in which the steps of several workers arrive differs from run to run"
+    for variable, value, is_allowed, allowed in (
+        ("SAC_NUM_COLLECT_WORKERS", num_workers, num_workers in (None, 1), f"{AUTO} or 1"),
+        ("SAC_EVAL_WORKERS", eval_workers, eval_workers == 0, f"{AUTO} or 0"),
+        ("SAC_PLACEMENT", placement, placement == "local", f"{AUTO} or local"),
+    ):
+        if not is_allowed:
+            raise ConfigError(f"{variable} is {value} and SAC_DETERMINISTIC is 1; allowed is "
+                              f"{allowed} then, {why}.")  # fmt: skip
 
 
 def _required(environ: Mapping[str, str], variable: str) -> str:
@@ -129,3 +154,25 @@ def _switch(environ: Mapping[str, str], variable: str) -> bool | None:
     if value not in ("0", "1"):
         raise ConfigError(f"{variable} is {value!r}; allowed is {AUTO}, 0 or 1.")
     return value == "1"
+
+
+def _choice(environ: Mapping[str, str], variable: str, choices: Sequence[str]) -> str:
+    """Returns one of `choices`, the first for `auto`."""
+    value = environ.get(variable, "").strip()
+    if value in ("", AUTO):
+        return choices[0]
+    if value not in choices:
+        hint = did_you_mean(value, (AUTO, *choices))
+        raise ConfigError(f"{variable} is {value!r}, which is not allowed.{hint}")
+    return value
+
+
+def _ray_address(environ: Mapping[str, str], variable: str) -> str | None:
+    value = environ.get(variable, "").strip()
+    if value in ("", AUTO):
+        return None
+    if not re.fullmatch(r"(ray://)?[^\s/:]+:[0-9]{1,5}", value):
+        raise ConfigError(
+            f"{variable} is {value!r}; allowed is {AUTO}, host:port or ray://host:port."
+        )
+    return value

@@ -1,127 +1,136 @@
-"""Turns settings and CPU ids into the list of programs to run; pure."""
+"""What each share of a run runs: pure, and the same wherever the share is placed.
+
+A share is the part of a run that one host runs. On one machine a single share has everything; on a
+cluster the core share has the replay server and the learner, and the others have workers or
+evaluators. Where a program runs is decided on its host (places.py).
+"""
 
 import dataclasses
 import pathlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from tfagents_system.core.cpus import allot_cpus, cpu_list
 from tfagents_system.core.settings import Settings
 
 ENV_TIMEOUT_SECS = 600  # unless the user knows better; a dead robot or simulator, not a slow one
+REPLAY_ADDRESS = "--replay_address="  # arguments that the host completes
+REPLAY_PORT = "--port="
 
 
 @dataclasses.dataclass(frozen=True)
-class ProcessSpec:
-    """One program of a run."""
+class Program:
+    """One program of a share."""
 
-    name: str  # replay, learner, worker_0, worker_1, ...
+    name: str  # replay, learner, worker_<k>, evaluator_<k>
     argv: tuple[str, ...]
-    cpus: tuple[int, ...]
+    num_cpus: int
     env: Mapping[str, str]  # set on top of the launcher's environment
 
 
-def make_plan(
-    settings: Settings, exp_dir: pathlib.Path, available: Sequence[int], port: int
-) -> list[ProcessSpec]:
-    """Returns the replay server, the learner and the workers, with the CPUs of each.
+def everything(settings: Settings, exp_dir: pathlib.Path, num_cpus: int) -> list[Program]:
+    """Returns the replay server, the learner, the workers and evaluators of a run on one host.
 
     Args:
       settings: What the user asked for.
       exp_dir: Absolute folder of the experiment.
-      available: CPU ids this job may use.
-      port: TCP port of the replay server.
-
-    Raises:
-      ConfigError: If explicit numbers of CPUs do not fit.
+      num_cpus: CPUs that this job may use, which `auto` divides. Where explicit numbers do not
+        fit, the plan needs more, which places.py refuses.
     """
-    cpus = divide_cpus(settings, available)
-    workers = [name for name in cpus if name.startswith("worker_")]
-    num_threads = {name: len(ids) for name, ids in cpus.items()}
-    # A worker has CPUs of its own if their number was asked for; otherwise it may share them all.
-    num_threads |= dict.fromkeys(workers, settings.collect_worker_cpus or 1)
-    folder = f"--exp_dir={exp_dir}"
-    address = f"--replay_address=localhost:{port}"
-    arguments = {
-        "replay": ("sac_replay_buffer.py", folder, f"--port={port}"),
-        "learner": ("sac_train.py", folder, address, f"--num_cpus={num_threads['learner']}"),
-    } | {
-        worker: (
-            "sac_collect.py",
-            folder,
-            address,
-            f"--num_workers={len(workers)}",
-            f"--num_cpus={num_threads[worker]}",
-            f"--env_timeout_secs={settings.env_timeout_secs or ENV_TIMEOUT_SECS}",
-        )
-        for worker in workers
-    }
+    replay, learner, num_workers = _divide(settings, num_cpus)
+    collectors = [*workers(settings, exp_dir, range(num_workers)),
+                  *evaluators(settings, exp_dir, range(settings.eval_workers))]  # fmt: skip
+    demand = replay + learner + sum(program.num_cpus for program in collectors)
+    if demand > num_cpus and may_share_cpus(settings):
+        replay = learner = num_cpus
+    return [*_core(settings, exp_dir, replay, learner), *collectors]
+
+
+def core(settings: Settings, exp_dir: pathlib.Path, num_cpus: int) -> list[Program]:
+    """Returns the replay server and the learner, for a host with `num_cpus`; see `everything`."""
+    alone = dataclasses.replace(settings, num_collect_workers=0, eval_workers=0)
+    replay, learner, _ = _divide(alone, num_cpus)
+    if replay + learner > num_cpus and may_share_cpus(settings):
+        replay = learner = num_cpus
+    return _core(settings, exp_dir, replay, learner)
+
+
+def workers(settings: Settings, exp_dir: pathlib.Path, ids: Iterable[int]) -> list[Program]:
+    """Returns the workers with these numbers; see `everything`."""
+    ids = list(ids)
+    total = f"--num_workers={max(settings.num_collect_workers or 1, ids[-1] + 1)}"
+    return [_collector(settings, exp_dir, f"worker_{k}", k, total) for k in ids]
+
+
+def evaluators(settings: Settings, exp_dir: pathlib.Path, ids: Iterable[int]) -> list[Program]:
+    """Returns the evaluators with these numbers; see `everything`."""
+    return [_collector(settings, exp_dir, f"evaluator_{k}", k, "--evaluator") for k in ids]
+
+
+def may_share_cpus(settings: Settings) -> bool:
+    """Returns whether programs may share CPUs if there are too few: if none was asked for."""
+    asked_for = (settings.collect_worker_cpus, settings.train_cpus, settings.reverb_cpus)
+    return asked_for == (None, None, None)
+
+
+def _core(
+    settings: Settings, exp_dir: pathlib.Path, replay_cpus: int, learner_cpus: int
+) -> list[Program]:
+    environ = {"TZ": "UTC"}  # Reverb orders its checkpoints by local time
+    server = ("sac_replay_buffer.py", REPLAY_PORT)
+    learner = ("sac_train.py", REPLAY_ADDRESS, f"--num_cpus={learner_cpus}")
+    return [
+        _program(settings, exp_dir, "replay", server, replay_cpus, environ),
+        _program(settings, exp_dir, "learner", learner, learner_cpus, {}),
+    ]
+
+
+def _collector(
+    settings: Settings, exp_dir: pathlib.Path, name: str, number: int, *flags: str
+) -> Program:
+    num_cpus = settings.collect_worker_cpus or 1
+    argv = (
+        "sac_collect.py",
+        REPLAY_ADDRESS,
+        f"--num_cpus={num_cpus}",
+        f"--env_timeout_secs={settings.env_timeout_secs or ENV_TIMEOUT_SECS}",
+        *flags,
+    )
+    environ = {"SLURM_PROCID": str(number), "CUDA_VISIBLE_DEVICES": "-1"}
+    return _program(settings, exp_dir, name, argv, num_cpus, environ)
+
+
+def _program(
+    settings: Settings,
+    exp_dir: pathlib.Path,
+    name: str,
+    command: Sequence[str],
+    num_cpus: int,
+    environ: Mapping[str, str],
+) -> Program:
+    script, *arguments = command
+    mode = ("--deterministic",) if settings.deterministic else ()
+    argv = (sys.executable, f"tfagents_system/{script}", f"--exp_dir={exp_dir}", *arguments, *mode)
     # Sets of texts have an order that depends on the hash seed.
     common = {"PYTHONHASHSEED": "0"} if settings.deterministic else {}
-    mode = ("--deterministic",) if settings.deterministic else ()
-    environs = {
-        "replay": {"TZ": "UTC"},  # Reverb orders its checkpoints by local time
-        "learner": {},
-    } | {
-        worker: {"SLURM_PROCID": str(worker_id), "CUDA_VISIBLE_DEVICES": "-1"}
-        for worker_id, worker in enumerate(workers)
-    }
-    return [
-        ProcessSpec(
-            name=name,
-            argv=(sys.executable, f"tfagents_system/{program}", *flags, *mode),
-            cpus=ids,
-            env=_common_env(num_threads[name]) | common | environs[name],
-        )
-        for name, ids in cpus.items()
-        for program, *flags in [arguments[name]]
-    ]
+    return Program(name, argv, num_cpus, {**_common_env(num_cpus), **common, **environ})
 
 
-def divide_cpus(settings: Settings, available: Sequence[int]) -> dict[str, tuple[int, ...]]:
-    """Returns the CPU ids of each program: disjoint, or all of them where `auto` has to share.
-
-    Raises:
-      ConfigError: If explicit numbers of CPUs do not fit.
-    """
-    demand = _demand(settings, len(available))
-    explicit = (settings.collect_worker_cpus, settings.train_cpus, settings.reverb_cpus)
-    if sum(demand.values()) > len(available) and explicit == (None, None, None):
-        return {program: tuple(available) for program in demand}
-    return allot_cpus(available, demand)
-
-
-def cpu_table(plan: Sequence[ProcessSpec]) -> str:
-    """Returns three lines: which CPUs the replay server, the learner and the workers run on."""
-    replay, learner, *workers = plan
-    names = workers[0].name if len(workers) == 1 else f"worker_0 to {workers[-1].name}"
-    each = len(workers[0].cpus)
-    if replay.cpus == learner.cpus:
-        note = "  (shared: there are fewer CPUs than programs)"
-    else:
-        note = f"  ({each} each)" if len(workers) > 1 else ""
-    rows = [
-        ("replay", replay.cpus),
-        ("learner", learner.cpus),
-        (names, {cpu for worker in workers for cpu in worker.cpus}),
-    ]
-    lines = [f"  {name:<22}CPU {cpu_list(cpus)}" for name, cpus in rows]
-    return "\n".join(lines) + note
-
-
-def _demand(settings: Settings, num_cpus: int) -> dict[str, int]:
+def _divide(settings: Settings, num_cpus: int) -> tuple[int, int, int]:
+    """Returns the CPUs of the replay server and of the learner, and the number of workers."""
     per_worker = settings.collect_worker_cpus or 1
     # The learner's critics, targets and actor are a few independent branches: more CPUs idle.
     train = settings.train_cpus or (4 if num_cpus >= 16 else 2 if num_cpus >= 4 else 1)
     reverb = settings.reverb_cpus or (2 if num_cpus >= 32 else 1)
-    num_workers = settings.num_collect_workers or max(1, (num_cpus - train - reverb) // per_worker)
-    left = num_cpus - num_workers * per_worker  # an explicit number of workers narrows the others
+    num_workers = settings.num_collect_workers
+    left = num_cpus - settings.eval_workers * per_worker
+    if num_workers is None:
+        num_workers = max(1, (left - train - reverb) // per_worker)
+    left -= num_workers * per_worker  # an explicit number of workers narrows the others
     if settings.train_cpus is None:
         train = max(1, min(train, left - (settings.reverb_cpus or 1)))
     if settings.reverb_cpus is None:
         reverb = max(1, min(reverb, left - train))
-    workers = {f"worker_{worker_id}": per_worker for worker_id in range(num_workers)}
-    return {"replay": reverb, "learner": train} | workers
+    return reverb, train, num_workers
 
 
 def _common_env(num_threads: int) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Decides whether and when a program of a run starts again, and becomes that program.
 
-Usage: python -m tfagents_system.launch.restart_budget SERVICE_DIR COMMAND...
+Usage: python -m tfagents_system.launch.restart_budget SERVICE_DIR LOG COMMAND...
 
 Every service's run script ends here, at the first start and after each end of the program. Reads
 `exit_code` (1 until core/program.py takes over; then blank until it ends by itself: killed by a
@@ -29,7 +29,6 @@ from tfagents_system.core.errors import (
     EXIT_SUPERSEDED,
 )
 from tfagents_system.core.files import append_whole, overwrite, write_text_atomically
-from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.launch.supervision import is_supervised
 
 MARK = "=== start "  # begins the log line of each start
@@ -105,8 +104,9 @@ def _last_words(log: pathlib.Path, exit_code: int | None) -> list[str]:
     return lines[begins[-1] if begins else 0 :][-MAX_FAILURE_LINES:]
 
 
-def _describe_failure(service: pathlib.Path, exit_code: int | None, num_restarts: int) -> str:
-    log = ExperimentPaths(service.parent.parent).stdout(service.name)
+def _describe_failure(
+    service: pathlib.Path, log: pathlib.Path, exit_code: int | None, num_restarts: int
+) -> str:
     if exit_code in FATAL:
         header = f"{service.name} {FATAL[exit_code]} (exit code {exit_code})"
     else:
@@ -132,7 +132,7 @@ def _end_service(service: pathlib.Path) -> None:
 
 def main(argv: Sequence[str]) -> None:
     """Becomes the program, now or after a delay, or tells supervise to end."""
-    service, command = pathlib.Path(argv[1]), argv[2:]
+    service, log, command = pathlib.Path(argv[1]), pathlib.Path(argv[2]), argv[3:]
     keep_printing_on_full_disk()
     if not is_supervised(service):  # killed before setpriv asked to be told of that
         return
@@ -146,7 +146,7 @@ def main(argv: Sequence[str]) -> None:
         delay = budget.delay_secs(exit_code, quick_failures)
         if delay is None:
             if exit_code not in ENDED:
-                failure = _describe_failure(service, exit_code, len(starts) - 1)
+                failure = _describe_failure(service, log, exit_code, len(starts) - 1)
                 _write_failure(service, failure)
             _end_service(service)
             return

@@ -1,7 +1,6 @@
 """Whether programs live that this host runs: asks named pipes and locks, which no other host sees.
 
-Status and profile take nothing else of a service folder than its `starts`; a run of several hosts
-would ask each of them.
+Status and profile take nothing else of a service folder than its `starts`.
 """
 
 import fcntl

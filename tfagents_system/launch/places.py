@@ -1,0 +1,63 @@
+"""Where the programs of a share run on this host: CPU ids, address of the replay server."""
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+
+from tfagents_system.core.cpus import allot_cpus, cpu_list
+from tfagents_system.launch.plan import REPLAY_ADDRESS, REPLAY_PORT, Program
+
+
+@dataclasses.dataclass(frozen=True)
+class Service:
+    """A program with its place, as daemontools runs it."""
+
+    name: str
+    argv: tuple[str, ...]
+    cpus: tuple[int, ...]
+    env: Mapping[str, str]  # set on top of the launcher's environment
+
+
+def place(
+    programs: Sequence[Program], available: Sequence[int], may_share: bool, address: str
+) -> list[Service]:
+    """Gives each program CPUs of its own, or all of them where there are too few.
+
+    Args:
+      programs: What the share runs.
+      available: CPU ids this job may use on this host.
+      may_share: Whether too few CPUs are shared, not refused.
+      address: The replay server as programs reach it here, such as `localhost:PORT`.
+
+    Raises:
+      ConfigError: If there are too few CPUs; the message shows the sum.
+    """
+    demand = {program.name: program.num_cpus for program in programs}
+    if may_share and sum(demand.values()) > len(available):
+        cpus = {program: tuple(available) for program in demand}
+    else:
+        cpus = allot_cpus(available, demand)
+    values = {REPLAY_ADDRESS: address, REPLAY_PORT: address.rpartition(":")[2]}
+    return [
+        Service(
+            program.name,
+            tuple(argument + values.get(argument, "") for argument in program.argv),
+            cpus[program.name],
+            program.env,
+        )
+        for program in programs
+    ]
+
+
+def cpu_table(services: Sequence[Service]) -> str:
+    """Returns a line for each kind of program: which CPUs it runs on."""
+    lines = []
+    for _, group in itertools.groupby(services, lambda service: service.name.partition("_")[0]):
+        first, *others = group
+        name = f"{first.name} to {others[-1].name}" if others else first.name
+        cpus = {cpu for service in (first, *others) for cpu in service.cpus}
+        note = f"  ({len(first.cpus)} each)" if others and others[0].cpus != first.cpus else ""
+        lines.append(f"  {name:<28}CPU {cpu_list(cpus)}{note}")
+    if len(services) > 1 and services[0].cpus == services[1].cpus:
+        lines[-1] += "  (shared: there are fewer CPUs than programs)"
+    return "\n".join(lines)
