@@ -15,6 +15,7 @@ import pytest
 
 from tfagents_system.core.waiting import wait_until
 
+PROJECT = pathlib.Path(__file__).parents[2]
 INSIDE = pathlib.Path(__file__).with_name("cluster.sh")
 TOOLS = {"slurmctld": "slurm-wlm", "munged": "munge", "ip": "iproute2", "nsenter": "util-linux"}
 NAMESPACES = ("--net", "--uts", "--ipc", "--mount", "--pid")
@@ -31,8 +32,8 @@ SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
 CredType=cred/munge
-# A requeued job may start after cred_expire + 1 seconds, by default 121.
-AuthInfo=socket={folder}/munge.sock,cred_expire=3
+# A requeued job may start after cred_expire + 1 seconds: by default 121, here the least.
+AuthInfo=socket={folder}/munge.sock,cred_expire=5
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/%n.slurmd.pid
 SlurmctldLogFile={folder}/slurmctld.log
@@ -55,7 +56,10 @@ SlurmdTimeout=6
 SlurmdParameters=config_overrides
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
+# A preemption with a grace period begins with the signal that the job asks for.
+SlurmctldParameters=preempt_send_user_signal
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=1
+PartitionName=graceful Nodes=ALL MaxTime=INFINITE PriorityTier=1 GraceTime=60
 PartitionName=urgent Nodes=ALL MaxTime=INFINITE PriorityTier=2
 """
 
@@ -63,23 +67,24 @@ PartitionName=urgent Nodes=ALL MaxTime=INFINITE PriorityTier=2
 class Cluster:
     """A running SLURM; `nodes` are the names of its nodes, whose processes and networks are apart.
 
-    Jobs and files of `nobody` go to `folder`, which every user may enter.
+    Commands and jobs are of the user `nobody` and begin in `project`, which belongs to nobody.
     """
 
     def __init__(self, folder: pathlib.Path, nodes: Sequence[str]):
-        self.folder = folder
+        self.folder = folder  # which every user may enter
+        self.project = folder / "project"
         self.nodes = nodes
         self.first_process = 0  # of the cluster, seen from outside
 
     def run(
         self, *command: str, user: int = NOBODY, env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a command on the login node, in `folder`, for a minute at most."""
+        """Runs a command on the login node, for a minute at most."""
         enter = ["nsenter", "-t", str(self.first_process), "-n", "-u", "-i", "-m", "-p"]
         become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
         environ = {"PATH": PATH, "SLURM_CONF": f"{self.folder}/slurm.conf", "LANG": "C.UTF-8"}
         return subprocess.run(
-            [*enter, *become, "env", f"--chdir={self.folder}", *command],
+            [*enter, *become, "env", f"--chdir={self.project}", *command],
             env=environ | dict(env or {}), capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
 
@@ -133,6 +138,8 @@ def slurm_cluster(num_nodes: int) -> Iterator[Cluster]:
     # Not in pytest's folders, which no other user may enter; short, as it holds unix sockets.
     folder = pathlib.Path(tempfile.mkdtemp(prefix="slurm."))
     folder.chmod(0o755)
+    (folder / "project").mkdir()
+    os.chown(folder / "project", NOBODY, NOBODY)
     prefix = f"t{os.getpid()}n"  # cgroups are named by the node
     cluster = Cluster(folder, [f"{prefix}{number + 1}" for number in range(num_nodes)])
     _configure(cluster)
@@ -171,11 +178,12 @@ def _install() -> None:
 
 
 def _needs_namespaces() -> None:
-    bridge = "ip link add bridge type bridge"
-    probe = subprocess.run(["unshare", *NAMESPACES, "--fork", "sh", "-c", bridge],
-                           capture_output=True, text=True, check=False, env=os.environ | {"PATH": PATH})
+    probe = subprocess.run(
+        ["unshare", *NAMESPACES, "--fork", "sh", "-c", "ip link add bridge type bridge"],
+        capture_output=True, text=True, check=False, env=os.environ | {"PATH": PATH},
+    )  # fmt: skip
     if probe.returncode != 0:
-        pytest.skip(f"nodes of a SLURM cluster need namespaces and a bridge: {probe.stderr.strip()}")
+        pytest.skip(f"SLURM's nodes need namespaces and a bridge: {probe.stderr.strip()}")
 
 
 def _configure(cluster: Cluster) -> None:

@@ -17,6 +17,7 @@ class SeedPurpose(enum.IntEnum):
     NUMPY = 6  # the global generator of `numpy.random`
     TENSORFLOW = 7  # the global seed of TensorFlow
     MINIBATCHES = 8  # of the learner of a deterministic run
+    TASK = 9  # seed of a run that is one of an array of experiments
 
 
 def derive_seed(seed: int, purpose: SeedPurpose, index: int = 0, env_step: int = 0) -> int:

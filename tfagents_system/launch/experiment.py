@@ -19,6 +19,7 @@ from tfagents_system.core.hyperparameters import hyperparameters
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.provenance import read_provenance
 from tfagents_system.core.running import begin_run
+from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.settings import Settings
 from tfagents_system.core.training_settings import TrainingSettings
 from tfagents_system.launch.lock import take_lock
@@ -38,7 +39,9 @@ class Provenance:
     @classmethod
     def of_new_run(cls, settings: Settings) -> "Provenance":
         """Draws the seed if the user gave none."""
-        seed = int.from_bytes(os.urandom(4), "big") if settings.seed is None else settings.seed
+        seed = seed_of_run(settings)
+        if seed is None:
+            seed = int.from_bytes(os.urandom(4), "big")
         params_dir = str(settings.params.absolute().parent)
         return cls(seed, settings.gin_bindings, params_dir, (_now(),), settings.deterministic)
 
@@ -66,6 +69,13 @@ class Provenance:
             "packages": dict(sorted(packages.items(), key=lambda item: item[0].lower())),
         }
         write_json_atomically(paths.provenance, record)
+
+
+def seed_of_run(settings: Settings) -> int | None:
+    """Returns SAC_SEED, or what a task of an array of experiments derives from it; None for any."""
+    if settings.seed is None or settings.task_id is None:
+        return settings.seed
+    return derive_seed(settings.seed, SeedPurpose.TASK, settings.task_id)
 
 
 def is_new(paths: ExperimentPaths) -> bool:
@@ -163,7 +173,7 @@ def differences(paths: ExperimentPaths, settings: Settings, saved: Mapping[str, 
     elif settings.params.read_bytes() != paths.params.read_bytes():
         notes.append(f"{settings.params} differs; the run keeps its own. "
                      f"To change it, edit {paths.params}.")  # fmt: skip
-    if settings.seed not in (None, saved["seed"]):
+    if seed_of_run(settings) not in (None, saved["seed"]):
         notes.append(f"SAC_SEED is {settings.seed}; the run keeps its seed {saved['seed']}.")
     return notes
 

@@ -1,0 +1,53 @@
+# shellcheck shell=bash
+# What the batch scripts have in common; they source it in the project's folder.
+#
+# SLURM signals the batch script alone, which passes TERM on and waits: when it ends, whatever it has
+# started is killed. TERM comes when
+# - the job was cancelled, or SLURM is about to put it back into the queue: it only has to end;
+# - the time limit is near (--signal), or a preemption with a grace period: then the job is still
+#   running, and puts itself back into the queue, to go on from what its programs have saved.
+
+say() { printf '%s %s\n' "$(date '+%F %T')" "$*"; }
+
+die() {
+  say "$*" >&2
+  exit 78 # EX_CONFIG: trying again cannot help
+}
+
+# Starts COMMAND, calls CHECK every second until it has ended, then ends with its exit code.
+run() { # CHECK COMMAND...
+  local code
+  exec {never}<> <(:) # nothing ever arrives here: `read` sleeps without a process, and traps work
+  "${@:2}" &
+  program=$!
+  trap 'stop_and_requeue "got TERM"' TERM
+  while kill -0 "$program" 2>/dev/null; do
+    read -rt 1 -u "$never"
+    "$1"
+  done
+  wait "$program"
+  code=$?
+  if [[ $code == 143 && $is_to_requeue && $(job_state) == RUNNING ]]; then
+    say "putting job $job into the queue again"
+    scontrol requeue "$job"
+  fi
+  exit "$code"
+}
+
+stop() { # REASON
+  say "$1: stopping"
+  kill -TERM "$program"
+}
+
+stop_and_requeue() { # REASON
+  is_to_requeue=yes
+  stop "$1"
+}
+
+job_state() { squeue --noheader --jobs="$job" --format=%T; }
+
+# The id of an array's element; SLURM_JOB_ID of the last one means the whole array to SLURM's tools.
+job=$SLURM_JOB_ID
+if [[ ${SLURM_ARRAY_JOB_ID-} ]]; then job=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID; fi
+is_to_requeue=
+say "job $job on ${SLURMD_NODENAME-}, restart ${SLURM_RESTART_COUNT:-0}"
