@@ -11,16 +11,14 @@ import io
 import os
 import pathlib
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
-from tfagents_system.core.params_loader import load_params
-from tfagents_system.core.paths import ExperimentPaths, existing_experiment
+from tfagents_system.core.paths import existing_experiment
 from tfagents_system.core.program import run_program
-from tfagents_system.core.provenance import read_provenance
+from tfagents_system.evaluation.saved_experiment import find_checkpoint, load_saved_params
 
 _ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3",  # errors only
@@ -28,35 +26,6 @@ _ENVIRONMENT = {
     "TF_NUM_INTEROP_THREADS": "1",
     "SDL_AUDIODRIVER": "dummy",  # pygame complains where there is no sound card
 }
-
-
-def find_checkpoint(paths: ExperimentPaths, name: str | None) -> pathlib.Path:
-    """Returns the policy checkpoint `name`, or the newest one if None.
-
-    Raises:
-      ConfigError: If the experiment has no such checkpoint.
-    """
-    checkpoints = {path.name: path for path in paths.policy_checkpoints()}
-    if not checkpoints:
-        raise ConfigError(
-            f"{paths.policies} has no checkpoint yet: training writes one every "
-            "checkpoint_period_itrs iterations and at its end."
-        )
-    *_, newest = checkpoints
-    try:
-        return checkpoints[newest if name is None else name]
-    except KeyError:
-        raise ConfigError(
-            f"{paths.policies} has no checkpoint {name!r} (--checkpoint). "
-            f"There are: {_shortened(list(checkpoints))}."
-        ) from None
-
-
-def _shortened(names: Sequence[str], most: int = 8) -> str:
-    if len(names) <= most:
-        return ", ".join(names)
-    half = most // 2
-    return f"{', '.join(names[:half])}, ..., {', '.join(names[-half:])} ({len(names)} in all)"
 
 
 def evaluate(
@@ -99,7 +68,7 @@ def evaluate(
         # Here and not above: TensorFlow takes seconds, which wrong input need not wait for.
         from tfagents_system.evaluation import evaluator, summary
         from tfagents_system.evaluation.terminal import Terminal
-    train_params = _load_train_params(paths, params, env_config)
+    train_params = load_saved_params(paths, params, env_config)
     terminal = Terminal()
     with evaluator.make_eval_environment(train_params, seed) as environment:
         policy = evaluator.load_greedy_policy(train_params, environment, policy_checkpoint)
@@ -124,18 +93,6 @@ def evaluate(
 
 def _cannot_write(folder: pathlib.Path, error: OSError) -> ConfigError:
     return ConfigError(f"Cannot write the results to {folder}: {error.strerror}.")
-
-
-def _load_train_params(paths: ExperimentPaths, params: str | None, env_config: dict[str, Any]):
-    """Loads `params`, or what the run saved, with the run's gin bindings in either case."""
-    provenance = read_provenance(paths.provenance, ("gin_bindings", "params_dir"))
-    if provenance is None:
-        provenance = {"gin_bindings": [], "params_dir": None}
-    if params is not None:
-        return load_params(pathlib.Path(params), env_config, provenance["gin_bindings"])
-    return load_params(
-        paths.params, env_config, provenance["gin_bindings"], provenance["params_dir"]
-    )
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from tfagents_system.core.command_line import with_arguments
 from tfagents_system.core.errors import EXIT_CONFIG, EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.params_loader import load_params
 from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.evaluation.saved_experiment import find_checkpoint
 from tfagents_system.learning.policy_export import PolicyExporter
 
 REPO = pathlib.Path(__file__).parents[2]
@@ -140,14 +141,14 @@ def test_published_flags_in_both_spellings():
 
 def test_newest_checkpoint_is_the_default_and_any_other_can_be_named(exp_dir):
     paths = ExperimentPaths(exp_dir)
-    assert run.find_checkpoint(paths, None).name == "policy_checkpoint_0000000100"
+    assert find_checkpoint(paths, None).name == "policy_checkpoint_0000000100"
     name = "policy_checkpoint_0000000050"
-    assert run.find_checkpoint(paths, name) == exp_dir / "policies" / "checkpoints" / name
+    assert find_checkpoint(paths, name) == exp_dir / "policies" / "checkpoints" / name
 
 
 def test_unknown_checkpoint_lists_those_that_exist(exp_dir):
     with pytest.raises(ConfigError) as error:
-        run.find_checkpoint(ExperimentPaths(exp_dir), "policy_checkpoint_100")
+        find_checkpoint(ExperimentPaths(exp_dir), "policy_checkpoint_100")
     assert "no checkpoint 'policy_checkpoint_100' (--checkpoint)" in str(error.value)
     both = "policy_checkpoint_0000000050, policy_checkpoint_0000000100."
     assert str(error.value).endswith(f"There are: {both}")
@@ -187,7 +188,7 @@ def test_long_list_of_checkpoints_is_shortened(tmp_path):
     for number in range(20):
         paths.policy_checkpoint(number).mkdir(parents=True)
     with pytest.raises(ConfigError) as error:
-        run.find_checkpoint(paths, "x")
+        find_checkpoint(paths, "x")
     assert "0000000003, ..., policy_checkpoint_0000000016" in str(error.value)
     assert "(20 in all)" in str(error.value)
 

@@ -1,0 +1,59 @@
+"""What the folder of an experiment keeps of its policy."""
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.params_loader import load_params
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.provenance import read_provenance
+
+
+def find_checkpoint(paths: ExperimentPaths, name: str | None) -> pathlib.Path:
+    """Returns the policy checkpoint `name`, or the newest one if None.
+
+    Raises:
+      ConfigError: If the experiment has no such checkpoint.
+    """
+    checkpoints = {path.name: path for path in paths.policy_checkpoints()}
+    if not checkpoints:
+        raise ConfigError(
+            f"{paths.policies} has no checkpoint yet: training writes one every "
+            "checkpoint_period_itrs iterations and at its end."
+        )
+    *_, newest = checkpoints
+    try:
+        return checkpoints[newest if name is None else name]
+    except KeyError:
+        raise ConfigError(
+            f"{paths.policies} has no checkpoint {name!r} (--checkpoint). "
+            f"There are: {_shortened(list(checkpoints))}."
+        ) from None
+
+
+def _shortened(names: Sequence[str], most: int = 8) -> str:
+    if len(names) <= most:
+        return ", ".join(names)
+    half = most // 2
+    return f"{', '.join(names[:half])}, ..., {', '.join(names[-half:])} ({len(names)} in all)"
+
+
+def load_saved_params(
+    paths: ExperimentPaths, params: str | None, env_config: dict[str, Any]
+) -> Any:
+    """Loads the params file `params`, or the one that the run saved.
+
+    The run's gin bindings hold in either case.
+
+    Raises:
+      ConfigError: If the file or provenance.json is wrong.
+    """
+    provenance = read_provenance(paths.provenance, ("gin_bindings", "params_dir"))
+    if provenance is None:
+        provenance = {"gin_bindings": [], "params_dir": None}
+    if params is not None:
+        return load_params(pathlib.Path(params), env_config, provenance["gin_bindings"])
+    return load_params(
+        paths.params, env_config, provenance["gin_bindings"], provenance["params_dir"]
+    )
