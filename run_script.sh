@@ -38,4 +38,7 @@ folders=$(./setup.sh) # may need a proxy; for gRPC to localhost it is in the way
 unset http_proxy https_proxy all_proxy grpc_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
 unset TF_USE_LEGACY_KERAS # breaks the import of TensorFlow 2.15
 export PATH="$folders:$PATH" PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
-exec python -m tfagents_system.launch.run_share local
+case ${SAC_PLACEMENT-} in
+  slurm) exec python -m tfagents_system.launch.slurm_placement ;;
+  *) exec python -m tfagents_system.launch.run_share local ;;
+esac

@@ -67,7 +67,7 @@ PartitionName=urgent Nodes=ALL MaxTime=INFINITE PriorityTier=2
 class Cluster:
     """A running SLURM; `nodes` are the names of its nodes, whose processes and networks are apart.
 
-    Commands and jobs are of the user `nobody` and begin in `project`, which belongs to nobody.
+    Commands and jobs are of the user `nobody`, and begin in `project`.
     """
 
     def __init__(self, folder: pathlib.Path, nodes: Sequence[str]):
@@ -76,6 +76,11 @@ class Cluster:
         self.nodes = nodes
         self.first_process = 0  # of the cluster, seen from outside
 
+    def give(self, folder: pathlib.Path) -> None:
+        """Makes a folder and all that is in it the property of `nobody`."""
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+
     def run(
         self, *command: str, user: int = NOBODY, env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
@@ -83,9 +88,10 @@ class Cluster:
         enter = ["nsenter", "-t", str(self.first_process), "-n", "-u", "-i", "-m", "-p"]
         become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
         environ = {"PATH": PATH, "SLURM_CONF": f"{self.folder}/slurm.conf", "LANG": "C.UTF-8"}
+        variables = [f"{name}={value}" for name, value in (environ | dict(env or {})).items()]
         return subprocess.run(
-            [*enter, *become, "env", f"--chdir={self.project}", *command],
-            env=environ | dict(env or {}), capture_output=True, text=True, timeout=60, check=False,
+            [*enter, *become, "env", "-i", f"--chdir={self.project}", *variables, *command],
+            env={"PATH": PATH}, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
 
     def ask(self, *command: str, **kwargs: Any) -> str:
@@ -138,10 +144,10 @@ def slurm_cluster(num_nodes: int) -> Iterator[Cluster]:
     # Not in pytest's folders, which no other user may enter; short, as it holds unix sockets.
     folder = pathlib.Path(tempfile.mkdtemp(prefix="slurm."))
     folder.chmod(0o755)
-    (folder / "project").mkdir()
-    os.chown(folder / "project", NOBODY, NOBODY)
     prefix = f"t{os.getpid()}n"  # cgroups are named by the node
     cluster = Cluster(folder, [f"{prefix}{number + 1}" for number in range(num_nodes)])
+    cluster.project.mkdir()
+    cluster.give(cluster.project)
     _configure(cluster)
     inside = [str(folder), str(LIFETIME_SECS), *cluster.nodes, "--", sys.prefix, sys.base_prefix]
     with (folder / "cluster.log").open("w") as log:

@@ -117,6 +117,11 @@ class ExperimentPaths:
         return self.root / "eval"
 
     @property
+    def slurm(self) -> pathlib.Path:
+        """What the jobs of SLURM need (`environment.sh`, `jobs`) and what they print."""
+        return self.root / "slurm"
+
+    @property
     def services(self) -> pathlib.Path:
         """One daemontools service folder a program, of a run on one host."""
         return self.root / "service"

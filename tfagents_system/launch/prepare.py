@@ -16,12 +16,15 @@ from tfagents_system.launch.places import Service
 PROJECT = pathlib.Path(__file__).parents[2]
 
 
-def prepare(settings: Settings, place: Callable[[], list[Service]]) -> list[Service]:
-    """Checks the input, then writes the experiment's folder; holds its lock for good.
+def prepare(settings: Settings, place: Callable[[], list[Service]]) -> tuple[list[Service], int]:
+    """Checks the input, then writes the experiment's folder and takes its lock.
 
     Args:
       settings: What the user asked for.
       place: Returns what this host runs, or refuses; called when nobody else runs the experiment.
+
+    Returns:
+      What `place` has returned, and the descriptor of the lock; see `take_lock`.
 
     Raises:
       ConfigError: For wrong input; nothing has been written then.
@@ -32,14 +35,14 @@ def prepare(settings: Settings, place: Callable[[], list[Service]]) -> list[Serv
         _check_files(settings.config, settings.params, settings.params.absolute().parent)
         services = place()
         provenance = Provenance.of_new_run(settings)
-        experiment.create(paths, settings, provenance, _cpus_by_name(services))
+        lock = experiment.create(paths, settings, provenance, _cpus_by_name(services))
         print(f"New experiment {paths.root}, seed {provenance.seed}.")
     else:
-        take_lock(paths.lock)
+        lock = take_lock(paths.lock)
         services = _resume(paths, settings, place)
     for report in paths.statuses.glob("*"):  # what the last start said
         report.unlink(missing_ok=True)  # workers on other hosts may be writing new ones
-    return services
+    return services, lock
 
 
 def _resume(

@@ -87,7 +87,7 @@ def set_up(settings: Settings, share: Share, open_because: str | None) -> list[s
     if share.has_learner:
         is_new = experiment.is_new(ExperimentPaths(settings.exp_dir))
         port = settings.reverb_port or free_port()
-        services = prepare(settings, lambda: place_here(f"localhost:{port}"))
+        services, _ = prepare(settings, lambda: place_here(f"localhost:{port}"))
         if share.kind == CORE:
             link.publish(paths.link, link.Link(platform.node(), port))
     else:

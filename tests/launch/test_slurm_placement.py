@@ -1,0 +1,123 @@
+"""What SLURM is asked for, and submission to a real one as the user nobody; no job starts here."""
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+from slurm.cluster import Cluster, slurm_cluster
+from system.tiny_run import TinyRun
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.settings import Settings
+from tfagents_system.launch.slurm_placement import Demand, job_options
+
+REQUIRED = {"SAC_EXP_NAME": "e", "SAC_PARAMS": "p.py", "SAC_CONFIG": "c.json",
+            "SAC_NUM_COLLECT_WORKERS": "10"}  # fmt: skip
+
+
+def demand(**environ: str) -> Demand:
+    return Demand.of(Settings.from_environ(REQUIRED | environ))
+
+
+def test_jobs_ask_for_the_cpus_of_their_programs():
+    explicit = demand(SAC_REVERB_CPUS="2", SAC_TRAIN_CPUS="4", SAC_COLLECT_WORKER_CPUS="3",
+                      SAC_WORKERS_PER_SHARE="4", SAC_EVAL_WORKERS="2")  # fmt: skip
+    assert explicit.num_shares == 3  # of 4, 4 and 2 workers
+    assert explicit.cpus("core") == 2 + 4
+    assert explicit.cpus("workers") == 4 * 3
+    assert explicit.cpus("evaluators") == 3
+    automatic = demand()
+    assert automatic.num_shares == 10
+    assert (automatic.cpus("core"), automatic.cpus("workers")) == (1 + 2, 1)
+
+
+def test_jobs_are_told_what_was_automatic():
+    told = Settings.from_environ(REQUIRED | demand(SAC_TRAIN_CPUS="4").environ())
+    assert (told.reverb_cpus, told.train_cpus, told.collect_worker_cpus) == (1, 4, 1)
+    assert (told.num_collect_workers, told.workers_per_share, told.eval_workers) == (10, 1, 0)
+
+
+def test_options_name_the_job_its_cpus_its_log_and_its_script():
+    assert job_options("e", "evaluators", dataclasses.replace(demand(), worker_cpus=2)) == [
+        "--job-name=e.evaluators", "--cpus-per-task=2", "--output=logs/e/slurm/evaluators_%a.log",
+        "slurm/workers.sbatch", "logs/e", "evaluators",
+    ]  # fmt: skip
+
+
+def test_an_automatic_number_of_workers_is_refused():
+    with pytest.raises(ConfigError, match="SAC_NUM_COLLECT_WORKERS is auto and SAC_PLACEMENT is"):
+        demand(SAC_NUM_COLLECT_WORKERS="auto")
+
+
+def test_without_slurm_nothing_is_left(tmp_path):
+    run = TinyRun(tmp_path)
+    environ = {"SAC_EXP_NAME": "tiny", "SAC_PARAMS": "../params.py",
+               "SAC_CONFIG": "../config.json", "SAC_NUM_COLLECT_WORKERS": "3"}  # fmt: skip
+    answer = subprocess.run(
+        [sys.executable, "-m", "tfagents_system.launch.slurm_placement"],
+        cwd=run.project, env=environ | {"PATH": str(tmp_path)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert answer.returncode == 78
+    assert "SAC_PLACEMENT is slurm, but there is no sbatch on PATH. Start it on a" in answer.stderr
+    assert not run.paths.root.exists()
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with slurm_cluster(num_nodes=1) as cluster:
+        cluster.ask("scontrol", "update", "partitionname=main", "state=down", user=0)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def run(cluster):
+    run = TinyRun(cluster.project)
+    cluster.give(run.folder)
+    return run
+
+
+def submit(cluster: Cluster, run: TinyRun, **environ: str):
+    variables = {"SAC_PLACEMENT": "slurm", "SAC_NUM_COLLECT_WORKERS": "3", "SAC_TRAIN_CPUS": "1"}
+    return cluster.run(str(run.project / "run_script.sh"), f"{run.folder}/variables.sh",
+                       env=variables | environ)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("environ", "message"),
+    [
+        ({"SBATCH_PARTITION": "nowhere"}, "invalid partition specified: nowhere"),
+        ({"SAC_TRAIN_CPUS": "64"}, "CPU count per node can not be satisfied"),
+        ({"SAC_GIN_BINDINGS": "TrainParams.num_itre = 3"}, "Did you mean num_iter"),
+    ],
+    ids=["partition", "CPUs", "input"],
+)
+def test_what_slurm_or_we_refuse_is_shown_and_leaves_nothing(cluster, run, environ, message):
+    answer = submit(cluster, run, **environ)
+    assert answer.returncode == 78
+    assert message in answer.stderr and "Traceback" not in answer.stderr
+    assert not run.paths.root.exists() or not any(run.paths.root.iterdir())
+    assert cluster.ask("squeue", "--noheader") == ""
+
+
+def test_a_run_in_the_queue_is_not_submitted_again(cluster, run):
+    answer = submit(cluster, run, SAC_EVAL_WORKERS="1")
+    assert answer.returncode == 0, answer.stderr
+    core, workers, evaluators = [
+        line.split()[0] for line in (run.paths.slurm / "jobs").read_text().splitlines()
+    ]
+    assert cluster.job(core)["Command"] == f"{run.project}/slurm/core.sbatch"
+    assert cluster.job(workers)["ArrayTaskId"] == "0-2"
+    assert f"  core       job {core}, 2 CPUs\n" in answer.stdout
+    assert f"  workers    jobs {workers}_0 to _2, 1 CPUs each\n" in answer.stdout
+    assert f"  evaluators jobs {evaluators}_0 to _0, 1 CPUs each\n" in answer.stdout
+    assert f"  stop       scancel {core} {workers} {evaluators}\n" in answer.stdout
+
+    again = submit(cluster, run)
+    assert again.returncode == 78
+    assert f"in SLURM's hands already: its core job {core} is PENDING" in again.stderr
+
+    cluster.ask("scancel", core, workers, evaluators)
+    resumed = submit(cluster, run)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "Resuming logs/tiny, seed 1." in resumed.stdout

@@ -1,0 +1,249 @@
+"""Submits a run to SLURM: a job with the replay server and the learner, and an array of workers.
+
+Example: python -m tfagents_system.launch.slurm_placement   (run_script.sh does, with the SAC_*
+variables, if SAC_PLACEMENT is slurm)
+
+Checks all input and makes or resumes the experiment's folder, as for a run on this machine. The
+jobs are slurm/core.sbatch and slurm/workers.sbatch; what they need and print is in
+logs/<exp>/slurm. Ends when SLURM has the jobs; with 78 and a message if it does not take them.
+"""
+
+import dataclasses
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+
+from tfagents_system.core.command_line import run_tool
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.files import write_text_atomically
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.settings import Settings
+from tfagents_system.launch import experiment
+from tfagents_system.launch.packages import check_packages
+from tfagents_system.launch.prepare import PROJECT, prepare
+
+SLURM_TIMEOUT_SECS = 120.0  # sbatch itself tries again while SLURM is busy
+PATHS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")  # by which the jobs find the same programs
+
+
+@dataclasses.dataclass(frozen=True)
+class Demand:
+    """Numbers for what SAC_* left automatic: nobody knows yet on which hosts the jobs will run."""
+
+    num_workers: int
+    workers_per_share: int
+    num_evaluators: int
+    reverb_cpus: int
+    train_cpus: int
+    worker_cpus: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Demand":
+        """Completes the settings.
+
+        Raises:
+          ConfigError: If the number of workers is missing.
+        """
+        if settings.num_collect_workers is None:
+            raise ConfigError(
+                "SAC_NUM_COLLECT_WORKERS is auto and SAC_PLACEMENT is slurm; allowed is a number "
+                "then, for which SLURM is asked."
+            )
+        return cls(
+            num_workers=settings.num_collect_workers,
+            workers_per_share=settings.workers_per_share,
+            num_evaluators=settings.eval_workers,
+            reverb_cpus=settings.reverb_cpus or 1,
+            # The learner's critics, targets and actor are a few independent branches.
+            train_cpus=settings.train_cpus or 2,
+            worker_cpus=settings.collect_worker_cpus or 1,
+        )
+
+    @property
+    def num_shares(self) -> int:
+        """Jobs with workers."""
+        return -(-self.num_workers // self.workers_per_share)
+
+    def cpus(self, kind: str) -> int:
+        """Returns the CPUs of one job: of the core, or with workers or an evaluator."""
+        return {
+            "core": self.reverb_cpus + self.train_cpus,
+            "workers": self.workers_per_share * self.worker_cpus,
+            "evaluators": self.worker_cpus,
+        }[kind]
+
+    def environ(self) -> dict[str, str]:
+        """Returns the variables that are no longer automatic."""
+        return {
+            "SAC_NUM_COLLECT_WORKERS": str(self.num_workers),
+            "SAC_WORKERS_PER_SHARE": str(self.workers_per_share),
+            "SAC_EVAL_WORKERS": str(self.num_evaluators),
+            "SAC_REVERB_CPUS": str(self.reverb_cpus),
+            "SAC_TRAIN_CPUS": str(self.train_cpus),
+            "SAC_COLLECT_WORKER_CPUS": str(self.worker_cpus),
+        }
+
+
+def job_options(name: str, kind: str, demand: Demand) -> list[str]:
+    """Returns the options of sbatch, with script, for the jobs of a kind of share.
+
+    Args:
+      name: Of the experiment's folder.
+      kind: core, workers or evaluators.
+      demand: How many CPUs it takes.
+    """
+    log = "core.log" if kind == "core" else f"{kind}_%a.log"
+    script = ["slurm/core.sbatch"] if kind == "core" else ["slurm/workers.sbatch"]
+    return [
+        f"--job-name={name}.{kind}",
+        f"--cpus-per-task={demand.cpus(kind)}",
+        f"--output=logs/{name}/slurm/{log}",
+        *script,
+        f"logs/{name}",
+        *([kind] if kind == "evaluators" else []),
+    ]
+
+
+def submit(settings: Settings, environ: Mapping[str, str]) -> None:
+    """Hands the run over to SLURM, and says how to watch and stop it.
+
+    Raises:
+      ConfigError: For wrong input, for an experiment whose core job is in the queue, and if SLURM
+        refuses a job.
+    """
+    paths = ExperimentPaths(settings.exp_dir)
+    name = paths.root.name
+    demand = Demand.of(settings)
+    _check_is_not_queued(paths)
+    is_new = experiment.is_new(paths)
+    _, lock = prepare(settings, lambda: [])
+    os.close(lock)  # the core's job takes it
+    paths.slurm.mkdir(exist_ok=True)
+    _write_environment(paths, environ, demand.environ() | {"SAC_EXP_NAME": name})
+    jobs: dict[str, str] = {}
+    try:
+        jobs["core"] = _sbatch(job_options(name, "core", demand))
+        after = f"--dependency=after:{jobs['core']}"
+        _write_jobs(paths, jobs)
+        arrays = {"workers": demand.num_shares, "evaluators": demand.num_evaluators}
+        for kind, count in arrays.items():
+            if count:
+                array = f"--array=0-{count - 1}"
+                jobs[kind] = _sbatch([array, after, *job_options(name, kind, demand)])
+        _write_jobs(paths, jobs)
+    except BaseException:
+        if jobs:
+            _run(["scancel", *jobs.values()])
+        elif is_new:
+            shutil.rmtree(paths.root)
+        raise
+    print(_how_to(name, jobs, demand), flush=True)
+
+
+def _check_is_not_queued(paths: ExperimentPaths) -> None:
+    try:
+        jobs = [line.split()[0] for line in (paths.slurm / "jobs").read_text().splitlines()]
+    except FileNotFoundError:
+        return
+    answer = _run(["squeue", "--noheader", f"--jobs={jobs[0]}", "--format=%T"])
+    if answer.returncode != 0 and "Invalid job id" not in answer.stderr:
+        raise ConfigError(f"squeue failed: {answer.stderr.strip()}")
+    if state := answer.stdout.strip():
+        raise ConfigError(
+            f"{paths.root} is in SLURM's hands already: its core job {jobs[0]} is {state}. Wait "
+            f"for its end, stop it (scancel {' '.join(jobs)}), or choose another SAC_EXP_NAME."
+        )
+
+
+def _write_environment(
+    paths: ExperimentPaths, environ: Mapping[str, str], changes: Mapping[str, str]
+) -> None:
+    """Writes the variables of all jobs of the run, also of those that are added by hand later."""
+    ours = {name: value for name, value in environ.items() if name.startswith("SAC_")}
+    found = {name: environ[name] for name in PATHS if name in environ}
+    lines = [f"export {name}={shlex.quote(value)}\n"
+             for name, value in {**found, **ours, **changes}.items()]  # fmt: skip
+    write_text_atomically(paths.slurm / "environment.sh", "".join(lines))
+
+
+def _write_jobs(paths: ExperimentPaths, jobs: Mapping[str, str]) -> None:
+    text = "".join(f"{job_id} {kind}\n" for kind, job_id in jobs.items())
+    write_text_atomically(paths.slurm / "jobs", text)
+
+
+def _sbatch(options: Sequence[str]) -> str:
+    """Returns the job's id."""
+    command = ["sbatch", "--parsable", *options]
+    answer = _run(command)
+    if answer.returncode != 0:
+        raise ConfigError(f"SLURM does not take a job: {answer.stderr.strip()}\n"
+                          f"The command was: {shlex.join(command)}")  # fmt: skip
+    return answer.stdout.strip().partition(";")[0]  # a name of the cluster may follow
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    # Inside of a job, its variables would be options of the new ones.
+    environ = {name: value for name, value in os.environ.items()
+               if not name.startswith("SLURM_") or name == "SLURM_CONF"}  # fmt: skip
+    environ.pop("SBATCH_ARRAY_INX", None)
+    try:
+        return subprocess.run(
+            command,
+            cwd=PROJECT,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=SLURM_TIMEOUT_SECS,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise ConfigError(
+            f"SAC_PLACEMENT is slurm, but there is no {command[0]} on PATH. Start it on a login "
+            "node of the cluster, or set SAC_PLACEMENT to local."
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise ConfigError(
+            f"SLURM does not answer: {command[0]} took over {SLURM_TIMEOUT_SECS:g} s."
+        ) from None
+
+
+def _how_to(name: str, jobs: Mapping[str, str], demand: Demand) -> str:
+    """Returns what was submitted, and the commands for the rest."""
+    python = pathlib.Path(sys.executable)
+    if python.is_relative_to(PROJECT):
+        python = python.relative_to(PROJECT)
+    last = demand.num_shares - 1
+    more = ["sbatch", f"--array={last + 1}-{last + 1}", *job_options(name, "workers", demand)]
+    rows = {
+        "core": f"job {jobs['core']}, {demand.cpus('core')} CPUs",
+        "workers": f"jobs {jobs['workers']}_0 to _{last}, {demand.cpus('workers')} CPUs each",
+    }
+    if "evaluators" in jobs:
+        last_evaluator = demand.num_evaluators - 1
+        rows["evaluators"] = (
+            f"jobs {jobs['evaluators']}_0 to _{last_evaluator}, "
+            f"{demand.cpus('evaluators')} CPUs each"
+        )
+    rows |= {
+        "queue": f"squeue --jobs={','.join(jobs.values())}",
+        "status": f"{python} -m tfagents_system.launch.status logs/{name}",
+        "output": f"tail -F logs/{name}/slurm/*.log",
+        "stop": f"scancel {' '.join(jobs.values())}",
+        "one more": shlex.join(more),
+        "one fewer": f"scancel {jobs['workers']}_{last}",
+    }
+    return "Submitted to SLURM:\n" + "\n".join(f"  {key:<11}{rows[key]}" for key in rows)
+
+
+def main() -> None:
+    """Submits the run of the SAC_* variables."""
+    check_packages()
+    submit(Settings.from_environ(os.environ), os.environ)
+
+
+if __name__ == "__main__":
+    run_tool(main, ["run_script.sh", *sys.argv[1:]])
