@@ -4,6 +4,7 @@
 #   2. Sets up python and daemontools, if they are missing (setup.sh).
 #   3. Checks all input, makes logs/$SAC_EXP_NAME and takes its lock (tfagents_system.launch.run_share),
 #   4. which hands over to train_script.sh. Exit codes: 0 finished, 70 diverged, 78 wrong input, 143, 1.
+# With SAC_PLACEMENT=slurm, 3 submits jobs instead (tfagents_system.launch.slurm_placement), then ends.
 # Works inside any SLURM allocation of one node; slurm/train.sbatch makes a batch job of it.
 set -euo pipefail
 
