@@ -7,7 +7,8 @@ from slurm.cluster import CPUS, PROJECT, Cluster, slurm_cluster
 
 from tfagents_system.core.waiting import wait_until
 
-# Writes what happens to it to a file, and ends by itself after it has been stopped once.
+# Stands for run_script.sh in train.sbatch. Writes what happens to it to a file, and ends by itself
+# after it has been stopped once.
 STUB = """#!/usr/bin/env bash
 tape=$1${SLURM_ARRAY_TASK_ID-}.tape
 trap 'sleep 0.5; echo saved >>"$tape"; exit 143' TERM
@@ -16,13 +17,36 @@ until grep -qs saved "$tape"; do sleep 0.1; done
 echo done >>"$tape"
 """
 
+# Stands for python in the other scripts: a core reports that it lives, others write how they
+# were started; both wait to be stopped.
+PYTHON = """#!/usr/bin/env bash
+trap 'exit 143' TERM
+shift 2 # -m MODULE
+[[ $1 == core ]] || echo "$* ${SLURM_ARRAY_TASK_ID-alone}" >>logs/e/tape
+while true; do
+  [[ $1 != core ]] || touch logs/e/status/learner.json
+  sleep 0.2
+done
+"""
+ENVIRONMENT = """export PATH=$PWD/stub:$PATH
+export SAC_NUM_COLLECT_WORKERS=5 SAC_WORKERS_PER_SHARE=2
+"""
+
 
 @pytest.fixture(scope="module")
 def cluster():
     with slurm_cluster(num_nodes=4) as cluster:
         shutil.copytree(PROJECT / "slurm", cluster.project / "slurm")
-        (cluster.project / "run_script.sh").write_text(STUB)
-        (cluster.project / "run_script.sh").chmod(0o755)
+        workers = cluster.project / "slurm/workers.sbatch"
+        faster = workers.read_text().replace("LOOK_SECS=30", "LOOK_SECS=1")
+        workers.write_text(faster.replace("PATIENCE_SECS=300", "PATIENCE_SECS=3"))
+        for folder in ("stub", "logs/e/status", "logs/e/slurm"):
+            (cluster.project / folder).mkdir(parents=True)
+        for name, stub in [("run_script.sh", STUB), ("stub/python", PYTHON)]:
+            (cluster.project / name).write_text(stub)
+            (cluster.project / name).chmod(0o755)
+        (cluster.project / "logs/e/slurm/environment.sh").write_text(ENVIRONMENT)
+        cluster.give(cluster.project)
         yield cluster
 
 
@@ -85,3 +109,55 @@ def test_a_job_outside_of_the_project_says_where_to_submit_it(cluster):
                          f"--output={cluster.project}/lost", script, "x.sh")  # fmt: skip
     assert cluster.await_state(job_id, "FAILED")["ExitCode"] == "78:0"
     assert "Submit in the project folder: sbatch" in (cluster.project / "lost").read_text()
+
+
+def start_core(cluster: Cluster) -> str:
+    """Returns the id of a core job that reports."""
+    tape = cluster.project / "logs/e/tape"
+    tape.unlink(missing_ok=True)
+    core = cluster.ask("sbatch", "--parsable", f"--cpus-per-task={CPUS}", "--output=core.out",
+                       "slurm/core.sbatch", "logs/e")  # fmt: skip
+    (cluster.project / "logs/e/slurm/jobs").write_text(f"{core} core\n")
+    cluster.await_state(core, "RUNNING")
+    return core
+
+
+def start_shares(cluster: Cluster, elements: str, num_shares: int, *kind: str) -> str:
+    """Returns the id of an array whose elements have all begun."""
+    array = cluster.ask("sbatch", "--parsable", f"--array={elements}", "--output=workers_%a.out",
+                        "slurm/workers.sbatch", "logs/e", *kind)  # fmt: skip
+    wait_until(lambda: len(shares(cluster)) >= num_shares, 30, f"{num_shares} shares")
+    return array
+
+
+def shares(cluster: Cluster) -> list[str]:
+    """Returns how shares without a core were started, and of which array task they are aware."""
+    tape = cluster.project / "logs/e/tape"
+    return sorted(tape.read_text().splitlines()) if tape.exists() else []
+
+
+def test_elements_of_the_array_divide_the_workers_and_end_with_the_core_job(cluster):
+    core = start_core(cluster)
+    workers = start_shares(cluster, "0-3", 4)
+    evaluators = start_shares(cluster, "1", 5, "evaluators")
+    assert shares(cluster) == [
+        "evaluators 1 1 alone", "workers 0 2 alone", "workers 2 2 alone",
+        "workers 4 1 alone",  # five in all
+        "workers 6 2 alone",  # added later
+    ]  # fmt: skip
+    cluster.ask("scancel", core)
+    wait_until(lambda: cluster.ask("squeue", "--noheader") == "", 30, "an empty queue")
+    for job in (*(f"{workers}_{element}" for element in range(4)), f"{evaluators}_1"):
+        assert cluster.job(job)["Restarts"] == "0"
+    assert f"core job {core} has ended" in (cluster.project / "workers_0.out").read_text()
+
+
+def test_workers_make_room_for_a_core_that_waits(cluster):
+    core = start_core(cluster)
+    workers = start_shares(cluster, "0", 1)
+    cluster.ask("scontrol", "requeuehold", core)  # as if its node had died and there were no other
+    wait_until(lambda: cluster.job(f"{workers}_0")["Restarts"] == "1", 30, "the worker's requeue")
+    cluster.ask("scontrol", "release", core)
+    cluster.await_state(core, "RUNNING")
+    wait_until(lambda: shares(cluster) == ["workers 0 2 alone"] * 2, 30, "the worker's return")
+    cluster.ask("scancel", core, workers)
