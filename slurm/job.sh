@@ -27,7 +27,7 @@ run() { # CHECK COMMAND...
   done
   wait "$program"
   code=$?
-  if [[ $code == 143 && $is_to_requeue && $(job_state) == RUNNING ]]; then
+  if [[ $code == 143 && $is_to_requeue && $(job_state) == "RUNNING ${SLURMD_NODENAME-}" ]]; then
     say "putting job $job into the queue again"
     scontrol requeue "$job"
   fi
@@ -44,7 +44,8 @@ stop_and_requeue() { # REASON
   stop "$1"
 }
 
-job_state() { squeue --noheader --jobs="$job" --format=%T; }
+# With the host, because SLURM may have taken this one for dead and started the job anew elsewhere.
+job_state() { squeue --noheader --jobs="$job" --format='%T %B'; }
 
 # The id of an array's element; SLURM_JOB_ID of the last one means the whole array to SLURM's tools.
 job=$SLURM_JOB_ID

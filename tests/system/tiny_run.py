@@ -26,8 +26,8 @@ STEPS_PER_ITER = 20
 # an env step takes as many seconds as it says; the rate limiter then paces the learner, too.
 # A file fault_<worker> makes that worker's environment fail `once` or `always`, `hang`, end its
 # process, or observe what does not fit its spec; see _fail_as_asked.
-# An observation is [process id * 1e-7, env steps of this process * 1e-5], so that every transition
-# can be told from all others; the file life_<process id> has a byte for each step of a worker.
+# An observation is [LIFE * 1e-7, env steps of this process * 1e-5], so that every transition can be
+# told from all others; the file life_<LIFE> has a byte for each step of a worker.
 PARAMS = """
 import json
 import os
@@ -40,6 +40,9 @@ from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.train_params_base import TrainParamsBase
+
+# Process ids of SLURM's hosts, whose names end in a number (tests/slurm), are alike.
+LIFE = os.getpid() + 100_000 * int(os.environ.get("SLURMD_NODENAME", "n0").rpartition("n")[2])
 
 
 class TinyEnv(py_environment.PyEnvironment):
@@ -65,7 +68,7 @@ class TinyEnv(py_environment.PyEnvironment):
             tape.write(json.dumps(line) + "\\n")
 
     def _observe(self):
-        return np.array([os.getpid() * 1e-7, TinyEnv.num_steps_of_process * 1e-5], np.float32)
+        return np.array([LIFE * 1e-7, TinyEnv.num_steps_of_process * 1e-5], np.float32)
 
     def _reset(self):
         self._num_steps = 0
@@ -81,7 +84,7 @@ class TinyEnv(py_environment.PyEnvironment):
         reward = 100 * self._state["level"] + self._state["mass"]
         if self._worker_id is not None:  # not in evaluation
             TinyEnv.num_steps_of_process += 1
-            with (self._folder / f"life_{os.getpid()}").open("ab") as tape:
+            with (self._folder / f"life_{LIFE}").open("ab") as tape:
                 tape.write(b".")
         observation = self._observe()
         if kind in ("nan", "inf"):

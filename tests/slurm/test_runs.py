@@ -1,0 +1,44 @@
+"""Real runs over the nodes of a real SLURM, as the user nobody: to the end of training."""
+
+import json
+
+import pytest
+from slurm.cluster import CPUS, slurm_cluster
+from slurm.slurm_run import SlurmRun
+from system.tiny_run import STEPS_PER_ITER
+
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.seeds import SeedPurpose, derive_seed
+
+pytestmark = pytest.mark.multiprocess
+
+NUM_TRAIN_STEPS = 60 * STEPS_PER_ITER  # of tiny_run.PARAMS
+
+
+def test_a_run_over_several_hosts_trains_to_its_end():
+    with slurm_cluster(num_nodes=4) as cluster:
+        run = SlurmRun(cluster)
+        run.submit(num_workers=2, SAC_PRIVATE_NETWORK="0")
+        for job in (run.jobs["core"], *(f"{run.jobs['workers']}_{k}" for k in range(2))):
+            ended = cluster.await_state(job, "COMPLETED", "FAILED", timeout_secs=120)
+            assert (ended["JobState"], ended["Restarts"]) == ("COMPLETED", "0"), run.job_logs()
+        assert run.generations()[0] == NUM_TRAIN_STEPS
+        assert len({run.host(p) for p in ("learner", "worker_0", "worker_1")}) == 3
+        assert run.paths.policies.joinpath("greedy_policy").is_dir()
+        assert run.processes() == {}
+
+
+def test_an_array_of_experiments_and_a_job_with_too_few_cpus():
+    with slurm_cluster(num_nodes=3) as cluster:
+        run = SlurmRun(cluster, "\n    num_iter = 10\n    eval_period_itrs = 0\n")
+        too_few = run.submit_one_node("--cpus-per-task=1", "--array=7", SAC_TRAIN_CPUS="2")
+        array = run.submit_one_node(f"--cpus-per-task={CPUS}", "--array=0-1")
+        assert cluster.await_state(f"{too_few}_7", "FAILED")["ExitCode"] == "78:0"
+        shown = (run.folder / "node_7").read_text()
+        assert "replay 1 + learner 2 + worker 1 = 4 CPUs, but this job has 1" in shown
+        for task in range(2):
+            cluster.await_state(f"{array}_{task}", "COMPLETED", timeout_secs=90)
+            paths = ExperimentPaths(run.project / "logs" / f"tiny_task_{task}")
+            assert paths.finished.exists()
+            seed = derive_seed(1, SeedPurpose.TASK, task)  # SAC_SEED is 1
+            assert json.loads(paths.provenance.read_text())["seed"] == seed
