@@ -107,6 +107,11 @@ class ExperimentPaths:
         return self.root / "videos"
 
     @property
+    def exports(self) -> pathlib.Path:
+        """Policies to take away, a folder per policy checkpoint and format."""
+        return self.root / "exports"
+
+    @property
     def train_summaries(self) -> pathlib.Path:
         """TensorBoard files of the learner and of collection."""
         return self.root / "train"

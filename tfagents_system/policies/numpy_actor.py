@@ -15,12 +15,23 @@ from tfagents_system.networks.actor_networks import (
 from tfagents_system.policies.colored_noise import ColoredNoise
 
 
+def obstacle_to_numpy(policy) -> str | None:
+    """Returns why `NumpyActor` cannot be made of `policy`; None if it can."""
+    if type(policy) is not actor_policy.ActorPolicy:
+        return f"it is a {type(policy).__name__} and no ActorPolicy of TF-Agents"
+    if policy.observation_normalizer is not None:
+        return "it has an observation_normalizer of TF-Agents"
+    network = policy._actor_network
+    if type(network) not in (MlpActorNetwork, LstmActorNetwork):
+        return f"its network is a {type(network).__name__}, no built-in one"
+    if network.encoder.combiner is not None:
+        return "its network has a preprocessing_combiner"
+    return None
+
+
 def can_run_in_numpy(policy) -> bool:
     """Whether `policy` is an ActorPolicy over a built-in actor of a single-array observation."""
-    if type(policy) is not actor_policy.ActorPolicy or policy.observation_normalizer is not None:
-        return False
-    network = policy._actor_network
-    return type(network) in (MlpActorNetwork, LstmActorNetwork) and network.encoder.combiner is None
+    return obstacle_to_numpy(policy) is None
 
 
 class NumpyActor:
@@ -54,6 +65,27 @@ class NumpyActor:
         self._layers = [(self._values[kernel], self._values[bias]) for kernel, bias in self._dense]
         # An array of zeros, because a scalar would double the time of np.maximum.
         self._zeros = np.zeros(max(bias.size for _, bias in self._layers), np.float32)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Returns what the greedy action is computed from, by name.
+
+        `hidden_kernel_<k>`, `hidden_bias_<k>` of each layer; of an LSTM, `lstm_kernel`,
+        `lstm_recurrent_kernel`, `lstm_bias`; `mean_kernel`, `mean_bias`; and [A] each, `center`,
+        `magnitude`, `low`, `high`: action = clip(center + magnitude * tanh(mean), low, high).
+        """
+        *hidden, (kernel, bias) = self._layers
+        arrays = {}
+        for index, (hidden_kernel, hidden_bias) in enumerate(hidden):
+            arrays[f"hidden_kernel_{index}"] = hidden_kernel
+            arrays[f"hidden_bias_{index}"] = hidden_bias
+        if self._lstm is not None:
+            names = ("lstm_kernel", "lstm_recurrent_kernel", "lstm_bias")
+            arrays |= {n: self._values[i] for n, i in zip(names, self._lstm, strict=True)}
+        num = self.num_actions
+        arrays |= {"mean_kernel": kernel[:, :num], "mean_bias": bias[:num]}
+        bounds = {"center": self._center, "magnitude": self._magnitude,
+                  "low": self._low, "high": self._high}  # fmt: skip
+        return arrays | {n: np.broadcast_to(value, [num]) for n, value in bounds.items()}
 
     def initial_state(self) -> Any:
         """State before the first step of an episode: () or (h, c), each [units]."""

@@ -1,0 +1,234 @@
+import json
+import pathlib
+import runpy
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_agents.networks.actor_distribution_network import ActorDistributionNetwork
+from tf_agents.specs import tensor_spec
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.export import latency, models, numpy_runner, savedmodel_runner, tflite_runner
+from tfagents_system.export.policy import FORMATS
+from tfagents_system.policies.acting import TfActingPolicy
+from tfagents_system.train_params_base import TrainParamsBase
+
+VECTOR = tf.TensorSpec([3], tf.float32, "observation")
+IMAGE = tf.TensorSpec([2, 3], tf.uint8, "observation")
+NEST = {"arm": {"angle": VECTOR}, "camera": IMAGE}
+ACTION = tensor_spec.BoundedTensorSpec(
+    [2], tf.float32, np.float32([-1, 2]), np.float32([5, 2.5]), "action"
+)
+NUM_EPISODES, NUM_STEPS = 20, 50  # 1,000 observations
+
+
+class Params(TrainParamsBase):
+    actor_fc_layer_params = (8, 7)
+    critic_joint_fc_layer_params = (4,)
+
+    def env_ctor(self, *args, seed=None, **kwargs):
+        raise NotImplementedError("the specs are given")
+
+
+def make_agent(observation_spec, recurrent=False, combiner=None, params_class=Params):
+    params = params_class({"horizon": NUM_STEPS})
+    params.recurrent, params.preprocessing_combiner = recurrent, combiner
+    agent = params.agent_ctor(
+        tf.Variable(0, dtype=tf.int64), observation_spec, ACTION,
+        ts.time_step_spec(observation_spec),
+    )  # fmt: skip
+    agent.initialize()
+    rng = np.random.default_rng(1)
+    for variable in agent.policy.variables():
+        variable.assign(rng.normal(scale=0.3, size=variable.shape))
+    return agent
+
+
+def observations_of(spec, rng):
+    """One episode."""
+    for _ in range(NUM_STEPS):
+        yield tf.nest.map_structure(
+            lambda s: (
+                rng.integers(256, size=s.shape, dtype=np.uint8)
+                if s.dtype == tf.uint8
+                else rng.normal(size=s.shape).astype(np.float32)
+            ),
+            spec,
+        )
+
+
+def episodes_of(agent):
+    """Yields (observation, action of the policy in TensorFlow), an episode at a time."""
+    policy, rng = TfActingPolicy(agent.policy), np.random.default_rng(2)
+    for _ in range(NUM_EPISODES):
+        state, episode = policy.initial_state(), []
+        for observation in observations_of(agent.policy.time_step_spec.observation, rng):
+            is_first = not episode
+            time_step = ts.restart(observation) if is_first else ts.transition(observation, 0.0)
+            time_step = time_step._replace(reward=np.float32(0))
+            action, state = policy.action(time_step, state)
+            episode.append((observation, action))
+        yield episode
+
+
+def written(agent, name, tmp_path):
+    spec = agent.policy.time_step_spec.observation
+    observation = next(observations_of(spec, np.random.default_rng(3)))
+    time_step = ts.restart(observation)
+    greedy = TfActingPolicy(agent.policy)
+    action, _ = greedy.action(time_step, greedy.initial_state())
+    models.write(models.RestoredPolicy(agent, observation, action), name, tmp_path / name)
+    return tmp_path / name
+
+
+def runner_of(name):
+    if name == "onnx":
+        pytest.importorskip("onnxruntime", reason="the packages of locks/test.lock are missing")
+        from tfagents_system.export import onnx_runner
+
+        return onnx_runner
+    return {"numpy": numpy_runner, "savedmodel": savedmodel_runner, "tflite": tflite_runner}[name]
+
+
+def as_parts(observation):
+    return models.observation_parts(observation) if isinstance(observation, dict) else observation
+
+
+def joined(nest):
+    """[B, 3 + 6] of the leaves [B, 3] and [B, 2, 3]; pixels from 0 to 1."""
+    angles, pixels = tf.nest.flatten(nest)
+    return tf.concat([angles, tf.reshape(tf.cast(pixels, tf.float32), [-1, 6]) / 255], axis=1)
+
+
+CASES = {
+    "vector": (VECTOR, False, None, FORMATS),
+    "lstm": (VECTOR, True, None, FORMATS),
+    "image": (IMAGE, False, None, FORMATS),
+    "nest": (
+        NEST,
+        False,
+        tf.keras.layers.Lambda(lambda leaves: joined(leaves)),
+        ("savedmodel", "tflite"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_format_acts_as_the_policy_on_1000_observations(case, tmp_path):
+    spec, recurrent, combiner, names = CASES[case]
+    agent = make_agent(spec, recurrent, combiner)
+    episodes = list(episodes_of(agent))
+    assert np.std([action for episode in episodes for _, action in episode], axis=0).min() > 1e-3
+    for name in names:
+        policy = runner_of(name).Policy(written(agent, name, tmp_path))
+        count = 0
+        for episode in episodes:
+            policy.reset()
+            for observation, expected in episode:
+                action = policy.action(as_parts(observation))
+                assert (action.shape, action.dtype) == (expected.shape, np.float32)
+                np.testing.assert_allclose(action, expected, rtol=0, atol=1e-5, err_msg=name)
+                count += 1
+        assert count == 1000
+
+
+ONLY_NUMPY = """
+import json, runpy, sys
+
+class NothingElse:
+    def find_spec(self, name, path=None, target=None):
+        package = name.partition(".")[0]
+        if package != "numpy" and package not in sys.stdlib_module_names:
+            raise ImportError(f"{name} is not there")
+
+sys.meta_path.insert(0, NothingElse())
+try:
+    import tensorflow
+except ImportError as error:
+    print(error)
+folder = sys.argv[1]
+example = json.load(open(f"{folder}/example.json"))
+policy = runpy.run_path(f"{folder}/run_policy.py")["Policy"]()
+print(max(abs(policy.action(example["observation"]) - example["action"])) < 1e-5)
+"""
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_numpy_runner_needs_numpy_alone(recurrent, tmp_path):
+    folder = written(make_agent(VECTOR, recurrent), "numpy", tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", ONLY_NUMPY, folder], capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("tensorflow is not there\nTrue\n", "")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_runner_has_at_most_30_lines(name):
+    source = pathlib.Path(models.__file__).with_name(f"{name}_runner.py").read_text()
+    assert len(source.splitlines()) <= 30
+
+
+def test_runner_lies_beside_the_model_with_an_example(tmp_path):
+    folder = written(make_agent(VECTOR), "savedmodel", tmp_path)
+    example = json.loads((folder / "example.json").read_text())
+    policy = runpy.run_path(str(folder / "run_policy.py"))["Policy"]()
+    np.testing.assert_allclose(
+        policy.action(example["observation"]), example["action"], rtol=0, atol=1e-5
+    )
+
+
+class CustomActor(Params):
+    def actor_ctor(self, obs_spec, action_spec):
+        return ActorDistributionNetwork(obs_spec, action_spec, fc_layer_params=(4,))
+
+
+@pytest.mark.parametrize("name", ["numpy", "onnx"])
+def test_custom_network_and_combiner_are_refused_with_the_reason(name, tmp_path):
+    with pytest.raises(ConfigError, match=f"{name} cannot hold .* ActorDistributionNetwork, no bu"):
+        written(make_agent(VECTOR, params_class=CustomActor), name, tmp_path)
+    (tmp_path / name).rmdir()
+    agent = make_agent({"a": VECTOR, "b": VECTOR}, combiner=tf.keras.layers.Concatenate())
+    with pytest.raises(ConfigError, match="preprocessing_combiner.*Export to savedmodel or tflite"):
+        written(agent, name, tmp_path)
+
+
+def test_onnx_tells_how_to_install_what_it_needs(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ConfigError, match="Install it: ./setup.sh --with onnx"):
+        written(make_agent(VECTOR), "onnx", tmp_path)
+
+
+def test_custom_network_can_be_a_saved_model(tmp_path):
+    agent = make_agent(VECTOR, params_class=CustomActor)
+    (episode, *_) = episodes_of(agent)
+    policy = savedmodel_runner.Policy(written(agent, "savedmodel", tmp_path))
+    for observation, expected in episode:
+        np.testing.assert_allclose(policy.action(observation), expected, rtol=0, atol=1e-5)
+
+
+def test_what_tensorflow_lite_has_no_op_for_is_refused(tmp_path):
+    class Determinant(Params):
+        def actor_ctor(self, obs_spec, action_spec):
+            self.preprocessing_combiner = tf.keras.layers.Lambda(
+                lambda x: tf.linalg.det(tf.linalg.diag(tf.nest.flatten(x)[0]))[:, tf.newaxis]
+            )
+            return super().actor_ctor(obs_spec, action_spec)
+
+    with pytest.raises(ConfigError, match="tflite cannot hold this policy: .*Use savedmodel"):
+        written(make_agent(VECTOR, params_class=Determinant), "tflite", tmp_path)
+
+
+def test_latency_table_has_a_row_for_each_exported_format(tmp_path, capsys):
+    agent = make_agent(VECTOR)
+    written(agent, "numpy", tmp_path)
+    with pytest.raises(ConfigError, match="no exported model"):
+        latency.latency(str(tmp_path / "numpy"))
+    latency.latency(str(tmp_path), num_actions=100)
+    header, row = capsys.readouterr().out.splitlines()
+    name, median, worst = row.split()
+    assert header.split()[0] == "format"
+    assert name == "numpy" and 0 < float(median) <= float(worst)

@@ -1,0 +1,1 @@
+"""Policies to take away: models that act without this project."""

@@ -1,0 +1,81 @@
+"""Measures how long the exported models take for an action, on one core.
+
+Example: python -m tfagents_system.export.latency logs/pendulum/exports/policy_checkpoint_0000010000
+Reads the folder of each format there. Each is measured in a process of its own, with one thread.
+"""
+
+import importlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+from typing import Annotated
+
+import numpy as np
+
+from tfagents_system.core.command_line import AtLeast, run_tool
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.export.policy import FORMATS
+
+WARM_UP_ACTIONS = 200
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",
+            "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")  # fmt: skip
+_PROGRAM = "import sys; from tfagents_system.export.latency import main; main(*sys.argv[1:])"
+
+
+def measure(folder: pathlib.Path, name: str, num_actions: int) -> list[int]:
+    """Returns the time of each action in ns, for the observation in example.json."""
+    runner = importlib.import_module(f"tfagents_system.export.{name}_runner")
+    policy = runner.Policy(folder)
+    observation = json.loads((folder / "example.json").read_text())["observation"]
+    if isinstance(observation, list):
+        observation = np.array(observation)
+    times = []
+    for _ in range(WARM_UP_ACTIONS + num_actions):
+        begin = time.perf_counter_ns()
+        policy.action(observation)
+        times.append(time.perf_counter_ns() - begin)
+    return times[WARM_UP_ACTIONS:]
+
+
+def main(folder: str, name: str, num_actions: str) -> None:
+    """Pins this process to one core, measures, and prints the times as JSON."""
+    if hasattr(os, "sched_setaffinity"):  # macOS has none
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    print(json.dumps(measure(pathlib.Path(folder), name, int(num_actions))))
+
+
+def latency(folder: str, /, num_actions: Annotated[int, AtLeast(1)] = 10_000) -> None:
+    """Prints a table: median and 99.9th percentile of each format.
+
+    Args:
+      folder: What the export has written.
+      num_actions: Actions of each format, after some to warm up.
+
+    Raises:
+      ConfigError: If the folder has no exported model, or one fails.
+    """
+    names = [name for name in FORMATS if (pathlib.Path(folder) / name / "run_policy.py").exists()]
+    if not names:
+        raise ConfigError(
+            f"{folder} has no exported model. Make some first: "
+            "python -m tfagents_system.export.policy --exp_dir ... --to numpy"
+        )
+    print(f"{'format':<12}{'median, us':>12}{'99.9 %, us':>12}")
+    for name in names:
+        done = subprocess.run(
+            [sys.executable, "-c", _PROGRAM, str(pathlib.Path(folder) / name), name,
+             str(num_actions)],
+            env=os.environ | dict.fromkeys(_THREADS, "1") | {"TF_CPP_MIN_LOG_LEVEL": "3"},
+            capture_output=True, text=True,
+        )  # fmt: skip
+        if done.returncode:
+            raise ConfigError(f"{folder}/{name}: {done.stderr.strip().splitlines()[-1]}")
+        times = np.array(json.loads(done.stdout.splitlines()[-1])) / 1e3
+        print(f"{name:<12}{np.median(times):>12.0f}{np.percentile(times, 99.9):>12.0f}")
+
+
+if __name__ == "__main__":
+    run_tool(latency, sys.argv)

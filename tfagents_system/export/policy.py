@@ -1,0 +1,86 @@
+"""Exports a policy: a model of its greedy actions, and a runner of at most 30 lines.
+
+Example: python -m tfagents_system.export.policy --exp_dir logs/pendulum --to numpy --to onnx
+Reads config.json, params.py and policies/ in the experiment's folder. Writes a folder per format to
+exports/<checkpoint>/ there: the model, run_policy.py, which acts with it, and example.json, an
+observation with its action. An observation is what the environment of the params file returns,
+without batch axis.
+"""
+
+import contextlib
+import io
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+from typing import Annotated
+
+from tfagents_system.core.command_line import OneOf, run_tool
+from tfagents_system.core.env_config import load_env_config
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.paths import existing_experiment
+from tfagents_system.evaluation.saved_experiment import find_checkpoint, load_saved_params
+
+FORMATS = ("numpy", "onnx", "savedmodel", "tflite")
+
+
+def export(
+    exp_dir: str,
+    to: Annotated[tuple[str, ...], OneOf(FORMATS)],
+    params: str | None = None,
+    config: str | None = None,
+    checkpoint: str | None = None,
+    output: str | None = None,
+) -> None:
+    """Writes a policy in one or more formats and prints the names of the folders.
+
+    Args:
+      exp_dir: Folder of the experiment.
+      to: numpy, onnx, savedmodel or tflite; may be given several times.
+      params: Params file. Default: params.py in exp_dir.
+      config: JSON config. Default: config.json in exp_dir.
+      checkpoint: Such as policy_checkpoint_0000500000. Default: the newest.
+      output: Folder to write to. Default: exports/<checkpoint> in exp_dir.
+
+    Raises:
+      ConfigError: If an argument or a file it names is wrong, or a format cannot hold the policy.
+    """
+    paths = existing_experiment(pathlib.Path(exp_dir))
+    policy_checkpoint = find_checkpoint(paths, checkpoint)
+    env_config = load_env_config(pathlib.Path(config) if config else paths.config)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors only
+    with contextlib.redirect_stderr(io.StringIO()):  # gym advertises its successor
+        # Here and not above: TensorFlow takes seconds, which wrong input need not wait for.
+        from tfagents_system.export import models
+
+    policy = models.restore(load_saved_params(paths, params, env_config), policy_checkpoint)
+    folder = pathlib.Path(output) if output else paths.exports / policy_checkpoint.name
+    try:
+        with tempfile.TemporaryDirectory() as temporary:
+            written = pathlib.Path(temporary)
+            # All before any: a format that cannot hold the policy leaves no other behind.
+            for name in to:
+                models.write(policy, name, written / name)
+            for name in to:
+                _replace(written / name, folder / name)
+                print(folder / name)
+    except OSError as error:
+        raise ConfigError(f"Cannot write the policy to {folder}: {error.strerror}.") from error
+
+
+def _replace(source: pathlib.Path, target: pathlib.Path) -> None:
+    """Replaces the folder `target` by a copy of `source`, which may be on another disk."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        shutil.copytree(source, unfinished)
+        if target.exists():
+            shutil.rmtree(target)
+        os.replace(unfinished, target)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    run_tool(export, sys.argv)

@@ -1,0 +1,105 @@
+"""Any policy as a SavedModel or a TensorFlow Lite model, whose runners need no TF-Agents."""
+
+import contextlib
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+import tree
+from tf_agents.agents import tf_agent
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.core.errors import ConfigError
+
+
+def write_saved_model(agent: tf_agent.TFAgent, folder: pathlib.Path) -> None:
+    """Writes `saved_model/`; see `_make_act` for its signature `serving_default`.
+
+    Raises:
+      ConfigError: If the policy cannot be exported.
+    """
+    module = tf.Module()
+    module.policy_variables = list(agent.policy.variables())
+    act = _make_act(agent)
+    tf.saved_model.save(module, str(folder / "saved_model"), signatures=act)
+
+
+def write_tflite(agent: tf_agent.TFAgent, folder: pathlib.Path) -> None:
+    """Writes `policy.tflite`, with the signature of the SavedModel.
+
+    Raises:
+      ConfigError: If the policy cannot be exported, or needs an op that TensorFlow Lite has not.
+    """
+    with tempfile.TemporaryDirectory() as temporary:
+        write_saved_model(agent, pathlib.Path(temporary))
+        converter = tf.lite.TFLiteConverter.from_saved_model(f"{temporary}/saved_model")
+        try:
+            with _quiet():
+                model = converter.convert()
+        except Exception as error:  # of many kinds, by the op that it stumbles over
+            reason = str(error).strip().splitlines()[0]
+            raise ConfigError(
+                f"tflite cannot hold this policy: {reason}. Use savedmodel instead."
+            ) from error
+    (folder / "policy.tflite").write_bytes(model)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Drops what the compiled parts of TensorFlow print on standard error."""
+    saved, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(nowhere)
+
+
+def observation_parts(observation: Any) -> dict[str, Any]:
+    """Returns the leaves of an observation (or of its spec) by the name that a model gives them.
+
+    A single array is "observation"; {"arm": {"angle": x}} has the part "arm_angle".
+    """
+    leaves = tree.flatten_with_path(observation)
+    return {"_".join(map(str, path)) or "observation": leaf for path, leaf in leaves}
+
+
+def _make_act(agent: tf_agent.TFAgent) -> Any:
+    """Returns the greedy action as a concrete function without batch axis.
+
+    Its inputs are the parts of an observation and `policy_state_<k>`, zeros at the begin of an
+    episode; its outputs `action` and `next_policy_state_<k>`.
+    """
+    policy = agent.policy
+    if tf.nest.is_nested(policy.action_spec):
+        raise ConfigError(f"The action is a nest, {policy.action_spec}; allowed is one array.")
+    initial_state = tf.nest.flatten(policy.get_initial_state(batch_size=1))
+    if any(tf.reduce_any(part != tf.zeros_like(part)) for part in initial_state):
+        raise ConfigError("The policy's state begins with other values than zeros.")
+    parts = observation_parts(policy.time_step_spec.observation)
+    states = {
+        f"policy_state_{index}": spec
+        for index, spec in enumerate(tf.nest.flatten(policy.policy_state_spec))
+    }
+
+    def act(*inputs):
+        batched = [value[tf.newaxis] for value in inputs]
+        observation = tf.nest.pack_sequence_as(
+            policy.time_step_spec.observation, batched[: len(parts)]
+        )
+        state = tf.nest.pack_sequence_as(policy.policy_state_spec, batched[len(parts) :])
+        one = tf.ones([1])
+        time_step = ts.TimeStep(tf.constant([ts.StepType.MID]), 0 * one, one, observation)
+        step = policy.action(time_step, state)
+        outputs = {"action": step.action[0]}
+        for name, value in zip(states, tf.nest.flatten(step.state), strict=True):
+            outputs[f"next_{name}"] = value[0]
+        return outputs
+
+    inputs = [tf.TensorSpec(s.shape, s.dtype, name) for name, s in (parts | states).items()]
+    return tf.function(act, input_signature=inputs, autograph=False).get_concrete_function()
