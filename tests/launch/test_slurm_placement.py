@@ -1,6 +1,7 @@
 """What SLURM is asked for, and submission to a real one as the user nobody; no job starts here."""
 
 import dataclasses
+import os
 import subprocess
 import sys
 
@@ -98,6 +99,15 @@ def test_what_slurm_or_we_refuse_is_shown_and_leaves_nothing(cluster, run, envir
     assert message in answer.stderr and "Traceback" not in answer.stderr
     assert not run.paths.root.exists() or not any(run.paths.root.iterdir())
     assert cluster.ask("squeue", "--noheader") == ""
+
+
+def test_a_folder_without_permission_is_named(cluster, run):
+    logs = run.project / "logs"
+    os.chown(logs, 0, 0)
+    answer = submit(cluster, run)
+    cluster.give(logs)
+    assert answer.returncode == 1
+    assert "Permission denied" in answer.stderr and "Traceback" not in answer.stderr
 
 
 def test_a_run_in_the_queue_is_not_submitted_again(cluster, run):

@@ -5,10 +5,11 @@ import os
 import pathlib
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -51,7 +52,7 @@ AccountingStorageType=accounting_storage/none
 MinJobAge=86400
 ReturnToService=2
 # A node that is silent for so long is taken for dead.
-SlurmdTimeout=6
+SlurmdTimeout=10
 # Believe CPUs= even where the machine has fewer.
 SlurmdParameters=config_overrides
 PreemptType=preempt/partition_prio
@@ -123,12 +124,16 @@ class Cluster:
         """Ends all of its processes at once, as a loss of power does."""
         self.ask("kill", "-KILL", (self.folder / f"{node}.pid").read_text().strip(), user=0)
 
-    def slurmd(self, node: str) -> int:
-        """Returns the process id of the node's slurmd, whose jobs live on without it."""
+    def freeze(self, node: str) -> Callable[[], None]:
+        """Stops the node's slurmd, so that SLURM takes it for dead; its jobs live on.
+
+        Returns what has it go on.
+        """
         command = f"slurmd\0-D\0-N\0{node}\0"
-        found = [path.parent.name for path in pathlib.Path("/proc").glob("[0-9]*/cmdline")
-                 if _read(path) == command]  # fmt: skip
-        return min(map(int, found))
+        pid = min(int(path.parent.name) for path in pathlib.Path("/proc").glob("[0-9]*/cmdline")
+                  if _read(path) == command)  # fmt: skip
+        os.kill(pid, signal.SIGSTOP)
+        return lambda: os.kill(pid, signal.SIGCONT)
 
     def logs(self) -> str:
         """Returns the ends of the daemons' logs."""

@@ -1,8 +1,12 @@
 """Checks everything that can be checked at once, then makes or resumes the experiment's folder."""
 
+import contextlib
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from tfagents_system.core.command_line import print_error
+from tfagents_system.core.disk import free_bytes, is_disk_full, shortage
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.running import begin_run
@@ -43,6 +47,19 @@ def prepare(settings: Settings, place: Callable[[], list[Service]]) -> tuple[lis
     for report in paths.statuses.glob("*"):  # what the last start said
         report.unlink(missing_ok=True)  # workers on other hosts may be writing new ones
     return services, lock
+
+
+@contextlib.contextmanager
+def explained_os_errors(name: str, settings: Settings) -> Iterator[None]:
+    """Ends the program with a message after `name` where permission or space is missing."""
+    try:
+        yield
+    except OSError as error:
+        print_error([name], error)
+        if is_disk_full(error):
+            folder = settings.exp_dir.parent
+            print(f"{shortage('experiment', 0, free_bytes(folder))} in {folder}", file=sys.stderr)
+        sys.exit(1)
 
 
 def _resume(

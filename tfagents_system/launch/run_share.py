@@ -23,16 +23,15 @@ import sys
 import tempfile
 from typing import Annotated
 
-from tfagents_system.core.command_line import AtLeast, OneOf, print_error, run_tool
+from tfagents_system.core.command_line import AtLeast, OneOf, run_tool
 from tfagents_system.core.cpus import available_cpus, cpu_list
-from tfagents_system.core.disk import free_bytes, is_disk_full, shortage
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.ports import check_port_is_free, free_port
 from tfagents_system.core.settings import Settings
 from tfagents_system.launch import experiment, link, plan
 from tfagents_system.launch.packages import check_packages
 from tfagents_system.launch.places import Service, cpu_table, place
-from tfagents_system.launch.prepare import PROJECT, prepare
+from tfagents_system.launch.prepare import PROJECT, explained_os_errors, prepare
 from tfagents_system.launch.private_network import network_line, why_open, with_private_network
 from tfagents_system.launch.service_dirs import write_service_dirs
 
@@ -133,15 +132,9 @@ def run_share(
         sys.stdout.reconfigure(errors="backslashreplace")  # file names may be any bytes
     check_packages()
     settings = Settings.from_environ(os.environ)
-    try:
+    with explained_os_errors(_name(kind), settings):
         open_because = why_open(settings.private_network, settings.exp_dir)
         command = set_up(settings, Share(kind, first, count), open_because)
-    except OSError as error:  # no permission, disk full
-        print_error([_name(kind)], error)
-        if is_disk_full(error):
-            folder = settings.exp_dir.parent
-            print(f"{shortage('experiment', 0, free_bytes(folder))} in {folder}", file=sys.stderr)
-        sys.exit(1)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them; exec would pass that on
         signal.signal(number, signal.SIG_DFL)
     os.execv(command[0], command)

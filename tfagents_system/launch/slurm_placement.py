@@ -24,7 +24,7 @@ from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.settings import Settings
 from tfagents_system.launch import experiment
 from tfagents_system.launch.packages import check_packages
-from tfagents_system.launch.prepare import PROJECT, prepare
+from tfagents_system.launch.prepare import PROJECT, explained_os_errors, prepare
 
 SLURM_TIMEOUT_SECS = 120.0  # sbatch itself tries again while SLURM is busy
 PATHS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")  # by which the jobs find the same programs
@@ -242,7 +242,9 @@ def _how_to(name: str, jobs: Mapping[str, str], demand: Demand) -> str:
 def main() -> None:
     """Submits the run of the SAC_* variables."""
     check_packages()
-    submit(Settings.from_environ(os.environ), os.environ)
+    settings = Settings.from_environ(os.environ)
+    with explained_os_errors("run_script.sh", settings):
+        submit(settings, os.environ)
 
 
 if __name__ == "__main__":
