@@ -16,7 +16,10 @@ def file(tmp_path_factory):
 
 def test_rows_of_a_whole_file(file):
     file.write_text(HEADER + "0,2,100,40,-1.5,20,1.0,\r\n0,3,150,60,-inf,20,2.0,1\r\n")
-    assert list(read_rows(file)) == [EpisodeRow(100, 40, -1.5), EpisodeRow(150, 60, -math.inf)]
+    assert list(read_rows(file)) == [
+        EpisodeRow(100, 40, -1.5, 1.0),
+        EpisodeRow(150, 60, -math.inf, 2.0),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -35,9 +38,10 @@ def test_rows_of_a_whole_file(file):
 )
 def test_line_that_says_nothing_is_left_out(file, line):
     file.write_text(HEADER + f"{line}\r\n" + "0,3,150,60,2,20,2.0,1\r\n")
-    assert list(read_rows(file)) == [EpisodeRow(150, 60, 2.0)]
+    assert list(read_rows(file)) == [EpisodeRow(150, 60, 2.0, 2.0)]
 
 
+WALL = 1.0
 GARBAGE = st.binary().filter(lambda content: b"," not in content) | st.sampled_from(
     [b'"', b'0,2,"100,40', b"x" * 200_000, b"\0\0", b"\r", b"\xff\xfe"]
 )
@@ -50,7 +54,7 @@ def test_garbage_between_lines_costs_none_of_them(file, garbage):
     content, expected = HEADER.encode(), []
     for number, part in enumerate(garbage):
         content += part + b"\r\n" + f"0,1,{number},{2 * number},-{number}.5,20,1.0,\r\n".encode()
-        expected.append(EpisodeRow(number, 2 * number, -number - 0.5))
+        expected.append(EpisodeRow(number, 2 * number, -number - 0.5, WALL))
     file.write_bytes(content)
     assert list(read_rows(file)) == expected
 

@@ -24,6 +24,7 @@ class EpisodeRow(NamedTuple):
     train_step: int
     env_step: int
     episode_return: float  # any float, nan too
+    wall_time: float  # unix, seconds
 
 
 def read_rows(path: pathlib.Path) -> Iterator[EpisodeRow]:
@@ -37,10 +38,12 @@ def read_rows(path: pathlib.Path) -> Iterator[EpisodeRow]:
             fields = line.rstrip("\n").split(",")
             if len(fields) != len(COLUMNS):
                 continue
-            train_step, env_step, episode_return = fields[2:5]
+            train_step, env_step, episode_return, _, wall_time = fields[2:7]
             if not (_COUNT.fullmatch(train_step) and _COUNT.fullmatch(env_step)):
                 continue
             try:
-                yield EpisodeRow(int(train_step), int(env_step), float(episode_return))
+                yield EpisodeRow(
+                    int(train_step), int(env_step), float(episode_return), float(wall_time)
+                )
             except ValueError:
                 continue

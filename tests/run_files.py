@@ -1,0 +1,33 @@
+"""Folders of experiments as training leaves them."""
+
+import json
+
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.evaluation.episode_rows import COLUMNS
+
+
+def write_episodes(paths, kind, worker, rows):
+    """`rows` are (train_step, env_step, return, wall_time)."""
+    paths.episodes.mkdir(parents=True, exist_ok=True)
+    lines = [",".join(COLUMNS)]
+    for train_step, env_step, episode_return, wall_time in rows:
+        lines.append(f"{worker},1,{train_step},{env_step},{episode_return},20,{wall_time},")
+    (paths.episodes / f"{kind}_{worker}.csv").write_text("\r\n".join(lines) + "\r\n")
+
+
+def write_run(root, last_returns, settings=None, provenance=None):
+    """An experiment that was evaluated twice, the second time at train step 200."""
+    paths = ExperimentPaths(root)
+    write_episodes(paths, "collect", 0, [(0, 20, -9, 1000), (100, 40, -5, 1010)])
+    write_episodes(
+        paths, "eval", 0, [(100, 40, -7, 1011), *((200, 60, r, 1021) for r in last_returns)]
+    )
+    paths.running.mkdir()
+    spec = {"seed": 1, "gin_bindings": [], "horizon": 20, "arithmetic": "float32",
+            "settings": {"discount": 0.99, **(settings or {})},
+            "files": {"config.json": "ab" * 32}}  # fmt: skip
+    paths.run_spec.write_text(json.dumps(spec))
+    started_at = ["1970-01-01T00:16:30+0000"]  # 990 s
+    record = {"seed": 1, "started_at": started_at, "git_hash": "abc", "packages": {"numpy": "1"}}
+    paths.provenance.write_text(json.dumps(record | (provenance or {})))
+    return paths

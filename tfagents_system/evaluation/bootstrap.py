@@ -1,0 +1,53 @@
+"""How sure a figure is that comes from a few seeds.
+
+Source: Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice,
+arXiv:2108.13264: interquartile mean, probability of improvement and stratified bootstrap, here of
+one task. A score is the result of one seed.
+"""
+
+import math
+
+import numpy as np
+
+NUM_RESAMPLES = 10_000
+CONFIDENCE = 0.95
+
+
+def interquartile_mean(scores: np.ndarray) -> np.ndarray:
+    """Returns the mean over the last axis without its floor(n / 4) lowest and highest scores."""
+    num_cut = scores.shape[-1] // 4
+    middle = np.sort(scores, axis=-1)[..., num_cut : scores.shape[-1] - num_cut]
+    return middle.mean(axis=-1)
+
+
+def probability_of_improvement(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Returns P(X > Y) = 1 / (n m) sum_ij S(x_i, y_j); S is 1 for >, 1/2 for =, 0 for <.
+
+    Args:
+      x: [..., n] scores.
+      y: [..., m] scores.
+    """
+    difference = np.sign(x[..., :, np.newaxis] - y[..., np.newaxis, :])
+    return (0.5 + 0.5 * difference).mean(axis=(-2, -1))
+
+
+def resampled(scores: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Returns [NUM_RESAMPLES, n]: scores drawn from `scores` [n] with replacement.
+
+    Each group of seeds is a stratum: its resamples have as many scores as it has seeds.
+    """
+    return rng.choice(scores, (NUM_RESAMPLES, len(scores)))
+
+
+def interval(estimates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the percentile interval over the first axis."""
+    low, high = np.quantile(estimates, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], axis=0)
+    return low, high
+
+
+def smallest_chance(n: int, m: int) -> float:
+    """Returns how often n and m scores of one distribution are apart entirely, in either order.
+
+    2 n! m! / (n + m)!: no comparison of as few seeds can be surer than that.
+    """
+    return min(1.0, 2 / math.comb(n + m, n))

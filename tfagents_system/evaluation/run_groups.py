@@ -1,0 +1,33 @@
+"""Experiments that differ in the seed alone, named together on a command line."""
+
+import pathlib
+from typing import NamedTuple
+
+from tfagents_system.core.paths import ExperimentPaths, existing_experiment
+
+
+class RunGroup(NamedTuple):
+    """Some experiments: the seeds of one setting."""
+
+    name: str
+    experiments: list[ExperimentPaths]  # at least one
+
+
+def find_group(text: str) -> RunGroup:
+    """Returns the experiment in the folder `text`, or those whose folders begin so or match it.
+
+    "logs/a" is that folder alone, if there is one; otherwise it stands for logs/a_1, logs/a_2 and
+    so on. "logs/a_*" stands for all that match.
+
+    Raises:
+      ConfigError: If there is no such experiment.
+    """
+    path = pathlib.Path(text)
+    if path.is_dir():
+        return RunGroup(path.name or text, [existing_experiment(path)])
+    has_pattern = any(sign in path.name for sign in "*?[")
+    pattern = path.name if has_pattern else f"{path.name}*"
+    folders = sorted(folder for folder in path.parent.glob(pattern) if folder.is_dir())
+    if not folders:
+        existing_experiment(path)  # raises, with a suggestion
+    return RunGroup(path.name, [ExperimentPaths(folder) for folder in folders])

@@ -1,0 +1,95 @@
+"""The course of an experiment, read from what its programs have written."""
+
+import bisect
+import datetime
+import itertools
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.provenance import read_provenance
+from tfagents_system.evaluation.episode_rows import EpisodeRow, read_rows
+
+LARGEST_RETURN = 1e100  # sums and squares of it are still numbers
+
+
+class EvaluationPoint(NamedTuple):
+    """The greedy episodes at one train step, of all workers together."""
+
+    train_step: int
+    env_step: int  # of all workers together
+    training_secs: float  # since the start of the run, without the time it was stopped
+    returns: list[float]
+
+    @property
+    def mean_return(self) -> float:
+        """The mean over the episodes."""
+        return math.fsum(self.returns) / len(self.returns)
+
+
+def read_kind(paths: ExperimentPaths, kind: str) -> list[list[EpisodeRow]]:
+    """Returns the episodes of a kind, "collect" or "eval", of each worker.
+
+    Episodes whose return cannot be drawn, because it is not finite or nearly so, are left out.
+    """
+    files = sorted(paths.episodes.glob(f"{kind}_*.csv"))
+    return [
+        [row for row in read_rows(file) if abs(row.episode_return) <= LARGEST_RETURN]
+        for file in files
+    ]
+
+
+def read_evaluations(paths: ExperimentPaths) -> list[EvaluationPoint]:
+    """Returns the evaluations of an experiment, in order of train step."""
+    evaluated = sorted(
+        row for worker in read_kind(paths, "eval") for row in worker
+    )  # by train step first
+    collected = read_kind(paths, "collect")
+    env_step_at = _env_step_counter(collected)
+    times = [row.wall_time for rows in (evaluated, *collected) for row in rows]
+    training_secs_at = training_clock(paths, times)
+    points = []
+    for train_step, rows in itertools.groupby(evaluated, key=lambda row: row.train_step):
+        group = list(rows)
+        end = max(row.wall_time for row in group)
+        returns = [row.episode_return for row in group]
+        points.append(EvaluationPoint(train_step, env_step_at(end), training_secs_at(end), returns))
+    return points
+
+
+def training_clock(paths: ExperimentPaths, times: list[float]) -> Callable[[float], float]:
+    """Returns the function from unix time to seconds of training.
+
+    Training does not go on from the last of `times` before a later start of the run until then.
+
+    Args:
+      paths: Of the experiment; without provenance it has one start, at the first of `times`.
+      times: Unix times at which the run has written something.
+    """
+    times = sorted(time for time in times if math.isfinite(time))
+    provenance = read_provenance(paths.provenance, ("started_at",)) or {"started_at": []}
+    starts = sorted(
+        datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%S%z").timestamp()
+        for text in provenance["started_at"]
+    ) or times[:1]  # fmt: skip
+    pauses = []  # (end, length)
+    for start in starts[1:]:
+        if index := bisect.bisect_left(times, start):
+            pauses.append((start, start - times[index - 1]))
+
+    def training_secs(time: float) -> float:
+        return time - starts[0] - math.fsum(secs for end, secs in pauses if end <= time)
+
+    return training_secs
+
+
+def _env_step_counter(collected: list[list[EpisodeRow]]) -> Callable[[float], int]:
+    """Returns the function from unix time to env steps of all workers together."""
+    workers = [sorted((row.wall_time, row.env_step) for row in rows) for rows in collected]
+
+    def env_step(time: float) -> int:
+        positions = [bisect.bisect_right(steps, (time, math.inf)) for steps in workers]
+        return sum(s[index - 1][1] for s, index in zip(workers, positions, strict=True) if index)
+
+    return env_step
