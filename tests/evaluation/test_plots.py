@@ -1,6 +1,9 @@
 import pytest
+from run_files import write_run
 
+from tfagents_system.core.command_line import with_arguments
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.evaluation.plots import (
     CurvePoint,
     curve,
@@ -13,10 +16,11 @@ HEADER = "worker,iteration,train_step,env_step,return,length,wall_time,success\n
 
 
 def test_returns_of_all_files_in_order_without_lines_cut_short(tmp_path):
-    first, second = tmp_path / "eval_0.csv", tmp_path / "eval_1.csv"
+    (tmp_path / "episodes").mkdir()
+    first, second = (tmp_path / "episodes" / f"eval_{worker}.csv" for worker in range(2))
     first.write_text(HEADER + "0,2,100,40,-1.5,20,1.0,\n0,3,150,4")
     second.write_text(HEADER + "1,1,50,40,-3,20,1.0,1\n")
-    assert read_returns([first, second]) == [(50, -3.0), (100, -1.5)]
+    assert read_returns(ExperimentPaths(tmp_path), "eval") == [(50, -3.0), (100, -1.5)]
 
 
 def test_curve_groups_by_interval():
@@ -53,6 +57,28 @@ def test_drawing_of_the_largest_numbers_in_a_folder_of_any_name(tmp_path):
 
 def test_experiment_without_episodes_and_an_unknown_one_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="episodes has no episodes yet"):
-        plot(tmp_path)
+        plot(exp_dir=tmp_path)
     with pytest.raises(ConfigError, match="nowhere: no such experiment folder"):
-        plot(tmp_path / "nowhere")
+        plot(exp_dir=tmp_path / "nowhere")
+
+
+def test_groups_of_seeds_are_drawn_beside_each_other(tmp_path, capsys):
+    for name in ("a_1", "a_2", "b$^{x"):
+        write_run(tmp_path / name, [1])
+    output = tmp_path / "comparison.png"
+    argv = ["plots", str(tmp_path / "a_"), str(tmp_path / "b$^{x"), f"--output={output}"]
+    with_arguments(plot, argv)()
+    assert capsys.readouterr().out == f"{output}\n"
+    assert output.read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_cannot_be_drawn_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="Give either experiments, or --exp_dir"):
+        plot()
+    with pytest.raises(ConfigError, match="Give either experiments, or --exp_dir"):
+        plot((str(tmp_path),), exp_dir=tmp_path)
+    with pytest.raises(ConfigError, match="Nothing to draw yet: no evaluation and no summary in"):
+        plot((str(tmp_path),))
+    write_run(tmp_path / "a", [1])
+    with pytest.raises(ConfigError, match="nowhere"):
+        plot((str(tmp_path / "a"),), output=tmp_path / "nowhere" / "a.png")

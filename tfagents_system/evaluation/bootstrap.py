@@ -45,6 +45,13 @@ def interval(estimates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
+def mean_interval(values: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the interval of the mean over the first axis of `values` [n, m], [m] each."""
+    n = len(values)
+    times_drawn = rng.multinomial(n, np.full(n, 1 / n), NUM_RESAMPLES)  # how often each is drawn
+    return interval(times_drawn @ values / n)
+
+
 def smallest_chance(n: int, m: int) -> float:
     """Returns how often n and m scores of one distribution are apart entirely, in either order.
 

@@ -1,14 +1,17 @@
-"""Draws the learning curve of an experiment.
+"""Draws learning curves: of one experiment, or of groups of seeds beside each other.
 
+Example: python -m tfagents_system.evaluation.plots logs/small_lr_ logs/large_lr_
 Example: python -m tfagents_system.evaluation.plots --exp_dir logs/pendulum
-Reads episodes/*.csv in the experiment's folder.
+Reads episodes/*.csv and, of groups, TensorBoard files in the experiments' folders. A group is an
+experiment, a pattern such as 'logs/a_*', or what the folders begin with: its mean return, losses,
+alpha and curriculum are drawn with their 95 % bootstrap interval over seeds.
 """
 
 import collections
 import pathlib
 import statistics
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import matplotlib
@@ -19,9 +22,11 @@ import matplotlib.pyplot as plt
 from tfagents_system.core.command_line import run_tool
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths, existing_experiment
-from tfagents_system.evaluation.episode_rows import read_rows
+from tfagents_system.evaluation.curves import Curve, band, make_panels
+from tfagents_system.evaluation.run_groups import RunGroup, find_group
+from tfagents_system.evaluation.run_history import read_kind
 
-LARGEST_RETURN = 1e100  # sums and squares of it are still numbers
+NUM_COLUMNS = 3
 
 
 class CurvePoint(NamedTuple):
@@ -32,14 +37,10 @@ class CurvePoint(NamedTuple):
     std_return: float  # 0 for a single episode
 
 
-def read_returns(files: Iterable[pathlib.Path]) -> list[tuple[int, float]]:
-    """Returns (train_step, return) of every whole line of the CSV files, in order of train step.
-
-    Returns that cannot be drawn, because they are not finite or nearly so, are left out.
-    """
-    rows = (row for path in files for row in read_rows(path))
-    pairs = ((row.train_step, row.episode_return) for row in rows)
-    return sorted(pair for pair in pairs if abs(pair[1]) <= LARGEST_RETURN)
+def read_returns(paths: ExperimentPaths, kind: str) -> list[tuple[int, float]]:
+    """Returns (train_step, return) of every episode of a kind, in order of train step."""
+    rows = (row for worker in read_kind(paths, kind) for row in worker)
+    return sorted((row.train_step, row.episode_return) for row in rows)
 
 
 def curve(pairs: Iterable[tuple[int, float]], interval: int = 1) -> list[CurvePoint]:
@@ -59,12 +60,12 @@ def draw_learning_curve(exp_dir: pathlib.Path, output: pathlib.Path) -> None:
     Raises:
       FileNotFoundError: If the experiment has no episodes yet.
     """
-    folder = ExperimentPaths(exp_dir).episodes
-    collected = read_returns(sorted(folder.glob("collect_*.csv")))
+    paths = ExperimentPaths(exp_dir)
+    collected = read_returns(paths, "collect")
     if not collected:
-        raise FileNotFoundError(f"{folder} has no episodes yet.")
+        raise FileNotFoundError(f"{paths.episodes} has no episodes yet.")
     collect = curve(collected, interval=max(1, collected[-1][0] // 200))
-    evaluation = curve(read_returns(sorted(folder.glob("eval_*.csv"))))
+    evaluation = curve(read_returns(paths, "eval"))
 
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
     axes.plot([p.train_step for p in collect], [p.mean_return for p in collect],
@@ -87,21 +88,81 @@ def draw_learning_curve(exp_dir: pathlib.Path, output: pathlib.Path) -> None:
     plt.close(figure)
 
 
-def plot(exp_dir: pathlib.Path, output: pathlib.Path | None = None) -> None:
-    """Draws the learning curve of an experiment and prints the name of the file.
-
-    Args:
-      exp_dir: Folder of the experiment.
-      output: PNG to write. Default: learning_curve.png in exp_dir.
+def draw_panels(groups: Sequence[RunGroup], output: pathlib.Path) -> None:
+    """Draws mean and 95 % bootstrap interval over the seeds of each group, and each seed thinly.
 
     Raises:
-      ConfigError: If there is no such experiment, it has no episodes yet, or a file cannot be
-        read or written.
+      ConfigError: If no experiment has data yet.
     """
-    existing_experiment(exp_dir)
-    output = output or exp_dir / "learning_curve.png"
+    panels = make_panels(groups)
+    if not panels:
+        names = ", ".join(str(paths.root) for group in groups for paths in group.experiments)
+        raise ConfigError(f"Nothing to draw yet: no evaluation and no summary in {names}.")
+    num_rows = -(-len(panels) // NUM_COLUMNS)
+    figure, all_axes = plt.subplots(
+        num_rows, NUM_COLUMNS, figsize=(4.5 * NUM_COLUMNS, 3.2 * num_rows + 0.4),
+        layout="constrained", squeeze=False,
+    )  # fmt: skip
+    for axes in all_axes.flat[len(panels) :]:
+        axes.set_axis_off()
+    for axes, panel in zip(all_axes.flat, panels, strict=False):
+        for index, curves in enumerate(panel.groups):
+            _draw_group(axes, curves, f"C{index}")
+        axes.set_title(panel.title, parse_math=False)
+        axes.set_xlabel(panel.x_label)
+        axes.grid(alpha=0.3)
+    handles = [plt.Line2D([], [], color=f"C{index}") for index in range(len(groups))]
+    labels = [f"{group.name} ({_seeds(len(group.experiments))})" for group in groups]
+    legend = figure.legend(handles, labels, loc="outside upper center", ncols=len(groups))
+    for text in legend.get_texts():
+        text.set_parse_math(False)  # of a name with $ signs
+    figure.savefig(output, dpi=100)
+    plt.close(figure)
+
+
+def _draw_group(axes, curves: Sequence[Curve], color: str) -> None:
+    if not curves:
+        return
+    if len(curves) > 1:
+        for curve in curves:
+            axes.plot(curve.xs, curve.ys, color=color, alpha=0.25, linewidth=0.7)
+    mean = band(curves)
+    axes.fill_between(mean.xs, mean.low, mean.high, color=color, alpha=0.2, linewidth=0)
+    marker = "o" if len(mean.xs) == 1 else None  # a line of one point cannot be seen
+    axes.plot(mean.xs, mean.mean, color=color, linewidth=1.8, marker=marker)
+
+
+def _seeds(number: int) -> str:
+    return "1 seed" if number == 1 else f"{number} seeds"
+
+
+def plot(
+    experiments: tuple[str, ...] = (),
+    /,
+    exp_dir: pathlib.Path | None = None,
+    output: pathlib.Path | None = None,
+) -> None:
+    """Draws one experiment, or groups of experiments beside each other; prints the file's name.
+
+    Args:
+      experiments: Each is an experiment, a pattern, or what the folders of a group begin with.
+      exp_dir: Instead of these: the one experiment whose learning curve is drawn.
+      output: PNG to write. Default: learning_curve.png in exp_dir, or comparison.png here.
+
+    Raises:
+      ConfigError: If there is no such experiment, it has no data yet, or a file cannot be read or
+        written.
+    """
+    if bool(experiments) == (exp_dir is not None):
+        raise ConfigError("Give either experiments, or --exp_dir with one. See --help.")
     try:
-        draw_learning_curve(exp_dir, output)
+        if exp_dir is None:
+            output = output or pathlib.Path("comparison.png")
+            draw_panels([find_group(text) for text in experiments], output)
+        else:
+            existing_experiment(exp_dir)
+            output = output or exp_dir / "learning_curve.png"
+            draw_learning_curve(exp_dir, output)
     except OSError as error:
         raise ConfigError(str(error)) from error
     print(output)

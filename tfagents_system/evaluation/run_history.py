@@ -46,7 +46,7 @@ def read_evaluations(paths: ExperimentPaths) -> list[EvaluationPoint]:
         row for worker in read_kind(paths, "eval") for row in worker
     )  # by train step first
     collected = read_kind(paths, "collect")
-    env_step_at = _env_step_counter(collected)
+    env_step_at = env_step_counter(collected)
     times = [row.wall_time for rows in (evaluated, *collected) for row in rows]
     training_secs_at = training_clock(paths, times)
     points = []
@@ -84,7 +84,7 @@ def training_clock(paths: ExperimentPaths, times: list[float]) -> Callable[[floa
     return training_secs
 
 
-def _env_step_counter(collected: list[list[EpisodeRow]]) -> Callable[[float], int]:
+def env_step_counter(collected: list[list[EpisodeRow]]) -> Callable[[float], int]:
     """Returns the function from unix time to env steps of all workers together."""
     workers = [sorted((row.wall_time, row.env_step) for row in rows) for rows in collected]
 
