@@ -9,23 +9,41 @@ from system.tiny_run import STEPS_PER_ITER
 
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
+from tfagents_system.core.waiting import wait_until
 
 pytestmark = pytest.mark.multiprocess
 
 NUM_TRAIN_STEPS = 60 * STEPS_PER_ITER  # of tiny_run.PARAMS
 
 
-def test_a_run_over_several_hosts_trains_to_its_end():
+def test_a_cancelled_run_over_several_hosts_resumes_and_trains_to_its_end():
     with slurm_cluster(num_nodes=4) as cluster:
         run = SlurmRun(cluster)
+        run.set_pace(0.1)
         run.submit(num_workers=2, SAC_PRIVATE_NETWORK="0")
+        run.wait_for(run.generations, 60, "the first generation")
+        train_step = run.train_step()
+        cancel(run)
+        saved = run.generations()[0]
+        assert saved >= train_step
+
+        run.set_pace(0)
+        assert "Resuming logs/tiny, seed 1." in run.submit(num_workers=2, SAC_PRIVATE_NETWORK="0")
         for job in (run.jobs["core"], *(f"{run.jobs['workers']}_{k}" for k in range(2))):
             ended = cluster.await_state(job, "COMPLETED", "FAILED", timeout_secs=120)
             assert (ended["JobState"], ended["Restarts"]) == ("COMPLETED", "0"), run.job_logs()
+        assert run.restored_steps() == [saved]
         assert run.generations()[0] == NUM_TRAIN_STEPS
         assert len({run.host(p) for p in ("learner", "worker_0", "worker_1")}) == 3
         assert run.paths.policies.joinpath("greedy_policy").is_dir()
         assert run.processes() == {}
+
+
+def cancel(run):
+    """Cancels all jobs, of which nothing is left."""
+    run.cluster.ask("scancel", *run.jobs.values())
+    wait_until(lambda: run.cluster.ask("squeue", "--noheader") == "", 40, "an empty queue")
+    assert run.processes() == {}
 
 
 def test_an_array_of_experiments_and_a_job_with_too_few_cpus():
