@@ -10,7 +10,8 @@ from tfagents_system.evaluation.event_log import EventLog
 def events(folder):
     """(step, tag, value) of all files; as TensorBoard, it stops at a damaged record of a file."""
     found = []
-    for file in sorted(folder.glob("events*")):
+    # The last number of a name counts the files of the process.
+    for file in sorted(folder.glob("events*"), key=lambda file: int(file.name.split(".")[-2])):
         with contextlib.suppress(tf.errors.DataLossError):
             for event in tf.compat.v1.train.summary_iterator(str(file)):
                 for value in event.summary.value:

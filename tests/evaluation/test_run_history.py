@@ -36,6 +36,12 @@ def test_time_in_which_the_run_was_stopped_does_not_count(paths):
     assert times == [1010 - 990, (1020 - 990) + (1512 - 1500)]
 
 
+def test_start_that_is_no_time_is_refused(paths):
+    paths.provenance.write_text(json.dumps({"started_at": ["yesterday"]}))
+    with pytest.raises(ConfigError, match="provenance.json: damaged .*'yesterday'"):
+        read_evaluations(paths)
+
+
 def test_experiment_without_evaluation_has_none(paths):
     assert read_evaluations(paths) == []
 

@@ -5,6 +5,7 @@ import pathlib
 import pytest
 
 from tfagents_system.evaluation import summary
+from tfagents_system.evaluation.bootstrap import mean_and_standard_error
 from tfagents_system.evaluation.rollouts import Episode
 from tfagents_system.evaluation.summary import EvaluatedEpisode
 
@@ -14,14 +15,14 @@ def evaluated(index, episode_return, length=10, success=None, video=None):
 
 
 def test_mean_and_standard_error():
-    mean, error = summary.mean_and_standard_error([1.0, 2.0, 6.0])
+    mean, error = mean_and_standard_error([1.0, 2.0, 6.0])
     assert mean == 3.0
     deviation = math.sqrt(((1 - 3) ** 2 + (2 - 3) ** 2 + (6 - 3) ** 2) / (3 - 1))
     assert error == pytest.approx(deviation / math.sqrt(3))
 
 
 def test_standard_error_of_one_episode_is_unknown():
-    assert summary.mean_and_standard_error([5.0]) == (5.0, None)
+    assert mean_and_standard_error([5.0]) == (5.0, None)
     assert summary.summary_lines([evaluated(0, 5.0)]) == ["mean return 5", "mean length 10"]
 
 

@@ -1,16 +1,26 @@
-"""How sure a figure is that comes from a few seeds.
+"""How sure a figure is that comes from a few seeds or episodes.
 
-Source: Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice,
-arXiv:2108.13264: interquartile mean, probability of improvement and stratified bootstrap, here of
-one task. A score is the result of one seed.
+Source of interquartile mean, probability of improvement and stratified bootstrap, here of one task:
+Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice,
+arXiv:2108.13264. A score is the result of one seed.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 NUM_RESAMPLES = 10_000
 CONFIDENCE = 0.95
+
+
+def mean_and_standard_error(values: Sequence[float]) -> tuple[float, float | None]:
+    """Returns the mean of at least one value, and s / sqrt(n), or None for a single value."""
+    with np.errstate(all="ignore"):  # returns that are not finite give a mean that is not, either
+        mean = float(np.mean(values))
+        if len(values) < 2:
+            return mean, None
+        return mean, float(np.std(values, ddof=1)) / math.sqrt(len(values))
 
 
 def interquartile_mean(scores: np.ndarray) -> np.ndarray:

@@ -81,7 +81,7 @@ def _curves_of(paths: ExperimentPaths) -> dict[tuple[str, str], Curve]:
     learner = read_scalars(paths.train_summaries / "learner")
     tags = [tag for tag in LEARNER_TAGS if f"learner/{tag}" in learner]
     if "critic_loss" in tags:
-        tags.remove("loss")  # their sum
+        tags = [tag for tag in tags if tag != "loss"]  # the sum of the others
     for tag in tags:
         values = ((scalar.step, scalar.value) for scalar in learner[f"learner/{tag}"])
         curves[tag.replace("_", " "), "train steps"] = _curve(values)

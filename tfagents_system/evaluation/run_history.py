@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.provenance import read_provenance
 from tfagents_system.evaluation.episode_rows import EpisodeRow, read_rows
@@ -66,13 +67,12 @@ def training_clock(paths: ExperimentPaths, times: list[float]) -> Callable[[floa
     Args:
       paths: Of the experiment; without provenance it has one start, at the first of `times`.
       times: Unix times at which the run has written something.
+
+    Raises:
+      ConfigError: If provenance.json is damaged.
     """
     times = sorted(time for time in times if math.isfinite(time))
-    provenance = read_provenance(paths.provenance, ("started_at",)) or {"started_at": []}
-    starts = sorted(
-        datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%S%z").timestamp()
-        for text in provenance["started_at"]
-    ) or times[:1]  # fmt: skip
+    starts = _starts(paths) or times[:1]
     pauses = []  # (end, length)
     for start in starts[1:]:
         if index := bisect.bisect_left(times, start):
@@ -82,6 +82,18 @@ def training_clock(paths: ExperimentPaths, times: list[float]) -> Callable[[floa
         return time - starts[0] - math.fsum(secs for end, secs in pauses if end <= time)
 
     return training_secs
+
+
+def _starts(paths: ExperimentPaths) -> list[float]:
+    """Returns the unix times at which the run was started, as far as they are known."""
+    provenance = read_provenance(paths.provenance, ("started_at",)) or {"started_at": []}
+    try:
+        return sorted(
+            datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%S%z").timestamp()
+            for text in provenance["started_at"]
+        )
+    except ValueError as error:
+        raise ConfigError(f"{paths.provenance}: damaged (started_at: {error}). Mend it.") from error
 
 
 def env_step_counter(collected: list[list[EpisodeRow]]) -> Callable[[float], int]:

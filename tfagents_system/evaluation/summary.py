@@ -2,14 +2,12 @@
 
 import csv
 import io
-import math
 import pathlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from tfagents_system.core.files import write_text_atomically
+from tfagents_system.evaluation.bootstrap import mean_and_standard_error
 from tfagents_system.evaluation.rollouts import Episode
 
 HEADER = f"{'episode':>7}  {'return':>12}  {'length':>7}  success"
@@ -29,15 +27,6 @@ def row(evaluated: EvaluatedEpisode) -> str:
     episode = evaluated.episode
     success = {None: "-", True: "yes", False: "no"}[episode.success]
     return f"{evaluated.index:>7}  {episode.episode_return:>12.6g}  {episode.length:>7}  {success}"
-
-
-def mean_and_standard_error(values: Sequence[float]) -> tuple[float, float | None]:
-    """Returns the mean of at least one value, and s / sqrt(n), or None for a single value."""
-    with np.errstate(all="ignore"):  # returns that are not finite give a mean that is not, either
-        mean = float(np.mean(values))
-        if len(values) < 2:
-            return mean, None
-        return mean, float(np.std(values, ddof=1)) / math.sqrt(len(values))
 
 
 def summary_lines(evaluated: Sequence[EvaluatedEpisode]) -> list[str]:
