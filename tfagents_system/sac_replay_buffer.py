@@ -13,13 +13,15 @@ import pathlib
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import reverb
 import tensorflow as tf
 
+from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.errors import EXIT_STOPPED
 from tfagents_system.core.generations import newest_intact_generation
+from tfagents_system.core.incarnation import Fence
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.program import StopFlag, neighbour_service, run_program
 from tfagents_system.core.reports import Phase, StatusReporter
@@ -34,23 +36,33 @@ LEARNER_TIMEOUT_SECS = 110.0  # train_script.sh waits 120 s for the learner's en
 SIGNAL_SECS = 1.0  # within which a signal to every process of a job has reached them all
 
 
-def serve(exp_dir: str, port: int, deterministic: bool = False, *, stop: StopFlag) -> int:
+def serve(
+    exp_dir: str,
+    port: int,
+    deterministic: bool = False,
+    incarnation: Annotated[int, AtLeast(0)] = 0,
+    *,
+    stop: StopFlag,
+) -> int:
     """Serves an experiment until `stop` is set; returns EXIT_STOPPED.
 
     Args:
       exp_dir: Folder of the experiment.
       port: TCP port to serve on.
       deterministic: Worker and learner take turns.
+      incarnation: What this start of the run has claimed; see core/incarnation.py.
       stop: Ends the server.
     """
     paths = ExperimentPaths(pathlib.Path(exp_dir))
     if not await_run_spec(paths.run_spec, stop):
         return EXIT_STOPPED
+    fence = Fence.of_core(paths, incarnation)
+    fence.check()
     spec = RunSpec.read(paths.run_spec)
     layout, columns = described_item(spec.item)
     limits = ReplayLimits.from_settings(_training_settings(spec), spec.horizon)
     reporter = StatusReporter(paths, "replay")
-    server = _start(paths, limits, columns, port, deterministic)
+    server = _start(paths, limits, columns, port, deterministic, incarnation)
     client = server.localhost_client()
 
     counts: dict[str, Any] = {
@@ -69,6 +81,7 @@ def serve(exp_dir: str, port: int, deterministic: bool = False, *, stop: StopFla
         return counts
 
     while not stop:
+        fence.check()
         reporter.report(Phase.SERVING, fields)
         time.sleep(0.2)
     if learner := neighbour_service("learner"):
@@ -102,10 +115,11 @@ def _start(
     columns: Sequence[tf.TensorSpec],
     port: int,
     is_deterministic: bool,
+    incarnation: int,
 ) -> reverb.Server:
     generation = newest_intact_generation(paths.checkpoints)
     restore_from = generation.absolute() / "replay" if generation else None
-    root = empty_reverb_root(paths.checkpoints.absolute())
+    root = empty_reverb_root(paths.checkpoints.absolute(), incarnation)
     server = start_server(limits, port, root, restore_from, is_deterministic, columns)
     print(f"Serving on port {port}: {limits}, from {restore_from or 'an empty table'}.")
     return server

@@ -7,25 +7,19 @@ finished.json, or, if training diverges, diverged_<train_step>.npz.
 """
 
 import functools
-import io
 import sys
 import time
 from typing import Annotated, Any
 
-import numpy as np
 import reverb
 import tensorflow as tf
-import tree
 
 from tfagents_system.agents.construction import arithmetic_of, make_agent
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.disk import SpaceGuard
 from tfagents_system.core.errors import EXIT_DIVERGED, EXIT_FINISHED, EXIT_STOPPED, ConfigError
-from tfagents_system.core.files import (
-    write_bytes_atomically,
-    write_json_atomically,
-    write_text_atomically,
-)
+from tfagents_system.core.files import write_json_atomically, write_text_atomically
+from tfagents_system.core.incarnation import Fence
 from tfagents_system.core.meters import PhaseTimer, RateMeter
 from tfagents_system.core.params_loader import Run, gin_text, load_run
 from tfagents_system.core.program import StopFlag, run_program
@@ -42,6 +36,7 @@ from tfagents_system.evaluation.event_log import EventLog
 from tfagents_system.kernels.arithmetic import explain, this_host
 from tfagents_system.learner_data import data_in_rounds, sampled_data
 from tfagents_system.learning.checkpoints import Checkpointer
+from tfagents_system.learning.divergence import keep_minibatch
 from tfagents_system.learning.learner import DivergedError, Learner
 from tfagents_system.learning.policy_export import PolicyExporter
 from tfagents_system.services.replay import ReplaySnapshots
@@ -59,9 +54,12 @@ class Training:
     policy and does what has become due: summaries, a checkpoint.
     """
 
-    def __init__(self, run: Run, replay_address: str, num_cpus: int, deterministic: bool):
+    def __init__(
+        self, run: Run, replay_address: str, num_cpus: int, deterministic: bool, fence: Fence
+    ):
         """Builds the agent and restores the newest checkpoint."""
         self._run = run
+        self._fence = fence
         params = run.params
         seed = derive_seed(run.seed, SeedPurpose.LEARNER)
         seed_global_generators(functools.partial(derive_seed, seed))  # also of initial weights
@@ -69,12 +67,14 @@ class Training:
         agent, self._train_step = make_agent(params, environment)
         self._arithmetic = arithmetic_of(agent)
         print(explain(self._arithmetic, this_host()))
+        fence.check()
         record_arithmetic(run.paths.provenance, self._arithmetic)
         environment.close()
         layout = ItemLayout.from_settings(params)
         specs = agent.time_step_spec.observation, agent.action_spec
         codec = step_codec(*specs, layout)
         spec = view_of_run(run, *specs, codec, layout, self._arithmetic)
+        fence.check()
         spec.agree(run.paths.run_spec)
         reader = SampleReader(codec, layout)
         if deterministic:
@@ -90,10 +90,10 @@ class Training:
         self._publisher = VariablePublisher(client, agent.collect_policy.variables())
         self._checkpointer = Checkpointer(
             run.paths.checkpoints, agent, self._train_step,
-            ReplaySnapshots(client, layout, run.paths.checkpoints),
-            spec.item, self._arithmetic,
+            ReplaySnapshots(client, layout, run.paths.checkpoints, fence.number),
+            spec.item, self._arithmetic, fence,
         )  # fmt: skip
-        self._exporter = PolicyExporter(run.paths, agent, self._train_step)
+        self._exporter = PolicyExporter(run.paths, agent, self._train_step, fence)
         if self._checkpointer.restore():
             print(f"Restored train step {self.train_step}.")
             if change := self._checkpointer.arithmetic_change:
@@ -102,6 +102,7 @@ class Training:
         self._timer = PhaseTimer("starting")
         self._saved_at = time.monotonic()
         self._summaries = EventLog(run.paths.train_summaries / "learner")
+        fence.check()
         with SpaceGuard("gin.txt", run.paths.root):
             write_text_atomically(run.paths.gin, gin_text(params))
 
@@ -124,7 +125,7 @@ class Training:
         params = self._run.params
         num_steps = params.num_steps_per_iter
         status_rate, summary_rate = RateMeter(self.train_step), RateMeter(self.train_step)
-        self._publisher.publish(self.train_step)
+        self._publish()
         self._reporter.report_now(Phase.WAITING_FOR_DATA, self._progress(0.0))
         self._exporter.prepare()  # while workers fill the replay buffer
         while not self._is_finished and not stop:
@@ -144,7 +145,7 @@ class Training:
             )
             # Also without a step: a replay server that was restarted may have lost the variables.
             # The confirmation is not waited for: while the server saves it takes half a second.
-            self._publisher.publish(self.train_step, timeout_secs=0.0)
+            self._publish(timeout_secs=0.0)
             if metrics is None:
                 self._timer.enter("waiting for data")
                 time.sleep(0.1)  # a server that is away refuses at once
@@ -160,6 +161,11 @@ class Training:
             if not self._is_finished:
                 self._save_if_due(self._has_passed(params.checkpoint_period_itrs, iteration))
         return self._end(stop)
+
+    def _publish(self, timeout_secs: float = 5.0) -> bool:
+        """Publishes the policy's variables, unless a later start has taken over."""
+        self._fence.check()
+        return self._publisher.publish(self.train_step, timeout_secs)
 
     def _save_if_due(self, is_period_over: bool) -> None:
         """Saves the training state after a period of iterations or of time, the shorter one.
@@ -194,7 +200,7 @@ class Training:
             return EXIT_STOPPED
         # The workers end when they have seen the last train step, so it has to arrive.
         wait_until(
-            lambda: self._publisher.publish(self.train_step), SAVE_TIMEOUT_SECS,
+            self._publish, SAVE_TIMEOUT_SECS,
             what="the replay server to take the last variables",
         )  # fmt: skip
         self._reporter.report_now(Phase.FINISHED, self._progress(0.0))
@@ -211,6 +217,7 @@ class Training:
                   f"{timeout_secs:g} s; the run goes on from the one before.")  # fmt: skip
         guard = SpaceGuard("finished.json", self._run.paths.root)
         if self._is_finished and is_exported and not self._checkpointer.lacks_space:
+            self._fence.check()
             with guard:
                 write_json_atomically(
                     self._run.paths.finished,
@@ -220,20 +227,13 @@ class Training:
 
     def _give_up(self, error: DivergedError) -> int:
         """Keeps the minibatch at which training diverged; publishes and saves nothing else."""
-        minibatch = "Its minibatch is not known"
-        if error.minibatch is not None:
-            path = self._run.paths.diverged(self.train_step)
-            leaves = tree.flatten_with_path(error.minibatch)
-            arrays = io.BytesIO()
-            np.savez(arrays, **{"/".join(map(str, where)): leaf for where, leaf in leaves})
-            minibatch = "Its minibatch was lost, because the disk is full"
-            with SpaceGuard("minibatch", path.parent, lambda: arrays.tell()):
-                write_bytes_atomically(path, arrays.getvalue())
-                minibatch = f"Its minibatch is in {path}: look for extreme rewards and observations"
+        self._fence.check()
+        path = self._run.paths.diverged(self.train_step)
+        kept = keep_minibatch(error.minibatch, path)
         self._checkpointer.wait(STOP_TIMEOUT_SECS)  # for one begun before, of a finite state
         self._reporter.report_now(Phase.DIVERGED, self._progress(0.0))
         print(f"sac_train.py: training diverged at train step {self.train_step}: {error}. "
-              f"{minibatch}. Nothing since the last checkpoint was saved. Lower the learning rates "
+              f"{kept}. Nothing since the last checkpoint was saved. Lower the learning rates "
               f"or set gradient_clipping in {self._run.paths.params}, and start the same command "
               "again.", file=sys.stderr)  # fmt: skip
         return EXIT_DIVERGED
@@ -264,6 +264,7 @@ def train(
     replay_address: str,
     num_cpus: Annotated[int, AtLeast(1)] = 1,
     deterministic: bool = False,
+    incarnation: Annotated[int, AtLeast(0)] = 0,
     *,
     stop: StopFlag,
 ) -> int:
@@ -274,13 +275,17 @@ def train(
       replay_address: host:port of the replay server.
       num_cpus: CPUs that this program may use.
       deterministic: Take turns with the worker.
+      incarnation: What this start of the run has claimed; see core/incarnation.py.
       stop: Ends training, after a save.
     """
     # The graph's branches (critics, targets, actor) run side by side; splitting one small matrix
     # product over threads costs more than it gains.
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(num_cpus)
-    training = Training(load_run(exp_dir), replay_address, num_cpus, deterministic)
+    run = load_run(exp_dir)
+    fence = Fence.of_core(run.paths, incarnation)
+    fence.check()
+    training = Training(run, replay_address, num_cpus, deterministic, fence)
     try:
         return training.run(stop)
     finally:

@@ -20,7 +20,9 @@ from benchmarks.ours.layouts import PackedLayout
 from benchmarks.ours.programs import make_experiment, replay_server
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.command_line import AtLeast
+from tfagents_system.core.incarnation import Fence
 from tfagents_system.core.params_loader import load_run
+from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.training_settings import num_fresh_samples
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.learning.checkpoints import Checkpointer
@@ -80,8 +82,8 @@ def measure(
     rate_before, gap_before = stopwatch.run_while(lambda: time.monotonic() < deadline)
     checkpointer = Checkpointer(
         folder / "checkpoints", agent, train_step,
-        ReplaySnapshots(reverb.Client(address), layout.items, folder / "checkpoints"),
-        item={}, arithmetic="float32",
+        ReplaySnapshots(reverb.Client(address), layout.items, folder / "checkpoints", 0),
+        item={}, arithmetic="float32", fence=Fence.of_core(ExperimentPaths(folder), 0),
     )  # fmt: skip
     started = time.monotonic()
     rate, longest_gap = stopwatch.run_while(lambda: not checkpointer.wait(0), checkpointer.save)

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from fakes import FakeClock
+from fakes import UNRIVALLED, FakeClock
 from small_disk import small_disk
 
 from tfagents_system.core.disk import (
@@ -58,7 +58,7 @@ def test_checkpoint_bytes_are_those_of_the_newest_generation(tmp_path):
         unfinished = tmp_path / ".tmp"
         (unfinished / "replay").mkdir(parents=True)
         (unfinished / "replay" / "items").write_bytes(bytes(1000 * train_step))
-        publish_generation(unfinished, tmp_path, train_step, {})
+        publish_generation(unfinished, tmp_path, train_step, {}, UNRIVALLED)
     newest = bytes_of(tmp_path / "0000000002")
     assert newest > 2000
     assert checkpoint_bytes(tmp_path) == newest + SPARE_BYTES

@@ -9,10 +9,12 @@ import tempfile
 
 import hypothesis
 import pytest
+from fakes import UNRIVALLED
 from hypothesis import strategies as st
 
 from tfagents_system.core import generations as lib
-from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.errors import ConfigError, SupersededError
+from tfagents_system.core.incarnation import CORE, Claims, Fence
 
 
 def publish(root, train_step, text="weights"):
@@ -21,7 +23,7 @@ def publish(root, train_step, text="weights"):
     (unfinished / "learner" / "state").write_text(text)
     (unfinished / "replay").mkdir()
     (unfinished / "replay" / "items").write_bytes(b"\0" * 100)
-    lib.publish_generation(unfinished, root, train_step, {"saved_at": 12.5})
+    lib.publish_generation(unfinished, root, train_step, {"saved_at": 12.5}, UNRIVALLED)
     return lib.generation_dir(root, train_step)
 
 
@@ -358,6 +360,28 @@ def mutate(generation, mutation):
     return path
 
 
+def test_a_superseded_learner_leaves_all_generations_as_they_are(tmp_path):
+    claims = Claims(tmp_path / "incarnations")
+    fence = Fence(claims, CORE, claims.claim(CORE))
+    root = tmp_path / "checkpoints"
+    unfinished = root / ".tmp-mine"
+    for train_step in (100, 200):
+        publish(root, train_step)
+    claims.claim(CORE)
+    before = contents(root)
+    for train_step in (200, 300):  # would replace one, would drop one
+        unfinished.mkdir()
+        (unfinished / "state").write_text("old")
+        with pytest.raises(SupersededError):
+            lib.publish_generation(unfinished, root, train_step, {}, fence)
+        shutil.rmtree(unfinished)
+    assert contents(root) == before
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 @pytest.fixture(scope="module")
 def two_generations(tmp_path_factory):
     root = tmp_path_factory.mktemp("two")
@@ -366,7 +390,9 @@ def two_generations(tmp_path_factory):
         (generation / "manifest.json").unlink()
         (generation / "replay" / "DONE").touch()
         shutil.move(generation, root / f".tmp-{train_step}")
-        lib.publish_generation(root / f".tmp-{train_step}", root, train_step, {"saved_at": 12.5})
+        lib.publish_generation(
+            root / f".tmp-{train_step}", root, train_step, {"saved_at": 12.5}, UNRIVALLED
+        )
     return root
 
 

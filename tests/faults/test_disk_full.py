@@ -83,7 +83,7 @@ def test_training_goes_on_and_saves_again_when_there_is_space(run, disk):
     assert run.generations() == saved
     newest = newest_intact_generation(run.paths.checkpoints)
     assert int(newest.name) == saved[0]
-    assert not list(run.paths.checkpoints.glob(".reverb/*"))
+    assert not list(run.paths.checkpoints.glob(".reverb/*/*"))
 
     disk.free()
     train_step = run.train_step()

@@ -178,7 +178,7 @@ def measure_speed(run, secs=15.0):
 
 
 def reverb_folders(run):
-    return [path for path in (run.paths.checkpoints / ".reverb").glob("*") if path.is_dir()]
+    return [path for path in (run.paths.checkpoints / ".reverb").glob("*/*") if path.is_dir()]
 
 
 STAGES = {

@@ -51,8 +51,8 @@ def provenance_of(paths: ExperimentPaths) -> dict:
 @pytest.fixture
 def resumable(project, monkeypatch) -> ExperimentPaths:
     """An experiment whose first start has ended: this process no longer holds its lock."""
-    monkeypatch.setattr(experiment, "take_lock", lambda lock: -1)
-    monkeypatch.setattr("tfagents_system.launch.prepare.take_lock", lambda lock: -1)
+    monkeypatch.setattr(experiment, "take_lock", lambda *arguments: -1)
+    monkeypatch.setattr("tfagents_system.launch.prepare.take_lock", lambda *arguments: -1)
     return run_prepare(SEED="7", GIN_BINDINGS="TrainParams.num_iter = 10")
 
 

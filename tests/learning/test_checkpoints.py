@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
+from fakes import UNRIVALLED
 from replay_fakes import (
     EpisodeStepEnv,
     all_items,
@@ -26,6 +27,7 @@ from tfagents_system.core.generations import (
     publish_generation,
     read_manifests,
 )
+from tfagents_system.core.incarnation import CORE, Claims, Fence
 from tfagents_system.data.item_layout import SINGLE
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.learning import checkpoints as checkpoints_lib
@@ -73,8 +75,10 @@ def replay(tmp_path):
 ITEM = {"length": 8, "columns": [["float32", [7]]]}
 
 
-def make_checkpointer(root, agent, train_step, client, item=ITEM, arithmetic="float32"):
-    return Checkpointer(root, agent, train_step, client, item, arithmetic)
+def make_checkpointer(
+    root, agent, train_step, client, item=ITEM, arithmetic="float32", fence=UNRIVALLED, relabel=None
+):
+    return Checkpointer(root, agent, train_step, client, item, arithmetic, fence, relabel)
 
 
 class Relabel(tf.Module):
@@ -86,12 +90,12 @@ class Relabel(tf.Module):
 def test_variables_of_what_relabels_rewards_are_saved_and_restored(tmp_path, replay):
     agent, train_step = make_tiny_agent()
     root = tmp_path / "checkpoints"
-    saving = Checkpointer(root, agent, train_step, replay, ITEM, "float32", Relabel(3.0))
+    saving = make_checkpointer(root, agent, train_step, replay, relabel=Relabel(3.0))
     saving.save()
     assert saving.wait(10)
     relabel = Relabel(1.0)
     agent, train_step = make_tiny_agent()
-    assert Checkpointer(root, agent, train_step, replay, ITEM, "float32", relabel).restore()
+    assert make_checkpointer(root, agent, train_step, replay, relabel=relabel).restore()
     assert float(relabel.scale) == 3
     with pytest.raises(ConfigError, match="relabel/scale:0: .* in the checkpoint, nothing now"):
         make_checkpointer(root, agent, train_step, replay).restore()
@@ -225,6 +229,23 @@ def test_a_failed_checkpoint_of_the_replay_leaves_the_older_ones_alone(
     assert steps(root) == [4, 2]
 
 
+def test_a_superseded_learner_saves_nothing_more(tmp_path, replay, capsys):
+    claims = Claims(tmp_path / "incarnations")
+    fence = Fence(claims, CORE, claims.claim(CORE))
+    root = tmp_path / "checkpoints"
+    agent, train_step = make_tiny_agent()
+    checkpointer = make_checkpointer(root, agent, train_step, replay, fence=fence)
+    save(checkpointer)
+    replay.may_finish.clear()
+    train_step.assign(1)
+    assert checkpointer.save()
+    claims.claim(CORE)  # while the server writes
+    replay.may_finish.set()
+    assert checkpointer.wait(10)
+    assert steps(root) == [0]
+    assert "Checkpoint at train step 1 failed: SupersededError(" in capsys.readouterr().out
+
+
 def test_on_a_full_disk_the_older_ones_stay_and_the_next_period_tries_again(capsys):
     with small_disk(4 << 20) as disk:
         root = disk.folder / "checkpoints"
@@ -322,7 +343,7 @@ def test_a_generation_holds_the_items_and_counts_of_a_real_server(tmp_path):
         run_episode(environment, RandomPolicy(environment.action_spec(), 0), 7, adder.add)
         adder.send()
         assert adder.is_confirmed(timeout_secs=5)
-        snapshots = ReplaySnapshots(replay.client(), SINGLE, root)
+        snapshots = ReplaySnapshots(replay.client(), SINGLE, root, 0)
         checkpointer = make_checkpointer(root, agent, train_step, snapshots)
         for step in (1, 2):
             train_step.assign(step)
@@ -338,22 +359,23 @@ def test_a_generation_holds_the_items_and_counts_of_a_real_server(tmp_path):
 def test_what_sorts_later_in_reverbs_own_folder_does_not_cost_the_checkpoint(tmp_path, monkeypatch):
     root = tmp_path / "checkpoints"
     agent, train_step = make_tiny_agent()
-    with serving(root / ".reverb") as replay:
+    own = root / ".reverb" / "000002"
+    with serving(own) as replay:
         checkpointer = make_checkpointer(
-            root, agent, train_step, ReplaySnapshots(replay.client(), SINGLE, root)
+            root, agent, train_step, ReplaySnapshots(replay.client(), SINGLE, root, 2)
         )
         # Reverb names its checkpoints by the local time: the second sorts before the first.
         for step, zone in enumerate(("UTC", "Pacific/Kiritimati", "Etc/GMT+12"), start=1):
             monkeypatch.setenv("TZ", zone)
-            later = root / ".reverb" / "9999-12-31T23:59:59+00:00"
+            later = own / "9999-12-31T23:59:59+00:00"
             later.mkdir()
             (later / "DONE").touch()
-            (root / ".reverb" / "9999-notes.txt").touch()
+            (own / "9999-notes.txt").touch()
             train_step.assign(step)
             save(checkpointer)
             assert steps(root)[0] == step
             assert newest_intact_generation(root) == root / f"{step:010d}"
-            assert list((root / ".reverb").iterdir()) == []
+            assert list(own.iterdir()) == []
 
 
 def test_learning_rates_are_those_of_now_and_not_those_of_the_checkpoint(tmp_path, replay):
@@ -413,7 +435,9 @@ def test_a_generation_of_an_older_version_is_refused_with_what_to_do(tmp_path, r
     unfinished = root / ".tmp-0"
     checkpointer = make_checkpointer(root, agent, train_step, replay)
     unfinished.mkdir()
-    publish_generation(unfinished, root, 0, {"layout": {"replay item": "8 x float32 [7]"}})
+    publish_generation(
+        unfinished, root, 0, {"layout": {"replay item": "8 x float32 [7]"}}, UNRIVALLED
+    )
     with pytest.raises(ConfigError, match="manifest.json has no 'depends_on': an older version"):
         checkpointer.restore()
 

@@ -8,13 +8,14 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
-from fakes import CountingEnv
+from fakes import UNRIVALLED, CountingEnv
 from small_disk import small_disk
 from tf_agents.policies import policy_saver, py_tf_eager_policy
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.construction import make_agent
-from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.errors import ConfigError, SupersededError
+from tfagents_system.core.incarnation import Claims, Fence
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.learning import policy_export
 from tfagents_system.learning.policy_export import PolicyExporter, restore_policy
@@ -48,7 +49,7 @@ def exported(request, tmp_path_factory):
     hyperparameters = {"recurrent": request.param == "lstm"}
     paths = ExperimentPaths(tmp_path_factory.mktemp(request.param))
     agent, train_step = agent_of(**hyperparameters)
-    exporter = PolicyExporter(paths, agent, train_step)
+    exporter = PolicyExporter(paths, agent, train_step, UNRIVALLED)
     for number in (100, 200):
         shift(agent, 0.3)
         train_step.assign(number)
@@ -80,12 +81,32 @@ def actions_of_saved_model(folder, checkpoint, time_steps):
 
 
 def test_exports_leave_nothing_in_memory(tmp_path):
-    exporter = PolicyExporter(ExperimentPaths(tmp_path), *agent_of())
+    exporter = PolicyExporter(ExperimentPaths(tmp_path), *agent_of(), UNRIVALLED)
     exporter.export()
     before = len(gc.get_objects())
     for _ in range(3):
         exporter.export()
     assert len(gc.get_objects()) - before < 500  # one export makes more than that
+
+
+def test_a_superseded_learner_exports_nothing_and_the_next_one_clears_up(tmp_path):
+    paths = ExperimentPaths(tmp_path)
+    agent, train_step = agent_of()
+    claims = Claims(paths.incarnations)
+    exporter = PolicyExporter(paths, agent, train_step, Fence.of_core(paths, claims.claim("core")))
+    exporter.export()
+    before = {path: path.read_bytes() for path in paths.policies.rglob("*") if path.is_file()}
+    newest = Fence.of_core(paths, claims.claim("core"))
+    shift(agent, 0.3)
+    train_step.assign(300)
+    with pytest.raises(SupersededError):
+        exporter.export()
+    after = {path: path.read_bytes() for path in paths.policies.rglob("*") if path.is_file()}
+    assert after == before
+    for name in (".tmp-1-greedy_policy", "checkpoints/.old-1-policy_checkpoint_0000000300"):
+        (paths.policies / name).mkdir()  # of a start that was killed
+    PolicyExporter(paths, agent, train_step, newest).prepare()
+    assert not [path for path in paths.policies.rglob(".*") if path.is_dir()]
 
 
 def test_greedy_saved_model_acts_as_the_numpy_policy_at_every_checkpoint(exported):
@@ -175,7 +196,7 @@ def test_whole_saved_models_are_written_once_in_a_process(tmp_path, monkeypatch)
     monkeypatch.setattr(
         policy_saver.PolicySaver, "save", lambda *args: (num_saved.append(1), save(*args))
     )
-    exporter = PolicyExporter(paths, agent, train_step)
+    exporter = PolicyExporter(paths, agent, train_step, UNRIVALLED)
     exporter.prepare()
     assert sorted(path.name for path in paths.policies.iterdir()) == [
         "collect_policy", "greedy_policy",
@@ -183,7 +204,9 @@ def test_whole_saved_models_are_written_once_in_a_process(tmp_path, monkeypatch)
     for _ in range(3):
         exporter.export()
     assert len(num_saved) == 2
-    resumed = PolicyExporter(paths, agent, train_step)  # its params file may have been edited
+    resumed = PolicyExporter(
+        paths, agent, train_step, UNRIVALLED
+    )  # its params file may have been edited
     with monkeypatch.context() as context:
         context.setattr(policy_export, "check_space_is_left", fail_on_saved_models)
         assert not resumed.export()
@@ -195,7 +218,7 @@ def test_whole_saved_models_are_written_once_in_a_process(tmp_path, monkeypatch)
 
 def test_a_saved_model_that_was_moved_away_is_written_again(tmp_path):
     paths, (agent, train_step) = ExperimentPaths(tmp_path), agent_of()
-    exporter = PolicyExporter(paths, agent, train_step)
+    exporter = PolicyExporter(paths, agent, train_step, UNRIVALLED)
     exporter.export()
     (paths.policies / "greedy_policy").rename(tmp_path / "deployed")
     train_step.assign(7)
@@ -206,7 +229,7 @@ def test_a_saved_model_that_was_moved_away_is_written_again(tmp_path):
 def test_an_export_that_fails_leaves_the_one_before_whole(tmp_path, monkeypatch):
     paths = ExperimentPaths(tmp_path)
     agent, train_step = agent_of()
-    PolicyExporter(paths, agent, train_step).export()
+    PolicyExporter(paths, agent, train_step, UNRIVALLED).export()
 
     def fail_at(failing, exporter):
         """Lets the write of that number in an export fail: a checkpoint, then two SavedModels."""
@@ -234,7 +257,9 @@ def test_an_export_that_fails_leaves_the_one_before_whole(tmp_path, monkeypatch)
     def train_step_of(name):
         return int(tf.saved_model.load(str(paths.policies / name)).get_train_step())
 
-    resumed = PolicyExporter(paths, agent, train_step)  # writes whole SavedModels at first
+    resumed = PolicyExporter(
+        paths, agent, train_step, UNRIVALLED
+    )  # writes whole SavedModels at first
     for step, failing in ((1, 0), (2, 1), (3, 2)):
         shift(agent, 0.3)
         train_step.assign(step)
@@ -257,7 +282,7 @@ def test_on_a_full_disk_the_old_policies_stay_and_a_later_export_replaces_them(c
     with small_disk(8 << 20) as disk:
         paths = ExperimentPaths(disk.folder)
         agent, train_step = agent_of()
-        exporter = PolicyExporter(paths, agent, train_step)
+        exporter = PolicyExporter(paths, agent, train_step, UNRIVALLED)
 
         def bias_of(name):
             return tf.saved_model.load(str(paths.policies / name)).model_variables[-1].numpy()

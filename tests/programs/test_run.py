@@ -9,6 +9,7 @@ import sys
 import gin
 import hypothesis
 import pytest
+from fakes import UNRIVALLED
 from hypothesis import strategies as st
 from small_disk import small_disk
 
@@ -79,7 +80,7 @@ def trained(tmp_path_factory):
     paths.config.write_text(json.dumps(CONFIG))
     params = load_params(paths.params, CONFIG)
     agent, train_step = make_agent(params, params.env_ctor())
-    exporter = PolicyExporter(paths, agent, train_step)
+    exporter = PolicyExporter(paths, agent, train_step, UNRIVALLED)
     for number in (50, 100):
         train_step.assign(number)
         exporter.export()

@@ -6,11 +6,13 @@ import threading
 
 import pytest
 import reverb
+from fakes import UNRIVALLED
 from replay_fakes import EpisodeStepEnv, Stop, codec_of, make_experiment, write_run_spec
 
 from tfagents_system import sac_replay_buffer
-from tfagents_system.core.errors import EXIT_STOPPED, ConfigError
+from tfagents_system.core.errors import EXIT_STOPPED, ConfigError, SupersededError
 from tfagents_system.core.generations import publish_generation
+from tfagents_system.core.incarnation import CORE, Claims
 from tfagents_system.core.ports import check_port_is_free, free_port
 from tfagents_system.core.program import EXIT_CODE_FILE_VARIABLE
 from tfagents_system.core.reports import read_report
@@ -53,7 +55,7 @@ def save_generation(client, paths, train_step):
     unfinished = paths.checkpoints / ".tmp-test"
     unfinished.mkdir()
     pathlib.Path(client.checkpoint()).rename(unfinished / "replay")
-    publish_generation(unfinished, paths.checkpoints, train_step, {})
+    publish_generation(unfinished, paths.checkpoints, train_step, {}, UNRIVALLED)
 
 
 @pytest.fixture
@@ -117,6 +119,26 @@ def test_it_starts_from_the_newest_intact_generation(paths, capsys):
     with serving(paths) as client:
         assert experience_stats(client, timeout_secs=5) == (7, 7)
     assert "0000000020 is damaged: " in capsys.readouterr().out
+
+
+def test_a_superseded_server_ends_and_a_new_one_begins_nothing(paths):
+    claims = Claims(paths.incarnations)
+    incarnation = claims.claim(CORE)
+    errors, port = [], free_port()
+
+    def serve():
+        try:
+            sac_replay_buffer.serve(str(paths.root), port, incarnation=incarnation, stop=Stop())
+        except SupersededError as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    wait_until(paths.status("replay").exists, 20, "the first status")
+    claims.claim(CORE)
+    thread.join(20)
+    serve()  # as its supervise would
+    assert ["(number 1)" in error for error in errors] == [True, True]
 
 
 def test_it_never_starts_empty_when_there_are_generations(paths):

@@ -7,10 +7,11 @@ from small_disk import small_disk
 
 from tfagents_system import learner_data, sac_train
 from tfagents_system.agents.sac_agent import SacAgent
-from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
+from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, SupersededError
 from tfagents_system.core.files import read_json
 from tfagents_system.core.generations import generations
-from tfagents_system.core.reports import read_report
+from tfagents_system.core.incarnation import CORE, Claims
+from tfagents_system.core.reports import Phase, read_report
 from tfagents_system.core.running import begin_run
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.evaluation.rollouts import run_episode
@@ -180,6 +181,42 @@ def test_a_stop_saves_the_train_step_and_the_next_start_goes_on_from_it(
     assert variables_of(paths.policy_checkpoint(stopped_at)) == saved
     assert sac_train.train(str(paths.root), replay.address, 1, stop=False) == EXIT_FINISHED
     assert steps(paths)[0] == NUM_TRAIN_STEPS
+
+
+def test_a_superseded_learner_publishes_and_writes_nothing_more(tmp_path, replay):
+    paths = make_experiment(tmp_path / "exp", "checkpoint_period_itrs = 1000")
+    fill(replay)
+    claims = Claims(paths.incarnations)
+    incarnation = claims.claim(CORE)
+    folders = (paths.checkpoints, paths.policies, paths.running)
+    seen = []
+
+    def state():
+        files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+        info = replay.client().server_info(timeout=5)["variables"]
+        return (
+            {path: path.read_bytes() for path in files},
+            info.rate_limiter_info.insert_stats.completed,
+        )
+
+    def claim_again():
+        if not seen and paths.status("learner").exists():
+            if read_report(paths, "learner").phase is Phase.TRAINING:
+                claims.claim(CORE)
+                seen.append(state())
+        return False
+
+    with pytest.raises(SupersededError, match="number 2"):
+        sac_train.train(
+            str(paths.root), replay.address, 1, incarnation=incarnation, stop=StopWhen(claim_again)
+        )
+    assert [state()] == seen
+    assert not paths.finished.exists()
+    with pytest.raises(SupersededError):
+        sac_train.train(str(paths.root), replay.address, 1, incarnation=incarnation, stop=False)
+    assert [state()] == seen
+    code = sac_train.train(str(paths.root), replay.address, 1, incarnation=2, stop=False)
+    assert code == EXIT_FINISHED
 
 
 def test_without_data_the_learner_publishes_does_not_train_and_heeds_a_stop(tmp_path, replay):

@@ -14,6 +14,7 @@ from tfagents_system.services.replay_files import (
     check_is_whole,
     copy_with_table,
     describe_items,
+    empty_reverb_root,
     item_priority,
     read_table,
     stored_numbers,
@@ -78,6 +79,17 @@ def test_an_item_of_a_block_stands_for_its_rows(tmp_path):
     checkpoint, _ = save(tmp_path, [(0, 11), (3, 4)], layout=ItemLayout(4))
     description = describe_items(checkpoint, EXPERIENCE_TABLE, stride=5)
     assert description == {"is_full": False, "numbers": {"0": [[1, 2 * 5]], "3": [[1, 5]]}}
+
+
+def test_a_start_empties_its_own_folder_and_those_before(tmp_path):
+    newer = empty_reverb_root(tmp_path, 12)
+    (newer / "2026-11-24T01:02:03").mkdir()
+    for name in ("9999.txt", "2025-01-01", "3/2025-01-01", "11/items"):
+        (newer.parent / name).mkdir(parents=True)
+    own = empty_reverb_root(tmp_path, 11)
+    assert list(own.iterdir()) == []
+    assert {path.name for path in own.parent.iterdir()} == {own.name, newer.name}
+    assert [path.name for path in newer.iterdir()] == ["2026-11-24T01:02:03"]
 
 
 @pytest.mark.parametrize("name", ["items.tfrecord", "chunks.tfrecord", "tables.tfrecord"])

@@ -12,6 +12,7 @@ from typing import Any
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import write_text_atomically
+from tfagents_system.core.incarnation import Fence
 
 MANIFEST = "manifest.json"
 NUM_KEPT = 2
@@ -45,11 +46,18 @@ def generations(root: pathlib.Path) -> list[pathlib.Path]:
 
 
 def publish_generation(
-    unfinished: pathlib.Path, root: pathlib.Path, train_step: int, facts: dict[str, Any]
+    unfinished: pathlib.Path,
+    root: pathlib.Path,
+    train_step: int,
+    facts: dict[str, Any],
+    fence: Fence,
 ) -> None:
     """Makes the folder `unfinished` the generation of `train_step`, and drops the oldest ones.
 
     Writes the manifest (sizes and SHA-256 of every file, and `facts`), then renames the folder.
+
+    Raises:
+      SupersededError: If `fence` has been passed by a later start; no generation has changed.
     """
     files = sorted(path for path in unfinished.rglob("*") if path.is_file())
     manifest = {
@@ -64,6 +72,7 @@ def publish_generation(
         },
     }
     write_text_atomically(unfinished / MANIFEST, _manifest_text(manifest))
+    fence.check()
     target = generation_dir(root, train_step)
     replaced = root / f"{_REPLACED}{train_step}"
     if target.exists():  # saved again at the same train step, as after a stop before the next one

@@ -32,10 +32,12 @@ class Job:
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> "Job | None":
-        """Returns the SLURM job that the variables name; None outside of one."""
-        job_id = environ.get("SLURM_JOB_ID")
-        restart_count = environ.get("SLURM_RESTART_COUNT", "")  # not set at the first start
-        return cls(job_id, int(restart_count) if restart_count.isdigit() else 0) if job_id else None
+        """Returns the job of Ray or SLURM that the variables name; None outside of one."""
+        for cluster in ("RAY", "SLURM"):
+            if job_id := environ.get(f"{cluster}_JOB_ID"):
+                restart_count = environ.get(f"{cluster}_RESTART_COUNT", "")  # may not be set
+                return cls(job_id, int(restart_count) if restart_count.isdigit() else 0)
+        return None
 
     def replaces(self, other: "Job | None") -> bool:
         """Returns whether the cluster has started this in the place of `other`."""

@@ -16,6 +16,7 @@ from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import read_json, temporary_name, write_json_atomically
 from tfagents_system.core.hyperparameters import hyperparameters
+from tfagents_system.core.incarnation import Job
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.provenance import read_provenance
 from tfagents_system.core.running import begin_run
@@ -96,6 +97,7 @@ def create(
     settings: Settings,
     provenance: Provenance,
     cpus: Mapping[str, Sequence[int]],
+    job: Job | None = None,
 ) -> int:
     """Makes the folder in one step and returns its locked descriptor (see `take_lock`)."""
     temporary = temporary_name(paths.root)
@@ -106,7 +108,7 @@ def create(
         shutil.copyfile(settings.params, unfinished.params)
         begin_run(unfinished)
         provenance.write(unfinished, cpus)
-        lock = take_lock(unfinished.lock)
+        lock = take_lock(unfinished.lock, job)
         try:
             os.rename(temporary, paths.root)
         except OSError:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from tfagents_system.core.command_line import print_error
 from tfagents_system.core.disk import free_bytes, is_disk_full, shortage
 from tfagents_system.core.env_config import load_env_config
+from tfagents_system.core.incarnation import CORE, Claims, Job
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.running import begin_run
 from tfagents_system.core.settings import Settings
@@ -20,12 +21,15 @@ from tfagents_system.launch.places import Service
 PROJECT = pathlib.Path(__file__).parents[2]
 
 
-def prepare(settings: Settings, place: Callable[[], list[Service]]) -> tuple[list[Service], int]:
+def prepare(
+    settings: Settings, place: Callable[[], list[Service]], job: Job | None = None
+) -> tuple[list[Service], int]:
     """Checks the input, then writes the experiment's folder and takes its lock.
 
     Args:
       settings: What the user asked for.
       place: Returns what this host runs, or refuses; called when nobody else runs the experiment.
+      job: What a cluster has started; may take over from an earlier start, see `take_lock`.
 
     Returns:
       What `place` has returned, and the descriptor of the lock; see `take_lock`.
@@ -39,10 +43,10 @@ def prepare(settings: Settings, place: Callable[[], list[Service]]) -> tuple[lis
         _check_files(settings.config, settings.params, settings.params.absolute().parent)
         services = place()
         provenance = Provenance.of_new_run(settings)
-        lock = experiment.create(paths, settings, provenance, _cpus_by_name(services))
+        lock = experiment.create(paths, settings, provenance, _cpus_by_name(services), job)
         print(f"New experiment {paths.root}, seed {provenance.seed}.")
     else:
-        lock = take_lock(paths.lock)
+        lock = take_lock(paths.lock, job, lambda: Claims(paths.incarnations).claim(CORE, job))
         services = _resume(paths, settings, place)
     for report in paths.statuses.glob("*"):  # what the last start said
         report.unlink(missing_ok=True)  # workers on other hosts may be writing new ones

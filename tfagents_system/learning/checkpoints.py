@@ -28,6 +28,7 @@ from tfagents_system.core.generations import (
     newest_intact_generation,
     publish_generation,
 )
+from tfagents_system.core.incarnation import Fence
 
 DEPENDENCIES = "depends_on"  # in the manifest
 LEARNER_PREFIX = "learner/state"
@@ -78,6 +79,7 @@ class Checkpointer:
         replay,
         item: Mapping[str, Any],
         arithmetic: str,
+        fence: Fence,
         relabel: tf.Module | None = None,
     ):
         """Makes `root` and clears unfinished generations.
@@ -91,9 +93,11 @@ class Checkpointer:
             workers to read; see ReplaySnapshots.
           item: Layout and columns of an item of the replay buffer, as in the RunSpec.
           arithmetic: In which the agent computes matrix products.
+          fence: Of this start of the learner; once it is passed, nothing is saved.
           relabel: What gives transitions other rewards, saved with the agent; None if nothing does.
         """
         self._root = root
+        self._fence = fence
         root.mkdir(exist_ok=True)
         clear_unfinished(root)
         self._train_step = train_step
@@ -157,7 +161,7 @@ class Checkpointer:
             return False
         started = time.monotonic()
         train_step = int(self._train_step.numpy())
-        unfinished = self._root / f".tmp-{train_step}"
+        unfinished = self._root / f".tmp-{self._fence.number}-{train_step}"
         shutil.rmtree(unfinished, ignore_errors=True)
         try:
             (unfinished / LEARNER_PREFIX).parent.mkdir(parents=True)
@@ -212,7 +216,7 @@ class Checkpointer:
                 "items": self._replay.describe(unfinished / REPLAY_FOLDER),
                 DEPENDENCIES: dataclasses.asdict(self._dependencies),
             }
-            publish_generation(unfinished, self._root, train_step, facts)
+            publish_generation(unfinished, self._root, train_step, facts, self._fence)
         except Exception as error:
             self._give_up(unfinished, train_step, error)
             return

@@ -5,14 +5,15 @@ import gc
 import os
 import pathlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 from tf_agents.agents import tf_agent
 from tf_agents.policies import policy_saver
 
 from tfagents_system.core.disk import SPARE_BYTES, SpaceGuard, bytes_of, check_space_is_left
-from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.errors import ConfigError, SupersededError
+from tfagents_system.core.incarnation import Fence
 from tfagents_system.core.paths import ExperimentPaths
 
 
@@ -23,11 +24,18 @@ class PolicyExporter:
     over them with `SavedModelPyTFEagerPolicy.update_from_checkpoint`.
     """
 
-    def __init__(self, paths: ExperimentPaths, agent: tf_agent.TFAgent, train_step: tf.Variable):
-        """Traces and writes nothing yet."""
+    def __init__(
+        self,
+        paths: ExperimentPaths,
+        agent: tf_agent.TFAgent,
+        train_step: tf.Variable,
+        fence: Fence,
+    ):
+        """Traces and writes nothing yet; nor ever, once a later start has passed `fence`."""
         self._paths = paths
         self._agent = agent
         self._train_step = train_step
+        self._fence = fence
         self._saved: set[str] = set()  # whose graph is in the folder
         self._guard = SpaceGuard("policy", paths.policies, self._num_bytes)
 
@@ -36,6 +44,7 @@ class PolicyExporter:
 
         Before training, so that a network that cannot be exported shows at once.
         """
+        self._clear_unfinished()
         with self._guard:
             self._save_models()
 
@@ -46,7 +55,7 @@ class PolicyExporter:
         """
         target = self._paths.policy_checkpoint(int(self._train_step.numpy()))
         with self._guard:
-            _replace(target, self._savers["greedy_policy"].save_checkpoint)
+            self._replace(target, self._savers["greedy_policy"].save_checkpoint)
             self._save_models()
         return not self._guard.is_full
 
@@ -63,7 +72,7 @@ class PolicyExporter:
 
     def _save_models(self) -> None:
         for name in self._savers:
-            _replace(self._paths.policies / name, functools.partial(self._save_model, name))
+            self._replace(self._paths.policies / name, functools.partial(self._save_model, name))
             self._saved.add(name)
 
     def _save_model(self, name: str, folder: str) -> None:
@@ -79,6 +88,31 @@ class PolicyExporter:
         saver.save(folder)
         # TensorFlow leaves 2 MB in reference cycles, and Python clears away many at once only.
         gc.collect()
+
+    def _replace(self, target: pathlib.Path, save: Callable[[str], None]) -> None:
+        unfinished = target.with_name(f".tmp-{self._fence.number}-{target.name}")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            save(str(unfinished))
+            check_space_is_left(unfinished)
+            self._fence.check()
+        except (OSError, tf.errors.OpError, SupersededError):
+            shutil.rmtree(unfinished, ignore_errors=True)  # on a full disk it would only take space
+            raise
+        old = target.with_name(f".old-{self._fence.number}-{target.name}")
+        shutil.rmtree(old, ignore_errors=True)
+        if target.exists():
+            os.replace(target, old)
+        os.replace(unfinished, target)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def _clear_unfinished(self) -> None:
+        """Removes what starts that were killed have left."""
+        for folder in (self._paths.policies, self._paths.policies / "checkpoints"):
+            for prefix in (".tmp-", ".old-"):
+                for path in folder.glob(f"{prefix}*"):
+                    shutil.rmtree(path, ignore_errors=True)
 
     def _num_bytes(self) -> int:
         return sum(bytes_of(self._paths.policies / name) for name in self._savers) + SPARE_BYTES
@@ -107,21 +141,3 @@ def restore_policy(checkpoint: pathlib.Path, variables: Sequence[tf.Variable]) -
             f"{[saved[name] for name in names if name in saved]}, those of the network that the "
             f"params file describes {[variable.shape.as_list() for variable in variables]}."
         ) from error
-
-
-def _replace(target: pathlib.Path, save) -> None:
-    unfinished = target.with_name(f".tmp-{target.name}")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        save(str(unfinished))
-        check_space_is_left(unfinished)
-    except (OSError, tf.errors.OpError):
-        shutil.rmtree(unfinished, ignore_errors=True)  # on a full disk it would only take space
-        raise
-    old = target.with_name(f".old-{target.name}")
-    shutil.rmtree(old, ignore_errors=True)
-    if target.exists():
-        os.replace(target, old)
-    os.replace(unfinished, target)
-    shutil.rmtree(old, ignore_errors=True)

@@ -172,11 +172,14 @@ def _stream_table(capacity: int) -> reverb.Table:
 class ReplaySnapshots:
     """The learner's access to the replay server's part of a checkpoint."""
 
-    def __init__(self, client: reverb.Client, layout: ItemLayout, root: pathlib.Path):
+    def __init__(
+        self, client: reverb.Client, layout: ItemLayout, root: pathlib.Path, incarnation: int
+    ):
         """Asks for nothing yet; the checkpoints, and the server's own folder, are in `root`."""
         self._client = client
         self._layout = layout
         self._root = root
+        self._incarnation = incarnation
 
     def checkpoint(self) -> pathlib.Path:
         """Blocks until the server has written all that it holds; returns the folder.
@@ -186,14 +189,14 @@ class ReplaySnapshots:
           ValueError: If what it has written is cut short.
         """
         experience_stats(self._client, timeout_secs=5)
-        empty_reverb_root(self._root)
+        empty_reverb_root(self._root, self._incarnation)
         folder = pathlib.Path(self._client.checkpoint())
         check_is_whole(folder)
         return folder
 
     def discard(self) -> None:
         """Removes what a checkpoint that was given up has left behind."""
-        empty_reverb_root(self._root)
+        empty_reverb_root(self._root, self._incarnation)
 
     def describe(self, folder: pathlib.Path) -> dict[str, Any]:
         """Returns the numbers of the items in `folder`; see `describe_items`."""

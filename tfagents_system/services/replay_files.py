@@ -27,15 +27,24 @@ def item_priority(worker_id: int, number: int) -> float:
     return float(worker_id * NUMBERS_PER_WORKER + number)
 
 
-def empty_reverb_root(root: pathlib.Path) -> pathlib.Path:
-    """Empties the folder in `root` that is Reverb's own, and returns it.
+def empty_reverb_root(root: pathlib.Path, incarnation: int) -> pathlib.Path:
+    """Empties the folder in `root` that is this start's Reverb's own, and returns it.
+
+    What earlier starts have left beside it goes, too; an earlier one that still lives fails to save
+    then, as it should.
 
     After a save Reverb deletes there all but the entry whose name sorts last; the names are times.
     Beside one that sorts later (the clock has been set back, a user's file) it would delete the new
     checkpoint, and call it saved.
     """
-    folder = root / ".reverb"
-    shutil.rmtree(folder, ignore_errors=True)
+    folder = root / ".reverb" / f"{incarnation:06d}"
+    for path in folder.parent.glob("*"):
+        if path.name.isdecimal() and int(path.name) > incarnation:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
     folder.mkdir(parents=True, exist_ok=True)  # a server that starts may have been faster
     return folder
 
