@@ -9,7 +9,8 @@
 # 1. Takes the active environment (VIRTUAL_ENV or CONDA_PREFIX) if it has the locked packages.
 # 2. Otherwise makes or completes .venv from the lock files, with Python 3.10 or 3.11; where the
 #    system has neither, uv brings one. pip in .venv never changes a locked package (pip.conf).
-# 3. Finds supervise (daemontools) or installs it, without root into .venv/daemontools.
+# 3. Finds supervise (daemontools) or installs it, without root into .venv/daemontools. If
+#    SAC_PLACEMENT is slurm or ray, stunnel likewise, for the link between hosts.
 # 4. Builds the compiled ops of the learner, where there is a C++ compiler and the CPU can run them.
 # 5. Prints the folders for the front of PATH on stdout; what it does is said on stderr.
 #
@@ -122,13 +123,15 @@ apt_install() {
 }
 
 # Unpacks a Debian package into .venv/PACKAGE, for those who may not install it.
-unpack() { # PACKAGE
+unpack() { # PACKAGE [LIBRARY...]: Debian packages, into one folder
   command -v apt-get >/dev/null && command -v dpkg >/dev/null || return 1
   say "unpacking $1 into .venv/$1"
   local folder
   folder="$(mktemp -d ".venv/$1.XXXXXX")" # interrupted ones go with the next .venv
-  (cd "$folder" && quietly apt-get download -qq "$1" && quietly dpkg -x ./*.deb .) &&
-    rm -rf ".venv/$1" && chmod 755 "$folder" && mv "$folder" ".venv/$1" && return 0
+  (
+    cd "$folder" && quietly apt-get download -qq "$@" &&
+      for package in ./*.deb; do quietly dpkg -x "$package" .; done
+  ) && rm -rf ".venv/$1" && chmod 755 "$folder" && mv "$folder" ".venv/$1" && return 0
   rm -rf "$folder"
   return 1
 }
@@ -224,7 +227,7 @@ checksum_of() { # NAME
 # Empties .venv but for what does not depend on its Python.
 clear_venv() {
   find .venv -mindepth 1 -maxdepth 1 ! -name .setup-lock ! -name '.lock-*' ! -name daemontools \
-    -exec rm -rf {} +
+    ! -name stunnel4 -exec rm -rf {} +
 }
 
 make_python() {
@@ -309,6 +312,45 @@ install_supervise() {
     "apt-get install daemontools), and start again."
 }
 
+# Prints the folder to add to PATH, nothing if stunnel is on PATH; fails if there is none.
+find_stunnel() {
+  if command -v stunnel4 stunnel >/dev/null; then
+    return 0
+  elif [[ -x .venv/stunnel4/bin/stunnel4 ]]; then
+    printf '%s\n' "$project/.venv/stunnel4/bin"
+  else
+    return 1
+  fi
+}
+
+install_stunnel() {
+  if has_apt_as_root && apt_install stunnel4 && command -v stunnel4 >/dev/null; then
+    return 0
+  elif unpack stunnel4 libwrap0; then
+    local libraries
+    libraries="$(dirname -- "$(find "$project/.venv/stunnel4" -name 'libwrap.so.*' -print -quit)")"
+    mkdir .venv/stunnel4/bin
+    printf '#!/bin/sh\nLD_LIBRARY_PATH="%s${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" exec "%s" "$@"\n' \
+      "$libraries" "$project/.venv/stunnel4/usr/bin/stunnel4" >.venv/stunnel4/bin/stunnel4
+    chmod 755 .venv/stunnel4/bin/stunnel4
+    return 0
+  fi
+  die "stunnel, which encrypts what goes from host to host, is not on PATH and could not be" \
+    "installed. Install the package stunnel4 with the system's package manager, or ask its" \
+    "administrator to (Debian, Ubuntu: apt-get install stunnel4), and start again."
+}
+
+# Adds the folder of a tool to those that are printed; installs it if it is missing.
+provide() { # TOOL
+  local folder
+  if ! folder="$("find_$1")"; then
+    lock_venv
+    "find_$1" >/dev/null || "install_$1"
+    folder="$("find_$1")"
+  fi
+  folders+="${folder:+:$folder}"
+}
+
 # Lets only one setup change .venv at a time; a second one waits here.
 lock_venv() {
   if ! { mkdir -p .venv && : >>.venv/.setup-lock; } 2>/dev/null; then
@@ -332,11 +374,7 @@ if ! folders="$(active_bin)"; then
 fi
 build_ops "$folders/python"
 if [[ $system != Darwin ]]; then # no Reverb on macOS, so nothing to supervise
-  if ! supervise_folder="$(find_supervise)"; then
-    lock_venv
-    find_supervise >/dev/null || install_supervise
-    supervise_folder="$(find_supervise)"
-  fi
-  folders+="${supervise_folder:+:$supervise_folder}"
+  provide supervise
+  if [[ ${SAC_PLACEMENT-} == @(slurm|ray) ]]; then provide stunnel; fi
 fi
 printf '%s\n' "$folders"

@@ -21,6 +21,7 @@ is_new=${3-} # not empty at the first start of the experiment
 replay=("$services"/replay*) # or nothing
 learner=("$services"/learner*)
 workers=("$services"/{worker,evaluator}_*)
+relays=("$services"/relay*)
 [[ $services -ef $exp_dir/service ]] || trap 'rm -rf -- "${services%/*}"' EXIT
 declare -A group # process id of each service's supervise; it leads the service's process group
 
@@ -95,6 +96,7 @@ stop_all() {
   stop 20 "${workers[@]}"
   stop 120 "${learner[@]}"
   stop 20 "${replay[@]}"
+  stop 10 "${relays[@]}"
 }
 
 end_run() { # EXIT_CODE MESSAGE
@@ -105,6 +107,7 @@ end_run() { # EXIT_CODE MESSAGE
 
 finish() {
   await_end 600 "${workers[@]}" # they evaluate once more, then end by themselves
+  python -m tfagents_system.launch.last_workers "$exp_dir" # those of other hosts, if there are any
   end_run 0 "Training is finished. The policy is in $exp_dir/policies/greedy_policy. To see it:
   ${python#"$PWD/"} tfagents_system/run.py --params $exp_dir/params.py --exp_dir $exp_dir \\
     --config $exp_dir/config.json --num_episodes 5"
@@ -160,7 +163,7 @@ lost_supervises=0 # since $first_lost: 20 in ten minutes are too many
 first_lost=0
 trap 'end_run 143 "Stopped. The same command goes on from the last checkpoint in $exp_dir."' \
   INT TERM HUP
-for service in "${replay[@]}" "${learner[@]}" "${workers[@]}"; do start "$service"; done
+for service in "${relays[@]}" "${replay[@]}" "${learner[@]}" "${workers[@]}"; do start "$service"; done
 if ((${#learner[@]})); then
   setpriv --pdeathsig TERM python -m tfagents_system.launch.status "$exp_dir" &
   reporter=$!

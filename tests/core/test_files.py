@@ -19,10 +19,10 @@ def test_write_that_fails_keeps_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "state.json"
     path.write_text("old")
 
-    def full_disk(self, content):
+    def full_disk(*arguments):
         raise OSError("no space left")
 
-    monkeypatch.setattr(files.pathlib.Path, "write_bytes", full_disk)
+    monkeypatch.setattr(files.os, "replace", full_disk)
     with pytest.raises(OSError, match="no space left"):
         files.write_text_atomically(path, "new")
     assert path.read_text() == "old"

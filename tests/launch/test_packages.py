@@ -6,9 +6,10 @@ import sys
 
 import pytest
 
+from tfagents_system.core.command_line import run_tool
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.launch import prepare
 from tfagents_system.launch.packages import LOCKS, check_packages
+from tfagents_system.launch.run_share import run_share
 
 ROOT = LOCKS.parent
 DICT_WRAPPER = """
@@ -107,7 +108,7 @@ def test_missing_packages_are_named_and_many_are_cut_short(tmp_path):
 def test_a_run_does_not_start_with_packages_that_break_it(install, monkeypatch, capsys):
     install("numpy", "2.4.1")
     with pytest.raises(SystemExit) as raised:
-        prepare.main()
+        run_tool(run_share, ["run_script.sh", "local"])
     assert raised.value.code == 78
     assert "run_script.sh: The packages in " in capsys.readouterr().err
 

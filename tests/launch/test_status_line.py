@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 from report_fakes import learner_report, replay_report, worker_report
 
@@ -20,8 +22,7 @@ def test_status_line_while_training():
         learner_report(),
         worker_report(0, eval=Evaluation(100, [-100.0, -300.0])),
         worker_report(1, last_return=None, eval=Evaluation(100, [-200.0])),
-        worker_report(2, last_return=-700.0, eval=Evaluation(50, [-1600.0])),
-        num_restarts=2,
+        worker_report(2, last_return=-700.0, eval=Evaluation(50, [-1600.0]), restarts=2),
     ) == (
         f"{TRAINING} | env steps 36,000, 450/s | "
         "return -750.0 | eval -200.0 (iteration 100) | 3 min 40 s left | restarts 2"
@@ -54,8 +55,7 @@ def test_status_line_counts_troubles_and_names_parked_workers():
     line = line_of(
         learner_report(),
         worker_report(0, env_failures=2, rejected_steps=0, items_sent_again=1_200),
-        worker_report(1, phase=Phase.PARKED, env_failures=5, unprotected_steps=48),
-        num_restarts=1,
+        worker_report(1, phase=Phase.PARKED, env_failures=5, unprotected_steps=48, restarts=1),
     )
     assert line.startswith("PARKED: worker_1 | iteration 120 of")
     assert line.endswith(
@@ -124,3 +124,29 @@ def test_edited_files_apply_at_the_next_start_of_a_run_that_lives():
     line = line_of(edited=["params.py"])
     assert "params.py edited: applies at the next start" in line
     assert "edited" not in line_of(edited=["params.py"], is_running=False)
+
+
+def test_status_line_of_several_hosts_says_what_runs_where():
+    reports = [
+        replay_report(host="n1"),
+        learner_report(host="n1"),
+        *(worker_report(k, host="n2") for k in range(3)),
+        worker_report(10, host="n3"),
+        dataclasses.replace(worker_report(host="n3"), program="evaluator_0"),
+    ]
+    line = line_of(*reports)
+    assert line.endswith(
+        " | n1: learner, replay | n2: worker_0 to worker_2 | n3: evaluator_0, worker_10"
+    )
+    assert "n1" not in line_of(replay_report(), learner_report(), worker_report())
+
+
+def test_workers_that_have_left_collect_nothing_and_are_not_called_silent():
+    gone = worker_report(1, phase=Phase.STOPPED)
+    silent = worker_report(2)
+    line = line_of(
+        learner_report(), worker_report(0), gone, silent,
+        silent_secs={"worker_0": 1.0, "worker_1": 90.0, "worker_2": 90.0},
+    )  # fmt: skip
+    assert line.startswith("NOT RESPONDING: worker_2 (1 min 30 s) | ")
+    assert "env steps 36,000, 150/s" in line

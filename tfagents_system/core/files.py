@@ -13,25 +13,29 @@ def temporary_name(path: pathlib.Path) -> pathlib.Path:
     return path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}.tmp")
 
 
-def write_bytes_atomically(path: pathlib.Path, content: bytes) -> None:
-    """Writes `content` to `path` by renaming a finished temporary file of the same folder."""
+def write_bytes_atomically(path: pathlib.Path, content: bytes, mode: int = 0o666) -> None:
+    """Writes `content` to `path` by renaming a finished temporary file of the same folder.
+
+    The umask takes away from `mode` what others shall not have.
+    """
     temporary = temporary_name(path)
     try:
-        temporary.write_bytes(content)
+        with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            file.write(content)
         os.replace(temporary, path)
     except OSError:
         temporary.unlink(missing_ok=True)  # on a full disk it would only take space
         raise
 
 
-def write_text_atomically(path: pathlib.Path, text: str) -> None:
+def write_text_atomically(path: pathlib.Path, text: str, mode: int = 0o666) -> None:
     """Writes `text` as UTF-8; see `write_bytes_atomically`."""
-    write_bytes_atomically(path, text.encode())
+    write_bytes_atomically(path, text.encode(), mode)
 
 
-def write_json_atomically(path: pathlib.Path, value: Any) -> None:
-    """Writes `value` as indented JSON; see `write_text_atomically`."""
-    write_text_atomically(path, json.dumps(value, indent=2) + "\n")
+def write_json_atomically(path: pathlib.Path, value: Any, mode: int = 0o666) -> None:
+    """Writes `value` as indented JSON; see `write_bytes_atomically`."""
+    write_text_atomically(path, json.dumps(value, indent=2) + "\n", mode)
 
 
 def append_whole(path: pathlib.Path, content: bytes) -> None:

@@ -22,6 +22,8 @@ from tfagents_system.core.disk import SpaceGuard, is_disk_full
 from tfagents_system.core.files import overwrite, write_json_atomically
 from tfagents_system.core.paths import ExperimentPaths
 
+RESTARTS_VARIABLE = "SERVICE_RESTARTS"  # set by launch/restart_budget.py
+
 
 class Phase(str, enum.Enum):
     """What a program is doing."""
@@ -66,13 +68,14 @@ def note(shown: str = "{text}") -> Any:
 class Report:
     """What every program reports."""
 
-    program: str  # learner, replay, worker_<k>
+    program: str  # learner, replay, worker_<k>, evaluator_<k>
     host: str
     pid: int  # on `host`
     written_at: float  # unix time, by the clock of `host`
     sequence: int  # reports of this process before this one
     phase: Phase
     phase_secs: dict[str, float]  # time in each part of the program's loop since its start
+    restarts: int = 0  # by supervise, since the start of the program's share
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -125,7 +128,8 @@ class ReplayReport(Report):
 
 def report_kind(program: str) -> type[Report]:
     """Returns the class of the reports of `program`."""
-    kinds = {"learner": LearnerReport, "replay": ReplayReport, "worker": WorkerReport}
+    kinds = {"learner": LearnerReport, "replay": ReplayReport}
+    kinds |= dict.fromkeys(("worker", "evaluator"), WorkerReport)
     return kinds[program.partition("_")[0]]
 
 
@@ -220,6 +224,7 @@ class StatusReporter:
                 pid=os.getpid(),
                 written_at=time.time(),
                 sequence=self._sequence,
+                restarts=int(os.environ.get(RESTARTS_VARIABLE, "0")),
                 phase=phase,
                 **fields,
             )

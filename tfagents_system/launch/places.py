@@ -16,6 +16,7 @@ class Service:
     argv: tuple[str, ...]
     cpus: tuple[int, ...]
     env: Mapping[str, str]  # set on top of the launcher's environment
+    is_alone: bool = False  # in a private network; otherwise in that of the share
 
 
 def place(
@@ -49,15 +50,23 @@ def place(
     ]
 
 
+def in_incarnation(service: Service, incarnation: int) -> Service:
+    """Returns the replay server or learner as a program of this start; others as they are."""
+    if service.name not in ("replay", "learner"):
+        return service
+    return dataclasses.replace(service, argv=(*service.argv, f"--incarnation={incarnation}"))
+
+
 def cpu_table(services: Sequence[Service]) -> str:
     """Returns a line for each kind of program: which CPUs it runs on."""
     lines = []
-    for _, group in itertools.groupby(services, lambda service: service.name.partition("_")[0]):
+    programs = [service for service in services if not service.name.startswith("relay")]
+    for _, group in itertools.groupby(programs, lambda service: service.name.partition("_")[0]):
         first, *others = group
         name = f"{first.name} to {others[-1].name}" if others else first.name
         cpus = {cpu for service in (first, *others) for cpu in service.cpus}
         note = f"  ({len(first.cpus)} each)" if others and others[0].cpus != first.cpus else ""
         lines.append(f"  {name:<28}CPU {cpu_list(cpus)}{note}")
-    if len(services) > 1 and services[0].cpus == services[1].cpus:
+    if len(programs) > 1 and programs[0].cpus == programs[1].cpus:
         lines[-1] += "  (shared: there are fewer CPUs than programs)"
     return "\n".join(lines)

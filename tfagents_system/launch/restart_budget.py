@@ -29,6 +29,7 @@ from tfagents_system.core.errors import (
     EXIT_SUPERSEDED,
 )
 from tfagents_system.core.files import append_whole, overwrite, write_text_atomically
+from tfagents_system.core.reports import RESTARTS_VARIABLE
 from tfagents_system.launch.supervision import is_supervised
 
 MARK = "=== start "  # begins the log line of each start
@@ -156,6 +157,7 @@ def main(argv: Sequence[str]) -> None:
         append_whole(service / "starts", f"{time.monotonic():.3f} {quick_failures:g}\n".encode())
     now = time.strftime("%Y-%m-%d %H:%M:%S")
     print(f"{MARK}{len(starts) + 1} of {service.name}, {now} ===", flush=True)
+    os.environ[RESTARTS_VARIABLE] = str(len(starts))
     os.execvp(command[0], list(command))
 
 

@@ -18,6 +18,7 @@ import io
 import os
 import pathlib
 import platform
+import shutil
 import signal
 import sys
 import tempfile
@@ -25,17 +26,23 @@ from typing import Annotated
 
 from tfagents_system.core.command_line import AtLeast, OneOf, run_tool
 from tfagents_system.core.cpus import available_cpus, cpu_list
+from tfagents_system.core.incarnation import CORE as THE_CORE
+from tfagents_system.core.incarnation import Claims, Job
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.ports import check_port_is_free, free_port
 from tfagents_system.core.settings import Settings
-from tfagents_system.launch import experiment, link, plan
+from tfagents_system.launch import experiment, plan
+from tfagents_system.launch.link import Link, await_link, check_hosts_are_safe, listen
 from tfagents_system.launch.packages import check_packages
-from tfagents_system.launch.places import Service, cpu_table, place
+from tfagents_system.launch.places import Service, cpu_table, in_incarnation, place
 from tfagents_system.launch.prepare import PROJECT, explained_os_errors, prepare
 from tfagents_system.launch.private_network import network_line, why_open, with_private_network
+from tfagents_system.launch.relay import write_core_end
 from tfagents_system.launch.service_dirs import write_service_dirs
 
 LOCAL, CORE, WORKERS, EVALUATORS = KINDS = ("local", "core", "workers", "evaluators")
+SERVICES, RELAY = "service", "relay"  # folders of a share on its host
+MAX_SOCKET_PATH = 100  # bytes; Linux has 107
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,38 +82,92 @@ def set_up(settings: Settings, share: Share, open_because: str | None) -> list[s
       ConfigError: For wrong input.
     """
     paths = ExperimentPaths(settings.exp_dir.absolute())
-
-    def place_here(address: str) -> list[Service]:
-        if share.has_learner and settings.reverb_port is not None:
-            check_port_is_free(settings.reverb_port)
-        cpus = available_cpus()
-        programs = share.programs(settings, paths.root, len(cpus))
-        return place(programs, cpus, plan.may_share_cpus(settings), address)
-
+    is_new = share.has_learner and experiment.is_new(ExperimentPaths(settings.exp_dir))
+    folder = paths.root if share.kind == LOCAL else _folder_on_this_host()
     if share.has_learner:
-        is_new = experiment.is_new(ExperimentPaths(settings.exp_dir))
-        port = settings.reverb_port or free_port()
-        services, _ = prepare(settings, lambda: place_here(f"localhost:{port}"))
-        if share.kind == CORE:
-            link.publish(paths.link, link.Link(platform.node(), port))
+        services = _core_services(settings, share, paths, folder)
     else:
-        is_new = False
-        found = link.await_link(paths)
-        services = place_here(f"{found.host}:{found.port}")
-    folder = paths.services if share.kind == LOCAL else _folder_on_this_host()
-    write_service_dirs(services, folder, paths, PROJECT)
+        services = _worker_services(settings, share, paths, folder, open_because is None)
+    if not services:
+        print(f"share {share.kind}: the run in {paths.root} is finished; there is nothing to do.")
+        shutil.rmtree(folder)
+        return ["true"]
+    write_service_dirs(services, folder / SERVICES, paths, PROJECT)
     where = "This job" if share.kind == LOCAL else f"share {share.kind} on {platform.node()}: it"
     print(f"{where} may use CPU {cpu_list(available_cpus())}:\n{cpu_table(services)}")
     print(network_line(open_because), flush=True)
-    command = [str(PROJECT / "train_script.sh"), str(settings.exp_dir), str(folder)]
+    command = [str(PROJECT / "train_script.sh"), str(settings.exp_dir), str(folder / SERVICES)]
     if is_new:
         command.append("new")
-    return command if open_because else with_private_network(command)
+    is_private = open_because is None and share.has_learner
+    return with_private_network(command) if is_private else command
+
+
+def _core_services(
+    settings: Settings, share: Share, paths: ExperimentPaths, folder: pathlib.Path
+) -> list[Service]:
+    """Makes or resumes the experiment; returns what runs beside its learner."""
+    port = settings.reverb_port or free_port()
+
+    def place_here() -> list[Service]:
+        if settings.reverb_port is not None:
+            check_port_is_free(settings.reverb_port)
+        return _place(settings, share, paths, f"localhost:{port}")
+
+    job = Job.from_environ(os.environ)
+    services, _ = prepare(settings, place_here, job)
+    incarnation = Claims(paths.incarnations).claim(THE_CORE, job)
+    services = [in_incarnation(service, incarnation) for service in services]
+    if share.kind == CORE:
+        shutil.rmtree(paths.services, ignore_errors=True)  # of a run on one host
+        listener = listen()
+        listener.set_inheritable(True)  # the relay gets it, through all programs in between
+        link = Link.of_this_host(incarnation, listener.getsockname()[1])
+        write_core_end(_make_relay_folder(folder), link, port)
+        services.append(_relay("relay", paths, folder, f"--listener={listener.detach()}"))
+        link.publish(paths)
+    return services
+
+
+def _worker_services(
+    settings: Settings, share: Share, paths: ExperimentPaths, folder: pathlib.Path, is_alone: bool
+) -> list[Service]:
+    """Waits for a core; returns workers or evaluators, and their relay; nothing after the end."""
+    if await_link(paths) is None:
+        return []
+    replay_socket = _make_relay_folder(folder) / "replay"
+    services = [
+        dataclasses.replace(service, is_alone=is_alone)
+        for service in _place(settings, share, paths, f"unix:{replay_socket}")
+    ]
+    return [_relay(f"relay_{services[0].name}", paths, folder), *services]
+
+
+def _place(settings: Settings, share: Share, paths: ExperimentPaths, address: str) -> list[Service]:
+    cpus = available_cpus()
+    programs = share.programs(settings, paths.root, len(cpus))
+    return place(programs, cpus, plan.may_share_cpus(settings), address)
+
+
+def _relay(name: str, paths: ExperimentPaths, folder: pathlib.Path, *flags: str) -> Service:
+    """Returns this host's end of the link; it takes little time of any CPU of the share."""
+    module = "tfagents_system.launch.relay"
+    argv = (sys.executable, "-m", module, str(paths.root), str(folder / RELAY), *flags)
+    return Service(name, argv, tuple(available_cpus()), {"PYTHONUNBUFFERED": "1"})
+
+
+def _make_relay_folder(folder: pathlib.Path) -> pathlib.Path:
+    (folder / RELAY).mkdir(mode=0o700)
+    return folder / RELAY
 
 
 def _folder_on_this_host() -> pathlib.Path:
     """Makes a folder that only this user can enter, on a disk of this host."""
-    return pathlib.Path(tempfile.mkdtemp(prefix="sac_")) / "service"
+    folder = tempfile.mkdtemp(prefix="sac_")
+    if len(f"{folder}/{RELAY}/replay") > MAX_SOCKET_PATH:
+        os.rmdir(folder)
+        folder = tempfile.mkdtemp(prefix="sac_", dir="/tmp")
+    return pathlib.Path(folder)
 
 
 def run_share(
@@ -134,6 +195,8 @@ def run_share(
     settings = Settings.from_environ(os.environ)
     with explained_os_errors(_name(kind), settings):
         open_because = why_open(settings.private_network, settings.exp_dir)
+        if kind != LOCAL:
+            check_hosts_are_safe(settings.private_network, open_because)
         command = set_up(settings, Share(kind, first, count), open_because)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them; exec would pass that on
         signal.signal(number, signal.SIG_DFL)

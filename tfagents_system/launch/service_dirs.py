@@ -11,6 +11,7 @@ from tfagents_system.core.cpus import cpu_list
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.program import EXIT_CODE_FILE_VARIABLE
 from tfagents_system.launch.places import Service
+from tfagents_system.launch.private_network import with_private_network
 
 
 def write_service_dirs(
@@ -43,13 +44,14 @@ def _run_script(
     variables = [f"{name}={value}" for name, value in environ.items()]
     budget = "tfagents_system.launch.restart_budget"
     guard = [sys.executable, "-m", budget, str(folder), str(log)]
+    network = shlex.join(with_private_network([])) + " " if service.is_alone else ""
     # One chain of exec: the signals of svc, and TERM when supervise dies, reach the program.
     return (
         "#!/bin/sh\n"
         f"# Starts {service.name}; supervise runs this after each of its ends, too.\n"
         f"cd {shlex.quote(str(project))} || exit 1\n"
         f"exec >>{shlex.quote(str(log))} 2>&1\n"
-        f"exec setpriv --pdeathsig TERM env {shlex.join(variables)} \\\n"
+        f"exec {network}setpriv --pdeathsig TERM env {shlex.join(variables)} \\\n"
         f"  {shlex.join(guard)} \\\n"
         f"  taskset -c {cpu_list(service.cpus)} {shlex.join(service.argv)}\n"
     )

@@ -1,7 +1,8 @@
 """Submits a run to SLURM: a job with the replay server and the learner, and an array of workers.
 
-Example: python -m tfagents_system.launch.slurm_placement   (run_script.sh does, with the SAC_*
-variables, if SAC_PLACEMENT is slurm)
+Example: python -m tfagents_system.launch.slurm_placement   (run_script.sh does)
+
+The SAC_* variables say what to run; run_script.sh calls it if SAC_PLACEMENT is slurm.
 
 Checks all input and makes or resumes the experiment's folder, as for a run on this machine. The
 jobs are slurm/core.sbatch and slurm/workers.sbatch; what they need and print is in

@@ -4,7 +4,7 @@ Example: python -m tfagents_system.launch.status logs/pendulum   (train_script.s
 
 Reads status/<program>.json, which each program replaces about once a second, and asks the disk
 itself for its free space, because logs say nothing once it is full. The experiment may run on
-another host that shares the disk; only its restarts (service/*/starts) are known on its own host.
+other hosts that share the disk.
 """
 
 import json
@@ -22,7 +22,6 @@ from tfagents_system.core.disk import checkpoint_bytes, free_bytes, keep_printin
 from tfagents_system.core.paths import ExperimentPaths, existing_experiment
 from tfagents_system.core.reports import Report, ReportError, read_report
 from tfagents_system.core.running import edited_files
-from tfagents_system.launch.restart_budget import read_starts
 from tfagents_system.launch.status_line import Snapshot, status_line
 from tfagents_system.launch.supervision import is_locked
 
@@ -64,7 +63,6 @@ class Watch:
             unknown=unknown,
             silent_secs={name: self._clock() - since for name, (_, since) in self._seen.items()},
             is_running=self._is_running(),
-            num_restarts=sum(max(0, len(read_starts(service)) - 1) for service in self._services()),
             edited=edited_files(self._paths),
             free_bytes=free_bytes(self._paths.root),
             checkpoint_bytes=checkpoint_bytes(self._paths.checkpoints),

@@ -16,6 +16,7 @@ from tfagents_system.core.reports import (
 
 NOT_RESPONDING_SECS = 30.0
 SEPARATOR = " | "
+ENDED = (Phase.FINISHED, Phase.STOPPED)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,7 +27,6 @@ class Snapshot:
     unknown: Mapping[str, str] = dataclasses.field(default_factory=dict)  # why it cannot be read
     silent_secs: Mapping[str, float] = dataclasses.field(default_factory=dict)  # since a report
     is_running: bool = True
-    num_restarts: int = 0
     edited: Sequence[str] = ()  # files of the experiment, since the run was started
     free_bytes: int
     checkpoint_bytes: int  # that the next one needs
@@ -67,8 +67,9 @@ def status_line(snapshot: Snapshot) -> str:
     else:
         parts += _training(snapshot, learner)
     parts += _counts(snapshot.reports.values())
-    if snapshot.num_restarts:
-        parts.append(f"restarts {snapshot.num_restarts}")
+    parts += _hosts(snapshot)
+    if restarts := sum(report.restarts for report in snapshot.reports.values() if report):
+        parts.append(f"restarts {restarts}")
     return SEPARATOR.join(parts)
 
 
@@ -132,12 +133,18 @@ def _collecting(snapshot: Snapshot) -> list[str]:
     if not workers:
         return []
     env_steps = sum(worker.env_steps for worker in workers)
-    rate = sum(worker.env_steps_per_sec for worker in workers)
+    rate = sum(w.env_steps_per_sec for w in workers if _is_collecting(snapshot, w))
     parts = [_count_and_rate(snapshot, "env steps", env_steps, rate)]
     returns = [worker.last_return for worker in workers if worker.last_return is not None]
     if returns:
         parts.append(f"return {statistics.fmean(returns):,.1f}")
     return parts
+
+
+def _is_collecting(snapshot: Snapshot, worker: WorkerReport) -> bool:
+    """Whether it is there: workers may leave a run at any time, and their last reports stay."""
+    is_silent = snapshot.silent_secs.get(worker.program, 0.0) > NOT_RESPONDING_SECS
+    return not is_silent and worker.phase not in ENDED
 
 
 def _evaluation(snapshot: Snapshot) -> list[str]:
@@ -165,7 +172,35 @@ def _not_responding(snapshot: Snapshot) -> list[str]:
 
 
 def _should_report(report: Report | None) -> bool:
-    return report is not None and report.phase != Phase.FINISHED
+    return report is not None and report.phase not in ENDED
+
+
+def _hosts(snapshot: Snapshot) -> list[str]:
+    """Returns what runs where, if there are several hosts."""
+    programs: dict[str, list[str]] = {}
+    for report in snapshot.reports.values():
+        if report is not None and report.phase not in ENDED:
+            programs.setdefault(report.host, []).append(report.program)
+    if len(programs) < 2:
+        return []
+    return [f"{host}: {', '.join(_ranges(names))}" for host, names in sorted(programs.items())]
+
+
+def _ranges(names: Iterable[str]) -> list[str]:
+    """Shortens names that are numbered one after the other: `worker_0 to worker_3`."""
+    ranges: list[list[str]] = []
+    for kind, number in sorted((name.partition("_")[::2] for name in names), key=_by_number):
+        last_kind, last_number = ranges[-1][-1].partition("_")[::2] if ranges else ("", "")
+        if number and kind == last_kind and int(number) == int(last_number) + 1:
+            ranges[-1].append(f"{kind}_{number}")
+        else:
+            ranges.append([f"{kind}_{number}" if number else kind])
+    return [f"{first} to {rest[-1]}" if rest else first for first, *rest in ranges]
+
+
+def _by_number(name: tuple[str, ...]) -> tuple[str, int]:
+    kind, number = name
+    return kind, int(number or 0)
 
 
 def _parked(snapshot: Snapshot) -> list[str]:

@@ -1,0 +1,61 @@
+"""Network namespaces of this machine as hosts that reach each other and nothing else."""
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tfagents_system.core.errors import ConfigError
+
+
+class Host(NamedTuple):
+    """A network namespace."""
+
+    name: str
+    address: str
+
+    def command(self, *argv: object) -> list[str]:
+        """Returns the command that runs `argv` there."""
+        return ["ip", "netns", "exec", self.name, *map(str, argv)]
+
+    def python(self, module: str, *arguments: object) -> list[str]:
+        """Returns the command that runs a module of this project there."""
+        return self.command(sys.executable, "-m", module, *arguments)
+
+
+@contextlib.contextmanager
+def network(num_hosts: int) -> Iterator[list[Host]]:
+    """Makes hosts that reach each other and nothing else; removes them at the end.
+
+    Raises:
+      ConfigError: If that is not allowed here.
+    """
+    name = f"sac{os.getpid()}"
+    base = f"10.224.{os.getpid() % 250 + 1}"
+    hosts = [Host(f"{name}n{k}", f"{base}.{k}") for k in range(1, num_hosts + 1)]
+    with contextlib.ExitStack() as stack:
+        _ip("link", "add", name, "type", "bridge")
+        stack.callback(_ip, "link", "del", name)
+        _ip("link", "set", name, "up")
+        for index, host in enumerate(hosts):
+            _ip("netns", "add", host.name)
+            stack.callback(_ip, "netns", "del", host.name)
+            end = f"{name}e{index}"
+            _ip("link", "add", end, "type", "veth", "peer", "name", "eth0", "netns", host.name)
+            _ip("link", "set", end, "master", name, "up")
+            _ip("-n", host.name, "addr", "add", f"{host.address}/24", "dev", "eth0")
+            for device in ("lo", "eth0"):
+                _ip("-n", host.name, "link", "set", device, "up")
+        yield hosts
+
+
+def _ip(*arguments: str) -> None:
+    try:
+        subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)
+    except FileNotFoundError:
+        raise ConfigError("There is no ip on PATH: install iproute2.") from None
+    except subprocess.CalledProcessError as error:
+        raise ConfigError(f"No network of hosts can be made here, which takes root: "
+                          f"{error.stderr.strip()}") from None  # fmt: skip
