@@ -35,7 +35,10 @@ class Link:
 
     @classmethod
     def of_this_host(cls, incarnation: int, port: int) -> "Link":
-        """Returns the link to a core that listens on all addresses of this host, with a new key."""
+        """Returns the link to a core that listens on all addresses of this host, with a new key.
+
+        To be called before the core enters its private network, which has other addresses.
+        """
         hosts = (platform.node(), *own_addresses())
         return cls(incarnation, hosts, port, secrets.token_hex(32))
 

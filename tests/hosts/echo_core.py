@@ -1,0 +1,36 @@
+"""Stands in for a core: a server in a private network that echoes, behind the real link.
+
+Usage: echo_core.py EXP_DIR FOLDER INCARNATION ANSWER
+Prints the server's port; publishes link.json in EXP_DIR; serves until it is killed.
+"""
+
+import contextlib
+import pathlib
+import socket
+import subprocess
+import sys
+
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.launch.link import Link, listen
+from tfagents_system.launch.private_network import enter
+from tfagents_system.launch.relay import write_core_end
+
+exp_dir, folder, incarnation, answer = sys.argv[1:]
+listener = listen()
+link = Link.of_this_host(int(incarnation), listener.getsockname()[1])
+enter()
+server = socket.create_server(("127.0.0.1", 0))
+port = server.getsockname()[1]
+write_core_end(pathlib.Path(folder), link, port)
+relay = [sys.executable, "-m", "tfagents_system.launch.relay", exp_dir, folder]
+subprocess.Popen(
+    ["setpriv", "--pdeathsig", "KILL", *relay, f"--listener={listener.fileno()}"],
+    pass_fds=(listener.fileno(),),
+)
+link.publish(ExperimentPaths(pathlib.Path(exp_dir)))
+print(port, flush=True)
+while True:
+    connection, _ = server.accept()
+    with connection, contextlib.suppress(OSError):  # of one that has gone already
+        if connection.recv(100):
+            connection.sendall(answer.encode())
