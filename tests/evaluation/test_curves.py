@@ -75,6 +75,14 @@ def test_band_of_one_seed_has_no_width():
     np.testing.assert_array_equal(result.low, result.high)
 
 
+def test_band_of_many_points_keeps_some_of_them_and_both_ends():
+    xs = [float(x) for x in range(10_000)]
+    result = band([Curve(xs, xs)])
+    assert len(result.xs) == 500
+    assert (result.xs[0], result.xs[-1]) == (0, 9_999)
+    np.testing.assert_array_equal(result.mean, result.xs)
+
+
 def test_seeds_that_have_no_part_in_common_have_no_band():
     assert len(band([Curve([1, 2], [5, 7]), Curve([3], [1])]).xs) == 0
 

@@ -34,6 +34,8 @@ def test_rows_of_a_whole_file(file):
         f"0,2,100,{'9' * 5000},-1.5,20,1.0,",
         "0,2,100,40,-,20,1.0,",
         "0,2,100,40,,20,1.0,",
+        "0,2,100,40,-1.5,20,,",
+        "0,2,100,40,-1.5,20,nan,",
     ],
 )
 def test_line_that_says_nothing_is_left_out(file, line):

@@ -4,6 +4,7 @@ import runpy
 import gin
 import numpy as np
 import pytest
+from fakes import UNRIVALLED
 
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.command_line import with_arguments
@@ -42,7 +43,7 @@ def experiment(root, source):
     params = load_params(paths.params, CONFIG)
     agent, train_step = make_agent(params, params.env_ctor())
     train_step.assign(50)
-    PolicyExporter(paths, agent, train_step).export()
+    PolicyExporter(paths, agent, train_step, UNRIVALLED).export()
     return paths
 
 
@@ -54,7 +55,8 @@ def clean_gin():
 
 def test_exports_act_as_the_checkpoint_and_are_replaced(tmp_path, capsys):
     paths = experiment(tmp_path / "pendulum", PARAMS)
-    arguments = ["export", f"--exp_dir={paths.root}", "--to=numpy", "--to", "savedmodel"]
+    arguments = ["export", f"--exp_dir={paths.root}", "--to=numpy", "--to", "savedmodel",
+                 "--to=numpy"]  # fmt: skip
     with_arguments(export, arguments)()
     folder = paths.exports / "policy_checkpoint_0000000050"
     assert capsys.readouterr().out.split() == [str(folder / n) for n in ("numpy", "savedmodel")]

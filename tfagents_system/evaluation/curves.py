@@ -18,6 +18,7 @@ from tfagents_system.evaluation.run_history import (
 
 LEARNER_TAGS = ("critic_loss", "actor_loss", "loss", "alpha", "entropy")
 CURRICULUM = "curriculum/"
+MOST_POINTS = 500  # of a mean; a picture shows no more
 
 
 class Curve(NamedTuple):
@@ -62,6 +63,8 @@ def band(curves: Sequence[Curve], seed: int = 0) -> Band:
     begin = max(curve.xs[0] for curve in curves)
     end = min(curve.xs[-1] for curve in curves)
     xs = np.array(sorted({x for curve in curves for x in curve.xs if begin <= x <= end}))
+    if len(xs) > MOST_POINTS:
+        xs = xs[np.linspace(0, len(xs) - 1, MOST_POINTS).astype(int)]
     ys = np.stack([np.interp(xs, curve.xs, curve.ys) for curve in curves])
     low, high = bootstrap.mean_interval(ys, np.random.default_rng(seed))
     return Band(xs, ys.mean(axis=0), low, high)

@@ -1,5 +1,6 @@
 """Reads the CSV record of episodes, whatever has become of it."""
 
+import math
 import pathlib
 import re
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ class EpisodeRow(NamedTuple):
     train_step: int
     env_step: int
     episode_return: float  # any float, nan too
-    wall_time: float  # unix, seconds
+    wall_time: float  # unix, seconds; finite
 
 
 def read_rows(path: pathlib.Path) -> Iterator[EpisodeRow]:
@@ -42,8 +43,10 @@ def read_rows(path: pathlib.Path) -> Iterator[EpisodeRow]:
             if not (_COUNT.fullmatch(train_step) and _COUNT.fullmatch(env_step)):
                 continue
             try:
-                yield EpisodeRow(
+                row = EpisodeRow(
                     int(train_step), int(env_step), float(episode_return), float(wall_time)
                 )
             except ValueError:
                 continue
+            if math.isfinite(row.wall_time):
+                yield row

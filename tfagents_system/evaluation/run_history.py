@@ -71,7 +71,7 @@ def training_clock(paths: ExperimentPaths, times: list[float]) -> Callable[[floa
     Raises:
       ConfigError: If provenance.json is damaged.
     """
-    times = sorted(time for time in times if math.isfinite(time))
+    times = sorted(times)
     starts = _starts(paths) or times[:1]
     pauses = []  # (end, length)
     for start in starts[1:]:

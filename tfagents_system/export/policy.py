@@ -59,10 +59,11 @@ def export(
     try:
         with tempfile.TemporaryDirectory() as temporary:
             written = pathlib.Path(temporary)
+            names = dict.fromkeys(to)
             # All before any: a format that cannot hold the policy leaves no other behind.
-            for name in to:
+            for name in names:
                 models.write(policy, name, written / name)
-            for name in to:
+            for name in names:
                 _replace(written / name, folder / name)
                 print(folder / name)
     except OSError as error:
