@@ -62,7 +62,9 @@ def serving(
     """Serves until the end of the block; `root` becomes Reverb's own checkpoint folder."""
     root.mkdir(parents=True, exist_ok=True)
     port = port or free_port()
-    server = start_server(limits, port, root, restore_from, is_deterministic, columns)
+    server = start_server(
+        limits, port, root, restore_from, is_deterministic, columns, TinyParams.n_eval_episodes
+    )
     try:
         yield Serving(server, port)
     finally:

@@ -8,6 +8,7 @@ train/ and eval/ (TensorBoard) and status/worker_K.json.
 
 import functools
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -20,7 +21,8 @@ from tf_agents.environments import py_environment
 
 from tfagents_system.agents.construction import make_agent, masks_padding
 from tfagents_system.core.command_line import AtLeast
-from tfagents_system.core.errors import EXIT_STOPPED, ConfigError
+from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
+from tfagents_system.core.files import read_json
 from tfagents_system.core.generations import read_manifests
 from tfagents_system.core.params_loader import Run, load_run
 from tfagents_system.core.program import StopFlag, prefer_response, run_program
@@ -50,8 +52,9 @@ from tfagents_system.services.replay_files import NOTHING, stored_numbers
 from tfagents_system.services.rounds import ROUND_TABLES, round_publisher
 from tfagents_system.services.signatures import check_columns
 from tfagents_system.services.table_info import table_signature
+from tfagents_system.services.tickets import TicketTaker
 from tfagents_system.services.variables import VariableReader
-from tfagents_system.workers import Environments, Experience, Place, Worker
+from tfagents_system.workers import Environments, Experience, Worker
 
 T = TypeVar("T")
 
@@ -64,24 +67,26 @@ CHECKPOINTS_PERIOD_SECS = 2.0
 def collect(
     exp_dir: str,
     replay_address: str,
-    num_workers: int,
     worker_id: int,
     env_timeout_secs: float,
     stop: StopFlag,
     deterministic: bool = False,
+    evaluates: bool = True,
 ) -> int:
-    """Runs worker `worker_id` of `num_workers`; returns the exit code.
+    """Runs worker `worker_id`; returns the exit code.
 
     The process ends with a dump of its stacks if an env step takes longer than `env_timeout_secs`.
-    A `deterministic` one takes turns with the learner.
+    A `deterministic` one takes turns with the learner. See `work` for the rest.
     """
     run = load_run(exp_dir)
+    if run.paths.finished.exists():
+        print("Training is finished: there is nothing to do for this worker.")
+        return EXIT_FINISHED
     params = run.params
-    place = Place(worker_id, num_workers)
     records = WorkerRecords(run.paths, worker_id, run.horizon, params.log_period_itrs)
     seed = functools.partial(derive_seed, run.seed, index=worker_id, env_step=records.env_step)
     seed_global_generators(seed)
-    environments = _make_environments(run, place, records.env_step, Watchdog(env_timeout_secs))
+    environments = _make_environments(run, worker_id, records.env_step, Watchdog(env_timeout_secs))
     agent, _ = make_agent(params, environments.collect.current())
     rng = np.random.default_rng(seed(SeedPurpose.COLLECT_POLICY))
     policies = AgentPolicies(agent, rng, params.exploration_noise_beta)
@@ -107,12 +112,12 @@ def collect(
         make_worker = functools.partial(LockStepWorker, publish_round=publish_round)
     worker = make_worker(
         run,
-        place,
         environments,
         NewestPolicies(policies, reader),
-        Experience(adder, _checkpoints_fn(run, place)),
+        Experience(adder, _checkpoints_fn(run, worker_id)),
         records,
         should_stop=lambda: stop,
+        tickets=TicketTaker(replay_address, policies.variables) if evaluates else None,
     )
     fill_policy = policies.collect
     if params.seed_sac_buffer:
@@ -126,17 +131,16 @@ def collect(
         reader.close()
 
 
-def _make_environments(run: Run, place: Place, env_step: int, watchdog: Watchdog) -> Environments:
+def _make_environments(run: Run, worker_id: int, env_step: int, watchdog: Watchdog) -> Environments:
     """Returns the collect and the eval environment; each that is ever made has its own seed.
 
     Neither another worker's environment had it, nor one that has failed, nor one of this worker
     before it was started again, at `env_step`.
     """
-    worker_id, num_workers = place
     params, horizon = run.params, run.horizon
 
     def seed(purpose: SeedPurpose, num_failures: int) -> int:
-        return derive_seed(run.seed, purpose, worker_id + num_failures * num_workers, env_step)
+        return derive_seed(run.seed, purpose, worker_id, env_step, num_failures)
 
     def make_collect(num_failures: int) -> py_environment.PyEnvironment:
         env_seed = seed(SeedPurpose.COLLECT_ENV, num_failures)
@@ -198,12 +202,12 @@ def _open_journal(run: Run, worker_id: int, codec: Codec, layout: ItemLayout) ->
     return Journal(run.paths.journals, worker_id, codec.columns, layout.rows, max_bytes)
 
 
-def _checkpoints_fn(run: Run, place: Place) -> Callable[[], Checkpoints | None]:
+def _checkpoints_fn(run: Run, worker_id: int) -> Callable[[], Checkpoints | None]:
     """Returns a function that yields the contents of the two newest checkpoints after each new one.
 
     Of the workers that a resumed run has no longer, each worker looks after some.
     """
-    worker_id, num_workers = place
+    num_workers = _num_planned_workers(run)
     saved_at, look_at = None, 0.0
 
     def checkpoints() -> Checkpoints | None:
@@ -226,22 +230,26 @@ def _checkpoints_fn(run: Run, place: Place) -> Callable[[], Checkpoints | None]:
     return checkpoints
 
 
-def _worker_id(num_workers: int) -> int:
+def _num_planned_workers(run: Run) -> int:
+    """Returns how many workers the launcher has started with the learner, at least 1."""
+    programs = (read_json(run.paths.provenance) or {}).get("cpus", {})
+    return max(1, sum(name.startswith("worker_") for name in programs))
+
+
+def _worker_id() -> int:
     text = os.environ.get("SLURM_PROCID", "0")
-    if not text.isdigit() or int(text) >= num_workers:
-        raise ConfigError(
-            f"SLURM_PROCID is {text!r}; allowed is an integer from 0 to {num_workers - 1}."
-        )
+    if not re.fullmatch("[0-9]{1,9}", text):
+        raise ConfigError(f"SLURM_PROCID is {text!r}; allowed is an integer from 0 on.")
     return int(text)
 
 
 def work(
     exp_dir: str,
     replay_address: str,
-    num_workers: Annotated[int, AtLeast(1)] = 1,
     num_cpus: Annotated[int, AtLeast(1)] = 1,
     env_timeout_secs: Annotated[float, AtLeast(1)] = 600.0,
     deterministic: bool = False,
+    evaluates: bool = True,
     *,
     stop: StopFlag,
 ) -> int:
@@ -250,17 +258,16 @@ def work(
     Args:
       exp_dir: Folder of the experiment.
       replay_address: host:port of the replay server.
-      num_workers: Workers of the run.
       num_cpus: CPUs that this program may use.
       env_timeout_secs: Longest time of an env step.
       deterministic: Take turns with the learner; there is no other worker.
+      evaluates: Run greedy episodes, too; without, the run's evaluators do.
       stop: Ends the worker.
     """
     tf.config.threading.set_intra_op_parallelism_threads(num_cpus)
     tf.config.threading.set_inter_op_parallelism_threads(num_cpus)
-    worker_id = _worker_id(num_workers)
     return collect(
-        exp_dir, replay_address, num_workers, worker_id, env_timeout_secs, stop, deterministic
+        exp_dir, replay_address, _worker_id(), env_timeout_secs, stop, deterministic, evaluates
     )
 
 

@@ -60,9 +60,12 @@ def serve(
     fence.check()
     spec = RunSpec.read(paths.run_spec)
     layout, columns = described_item(spec.item)
-    limits = ReplayLimits.from_settings(_training_settings(spec), spec.horizon)
+    settings = _training_settings(spec)
+    limits = ReplayLimits.from_settings(settings, spec.horizon)
     reporter = StatusReporter(paths, "replay")
-    server = _start(paths, limits, columns, port, deterministic, incarnation)
+    server = _start(
+        paths, limits, columns, port, deterministic, incarnation, settings.n_eval_episodes
+    )
     client = server.localhost_client()
 
     counts: dict[str, Any] = {
@@ -116,11 +119,14 @@ def _start(
     port: int,
     is_deterministic: bool,
     incarnation: int,
+    num_eval_episodes: int,
 ) -> reverb.Server:
     generation = newest_intact_generation(paths.checkpoints)
     restore_from = generation.absolute() / "replay" if generation else None
     root = empty_reverb_root(paths.checkpoints.absolute(), incarnation)
-    server = start_server(limits, port, root, restore_from, is_deterministic, columns)
+    server = start_server(
+        limits, port, root, restore_from, is_deterministic, columns, num_eval_episodes
+    )
     print(f"Serving on port {port}: {limits}, from {restore_from or 'an empty table'}.")
     return server
 

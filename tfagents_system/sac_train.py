@@ -33,6 +33,7 @@ from tfagents_system.data.sample_reader import SampleReader, step_codec
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.evaluation.event_log import EventLog
+from tfagents_system.evaluation.run_history import returns_of
 from tfagents_system.kernels.arithmetic import explain, this_host
 from tfagents_system.learner_data import data_in_rounds, sampled_data
 from tfagents_system.learning.checkpoints import Checkpointer
@@ -40,6 +41,7 @@ from tfagents_system.learning.divergence import keep_minibatch
 from tfagents_system.learning.learner import DivergedError, Learner
 from tfagents_system.learning.policy_export import PolicyExporter
 from tfagents_system.services.replay import ReplaySnapshots
+from tfagents_system.services.tickets import TicketOffice
 from tfagents_system.services.variables import VariablePublisher
 
 SAVE_TIMEOUT_SECS = 600.0  # at the end of training, also for the last variables
@@ -87,7 +89,10 @@ class Training:
         make_iterator, pool = self._data.make_iterator, self._data.pool
         self._learner = Learner(agent, reader, make_iterator, pool, unrolls=unrolls)
         client = reverb.Client(replay_address)
-        self._publisher = VariablePublisher(client, agent.collect_policy.variables())
+        variables = agent.collect_policy.variables()
+        self._publisher = VariablePublisher(client, variables)
+        recorded = functools.partial(returns_of, run.paths)
+        self._tickets = TicketOffice(client, variables, params, run.paths.evaluation, recorded)
         self._checkpointer = Checkpointer(
             run.paths.checkpoints, agent, self._train_step,
             ReplaySnapshots(client, layout, run.paths.checkpoints, fence.number),
@@ -147,6 +152,7 @@ class Training:
             # The confirmation is not waited for: while the server saves it takes half a second.
             self._publish(timeout_secs=0.0)
             if metrics is None:
+                self._tickets.doubt_server()
                 self._timer.enter("waiting for data")
                 time.sleep(0.1)  # a server that is away refuses at once
                 continue
@@ -163,9 +169,12 @@ class Training:
         return self._end(stop)
 
     def _publish(self, timeout_secs: float = 5.0) -> bool:
-        """Publishes the policy's variables, unless a later start has taken over."""
+        """Publishes due tickets, then the policy, unless a later start has taken over."""
         self._fence.check()
-        return self._publisher.publish(self.train_step, timeout_secs)
+        are_handed_out = self._tickets.hand_out_if_due(self.train_step)
+        num_tickets = self._tickets.num_tickets
+        is_published = self._publisher.publish(self.train_step, num_tickets, timeout_secs)
+        return is_published and are_handed_out
 
     def _save_if_due(self, is_period_over: bool) -> None:
         """Saves the training state after a period of iterations or of time, the shorter one.
@@ -198,16 +207,11 @@ class Training:
         self._summaries.close()
         if not self._is_finished or not is_saved:
             return EXIT_STOPPED
-        # The workers end when they have seen the last train step, so it has to arrive.
-        wait_until(
-            self._publish, SAVE_TIMEOUT_SECS,
-            what="the replay server to take the last variables",
-        )  # fmt: skip
         self._reporter.report_now(Phase.FINISHED, self._progress(0.0))
         return EXIT_FINISHED
 
     def _save(self) -> bool:
-        """Writes all that remains of the training; returns whether the disk had space."""
+        """Writes and publishes all that remains; returns whether the disk had space."""
         is_exported = self._exporter.export()
         timeout_secs = SAVE_TIMEOUT_SECS if self._is_finished else STOP_TIMEOUT_SECS
         self._checkpointer.wait(timeout_secs)  # for one begun before, which saves an older state
@@ -215,15 +219,15 @@ class Training:
         if not self._checkpointer.wait(timeout_secs):
             print(f"The checkpoint at train step {self.train_step} did not finish within "
                   f"{timeout_secs:g} s; the run goes on from the one before.")  # fmt: skip
-        guard = SpaceGuard("finished.json", self._run.paths.root)
-        if self._is_finished and is_exported and not self._checkpointer.lacks_space:
-            self._fence.check()
-            with guard:
-                write_json_atomically(
-                    self._run.paths.finished,
-                    {"train_step": self.train_step, "num_iter": self._run.params.num_iter},
-                )
-        return is_exported and not self._checkpointer.lacks_space and not guard.is_full
+        if not self._is_finished or not is_exported or self._checkpointer.lacks_space:
+            return is_exported and not self._checkpointer.lacks_space
+        # The workers end with the last train step, and those that it does not reach with the file.
+        wait_until(self._publish, SAVE_TIMEOUT_SECS, "the replay server to take the last variables")
+        self._fence.check()
+        facts = {"train_step": self.train_step, "num_iter": self._run.params.num_iter}
+        with (guard := SpaceGuard("finished.json", self._run.paths.root)):
+            write_json_atomically(self._run.paths.finished, facts)
+        return not guard.is_full
 
     def _give_up(self, error: DivergedError) -> int:
         """Keeps the minibatch at which training diverged; publishes and saves nothing else."""

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
+from tfagents_system.core.liveness import LivingPrograms
 from tfagents_system.core.params_loader import Run
-from tfagents_system.core.reports import Phase, does_report
+from tfagents_system.core.reports import Phase
 from tfagents_system.core.watchdog import Watchdog
 from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
 from tfagents_system.evaluation.rollouts import Episode, run_episode
@@ -17,20 +18,12 @@ from tfagents_system.policies.acting import ActingPolicy
 from tfagents_system.policies.newest_policies import NewestPolicies
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.journal import Checkpoints
+from tfagents_system.services.tickets import TicketTaker
+from tfagents_system.services.versions import PolicyVersion
 
 VARIABLES_TIMEOUT_SECS = 600.0
 MAX_FAILURES_IN_A_ROW = 5  # of environments, without a complete episode between them
-
-
-class Place(NamedTuple):
-    """Which of the run's workers this is."""
-
-    worker_id: int  # from 0
-    num_workers: int
-
-    def evaluates(self, episode: int) -> bool:
-        """Whether this worker runs greedy episode number `episode`; exactly one does."""
-        return episode % self.num_workers == self.worker_id
+FINISHED_PERIOD_SECS = 2.0  # between looks whether the learner says that training is finished
 
 
 class Environments(NamedTuple):
@@ -62,15 +55,19 @@ class Worker:
     def __init__(
         self,
         run: Run,
-        place: Place,
         environments: Environments,
         policies: NewestPolicies,
         experience: Experience,
         records: WorkerRecords,
         should_stop: Callable[[], object],
+        tickets: TicketTaker | None,
     ):
-        """Takes what it works with, all of this worker alone; does nothing yet."""
-        self._run, self._place = run, place
+        """Takes what it works with, all of this worker alone; does nothing yet.
+
+        `tickets` None leaves evaluation to others.
+        """
+        self._run, self._tickets, self._num_tickets_seen = run, tickets, 0
+        self._others = LivingPrograms(run.paths, records.program)
         self._environments = environments
         self._policies = policies
         self._adder, self._new_checkpoints = experience
@@ -78,7 +75,7 @@ class Worker:
         self._should_stop = should_stop
         self._failures_in_a_row = 0
         self._applied_curriculum: dict[str, int | float] = {}
-        self._num_evaluations = 0
+        self._is_marked_finished, self._look_at = False, 0.0
 
     def run(self, num_to_fill: Callable[[], int], fill_policy: ActingPolicy) -> int:
         """Runs until training is finished or a stop is requested; returns the exit code.
@@ -90,14 +87,15 @@ class Worker:
         self._fill(num_to_fill, fill_policy)
         self._records.timer.enter("waiting for the learner")
         self._await_first_variables()
-        self._num_evaluations = self._num_evaluations_due()
         while not self._should_end():
-            self._evaluate_if_due()
+            self._evaluate_if_asked()
             self._collect_more()
         if not self._is_finished():
             self._send(Phase.COLLECTING)  # what is left of the last episode counts, too
             self._await_confirmation()
-        self._evaluate_if_due()
+        elif not self._has_last_policy:
+            self._policies.pull(is_needed=True)
+        self._evaluate_if_asked()
         self._report_now(Phase.FINISHED if self._is_finished() else Phase.STOPPED)
         self._records.close()
         return EXIT_FINISHED if self._is_finished() else EXIT_STOPPED
@@ -110,8 +108,16 @@ class Worker:
     def _iteration(self) -> int:
         return self._train_step // self._run.params.num_steps_per_iter
 
-    def _is_finished(self) -> bool:
+    @property
+    def _has_last_policy(self) -> bool:
         return self._train_step >= self._run.num_train_steps
+
+    def _is_finished(self) -> bool:
+        """Whether training is: the newest policy says so, or the learner's file."""
+        if time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + FINISHED_PERIOD_SECS
+            self._is_marked_finished = self._run.paths.finished.exists()
+        return self._has_last_policy or self._is_marked_finished
 
     def _should_end(self) -> bool:
         return bool(self._should_stop()) or self._is_finished()
@@ -132,7 +138,7 @@ class Worker:
     def _await_first_variables(self) -> None:
         self._environments.watchdog.rest()
         deadline = time.monotonic() + VARIABLES_TIMEOUT_SECS
-        while not self._policies.is_published and not self._should_stop():
+        while not self._policies.is_published and not self._should_end():
             if time.monotonic() > deadline:
                 raise TimeoutError(
                     f"Gave up after {VARIABLES_TIMEOUT_SECS:g} s waiting for the learner's first "
@@ -212,22 +218,17 @@ class Worker:
         traceback.print_exception(failure)
         self._records.environment_failed()
         self._failures_in_a_row += 1
-        if self._failures_in_a_row < MAX_FAILURES_IN_A_ROW:
+        if not self._is_parked:
             return
         print(f"The environment failed {MAX_FAILURES_IN_A_ROW} times in a row; this worker steps "
               "it no more.", flush=True)  # fmt: skip
         self._environments.watchdog.rest()
         while not self._should_end():
-            if not self._does_another_worker_collect():
+            if not self._others.any_works():
                 raise failure  # the restart budget decides, and shows the traceback
             self._report(Phase.PARKED)
-            time.sleep(0.1)
+            time.sleep(1.0)
             self._policies.take()
-
-    def _does_another_worker_collect(self) -> bool:
-        worker_id, num_workers = self._place
-        others = (f"worker_{k}" for k in range(num_workers) if k != worker_id)
-        return any(does_report(self._run.paths, name, other_than=Phase.PARKED) for name in others)
 
     def _apply_curriculum(self) -> None:
         """Sets what has changed; called between episodes, so that none mixes two values."""
@@ -236,42 +237,44 @@ class Worker:
                 self._environments.collect.set_state({name: value})
                 self._applied_curriculum[name] = value
 
-    def _num_evaluations_due(self) -> int:
-        """Evaluations due by now: one after every period, and one at the end."""
-        params = self._run.params
-        if not params.eval_period_itrs:
-            return 0
-        if self._is_finished():
-            return -(-params.num_iter // params.eval_period_itrs)
-        return self._iteration // params.eval_period_itrs
+    @property
+    def _is_parked(self) -> bool:
+        return self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW
 
-    def _evaluate_if_due(self) -> None:
-        """Runs this worker's share of the greedy episodes if an evaluation has become due."""
-        due = self._num_evaluations_due()
-        if due <= self._num_evaluations or self._should_stop():
+    def _evaluate_if_asked(self) -> None:
+        """Runs greedy episodes while there are tickets, if the learner has handed out new ones."""
+        num_tickets = self._policies.num_tickets
+        if self._tickets is None or num_tickets == self._num_tickets_seen:
             return
-        self._num_evaluations = due
         self._records.timer.enter("evaluating")
-        version = self._iteration, self._train_step  # of the policy; none is taken meanwhile
-        returns = []
-        for index in range(self._run.params.n_eval_episodes):
-            if not self._place.evaluates(index + due):
-                continue
-            try:
-                episode = self._evaluate()
-            except EnvironmentFailure as failure:
-                self._note(failure)
-                continue
-            if not episode.is_complete:
-                return
-            returns.append(episode.episode_return)
-            self._records.evaluated(episode, *version)
-        if returns:
-            self._records.evaluation_ended(returns, *version)
+        try:
+            while not self._is_parked and not self._should_stop():
+                if not (ticket := self._tickets.take()):
+                    self._num_tickets_seen = num_tickets
+                    break
+                self._evaluate(ticket)
+        except TimeoutError:
+            pass  # the server is away: the next episode's end asks again
+        self._records.evaluation_ended()
 
-    def _evaluate(self) -> Episode:
+    def _evaluate(self, ticket: PolicyVersion) -> None:
+        """Runs the ticket's episode; one whose environment fails is begun anew in another."""
+        iteration = ticket.train_step // self._run.params.num_steps_per_iter
+        with self._policies.acting_as(ticket):
+            while not self._is_parked:
+                try:
+                    episode = self._run_greedy_episode()
+                except EnvironmentFailure as failure:
+                    self._note(failure)
+                    continue
+                if episode.is_complete:
+                    self._failures_in_a_row = 0
+                    self._records.evaluated(episode, iteration, ticket.train_step)
+                return
+
+    def _run_greedy_episode(self) -> Episode:
         """Runs one greedy episode; a stop ends it early."""
-        observers = self._environments.eval_observers
+        environment, observers = self._environments.eval, self._environments.eval_observers
 
         def observe(time_step, action, next_time_step) -> bool:
             if observers:
@@ -279,9 +282,7 @@ class Worker:
             self._report(Phase.EVALUATING)  # also within an episode: a slow simulator takes minutes
             return not self._should_stop()
 
-        return run_episode(
-            self._environments.eval, self._policies.greedy, self._run.horizon, observe
-        )
+        return run_episode(environment, self._policies.greedy, self._run.horizon, observe)
 
     def _report(self, phase: Phase) -> None:
         self._records.report(phase, self._status_fields)

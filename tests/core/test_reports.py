@@ -14,7 +14,6 @@ from tfagents_system.core.reports import (
     Phase,
     ReportError,
     StatusReporter,
-    does_report,
     read_report,
 )
 
@@ -125,12 +124,10 @@ def test_a_missing_field_is_named(paths):
 @pytest.mark.parametrize("text", ["", "[]", '{"pid": 1, "ho', "\xff"])
 def test_a_damaged_report_is_an_error_and_none_is_none(paths, text):
     assert read_report(paths, "learner") is None
-    assert not does_report(paths, "learner", other_than=Phase.PARKED)
     paths.statuses.mkdir()
     paths.status("learner").write_text(text)
     with pytest.raises(ReportError, match="learner.json"):
         read_report(paths, "learner")
-    assert does_report(paths, "learner", other_than=Phase.PARKED)
 
 
 def test_on_a_full_disk_reports_go_on(clock, capsys):

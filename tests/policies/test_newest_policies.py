@@ -1,7 +1,7 @@
 from fakes import FakeClock
 
 from tfagents_system.policies.newest_policies import NewestPolicies
-from tfagents_system.services.variables import PublishedVariables
+from tfagents_system.services.versions import PolicyVersion
 
 
 class TapePolicies:
@@ -32,7 +32,7 @@ def test_each_version_is_taken_once():
     policies = NewestPolicies(tape, reader, clock)
     policies.take()
     assert (policies.is_published, policies.train_step) == (False, 0)
-    reader.latest = PublishedVariables(7, ["seventh"])
+    reader.latest = PolicyVersion(7, ["seventh"])
     policies.take()
     policies.take()
     assert (policies.is_published, policies.train_step) == (True, 7)
@@ -45,10 +45,10 @@ def test_a_pull_that_is_needed_always_asks_and_others_take_two_percent_of_the_ti
     policies = NewestPolicies(tape, reader, clock)
     policies.pull(is_needed=True)
     assert reader.num_refreshes == 0  # before the first version there is nothing to wait for
-    reader.latest = reader.server = PublishedVariables(1, [])
+    reader.latest = reader.server = PolicyVersion(1, [])
     policies.take()
     for train_step in range(2, 12):
-        reader.server = PublishedVariables(train_step, [])
+        reader.server = PolicyVersion(train_step, [])
         policies.pull(is_needed=True)
         assert policies.train_step == train_step
     assert reader.num_refreshes == 10

@@ -30,8 +30,8 @@ from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.evaluation.rollouts import Episode
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import experience_stats
+from tfagents_system.services.tickets import TicketOffice
 from tfagents_system.services.variables import VariablePublisher
-from tfagents_system.workers import Place
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +58,7 @@ def test_a_worker_that_is_faster_than_the_learner_is_verified(tmp_path, monkeypa
 
     def work():
         try:
-            sac_collect.collect(str(paths.root), "localhost:1", 1, 0, 60.0, Stop())
+            sac_collect.collect(str(paths.root), "localhost:1", 0, 60.0, Stop())
         except ConfigError as error:
             errors.append(str(error))
 
@@ -75,7 +75,7 @@ def test_a_worker_that_is_faster_than_the_learner_is_verified(tmp_path, monkeypa
 def test_a_stop_cuts_a_workers_wait_for_the_runs_spec(tmp_path):
     paths, stop = make_experiment(tmp_path / "exp"), Stop()
     stop.is_set = True
-    code = sac_collect.collect(str(paths.root), "localhost:1", 1, 0, 60.0, stop)
+    code = sac_collect.collect(str(paths.root), "localhost:1", 0, 60.0, stop)
     assert code == EXIT_STOPPED
 
 
@@ -85,7 +85,7 @@ def test_a_worker_of_another_layout_is_refused_by_the_table(tmp_path):
     columns = item_columns(ItemLayout(8), codec_of(EpisodeStepEnv()).columns)
     with serving(tmp_path / "reverb", columns=columns) as replay:
         with pytest.raises(ConfigError, match=r"table is for items of float32 \[9, 6\], but this "):
-            sac_collect.collect(str(paths.root), replay.address, 1, 0, 60.0, Stop())
+            sac_collect.collect(str(paths.root), replay.address, 0, 60.0, Stop())
         assert experience_stats(replay.client(), timeout_secs=5) == (0, 0)
 
 
@@ -99,7 +99,7 @@ def test_a_worker_fills_collects_evaluates_and_ends_with_training(tmp_path):
 
         def work():
             results.append(
-                sac_collect.collect(str(paths.root), replay.address, 1, 0, 60.0, Stop())
+                sac_collect.collect(str(paths.root), replay.address, 0, 60.0, Stop())
             )  # fmt: skip
 
         thread = threading.Thread(target=work)
@@ -114,7 +114,12 @@ def test_a_worker_fills_collects_evaluates_and_ends_with_training(tmp_path):
         publisher.publish(10)
         filled = num_inserted()
         wait_until(lambda: num_inserted() > filled + 50, 30, "collection")
-        publisher.publish(40)
+        settings = load_run(str(paths.root)).params
+        office = TicketOffice(
+            client, agent.collect_policy.variables(), settings, paths.evaluation, lambda _: []
+        )
+        assert office.hand_out_if_due(40)
+        publisher.publish(40, office.num_tickets)
         thread.join(30)
         assert results == [EXIT_FINISHED]
         samples = client.sample("experience", 200, emit_timesteps=False)
@@ -137,7 +142,7 @@ def test_a_stop_before_the_server_answers_ends_the_worker(tmp_path):
         pass  # it has ended again
     stop = Stop()
     threading.Timer(0.5, lambda: setattr(stop, "is_set", True)).start()
-    assert sac_collect.collect(str(paths.root), replay.address, 1, 0, 60.0, stop) == EXIT_STOPPED
+    assert sac_collect.collect(str(paths.root), replay.address, 0, 60.0, stop) == EXIT_STOPPED
 
 
 def test_a_worker_that_is_started_again_has_environments_with_other_seeds(tmp_path, monkeypatch):
@@ -157,7 +162,7 @@ def test_a_worker_that_is_started_again_has_environments_with_other_seeds(tmp_pa
         for env_step in (0, 30):
             log = EpisodeLog(paths.episodes, "collect", 0)
             assert log.env_step == env_step
-            sac_collect.collect(str(paths.root), replay.address, 1, 0, 60.0, stop)
+            sac_collect.collect(str(paths.root), replay.address, 0, 60.0, stop)
             log.append(Episode(0.0, 10, None, True), iteration=0, train_step=0, env_step=30)
     assert len(set(seeds)) == 2 * 2  # collect and eval
 
@@ -171,11 +176,23 @@ def test_a_server_that_never_answers_is_an_error(tmp_path, monkeypatch):
         sac_collect._num_to_fill_fn(run, client, Stop())()
 
 
-@pytest.mark.parametrize("text", ["2", "-1", "one"])
+@pytest.mark.parametrize("text", ["", "-1", "one", "1.5"])
 def test_a_wrong_worker_id_is_refused(monkeypatch, text):
     monkeypatch.setenv("SLURM_PROCID", text)
-    with pytest.raises(ConfigError, match="allowed is an integer from 0 to 1"):
-        sac_collect._worker_id(num_workers=2)
+    with pytest.raises(ConfigError, match="SLURM_PROCID is .*; allowed is an integer from 0 on"):
+        sac_collect._worker_id()
+
+
+def test_any_number_is_a_workers(monkeypatch):
+    monkeypatch.setenv("SLURM_PROCID", "4711")
+    assert sac_collect._worker_id() == 4711
+
+
+def test_a_worker_that_starts_after_the_end_ends_at_once(tmp_path, monkeypatch):
+    paths = make_experiment(tmp_path / "exp")
+    paths.finished.touch()
+    monkeypatch.setattr(sac_collect, "_make_environments", None)
+    assert sac_collect.collect(str(paths.root), "localhost:1", 0, 60.0, Stop()) == EXIT_FINISHED
 
 
 FIRST_TWO_FAIL = """
@@ -203,8 +220,8 @@ def test_tensorflow_gets_as_many_threads_as_the_worker_has_cpus(monkeypatch):
 
 def test_the_eval_environment_gets_the_collect_environment_of_now(tmp_path):
     run = load_run(str(make_experiment(tmp_path / "exp", FIRST_TWO_FAIL).root))
-    place, watchdog = Place(worker_id=1, num_workers=2), SleepingWatchdog()
-    collect_env, eval_env, *_ = sac_collect._make_environments(run, place, 0, watchdog)
+    watchdog = SleepingWatchdog()
+    collect_env, eval_env, *_ = sac_collect._make_environments(run, 1, 0, watchdog)
     first = collect_env.current()
     assert run.params._seen == (1, first)
     for environment in (collect_env, eval_env):
@@ -243,7 +260,7 @@ def test_only_an_agent_that_masks_padding_gets_it(tmp_path, monkeypatch, class_b
 
     monkeypatch.setattr(sac_collect, "Adder", make_adder)
     with serving(tmp_path / "reverb") as replay:
-        sac_collect.collect(str(paths.root), replay.address, 1, 0, 60.0, stop)
+        sac_collect.collect(str(paths.root), replay.address, 0, 60.0, stop)
     assert given == [pads]
 
 
@@ -255,7 +272,7 @@ def test_a_stock_agent_acts_as_the_seed_says_and_each_worker_differently(tmp_pat
     class ActingWorker:
         """Notes what its policy does from the same weights, and what the generators draw."""
 
-        def __init__(self, run, place, environments, policies, *others, should_stop):
+        def __init__(self, run, environments, policies, *others, **more):
             self._environment, self._policies = environments.collect, policies
 
         def run(self, num_to_fill, fill_policy):
@@ -268,7 +285,7 @@ def test_a_stock_agent_acts_as_the_seed_says_and_each_worker_differently(tmp_pat
     monkeypatch.setattr(sac_collect, "Worker", ActingWorker)
     with serving(tmp_path / "reverb") as replay:
         for worker_id in (0, 0, 1):
-            sac_collect.collect(str(paths.root), replay.address, 2, worker_id, 60.0, Stop())
+            sac_collect.collect(str(paths.root), replay.address, worker_id, 60.0, Stop())
     first, again, other = tape
     assert len(set(first[0])) == 4
     assert first == again

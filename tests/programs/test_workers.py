@@ -34,8 +34,9 @@ from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.policies.newest_policies import NewestPolicies
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import experience_stats
-from tfagents_system.services.variables import PublishedVariables, VariablePublisher, VariableReader
-from tfagents_system.workers import Environments, Experience, Place, Worker
+from tfagents_system.services.variables import VariablePublisher, VariableReader
+from tfagents_system.services.versions import PolicyVersion
+from tfagents_system.workers import Environments, Experience, Worker
 
 NUM_ITER, STEPS_PER_ITER = 20, 10
 
@@ -53,16 +54,45 @@ class TapePolicies:
 
 
 class FakeReader:
-    """Publishes what the test assigns."""
+    """Publishes what the test assigns; without `tickets` nothing is evaluated."""
 
-    latest = None
+    def __init__(self, tickets=None):
+        self.tickets = tickets or FakeTickets(NUM_ITER + 1, 0)
+        self.latest = None
 
     def refresh(self, timeout_secs):
         pass
 
     def publish_iteration(self, iteration):
         iteration = min(iteration, NUM_ITER)
-        self.latest = PublishedVariables(iteration * STEPS_PER_ITER, [f"of {iteration}"])
+        values = [f"of {iteration}"]
+        num_tickets = self.tickets.hand_out(iteration, values)
+        self.latest = PolicyVersion(iteration * STEPS_PER_ITER, values, num_tickets)
+
+
+class FakeTickets:
+    """The learner hands out `num_episodes` after every `period` iterations and at the end."""
+
+    def __init__(self, period, num_episodes, num_iter=NUM_ITER):
+        self._period, self._num_episodes, self._num_iter = period, num_episodes, num_iter
+        self._handed_out = self.num_tickets = self.num_asked = 0
+        self.waiting = []
+        self.is_away = False
+
+    def hand_out(self, iteration, values):
+        due = iteration if iteration == self._num_iter else iteration // self._period * self._period
+        if due > self._handed_out:
+            self._handed_out = due
+            self.num_tickets += self._num_episodes
+            ticket = PolicyVersion(iteration * STEPS_PER_ITER, values)
+            self.waiting += [ticket] * self._num_episodes
+        return self.num_tickets
+
+    def take(self):
+        self.num_asked += 1
+        if self.is_away:
+            raise TimeoutError
+        return self.waiting.pop(0) if self.waiting else None
 
 
 class FakeAdder:
@@ -116,7 +146,7 @@ def replaceable(environment):
     return ReplaceableEnvironment(environment, lambda _: environment, SleepingWatchdog())
 
 
-def make_worker(run, adder, reader, worker_id=0, num_workers=1, stop=None, environment=None,
+def make_worker(run, adder, reader, worker_id=0, stop=None, environment=None,
                 eval_environment=None, new_checkpoints=lambda: None, policies=None,
                 make=Worker):  # fmt: skip
     hooks = (run.params.train_observers_ctor, run.params.eval_observers_ctor)
@@ -128,12 +158,12 @@ def make_worker(run, adder, reader, worker_id=0, num_workers=1, stop=None, envir
     )
     return make(
         run,
-        Place(worker_id, num_workers),
         environments,
         NewestPolicies(policies or TapePolicies(), reader),
         Experience(adder, new_checkpoints),
         WorkerRecords(run.paths, worker_id, run.horizon, run.params.log_period_itrs),
         should_stop=lambda: stop,
+        tickets=getattr(reader, "tickets", None),
     )
 
 
@@ -176,7 +206,7 @@ def test_the_first_fill_is_shared_by_the_workers_and_happens_once(tmp_path):
         def latest(self):
             if experience_stats(self._client, timeout_secs=5)[1] < 90:
                 return None
-            return PublishedVariables(NUM_ITER * STEPS_PER_ITER, [])
+            return PolicyVersion(NUM_ITER * STEPS_PER_ITER, [])
 
     def run_workers(replay):
         environments = [EpisodeStepEnv() for _ in range(num_workers)]
@@ -186,7 +216,7 @@ def test_the_first_fill_is_shared_by_the_workers_and_happens_once(tmp_path):
             client = replay.client()
             adder = Adder(client, codec_of(environments[0]), burst_length=burst_length)
             reader = ReaderAfterFill(client)
-            worker = make_worker(run, adder, reader, worker_id, num_workers,
+            worker = make_worker(run, adder, reader, worker_id,
                                  environment=environments[worker_id])  # fmt: skip
             num_to_fill = sac_collect._num_to_fill_fn(run, client, Stop())
             codes.append(worker.run(num_to_fill, RandomPolicy(environments[0].action_spec(), 0)))
@@ -222,7 +252,7 @@ def test_the_fill_policy_acts_in_the_fill_only(tmp_path):
             actions.append(self._value)
             return np.float32([self._value]), state
 
-    actions, reader = [], FakeReader()
+    actions, reader = [], FakeReader(FakeTickets(NUM_ITER, 3))
     adder = FakeAdder(advance(reader, first=NUM_ITER - 4))
     policies = TapePolicies(ConstantPolicy(0.5), ConstantPolicy(0.0))
     worker = make_worker(make_run(tmp_path), adder, reader, policies=policies)
@@ -253,26 +283,84 @@ def test_each_iteration_gets_its_curriculum_values_and_each_change_one_call(tmp_
     assert environment.states == [{"mass": 1.5}, {"level": 9}, {"mass": 2.0}]
 
 
-@pytest.mark.parametrize("num_workers", [1, 2, 3, 7])
-def test_the_workers_together_run_each_evaluation_once(tmp_path, num_workers):
-    run = make_run(tmp_path, n_eval_episodes=5, eval_period_itrs=8)
-    for worker_id in range(num_workers):
-        reader = FakeReader()
-        adder = FakeAdder(advance(reader))
-        make_worker(run, adder, reader, worker_id, num_workers).run(no_fill, None)
-    rows = [row for i in range(num_workers) for row in rows_of(run, "eval", i)]
-    iterations = sorted(int(row["iteration"]) for row in rows)
-    assert iterations == [8] * 5 + [16] * 5 + [20] * 5  # after each period, and at the end
-    assert {row["length"] for row in rows} == {"3"}
-    for worker_id in range(num_workers):
-        share = len(rows_of(run, "eval", worker_id))
-        assert abs(share - 15 / num_workers) < 3
+def iterations_evaluated(run, worker_id=0):
+    return [int(row["iteration"]) for row in rows_of(run, "eval", worker_id)]
 
 
-def test_a_worker_that_starts_again_does_not_repeat_evaluations(tmp_path):
-    run, reader = make_run(tmp_path, eval_period_itrs=8), FakeReader()
-    make_worker(run, FakeAdder(advance(reader, first=9)), reader).run(no_fill, None)
-    assert {row["iteration"] for row in rows_of(run, "eval")} == {"16", "20"}
+def test_each_ticket_is_one_episode_of_its_policy_and_then_the_newest_acts_again(tmp_path):
+    run, reader, policies = make_run(tmp_path), FakeReader(FakeTickets(8, 2)), TapePolicies()
+    adder = FakeAdder(advance(reader))
+    worker = make_worker(run, adder, reader, policies=policies)
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    assert iterations_evaluated(run) == [8] * 2 + [16] * 2 + [20] * 2  # the last at the end
+    assert {row["length"] for row in rows_of(run, "eval")} == {"3"}
+    eighth = policies.updates.index(["of 8"])
+    # Taken; for each ticket and after it.
+    assert policies.updates[eighth : eighth + 5] == [["of 8"]] * 5
+    assert reader.tickets.num_asked == 3 * (2 + 1)  # and not once between evaluations
+    report = read_report(run.paths, "worker_0").eval
+    assert (report.iteration, len(report.returns)) == (20, 2)
+
+
+def test_a_late_worker_takes_what_is_left_and_names_the_iteration_of_the_ticket(tmp_path):
+    run, reader = make_run(tmp_path), FakeReader(FakeTickets(8, 5))
+    reader.publish_iteration(8)
+    del reader.tickets.waiting[:3]  # others have taken these
+    worker = make_worker(run, FakeAdder(advance(reader, first=11, by=8)), reader, worker_id=7)
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    assert iterations_evaluated(run, worker_id=7) == [8] * 2 + [19] * 5 + [20] * 5
+
+
+def test_a_worker_asks_again_for_tickets_when_the_server_is_back(tmp_path):
+    run, tickets = make_run(tmp_path), FakeTickets(8, 2)
+    reader = FakeReader(tickets)
+
+    def on_confirm():
+        tickets.is_away = reader.latest.train_step < 12 * STEPS_PER_ITER
+        return advance_once()
+
+    advance_once = advance(reader, first=8)
+    tickets.is_away = True
+    make_worker(run, FakeAdder(on_confirm), reader).run(no_fill, None)
+    assert iterations_evaluated(run) == [8] * 2 + [16] * 2 + [20] * 2
+
+
+def test_a_worker_beside_evaluators_takes_no_ticket(tmp_path):
+    run, reader = make_run(tmp_path), FakeReader(FakeTickets(8, 2))
+    adder = FakeAdder(advance(reader))
+    make = functools.partial(Worker)
+
+    def without_tickets(*args, tickets, **kwargs):
+        return make(*args, tickets=None, **kwargs)
+
+    make_worker(run, adder, reader, make=without_tickets).run(no_fill, None)
+    assert iterations_evaluated(run) == []
+    assert (reader.tickets.num_asked, len(reader.tickets.waiting)) == (0, 3 * 2)
+
+
+def test_a_worker_whose_policy_does_not_reach_the_end_ends_with_the_learners_file(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(workers, "FINISHED_PERIOD_SECS", 0.0)
+    run, reader = make_run(tmp_path), FakeReader()
+    reader.publish_iteration(3)
+    bursts = itertools.count()
+
+    def on_confirm():
+        if next(bursts) == 2:
+            run.paths.finished.touch()  # and the server has gone
+        return not run.paths.finished.exists()
+
+    worker = make_worker(run, FakeAdder(on_confirm), reader)
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    assert read_report(run.paths, "worker_0").phase == Phase.FINISHED
+
+
+def test_a_worker_that_waits_for_a_first_policy_ends_with_the_learners_file(tmp_path):
+    run = make_run(tmp_path)
+    run.paths.finished.touch()
+    worker = make_worker(run, FakeAdder(), FakeReader())
+    assert worker.run(no_fill, None) == EXIT_FINISHED
 
 
 def test_a_burst_waits_until_the_one_before_is_confirmed(tmp_path):
@@ -331,7 +419,7 @@ def test_a_stop_within_an_episode_leaves_nothing_unsent(tmp_path):
 
 
 def test_the_end_of_training_ends_the_wait_for_the_limiter(tmp_path):
-    run, reader = make_run(tmp_path), FakeReader()
+    run, reader = make_run(tmp_path), FakeReader(FakeTickets(8, 1))
     reader.publish_iteration(0)
 
     def on_confirm():
@@ -405,7 +493,7 @@ def test_a_worker_parks_while_another_collects(tmp_path, monkeypatch, phase_of_o
     reader, run = FakeReader(), make_run(tmp_path)
     reader.publish_iteration(0)
     environment = FailingEnv(range(1, 1000))
-    worker = make_worker(run, FakeAdder(), reader, num_workers=2, environment=environment)
+    worker = make_worker(run, FakeAdder(), reader, environment=environment)
     write_report(run.paths, worker_report(1, phase=phase_of_other))
 
     def sleep(secs):
@@ -421,14 +509,26 @@ def test_a_worker_parks_while_another_collects(tmp_path, monkeypatch, phase_of_o
         assert environment.num_attempts == workers.MAX_FAILURES_IN_A_ROW
 
 
-def test_a_failing_evaluation_loses_that_episode_alone(tmp_path):
-    reader = FakeReader()
-    run = make_run(tmp_path, n_eval_episodes=3, eval_period_itrs=NUM_ITER)
+def test_an_evaluation_that_fails_is_begun_anew_in_another_environment(tmp_path):
+    reader = FakeReader(FakeTickets(NUM_ITER, 3))
+    run = make_run(tmp_path)
     worker = make_worker(run, FakeAdder(advance(reader)), reader,
-                         eval_environment=FailingEnv({4}))  # fmt: skip
+                         eval_environment=FailingEnv({4, 5}))  # fmt: skip
     assert worker.run(no_fill, None) == EXIT_FINISHED
-    assert len(rows_of(run, "eval")) == 2
-    assert read_report(run.paths, "worker_0").env_failures == 1
+    assert len(rows_of(run, "eval")) == 3
+    assert read_report(run.paths, "worker_0").env_failures == 2
+
+
+def test_a_worker_whose_environment_is_broken_keeps_one_ticket_and_leaves_the_rest(
+    tmp_path, monkeypatch
+):
+    reader, run = FakeReader(FakeTickets(8, 5)), make_run(tmp_path)
+    reader.publish_iteration(8)
+    write_report(run.paths, worker_report(1))
+    monkeypatch.setattr(workers.time, "sleep", lambda secs: reader.publish_iteration(NUM_ITER))
+    worker = make_worker(run, FakeAdder(), reader, eval_environment=FailingEnv(range(1, 1000)))
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    assert len(reader.tickets.waiting) == 5 - 1 + 5
 
 
 def test_what_a_crash_has_lost_is_sent_after_each_checkpoint_before_the_next_episode(tmp_path):
@@ -470,16 +570,8 @@ def test_what_a_crash_has_lost_is_sent_after_each_checkpoint_before_the_next_epi
     assert read_report(run.paths, "worker_0").items_sent_again == 5 + 2
 
 
-def test_no_period_means_no_evaluation(tmp_path):
-    run, reader = make_run(tmp_path, eval_period_itrs=0), FakeReader()
-    worker = make_worker(run, FakeAdder(advance(reader)), reader)
-    assert worker.run(no_fill, None) == EXIT_FINISHED
-    assert rows_of(run, "eval") == []
-    assert read_report(run.paths, "worker_0").eval is None
-
-
 def test_observers_get_the_trajectory_of_each_step_of_their_kind(tmp_path):
-    run, reader = make_run(tmp_path, eval_period_itrs=NUM_ITER, n_eval_episodes=1), FakeReader()
+    run, reader = make_run(tmp_path), FakeReader(FakeTickets(NUM_ITER, 1))
     collected, evaluated, returns = [], [], py_metrics.AverageReturnMetric()
     run.params.train_observers_ctor = lambda id: [collected.append, returns]
     run.params.eval_observers_ctor = lambda: (evaluated.append,)
@@ -570,7 +662,7 @@ class TapeLearner:
 
 def run_in_lock_step(run, iterations):
     adder = FakeAdder(burst_length=2)
-    reader = FakeReader()
+    reader = FakeReader(FakeTickets(2, 3, num_iter=5))
     learner = TapeLearner(reader, iterations)
     make = functools.partial(LockStepWorker, publish_round=learner.take_round)
     worker = make_worker(run, adder, reader, environment=learner.environment, make=make)

@@ -27,7 +27,6 @@ def main(
     port: int = 0,
     replay_address: str = "",
     num_cpus: int = 1,
-    num_workers: int = 1,
     env_timeout_secs: float = 600.0,
     *,
     stop: StopFlag,

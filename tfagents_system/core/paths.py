@@ -88,6 +88,11 @@ class ExperimentPaths:
         return self.root / "checkpoints"
 
     @property
+    def evaluation(self) -> pathlib.Path:
+        """Which evaluation the learner has handed out last."""
+        return self.checkpoints / "evaluation.json"
+
+    @property
     def journals(self) -> pathlib.Path:
         """What each worker has sent since the last checkpoint but one."""
         return self.checkpoints / "journals"

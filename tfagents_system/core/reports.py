@@ -94,7 +94,7 @@ class LearnerReport(Report):
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """A worker's share of an evaluation."""
+    """A worker's or evaluator's share of an evaluation."""
 
     iteration: int
     returns: list[float]
@@ -102,7 +102,7 @@ class Evaluation:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WorkerReport(Report):
-    """What a worker has collected. Counters begin at the start of the process."""
+    """What a worker or an evaluator has done. Counters begin at the start of the process."""
 
     env_steps: int  # since the run began
     env_steps_per_sec: float
@@ -147,18 +147,6 @@ def read_report(paths: ExperimentPaths, program: str) -> Any:
     except (OSError, ValueError) as error:
         raise ReportError(f"{path.name}: {error}") from None
     return _decode(report_kind(program), value, path.name)
-
-
-def does_report(paths: ExperimentPaths, program: str, other_than: Phase) -> bool:
-    """Returns whether `program` has reported, and that it is in another phase.
-
-    A report that cannot be read counts: on a full disk it may be caught while it is written over.
-    """
-    try:
-        report = read_report(paths, program)
-    except ReportError:
-        return True
-    return report is not None and report.phase != other_than
 
 
 def _decode(kind: Any, value: Any, where: str) -> Any:

@@ -20,14 +20,18 @@ class SeedPurpose(enum.IntEnum):
     TASK = 9  # seed of a run that is one of an array of experiments
 
 
-def derive_seed(seed: int, purpose: SeedPurpose, index: int = 0, env_step: int = 0) -> int:
-    """Returns a seed in [0, 2^31) that differs by purpose, index and env step.
+def derive_seed(
+    seed: int, purpose: SeedPurpose, index: int = 0, env_step: int = 0, num_failures: int = 0
+) -> int:
+    """Returns a seed in [0, 2^31) that differs by each of the arguments.
 
     Args:
       seed: Of the run.
       purpose: What the derived seed is for.
       index: Such as the worker's id.
       env_step: Of a worker when it starts; one that goes on draws other numbers than at first.
+      num_failures: Of environments before the one that is seeded.
     """
-    sequence = np.random.SeedSequence([seed, purpose.value, index, env_step])
+    numbers = [seed, purpose.value, index, env_step]
+    sequence = np.random.SeedSequence([*numbers, num_failures] if num_failures else numbers)
     return int(sequence.generate_state(1)[0]) & 0x7FFFFFFF

@@ -59,6 +59,12 @@ def read_evaluations(paths: ExperimentPaths) -> list[EvaluationPoint]:
     return points
 
 
+def returns_of(paths: ExperimentPaths, train_step: int) -> list[float]:
+    """Returns what the greedy episodes of the policy of one train step have returned so far."""
+    rows = (row for file in paths.episodes.glob("eval_*.csv") for row in read_rows(file))
+    return [row.episode_return for row in rows if row.train_step == train_step]
+
+
 def training_clock(paths: ExperimentPaths, times: list[float]) -> Callable[[float], float]:
     """Returns the function from unix time to seconds of training.
 

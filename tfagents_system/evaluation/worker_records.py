@@ -13,26 +13,39 @@ from tfagents_system.evaluation.rollouts import Episode
 
 
 class WorkerRecords:
-    """The episodes, summaries and status report of one worker.
+    """The episodes, summaries and status report of one worker or evaluator.
 
-    `env_step` counts its env steps over all its starts; `timer` divides its time into phases.
+    `program` is its name. `env_step` counts its env steps over all its starts: those of collection,
+    of an evaluator those of evaluation. `timer` divides its time into phases.
     """
 
-    def __init__(self, paths: ExperimentPaths, worker_id: int, horizon: int, log_period_itrs: int):
-        """Reads the number of env steps from the record of collected episodes."""
-        name = f"worker_{worker_id}"
-        self._collect_log = EpisodeLog(paths.episodes, "collect", worker_id)
-        self._eval_log = EpisodeLog(paths.episodes, "eval", worker_id)
-        self._collect_summaries = EventLog(paths.train_summaries / name)
-        self._eval_summaries = EventLog(paths.eval_summaries / name)
-        self._reporter = StatusReporter(paths, name)
-        self.env_step = self._collect_log.env_step
+    def __init__(
+        self,
+        paths: ExperimentPaths,
+        worker_id: int,
+        horizon: int,
+        log_period_itrs: int,
+        collects: bool = True,
+    ):
+        """Reads the number of env steps from the record of episodes; evaluators collect none."""
+        self.program = f"worker_{worker_id}" if collects else f"evaluator_{worker_id}"
+        self._collects = collects
+        if collects:
+            self._collect_log = EpisodeLog(paths.episodes, "collect", worker_id)
+        eval_kind = "eval" if collects else "eval_evaluator"  # a worker may have the same number
+        self._eval_log = EpisodeLog(paths.episodes, eval_kind, worker_id)
+        self._collect_summaries = EventLog(paths.train_summaries / self.program)
+        self._eval_summaries = EventLog(paths.eval_summaries / self.program)
+        self._reporter = StatusReporter(paths, self.program)
+        self.env_step = (self._collect_log if collects else self._eval_log).env_step
         self.timer = PhaseTimer("starting")
         self._rate = RateMeter(self.env_step)
         self._summary_rate = RateMeter(self.env_step)
         self._log_period_itrs = log_period_itrs
         self._summarized_period = 0
         self._ends, self._has_warned = EpisodeEnds(horizon), False
+        self._share: list[float] = []  # returns of the evaluation of train step `_share_step`
+        self._share_step = 0
         self._status: dict[str, Any] = {
             "last_return": None, "eval": None, "env_failures": 0, "suspicion": None
         }  # fmt: skip
@@ -49,14 +62,22 @@ class WorkerRecords:
             self._summarize(episode, curriculum)
 
     def evaluated(self, episode: Episode, iteration: int, train_step: int) -> None:
-        """Records a greedy episode."""
+        """Records a greedy episode of the policy of `train_step`."""
+        if not self._collects:
+            self.env_step += episode.length
         self._eval_log.append(episode, iteration, train_step, self.env_step)
+        if train_step != self._share_step:
+            self.evaluation_ended()
+            self._share_step = train_step
+        self._share.append(episode.episode_return)
+        self._status["eval"] = Evaluation(iteration, list(self._share))
 
-    def evaluation_ended(self, returns: list[float], iteration: int, train_step: int) -> None:
-        """Records what the worker's share of an evaluation returned; it has an episode."""
-        self._status["eval"] = Evaluation(iteration, returns)
-        mean = sum(returns) / len(returns)
-        self._eval_summaries.write(train_step, {"eval/episode_return": mean})
+    def evaluation_ended(self) -> None:
+        """Summarizes the program's share of the evaluation, if it had one."""
+        if self._share:
+            mean = sum(self._share) / len(self._share)
+            self._eval_summaries.write(self._share_step, {"eval/episode_return": mean})
+            self._share = []
 
     def environment_failed(self) -> None:
         """Counts it."""

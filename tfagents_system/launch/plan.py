@@ -56,9 +56,8 @@ def core(settings: Settings, exp_dir: pathlib.Path, num_cpus: int) -> list[Progr
 
 def workers(settings: Settings, exp_dir: pathlib.Path, ids: Iterable[int]) -> list[Program]:
     """Returns the workers with these numbers; see `everything`."""
-    ids = list(ids)
-    total = f"--num_workers={max(settings.num_collect_workers or 1, ids[-1] + 1)}"
-    return [_collector(settings, exp_dir, f"worker_{k}", k, total) for k in ids]
+    flags = ("--noevaluates",) if settings.eval_workers else ()
+    return [_collector(settings, exp_dir, f"worker_{k}", k, *flags) for k in ids]
 
 
 def evaluators(settings: Settings, exp_dir: pathlib.Path, ids: Iterable[int]) -> list[Program]:

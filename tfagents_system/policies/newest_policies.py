@@ -1,7 +1,8 @@
 """An agent's policies as the learner has published them last."""
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from tfagents_system.policies.acting import ActingPolicy, AgentPolicies
@@ -52,6 +53,23 @@ class NewestPolicies:
     def train_step(self) -> int:
         """Train steps that made the taken version; 0 before the first."""
         return self._taken.train_step if self._taken else 0
+
+    @property
+    def num_tickets(self) -> int:
+        """Tickets handed out when the taken version was published; 0 before the first."""
+        return self._taken.num_tickets if self._taken else 0
+
+    @contextlib.contextmanager
+    def acting_as(self, version: Any) -> Iterator[None]:
+        """Lets both policies act as `version` within the block, and as the taken one after it.
+
+        To be entered between episodes, after a version has been taken.
+        """
+        self._policies.update(version.values)
+        try:
+            yield
+        finally:
+            self._policies.update(self._taken.values)
 
     def take(self) -> None:
         """Takes the newest version that has arrived; does not wait."""

@@ -28,6 +28,7 @@ from tfagents_system.services.replay_files import (
 )
 from tfagents_system.services.signatures import check_saved_columns
 from tfagents_system.services.table_info import table_stats
+from tfagents_system.services.tickets import tickets_table
 
 EXPERIENCE_TABLE = "experience"
 VARIABLES_TABLE = "variables"
@@ -96,6 +97,7 @@ def start_server(
     restore_from: pathlib.Path | None,
     is_deterministic: bool = False,
     columns: Sequence[tf.TensorSpec] | None = None,
+    num_eval_episodes: int = 0,
 ) -> reverb.Server:
     """Starts the replay server; it serves until its `stop()`.
 
@@ -108,6 +110,7 @@ def start_server(
       is_deterministic: Worker and learner take turns: there are tables for that, and no ratio.
       columns: Specs [rows, size] of an item's columns, the signature of the experience table; None
         gives it none, and any items are taken.
+      num_eval_episodes: Episodes of an evaluation.
 
     Raises:
       ConfigError: If the items in `restore_from` have other columns.
@@ -130,7 +133,7 @@ def start_server(
         ),
         signature=None if columns is None else tuple(columns),
     )
-    messages = [_message_table(VARIABLES_TABLE)]
+    messages = [_message_table(VARIABLES_TABLE), tickets_table(num_eval_episodes)]
     if is_deterministic:
         messages += [_message_table(ROUNDS_TABLE), _stream_table(limits.capacity)]
     checkpointer = DefaultCheckpointer(

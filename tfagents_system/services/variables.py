@@ -2,53 +2,47 @@
 
 import threading
 import time
-from typing import NamedTuple
+from collections.abc import Sequence
 
-import numpy as np
 import reverb
 import tensorflow as tf
 
-from tfagents_system.data.codec import Codec
 from tfagents_system.services.replay import VARIABLES_TABLE
 from tfagents_system.services.table_info import table_stats
+from tfagents_system.services.versions import PolicyVersion, VersionCodec
 
-
-class PublishedVariables(NamedTuple):
-    """One published version of the policy."""
-
-    train_step: int
-    values: list[np.ndarray]  # in the order of `policy.variables()`
-
-
-def _codec(variables) -> Codec:
-    step = tf.TensorSpec([], tf.int64)
-    return Codec((step, [tf.TensorSpec(v.shape, v.dtype) for v in variables]))
+MOST_TIME_PULLING = 0.05
+MOST_PERIOD_SECS = 5.0  # a pull that seems to take longer has waited for a server
 
 
 class VariablePublisher:
     """The learner's side: replaces the published version."""
 
     def __init__(
-        self, client: reverb.Client, variables: list[tf.Variable], table: str = VARIABLES_TABLE
+        self, client: reverb.Client, variables: Sequence[tf.Variable], table: str = VARIABLES_TABLE
     ):
         """`variables` are read at each `publish`; `table` keeps one version."""
+        self._client = client
         self._table = table
-        self._variables = variables
-        self._codec = _codec(variables)
+        self._versions = VersionCodec(variables)
         # Validation would wait here for the server without limit.
         self._writer = client.trajectory_writer(num_keep_alive_refs=1, validate_items=False)
         self._is_confirmed = True
+        self._published: tuple[int, int] | None = None
 
-    def publish(self, train_step: int, timeout_secs: float = 5.0) -> bool:
+    def publish(self, train_step: int, num_tickets: int = 0, timeout_secs: float = 5.0) -> bool:
         """Publishes the current values; returns False if unconfirmed after `timeout_secs`.
 
-        An unconfirmed version is sent again by itself; until it is confirmed, the next calls only
-        wait for that and return False, so that versions do not pile up while the server is away.
+        Publishes nothing if the server still has the version of this train step. An unconfirmed
+        version is sent again by itself; until it is confirmed, the next calls only wait for that
+        and return False, so that versions do not pile up while the server is away.
         """
         if not self._is_confirmed and not self._await_confirmation(timeout_secs):
             return False
-        values = [variable.numpy() for variable in self._variables]
-        self._writer.append(self._codec.pack((np.int64(train_step), values)))
+        if self._published == (train_step, num_tickets) and self._is_there():
+            return True
+        self._writer.append(self._versions.pack(train_step, num_tickets))
+        self._published = train_step, num_tickets
         self._writer.create_item(self._table, 1.0, [column[-1] for column in self._writer.history])
         return self._await_confirmation(timeout_secs)
 
@@ -61,27 +55,37 @@ class VariablePublisher:
             self._is_confirmed = False
         return self._is_confirmed
 
+    def _is_there(self) -> bool:
+        """Whether the server has a version; one that was restarted has none."""
+        try:
+            return table_stats(self._client, self._table, timeout_secs=1.0)[0] > 0
+        except TimeoutError:
+            return False
+
 
 class VariableReader:
     """A worker's side: a thread pulls the newest version, so that stepping never waits for it.
 
-    reader = VariableReader(address, policy.variables(), period_secs=1.0)
+    reader = VariableReader(address, policy.variables(), period_secs=0.5)
     published = reader.latest   # None until the learner has published
     reader.refresh(timeout_secs=0.5)   # now `latest` is the newest, if the server has answered
     reader.close()
+
+    A pull asks the server how many versions it has got, and fetches the newest if that has changed.
+    The server of a busy network is asked less often, so that pulls take MOST_TIME_PULLING at most.
     """
 
     def __init__(
         self,
         address: str,
-        variables: list[tf.Variable],
+        variables: Sequence[tf.Variable],
         period_secs: float,
         table: str = VARIABLES_TABLE,
     ):
-        """Starts the thread, which pulls from `table` every `period_secs` until `close`."""
+        """Starts the thread, which pulls from `table` every `period_secs`, or less often."""
         self._table = table
-        self.latest: PublishedVariables | None = None
-        self._codec = _codec(variables)
+        self.latest: PolicyVersion | None = None
+        self._versions = VersionCodec(variables)
         self._client = reverb.Client(address)
         self._period_secs = period_secs
         self._num_inserted: int | None = None  # into the table, before `latest` was sampled
@@ -115,15 +119,15 @@ class VariableReader:
         self._thread.join(timeout=1.0)
 
     def _run(self) -> None:
-        request, due_at = 0, 0.0
+        request = 0
         while not self._is_closed:
-            is_due = time.monotonic() >= due_at
+            begin, period_secs = time.monotonic(), self._period_secs
             try:
-                self._pull(is_due)
+                self._pull()
+                period_secs = max(period_secs, (time.monotonic() - begin) / MOST_TIME_PULLING)
             except (reverb.errors.ReverbError, RuntimeError, StopIteration, TimeoutError):
                 pass  # the server is being restarted; the next round asks again
-            if is_due:
-                due_at = time.monotonic() + self._period_secs
+            due_at = time.monotonic() + min(period_secs, MOST_PERIOD_SECS)
             request = self._await_request(request, due_at)
 
     def _await_request(self, request: int, due_at: float) -> int:
@@ -138,14 +142,16 @@ class VariableReader:
             self._condition.wait_for(is_wanted, max(0.0, due_at - time.monotonic()))
             return self._num_requests
 
-    def _pull(self, is_due: bool) -> None:
-        """Samples the newest version; if not `is_due`, only if the server's counter has moved."""
-        num_inserted = table_stats(self._client, self._table, timeout_secs=5)[1]
-        # A restarted server may come to the same number, so this alone is not relied on for long.
-        if not is_due and num_inserted == self._num_inserted:
+    def _pull(self) -> None:
+        """Fetches the newest version if the table's counter has moved.
+
+        That of a restarted server begins anew; if it comes to the same number just then, the next
+        publication moves it.
+        """
+        size, num_inserted = table_stats(self._client, self._table, timeout_secs=5)
+        if not size or num_inserted == self._num_inserted:
             return
-        # Blocks until something has been published, and while the server is away.
+        # Blocks if the server goes just now.
         (sample,) = self._client.sample(self._table, 1, emit_timesteps=False)
-        train_step, values = self._codec.unpack(sample.data)
-        self.latest = PublishedVariables(int(train_step), values)
+        self.latest = self._versions.unpack(sample.data)
         self._num_inserted = num_inserted

@@ -1,0 +1,221 @@
+"""Greedy episodes as tickets: the learner hands out those of an evaluation, workers take them.
+
+A ticket holds the policy that is to be evaluated, so that all episodes of an evaluation are of one
+policy, whoever runs them and whenever. A worker that vanishes loses at most the ticket it has.
+"""
+
+import pathlib
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import reverb
+import tensorflow as tf
+
+from tfagents_system.core.disk import SpaceGuard
+from tfagents_system.core.files import read_json, write_json_atomically
+from tfagents_system.core.training_settings import TrainingSettings
+from tfagents_system.services.table_info import table_stats
+from tfagents_system.services.versions import PolicyVersion, VersionCodec
+
+TICKETS_TABLE = "evaluation"
+ANSWER_SECS = 2.0  # of the server
+CONFIRMATION_SECS = 5.0  # that tickets are there; while the server saves it takes half a second
+TAKING_MS = 10  # how long a ticket may take to come that another worker may have taken first
+
+
+def tickets_table(num_episodes: int) -> reverb.Table:
+    """Returns the queue of the tickets, with room for three evaluations of `num_episodes`."""
+    return reverb.Table(
+        name=TICKETS_TABLE,
+        sampler=reverb.selectors.Fifo(),
+        remover=reverb.selectors.Fifo(),
+        max_size=max(1, 3 * num_episodes),
+        max_times_sampled=1,
+        rate_limiter=reverb.rate_limiters.MinSize(1),
+    )
+
+
+class HandedOut(NamedTuple):
+    """The newest evaluation that has been handed out."""
+
+    iteration: int = 0  # in which it was due; 0: there was none
+    train_step: int = 0  # of its policy
+    num_tickets: int = 0  # ever inserted into the table when it was complete
+
+
+class TicketOffice:
+    """The learner's side: hands out the tickets of each evaluation, once.
+
+        office.hand_out_if_due(train_step)
+        publisher.publish(train_step, office.num_tickets)   # tells the workers that there are some
+
+    An evaluation is due after every `eval_period_itrs` iterations and at the end. What has been
+    handed out is written down before, with the count that the table has after it. So a learner that
+    was killed knows what is to be done: if the count was reached, nothing. If it was not, the
+    tickets have never arrived, or a replay server has lost them: the evaluation is handed out
+    again, unless all its episodes are recorded. While more than one evaluation waits for workers,
+    the next one is put off, so that it never drops tickets of another.
+    """
+
+    def __init__(
+        self,
+        client: reverb.Client,
+        variables: Sequence[tf.Variable],
+        settings: TrainingSettings,
+        path: pathlib.Path,
+        recorded: Callable[[int], Sequence[float]],
+    ):
+        """Asks the server for nothing yet.
+
+        Args:
+          client: Connection to the replay server.
+          variables: Of the policy; read when an evaluation is handed out.
+          settings: Says when evaluations are due, and of how many episodes.
+          path: Where the newest evaluation is written down.
+          recorded: Gives the returns of all recorded episodes of the policy of a train step.
+        """
+        self.num_tickets = 0  # ever inserted into the table, as far as known
+        self._client = client
+        self._settings = settings
+        self._path = path
+        self._guard = SpaceGuard("evaluation", path.parent)
+        self._recorded = recorded
+        self._versions = VersionCodec(variables)
+        # Validation would wait here for the server without limit.
+        self._writer = client.trajectory_writer(num_keep_alive_refs=1, validate_items=False)
+        self._is_confirmed = True
+        self._knows_server = False
+        self._newest = _read(path)
+
+    def doubt_server(self) -> None:
+        """Says that the server may have been restarted since the last call, without its tickets."""
+        self._knows_server = False
+
+    def hand_out_if_due(self, train_step: int) -> bool:
+        """Hands out the policy's tickets if an evaluation is due; returns whether none is left due.
+
+        Otherwise it is to be called again: the server does not answer, or has no room. Takes no
+        time if nothing is due; waits for the server's confirmation, CONFIRMATION_SECS at most.
+        """
+        try:
+            if not self._is_confirmed:
+                self._await_confirmation()
+            if not self._knows_server:
+                self._look_for_lost()
+            due = self._due_at(train_step)
+            if due > self._newest.iteration:
+                self._hand_out(due, train_step)
+            return due <= self._newest.iteration and self._is_confirmed
+        except TimeoutError:
+            return False
+
+    def _due_at(self, train_step: int) -> int:
+        """Returns the iteration in which the newest evaluation was due by now; 0 if none was."""
+        settings = self._settings
+        if not settings.eval_period_itrs or not settings.n_eval_episodes:
+            return 0
+        iteration = train_step // settings.num_steps_per_iter
+        if iteration >= settings.num_iter:
+            return settings.num_iter
+        return iteration - iteration % settings.eval_period_itrs
+
+    def _look_for_lost(self) -> None:
+        _, self.num_tickets = table_stats(self._client, TICKETS_TABLE, ANSWER_SECS)
+        self._knows_server = True
+        newest = self._newest
+        is_lost = self.num_tickets < newest.num_tickets
+        if is_lost and len(self._recorded(newest.train_step)) < self._settings.n_eval_episodes:
+            print(f"The evaluation of iteration {newest.iteration} has lost tickets with the "
+                  "replay server; it is handed out again.", flush=True)  # fmt: skip
+            self._newest = newest._replace(iteration=newest.iteration - 1)
+
+    def _hand_out(self, due: int, train_step: int) -> None:
+        num_waiting, num_inserted = table_stats(self._client, TICKETS_TABLE, ANSWER_SECS)
+        num_episodes = self._settings.n_eval_episodes
+        is_last = due >= self._settings.num_iter
+        if num_waiting > num_episodes and not is_last:
+            return
+        self._write_down(HandedOut(due, train_step, num_inserted + num_episodes))
+        self._writer.append(self._versions.pack(train_step))
+        columns = [column[-1] for column in self._writer.history]
+        for _ in range(num_episodes):
+            self._writer.create_item(TICKETS_TABLE, 1.0, columns)
+        self._is_confirmed = False
+        self._await_confirmation()
+
+    def _await_confirmation(self) -> None:
+        """Raises TimeoutError if the tickets have not arrived yet; they are sent by themselves."""
+        try:
+            self._writer.flush(timeout_ms=int(CONFIRMATION_SECS * 1000))
+        except reverb.errors.ReverbError as error:
+            raise TimeoutError(f"tickets are not confirmed: {error}") from error
+        self._is_confirmed = True
+        _, self.num_tickets = table_stats(self._client, TICKETS_TABLE, ANSWER_SECS)
+        if self.num_tickets != self._newest.num_tickets:  # of a server that was restarted meanwhile
+            self._write_down(self._newest._replace(num_tickets=self.num_tickets))
+
+    def _write_down(self, newest: HandedOut) -> None:
+        self._newest = newest
+        with self._guard:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            write_json_atomically(self._path, newest._asdict())
+
+
+def _read(path: pathlib.Path) -> HandedOut:
+    """Returns what was handed out last; nothing if the file is missing or damaged."""
+    try:
+        return HandedOut(**(read_json(path) or {}))
+    except (OSError, ValueError, TypeError):
+        return HandedOut()
+
+
+class TicketTaker:
+    """A worker's side.
+
+    ticket = tickets.take()   # None: none is left
+    """
+
+    def __init__(self, address: str, variables: Sequence[tf.Variable]):
+        """Asks for nothing yet; `variables` are those of the policy."""
+        self._client = reverb.Client(address)
+        self._versions = VersionCodec(variables)
+        columns = self._versions.columns
+        # The client's own `sample` has no timeout.
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        options.threading.private_threadpool_size = 1
+        self._dataset = reverb.TrajectoryDataset(
+            server_address=address,
+            table=TICKETS_TABLE,
+            dtypes=tuple(spec.dtype for spec in columns),
+            shapes=tuple(spec.shape for spec in columns),
+            max_in_flight_samples_per_worker=1,
+            num_workers_per_iterator=1,
+            max_samples=1,
+            rate_limiter_timeout_ms=TAKING_MS,
+        ).with_options(options)
+
+    def take(self) -> PolicyVersion | None:
+        """Takes a ticket: an episode of this policy is to be run; None if there is none.
+
+        Blocks for milliseconds, or as long as an evaluation is being handed out.
+
+        Raises:
+          TimeoutError: If the server does not answer.
+        """
+        num_waiting, _ = table_stats(self._client, TICKETS_TABLE, ANSWER_SECS)
+        if not num_waiting:
+            return None
+        arrived: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+        def sample() -> None:  # would wait without limit for a server that goes just now
+            arrived.put(next(iter(self._dataset), None))
+
+        threading.Thread(target=sample, name="ticket", daemon=True).start()
+        try:
+            taken = arrived.get(timeout=ANSWER_SECS)
+        except queue.Empty:
+            raise TimeoutError("no ticket from the replay server, which has some") from None
+        return None if taken is None else self._versions.unpack([c.numpy() for c in taken.data])

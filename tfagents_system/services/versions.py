@@ -1,0 +1,43 @@
+"""A version of the policy as it travels through the replay server's tables."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from tfagents_system.data.codec import Codec
+
+
+class PolicyVersion(NamedTuple):
+    """The policy as of a train step."""
+
+    train_step: int
+    values: list[np.ndarray]  # in the order of `policy.variables()`
+    num_tickets: int = 0  # that the learner had handed out; another number says that there are some
+
+
+class VersionCodec:
+    """Packs the variables of a policy into an item's columns, and unpacks them."""
+
+    def __init__(self, variables: Sequence[tf.Variable]):
+        """`variables` are read at each `pack`."""
+        self._variables = variables
+        number = tf.TensorSpec([], tf.int64)
+        values = [tf.TensorSpec(v.shape, v.dtype) for v in variables]
+        self._codec = Codec((number, number, values))
+
+    @property
+    def columns(self) -> Sequence[tf.TensorSpec]:
+        """Specs of the packed columns, vectors."""
+        return self._codec.columns
+
+    def pack(self, train_step: int, num_tickets: int = 0) -> list[np.ndarray]:
+        """Returns the packed columns of the variables' present values."""
+        values = [variable.numpy() for variable in self._variables]
+        return self._codec.pack((np.int64(train_step), np.int64(num_tickets), values))
+
+    def unpack(self, columns: Sequence[np.ndarray]) -> PolicyVersion:
+        """Returns the version in the columns of an item."""
+        train_step, num_tickets, values = self._codec.unpack(columns)
+        return PolicyVersion(int(train_step), values, int(num_tickets))
