@@ -46,7 +46,8 @@ def evaluate(
       params: Params file. Default: params.py in exp_dir.
       config: JSON config. Default: config.json in exp_dir.
       num_episodes: Episodes to run.
-      checkpoint: Such as policy_checkpoint_0000500000. Default: the newest.
+      checkpoint: Such as policy_checkpoint_0000500000, or best, by its evaluation in training.
+        Default: the newest.
       seed: The same seed gives the same episodes.
       video: Film the episodes.
       stop: Ends the evaluation as soon as it is true.

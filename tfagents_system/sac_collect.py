@@ -3,7 +3,9 @@
 Example: python tfagents_system/sac_collect.py --exp_dir logs/arm --replay_address localhost:8000
 The variable SLURM_PROCID is the worker's number K, 0 if not set.
 Reads config.json and params.py in the experiment's folder. Writes episodes/{collect,eval}_K.csv,
-train/ and eval/ (TensorBoard) and status/worker_K.json.
+train/ and eval/ (TensorBoard), status/worker_K.json and, after the last episode of an evaluation
+that is the best one, policies/best/. With --nocollects the program only evaluates: it is evaluator
+K, and writes episodes/eval_evaluator_K.csv and status/evaluator_K.json.
 """
 
 import functools
@@ -40,6 +42,8 @@ from tfagents_system.environments.construction import (
 )
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.environments.replaceable import ReplaceableEnvironment
+from tfagents_system.evaluating_worker import EvaluatingWorker
+from tfagents_system.evaluation.best_policy_keeper import BestPolicyKeeper
 from tfagents_system.evaluation.step_observers import StepObservers
 from tfagents_system.evaluation.worker_records import WorkerRecords
 from tfagents_system.lock_step_worker import LockStepWorker
@@ -71,9 +75,10 @@ def collect(
     env_timeout_secs: float,
     stop: StopFlag,
     deterministic: bool = False,
+    collects: bool = True,
     evaluates: bool = True,
 ) -> int:
-    """Runs worker `worker_id`; returns the exit code.
+    """Runs worker or evaluator `worker_id`; returns the exit code.
 
     The process ends with a dump of its stacks if an env step takes longer than `env_timeout_secs`.
     A `deterministic` one takes turns with the learner. See `work` for the rest.
@@ -83,10 +88,11 @@ def collect(
         print("Training is finished: there is nothing to do for this worker.")
         return EXIT_FINISHED
     params = run.params
-    records = WorkerRecords(run.paths, worker_id, run.horizon, params.log_period_itrs)
-    seed = functools.partial(derive_seed, run.seed, index=worker_id, env_step=records.env_step)
+    records = WorkerRecords(run.paths, worker_id, run.horizon, params.log_period_itrs, collects)
+    run_seed = run.seed if collects else derive_seed(run.seed, SeedPurpose.EVALUATORS)
+    seed = functools.partial(derive_seed, run_seed, index=worker_id, env_step=records.env_step)
     seed_global_generators(seed)
-    environments = _make_environments(run, worker_id, records.env_step, Watchdog(env_timeout_secs))
+    environments = _make_environments(run, worker_id, seed, Watchdog(env_timeout_secs))
     agent, _ = make_agent(params, environments.collect.current())
     rng = np.random.default_rng(seed(SeedPurpose.COLLECT_POLICY))
     policies = AgentPolicies(agent, rng, params.exploration_noise_beta)
@@ -101,12 +107,12 @@ def collect(
         lambda: table_signature(client, EXPERIENCE_TABLE, ANSWER_TIMEOUT_SECS), stop
     )
     check_columns(signature, item_columns(layout, codec.columns))
-    journal = _open_journal(run, worker_id, codec, layout)
+    journal = _open_journal(run, worker_id, codec, layout) if collects else None
     tables = ROUND_TABLES if deterministic else (EXPERIENCE_TABLE,)
     adder = Adder(client, codec, layout, worker_id, journal, tables=tables,
                   pads_short_episodes=masks_padding(agent))  # fmt: skip
     reader = VariableReader(replay_address, policies.variables, VARIABLES_PERIOD_SECS)
-    make_worker: Callable[..., Worker] = Worker
+    make_worker: Callable[..., Worker] = Worker if collects else EvaluatingWorker
     if deterministic:
         publish_round = round_publisher(client).publish
         make_worker = functools.partial(LockStepWorker, publish_round=publish_round)
@@ -118,6 +124,7 @@ def collect(
         records,
         should_stop=lambda: stop,
         tickets=TicketTaker(replay_address, policies.variables) if evaluates else None,
+        keep_best=BestPolicyKeeper(run, policies.variables).keep,
     )
     fill_policy = policies.collect
     if params.seed_sac_buffer:
@@ -131,23 +138,22 @@ def collect(
         reader.close()
 
 
-def _make_environments(run: Run, worker_id: int, env_step: int, watchdog: Watchdog) -> Environments:
+def _make_environments(
+    run: Run, worker_id: int, seed: Callable[..., int], watchdog: Watchdog
+) -> Environments:
     """Returns the collect and the eval environment; each that is ever made has its own seed.
 
-    Neither another worker's environment had it, nor one that has failed, nor one of this worker
-    before it was started again, at `env_step`.
+    Neither another worker's environment had it, nor one that has failed, nor, as `seed` differs
+    then, one of this worker before it was started again.
     """
     params, horizon = run.params, run.horizon
 
-    def seed(purpose: SeedPurpose, num_failures: int) -> int:
-        return derive_seed(run.seed, purpose, worker_id, env_step, num_failures)
-
     def make_collect(num_failures: int) -> py_environment.PyEnvironment:
-        env_seed = seed(SeedPurpose.COLLECT_ENV, num_failures)
+        env_seed = seed(SeedPurpose.COLLECT_ENV, num_failures=num_failures)
         return make_collect_environment(params, env_seed, worker_id)
 
     def make_eval(num_failures: int) -> py_environment.PyEnvironment:
-        env_seed = seed(SeedPurpose.EVAL_ENV, num_failures)
+        env_seed = seed(SeedPurpose.EVAL_ENV, num_failures=num_failures)
         return make_eval_environment(params, env_seed, worker_id, collect_env.current())
 
     watchdog.feed()
@@ -249,6 +255,7 @@ def work(
     num_cpus: Annotated[int, AtLeast(1)] = 1,
     env_timeout_secs: Annotated[float, AtLeast(1)] = 600.0,
     deterministic: bool = False,
+    collects: bool = True,
     evaluates: bool = True,
     *,
     stop: StopFlag,
@@ -261,14 +268,16 @@ def work(
       num_cpus: CPUs that this program may use.
       env_timeout_secs: Longest time of an env step.
       deterministic: Take turns with the learner; there is no other worker.
-      evaluates: Run greedy episodes, too; without, the run's evaluators do.
+      collects: Collect experience; without, the program is evaluator SLURM_PROCID.
+      evaluates: Run greedy episodes; without, the run's evaluators do.
       stop: Ends the worker.
     """
     tf.config.threading.set_intra_op_parallelism_threads(num_cpus)
     tf.config.threading.set_inter_op_parallelism_threads(num_cpus)
     return collect(
-        exp_dir, replay_address, _worker_id(), env_timeout_secs, stop, deterministic, evaluates
-    )
+        exp_dir, replay_address, _worker_id(), env_timeout_secs, stop,
+        deterministic, collects, evaluates,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

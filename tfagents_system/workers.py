@@ -61,19 +61,20 @@ class Worker:
         records: WorkerRecords,
         should_stop: Callable[[], object],
         tickets: TicketTaker | None,
+        keep_best: Callable[[PolicyVersion], object],
     ):
         """Takes what it works with, all of this worker alone; does nothing yet.
 
-        `tickets` None leaves evaluation to others.
+        `tickets` None leaves evaluation to others. `keep_best` gets each evaluated policy.
         """
-        self._run, self._tickets, self._num_tickets_seen = run, tickets, 0
+        self._run, self._tickets, self._keep_best = run, tickets, keep_best
         self._others = LivingPrograms(run.paths, records.program)
         self._environments = environments
         self._policies = policies
         self._adder, self._new_checkpoints = experience
         self._records = records
         self._should_stop = should_stop
-        self._failures_in_a_row = 0
+        self._failures_in_a_row = self._num_tickets_seen = 0
         self._applied_curriculum: dict[str, int | float] = {}
         self._is_marked_finished, self._look_at = False, 0.0
 
@@ -96,9 +97,10 @@ class Worker:
         elif not self._has_last_policy:
             self._policies.pull(is_needed=True)
         self._evaluate_if_asked()
-        self._report_now(Phase.FINISHED if self._is_finished() else Phase.STOPPED)
+        end = Phase.FINISHED if self._is_finished() else Phase.STOPPED
+        self._records.report_now(end, self._status_fields)
         self._records.close()
-        return EXIT_FINISHED if self._is_finished() else EXIT_STOPPED
+        return EXIT_FINISHED if end == Phase.FINISHED else EXIT_STOPPED
 
     @property
     def _train_step(self) -> int:
@@ -270,6 +272,7 @@ class Worker:
                 if episode.is_complete:
                     self._failures_in_a_row = 0
                     self._records.evaluated(episode, iteration, ticket.train_step)
+                    self._keep_best(ticket)
                 return
 
     def _run_greedy_episode(self) -> Episode:
@@ -286,9 +289,6 @@ class Worker:
 
     def _report(self, phase: Phase) -> None:
         self._records.report(phase, self._status_fields)
-
-    def _report_now(self, phase: Phase) -> None:
-        self._records.report_now(phase, self._status_fields)
 
     def _status_fields(self) -> dict[str, Any]:
         return {

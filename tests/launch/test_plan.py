@@ -141,7 +141,9 @@ def test_evaluators_are_the_collect_program_with_a_flag_and_numbers_of_their_own
     placed = services(range(6), NUM_COLLECT_WORKERS="1", EVAL_WORKERS="1")
     worker, evaluator = placed["worker_0"], placed["evaluator_0"]
     assert worker.env["SLURM_PROCID"] == evaluator.env["SLURM_PROCID"] == "0"
-    assert "--evaluator" in evaluator.argv and "--evaluator" not in worker.argv
+    assert "--nocollects" in evaluator.argv and "--noevaluates" not in evaluator.argv
+    assert "--noevaluates" in worker.argv and "--nocollects" not in worker.argv
+    assert "--noevaluates" not in services(range(10))["worker_0"].argv
 
 
 def test_the_core_leaves_the_workers_to_other_shares():

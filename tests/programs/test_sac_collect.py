@@ -221,7 +221,7 @@ def test_tensorflow_gets_as_many_threads_as_the_worker_has_cpus(monkeypatch):
 def test_the_eval_environment_gets_the_collect_environment_of_now(tmp_path):
     run = load_run(str(make_experiment(tmp_path / "exp", FIRST_TWO_FAIL).root))
     watchdog = SleepingWatchdog()
-    collect_env, eval_env, *_ = sac_collect._make_environments(run, 1, 0, watchdog)
+    collect_env, eval_env, *_ = sac_collect._make_environments(run, 1, lambda *_, **__: 0, watchdog)
     first = collect_env.current()
     assert run.params._seen == (1, first)
     for environment in (collect_env, eval_env):

@@ -26,6 +26,7 @@ from tfagents_system.core.params_loader import Run
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.reports import Phase, read_report
 from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
+from tfagents_system.evaluating_worker import EvaluatingWorker
 from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.evaluation.step_observers import StepObservers
 from tfagents_system.evaluation.worker_records import WorkerRecords
@@ -164,6 +165,7 @@ def make_worker(run, adder, reader, worker_id=0, stop=None, environment=None,
         WorkerRecords(run.paths, worker_id, run.horizon, run.params.log_period_itrs),
         should_stop=lambda: stop,
         tickets=getattr(reader, "tickets", None),
+        keep_best=lambda version: None,
     )
 
 
@@ -643,6 +645,29 @@ def test_a_worker_sees_every_iteration_of_a_fast_run(tmp_path):
         assert worker.run(no_fill, None) == EXIT_FINISHED
         reader.close()
     assert [state["mass"] for state in environment.states] == list(range(NUM_ITER))
+
+
+def test_an_evaluator_runs_all_tickets_and_collects_nothing(tmp_path, monkeypatch):
+    run, reader = make_run(tmp_path), FakeReader(FakeTickets(8, 2))
+    iterations = iter(range(1, NUM_ITER + 1))
+    reader.publish_iteration(0)
+    monkeypatch.setattr(
+        workers.time, "sleep", lambda secs: reader.publish_iteration(next(iterations))
+    )
+    environment, adder = EpisodeStepEnv(), FakeAdder()
+
+    def make(*args, **kwargs):
+        records = WorkerRecords(run.paths, 0, run.horizon, 1, collects=False)
+        return EvaluatingWorker(*args[:-1], records, **kwargs)
+
+    worker = make_worker(run, adder, reader, environment=environment, make=make)
+    assert worker.run(lambda: 100, None) == EXIT_FINISHED
+    assert iterations_evaluated(run, "evaluator_0") == [8] * 2 + [16] * 2 + [20] * 2
+    assert (adder.num_added, environment.num_steps) == (0, 0)
+    report = read_report(run.paths, "evaluator_0")
+    assert (report.phase, report.eval.iteration, report.env_steps) == (Phase.FINISHED, 20, 6 * 3)
+    again = WorkerRecords(run.paths, 0, run.horizon, 1, collects=False)
+    assert again.env_step == 6 * 3  # so that one that is started again has other seeds
 
 
 class TapeLearner:

@@ -154,6 +154,11 @@ class ExperimentPaths:
         """What one program last reported of its progress, for the status line."""
         return self.statuses / f"{program}.json"
 
+    @property
+    def best_policies(self) -> pathlib.Path:
+        """The best policy by evaluation; see core/best_policies.py."""
+        return self.policies / "best"
+
     def policy_checkpoint(self, train_step: int) -> pathlib.Path:
         """Folder of the policy's variables at `train_step`."""
         return self.policies / "checkpoints" / f"{POLICY_CHECKPOINT_PREFIX}{train_step:010d}"

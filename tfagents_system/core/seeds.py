@@ -17,6 +17,7 @@ class SeedPurpose(enum.IntEnum):
     NUMPY = 6  # the global generator of `numpy.random`
     TENSORFLOW = 7  # the global seed of TensorFlow
     MINIBATCHES = 8  # of the learner of a deterministic run
+    EVALUATORS = 9  # from which they derive theirs, as workers do from the run's
     TASK = 9  # seed of a run that is one of an array of experiments
 
 

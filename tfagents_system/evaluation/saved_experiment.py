@@ -4,18 +4,28 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+from tfagents_system.core.best_policies import best_policy
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.params_loader import load_params
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.provenance import read_provenance
 
+BEST = "best"  # stands for the policy with the best evaluation
+
 
 def find_checkpoint(paths: ExperimentPaths, name: str | None) -> pathlib.Path:
-    """Returns the policy checkpoint `name`, or the newest one if None.
+    """Returns the policy checkpoint `name`, the newest one if None, or the best one if "best".
 
     Raises:
       ConfigError: If the experiment has no such checkpoint.
     """
+    if name == BEST:
+        if best := best_policy(paths):
+            return best.folder
+        raise ConfigError(
+            f"{paths.policies} has no best policy yet (--checkpoint best): it is kept when all "
+            "episodes of an evaluation are there, every eval_period_itrs iterations and at the end."
+        )
     checkpoints = {path.name: path for path in paths.policy_checkpoints()}
     if not checkpoints:
         raise ConfigError(

@@ -62,7 +62,7 @@ def workers(settings: Settings, exp_dir: pathlib.Path, ids: Iterable[int]) -> li
 
 def evaluators(settings: Settings, exp_dir: pathlib.Path, ids: Iterable[int]) -> list[Program]:
     """Returns the evaluators with these numbers; see `everything`."""
-    return [_collector(settings, exp_dir, f"evaluator_{k}", k, "--evaluator") for k in ids]
+    return [_collector(settings, exp_dir, f"evaluator_{k}", k, "--nocollects") for k in ids]
 
 
 def may_share_cpus(settings: Settings) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tfagents_system.core.disk import shortage
 from tfagents_system.core.reports import (
+    Evaluation,
     LearnerReport,
     Phase,
     ReplayReport,
@@ -44,6 +45,15 @@ class Snapshot:
     @property
     def workers(self) -> list[WorkerReport]:
         """Reports of the workers that have reported."""
+        return [report for report in self._collectors if report.program.startswith("worker_")]
+
+    @property
+    def evaluations(self) -> list[Evaluation]:
+        """The newest shares of evaluations, of workers and evaluators."""
+        return [report.eval for report in self._collectors if report.eval]
+
+    @property
+    def _collectors(self) -> list[WorkerReport]:
         return [report for report in self.reports.values() if isinstance(report, WorkerReport)]
 
 
@@ -148,7 +158,7 @@ def _is_collecting(snapshot: Snapshot, worker: WorkerReport) -> bool:
 
 
 def _evaluation(snapshot: Snapshot) -> list[str]:
-    evaluations = [worker.eval for worker in snapshot.workers if worker.eval]
+    evaluations = snapshot.evaluations
     if not evaluations:
         return []
     newest = max(evaluation.iteration for evaluation in evaluations)

@@ -118,6 +118,14 @@ class PolicyExporter:
         return sum(bytes_of(self._paths.policies / name) for name in self._savers) + SPARE_BYTES
 
 
+def write_policy(checkpoint: pathlib.Path, variables: Sequence[tf.Variable]) -> None:
+    """Writes a policy checkpoint that `restore_policy` reads; the folder is made."""
+    folder = checkpoint / tf.saved_model.VARIABLES_DIRECTORY
+    target = tf.train.Checkpoint(model_variables=list(variables))
+    target.write(str(folder / tf.saved_model.VARIABLES_FILENAME))
+    check_space_is_left(checkpoint)
+
+
 def restore_policy(checkpoint: pathlib.Path, variables: Sequence[tf.Variable]) -> None:
     """Assigns the variables of a policy checkpoint, in the order of `policy.variables()`.
 

@@ -1,0 +1,25 @@
+"""A worker that only evaluates, so that no other one stops collecting for it."""
+
+import time
+from collections.abc import Callable
+
+from tfagents_system.core.reports import Phase
+from tfagents_system.policies.acting import ActingPolicy
+from tfagents_system.workers import Worker
+
+POLL_SECS = 0.2
+
+
+class EvaluatingWorker(Worker):
+    """Takes the tickets of every evaluation and sends no experience."""
+
+    def _fill(self, num_to_fill: Callable[[], int], fill_policy: ActingPolicy) -> None:
+        """Leaves that to the workers."""
+
+    def _collect_more(self) -> None:
+        """Waits for the next version of the policy, which may bring tickets."""
+        self._records.timer.enter("waiting for the learner")
+        self._environments.watchdog.rest()
+        self._report(Phase.WAITING_FOR_LEARNER)
+        time.sleep(POLL_SECS)
+        self._policies.take()

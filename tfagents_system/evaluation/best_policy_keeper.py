@@ -1,0 +1,50 @@
+"""Keeps the policy whose evaluation has returned the most."""
+
+import math
+import shutil
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tfagents_system.core.best_policies import EvaluatedPolicy, add_best_policy, best_policy
+from tfagents_system.core.disk import SpaceGuard
+from tfagents_system.core.files import temporary_name
+from tfagents_system.core.params_loader import Run
+from tfagents_system.evaluation.run_history import returns_of
+from tfagents_system.learning.policy_export import write_policy
+
+
+class BestPolicyKeeper:
+    """Adds a policy to `policies/best` if its evaluation is complete and the best of the run.
+
+    Whoever has recorded an evaluation's last episode sees all of them in the records.
+    """
+
+    def __init__(self, run: Run, variables: Sequence[tf.Variable]):
+        """`variables` are those of the policy; they get the values of a policy that is kept."""
+        self._run, self._variables = run, variables
+        self._guard = SpaceGuard("best policy", run.paths.policies)
+
+    def keep(self, version: Any) -> None:
+        """Keeps a `PolicyVersion` if it is the best; to be called after each recorded episode."""
+        paths, params = self._run.paths, self._run.params
+        returns = returns_of(paths, version.train_step)
+        if len(returns) < params.n_eval_episodes or not all(map(math.isfinite, returns)):
+            return
+        best, mean = best_policy(paths), statistics.fmean(returns)
+        if best is not None and mean <= best.mean_return:
+            return
+        folder = paths.best_policies / paths.policy_checkpoint(version.train_step).name
+        iteration = version.train_step // params.num_steps_per_iter
+        policy = EvaluatedPolicy(folder, iteration, version.train_step, mean, len(returns))
+        unfinished = temporary_name(folder)
+        for variable, value in zip(self._variables, version.values, strict=True):
+            variable.assign(value)
+        with self._guard:
+            try:
+                write_policy(unfinished, self._variables)
+                add_best_policy(paths, unfinished, policy)
+            finally:
+                shutil.rmtree(unfinished, ignore_errors=True)
