@@ -24,8 +24,8 @@ from tf_agents.environments import py_environment
 from tfagents_system.agents.construction import make_agent, masks_padding
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
-from tfagents_system.core.files import read_json
 from tfagents_system.core.generations import read_manifests
+from tfagents_system.core.liveness import SILENT_SECS, LivingPrograms
 from tfagents_system.core.params_loader import Run, load_run
 from tfagents_system.core.program import StopFlag, prefer_response, run_program
 from tfagents_system.core.run_spec import await_run_spec
@@ -120,7 +120,7 @@ def collect(
         run,
         environments,
         NewestPolicies(policies, reader),
-        Experience(adder, _checkpoints_fn(run, worker_id)),
+        Experience(adder, _checkpoints_fn(run, worker_id, env_timeout_secs + SILENT_SECS)),
         records,
         should_stop=lambda: stop,
         tickets=TicketTaker(replay_address, policies.variables) if evaluates else None,
@@ -208,13 +208,22 @@ def _open_journal(run: Run, worker_id: int, codec: Codec, layout: ItemLayout) ->
     return Journal(run.paths.journals, worker_id, codec.columns, layout.rows, max_bytes)
 
 
-def _checkpoints_fn(run: Run, worker_id: int) -> Callable[[], Checkpoints | None]:
+def _checkpoints_fn(
+    run: Run, worker_id: int, silent_secs: float
+) -> Callable[[], Checkpoints | None]:
     """Returns a function that yields the contents of the two newest checkpoints after each new one.
 
-    Of the workers that a resumed run has no longer, each worker looks after some.
+    Those of a worker that has not reported for `silent_secs`, which is more than an env step may
+    take, fall to the first worker that works.
     """
-    num_workers = _num_planned_workers(run)
+    others = LivingPrograms(run.paths, f"worker_{worker_id}")
     saved_at, look_at = None, 0.0
+
+    def inherited() -> list[int]:
+        owners = journal_owners(run.paths.journals) - {worker_id}
+        gone = [i for i in owners if others.silent_secs(f"worker_{i}") >= silent_secs]
+        is_first = all(int(name.removeprefix("worker_")) > worker_id for name in others.working())
+        return gone if is_first else []
 
     def checkpoints() -> Checkpoints | None:
         nonlocal saved_at, look_at
@@ -224,22 +233,12 @@ def _checkpoints_fn(run: Run, worker_id: int) -> Callable[[], Checkpoints | None
         manifests = [m for m in read_manifests(run.paths.checkpoints) if "items" in m]
         if not manifests or manifests[0]["saved_at"] == saved_at:
             return None
-        is_first = saved_at is None  # may be of before the ends of the workers that are gone
         saved_at = manifests[0]["saved_at"]
         newest, older, *_ = [*(stored_numbers(m["items"], worker_id) for m in manifests), NOTHING]
-        owners = () if is_first else journal_owners(run.paths.journals)
-        gone = [i for i in owners if i >= num_workers and i % num_workers == worker_id]
-        return Checkpoints(
-            newest, older, {i: stored_numbers(manifests[0]["items"], i) for i in gone}
-        )
+        gone = {i: stored_numbers(manifests[0]["items"], i) for i in inherited()}
+        return Checkpoints(newest, older, gone)
 
     return checkpoints
-
-
-def _num_planned_workers(run: Run) -> int:
-    """Returns how many workers the launcher has started with the learner, at least 1."""
-    programs = (read_json(run.paths.provenance) or {}).get("cpus", {})
-    return max(1, sum(name.startswith("worker_") for name in programs))
 
 
 def _worker_id() -> int:

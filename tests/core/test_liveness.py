@@ -49,3 +49,16 @@ def test_a_report_that_cannot_be_read_counts(paths):
     paths.statuses.mkdir()
     paths.status("worker_3").write_text("{")
     assert LivingPrograms(paths, "worker_0", FakeClock()).any_works()
+
+
+def test_silence_is_measured_between_looks(paths):
+    clock = FakeClock()
+    others = LivingPrograms(paths, "worker_0", clock)
+    assert others.silent_secs("worker_3") == 0.0  # it has not reported yet
+    clock.sleep(100)
+    assert others.silent_secs("worker_3") == 100.0
+    write_report(paths, worker_report(3, phase=Phase.STOPPED))
+    assert others.silent_secs("worker_3") == 0.0
+    clock.sleep(7)
+    assert others.silent_secs("worker_3") == 7.0
+    assert others.working() == []

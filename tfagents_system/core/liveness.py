@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.reports import Phase, ReportError, read_report
@@ -30,23 +31,37 @@ class LivingPrograms:
         self._seen: dict[str, tuple[object, float]] = {}  # by program: its report, since when
 
     def any_works(self) -> bool:
-        """Returns whether one works; what has reported before the first look may do so still.
+        """Returns whether one works; see `working`."""
+        return bool(self.working())
+
+    def working(self) -> list[str]:
+        """Returns those that work; what has reported before the first look may do so still.
 
         A report that cannot be read counts as new: on a full disk it may be caught while it is
         written over.
         """
         kind = self._own_name.partition("_")[0]
         names = {path.stem for path in self._paths.statuses.glob(f"{kind}_*.json")}
-        return any([self._works(name) for name in sorted(names - {self._own_name})])
+        return [name for name in sorted(names - {self._own_name}) if self._works(name)]
+
+    def silent_secs(self, name: str) -> float:
+        """Returns for how long looks at a program have found no new report of it; 0 at first."""
+        try:
+            report = read_report(self._paths, name)
+        except ReportError:
+            return 0.0
+        return self._unchanged_secs(name, report)
 
     def _works(self, name: str) -> bool:
         try:
             report = read_report(self._paths, name)
         except ReportError:
             return True
-        if report is None:
-            return False
-        identity = report.host, report.pid, report.sequence
-        if self._seen.get(name, (None, 0.0))[0] != identity:
+        silent_secs = self._unchanged_secs(name, report)
+        return report is not None and report.phase not in IDLE and silent_secs < SILENT_SECS
+
+    def _unchanged_secs(self, name: str, report: Any) -> float:
+        identity = report and (report.host, report.pid, report.sequence)
+        if name not in self._seen or self._seen[name][0] != identity:
             self._seen[name] = identity, self._clock()
-        return report.phase not in IDLE and self._clock() - self._seen[name][1] < SILENT_SECS
+        return self._clock() - self._seen[name][1]
