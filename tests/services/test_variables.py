@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 import reverb
 import tensorflow as tf
+from fakes import FakeClock
 from replay_fakes import serving, serving_until_killed
 
 from tfagents_system.core.ports import free_port
 from tfagents_system.core.waiting import wait_until
+from tfagents_system.services import variables as variables_lib
+from tfagents_system.services.table_info import table_stats
 from tfagents_system.services.variables import VariablePublisher, VariableReader
 
 
@@ -123,3 +126,62 @@ def test_a_restored_server_offers_no_version_until_the_learner_publishes(tmp_pat
         with reading(replay.address) as reader:
             VariablePublisher(replay.client(), make_variables()).publish(50)
             await_step(reader, 50)
+
+
+def num_fetched(replay):
+    """Versions that the server has sent so far."""
+    info = replay.client().server_info(timeout=5)["variables"]
+    return info.rate_limiter_info.sample_stats.completed
+
+
+def test_a_version_is_fetched_once_however_often_the_server_is_asked(tmp_path, monkeypatch):
+    num_looks = 0
+
+    def counting_stats(*arguments, **more):
+        nonlocal num_looks
+        num_looks += 1
+        return table_stats(*arguments, **more)
+
+    with serving(tmp_path / "reverb") as replay, reading(replay.address) as reader:
+        publisher = VariablePublisher(replay.client(), make_variables())
+        monkeypatch.setattr(variables_lib, "table_stats", counting_stats)
+        for train_step in (1, 2, 3):
+            assert publisher.publish(train_step)
+            await_step(reader, train_step)
+            looks_before = num_looks
+            wait_until(lambda before=looks_before: num_looks > before + 20, 30, "more looks")
+            assert num_fetched(replay) == train_step  # each look fetched one before
+
+
+def test_the_same_version_is_published_again_only_to_a_server_that_lacks_it(tmp_path):
+    with serving(tmp_path / "reverb") as replay:
+        publisher = VariablePublisher(replay.client(), make_variables())
+
+        def num_published():
+            info = replay.client().server_info(timeout=5)["variables"]
+            return info.rate_limiter_info.insert_stats.completed
+
+        for _ in range(3):  # as by a learner that waits for data
+            assert publisher.publish(7)
+        assert num_published() == 1
+        assert publisher.publish(7, num_tickets=5)
+        assert num_published() == 2
+        replay.client().reset("variables")  # as a server that was restarted
+        assert publisher.publish(7, num_tickets=5)
+        assert replay.client().server_info(timeout=5)["variables"].current_size == 1
+
+
+@pytest.mark.parametrize(("pull_secs", "period_secs"), [(0.001, 0.5), (0.1, 0.1 / 0.05), (60, 5)])
+def test_the_period_grows_with_what_a_pull_takes(monkeypatch, pull_secs, period_secs):
+    clock, due_at = FakeClock(), []
+    monkeypatch.setattr(variables_lib.time, "monotonic", clock)
+    monkeypatch.setattr(VariableReader, "_pull", lambda reader: clock.sleep(pull_secs))
+
+    def await_request(reader, request, due):
+        due_at.append(due)
+        reader._is_closed = True
+        return request
+
+    monkeypatch.setattr(VariableReader, "_await_request", await_request)
+    VariableReader("localhost:1", make_variables(), period_secs=0.5)._thread.join(10)
+    assert due_at == [pytest.approx(pull_secs + period_secs)]
