@@ -330,6 +330,7 @@ install_stunnel() {
     local libraries
     libraries="$(dirname -- "$(find "$project/.venv/stunnel4" -name 'libwrap.so.*' -print -quit)")"
     mkdir .venv/stunnel4/bin
+    # shellcheck disable=SC2016  # the script that is written expands them
     printf '#!/bin/sh\nLD_LIBRARY_PATH="%s${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" exec "%s" "$@"\n' \
       "$libraries" "$project/.venv/stunnel4/usr/bin/stunnel4" >.venv/stunnel4/bin/stunnel4
     chmod 755 .venv/stunnel4/bin/stunnel4
