@@ -96,7 +96,7 @@ def main(
       first_repeat: Begins with this run; records of those before stay.
       environment: Measures on this environment alone.
       output: Folder of benchmarks.jsonl, benchmarks.md and the plots.
-      full: Also what takes hours: 64 workers, 1,000,000 transitions, HalfCheetah.
+      full: Also what takes hours: 64 real workers, 1,000,000 transitions, HalfCheetah.
       resume: Leaves out the runs that benchmarks.jsonl has values of, and does the others.
     """
     if first_repeat > repeats:

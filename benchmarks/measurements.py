@@ -15,6 +15,7 @@ BINDINGS = {
     WITHOUT_POOL: "--binding=TrainParams.fresh_samples_per_step = None", **IN_ARITHMETIC
 }  # fmt: skip
 UNPROTECTED = "unprotected"  # ours without checkpoints and journal
+WITHOUT_LINK = "no link"  # ours with a replay server that is open to all hosts
 REPEAT = "{repeat}"  # in a command line: the number of the repeat, from 1
 
 
@@ -57,6 +58,8 @@ TARGETS: Mapping[TargetKey, Target] = {  # None: in any environment, on any numb
     ("replay", "restore_secs", None, None): Target(value=15.0),
     ("replay", "learner_rate_during_checkpoint", None, None): Target(value=95.0),
     ("replay", "checkpoint_without_learner_pause", None, None): Target(value=95.0),
+    ("hosts", "env_steps_per_sec", None, None): Target(times_best_peer=0.95),
+    ("hosts", "share_of_full_rate", None, None): Target(value=95.0),
     ("solve", "solved_secs", "Pendulum-v1", None): Target(times_best_peer=1 / 0.9),
     ("solve", "solved_secs", "HalfCheetahBulletEnv-v0", None): Target(times_best_peer=1 / 0.8),
 }
@@ -120,6 +123,10 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
         "startup": [Case("Pendulum-v1", 2, commands.all("startup"))],
         "scaling": [
             _scaling(commands, workers) for workers in (1, 2, 4, 8, 16, 32, *([64] * is_full))
+        ],
+        "hosts": [
+            _hosts(commands, workers, hosts)
+            for workers, hosts in ((32, 4), (64, 8), *([(128, 8), (256, 8)] * is_full))
         ],
         "replay": [
             case
@@ -195,6 +202,13 @@ def _scaling(commands: Commands, num_workers: int) -> Case:
     command = commands.ours("scaling", f"--num_workers={num_workers}")
     name = f"SleepingEnv, {num_workers} workers"
     return Case(name, 2, {OURS: command}, deadline_secs=1200.0)
+
+
+def _hosts(commands: Commands, num_workers: int, num_hosts: int) -> Case:
+    command = commands.ours("hosts", f"--num_workers={num_workers}", f"--num_hosts={num_hosts}")
+    contestants = {OURS: command, WITHOUT_LINK: [*command, "--nolinked"]}
+    name = f"SleepingEnv, {num_workers} workers on {num_hosts} hosts"
+    return Case(name, 2, contestants, deadline_secs=900.0)
 
 
 def _replay(commands: Commands, count: int) -> list[Case]:

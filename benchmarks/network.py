@@ -1,6 +1,7 @@
 """Network namespaces of this machine as hosts that reach each other and nothing else."""
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -23,6 +24,11 @@ class Host(NamedTuple):
     def python(self, module: str, *arguments: object) -> list[str]:
         """Returns the command that runs a module of this project there."""
         return self.command(sys.executable, "-m", module, *arguments)
+
+    def traffic(self) -> tuple[int, int]:
+        """Returns the bytes that it has received from other hosts, and sent to them."""
+        (device,) = json.loads(_ip("-n", self.name, "-json", "-s", "link", "show", "eth0"))
+        return device["stats64"]["rx"]["bytes"], device["stats64"]["tx"]["bytes"]
 
 
 @contextlib.contextmanager
@@ -51,9 +57,10 @@ def network(num_hosts: int) -> Iterator[list[Host]]:
         yield hosts
 
 
-def _ip(*arguments: str) -> None:
+def _ip(*arguments: str) -> str:
     try:
-        subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)
+        done = subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)
+        return done.stdout
     except FileNotFoundError:
         raise ConfigError("There is no ip on PATH: install iproute2.") from None
     except subprocess.CalledProcessError as error:

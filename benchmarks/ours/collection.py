@@ -29,7 +29,7 @@ from tfagents_system.core.params_loader import load_run
 from tfagents_system.core.reports import Phase
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.run_views import view_of_run
-from tfagents_system.data.sample_reader import step_codec
+from tfagents_system.data.sample_reader import SampleReader, step_codec
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.services.variables import VariablePublisher
 
@@ -49,7 +49,8 @@ class Publisher:
         environment.close()
         specs = agent.time_step_spec.observation, agent.action_spec
         layout = ItemLayout.from_settings(run.params)
-        spec = view_of_run(run, *specs, step_codec(*specs, layout), layout, "float32")
+        self.reader = SampleReader(step_codec(*specs, layout), layout)
+        spec = view_of_run(run, *specs, self.reader.codec, layout, "float32")
         spec.agree(run.paths.run_spec)
         self._publisher = VariablePublisher(
             reverb.Client(address), agent.collect_policy.variables()
@@ -75,7 +76,7 @@ def measure(folder: pathlib.Path, environment: str, secs: float) -> float:
     paths = make_experiment(folder / "experiment", environment, bindings)
     with replay_server(folder / "replay", CAPACITY) as server:
         publisher = Publisher(paths.root, server.address)
-        spec = program_specs(paths, server.port)["worker_0"]
+        spec = program_specs(paths, server.address)["worker_0"]
         log = paths.stdout("worker_0")
         with running(spec.argv, spec.env, log) as worker:
 

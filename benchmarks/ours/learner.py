@@ -47,7 +47,7 @@ def measure(
     items = ItemLayout.from_settings(params)
     with replay_server(folder / "replay", num_transitions) as server:
         PackedLayout(items).insert(server.address, num_transitions)
-        spec = program_specs(paths, server.port)["learner"]
+        spec = program_specs(paths, server.address)["learner"]
         num_loops = min(2, len(spec.cpus))  # with several CPUs that of a run that lasts, too
         log = paths.stdout("learner")
         with running(spec.argv, spec.env, log) as learner:

@@ -130,15 +130,21 @@ def make_experiment(
     return paths
 
 
-def program_specs(paths: ExperimentPaths, port: int) -> dict[str, Service]:
-    """Returns the launcher's programs by name, with their arguments and environments."""
+def program_specs(paths: ExperimentPaths, address: str, num_workers: int = 1) -> dict[str, Service]:
+    """Returns the launcher's programs by name, with their arguments and environments.
+
+    Args:
+      paths: Of the experiment.
+      address: Of the replay server, such as `localhost:PORT`.
+      num_workers: How many there are of them.
+    """
     settings = Settings.from_environ(
         {"SAC_EXP_NAME": "benchmark", "SAC_PARAMS": str(paths.params),
-         "SAC_CONFIG": str(paths.config), "SAC_NUM_COLLECT_WORKERS": "1"}
+         "SAC_CONFIG": str(paths.config), "SAC_NUM_COLLECT_WORKERS": str(num_workers)}
     )  # fmt: skip
     cpus = available_cpus()
     programs = everything(settings, paths.root, len(cpus))
-    services = place(programs, cpus, may_share_cpus(settings), f"localhost:{port}")
+    services = place(programs, cpus, may_share_cpus(settings), address)
     return {service.name: service for service in services}
 
 

@@ -1,0 +1,67 @@
+"""What the host of the core runs: a replay server, its end of the link, a stand-in for the learner.
+
+Example: python -m benchmarks.ours.core_host logs/hosts /tmp/core
+The replay server is that of a run, with its tables and their limits. The stand-in samples as much
+as the limits allow and publishes the untrained policy twice a second, as a learner does; it does
+not train, so that the cores are left to what is measured. Prints the port of the replay server as
+soon as that serves, and goes on until it is killed.
+"""
+
+import contextlib
+import pathlib
+import subprocess
+import sys
+
+from benchmarks import program
+from benchmarks.ours.collection import Publisher
+from benchmarks.ours.programs import next_report, program_specs, running
+from tfagents_system.core.params_loader import load_run
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.ports import free_port
+from tfagents_system.launch.link import Link, listen
+from tfagents_system.launch.relay import write_core_end
+from tfagents_system.learner_data import sampled_data
+
+
+def start_relay(paths: ExperimentPaths, folder: pathlib.Path, port: int) -> subprocess.Popen:
+    """Starts this host's end of the link to the replay server, and publishes the link."""
+    listener = listen()
+    link = Link.of_this_host(1, listener.getsockname()[1])
+    write_core_end(folder, link, port)
+    relay = [sys.executable, "-m", "tfagents_system.launch.relay", str(paths.root), str(folder)]
+    process = subprocess.Popen(
+        ["setpriv", "--pdeathsig", "TERM", *relay, f"--listener={listener.fileno()}"],
+        pass_fds=(listener.fileno(),), stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    link.publish(paths)
+    return process
+
+
+def main(exp_dir: pathlib.Path, folder: pathlib.Path, /, linked: bool = True) -> None:
+    """Serves, samples and publishes.
+
+    Args:
+      exp_dir: Folder of the experiment.
+      folder: For the relay; only this user can enter it.
+      linked: Whether there is a link; without, other hosts reach the server in the open.
+    """
+    paths = ExperimentPaths(exp_dir)
+    port = free_port()
+    address = f"localhost:{port}"
+    publisher = Publisher(paths.root, address)
+    server = program_specs(paths, address)["replay"]
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(running(server.argv, server.env, paths.stdout("replay")))
+        next_report(paths, "replay")
+        if linked:
+            stack.callback(start_relay(paths, folder, port).terminate)
+        print(port, flush=True)
+        samples = sampled_data(load_run(str(exp_dir)), address, publisher.reader)
+        while True:
+            publisher.tick()
+            for _ in samples.make_iterator():  # until there have been none for two seconds
+                publisher.tick()
+
+
+if __name__ == "__main__":
+    program.run(main)

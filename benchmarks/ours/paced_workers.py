@@ -1,0 +1,121 @@
+"""Stands in for several workers: their exact traffic with the replay server, from one process.
+
+Example: python -m benchmarks.ours.paced_workers logs/hosts localhost:8000 2 8
+Each has a worker's own adder, reader of variables and status reports. It sends a burst when a
+worker does, after the confirmation of the one before, and asks for the newest policy before each
+episode. Its simulator takes 10 ms a step and catches up on nothing. What a worker computes is left
+out: simulator, acting, journal.
+"""
+
+import pathlib
+import threading
+import time
+from typing import Annotated
+
+import numpy as np
+import reverb
+from tf_agents.trajectories import time_step as ts
+
+from benchmarks import program
+from benchmarks.environments import FreeEnv, SleepingEnv
+from tfagents_system.agents.construction import make_agent
+from tfagents_system.core.command_line import AtLeast
+from tfagents_system.core.params_loader import load_run
+from tfagents_system.core.reports import Phase, StatusReporter
+from tfagents_system.data.item_layout import ItemLayout
+from tfagents_system.data.sample_reader import step_codec
+from tfagents_system.environments.construction import make_collect_environment
+from tfagents_system.policies.newest_policies import PULL_TIMEOUT_SECS
+from tfagents_system.sac_collect import VARIABLES_PERIOD_SECS
+from tfagents_system.services.adder import Adder
+from tfagents_system.services.variables import VariableReader
+
+
+class PacedWorker:
+    """One worker's traffic; it runs in a thread of its own."""
+
+    def __init__(
+        self,
+        adder: Adder,
+        reader: VariableReader,
+        reporter: StatusReporter,
+        horizon: int,
+        seed: int,
+    ):
+        """Sends nothing yet. `horizon` is the env steps of an episode."""
+        self._adder, self._reader, self._reporter = adder, reader, reporter
+        self._horizon = horizon
+        self._env = FreeEnv(seed)
+        self._rng = np.random.default_rng(seed)
+        self._num_steps = self._num_unpaid = 0  # whose time has not passed yet
+
+    def run(self) -> None:
+        """Collects until the process ends, from a moment on that differs from the others'."""
+        time.sleep(self._rng.uniform(0.0, 1.0))
+        while True:
+            self._reader.refresh(PULL_TIMEOUT_SECS)
+            self._collect_episode()
+
+    def _collect_episode(self) -> None:
+        time_step = ts.restart(self._env.reset())
+        for _ in range(self._horizon):
+            action = self._rng.uniform(-1.0, 1.0, self._env.action_size).astype(np.float32)
+            observation, reward = self._env.step(action)
+            next_time_step = ts.transition(observation, np.float32(reward))
+            self._adder.add(time_step, action, next_time_step)
+            time_step = next_time_step
+            self._num_unpaid += 1
+            if self._adder.is_burst_due:
+                self._send()
+        self._adder.end_episode()
+
+    def _send(self) -> None:
+        """Lets the time of the steps pass, then sends them as a worker does."""
+        time.sleep(self._num_unpaid * SleepingEnv.step_secs)
+        self._num_steps += self._num_unpaid
+        self._num_unpaid = 0
+        while not self._adder.is_confirmed(timeout_secs=0.5):
+            pass
+        self._adder.send()
+        fields = {"phase_secs": {}, "env_steps": self._num_steps, "env_steps_per_sec": 0.0,
+                  "last_return": None, "eval": None, "curriculum": {}}  # fmt: skip
+        self._reporter.report(Phase.COLLECTING, lambda: fields)
+
+
+def main(
+    exp_dir: pathlib.Path,
+    address: str,
+    first: Annotated[int, AtLeast(0)],
+    count: Annotated[int, AtLeast(1)],
+    /,
+) -> None:
+    """Collects until it is killed.
+
+    Args:
+      exp_dir: Folder of the experiment.
+      address: Of the replay server.
+      first: Number of the first worker.
+      count: Workers.
+    """
+    run = load_run(str(exp_dir))
+    environment = make_collect_environment(run.params, seed=1)
+    agent, _ = make_agent(run.params, environment)
+    environment.close()
+    variables = agent.collect_policy.variables()
+    layout = ItemLayout.from_settings(run.params)
+    codec = step_codec(agent.time_step_spec.observation, agent.action_spec, layout)
+    threads = []
+    for number in range(first, first + count):
+        adder = Adder(reverb.Client(address), codec, layout, number)
+        reader = VariableReader(address, variables, VARIABLES_PERIOD_SECS)
+        reporter = StatusReporter(run.paths, f"worker_{number}")
+        worker = PacedWorker(adder, reader, reporter, run.horizon, number)
+        threads.append(threading.Thread(target=worker.run, name=f"worker_{number}"))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+if __name__ == "__main__":
+    program.run(main)
