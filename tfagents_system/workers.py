@@ -155,12 +155,11 @@ class Worker:
     ) -> None:
         """Collects one episode; ends it early when the run ends or `is_enough` after a burst."""
         records, observers = self._records, self._environments.collect_observers
-        has_observers = bool(observers)
 
         def observe(time_step, action, next_time_step) -> bool:
             records.env_step += 1
             goes_on = self._adder.add(time_step, action, next_time_step)
-            if has_observers:
+            if observers:
                 observers(time_step, action, next_time_step)
             if self._adder.is_burst_due:
                 self._send(phase)
@@ -260,10 +259,10 @@ class Worker:
         self._records.evaluation_ended()
 
     def _evaluate(self, ticket: PolicyVersion) -> None:
-        """Runs the ticket's episode; one whose environment fails is begun anew in another."""
+        """Runs the ticket's episode, anew if its environment fails; or gives the ticket back."""
         iteration = ticket.train_step // self._run.params.num_steps_per_iter
         with self._policies.acting_as(ticket):
-            while not self._is_parked:
+            while not (self._is_parked or self._should_stop()):
                 try:
                     episode = self._run_greedy_episode()
                 except EnvironmentFailure as failure:
@@ -273,7 +272,8 @@ class Worker:
                     self._failures_in_a_row = 0
                     self._records.evaluated(episode, iteration, ticket.train_step)
                     self._keep_best(ticket)
-                return
+                    return
+        self._tickets.give_back(ticket)
 
     def _run_greedy_episode(self) -> Episode:
         """Runs one greedy episode; a stop ends it early."""

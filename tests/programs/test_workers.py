@@ -95,6 +95,9 @@ class FakeTickets:
             raise TimeoutError
         return self.waiting.pop(0) if self.waiting else None
 
+    def give_back(self, ticket):
+        self.waiting.append(ticket)
+
 
 class FakeAdder:
     """A burst is due after `burst_length` steps; `on_confirm` returns whether it is confirmed."""
@@ -521,16 +524,14 @@ def test_an_evaluation_that_fails_is_begun_anew_in_another_environment(tmp_path)
     assert read_report(run.paths, "worker_0").env_failures == 2
 
 
-def test_a_worker_whose_environment_is_broken_keeps_one_ticket_and_leaves_the_rest(
-    tmp_path, monkeypatch
-):
+def test_a_worker_whose_environment_is_broken_leaves_its_tickets_to_others(tmp_path, monkeypatch):
     reader, run = FakeReader(FakeTickets(8, 5)), make_run(tmp_path)
     reader.publish_iteration(8)
     write_report(run.paths, worker_report(1))
     monkeypatch.setattr(workers.time, "sleep", lambda secs: reader.publish_iteration(NUM_ITER))
     worker = make_worker(run, FakeAdder(), reader, eval_environment=FailingEnv(range(1, 1000)))
     assert worker.run(no_fill, None) == EXIT_FINISHED
-    assert len(reader.tickets.waiting) == 5 - 1 + 5
+    assert len(reader.tickets.waiting) == 5 + 5  # the one it had is given back
 
 
 def test_what_a_crash_has_lost_is_sent_after_each_checkpoint_before_the_next_episode(tmp_path):
@@ -645,6 +646,26 @@ def test_a_worker_sees_every_iteration_of_a_fast_run(tmp_path):
         assert worker.run(no_fill, None) == EXIT_FINISHED
         reader.close()
     assert [state["mass"] for state in environment.states] == list(range(NUM_ITER))
+
+
+def test_a_worker_that_is_stopped_in_an_evaluation_gives_its_ticket_back(tmp_path):
+    run, reader, stop = make_run(tmp_path), FakeReader(FakeTickets(8, 2)), Stop()
+    reader.publish_iteration(8)
+    policies = TapePolicies()
+
+    class StoppingEnv(EpisodeStepEnv):
+        """The stop comes in the middle of the second episode."""
+
+        def _step(self, action):
+            stop.is_set = self.num_steps == 3 + 1
+            return super()._step(action)
+
+    worker = make_worker(run, FakeAdder(), reader, stop=stop, policies=policies,
+                         eval_environment=StoppingEnv())  # fmt: skip
+    assert worker.run(no_fill, None) == EXIT_STOPPED
+    assert len(rows_of(run, "eval")) == 1
+    assert [ticket.train_step for ticket in reader.tickets.waiting] == [8 * STEPS_PER_ITER]
+    assert policies.updates[-1] == ["of 8"]
 
 
 def test_an_evaluator_runs_all_tickets_and_collects_nothing(tmp_path, monkeypatch):

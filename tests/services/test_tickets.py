@@ -7,8 +7,10 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
+from fakes import FakeClock
 from replay_fakes import TinyParams, serving
 
+from tfagents_system.services import tickets as tickets_lib
 from tfagents_system.services.table_info import table_stats
 from tfagents_system.services.tickets import TICKETS_TABLE, TicketOffice, TicketTaker
 from tfagents_system.services.versions import VersionCodec
@@ -158,6 +160,38 @@ def test_what_workers_do_not_keep_up_with_is_put_off_and_never_dropped(tmp_path,
     size, _ = table_stats(replay.client(), TICKETS_TABLE, 5)
     assert size == 3 * NUM_EPISODES
     assert take_all(replay, learner) == list(np.repeat([2, 4, 11], NUM_EPISODES))
+
+
+def test_a_ticket_that_is_given_back_is_for_another_worker_which_hears_of_it(
+    tmp_path, replay, monkeypatch
+):
+    clock = FakeClock()
+    monkeypatch.setattr(tickets_lib.time, "monotonic", clock)
+    learner = Learner(replay, tmp_path)
+    assert learner.reach(PERIOD)
+    stopped = TicketTaker(replay.address, learner.variables)
+    ticket = stopped.take()
+    take_all(replay, learner)
+    learner.reach(PERIOD + 1)
+    stopped.give_back(ticket)
+    assert learner.reach(PERIOD + 1) and learner.office.num_tickets == NUM_EPISODES
+    clock.sleep(tickets_lib.LOOK_SECS)
+    assert learner.reach(PERIOD + 1) and learner.office.num_tickets == NUM_EPISODES + 1
+    assert take_all(replay, learner) == [PERIOD]
+    assert learner.reach(2 * PERIOD)
+    assert take_all(replay, learner) == [2 * PERIOD] * NUM_EPISODES
+
+
+def test_giving_back_to_a_server_that_is_away_does_not_hold_up_a_stop(tmp_path, monkeypatch):
+    monkeypatch.setattr(tickets_lib, "CONFIRMATION_SECS", 0.2)
+    with serving(tmp_path / "before") as replay:
+        learner = Learner(replay, tmp_path)
+        assert learner.reach(PERIOD)
+        stopped = TicketTaker(replay.address, learner.variables)
+        ticket = stopped.take()
+    begin = time.monotonic()
+    stopped.give_back(ticket)
+    assert time.monotonic() - begin < 5
 
 
 def test_a_server_that_is_away_delays_an_evaluation(tmp_path):

@@ -1,12 +1,15 @@
 """Greedy episodes as tickets: the learner hands out those of an evaluation, workers take them.
 
 A ticket holds the policy that is to be evaluated, so that all episodes of an evaluation are of one
-policy, whoever runs them and whenever. A worker that vanishes loses at most the ticket it has.
+policy, whoever runs them and whenever. A worker that is stopped gives its ticket back; one that
+vanishes loses it.
 """
 
+import contextlib
 import pathlib
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +25,7 @@ from tfagents_system.services.versions import PolicyVersion, VersionCodec
 TICKETS_TABLE = "evaluation"
 ANSWER_SECS = 2.0  # of the server
 CONFIRMATION_SECS = 5.0  # that tickets are there; while the server saves it takes half a second
+LOOK_SECS = 2.0  # between looks whether tickets have been given back
 TAKING_MS = 10  # how long a ticket may take to come that another worker may have taken first
 
 
@@ -76,7 +80,9 @@ class TicketOffice:
           path: Where the newest evaluation is written down.
           recorded: Gives the returns of all recorded episodes of the policy of a train step.
         """
-        self.num_tickets = 0  # ever inserted into the table, as far as known
+        # Ever inserted into the table, as far as known. One that is given back counts again, and
+        # so shows the workers that there is one.
+        self.num_tickets = 0
         self._client = client
         self._settings = settings
         self._path = path
@@ -86,7 +92,7 @@ class TicketOffice:
         # Validation would wait here for the server without limit.
         self._writer = client.trajectory_writer(num_keep_alive_refs=1, validate_items=False)
         self._is_confirmed = True
-        self._knows_server = False
+        self._knows_server, self._look_at = False, 0.0
         self._newest = _read(path)
 
     def doubt_server(self) -> None:
@@ -97,12 +103,13 @@ class TicketOffice:
         """Hands out the policy's tickets if an evaluation is due; returns whether none is left due.
 
         Otherwise it is to be called again: the server does not answer, or has no room. Takes no
-        time if nothing is due; waits for the server's confirmation, CONFIRMATION_SECS at most.
+        time if nothing is due, but every LOOK_SECS; waits for the server's confirmation,
+        CONFIRMATION_SECS at most.
         """
         try:
             if not self._is_confirmed:
                 self._await_confirmation()
-            if not self._knows_server:
+            if not self._knows_server or time.monotonic() >= self._look_at:
                 self._look_for_lost()
             due = self._due_at(train_step)
             if due > self._newest.iteration:
@@ -123,7 +130,7 @@ class TicketOffice:
 
     def _look_for_lost(self) -> None:
         _, self.num_tickets = table_stats(self._client, TICKETS_TABLE, ANSWER_SECS)
-        self._knows_server = True
+        self._knows_server, self._look_at = True, time.monotonic() + LOOK_SECS
         newest = self._newest
         is_lost = self.num_tickets < newest.num_tickets
         if is_lost and len(self._recorded(newest.train_step)) < self._settings.n_eval_episodes:
@@ -175,6 +182,7 @@ class TicketTaker:
     """A worker's side.
 
     ticket = tickets.take()   # None: none is left
+    tickets.give_back(ticket)   # its episode has not been run
     """
 
     def __init__(self, address: str, variables: Sequence[tf.Variable]):
@@ -219,3 +227,14 @@ class TicketTaker:
         except queue.Empty:
             raise TimeoutError("no ticket from the replay server, which has some") from None
         return None if taken is None else self._versions.unpack([c.numpy() for c in taken.data])
+
+    def give_back(self, ticket: PolicyVersion) -> None:
+        """Lets another worker take the ticket; gives up if the server is away.
+
+        Waits for its confirmation, CONFIRMATION_SECS at most.
+        """
+        writer = self._client.trajectory_writer(num_keep_alive_refs=1, validate_items=False)
+        writer.append(self._versions.pack_version(ticket))
+        writer.create_item(TICKETS_TABLE, 1.0, [column[-1] for column in writer.history])
+        with contextlib.suppress(reverb.errors.ReverbError):
+            writer.flush(timeout_ms=int(CONFIRMATION_SECS * 1000))

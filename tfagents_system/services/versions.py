@@ -35,6 +35,11 @@ class VersionCodec:
     def pack(self, train_step: int, num_tickets: int = 0) -> list[np.ndarray]:
         """Returns the packed columns of the variables' present values."""
         values = [variable.numpy() for variable in self._variables]
+        return self.pack_version(PolicyVersion(train_step, values, num_tickets))
+
+    def pack_version(self, version: PolicyVersion) -> list[np.ndarray]:
+        """Returns the packed columns of `version`."""
+        train_step, values, num_tickets = version
         return self._codec.pack((np.int64(train_step), np.int64(num_tickets), values))
 
     def unpack(self, columns: Sequence[np.ndarray]) -> PolicyVersion:
