@@ -60,6 +60,9 @@ TARGETS: Mapping[TargetKey, Target] = {  # None: in any environment, on any numb
     ("replay", "checkpoint_without_learner_pause", None, None): Target(value=95.0),
     ("hosts", "env_steps_per_sec", None, None): Target(times_best_peer=0.95),
     ("hosts", "share_of_full_rate", None, None): Target(value=95.0),
+    ("hosts", "longest_training_gap_secs", None, None): Target(value=2.0),
+    ("hosts", "collecting_after_secs", None, None): Target(value=30.0),
+    ("hosts", "training_after_secs", None, None): Target(value=60.0),
     ("solve", "solved_secs", "Pendulum-v1", None): Target(times_best_peer=1 / 0.9),
     ("solve", "solved_secs", "HalfCheetahBulletEnv-v0", None): Target(times_best_peer=1 / 0.8),
 }
@@ -127,7 +130,8 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
         "hosts": [
             _hosts(commands, workers, hosts)
             for workers, hosts in ((32, 4), (64, 8), *([(128, 8), (256, 8)] * is_full))
-        ],
+        ]
+        + [_host_loss(commands, victim) for victim in ("workers", "core")],
         "replay": [
             case
             for count in (100_000, *([1_000_000] * is_full))
@@ -209,6 +213,11 @@ def _hosts(commands: Commands, num_workers: int, num_hosts: int) -> Case:
     contestants = {OURS: command, WITHOUT_LINK: [*command, "--nolinked"]}
     name = f"SleepingEnv, {num_workers} workers on {num_hosts} hosts"
     return Case(name, 2, contestants, deadline_secs=900.0)
+
+
+def _host_loss(commands: Commands, victim: str) -> Case:
+    command = commands.ours("host_loss", f"--victim={victim}")
+    return Case(f"Pendulum-v1, the host of {victim} dies", 2, {OURS: command})
 
 
 def _replay(commands: Commands, count: int) -> list[Case]:

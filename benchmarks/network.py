@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from tfagents_system.core.errors import ConfigError
 
+QUEUE = ("burst", "256kb", "latency", "20ms")  # of a network interface whose rate is limited
+
 
 class Host(NamedTuple):
     """A network namespace."""
@@ -30,10 +32,18 @@ class Host(NamedTuple):
         (device,) = json.loads(_ip("-n", self.name, "-json", "-s", "link", "show", "eth0"))
         return device["stats64"]["rx"]["bytes"], device["stats64"]["tx"]["bytes"]
 
+    def unplug(self) -> None:
+        """Cuts it off from the others, which are not told."""
+        _ip("-n", self.name, "link", "set", "eth0", "down")
+
 
 @contextlib.contextmanager
-def network(num_hosts: int) -> Iterator[list[Host]]:
+def network(num_hosts: int, mbit_per_sec: int | None = None) -> Iterator[list[Host]]:
     """Makes hosts that reach each other and nothing else; removes them at the end.
+
+    Args:
+      num_hosts: How many.
+      mbit_per_sec: What each can send, and what it can receive; None is no limit.
 
     Raises:
       ConfigError: If that is not allowed here.
@@ -54,15 +64,23 @@ def network(num_hosts: int) -> Iterator[list[Host]]:
             _ip("-n", host.name, "addr", "add", f"{host.address}/24", "dev", "eth0")
             for device in ("lo", "eth0"):
                 _ip("-n", host.name, "link", "set", device, "up")
+            if mbit_per_sec is not None:
+                limit = ("root", "tbf", "rate", f"{mbit_per_sec}mbit", *QUEUE)
+                _run("tc", "-n", host.name, "qdisc", "add", "dev", "eth0", *limit)
+                _run("tc", "qdisc", "add", "dev", end, *limit)
         yield hosts
 
 
 def _ip(*arguments: str) -> str:
+    return _run("ip", *arguments)
+
+
+def _run(*command: str) -> str:
     try:
-        done = subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
         return done.stdout
     except FileNotFoundError:
-        raise ConfigError("There is no ip on PATH: install iproute2.") from None
+        raise ConfigError(f"There is no {command[0]} on PATH: install iproute2.") from None
     except subprocess.CalledProcessError as error:
         raise ConfigError(f"No network of hosts can be made here, which takes root: "
                           f"{error.stderr.strip()}") from None  # fmt: skip

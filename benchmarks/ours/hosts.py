@@ -1,10 +1,11 @@
 """Env steps per second of workers on several hosts, and what replay server and link take for it.
 
 Example: python -m benchmarks.ours.hosts --num_workers 8 --num_hosts 2
-Hosts are network namespaces of this machine. One has the replay server and a stand-in for the
-learner (core_host.py); the others share the workers: NUM_REAL programs sac_collect.py, and for the
-rest, which these cores could not compute, paced ones with the same traffic (paced_workers.py). The
-simulator takes 10 ms a step, so that there are at most 100 steps/s for each worker.
+Hosts are network namespaces of this machine with 1 Gbit/s each. One has the replay server and a
+stand-in for the learner (core_host.py). The others share the workers: NUM_REAL programs
+sac_collect.py, and for the rest, which these cores could not compute, paced ones with the same
+traffic (paced_workers.py). The simulator takes 10 ms a step, so that there are at most 100 steps/s
+for each worker.
 """
 
 import contextlib
@@ -30,6 +31,7 @@ from tfagents_system.core.waiting import wait_until
 
 START_TIMEOUT_SECS = 300.0
 WARMUP_SECS = 5.0
+MBIT_PER_SEC = 1000
 NUM_REAL = 2  # one on each of the first hosts
 
 
@@ -65,7 +67,7 @@ def running_hosts(
       linked: Whether through the link; else in the open.
     """
     with contextlib.ExitStack() as stack:
-        core_host, *worker_hosts = stack.enter_context(network(num_hosts + 1))
+        core_host, *worker_hosts = stack.enter_context(network(num_hosts + 1, MBIT_PER_SEC))
         stack.callback(_end_children)
         core_folder = _private_folder(folder / "core")
         flags = [] if linked else ["--nolinked"]

@@ -5,10 +5,12 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
+from fakes import FakeClock
 from replay_fakes import serving
 from tf_agents.specs import tensor_spec
 
 from benchmarks.environments import FreeEnv
+from benchmarks.ours.host_loss import TrainingWatch
 from benchmarks.ours.hosts import Sample, print_results
 from benchmarks.ours.paced_workers import PacedWorker
 from tfagents_system.core.paths import ExperimentPaths
@@ -99,3 +101,19 @@ def test_results_are_rates_shares_and_bytes_of_a_worker(tmp_path, capsys):
         "core_relay_cpus": 1.0 / 10,
         "relay_cpus_of_a_host": 0.8 / 10 / 4,
     }
+
+
+def test_the_longest_gap_of_training_is_that_between_reports_with_more_train_steps(
+    tmp_path, monkeypatch
+):
+    paths, clock = ExperimentPaths(tmp_path), FakeClock()
+    monkeypatch.setattr(time, "monotonic", clock)
+    fields = {"phase_secs": {}, "total_train_steps": 100, "iteration": 0, "num_iter": 1,
+              "train_steps_per_sec": 0.0, "graph_traces": 1, "arithmetic": "float32"}  # fmt: skip
+    learner, watch = StatusReporter(paths, "learner"), TrainingWatch(paths)
+    watch.look()  # before the first report
+    for clock.now, train_step in ((110.0, 5), (111.0, 6), (112.0, 6), (113.5, 7), (114.0, 8)):
+        learner.report_now(Phase.TRAINING, {**fields, "train_step": train_step})
+        watch.look()
+
+    assert watch.longest_gap_secs == 113.5 - 111.0
