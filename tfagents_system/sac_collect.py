@@ -24,8 +24,8 @@ from tf_agents.environments import py_environment
 from tfagents_system.agents.construction import make_agent, masks_padding
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
-from tfagents_system.core.generations import read_manifests
-from tfagents_system.core.liveness import SILENT_SECS, LivingPrograms
+from tfagents_system.core.incarnation import Fence
+from tfagents_system.core.liveness import SILENT_SECS
 from tfagents_system.core.params_loader import Run, load_run
 from tfagents_system.core.program import StopFlag, prefer_response, run_program
 from tfagents_system.core.run_spec import await_run_spec
@@ -50,9 +50,9 @@ from tfagents_system.lock_step_worker import LockStepWorker
 from tfagents_system.policies.acting import AgentPolicies, RandomPolicy
 from tfagents_system.policies.newest_policies import NewestPolicies
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.journal import Checkpoints, Journal, journal_owners
+from tfagents_system.services.checkpoint_watch import CheckpointWatch
+from tfagents_system.services.journal import Journal, Stream
 from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits, experience_stats
-from tfagents_system.services.replay_files import NOTHING, stored_numbers
 from tfagents_system.services.rounds import ROUND_TABLES, round_publisher
 from tfagents_system.services.signatures import check_columns
 from tfagents_system.services.table_info import table_signature
@@ -65,7 +65,6 @@ T = TypeVar("T")
 SERVER_TIMEOUT_SECS = 300.0
 ANSWER_TIMEOUT_SECS = 5.0
 VARIABLES_PERIOD_SECS = 0.5
-CHECKPOINTS_PERIOD_SECS = 2.0
 
 
 def collect(
@@ -82,6 +81,9 @@ def collect(
 
     The process ends with a dump of its stacks if an env step takes longer than `env_timeout_secs`.
     A `deterministic` one takes turns with the learner. See `work` for the rest.
+
+    Raises:
+      SupersededError: If a later start of it has claimed.
     """
     run = load_run(exp_dir)
     if run.paths.finished.exists():
@@ -107,9 +109,10 @@ def collect(
         lambda: table_signature(client, EXPERIENCE_TABLE, ANSWER_TIMEOUT_SECS), stop
     )
     check_columns(signature, item_columns(layout, codec.columns))
-    journal = _open_journal(run, worker_id, codec, layout) if collects else None
+    stream = Stream(worker_id, records.fence.number)
+    journal = _open_journal(run, stream, records.fence, codec, layout) if collects else None
     tables = ROUND_TABLES if deterministic else (EXPERIENCE_TABLE,)
-    adder = Adder(client, codec, layout, worker_id, journal, tables=tables,
+    adder = Adder(client, codec, layout, journal, tables=tables,
                   pads_short_episodes=masks_padding(agent))  # fmt: skip
     reader = VariableReader(replay_address, policies.variables, VARIABLES_PERIOD_SECS)
     make_worker: Callable[..., Worker] = Worker if collects else EvaluatingWorker
@@ -120,7 +123,7 @@ def collect(
         run,
         environments,
         NewestPolicies(policies, reader),
-        Experience(adder, _checkpoints_fn(run, worker_id, env_timeout_secs + SILENT_SECS)),
+        Experience(adder, CheckpointWatch(run.paths, stream, env_timeout_secs + SILENT_SECS).look),
         records,
         should_stop=lambda: stop,
         tickets=TicketTaker(replay_address, policies.variables) if evaluates else None,
@@ -201,44 +204,13 @@ def _ask_server(ask: Callable[[], T], stop: StopFlag) -> T | None:
     return None
 
 
-def _open_journal(run: Run, worker_id: int, codec: Codec, layout: ItemLayout) -> Journal | None:
+def _open_journal(
+    run: Run, stream: Stream, fence: Fence, codec: Codec, layout: ItemLayout
+) -> Journal | None:
     max_bytes = int(run.params.journal_max_mb * 1e6)
     if not max_bytes:
         return None
-    return Journal(run.paths.journals, worker_id, codec.columns, layout.rows, max_bytes)
-
-
-def _checkpoints_fn(
-    run: Run, worker_id: int, silent_secs: float
-) -> Callable[[], Checkpoints | None]:
-    """Returns a function that yields the contents of the two newest checkpoints after each new one.
-
-    Those of a worker that has not reported for `silent_secs`, which is more than an env step may
-    take, fall to the first worker that works.
-    """
-    others = LivingPrograms(run.paths, f"worker_{worker_id}")
-    saved_at, look_at = None, 0.0
-
-    def inherited() -> list[int]:
-        owners = journal_owners(run.paths.journals) - {worker_id}
-        gone = [i for i in owners if others.silent_secs(f"worker_{i}") >= silent_secs]
-        is_first = all(int(name.removeprefix("worker_")) > worker_id for name in others.working())
-        return gone if is_first else []
-
-    def checkpoints() -> Checkpoints | None:
-        nonlocal saved_at, look_at
-        if time.monotonic() < look_at:
-            return None
-        look_at = time.monotonic() + CHECKPOINTS_PERIOD_SECS
-        manifests = [m for m in read_manifests(run.paths.checkpoints) if "items" in m]
-        if not manifests or manifests[0]["saved_at"] == saved_at:
-            return None
-        saved_at = manifests[0]["saved_at"]
-        newest, older, *_ = [*(stored_numbers(m["items"], worker_id) for m in manifests), NOTHING]
-        gone = {i: stored_numbers(manifests[0]["items"], i) for i in inherited()}
-        return Checkpoints(newest, older, gone)
-
-    return checkpoints
+    return Journal(run.paths.journals, stream, codec.columns, layout.rows, max_bytes, fence)
 
 
 def _worker_id() -> int:

@@ -18,6 +18,8 @@ from benchmarks import program
 from benchmarks.ours.programs import replay_server
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.command_line import AtLeast
+from tfagents_system.core.incarnation import Fence
+from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.program import prefer_response, prefer_throughput
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.sample_reader import step_codec
@@ -26,7 +28,7 @@ from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.pendulum_params import TrainParams
 from tfagents_system.policies.acting import AgentPolicies
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.journal import Journal
+from tfagents_system.services.journal import Journal, Stream
 
 HORIZON = 200
 CAPACITY = 100_000
@@ -47,7 +49,9 @@ def measure(folder: pathlib.Path, secs: float) -> dict[bool, float]:
         client = reverb.Client(server.address)
         layout = ItemLayout.from_settings(params)
         codec = step_codec(agent.time_step_spec.observation, agent.action_spec, layout)
-        journal = Journal(folder / "journals", 0, codec.columns, layout.rows, MAX_BYTES)
+        fence = Fence.of_worker(ExperimentPaths(folder), "worker_0")
+        stream = Stream(0, fence.number)
+        journal = Journal(folder / "journals", stream, codec.columns, layout.rows, MAX_BYTES, fence)
         adders = {
             True: Adder(client, codec, layout, journal=journal),
             False: Adder(client, codec, layout),

@@ -106,7 +106,7 @@ def main(
     codec = step_codec(agent.time_step_spec.observation, agent.action_spec, layout)
     threads = []
     for number in range(first, first + count):
-        adder = Adder(reverb.Client(address), codec, layout, number)
+        adder = Adder(reverb.Client(address), codec, layout)
         reader = VariableReader(address, variables, VARIABLES_PERIOD_SECS)
         reporter = StatusReporter(run.paths, f"worker_{number}")
         worker = PacedWorker(adder, reader, reporter, run.horizon, number)

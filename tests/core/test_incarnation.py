@@ -55,10 +55,9 @@ def test_only_the_newest_start_passes(tmp_path):
 
 def test_a_worker_is_superseded_by_its_own_number_alone(tmp_path):
     paths = ExperimentPaths(tmp_path)
-    claims = Claims(paths.streams)
-    fences = [Fence.of_worker(paths, k, claims.claim(f"worker_{k}")) for k in (1, 11, 0)]
+    fences = [Fence.of_worker(paths, f"worker_{k}") for k in (1, 11, 0)]
     assert [fence.is_newest for fence in fences] == [True] * 3
-    claims.claim("worker_11")
+    assert Fence.of_worker(paths, "worker_11").number == 4
     assert [fence.is_newest for fence in fences] == [True, False, True]
 
 

@@ -6,7 +6,7 @@ import time
 
 from faults.experience import account_of
 
-from tfagents_system.sac_collect import CHECKPOINTS_PERIOD_SECS
+from tfagents_system.services.checkpoint_watch import PERIOD_SECS
 
 WORKERS = ("worker_0", "worker_1")
 # Trains until it is stopped; nothing ever leaves the table.
@@ -51,7 +51,7 @@ def stop_and_account(run, process, ledger, row):
     for _ in range(3):  # one that shows what is missing, one that has it, and one for good measure
         before = run.generations()[0]
         run.wait_for(lambda n=before: run.generations()[0] > n, 60, "one more generation")
-        time.sleep(2 * CHECKPOINTS_PERIOD_SECS)  # workers look so often
+        time.sleep(2 * PERIOD_SECS)  # workers look so often
     os.kill(process.pid, signal.SIGTERM)
     assert run.await_end(process, timeout_secs=120) == 143
     assert run.alive() == {}

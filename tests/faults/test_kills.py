@@ -20,7 +20,7 @@ from faults.recovery import (
 from system.tiny_run import HORIZON, TinyRun
 
 from tfagents_system.core.waiting import wait_until
-from tfagents_system.services.journal import journal_owners
+from tfagents_system.services.journal import streams_with_journals
 
 pytestmark = [pytest.mark.faults, pytest.mark.multiprocess, pytest.mark.timeout(3600)]
 
@@ -294,6 +294,6 @@ def test_everything_killed_and_resumed_with_fewer_workers(make_run, ledger):
     # The others are gone when they have been silent for longer than an env step may take.
     process = run.start(num_workers=1, SAC_ENV_TIMEOUT_SECS="5")
     run.wait_for(lambda: env_steps(run, "worker_0") > 0, 60, "movement")
-    assert journal_owners(run.paths.journals) == {0, 1, 2}
-    run.wait_for(lambda: journal_owners(run.paths.journals) == {0}, 240, "their inheritance")
+    assert {stream.worker_id for stream in streams_with_journals(run.paths.journals)} == {0, 1, 2}
+    run.wait_for(lambda: len(streams_with_journals(run.paths.journals)) == 1, 240, "inheritance")
     stop_and_account(run, process, ledger, "everything; then fewer workers")

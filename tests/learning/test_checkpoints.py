@@ -446,7 +446,7 @@ def test_the_manifest_says_what_the_replay_folder_holds(tmp_path, replay):
     agent, train_step = make_tiny_agent()
     save(make_checkpointer(tmp_path / "checkpoints", agent, train_step, replay))
     (manifest,) = read_manifests(tmp_path / "checkpoints")
-    assert manifest["items"] == "replay"
+    assert manifest["stored"] == "replay"
 
 
 def test_the_manifest_says_what_it_depends_on_as_data(tmp_path, replay):

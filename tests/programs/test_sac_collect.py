@@ -5,7 +5,6 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
-from fakes import FakeClock
 from replay_fakes import (
     EpisodeStepEnv,
     SleepingWatchdog,
@@ -17,12 +16,10 @@ from replay_fakes import (
     serving,
     write_run_spec,
 )
-from report_fakes import worker_report, write_report
 
 from tfagents_system import sac_collect
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.files import read_json, write_json_atomically
-from tfagents_system.core.liveness import LivingPrograms
 from tfagents_system.core.params_loader import load_run
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.data.item_description import item_columns
@@ -293,33 +290,3 @@ def test_a_stock_agent_acts_as_the_seed_says_and_each_worker_differently(tmp_pat
     assert len(set(first[0])) == 4
     assert first == again
     assert not {*first[0], *first[1:]} & {*other[0], *other[1:]}
-
-
-def test_journals_of_silent_workers_fall_to_the_first_that_works(tmp_path, monkeypatch):
-    run = load_run(str(make_experiment(tmp_path / "exp").root))
-    clock = FakeClock()
-    monkeypatch.setattr(sac_collect.time, "monotonic", clock)
-    monkeypatch.setattr(
-        sac_collect, "LivingPrograms", functools.partial(LivingPrograms, clock=clock)
-    )
-    monkeypatch.setattr(sac_collect, "stored_numbers", lambda items, worker_id: worker_id)
-    monkeypatch.setattr(
-        sac_collect, "read_manifests", lambda root: [{"saved_at": clock.now, "items": {}}]
-    )
-    run.paths.journals.mkdir(parents=True)
-    for owner in (0, 1, 2, 7):
-        (run.paths.journals / f"worker_{owner}_float32x6x9.rows").touch()
-    write_report(run.paths, worker_report(7))  # and then it has vanished
-    looks = {k: sac_collect._checkpoints_fn(run, k, silent_secs=100.0) for k in (0, 1, 2)}
-    inherited = {k: [] for k in looks}
-    for sequence in range(40):
-        clock.sleep(10)
-        for worker_id, look in looks.items():
-            if worker_id or sequence > 20:  # worker 0 starts late
-                write_report(run.paths, worker_report(worker_id, sequence=sequence))
-                inherited[worker_id].append(sorted(look().gone))
-    assert inherited[1][0] == inherited[1][9] == []
-    assert inherited[1][12] == [0, 7]  # the journal of worker 0 is that of an earlier start
-    assert [] == inherited[1][-1] == inherited[0][0]
-    assert inherited[0][-1] == [7]
-    assert not any(inherited[2])

@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
+from fakes import UNRIVALLED
 from replay_fakes import UNLIMITED, EpisodeStepEnv, all_items, codec_of, serving
 from reverb.cc import schema_pb2
 from tf_agents.trajectories import time_step as ts
@@ -17,7 +18,7 @@ from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services import adder as adder_lib
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.journal import Checkpoints, Journal
+from tfagents_system.services.journal import Checkpoints, Journal, Stream, streams_with_journals
 from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits, experience_stats
 from tfagents_system.services.replay_files import describe_items, stored_numbers
 
@@ -312,17 +313,16 @@ def test_a_row_costs_one_call_and_an_item_one_more(replay, layout, num_rows, num
 def test_what_a_crashed_server_had_confirmed_is_there_again_and_once(tmp_path, layout):
     """The server is lost with all that came after its checkpoint, and with it the worker."""
     environment = EpisodeStepEnv(ends=[(5, 0.0), (2, 0.0), (9, 1.0)])
-    codec, port = codec_of(environment), free_port()
+    codec, port, folder = codec_of(environment), free_port(), tmp_path / "journals"
+    streams = iter([Stream(7, 1), Stream(7, 2), Stream(7, 5)])
 
     def make_adder(replay):
-        journal = Journal(tmp_path / "journals", 7, codec.columns, layout.rows, 10**6)
-        return Adder(replay.client(), codec, layout, 7, journal)
+        journal = Journal(folder, next(streams), codec.columns, layout.rows, 10**6, UNRIVALLED)
+        return Adder(replay.client(), codec, layout, journal)
 
     def checkpoint(replay):
         path = pathlib.Path(replay.client().checkpoint())
-        return path, stored_numbers(
-            describe_items(path, EXPERIENCE_TABLE, layout.row_stride), worker_id=7
-        )
+        return path, stored_numbers(describe_items(path, EXPERIENCE_TABLE, layout.row_stride))
 
     with serving(tmp_path / "first", port=port) as replay:
         collect(environment, make_adder(replay), num_episodes=4, horizon=9)
@@ -334,11 +334,13 @@ def test_what_a_crashed_server_had_confirmed_is_there_again_and_once(tmp_path, l
         adder = make_adder(replay)
         collect(environment, adder, num_episodes=1, horizon=9)
         _, newest = checkpoint(replay)
-        for _ in adder.send_lost(Checkpoints(newest, older, {})):
+        gone = {Stream(7, 1), Stream(7, 2)}
+        assert gone < streams_with_journals(folder)
+        for _ in adder.send_lost(Checkpoints(newest, older, gone)):
             assert adder.is_confirmed(timeout_secs=5)
         items = [t.observation.tolist() for t in all_items(replay.client(), codec, layout)]
         assert adder.num_recovered == num_lost > 0
-        assert list(adder.send_lost(Checkpoints(checkpoint(replay)[1], newest, {}))) == []
+        assert list(adder.send_lost(Checkpoints(checkpoint(replay)[1], newest, set()))) == []
     one_more = [item for item in items if item not in expected]
     assert all(np.ravel(item)[0] == 8 for item in one_more)  # of the ninth episode
     assert sorted(items) == sorted(expected + one_more)

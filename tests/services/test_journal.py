@@ -1,19 +1,32 @@
-import types
-
 import numpy as np
 import pytest
 import tensorflow as tf
+from fakes import UNRIVALLED
 from small_disk import small_disk
 
-from tfagents_system.services.journal import RESTART_GAP, Checkpoints, Journal, journal_owners
-from tfagents_system.services.replay_files import NOTHING, StoredNumbers
+from tfagents_system.core.errors import SupersededError
+from tfagents_system.core.incarnation import Fence
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.services.journal import (
+    Checkpoints,
+    Journal,
+    Stream,
+    streams_with_journals,
+)
+from tfagents_system.services.replay_files import NOTHING, StoredNumbers, first_number
 
 COLUMNS = [tf.TensorSpec([2], tf.float32), tf.TensorSpec([1], tf.int32)]
-RECORD_BYTES = 8 + 1 + 2 * 4 + 4
+RECORD_BYTES = 8 + 8 + 1 + 2 * 4 + 4
 
 
-def stored(*ranges, is_full=False):
-    return StoredNumbers(np.array(ranges, np.int64).reshape(-1, 2), is_full)
+def stored(*ranges, is_full=False, stream=1):
+    """What a checkpoint holds: ranges of the rows of a stream, counted from 1."""
+    ranges = np.array(ranges, np.int64).reshape(-1, 2)
+    return StoredNumbers(ranges + first_number(stream) - 1, is_full)
+
+
+def together(*contents):
+    return StoredNumbers(np.concatenate([c.ranges for c in contents]), contents[0].is_full)
 
 
 def step(value, completes_item=True):
@@ -27,16 +40,21 @@ def values(steps):
     return [int(s.columns[1][0]) for s in steps]
 
 
-def reconcile(journal, newest, older=NOTHING, gone=types.MappingProxyType({})):
+def numbers(steps, stream=1):
+    """Of a stream, counted from 1."""
+    return [int(s.number) - first_number(stream) + 1 for s in steps]
+
+
+def reconcile(journal, newest, older=NOTHING, gone=()):
     """With a server that inserts in order."""
     return journal.reconcile(Checkpoints(newest, older, gone), num_unordered=1)
 
 
 @pytest.fixture
 def open_journal(tmp_path):
-    def open_it(rows_per_item=1, max_bytes=10**6, worker_id=0, **arguments):
-        return Journal(tmp_path / "journals", worker_id, COLUMNS, rows_per_item, max_bytes,
-                       **arguments)  # fmt: skip
+    def open_it(rows_per_item=1, max_bytes=10**6, stream=(0, 1), fence=UNRIVALLED, **arguments):
+        return Journal(tmp_path / "journals", Stream(*stream), COLUMNS, rows_per_item, max_bytes,
+                       fence, **arguments)  # fmt: skip
 
     return open_it
 
@@ -48,14 +66,14 @@ def only_file(tmp_path):
 
 def test_what_a_checkpoint_lacks_is_returned_once_under_new_numbers(open_journal):
     journal = open_journal()
-    assert [s.number for s in journal.append([step(v) for v in (1, 2, 3, 4)])] == [1, 2, 3, 4]
+    assert numbers(journal.append([step(v) for v in (1, 2, 3, 4)])) == [1, 2, 3, 4]
     journal.append([step(5), step(6)])
     # 2 and 3 were lost; 5 and 6 are newer than the checkpoint.
     lost = reconcile(journal, stored([1, 1], [4, 4]))
     assert values(lost) == [2, 3]
-    assert [(s.number, s.completes_item) for s in lost] == [(7, True), (8, True)]
+    assert numbers(lost) == [7, 8] and all(s.completes_item for s in lost)
     assert journal.num_recovered == 2
-    assert journal.append([step(9)])[0].number == 9
+    assert numbers(journal.append([step(9)])) == [9]
     assert reconcile(journal, stored([1, 1], [4, 9]), stored([1, 1], [4, 4])) == []
 
 
@@ -63,10 +81,8 @@ def test_what_may_still_be_on_its_way_is_not_sent_again(open_journal):
     journal = open_journal()
     journal.append([step(v) for v in range(1, 11)])
     checkpoint = stored([1, 2], [5, 6], [9, 10])  # 7 and 8 may arrive after 9 and 10
-    assert values(journal.reconcile(Checkpoints(checkpoint, NOTHING, {}), num_unordered=4)) == [
-        3,
-        4,
-    ]
+    lost = journal.reconcile(Checkpoints(checkpoint, NOTHING, ()), num_unordered=4)
+    assert values(lost) == [3, 4]
 
 
 def test_what_was_sent_again_and_lost_again_is_returned_again(open_journal):
@@ -115,38 +131,102 @@ def test_a_sequence_with_a_hole_is_not_returned(open_journal):
     journal.append([step(4), step(5)])  # no space for two
     journal.append([step(6)])
     assert journal.num_unprotected == 2
-    assert len(lines) == 1 and "it holds 63 of at most 84 bytes" in lines[0]
+    assert (
+        len(lines) == 1
+        and f"it holds {3 * RECORD_BYTES} of at most {4 * RECORD_BYTES} bytes" in lines[0]
+    )
     lost = reconcile(journal, stored([2, 2], [7, 7]))
     assert values(lost) == [2, 3]
 
 
-def test_after_a_kill_numbers_go_on_and_a_record_cut_short_is_dropped(open_journal, tmp_path):
-    open_journal().append([step(v) for v in (1, 2, 3)])
+def test_the_next_start_of_a_killed_worker_takes_over_what_was_lost(open_journal, tmp_path):
+    open_journal(stream=(0, 1)).append([step(v) for v in (1, 2, 3)])
     with only_file(tmp_path).open("ab") as file:
         file.write(b"half a record")
-    journal = open_journal()
-    first = 3 + RESTART_GAP
-    assert journal.append([step(4)])[0].number == first
-    assert values(reconcile(journal, stored([1, 1], [first, first]))) == [2, 3]
+    journal = open_journal(stream=(0, 3))
+    assert numbers(journal.append([step(4)]), stream=3) == [1]
+    newest = together(stored([1, 1]), stored([1, 1], stream=3))
+    lost = reconcile(journal, newest, gone={Stream(0, 1)})
+    assert values(lost) == [2, 3]
+    assert numbers(lost, stream=1) == [2, 3]  # as they had: one may arrive late, and be there twice
+    assert streams_with_journals(tmp_path / "journals") == {Stream(0, 3)}
+    assert numbers(journal.append([step(5)]), stream=3) == [4]  # 2 and 3 are their places
 
 
-def test_a_journal_that_was_removed_does_not_use_numbers_again(open_journal, tmp_path):
-    journal = open_journal()
-    assert reconcile(journal, stored([1, 500])) == []
-    (new,) = journal.append([step(1)])
-    assert new.number > 500
+def test_what_was_taken_over_is_lost_and_settled_by_its_place_in_the_new_stream(open_journal):
+    open_journal(stream=(0, 1)).append([step(v) for v in (1, 2, 3)])
+    journal = open_journal(stream=(0, 3))
+    journal.append([step(4)])
+    first = together(stored([1, 1]), stored([1, 1], stream=3))
+    assert values(reconcile(journal, first, gone={Stream(0, 1)})) == [2, 3]
+    assert reconcile(journal, first) == []  # they may still be on their way
+    journal.append([step(5)])
+    later = together(stored([1, 2]), stored([1, 1], [4, 4], stream=3))
+    again = reconcile(journal, later, first)
+    assert values(again) == [3]
+    assert numbers(again, stream=1) == [3]
+    journal.append([step(6)])
+    last = together(stored([1, 3]), stored([1, 1], [4, 6], stream=3))
+    assert reconcile(journal, last, later) == reconcile(journal, last, last) == []
+
+
+def test_what_a_full_table_has_removed_of_an_earlier_start_is_not_taken_over(open_journal):
+    for stream, of_step in (((0, 1), 1), ((5, 2), 21)):
+        open_journal(stream=stream).append([step(v) for v in range(of_step, of_step + 3)])
+    journal = open_journal(stream=(0, 3))
+    journal.append([step(v) for v in (4, 5)])
+    newest = together(stored([2, 2], is_full=True, stream=2), stored([2, 2], stream=3))
+    lost = reconcile(journal, newest, gone={Stream(0, 1), Stream(5, 2)})
+    assert values(lost) == [23]  # 21 was before 22, and 1, 2, 3 before 5
+
+
+def test_two_journals_with_the_same_items_are_taken_over_as_one(open_journal, tmp_path):
+    """As after a kill between the renewal of one file and the removal of the other."""
+    open_journal(stream=(1, 1)).append([step(v) for v in (1, 2)])
+    (source,) = (tmp_path / "journals").iterdir()
+    (tmp_path / source.name).write_bytes(source.read_bytes())
+    second = open_journal(stream=(2, 2))
+    assert values(reconcile(second, NOTHING, gone={Stream(1, 1)})) == [1, 2]
+    (tmp_path / source.name).rename(source)
+    third = open_journal(stream=(3, 3))
+    assert values(reconcile(third, NOTHING, gone={Stream(1, 1), Stream(2, 2)})) == [1, 2]
+    (tmp_path / "journals" / source.name).write_bytes(b"")
+    assert reconcile(third, NOTHING, gone={Stream(1, 1)}) == []
+
+
+def test_a_worker_that_is_superseded_leaves_its_journal_as_it_is(open_journal, tmp_path):
+    paths = ExperimentPaths(tmp_path)
+    fence = Fence.of_worker(paths, "worker_0")
+    journal = open_journal(stream=(0, fence.number), fence=fence)
+    journal.append([step(v) for v in (1, 2, 3)])
+    Fence.of_worker(paths, "worker_0")
+    before = only_file(tmp_path).read_bytes()
+    with pytest.raises(SupersededError):
+        reconcile(journal, stored([1, 1], [3, 3]))
+    assert only_file(tmp_path).read_bytes() == before
+
+
+def test_a_worker_whose_journal_was_taken_over_after_a_long_silence_goes_on(open_journal, tmp_path):
+    journal = open_journal(stream=(0, 1))
+    journal.append([step(v) for v in (1, 2)])
+    reconcile(open_journal(stream=(1, 2)), NOTHING, gone={Stream(0, 1)})
+    assert reconcile(journal, stored([1, 1])) == []
+    assert numbers(journal.append([step(3)])) == [3]
+    journal.append([step(4)])
+    assert values(reconcile(journal, stored([1, 1], [4, 4]))) == [3]
 
 
 def test_a_full_disk_leaves_whole_records_only():
     lines = []
     with small_disk(1_000_000) as disk:
-        journal = Journal(disk.folder / "journals", 0, COLUMNS, 1, 10**6, log=lines.append)
+        journal = Journal(disk.folder / "journals", Stream(0, 1), COLUMNS, 1, 10**6, UNRIVALLED,
+                          log=lines.append)  # fmt: skip
         block = 4096 // RECORD_BYTES  # records that fit into the first block of the file
         journal.append([step(v) for v in range(block)])
         disk.fill()
         # Only a part of the record that crosses the block's end can be written.
         (cut,) = journal.append([step(block)])
-        assert cut.number == block + 1  # it is sent all the same
+        assert numbers([cut]) == [block + 1]  # it is sent all the same
         disk.free()
         journal.append([step(1000)])
         assert journal.num_unprotected == 1
@@ -156,25 +236,27 @@ def test_a_full_disk_leaves_whole_records_only():
 
 
 def test_what_workers_that_are_gone_have_lost_is_taken_over_once(open_journal, tmp_path):
-    mine, second, third = (open_journal(2, worker_id=worker_id) for worker_id in range(3))
+    mine, second, third = (open_journal(2, stream=(k, k + 1)) for k in range(3))
     mine.append([step(1, False), step(2)])
     second.append([step(21, False), step(22), step(23), step(24)])
     third.append([step(31, False), step(32)])
-    with third._path.open("ab") as file:
+    with (tmp_path / "journals" / "worker_2_stream_3_float32x2_int32x1x2.rows").open("ab") as file:
         file.write(b"half a record")
-    gone = {1: stored([2, 2]), 2: NOTHING, 3: NOTHING}  # of 3 there is no journal
-    lost = reconcile(mine, stored([2, 2]), gone=gone)
+    newest = together(stored([2, 2]), stored([2, 2], stream=2))
+    gone = {Stream(1, 2), Stream(2, 3), Stream(3, 4)}  # of 4 there is no journal
+    lost = reconcile(mine, newest, gone=gone)
     assert values(lost) == [22, 23, 24, 31, 32]  # the items that end at 23, 24 and 32
     assert [s.completes_item for s in lost] == [False, True, True, False, True]
-    assert [s.number for s in lost] == [3, 4, 5, 6, 7]
+    assert numbers(lost[:3], stream=2) == [2, 3, 4]
+    assert numbers(lost[3:], stream=3) == [1, 2]
     assert mine.num_recovered == 3
-    assert journal_owners(tmp_path / "journals") == {0}
+    assert streams_with_journals(tmp_path / "journals") == {Stream(0, 1)}
     # From now on they are its own.
+    mine.append([step(9, False), step(10)])
     assert values(reconcile(mine, stored([2, 2], [9, 9]), gone=gone)) == values(lost)
 
 
-def test_files_of_other_workers_and_layouts_are_not_read(open_journal, tmp_path):
-    open_journal().append([step(1)])
-    for journal in (open_journal(worker_id=1), open_journal(rows_per_item=2)):
-        assert journal.append([step(2)])[0].number == 1
-    assert len(list((tmp_path / "journals").iterdir())) == 3
+def test_files_of_other_layouts_are_not_read(open_journal, tmp_path):
+    open_journal(stream=(1, 1)).append([step(1)])
+    assert reconcile(open_journal(2, stream=(2, 2)), NOTHING, gone={Stream(1, 1)}) == []
+    assert len(list((tmp_path / "journals").iterdir())) == 2

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import reverb
 import tree
+from fakes import UNRIVALLED
 from hypothesis import strategies as st
 from replay_fakes import EpisodeStepEnv, all_items, codec_of, serving
 
@@ -16,11 +17,19 @@ from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
+from tfagents_system.services.journal import Checkpoints, Journal, Stream
 from tfagents_system.services.replay import (
     EXPERIENCE_TABLE,
     ReplayLimits,
+    ReplaySnapshots,
     experience_dataset,
     experience_stats,
+)
+from tfagents_system.services.replay_files import (
+    NOTHING,
+    empty_reverb_root,
+    first_number,
+    stored_numbers,
 )
 
 
@@ -212,3 +221,35 @@ def test_a_checkpoint_made_with_other_limits_takes_over_the_new_ones(tmp_path, c
         "samples_per_insert 8 in the checkpoint, 2 now; "
         "error_buffer 100 in the checkpoint, 4 now.\n"
     ) in capsys.readouterr().out
+
+
+def test_what_arrives_after_another_worker_has_sent_it_is_saved_once(tmp_path, capsys):
+    """A worker taken for gone lives, and what it had not sent yet arrives."""
+    environment = EpisodeStepEnv(ends=[(1000, 0.0)])
+    codec, layout, root = codec_of(environment), ItemLayout(4), tmp_path / "root"
+    snapshots_root = empty_reverb_root(root, 1)
+    with serving(snapshots_root) as replay:
+
+        def make_adder(stream):
+            journal = Journal(tmp_path / "journals", Stream(*stream), codec.columns, layout.rows,
+                              10**6, UNRIVALLED)  # fmt: skip
+            return Adder(replay.client(), codec, layout, journal)
+
+        living = make_adder((5, 1))
+        run_episode(environment, RandomPolicy(environment.action_spec(), 0), 40, living.add)
+        living.send()
+        assert living.is_confirmed(timeout_secs=5)
+        gone = Checkpoints(NOTHING, NOTHING, {Stream(5, 1)})
+        heir, num_items = make_adder((5, 2)), 40 // 4
+        for _ in heir.send_lost(gone):
+            assert heir.is_confirmed(timeout_secs=5)
+        assert experience_stats(replay.client(), timeout_secs=5)[0] == 2 * num_items
+
+        snapshots = ReplaySnapshots(replay.client(), layout, root, incarnation=1)
+        stored = stored_numbers(snapshots.describe(snapshots.checkpoint()))
+        rows = first_number(1) + np.arange(num_items * layout.row_stride)
+        assert stored.contains(rows).all() and stored.last(2) == 0
+        assert len(all_items(replay.client(), codec, layout)) == num_items
+        assert f"{num_items} items have arrived twice" in capsys.readouterr().out
+        assert pathlib.Path(snapshots.checkpoint()).is_dir()
+        assert "twice" not in capsys.readouterr().out

@@ -2,63 +2,73 @@ import pathlib
 
 import numpy as np
 import pytest
+from fakes import UNRIVALLED
 from replay_fakes import UNLIMITED, EpisodeStepEnv, all_items, codec_of, serving
 
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
+from tfagents_system.evaluation.rollouts import run_episode
+from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.journal import Journal
+from tfagents_system.services.journal import Journal, Stream
 from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits, experience_stats
 from tfagents_system.services.replay_files import (
-    NUMBERS_PER_WORKER,
+    NUMBERS_PER_STREAM,
     StoredNumbers,
     check_is_whole,
     copy_with_table,
     describe_items,
     empty_reverb_root,
-    item_priority,
+    first_number,
     read_table,
+    repeated_items,
     stored_numbers,
 )
 
-STORED = StoredNumbers(np.array([[4, 6], [9, 9], [12, 20]]), is_full=False)
+FIRST = [first_number(stream) for stream in range(5)]
+STORED = StoredNumbers(
+    np.array([[FIRST[1] + 3, FIRST[1] + 5], [FIRST[1] + 8, FIRST[1] + 8],
+              [FIRST[3], FIRST[3] + 9]]), is_full=False)  # fmt: skip
 FULL = StoredNumbers(STORED.ranges, is_full=True)
-NUMBERS = np.array([1, 3, 4, 6, 7, 8, 9, 10, 12, 20, 21, 99])
 
 
 def test_every_priority_is_a_number_of_its_own():
-    last = NUMBERS_PER_WORKER - 1
-    assert item_priority(4095, last) - item_priority(4095, last - 1) == 1  # exact in a float64
-    assert item_priority(1, 0) == item_priority(0, last) + 1
+    last = first_number(2**21) - 2
+    assert float(last) - float(last - 1) == 1  # exact in a float64
+    assert FIRST[2] == FIRST[1] + NUMBERS_PER_STREAM
 
 
-@pytest.mark.parametrize(
-    "stored, lost, removed", [(STORED, [1, 3, 7, 8, 10], []), (FULL, [7, 8, 10], [1, 3])]
-)
-def test_what_is_missing_before_a_number_that_is_there_was_lost_or_removed(stored, lost, removed):
-    assert NUMBERS[stored.contains(NUMBERS)].tolist() == [4, 6, 9, 12, 20]
-    assert NUMBERS[stored.were_lost(NUMBERS, num_unordered=1)].tolist() == lost
-    in_order = [n for n in lost if n <= 20 - 11]  # 20 is the highest that is stored
-    assert NUMBERS[stored.were_lost(NUMBERS, num_unordered=11)].tolist() == in_order
-    assert NUMBERS[stored.were_removed(NUMBERS)].tolist() == removed
+def test_a_number_is_stored_whatever_its_stream():
+    numbers = np.array([1, FIRST[1], FIRST[1] + 3, FIRST[1] + 6, FIRST[2], FIRST[3] + 9, FIRST[4]])
+    assert STORED.contains(numbers).tolist() == [False, False, True, False, False, True, False]
 
 
-def test_nothing_is_lost_as_long_as_nothing_is_stored():
-    empty = stored_numbers({"numbers": {"1": [[1, 9]]}, "is_full": True}, worker_id=0)
-    assert empty.last == 0
-    assert not empty.were_lost(NUMBERS, num_unordered=1).any()
-    for answer in (empty.contains, empty.were_removed):
-        assert not answer(NUMBERS).any()
+def test_a_stream_ends_with_its_highest_number():
+    assert [STORED.last(stream) for stream in range(5)] == [0, FIRST[1] + 8, 0, FIRST[3] + 9, 0]
 
 
-def save(folder, num_steps_by_worker, limits=UNLIMITED, layout=SINGLE):
-    """Returns a checkpoint of a server that workers have filled in turns, and its address."""
+def test_a_full_table_has_removed_what_is_before_the_lowest_number_of_a_worker():
+    streams = ([0], [1], [2], [3], [1, 3], [2, 3])
+    first = [0, FIRST[1] + 3, 0, FIRST[3], FIRST[1] + 3, FIRST[3]]
+    assert [FULL.first_left(of_a_worker) for of_a_worker in streams] == first
+    assert [STORED.first_left(of_a_worker) for of_a_worker in streams] == [0] * 6
+
+
+def test_nothing_is_stored_in_an_empty_table():
+    empty = stored_numbers({"ranges": [], "is_full": True})
+    assert not empty.contains(np.array([0, 1, FIRST[1]])).any()
+    assert empty.last(1) == empty.first_left([0, 1]) == 0
+
+
+def save(folder, num_steps_by_stream, limits=UNLIMITED, layout=SINGLE):
+    """Returns a checkpoint of a server that streams have filled in turns, and the codec."""
     environment = EpisodeStepEnv(ends=[(1000, 0.0)])
     codec = codec_of(environment)
     with serving(folder / "before", limits) as replay:
         time_step = environment.reset()
-        for worker_id, num_steps in num_steps_by_worker:
-            journal = Journal(folder / "journals", worker_id, codec.columns, layout.rows, 10**6)
-            adder = Adder(replay.client(), codec, layout, worker_id, journal)
+        for stream, num_steps in num_steps_by_stream:
+            journal = Journal(folder / "journals", Stream(0, stream), codec.columns, layout.rows,
+                              10**6, UNRIVALLED)  # fmt: skip
+            adder = Adder(replay.client(), codec, layout, journal)
             for _ in range(num_steps):
                 action = np.zeros(1, np.float32)
                 next_time_step = environment.step(action)
@@ -69,16 +79,34 @@ def save(folder, num_steps_by_worker, limits=UNLIMITED, layout=SINGLE):
         return pathlib.Path(replay.client().checkpoint()), codec
 
 
-def test_a_checkpoint_tells_the_numbers_of_each_worker(tmp_path):
-    checkpoint, _ = save(tmp_path, [(0, 5), (3, 4)])
+def ranges(*of_streams):
+    """Returns ranges of (stream, place of the first row, place of the last), places from 0."""
+    return [[FIRST[stream] + first, FIRST[stream] + last] for stream, first, last in of_streams]
+
+
+def test_a_checkpoint_tells_the_numbers_of_all_streams(tmp_path):
+    checkpoint, _ = save(tmp_path, [(1, 5), (3, 4)])
     description = describe_items(checkpoint, EXPERIENCE_TABLE)
-    assert description == {"is_full": False, "numbers": {"0": [[2, 6]], "3": [[2, 5]]}}
+    assert description == {"is_full": False, "ranges": ranges((1, 1, 5), (3, 1, 4))}
+    assert repeated_items(checkpoint, EXPERIENCE_TABLE) == []
+
+
+def test_items_without_a_number_are_not_described_and_no_repetitions(tmp_path):
+    with serving(tmp_path / "reverb") as replay:
+        environment = EpisodeStepEnv(ends=[(5, 0.0)])
+        adder = Adder(replay.client(), codec_of(environment))
+        run_episode(environment, RandomPolicy(environment.action_spec(), 0), 5, adder.add)
+        adder.send()
+        assert adder.is_confirmed(timeout_secs=5)
+        checkpoint = pathlib.Path(replay.client().checkpoint())
+    assert describe_items(checkpoint, EXPERIENCE_TABLE) == {"is_full": False, "ranges": []}
+    assert repeated_items(checkpoint, EXPERIENCE_TABLE) == []
 
 
 def test_an_item_of_a_block_stands_for_its_rows(tmp_path):
-    checkpoint, _ = save(tmp_path, [(0, 11), (3, 4)], layout=ItemLayout(4))
+    checkpoint, _ = save(tmp_path, [(1, 11), (3, 4)], layout=ItemLayout(4))
     description = describe_items(checkpoint, EXPERIENCE_TABLE, stride=5)
-    assert description == {"is_full": False, "numbers": {"0": [[1, 2 * 5]], "3": [[1, 5]]}}
+    assert description == {"is_full": False, "ranges": ranges((1, 0, 2 * 5 - 1), (3, 0, 5 - 1))}
 
 
 def test_a_start_empties_its_own_folder_and_those_before(tmp_path):
@@ -104,9 +132,9 @@ def test_a_file_that_is_cut_short_is_found(tmp_path, name):
 
 def test_a_full_table_says_so(tmp_path):
     limits = ReplayLimits(capacity=6, min_size=1, samples_per_insert=1.0, error_buffer=1e9)
-    checkpoint, _ = save(tmp_path, [(0, 5), (3, 4)], limits)
+    checkpoint, _ = save(tmp_path, [(1, 5), (3, 4)], limits)
     description = describe_items(checkpoint, EXPERIENCE_TABLE)
-    assert description == {"is_full": True, "numbers": {"0": [[5, 6]], "3": [[2, 5]]}}
+    assert description == {"is_full": True, "ranges": ranges((1, 4, 5), (3, 1, 4))}
 
 
 @pytest.mark.parametrize("capacity, first", [(20, 0), (4, 5)])

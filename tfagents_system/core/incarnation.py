@@ -2,8 +2,8 @@
 
 A cluster may take a living host for dead and start its programs anew elsewhere. Each start of the
 core (replay server and learner) claims a number in `incarnations/`, each start of a worker one in
-`streams/`, which also numbers what it sends. The highest number of a program is the program; one
-with a lower number changes nothing any more and ends with EXIT_SUPERSEDED.
+`checkpoints/streams/`, which also numbers what it sends. The highest number of a program is the
+program; one with a lower number changes nothing any more and ends with EXIT_SUPERSEDED.
 """
 
 import contextlib
@@ -60,7 +60,7 @@ class Claims:
         The file is linked under its name, so that it is whole when it appears and a second process
         fails, also on NFS.
         """
-        self._folder.mkdir(exist_ok=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
         owner = {
             "program": program,
             "host": platform.node(),
@@ -132,9 +132,10 @@ class Fence:
         return cls(Claims(paths.incarnations), CORE, incarnation)
 
     @classmethod
-    def of_worker(cls, paths: ExperimentPaths, worker_id: int, stream: int) -> "Fence":
-        """Returns the fence of a worker."""
-        return cls(Claims(paths.streams), f"worker_{worker_id}", stream)
+    def of_worker(cls, paths: ExperimentPaths, program: str) -> "Fence":
+        """Claims a stream for this start of a worker or evaluator, and returns its fence."""
+        claims = Claims(paths.streams)
+        return cls(claims, program, claims.claim(program, Job.from_environ(os.environ)))
 
     @property
     def is_newest(self) -> bool:

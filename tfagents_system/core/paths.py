@@ -74,8 +74,8 @@ class ExperimentPaths:
 
     @property
     def streams(self) -> pathlib.Path:
-        """Likewise for each start of a worker; its number is that of what it sends."""
-        return self.root / "streams"
+        """Likewise for each start of a worker; beside the items, which have the number, too."""
+        return self.checkpoints / "streams"
 
     @property
     def policies(self) -> pathlib.Path:

@@ -1,8 +1,10 @@
 """What a worker writes down."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
+from tfagents_system.core.incarnation import Fence
 from tfagents_system.core.meters import PhaseTimer, RateMeter
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.reports import Evaluation, Phase, StatusReporter
@@ -11,12 +13,17 @@ from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.evaluation.event_log import EventLog
 from tfagents_system.evaluation.rollouts import Episode
 
+FENCE_PERIOD_SECS = 1.0  # between looks; a program that was frozen looks at once
+
 
 class WorkerRecords:
     """The episodes, summaries and status report of one worker or evaluator.
 
     `program` is its name. `env_step` counts its env steps over all its starts: those of collection,
     of an evaluator those of evaluation. `timer` divides its time into phases.
+
+    Before it writes, it looks whether a later start of the program has claimed, whose files are the
+    same, and raises SupersededError if so.
     """
 
     def __init__(
@@ -27,8 +34,13 @@ class WorkerRecords:
         log_period_itrs: int,
         collects: bool = True,
     ):
-        """Reads the number of env steps from the record of episodes; evaluators collect none."""
+        """Claims; reads the number of env steps from the record of episodes.
+
+        Evaluators collect none.
+        """
         self.program = f"worker_{worker_id}" if collects else f"evaluator_{worker_id}"
+        self.fence = Fence.of_worker(paths, self.program)
+        self._looked_at = time.monotonic()
         self._collects = collects
         if collects:
             self._collect_log = EpisodeLog(paths.episodes, "collect", worker_id)
@@ -54,6 +66,7 @@ class WorkerRecords:
         self, episode: Episode, iteration: int, train_step: int, curriculum: dict[str, int | float]
     ) -> None:
         """Records an episode, collected with these values of the curriculum."""
+        self._check_fence()
         self._collect_log.append(episode, iteration, train_step, self.env_step)
         self._status["last_return"] = episode.episode_return
         self._watch(episode)
@@ -63,6 +76,7 @@ class WorkerRecords:
 
     def evaluated(self, episode: Episode, iteration: int, train_step: int) -> None:
         """Records a greedy episode of the policy of `train_step`."""
+        self._check_fence()
         if not self._collects:
             self.env_step += episode.length
         self._eval_log.append(episode, iteration, train_step, self.env_step)
@@ -85,16 +99,23 @@ class WorkerRecords:
 
     def report(self, phase: Phase, more: Callable[[], dict[str, Any]]) -> None:
         """Replaces the report if it is a second old; `more` returns further fields."""
+        self._check_fence()
         self._reporter.report(phase, lambda: self._fields() | more())
 
     def report_now(self, phase: Phase, more: Callable[[], dict[str, Any]]) -> None:
         """Replaces the report in any case."""
+        self._check_fence()
         self._reporter.report_now(phase, self._fields() | more())
 
     def close(self) -> None:
         """Closes the summaries."""
         self._collect_summaries.close()
         self._eval_summaries.close()
+
+    def _check_fence(self) -> None:
+        if time.monotonic() >= self._looked_at + FENCE_PERIOD_SECS:
+            self.fence.check()
+            self._looked_at = time.monotonic()
 
     def _watch(self, episode: Episode) -> None:
         """Notices time limits that look like terminations; prints the first notice."""

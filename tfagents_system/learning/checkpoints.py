@@ -213,7 +213,7 @@ class Checkpointer:
             path.rename(unfinished / REPLAY_FOLDER)
             facts = {
                 "saved_at": time.time(),
-                "items": self._replay.describe(unfinished / REPLAY_FOLDER),
+                "stored": self._replay.describe(unfinished / REPLAY_FOLDER),
                 DEPENDENCIES: dataclasses.asdict(self._dependencies),
             }
             publish_generation(unfinished, self._root, train_step, facts, self._fence)

@@ -17,7 +17,6 @@ from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.transition import FIRST, LAST, MID, Step
 from tfagents_system.services.journal import Checkpoints, Journal, NumberedRow
 from tfagents_system.services.replay import EXPERIENCE_TABLE
-from tfagents_system.services.replay_files import item_priority
 
 # A chunk is what the server keeps, compresses and sends as one. Each costs about 1 kB besides its
 # rows, so small blocks share one; and a sample fetches the whole chunks of its item, so few do, and
@@ -46,7 +45,6 @@ class Adder:
         client: reverb.Client,
         codec: Codec,
         layout: ItemLayout = SINGLE,
-        worker_id: int = 0,
         journal: Journal | None = None,
         burst_length: int = 48,
         burst_secs: float = 1.0,
@@ -60,7 +58,6 @@ class Adder:
           client: Connection to the replay server.
           codec: Codec of one Step, with single frames.
           layout: Of the items.
-          worker_id: Of this worker; what it sends is known by that and the journal's numbers.
           journal: Where everything is written down before it is sent; None sends without numbers.
           burst_length: Rows after which a burst is due; Reverb complains of more than 50 pending
             items.
@@ -73,7 +70,6 @@ class Adder:
         self._codec = codec
         self._blank = codec.zeros()
         self._layout = layout
-        self._worker_id = worker_id
         self._journal = journal
         self._burst_length = burst_length
         self._burst_secs = burst_secs
@@ -240,7 +236,7 @@ class Adder:
             for table in self._tables if row.completes_item else ():
                 self._cpp_writer.CreateItem(
                     table,
-                    item_priority(self._worker_id, row.number),
+                    float(row.number),
                     [list(written) for written in self._written],
                     is_single,
                 )

@@ -1,91 +1,103 @@
 """A worker's journal of what it has sent, from which lost items are sent again."""
 
-import os
 import pathlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from tfagents_system.core.files import append_whole, write_bytes_atomically
-from tfagents_system.services.replay_files import StoredNumbers
+from tfagents_system.core.incarnation import Fence
+from tfagents_system.services.replay_files import (
+    NUMBERS_PER_STREAM,
+    StoredNumbers,
+    first_number,
+)
 
-RESTART_GAP = 2**20  # more numbers than rows that a journal can have missed
+
+class Stream(NamedTuple):
+    """What one start of a worker sends."""
+
+    worker_id: int
+    number: int  # claimed, of the experiment: core/incarnation.py
 
 
 class NumberedRow(NamedTuple):
-    """One row of a worker's stream on its way to the replay server."""
+    """One row on its way to the replay server."""
 
     columns: Sequence[np.ndarray]  # packed
     completes_item: bool
-    number: int  # of its worker, ascending; that of the item, too, which it completes
+    number: int  # that of the item, too, which it completes; see replay_files.py
 
 
 class Checkpoints(NamedTuple):
-    """What the two newest checkpoints hold of a worker."""
+    """What the two newest checkpoints hold."""
 
     newest: StoredNumbers
     older: StoredNumbers
-    # Likewise of workers that the run has no longer, in a checkpoint of after their end.
-    gone: Mapping[int, StoredNumbers]
+    gone: Collection[Stream]  # their workers have ended before the newest
 
 
-def journal_owners(folder: pathlib.Path) -> set[int]:
-    """Returns the numbers of the workers that have journals in `folder`."""
-    names = (re.match(r"worker_(\d+)_", path.name) for path in folder.glob("worker_*.rows"))
-    return {int(name[1]) for name in names if name}
+def streams_with_journals(folder: pathlib.Path) -> set[Stream]:
+    """Returns the streams that have journals in `folder`."""
+    names = (re.match(r"worker_(\d+)_stream_(\d+)_", path.name) for path in folder.glob("*.rows"))
+    return {Stream(int(name[1]), int(name[2])) for name in names if name}
 
 
 class Journal:
-    """Numbers a worker's rows, and keeps them on disk until two checkpoints hold them.
+    """Numbers the rows of a stream, and keeps them on disk until two checkpoints hold them.
 
         rows = journal.append(columns_and_flags)   # before they are sent
         lost = journal.reconcile(checkpoints)       # after each checkpoint; to be sent again
 
-    The file survives the worker, the replay server and both at once. Rows beyond `max_bytes`, or
-    for which the disk has no space, are counted as unprotected and sent all the same.
-    Not thread-safe.
+    The file survives the worker, the replay server and both at once; then it falls to another
+    stream, that of the worker's next start or of another worker. What that sends again keeps its
+    numbers: a worker taken for gone may still live, and what it sends late is then known to be
+    there twice. Rows beyond `max_bytes`, or for which the disk has no space, are counted as
+    unprotected and sent all the same. Not thread-safe.
     """
 
     def __init__(
         self,
         folder: pathlib.Path,
-        worker_id: int,
+        stream: Stream,
         columns: Sequence[tf.TensorSpec],
         rows_per_item: int,
         max_bytes: int,
+        fence: Fence,
         log: Callable[[str], None] = print,
     ):
-        """Opens or makes the worker's file.
+        """Makes the stream's file.
 
         Args:
-          folder: Holds the files of all workers; is made.
-          worker_id: Of the only writer.
+          folder: Holds the files of all streams; is made.
+          stream: A new one, of the only writer.
           columns: Specs of the packed columns, vectors; with `rows_per_item` part of the file's
             name, so that a file of another layout is never read.
           rows_per_item: Of the items' layout.
           max_bytes: Largest size of the file.
+          fence: Of this start of the worker.
           log: Receives a line for the first row that is left unprotected.
         """
         self._rows_per_item = rows_per_item
         self._max_bytes = max_bytes
+        self._fence = fence
         self._log = log
         self._names = [f"{spec.dtype.name}x{spec.shape[0]}" for spec in columns]
-        fields: list[Any] = [("number", "<i8"), ("completes_item", "?")]
+        # `place` is that in this stream: other than `number` if another stream has sent it before.
+        fields: list[Any] = [("place", "<i8"), ("number", "<i8"), ("completes_item", "?")]
         for name, spec in zip(self._names, columns, strict=True):
             fields.append((name, spec.dtype.as_numpy_dtype, (spec.shape[0],)))
         self._record = np.dtype(fields)
         self._folder = folder
-        self._path = self._path_of(worker_id)
+        self._stream = stream
+        self._path = self._path_of(stream)
         folder.mkdir(parents=True, exist_ok=True)
         self._path.touch()
-        whole_records = self._path.stat().st_size // self._record.itemsize
-        self._size = whole_records * self._record.itemsize
-        os.truncate(self._path, self._size)  # a kill may have cut the last record short
-        records = self._read(self._path)
-        self._next_number = int(records["number"][-1]) + RESTART_GAP if len(records) else 1
+        self._size = 0
+        self._next_place = first_number(stream.number)
         self.num_recovered = 0  # items sent again
         self.num_unprotected = 0  # rows
 
@@ -93,51 +105,63 @@ class Journal:
         """Numbers (columns, completes_item) of new rows and writes them down."""
         if not rows:
             return []
-        number = self._next_number
-        self._next_number += len(rows)
         columns, completes_item = zip(*rows, strict=True)
-        numbers = range(number, self._next_number)
+        places = range(self._next_place, self._next_place + len(rows))
+        self._next_place += len(rows)
         records = np.empty(len(rows), self._record)
-        records["number"] = numbers
+        records["place"] = records["number"] = places
         records["completes_item"] = completes_item
         for name, column in zip(self._names, zip(*columns, strict=True), strict=True):
             records[name] = np.concatenate(column).reshape(len(rows), -1)
         self._write(records)
-        return list(map(NumberedRow, columns, completes_item, numbers))
+        return list(map(NumberedRow, columns, completes_item, places))
 
     def reconcile(self, checkpoints: Checkpoints, num_unordered: int) -> list[NumberedRow]:
-        """Returns what has been lost, under new numbers; the caller sends it before anything else.
+        """Returns what has been lost; the caller sends it before anything else.
 
         Drops what the newest two checkpoints both hold, and what a full table has removed. Takes
-        over what the workers that are gone have lost. Must be called between episodes.
+        over what the streams that are gone have lost. Must be called between episodes.
 
         Args:
           checkpoints: The newest ones.
           num_unordered: Rows that may be on their way at a time; the server may insert them in any
             order.
+
+        Raises:
+          SupersededError: If a later start of the worker has claimed; nothing has changed.
         """
         newest, older, gone = checkpoints
         records = self._read(self._path)
-        number, is_item = records["number"], self._ends_whole_item(records)
-        is_lost = is_item & newest.were_lost(number, num_unordered)
-        is_settled = newest.contains(number) & older.contains(number)
-        is_kept = is_item & ~is_lost & ~is_settled & ~newest.were_removed(number)
-        inherited = [self._lost_by(worker_id, stored) for worker_id, stored in gone.items()]
-        kept = self._select(records, is_kept)
-        lost = np.concatenate([self._select(records, is_lost), *inherited])
-        if newest.last >= self._next_number:  # this file was lost
-            self._next_number = newest.last + RESTART_GAP
-        lost["number"] = np.arange(self._next_number, self._next_number + len(lost))
+        place, is_item = records["place"], self._ends_whole_item(records)
+        is_stored = newest.contains(records["number"])
+        is_removed = place < newest.first_left(self._same_worker(self._stream, gone))
+        # Items are inserted in the order of their places, but for `num_unordered` at a time: one
+        # that is not there although one that is so much higher is has been there.
+        is_passed = place <= newest.last(self._stream.number) - num_unordered
+        is_lost = is_item & is_passed & ~is_stored & ~is_removed
+        is_settled = is_stored & older.contains(records["number"])
+        kept = self._select(records, is_item & ~is_lost & ~is_settled & ~is_removed)
+        lost = self._select(records, is_lost)
+        known = records["number"][records["completes_item"]]
+        for stream in sorted(gone):
+            inherited = self._lost_by(stream, newest, gone, known)
+            known = np.concatenate([known, inherited["number"][inherited["completes_item"]]])
+            lost = np.concatenate([lost, inherited])
+        # Its own get new numbers, as the table removes in the order of arrival.
+        is_own = lost["number"] // NUMBERS_PER_STREAM == self._stream.number
+        lost["place"] = np.arange(self._next_place, self._next_place + len(lost))
+        lost["number"] = np.where(is_own, lost["place"], lost["number"])
+        self._fence.check()
         try:
-            # At once: after a kill in between they would be lost, or sent twice.
+            # At once: after a kill in between they would be lost.
             write_bytes_atomically(self._path, np.concatenate([kept, lost]).tobytes())
         except OSError as error:  # the disk is full: the next checkpoint brings another chance
             self._log(f"Journal {self._path} cannot be renewed: {error}")
             return []
-        for worker_id in gone:  # a kill just before would have these sent twice
-            self._path_of(worker_id).unlink(missing_ok=True)
+        for stream in gone:
+            self._path_of(stream).unlink(missing_ok=True)
         self._size = records.itemsize * (len(kept) + len(lost))
-        self._next_number += len(lost)
+        self._next_place += len(lost)
         self.num_recovered += int(lost["completes_item"].sum())
         return [
             NumberedRow(
@@ -146,25 +170,30 @@ class Journal:
             for record in lost
         ]
 
-    def _path_of(self, worker_id: int) -> pathlib.Path:
-        layout = "_".join(self._names)
-        return self._folder / f"worker_{worker_id}_{layout}x{self._rows_per_item}.rows"
+    def _path_of(self, stream: Stream) -> pathlib.Path:
+        layout = f"{'_'.join(self._names)}x{self._rows_per_item}"
+        return self._folder / f"worker_{stream.worker_id}_stream_{stream.number}_{layout}.rows"
 
-    def _lost_by(self, worker_id: int, stored: StoredNumbers) -> np.ndarray:
-        """Returns the rows in the journal of a worker that is gone which are not stored."""
-        try:
-            records = self._read(self._path_of(worker_id))
-        except FileNotFoundError:  # its items had another layout
-            return np.empty(0, self._record)
+    def _same_worker(self, stream: Stream, gone: Collection[Stream]) -> list[int]:
+        """Returns the streams of the worker of `stream` from that on."""
+        known = {self._stream, stream, *gone}
+        return [s.number for s in known if s.worker_id == stream.worker_id and s >= stream]
+
+    def _lost_by(
+        self, stream: Stream, newest: StoredNumbers, gone: Collection[Stream], known: np.ndarray
+    ) -> np.ndarray:
+        """Returns the rows in the journal of a stream that is gone which are nowhere else."""
+        records = self._read(self._path_of(stream))
         number = records["number"]
-        is_lost = ~stored.contains(number) & ~stored.were_removed(number)
+        is_removed = records["place"] < newest.first_left(self._same_worker(stream, gone))
+        is_lost = ~newest.contains(number) & ~is_removed & ~np.isin(number, known)
         return self._select(records, self._ends_whole_item(records) & is_lost)
 
     def _ends_whole_item(self, records: np.ndarray) -> np.ndarray:
         """Returns [N] whether an item ends there, and its rows are here without a gap."""
-        number, before = records["number"], self._rows_per_item - 1
-        is_whole = np.zeros(len(number), bool)
-        is_whole[before:] = number[before:] - number[: len(number) - before] == before
+        place, before = records["place"], self._rows_per_item - 1
+        is_whole = np.zeros(len(place), bool)
+        is_whole[before:] = place[before:] - place[: len(place) - before] == before
         return records["completes_item"] & is_whole
 
     def _select(self, records: np.ndarray, is_item: np.ndarray) -> np.ndarray:
@@ -177,7 +206,15 @@ class Journal:
         return selected
 
     def _read(self, path: pathlib.Path) -> np.ndarray:
-        content = path.read_bytes()
+        """Returns the whole records of a file; none if it is missing.
+
+        The items of a stream that is gone may have another layout; what this one has sent may have
+        fallen to another worker, after a long silence.
+        """
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            content = b""
         return np.frombuffer(content, self._record, len(content) // self._record.itemsize)
 
     def _write(self, records: np.ndarray) -> None:

@@ -25,6 +25,7 @@ from tfagents_system.services.replay_files import (
     describe_items,
     empty_reverb_root,
     read_table,
+    repeated_items,
 )
 from tfagents_system.services.signatures import check_saved_columns
 from tfagents_system.services.table_info import table_stats
@@ -187,10 +188,20 @@ class ReplaySnapshots:
     def checkpoint(self) -> pathlib.Path:
         """Blocks until the server has written all that it holds; returns the folder.
 
+        No item is there twice: one that arrives after another worker has sent it is removed.
+
         Raises:
           TimeoutError: If the server does not answer; a checkpoint would wait without limit.
           ValueError: If what it has written is cut short.
         """
+        folder = self._write()
+        if repeated := repeated_items(folder, EXPERIENCE_TABLE):
+            print(f"{len(repeated)} items have arrived twice; the later ones are removed.")
+            self._client.mutate_priorities(EXPERIENCE_TABLE, deletes=repeated)
+            folder = self._write()
+        return folder
+
+    def _write(self) -> pathlib.Path:
         experience_stats(self._client, timeout_secs=5)
         empty_reverb_root(self._root, self._incarnation)
         folder = pathlib.Path(self._client.checkpoint())

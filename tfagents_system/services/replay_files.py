@@ -1,7 +1,9 @@
 """What the files of a Reverb checkpoint hold, read and written without a server.
 
 Reverb knows the order of items, but no names for them: an item's priority, which uniform sampling
-ignores, carries its number among those of its worker (`item_priority`).
+ignores, is its number. The numbers of a stream, what one start of a worker sends, lie between those
+of the streams before and after (`first_number`), so no two items of a run have the same, unless one
+has arrived twice. Items that nobody journals have the number 0.
 """
 
 import dataclasses
@@ -19,12 +21,12 @@ from reverb.cc import schema_pb2
 from reverb.cc.checkpointing import checkpoint_pb2
 
 ITEMS, TABLES = "items.tfrecord", "tables.tfrecord"
-NUMBERS_PER_WORKER = 2**40  # with 4096 workers still exact in a float64
+NUMBERS_PER_STREAM = 2**32  # rows; those of 2**21 streams are exact in a float64, a priority
 
 
-def item_priority(worker_id: int, number: int) -> float:
-    """Returns the priority of item `number` (1 to NUMBERS_PER_WORKER - 1) of a worker."""
-    return float(worker_id * NUMBERS_PER_WORKER + number)
+def first_number(stream: int) -> int:
+    """Returns the number of the first row of a stream (core/incarnation.py)."""
+    return stream * NUMBERS_PER_STREAM + 1
 
 
 def empty_reverb_root(root: pathlib.Path, incarnation: int) -> pathlib.Path:
@@ -51,15 +53,10 @@ def empty_reverb_root(root: pathlib.Path, incarnation: int) -> pathlib.Path:
 
 @dataclasses.dataclass(frozen=True)
 class StoredNumbers:
-    """Which numbers of one worker's items a checkpoint holds, as ranges [first, last]."""
+    """Which items a checkpoint holds, by their numbers, as ranges [first, last]."""
 
     ranges: np.ndarray  # [N, 2] int64, ascending, disjoint
-    is_full: bool  # the table is: what is older than the oldest number has left it
-
-    @property
-    def last(self) -> int:
-        """The highest number; 0 if there is none."""
-        return int(self.ranges[-1, 1]) if len(self.ranges) else 0
+    is_full: bool  # the table is: it has removed what was inserted before its oldest item
 
     def contains(self, numbers: np.ndarray) -> np.ndarray:
         """Returns for each of `numbers` [N] whether it is stored."""
@@ -68,20 +65,23 @@ class StoredNumbers:
         index = np.searchsorted(self.ranges[:, 0], numbers, side="right") - 1
         return (index >= 0) & (numbers <= self.ranges[index, 1])
 
-    def were_lost(self, numbers: np.ndarray, num_unordered: int) -> np.ndarray:
-        """Returns for each of `numbers` [N] whether a server had it and lost it in a crash.
+    def last(self, stream: int) -> int:
+        """Returns the highest number of a stream; 0 if there is none."""
+        ranges = self._of_stream(stream)
+        return int(ranges[-1, 1]) if len(ranges) else 0
 
-        A worker's items are inserted in the order of their numbers, but for `num_unordered` at a
-        time: one that is not there although one that is so much higher is has been there.
+    def first_left(self, streams: Iterable[int]) -> int:
+        """Returns the number before which a full table has removed everything of a worker.
+
+        0 if it has removed nothing. `streams` are all of the worker that there is news of.
         """
-        is_passed = numbers <= self.last - num_unordered
-        return is_passed & ~self.contains(numbers) & ~self.were_removed(numbers)
+        firsts = [int(r[0, 0]) for stream in streams if len(r := self._of_stream(stream))]
+        return min(firsts, default=0) if self.is_full else 0
 
-    def were_removed(self, numbers: np.ndarray) -> np.ndarray:
-        """Returns for each of `numbers` [N] whether a full table has removed it."""
-        if not (self.is_full and len(self.ranges)):
-            return np.zeros(len(numbers), bool)
-        return numbers < self.ranges[0, 0]
+    def _of_stream(self, stream: int) -> np.ndarray:
+        bounds = first_number(stream), first_number(stream + 1)
+        begin, end = np.searchsorted(self.ranges[:, 0], bounds)
+        return self.ranges[begin:end]
 
 
 NOTHING = StoredNumbers(np.empty([0, 2], np.int64), is_full=False)
@@ -107,26 +107,40 @@ def describe_items(folder: pathlib.Path, table: str, stride: int = 1) -> dict[st
     Reads all items. An item stands for its own number and the `stride` - 1 before it, the rows that
     it alone refers to.
     """
-    items = _read(folder / ITEMS, schema_pb2.PrioritizedItem)
-    priorities = np.array([item.priority for item in items if item.table == table], np.int64)
-    workers, numbers = np.divmod(priorities, NUMBERS_PER_WORKER)
+    items = _items(folder, table)
+    numbers = np.unique(np.array([item.priority for item in items], np.int64))
     return {
-        "is_full": len(priorities) >= read_table(folder, table).max_size,
-        "numbers": {
-            str(worker): _as_ranges(np.unique(numbers[workers == worker]), stride).tolist()
-            for worker in np.unique(workers)
-        },
+        "is_full": len(items) >= read_table(folder, table).max_size,
+        "ranges": _as_ranges(numbers[numbers > 0], stride).tolist(),
     }
 
 
-def stored_numbers(description: Mapping[str, Any], worker_id: int) -> StoredNumbers:
-    """Returns the part of one worker in what `describe_items` gave."""
-    ranges = description["numbers"].get(str(worker_id), [])
-    return StoredNumbers(np.array(ranges, np.int64).reshape(-1, 2), description["is_full"])
+def stored_numbers(description: Mapping[str, Any]) -> StoredNumbers:
+    """Returns the contents that `describe_items` has described."""
+    ranges = np.array(description["ranges"], np.int64).reshape(-1, 2)
+    return StoredNumbers(ranges, description["is_full"])
+
+
+def repeated_items(folder: pathlib.Path, table: str) -> list[int]:
+    """Returns the keys of items whose number an item of before has, too; reads all items."""
+    seen, repeated = set(), []
+    for item in _items(folder, table):
+        if item.priority and item.priority in seen:
+            repeated.append(item.key)
+        seen.add(item.priority)
+    return repeated
+
+
+def _items(folder: pathlib.Path, table: str) -> list[Any]:
+    """Returns the PrioritizedItems of `table`, oldest first."""
+    items = _read(folder / ITEMS, schema_pb2.PrioritizedItem)
+    return [item for item in items if item.table == table]
 
 
 def _as_ranges(numbers: np.ndarray, stride: int) -> np.ndarray:
     """Returns ascending `numbers` [N], each with the `stride` - 1 before it, as ranges [M, 2]."""
+    if not len(numbers):
+        return np.empty([0, 2], np.int64)
     breaks = np.flatnonzero(np.diff(numbers) != stride)
     first = numbers[np.r_[0, breaks + 1]] - (stride - 1)
     return np.stack([first, numbers[np.r_[breaks, -1]]], axis=1)
@@ -166,8 +180,7 @@ def copy_with_table(source: pathlib.Path, target: pathlib.Path, changed: Any) ->
     for path in source.iterdir():
         if path.name not in (TABLES, ITEMS):
             os.link(path, target / path.name)
-    items = _read(source / ITEMS, schema_pb2.PrioritizedItem)
-    of_table = [item for item in items if item.table == changed.table_name]
+    of_table = _items(source, changed.table_name)
     num_dropped = max(0, len(of_table) - changed.max_size)
     changed.rate_limiter.delete_count += num_dropped
     _write(target / TABLES, [changed])
