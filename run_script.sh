@@ -2,9 +2,9 @@
 # Trains one experiment to its end, or goes on with it. Usage: ./run_script.sh VARIABLES.sh
 #   1. Reads the SAC_* variables (training_variables.sh explains them).
 #   2. Sets up python and daemontools, if they are missing (setup.sh).
-#   3. Checks all input, makes logs/$SAC_EXP_NAME and takes its lock (tfagents_system.launch.run_share),
+#   3. Checks all input, makes logs/$SAC_EXP_NAME and takes its lock (tfagents_system.launch.start),
 #   4. which hands over to train_script.sh. Exit codes: 0 finished, 70 diverged, 78 wrong input, 143, 1.
-# With SAC_PLACEMENT=slurm, 3 submits jobs instead (tfagents_system.launch.slurm_placement), then ends.
+# With SAC_PLACEMENT=slurm, 3 submits jobs instead, then ends.
 # Works inside any SLURM allocation of one node; slurm/train.sbatch makes a batch job of it.
 set -euo pipefail
 
@@ -26,20 +26,10 @@ cd -- "$project"
 [[ -f $variables ]] ||
   die "no such variables file: $1. There are: $(printf '%s ' training_variables*.sh)"
 [[ -r $variables ]] || die "cannot read the variables file $1"
-message=$(bash -n "$variables" 2>&1) || die "$message"
+# shellcheck source=tfagents_system/launch/variables.sh
+source tfagents_system/launch/variables.sh
+read_variables "$variables"
 
-trap 'die "$1 ended this script (exit, or \${NAME:?}); it may only set variables"' EXIT
-set -a +eu # everything the file sets is exported; its own unset variables are its own affair
-# shellcheck source=training_variables.sh
-source "$variables"
-set +a -eu
-trap - EXIT
-
-folders=$(./setup.sh) # may need a proxy; for gRPC to localhost it is in the way
-unset http_proxy https_proxy all_proxy grpc_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
-unset TF_USE_LEGACY_KERAS # breaks the import of TensorFlow 2.15
+folders=$(./setup.sh)
 export PATH="$folders:$PATH" PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
-case ${SAC_PLACEMENT-} in
-  slurm) exec python -m tfagents_system.launch.slurm_placement ;;
-  *) exec python -m tfagents_system.launch.run_share local ;;
-esac
+exec python -m tfagents_system.launch.start

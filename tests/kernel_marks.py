@@ -1,11 +1,16 @@
-"""What tests of the compiled ops need of the CPU; conftest.py builds the ops."""
+"""What tests of an arithmetic need of the CPU; conftest.py builds the compiled ops."""
 
 import pytest
 
+from tfagents_system.kernels.arithmetic import BFLOAT16_FLAGS
 from tfagents_system.kernels.cpu import cpu_flags, missing_flags
 from tfagents_system.kernels.shared_library import NEEDED_CPU_FLAGS
 
 needs_int16 = pytest.mark.skipif(
     bool(missing_flags(NEEDED_CPU_FLAGS, cpu_flags())),
     reason=f"this CPU lacks {', '.join(missing_flags(NEEDED_CPU_FLAGS, cpu_flags()))}",
+)
+needs_bfloat16 = pytest.mark.skipif(
+    not cpu_flags() & set(BFLOAT16_FLAGS),
+    reason=f"this CPU has neither {' nor '.join(BFLOAT16_FLAGS)}: TensorFlow emulates bfloat16",
 )

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import pytest
 
+from tfagents_system.__main__ import COMMANDS, function_of
 from tfagents_system.core.command_line import AtLeast, OneOf, run_tool, with_arguments
 from tfagents_system.core.errors import ConfigError
 
@@ -59,6 +60,20 @@ def test_places_flags_and_defaults():
         {"num_episodes": 3, "quality": "high", "names": ("a", "b"), "checkpoint": "c",
          "video": False},
     )  # fmt: skip
+
+
+def test_a_flag_takes_several_values_and_hyphens():
+    expected = DEFAULTS | {"names": ("a", "b", "c"), "num_episodes": 2}
+    flags = ["--names", "a", "b", "--num-episodes=2", "--names=c"]
+    assert parse("logs/x", *flags)[1] == expected
+
+
+def test_the_first_required_flag_may_be_given_by_its_place():
+    def draw(exp_dir: str, output: str, width: int = 3):
+        """Draws."""
+
+    call = with_arguments(draw, ["draw.py", "logs/x", "--output=x.png"])
+    assert call.keywords == {"exp_dir": "logs/x", "output": "x.png", "width": 3}
 
 
 @pytest.mark.parametrize(
@@ -150,7 +165,12 @@ def test_no_program_reads_its_command_line_in_another_way():
     assert {name for name, text in sources.items() if "absl" in text and "import flags" in text
             or "import argparse" in text} == {"tfagents_system.core.command_line"}  # fmt: skip
     mains = {name for name, text in sources.items() if '__name__ == "__main__"' in text}
-    assert mains - of_scripts == programs().keys()
+    assert mains - of_scripts - {"tfagents_system.__main__"} == programs().keys()
+
+
+def example_of(module):
+    example = re.search(r"^Example: (.*?)(?:   \(.*\))?$", module.__doc__, re.MULTILINE)
+    return shlex.split(example[1])
 
 
 @pytest.mark.parametrize("name", programs())
@@ -158,10 +178,18 @@ def test_example_of_a_program_is_a_command_line_that_it_takes(name):
     if ".peers." in name:
         pytest.skip("needs the peers' packages")
     module = importlib.import_module(name)
-    example = re.search(r"^Example: (.*?)(?:   \(.*\))?$", module.__doc__, re.MULTILINE)[1]
-    words = shlex.split(example)
+    words = example_of(module)
     start = next(i for i, word in enumerate(words) if word.endswith((".py", ".sh", name)))
     with_arguments(getattr(module, programs()[name]), words[start:])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_example_of_a_command_is_a_command_line_that_it_takes(command):
+    function = function_of(command)
+    words = example_of(sys.modules[function.__module__])
+    if words[0] == "sac":  # run.py has its published name there
+        assert words[:2] == ["sac", command]
+        with_arguments(function, words[1:])
 
 
 def test_peers_run_where_our_packages_are_missing():

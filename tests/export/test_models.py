@@ -131,7 +131,8 @@ def test_every_format_acts_as_the_policy_on_1000_observations(case, tmp_path):
             for observation, expected in episode:
                 action = policy.action(as_parts(observation))
                 assert (action.shape, action.dtype) == (expected.shape, np.float32)
-                np.testing.assert_allclose(action, expected, rtol=0, atol=1e-5, err_msg=name)
+                # Sums over an image differ in their last digits from CPU to CPU.
+                np.testing.assert_allclose(action, expected, rtol=1e-5, atol=1e-5, err_msg=name)
                 count += 1
         assert count == 1000
 

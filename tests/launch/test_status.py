@@ -23,7 +23,7 @@ def paths(tmp_path):
 
 def show(*arguments):
     """Runs the program to its end; returns exit code, output and error output."""
-    command = [sys.executable, "-m", "tfagents_system.launch.status", *map(str, arguments)]
+    command = [sys.executable, "-m", "tfagents_system", "watch", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=20)
     return done.returncode, done.stdout, done.stderr
 
@@ -108,8 +108,8 @@ def test_program_goes_on_while_a_run_is_running_and_then_prints_the_last_line(pa
     write_report(paths, learner_report())
     holder = take_lock(paths.lock)
     code = (
-        "import sys; from tfagents_system.launch import status; status.PLAIN_PERIOD_SECS = 0.05; "
-        "status.run_tool(status.show, sys.argv)"
+        "import pathlib, sys; from tfagents_system.launch import status; "
+        "status.PLAIN_PERIOD_SECS = 0.05; status.show(pathlib.Path(sys.argv[1]))"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code, str(paths.root)], stdout=subprocess.PIPE, text=True
@@ -133,7 +133,7 @@ def test_unknown_experiment_is_an_error_with_the_nearest_name(tmp_path):
     code, output, errors = show(tmp_path / "pendlum")
     assert (code, output) == (78, "")
     assert errors == (
-        f"status.py: {tmp_path}/pendlum: no such experiment folder. "
+        f"sac watch: {tmp_path}/pendlum: no such experiment folder. "
         f"Did you mean {tmp_path}/pendulum?\n"
     )
 
@@ -141,5 +141,5 @@ def test_unknown_experiment_is_an_error_with_the_nearest_name(tmp_path):
 def test_without_arguments_the_missing_one_is_named():
     code, _, errors = show()
     assert (code, errors) == (
-        78, "status.py: the following arguments are required: EXP_DIR. See --help.\n"
+        78, "sac watch: the following arguments are required: EXP_DIR. See --help.\n"
     )  # fmt: skip

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from kernel_marks import needs_int16
+from kernel_marks import needs_bfloat16, needs_int16
 
 from tfagents_system.kernels.ops import load_ops
 from tfagents_system.networks.critic_networks import MlpCriticNetwork
@@ -12,9 +12,10 @@ LARGEST = 2**15 - 1  # of the integers of our ops, and their norm in each row an
 
 
 INT16 = pytest.param("int16", marks=needs_int16)
+BFLOAT16 = pytest.param("bfloat16", marks=needs_bfloat16)
 
 
-@pytest.fixture(params=["bfloat16", INT16])
+@pytest.fixture(params=[BFLOAT16, INT16])
 def arithmetic(request):
     """TensorFlow's bfloat16, which also rounds the sums, or integers by the compiled ops."""
     return request.param

@@ -28,6 +28,7 @@ def main(
     replay_address: str = "",
     num_cpus: int = 1,
     env_timeout_secs: float = 600.0,
+    incarnation: int = 0,
     *,
     stop: StopFlag,
 ) -> int:

@@ -48,6 +48,7 @@ class Sandbox:
         (project / "setup.sh").chmod(0o755)
         for name in ("sac_replay_buffer", "sac_train", "sac_collect"):
             shutil.copy(pathlib.Path(__file__).with_name("stub_program.py"), package / f"{name}.py")
+        shutil.copy(PROJECT / "tfagents_system" / "__main__.py", package)
         self.write("tfagents_system/__init__.py", "")
         self.write("tfagents_system/pendulum_params.py", PARAMS)
         self.exp_dir = project / "logs" / "pendulum"
@@ -134,7 +135,7 @@ def test_finished_training_ends_everything_and_says_how_to_go_on(sandbox):
     assert sorted(tape[5:7]) == ["worker_0 finishes", "worker_1 finishes"]
     assert tape[7:] == ["replay stops"]
     assert out.startswith("New experiment logs/pendulum, seed ")
-    assert "run.py --params logs/pendulum/params.py --exp_dir logs/pendulum" in err
+    assert "-m tfagents_system eval logs/pendulum --num_episodes 5" in err
 
     worker, learner = sandbox.seen("worker_1"), sandbox.seen("learner")
     available = sorted(os.sched_getaffinity(0))
@@ -467,10 +468,9 @@ def test_port_in_use_is_refused(sandbox):
 
 
 def test_a_stop_just_after_the_status_was_started_does_not_hang(sandbox):
-    script = (sandbox.project / "train_script.sh").read_text()
+    path = "tfagents_system/launch/train_script.sh"
+    script = (sandbox.project / path).read_text()
     assert script.count("\n  reporter=$!\n") == 1
-    sandbox.write(
-        "train_script.sh", script.replace("\n  reporter=$!", "\n  kill -TERM $$\n  reporter=$!")
-    )
+    sandbox.write(path, script.replace("\n  reporter=$!", "\n  kill -TERM $$\n  reporter=$!"))
     assert sandbox.start(**TWO).wait(timeout=40) == 143
     wait_until(lambda: sandbox.alive() == {}, 10, "the end of all processes")

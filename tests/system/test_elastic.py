@@ -76,7 +76,7 @@ def test_workers_join_vanish_and_end_with_the_run_and_evaluators_evaluate(tmp_pa
         return run.status(f"worker_{worker_id}").get("env_steps", 0)
 
     try:
-        run.set_pace(0.05)
+        run.set_pace(0.3)  # slow: it must not end before the joiners have come
         process = run.start(num_workers=1, SAC_EVAL_WORKERS="1", SAC_PRIVATE_NETWORK="0")
         run.await_train_step(1)
         vanishing, staying = join(5), join(900)

@@ -3,9 +3,11 @@
     def evaluate(exp_dir: str, num_episodes: Annotated[int, AtLeast(1)] = 5, *, stop): ...
 
 has the flags `--exp_dir` (required) and `--num_episodes`. A parameter before `/` is given by its
-place, a `bool` by `--video` or `--novideo`, a `tuple` by repetition; keyword-only parameters are
-not part of the command line. `--help` prints the docstring of the function's module, which has a
-line `Example: COMMAND`, and what its section `Args` says of each parameter.
+place, and so may be the first required flag of a function without such parameters: `eval logs/x`.
+A `bool` is given by `--video` or `--novideo`, a `tuple` by several values or by repetition.
+`--num-episodes` is `--num_episodes`. Keyword-only parameters are not part of the command line.
+`--help` prints the docstring of the function's module, which has a line `Example: COMMAND`, and
+what its section `Args` says of each parameter.
 """
 
 import argparse
@@ -75,8 +77,13 @@ class _Parameter:
         return self.default is inspect.Parameter.empty
 
     @property
+    def flag(self) -> str:
+        """Without the underscore at the end of names that Python keeps for itself: `from_`."""
+        return self.name.rstrip("_")
+
+    @property
     def shown_name(self) -> str:
-        return f"--{self.name}" if self.is_flag else self.name.upper()
+        return f"--{self.flag}" if self.is_flag else self.flag.upper()
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
         is_quiet = self.is_required or self.default in (None, ())
@@ -90,16 +97,16 @@ class _Parameter:
             parser.add_argument(self.name, **options)
         elif self.kind is bool:
             group = parser.add_mutually_exclusive_group(required=self.is_required)
-            group.add_argument(f"--{self.name}", action="store_true", **options)
+            group.add_argument(f"--{self.flag}", action="store_true", **options)
             negation = options | {"dest": self.name, "help": argparse.SUPPRESS}
             if self.default is not False:
-                negation["help"] = f"the opposite of --{self.name}"
-            group.add_argument(f"--no{self.name}", action="store_false", **negation)
+                negation["help"] = f"the opposite of --{self.flag}"
+            group.add_argument(f"--no{self.flag}", action="store_false", **negation)
         else:
-            action = "append" if self.is_repeated else "store"
-            parser.add_argument(
-                self.shown_name, action=action, required=self.is_required, **options
-            )
+            options |= {"dest": self.name, "metavar": self.flag.upper()}
+            if self.is_repeated:
+                options |= {"action": "extend", "nargs": "+"}
+            parser.add_argument(self.shown_name, required=self.is_required, **options)
 
     def convert(self, given: Any) -> Any:
         if self.kind is bool:
@@ -141,8 +148,9 @@ def with_arguments(function: Callable[..., Any], argv: Sequence[str]) -> Callabl
     )
     for parameter in parameters:
         parameter.add_to(parser)
-    _check_names(argv, parameters)
-    given = vars(parser.parse_args(list(argv[1:])))
+    arguments = _with_full_names(argv[1:], parameters)
+    _check_names(arguments, parameters)
+    given = vars(parser.parse_args(arguments))
     values = {
         p.name: p.convert(given[p.name]) if p.name in given else p.default for p in parameters
     }
@@ -171,14 +179,38 @@ def print_error(argv: Sequence[str], error: Exception) -> None:
     print(f"{pathlib.Path(argv[0]).name}: {error}", file=sys.stderr)
 
 
-def _check_names(argv: Sequence[str], parameters: Sequence[_Parameter]) -> None:
-    """Refuses an unknown flag before argparse complains of the one that it should have been."""
-    allowed = ["--help"]
+def flags_of(function: Callable[..., Any]) -> list[str]:
+    """Returns the flags that the command line of `function` has."""
+    return _flags(_parameters(function))
+
+
+def _flags(parameters: Sequence[_Parameter]) -> list[str]:
+    flags = ["--help"]
     for parameter in parameters:
         if parameter.is_flag:
-            allowed.append(f"--{parameter.name}")
-            allowed += [f"--no{parameter.name}"] if parameter.kind is bool else []
-    for argument in argv[1:]:
+            flags.append(f"--{parameter.flag}")
+            flags += [f"--no{parameter.flag}"] if parameter.kind is bool else []
+    return flags
+
+
+def _with_full_names(arguments: Sequence[str], parameters: Sequence[_Parameter]) -> list[str]:
+    """Writes flags with underscores, and names a first required one that is given by its place."""
+    named = []
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        is_flag = name.startswith("--")
+        named.append((name.replace("-", "_").replace("__", "--", 1) if is_flag else name)
+                     + equals + value)  # fmt: skip
+    first = next((p for p in parameters if p.is_flag and p.is_required), None)
+    if first and named and not named[0].startswith("-") and all(p.is_flag for p in parameters):
+        named[0] = f"{first.shown_name}={named[0]}"
+    return named
+
+
+def _check_names(arguments: Sequence[str], parameters: Sequence[_Parameter]) -> None:
+    """Refuses an unknown flag before argparse complains of the one that it should have been."""
+    allowed = _flags(parameters)
+    for argument in arguments:
         name = argument.partition("=")[0]
         if argument.startswith("--") and name not in allowed:
             raise ConfigError(f"{name} is not a flag.{did_you_mean(name, allowed)} See --help.")

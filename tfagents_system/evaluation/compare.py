@@ -1,18 +1,17 @@
 """Says whether one group of experiments is better than another by more than the noise of seeds.
 
-Example: python -m tfagents_system.evaluation.compare logs/small_lr logs/large_lr
+Example: sac compare logs/small_lr logs/large_lr
 Each argument is an experiment, a pattern such as 'logs/a_*', or what the folders begin with. The
 score of an experiment is the mean return of the greedy episodes of its last evaluation. Prints the
 interquartile mean of the scores, 95 % bootstrap intervals, the probability of improvement (see
 evaluation/bootstrap.py), and the settings in which the groups differ.
 """
 
-import sys
 from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from tfagents_system.core.command_line import AtLeast, run_tool
+from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.evaluation import bootstrap
 from tfagents_system.evaluation.run_groups import RunGroup, find_group
@@ -137,7 +136,3 @@ def _print_differences(groups: list[RunGroup]) -> None:
     print("They differ in:")
     for name, values in differences:
         print(f"  {name}: {'; '.join(values)}")
-
-
-if __name__ == "__main__":
-    run_tool(compare, sys.argv)

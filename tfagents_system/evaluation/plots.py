@@ -1,7 +1,7 @@
 """Draws learning curves: of one experiment, or of groups of seeds beside each other.
 
-Example: python -m tfagents_system.evaluation.plots logs/small_lr_ logs/large_lr_
-Example: python -m tfagents_system.evaluation.plots --exp_dir logs/pendulum
+Example: sac plot logs/small_lr_ logs/large_lr_
+Example: sac plot --exp_dir logs/pendulum
 Reads episodes/*.csv and, of groups, TensorBoard files in the experiments' folders. A group is an
 experiment, a pattern such as 'logs/a_*', or what the folders begin with: its mean return, losses,
 alpha and curriculum are drawn with their 95 % bootstrap interval over seeds.
@@ -10,7 +10,6 @@ alpha and curriculum are drawn with their 95 % bootstrap interval over seeds.
 import collections
 import pathlib
 import statistics
-import sys
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -19,7 +18,6 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from tfagents_system.core.command_line import run_tool
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths, existing_experiment
 from tfagents_system.evaluation.curves import Curve, band, make_panels
@@ -166,7 +164,3 @@ def plot(
     except OSError as error:
         raise ConfigError(str(error)) from error
     print(output)
-
-
-if __name__ == "__main__":
-    run_tool(plot, sys.argv)

@@ -1,6 +1,6 @@
 """Writes one HTML file about an experiment, which opens without network.
 
-Example: python -m tfagents_system.evaluation.report logs/pendulum
+Example: sac report logs/pendulum
 Holds the hyperparameters and what differs from the defaults, curves to zoom into, the evaluations,
 films of the first, the middle and the best filmed policy, where the time went, and the provenance.
 Reads what the programs have written, also while they run; films are those that run.py has made.
@@ -8,14 +8,12 @@ Reads what the programs have written, also while they run; films are those that 
 
 import json
 import pathlib
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tfagents_system.agents.sac_settings import SacSettings
-from tfagents_system.core.command_line import run_tool
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import read_json, write_text_atomically
 from tfagents_system.core.hyperparameters import hyperparameters
@@ -183,7 +181,3 @@ def _phase_secs(paths: ExperimentPaths) -> Mapping[str, Mapping[str, float]]:
         if program is not None and program.phase_secs:
             found[path.stem] = program.phase_secs
     return found
-
-
-if __name__ == "__main__":
-    run_tool(report, sys.argv)

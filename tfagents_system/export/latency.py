@@ -1,6 +1,6 @@
 """Measures how long the exported models take for an action, on one core.
 
-Example: python -m tfagents_system.export.latency logs/pendulum/exports/policy_checkpoint_0000010000
+Example: sac latency logs/pendulum/exports/policy_checkpoint_0000010000
 Reads the folder of each format there. Each is measured in a process of its own, with one thread.
 """
 
@@ -15,7 +15,7 @@ from typing import Annotated
 
 import numpy as np
 
-from tfagents_system.core.command_line import AtLeast, run_tool
+from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.export.policy import FORMATS
 
@@ -60,8 +60,7 @@ def latency(folder: str, /, num_actions: Annotated[int, AtLeast(1)] = 10_000) ->
     names = [name for name in FORMATS if (pathlib.Path(folder) / name / "run_policy.py").exists()]
     if not names:
         raise ConfigError(
-            f"{folder} has no exported model. Make some first: "
-            "python -m tfagents_system.export.policy --exp_dir ... --to numpy"
+            f"{folder} has no exported model. Make some first: sac export logs/... --to numpy"
         )
     print(f"{'format':<12}{'median, us':>12}{'99.9 %, us':>12}")
     for name in names:
@@ -75,7 +74,3 @@ def latency(folder: str, /, num_actions: Annotated[int, AtLeast(1)] = 10_000) ->
             raise ConfigError(f"{folder}/{name}: {done.stderr.strip().splitlines()[-1]}")
         times = np.array(json.loads(done.stdout.splitlines()[-1])) / 1e3
         print(f"{name:<12}{np.median(times):>12.0f}{np.percentile(times, 99.9):>12.0f}")
-
-
-if __name__ == "__main__":
-    run_tool(latency, sys.argv)

@@ -1,6 +1,6 @@
 """Exports a policy: a model of its greedy actions, and a runner of at most 30 lines.
 
-Example: python -m tfagents_system.export.policy --exp_dir logs/pendulum --to numpy --to onnx
+Example: sac export logs/pendulum --to numpy onnx
 Reads config.json, params.py and policies/ in the experiment's folder. Writes a folder per format to
 exports/<checkpoint>/ there: the model, run_policy.py, which acts with it, and example.json, an
 observation with its action. An observation is what the environment of the params file returns,
@@ -12,11 +12,10 @@ import io
 import os
 import pathlib
 import shutil
-import sys
 import tempfile
 from typing import Annotated
 
-from tfagents_system.core.command_line import OneOf, run_tool
+from tfagents_system.core.command_line import OneOf
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import existing_experiment
@@ -81,7 +80,3 @@ def _replace(source: pathlib.Path, target: pathlib.Path) -> None:
         os.replace(unfinished, target)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-
-
-if __name__ == "__main__":
-    run_tool(export, sys.argv)

@@ -26,8 +26,10 @@ def check_packages(locks: Sequence[pathlib.Path] = (LOCKS / "base.lock",)) -> No
     """Raises a ConfigError that names each package that is missing or breaks TensorFlow.
 
     Other versions than the locked ones are allowed, as far as TensorFlow, TF-Agents and Reverb
-    declare to work with them; of these three themselves, only the locked ones.
+    declare to work with them; of these three themselves, only the locked ones. Without the lock
+    files, as where pip has installed this project into an environment, pip has seen to that.
     """
+    locks = [path for path in locks if path.exists()]
     locked = {name: version for path in locks for name, version in _read_lock(path)}
     installed = {name: found for name in locked if (found := _find(name)) is not None}
     missing = [name for name in locked if name not in installed]

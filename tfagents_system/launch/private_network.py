@@ -93,9 +93,9 @@ def enter() -> None:
 def _find_obstacle(exp_dir: pathlib.Path) -> str | None:
     """Tries it, in a process of its own; returns what kept it from working."""
     # In a user namespace, root has no more rights to the files of others than anybody.
-    test = ["test", "-x", str(PROJECT / "train_script.sh")]
+    test = ["test", "-x", str(pathlib.Path(__file__).with_name("train_script.sh"))]
     if os.access(exp_dir, os.W_OK):
-        test += ["-a", "-w", str(exp_dir)]
+        test += ["-a", "-w", str(exp_dir.absolute())]
     probe = subprocess.run(
         with_private_network(test), cwd=PROJECT, capture_output=True, text=True, check=False
     )

@@ -1,6 +1,6 @@
 """Shows where each program of a run spends its time.
 
-Example: python -m tfagents_system.launch.profile logs/pendulum
+Example: sac profile logs/pendulum
 
 Reads status/<program>.json twice, SECS apart, and prints the phases in between; of a
 run that has ended, those since its programs started. TensorBoard shows the same shares over the
@@ -8,12 +8,11 @@ course of the run (`learner_time/`, `collect_time/`).
 """
 
 import pathlib
-import sys
 import time
 from collections.abc import Mapping
 from typing import Annotated
 
-from tfagents_system.core.command_line import AtLeast, run_tool
+from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths, existing_experiment
 from tfagents_system.core.reports import ReportError, read_report
@@ -76,7 +75,3 @@ def profile(exp_dir: pathlib.Path, secs: Annotated[float, AtLeast(0)] = 10.0, /)
                           "experiment that trains, or has trained?")  # fmt: skip
     time.sleep(secs)
     print(profile_table(phases_between(before, read_phase_secs(paths))))
-
-
-if __name__ == "__main__":
-    run_tool(profile, sys.argv)

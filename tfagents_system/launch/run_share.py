@@ -42,6 +42,7 @@ from tfagents_system.launch.service_dirs import write_service_dirs
 
 LOCAL, CORE, WORKERS, EVALUATORS = KINDS = ("local", "core", "workers", "evaluators")
 SERVICES, RELAY = "service", "relay"  # folders of a share on its host
+TRAIN_SCRIPT = pathlib.Path(__file__).with_name("train_script.sh")
 MAX_SOCKET_PATH = 100  # bytes; Linux has 107
 
 
@@ -96,7 +97,7 @@ def set_up(settings: Settings, share: Share, open_because: str | None) -> list[s
     where = "This job" if share.kind == LOCAL else f"share {share.kind} on {platform.node()}: it"
     print(f"{where} may use CPU {cpu_list(available_cpus())}:\n{cpu_table(services)}")
     print(network_line(open_because), flush=True)
-    command = [str(PROJECT / "train_script.sh"), str(settings.exp_dir), str(folder / SERVICES)]
+    command = [str(TRAIN_SCRIPT), str(settings.exp_dir), str(folder / SERVICES)]
     if is_new:
         command.append("new")
     is_private = open_because is None and share.has_learner

@@ -231,7 +231,7 @@ def _how_to(name: str, jobs: Mapping[str, str], demand: Demand) -> str:
         )
     rows |= {
         "queue": f"squeue --jobs={','.join(jobs.values())}",
-        "status": f"{python} -m tfagents_system.launch.status logs/{name}",
+        "status": f"{python} -m tfagents_system watch logs/{name}",
         "output": f"tail -F logs/{name}/slurm/*.log",
         "stop": f"scancel {' '.join(jobs.values())}",
         "one more": shlex.join(more),

@@ -1,0 +1,132 @@
+"""`sac train`: what it makes of its arguments, and whole runs from an empty folder."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from tfagents_system.commands import templates
+from tfagents_system.commands.environment_ids import EnvironmentId, find_environment
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.launch.params_check import check_params_file
+from tfagents_system.launch.variables import read_variables
+
+REPO = pathlib.Path(__file__).parents[2]
+
+
+def sac(folder, *arguments, timeout=60, **environ):
+    """Returns exit code, output and error output of `sac` in `folder`."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("SAC_", "SLURM_"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "tfagents_system", *map(str, arguments)], cwd=folder,
+        env=clean | {"PYTHONPATH": str(REPO)} | environ, capture_output=True, text=True,
+        timeout=timeout,
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "slug"),
+    [
+        ("gym:Pendulum-v1", EnvironmentId("gym", "Pendulum-v1", 200), "pendulum"),
+        ("MountainCarContinuous-v0", EnvironmentId("gymnasium", "MountainCarContinuous-v0", 999),
+         "mountain_car_continuous"),
+        ("HalfCheetahBulletEnv-v0", EnvironmentId("pybullet", "HalfCheetahBulletEnv-v0", 1000),
+         "half_cheetah_bullet"),
+    ],
+)  # fmt: skip
+def test_environments_are_found_by_their_ids(text, expected, slug):
+    pytest.importorskip("gymnasium", reason="the packages of locks/test.lock are missing")
+    assert find_environment(text) == expected
+    assert expected.slug == slug
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gym:Pendulm-v1", "no environment 'gym:Pendulm-v1' in gym. Did you mean Pendulum-v1?"),
+        ("HalfCheetaBulletEnv-v0", "in pybullet. Did you mean HalfCheetahBulletEnv-v0?"),
+    ],
+)
+def test_misspelt_environments_are_refused_with_the_nearest(text, message):
+    with pytest.raises(ConfigError, match=message.replace("?", r"\?")):
+        find_environment(text)
+
+
+@pytest.mark.parametrize("horizon", [50, 200, 999, 1000, 5000])
+def test_files_of_a_project_are_what_a_start_accepts(tmp_path, horizon):
+    environment = EnvironmentId("gym", "Pendulum-v1", horizon)
+    params = tmp_path / "p_params.py"
+    params.write_text(templates.params_text("Pendulum.", "p", environment))
+    assert check_params_file(params, (tmp_path,)) == []
+    values = {}
+    exec(compile(params.read_text(), params, "exec"), values)
+    train_params = values["TrainParams"]
+    per_iteration = train_params.n_train_episodes_per_iter * horizon
+    assert train_params.num_steps_per_iter == per_iteration  # one train step per env step
+    assert 0 <= train_params.num_iter * per_iteration - templates.ENV_STEPS < per_iteration
+    assert train_params.n_buffer_init_episodes < train_params.n_episodes_in_buffer
+    assert json.loads(templates.config_text(environment)) == {"horizon": horizon}
+
+
+def test_a_variables_file_sees_and_loses_to_the_variables_of_the_caller(tmp_path):
+    file = tmp_path / "v.sh"
+    file.write_text('echo hello\n: "${SAC_EXP_NAME:=a}"\nSAC_CONFIG="$HOME_OF_ROBOT/c d.json"\n')
+    environ = {"PATH": os.environ["PATH"], "HOME_OF_ROBOT": "/x"}
+    assert read_variables(file, environ)["SAC_CONFIG"] == "/x/c d.json"
+    assert read_variables(file, environ)["SAC_EXP_NAME"] == "a"
+    assert read_variables(file, environ | {"SAC_EXP_NAME": "b"})["SAC_EXP_NAME"] == "b"
+    with pytest.raises(ConfigError, match="no such variables file: .*w.sh. In its folder"):
+        (tmp_path / "my_variables.sh").touch()
+        read_variables(tmp_path / "w.sh", environ)
+    file.write_text("exit 3\n")
+    with pytest.raises(ConfigError, match="v.sh ended this script"):
+        read_variables(file, environ)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "sac train: What is to be trained? Give --env or a variables file. See --help."),
+        (["v.sh", "--env=gym:Pendulum-v1"], "Give either a variables file or --env."),
+        (
+            ["--env=gym:Pendulum-v1", "--set", "num_itr=3"],
+            "--set: TrainParams.num_itr is not a training parameter. Did you mean num_iter?",
+        ),
+        (
+            ["--env=gym:Pendulum-v1", "--set", "num_iter"],
+            "--set is 'num_iter'; allowed is NAME=VALUE.",
+        ),
+        (["--env=gym:Pendulum-v1", "--name=a b"], "'a b' cannot be the name of a project;"),
+        (["--sed=3"], "--sed is not a flag. Did you mean --seed?"),
+        (["no.sh"], "sac train: no such variables file: no.sh."),
+    ],
+)
+def test_wrong_arguments_are_answered_and_write_nothing(tmp_path, arguments, message):
+    code, out, err = sac(tmp_path, "train", *arguments)
+    assert (code, out) == (78, "")
+    assert message in err and len(err.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_command_that_there_is_not_is_refused_with_the_nearest(tmp_path):
+    assert sac(tmp_path, "trian") == (
+        78, "", "sac: trian is not a command. Did you mean train? See sac --help.\n"
+    )  # fmt: skip
+
+
+def test_new_writes_a_project_once(tmp_path):
+    code, out, err = sac(tmp_path, "new", "cart")
+    assert (code, err) == (0, "")
+    names = ["cart_config.json", "cart_params.py", "cart_variables.sh"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    assert out.endswith("Edit them, then: sac train cart_variables.sh\n")
+    before = (tmp_path / "cart_params.py").read_text()
+    code, _, err = sac(tmp_path, "new", "cart")
+    assert (code, err) == (
+        78, "sac new: cart_params.py is there already. Choose another name, or remove it.\n"
+    )  # fmt: skip
+    assert (tmp_path / "cart_params.py").read_text() == before

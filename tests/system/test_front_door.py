@@ -1,0 +1,51 @@
+"""`sac` from an empty folder of the user's: train, resume, list, evaluate, prune."""
+
+import json
+
+import pytest
+from commands.test_train import sac
+
+from tfagents_system.core.paths import ExperimentPaths
+
+pytestmark = pytest.mark.multiprocess
+
+TINY = ["num_iter=2", "num_steps_per_iter=20", "n_train_episodes_per_iter=1", "eval_period_itrs=1",
+        "n_buffer_init_episodes=1", "train_batch_size=16", "n_eval_episodes=1",
+        "actor_fc_layer_params=(8, 8)", "critic_joint_fc_layer_params=(8, 8)",
+        "checkpoint_period_itrs=1"]  # fmt: skip
+
+
+def test_a_project_of_ones_own_trains_where_the_user_is(tmp_path):
+    assert sac(tmp_path, "new", "cart")[0] == 0
+    code, out, err = sac(tmp_path, "train", "cart_variables.sh", "--set", *TINY, timeout=150)
+    assert code == 0, err
+    assert "-m tfagents_system eval logs/cart" in err
+    paths = ExperimentPaths(tmp_path / "logs" / "cart")
+    assert json.loads(paths.finished.read_text())["num_iter"] == 2
+
+    code, out, _ = sac(tmp_path, "list")
+    assert code == 0
+    header, row = (line.split() for line in out.splitlines())
+    assert (header[0], row[:2]) == ("experiment", ["cart", "finished"])
+    assert row[2] == str(2 * 20)
+
+    code, out, err = sac(tmp_path, "eval", "logs/cart", "--num-episodes=1", "--novideo", timeout=90)
+    assert code == 0, err
+    assert "policy_checkpoint_0000000040" in out
+
+    code, _, err = sac(tmp_path, "train", "cart_variables.sh")
+    assert code == 78 and "is finished: it has trained its 2 iterations" in err
+    code, _, err = sac(tmp_path, "train", "cart_variables.sh", "--extend=1", timeout=150)
+    assert code == 0, err
+    assert json.loads(paths.finished.read_text())["num_iter"] == 2 + 1
+
+    before = sorted(path.name for path in paths.checkpoints.glob("0*"))
+    policies = [path.name for path in paths.policy_checkpoints()]
+    prune = ["prune", "logs/cart", "--keep_policies=1"]
+    code, out, err = sac(tmp_path, *prune, "--dry_run")
+    assert (code, err) == (0, "") and out.endswith("would be free.\n")
+    assert sorted(path.name for path in paths.checkpoints.glob("0*")) == before
+    code, out, err = sac(tmp_path, *prune)
+    assert (code, err) == (0, "") and out.endswith("are free.\n")
+    assert [path.name for path in paths.checkpoints.glob("0*")] == before[-1:]
+    assert [path.name for path in paths.policy_checkpoints()] == policies[-1:]

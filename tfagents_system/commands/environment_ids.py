@@ -1,0 +1,109 @@
+"""What the name of an environment stands for: `Pendulum-v1`, `dm_control:cheetah/run`."""
+
+import contextlib
+import dataclasses
+import importlib
+import importlib.util
+import io
+import re
+import warnings
+from typing import Any
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.names import nearest_name
+
+KINDS = ("gymnasium", "gym", "pybullet", "dm_control")
+USUAL_HORIZON = 1000  # env steps, where the environment has no time limit of its own
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvironmentId:
+    """A registered environment."""
+
+    kind: str  # one of KINDS
+    name: str  # "Pendulum-v1"; of dm_control "cheetah/run"
+    horizon: int  # env steps per episode
+
+    @property
+    def slug(self) -> str:
+        """A name for files and experiments: half_cheetah_bullet, cheetah_run."""
+        name = re.sub(r"(Env)?(-v\d+)?$", "", self.name.rpartition(":")[2])
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+        return re.sub(r"\W+", "_", words).strip("_").lower()
+
+
+def find_environment(text: str) -> EnvironmentId:
+    """Returns the environment that `text` names.
+
+    Args:
+      text: An id of gymnasium, gym or PyBullet, looked for in this order (ids with "Bullet" in
+        PyBullet alone), or with its package before a colon: "gym:Pendulum-v1",
+        "dm_control:cheetah/run".
+
+    Raises:
+      ConfigError: If there is no such environment, or its package is not installed.
+    """
+    kind, colon, name = text.partition(":")
+    if not (colon and kind in KINDS):
+        kinds, name = _kinds_of(text), text
+    else:
+        kinds = [kind]
+    if kinds == ["dm_control"]:
+        return _of_dm_control(name)
+    known: set[str] = set()
+    for kind in kinds:
+        registry = _registry(kind)
+        if name in registry:
+            horizon = registry[name].max_episode_steps or USUAL_HORIZON
+            return EnvironmentId(kind, name, int(horizon))
+        known |= registry.keys()
+    nearest = nearest_name(name, known)
+    raise ConfigError(
+        f"There is no environment {text!r} in {', '.join(kinds)}."
+        + (f" Did you mean {nearest}?" if nearest else "")
+        + ("" if _is_installed("gymnasium") else
+           " gymnasium is not installed: ./setup.sh --with mujoco")
+    )  # fmt: skip
+
+
+def _kinds_of(name: str) -> list[str]:
+    if "/" in name and _is_installed("dm_control") and ":" not in name:
+        return ["dm_control"]
+    if "Bullet" in name:
+        return ["pybullet"]
+    return ["gymnasium", "gym"] if _is_installed("gymnasium") else ["gym"]
+
+
+def _is_installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+def _registry(kind: str) -> dict[str, Any]:
+    """Returns the specs by id; each has `max_episode_steps`."""
+    hidden = io.StringIO()  # gym advertises its successor, pybullet_envs says where its data are
+    with contextlib.redirect_stdout(hidden), contextlib.redirect_stderr(hidden):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                if kind == "gymnasium":
+                    return dict(importlib.import_module("gymnasium").registry)
+                if kind == "pybullet":
+                    importlib.import_module("pybullet_envs")
+                gym = importlib.import_module("gym")
+            except ImportError as error:
+                raise ConfigError(f"{kind} is not installed ({error}).") from error
+    return dict(gym.envs.registry.env_specs)
+
+
+def _of_dm_control(name: str) -> EnvironmentId:
+    if not _is_installed("dm_control"):
+        raise ConfigError("dm_control is not installed: ./setup.sh --with dm_control")
+    suite = importlib.import_module("dm_control.suite")
+    tasks = ["/".join(pair) for pair in suite.ALL_TASKS]
+    if name not in tasks:
+        nearest = nearest_name(name, tasks)
+        raise ConfigError(
+            f"dm_control has no task {name!r}; write dm_control:DOMAIN/TASK."
+            + (f" Did you mean dm_control:{nearest}?" if nearest else "")
+        )
+    return EnvironmentId("dm_control", name, USUAL_HORIZON)

@@ -1,0 +1,99 @@
+"""Lists experiments, a line each: state, train steps, returns, size and age.
+
+Example: sac list logs
+"""
+
+import math
+import os
+import pathlib
+import time
+
+from tfagents_system.core.best_policies import best_policy
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.paths import POLICY_CHECKPOINT_PREFIX, ExperimentPaths
+from tfagents_system.evaluation.run_history import read_evaluations
+from tfagents_system.launch.status import Watch
+from tfagents_system.launch.status_line import format_duration
+
+COLUMNS = ("experiment", "state", "train steps", "return", "best", "size", "changed")
+
+
+def list_runs(folder: pathlib.Path = pathlib.Path("logs"), /) -> None:
+    """Prints a table of the experiments in a folder; those that changed last come last.
+
+    Args:
+      folder: Holds the experiments.
+
+    Raises:
+      ConfigError: If there is no such folder.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: no such folder. Give the one that holds the experiments.")
+    experiments = [ExperimentPaths(path) for path in folder.glob("[!.]*") if is_experiment(path)]
+    if not experiments:
+        print(f"No experiments in {folder}.")
+        return
+    sizes = {paths: size_and_change(paths.root) for paths in experiments}
+    experiments.sort(key=lambda paths: sizes[paths][1])
+    rows = [COLUMNS, *(_row(paths, *sizes[paths]) for paths in experiments)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+    for row in rows:
+        cells = (cell.ljust(width) if column < 2 else cell.rjust(width)
+                 for column, (cell, width) in enumerate(zip(row, widths, strict=True)))  # fmt: skip
+        print("  ".join(cells).rstrip())
+
+
+def is_experiment(folder: pathlib.Path) -> bool:
+    """Returns whether a run has made `folder`."""
+    paths = ExperimentPaths(folder)
+    return paths.config.is_file() and paths.params.is_file()
+
+
+def state_of(paths: ExperimentPaths) -> str:
+    """Returns "running", "finished" or "stopped"."""
+    if Watch(paths).look().is_running:
+        return "running"
+    return "finished" if paths.finished.exists() else "stopped"
+
+
+def size_and_change(folder: pathlib.Path) -> tuple[int, float]:
+    """Returns the bytes that all files below `folder` take, and the unix time of the last change.
+
+    Files that vanish meanwhile do not count.
+    """
+    total, newest = 0, 0.0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            try:
+                status = os.lstat(os.path.join(root, name))
+            except OSError:
+                continue
+            total += status.st_blocks * 512
+            newest = max(newest, status.st_mtime)
+    return total, newest
+
+
+def format_bytes(count: int) -> str:
+    """Returns for example "1.3 GB"."""
+    unit = min(3, int(math.log(count, 1000))) if count > 0 else 0
+    return f"{count / 1000**unit:.{1 if unit else 0}f} {('B', 'kB', 'MB', 'GB')[unit]}"
+
+
+def _row(paths: ExperimentPaths, size: int, changed: float) -> tuple[str, ...]:
+    best = best_policy(paths)
+    try:
+        evaluations = read_evaluations(paths)
+    except ConfigError:  # a damaged file costs a cell, not the table
+        evaluations = []
+    checkpoints = paths.policy_checkpoints()
+    steps = [int(path.name.removeprefix(POLICY_CHECKPOINT_PREFIX)) for path in checkpoints[-1:]]
+    steps += [evaluation.train_step for evaluation in evaluations[-1:]]
+    return (
+        paths.root.name,
+        state_of(paths),
+        f"{max(steps):,}" if steps else "",
+        f"{evaluations[-1].mean_return:,.1f}" if evaluations else "",
+        f"{best.mean_return:,.1f}" if best else "",
+        format_bytes(size),
+        f"{format_duration(max(0.0, time.time() - changed))} ago",
+    )

@@ -1,0 +1,88 @@
+"""Writes the params, config and variables files of a new project, which train at once.
+
+Example: sac new walker --from pybullet:Walker2DBulletEnv-v0
+
+`--from own` writes a small simulator, to put your own in its place.
+"""
+
+import pathlib
+import re
+
+from tfagents_system.commands import templates
+from tfagents_system.commands.environment_ids import KINDS, EnvironmentId, find_environment
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.files import write_text_atomically
+
+OWN = "own"
+# For `--from KIND`: a small task, to be replaced in the params file.
+EXAMPLES = {
+    "gymnasium": "Pendulum-v1",
+    "gym": "Pendulum-v1",
+    "pybullet": "InvertedPendulumBulletEnv-v0",
+    "dm_control": "cartpole/swingup",
+}
+
+
+def new(name: str, /, from_: str = OWN) -> None:
+    """Writes NAME_params.py, NAME_config.json and NAME_variables.sh here, unless one is there.
+
+    Args:
+      name: Of the project and its experiment.
+      from_: own, a kind of environment (gymnasium, gym, pybullet, dm_control), or an environment
+        such as Pendulum-v1 or dm_control:cheetah/run.
+
+    Raises:
+      ConfigError: If a file is there already, the name cannot be one, or there is no such
+        environment.
+    """
+    if from_ == OWN:
+        environment = None
+    else:
+        environment = find_environment(f"{from_}:{EXAMPLES[from_]}" if from_ in KINDS else from_)
+    files = project_files(name, pathlib.Path(), environment)
+    for path in files:
+        if path.exists():
+            raise ConfigError(f"{path} is there already. Choose another name, or remove it.")
+    write_project(files)
+    print("\n".join(str(path) for path in files))
+    variables = next(path for path in files if path.suffix == ".sh")
+    print(f"Edit them, then: sac train {variables}")
+
+
+def project_files(
+    name: str, folder: pathlib.Path, environment: EnvironmentId | None
+) -> dict[pathlib.Path, str]:
+    """Returns what a project consists of: the text of each file.
+
+    Args:
+      name: Of the project.
+      folder: Where its files are.
+      environment: None for a simulator to be replaced.
+
+    Raises:
+      ConfigError: If `name` cannot be the name of files and of an experiment.
+    """
+    if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
+        raise ConfigError(
+            f"{name!r} cannot be the name of a project; allowed are letters, digits and _, "
+            "with a letter first."
+        )
+    title = f"{environment.kind}: {environment.name}." if environment else "A simulator of my own."
+    return {
+        folder / f"{name}_params.py": templates.params_text(title, name, environment),
+        folder / f"{name}_config.json": templates.config_text(environment),
+        folder / f"{name}_variables.sh": templates.variables_text(name),
+    }
+
+
+def write_project(files: dict[pathlib.Path, str]) -> None:
+    """Writes the files.
+
+    Raises:
+      ConfigError: If one cannot be written.
+    """
+    try:
+        for path, text in files.items():
+            write_text_atomically(path, text)
+    except OSError as error:
+        raise ConfigError(f"Cannot write {error.filename or path}: {error.strerror}.") from error

@@ -1,0 +1,61 @@
+"""Removes what an experiment does not need to be resumed, evaluated or compared.
+
+Example: sac prune logs/pendulum --keep_policies 5 --dry_run
+
+Older policy checkpoints, older checkpoints of the training state, and what killed saves have left
+go. The newest complete checkpoint, the newest policies, the best policy, episodes, logs and videos
+stay.
+"""
+
+import pathlib
+import shutil
+from typing import Annotated
+
+from tfagents_system.commands.list_runs import format_bytes, size_and_change
+from tfagents_system.core.command_line import AtLeast
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.generations import generations, newest_intact_generation
+from tfagents_system.core.paths import ExperimentPaths, existing_experiment
+from tfagents_system.launch.lock import take_lock
+
+
+def prune(
+    exp_dir: pathlib.Path,
+    /,
+    keep_policies: Annotated[int, AtLeast(1)] = 5,
+    dry_run: bool = False,
+) -> None:
+    """Prints each folder that it removes, and how much space that frees.
+
+    Args:
+      exp_dir: Folder of the experiment.
+      keep_policies: How many of the newest policy checkpoints stay.
+      dry_run: Only print.
+
+    Raises:
+      ConfigError: If there is no such experiment, or it is running.
+    """
+    paths = existing_experiment(exp_dir)
+    if not paths.provenance.exists():
+        raise ConfigError(f"{exp_dir} is not the folder of an experiment.")
+    take_lock(paths.lock)  # until this process ends
+    freed = 0
+    for folder in [*superfluous_checkpoints(paths), *paths.policy_checkpoints()[:-keep_policies]]:
+        size, _ = size_and_change(folder)
+        freed += size
+        print(f"{folder}  {format_bytes(size)}")
+        if not dry_run:
+            shutil.rmtree(folder)
+    print(f"{format_bytes(freed)} {'would be' if dry_run else 'are'} free.")
+
+
+def superfluous_checkpoints(paths: ExperimentPaths) -> list[pathlib.Path]:
+    """Returns the checkpoints that are older than the newest complete one, and unfinished ones.
+
+    Damaged ones that are newer stay: somebody may want to look at them.
+    """
+    newest = newest_intact_generation(paths.checkpoints)
+    older = [] if newest is None else [
+        path for path in generations(paths.checkpoints) if int(path.name) < int(newest.name)
+    ]  # fmt: skip
+    return [*older, *sorted(paths.checkpoints.glob(".tmp-*"))]

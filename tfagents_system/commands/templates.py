@@ -1,0 +1,139 @@
+"""The files of a new project: params, config and variables, ready to train and to be edited."""
+
+import json
+
+from tfagents_system.commands.environment_ids import EnvironmentId
+
+STEPS_PER_ITERATION = 1000
+ENV_STEPS = 300_000
+FIRST_ENV_STEPS = 5_000
+BUFFER_ENV_STEPS = 300_000
+EVAL_EVERY_ENV_STEPS = 10_000
+OWN_HORIZON = 100
+
+_LOADERS = {
+    "gymnasium": ("gymnasium_adapter", 'gymnasium_adapter.load("{name}", seed=seed, {kwargs})'),
+    "gym": ("gym_adapter", 'gym_adapter.load("{name}", seed=seed, {kwargs})'),
+    "pybullet": ("pybullet_adapter", 'pybullet_adapter.load("{name}", seed=seed, {kwargs})'),
+    "dm_control": (
+        "dm_control_adapter",
+        'dm_control_adapter.load("{domain}", "{task}", seed=seed)',
+    ),
+}
+
+_PARAMS = '''"""{title}
+
+sac train {slug}_variables.sh trains it; docs/settings.md lists everything that can be set here.
+"""
+
+{imports}
+
+
+{simulator}class TrainParams(TrainParamsBase):
+    """{title}"""
+
+    # An iteration is {per_iteration:,} env steps and as many train steps.
+    num_iter = {num_iter}
+    num_steps_per_iter = {per_iteration}
+    n_train_episodes_per_iter = {episodes_per_iteration}
+    # In episodes: the replay buffer, what is collected at random before training begins.
+    n_episodes_in_buffer = {episodes_in_buffer}
+    n_buffer_init_episodes = {first_episodes}
+    # In iterations: between evaluations of n_eval_episodes, checkpoints, points of TensorBoard.
+    eval_period_itrs = {eval_period}
+    n_eval_episodes = 5
+    checkpoint_period_itrs = {eval_period}
+    log_period_itrs = 1
+    # The networks' hidden layers: as small as the task allows.
+    actor_fc_layer_params = ({units}, {units})
+    critic_joint_fc_layer_params = ({units}, {units})
+    sac_log_alpha = 0.0  # of the order of the rewards per step: higher explores for longer
+
+    def env_ctor(self, *args, seed=None, **kwargs):
+        """Returns the environment; each worker makes its own."""
+        return {make}
+'''
+
+_SIMULATOR = '''class Simulator(gym.Env):
+    """A mass on a rail that is to stop at the middle. Put your own simulator in its place."""
+
+    observation_space = gym.spaces.Box(-np.inf, np.inf, shape=(2,), dtype=np.float32)
+    action_space = gym.spaces.Box(-1.0, 1.0, shape=(1,), dtype=np.float32)
+
+    def __init__(self, mass):
+        self.mass = mass
+        self.random = np.random.default_rng()
+
+    def seed(self, seed=None):
+        self.random = np.random.default_rng(seed)
+
+    def reset(self):
+        self.position, self.velocity = self.random.uniform(-1.0, 1.0), 0.0
+        return self.observe()
+
+    def step(self, action):
+        self.velocity += 0.1 * float(action[0]) / self.mass
+        self.position += 0.1 * self.velocity
+        reward = -(self.position**2) - 0.1 * self.velocity**2
+        # True ends the episode because nothing more can be earned. A time limit is none of this:
+        # the config's horizon cuts the episode, and learning knows that it could have gone on.
+        has_fallen_off = abs(self.position) > 3.0
+        return self.observe(), reward - 100.0 * has_fallen_off, has_fallen_off, {}
+
+    def observe(self):
+        return np.array([self.position, self.velocity], np.float32)
+
+
+'''
+
+
+def params_text(title: str, slug: str, environment: EnvironmentId | None) -> str:
+    """Returns the params file of a registered environment; None: of a simulator to replace."""
+    horizon = environment.horizon if environment else OWN_HORIZON
+    episodes = max(1, round(STEPS_PER_ITERATION / horizon))
+    base = "from tfagents_system.train_params_base import TrainParamsBase"
+    if environment is None:
+        imports = ("import gym\nimport numpy as np\n\n"
+                   "from tfagents_system.environments import gym_adapter\n")  # fmt: skip
+        make = 'gym_adapter.GymEnvironment(Simulator(self.env_config["mass"]), seed=seed)'
+    else:
+        adapter, call = _LOADERS[environment.kind]
+        imports = f"from tfagents_system.environments import {adapter}\n"
+        domain, _, task = environment.name.partition("/")
+        make = call.format(
+            name=environment.name, domain=domain, task=task, kwargs="gym_kwargs=kwargs"
+        )
+    return _PARAMS.format(
+        title=title,
+        slug=slug,
+        imports=imports + base,
+        simulator="" if environment else _SIMULATOR,
+        make=make,
+        per_iteration=episodes * horizon,
+        episodes_per_iteration=episodes,
+        num_iter=-(-(ENV_STEPS if environment else 20_000) // (episodes * horizon)),
+        episodes_in_buffer=max(1, BUFFER_ENV_STEPS // horizon),
+        first_episodes=max(1, (FIRST_ENV_STEPS if environment else 1000) // horizon),
+        eval_period=max(1, (EVAL_EVERY_ENV_STEPS if environment else 5000) // (episodes * horizon)),
+        units=256 if environment else 64,
+    )
+
+
+def config_text(environment: EnvironmentId | None) -> str:
+    """Returns the JSON config."""
+    config: dict[str, object] = {"horizon": environment.horizon if environment else OWN_HORIZON}
+    if environment is None:
+        config["mass"] = 1.0
+    return json.dumps(config, indent=2) + "\n"
+
+
+def variables_text(slug: str) -> str:
+    """Returns the variables file."""
+    return (
+        "# shellcheck shell=bash disable=SC2034\n"
+        f"# Start: sac train {slug}_variables.sh   Paths are relative to where that is called.\n"
+        "# docs/settings.md lists all variables; one that the caller sets wins.\n"
+        f': "${{SAC_EXP_NAME:={slug}}}"\n'
+        f': "${{SAC_PARAMS:={slug}_params.py}}"\n'
+        f': "${{SAC_CONFIG:={slug}_config.json}}"\n'
+    )

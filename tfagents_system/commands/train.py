@@ -1,0 +1,169 @@
+"""Trains an environment, or what a variables file describes; the same command resumes.
+
+Example: sac train --env HalfCheetahBulletEnv-v0 --seed 1 2 3 --set train_batch_size=512
+
+`sac train VARIABLES.sh` is `run_script.sh VARIABLES.sh`, from any folder: paths are relative to it,
+and the experiment is in its `logs/`. With --env, params, config and variables files are written
+here, to be edited for the next step. Without either, the SAC_* variables of the shell are used.
+"""
+
+import ast
+import os
+import pathlib
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+from tfagents_system.commands.environment_ids import find_environment
+from tfagents_system.commands.new import project_files, write_project
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.files import read_json
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.settings import Settings
+from tfagents_system.launch.params_check import check_gin_bindings
+from tfagents_system.launch.start import environment_of_runs, start
+from tfagents_system.launch.supervision import is_locked
+from tfagents_system.launch.variables import read_variables
+
+
+def train(
+    variables: pathlib.Path | None = None,
+    /,
+    env: str | None = None,
+    name: str | None = None,
+    seed: tuple[int, ...] = (),
+    set_: tuple[str, ...] = (),
+    extend: int | None = None,
+    force_new: bool = False,
+) -> int | None:
+    """Becomes the run; with several seeds runs one after another and returns the last exit code.
+
+    Args:
+      variables: Variables file.
+      env: Instead of it: an environment, such as Pendulum-v1, HalfCheetahBulletEnv-v0 or
+        dm_control:cheetah/run.
+      name: Of the experiment. Default: that of the variables file, or after the environment.
+      seed: Of everything random; several make an experiment each, NAME_seed_1 and so on.
+      set_: Hyperparameters, such as train_batch_size=512.
+      extend: Goes on with a finished experiment for so many more iterations.
+      force_new: Starts anew; an experiment of this name is renamed and kept.
+
+    Raises:
+      ConfigError: For wrong input.
+    """
+    if platform.system() != "Linux":
+        raise ConfigError("Training needs Linux: Reverb has no build for this system.")
+    if variables is not None and env is not None:
+        raise ConfigError("Give either a variables file or --env.")
+    environ = dict(os.environ)
+    _bindings(set_, environ)  # before anything is written
+    if shutil.which("supervise", path=environment_of_runs(environ)["PATH"]) is None:
+        raise ConfigError(
+            "supervise, of the package daemontools, is not on PATH. Install it (Debian, Ubuntu: "
+            "apt-get install daemontools); setup.sh of this project does so without root."
+        )
+    if env is not None:
+        variables = _project_of(env, name)
+    if name is not None:
+        environ["SAC_EXP_NAME"] = name
+    if len(seed) == 1:
+        environ["SAC_SEED"] = str(seed[0])
+    if variables is not None:
+        environ = read_variables(variables, environ)
+    elif "SAC_PARAMS" not in environ:
+        raise ConfigError("What is to be trained? Give --env or a variables file. See --help.")
+    environ = environment_of_runs(environ | _bindings(set_, environ))
+    if len(seed) > 1:
+        return _train_seeds(environ, seed, extend, force_new)
+    _prepare_folder(environ, extend, force_new)
+    os.environ.clear()
+    os.environ.update(environ)
+    start()
+    return None
+
+
+def _project_of(env: str, name: str | None) -> pathlib.Path:
+    """Returns the variables file of a project for `env` here; writes it if there is none."""
+    environment = find_environment(env)
+    project = name or environment.slug
+    files = project_files(project, pathlib.Path(), environment)
+    params, *_, variables = files
+    if not any(path.exists() for path in files):
+        write_project(files)
+        print(f"Written, to be edited for the next step: {', '.join(map(str, files))}", flush=True)
+    elif missing := [str(path) for path in files if not path.exists()]:
+        raise ConfigError(f"Of the project {project}, {', '.join(missing)} is missing. Choose "
+                          "another --name.")  # fmt: skip
+    elif f'"{environment.name.partition("/")[0]}"' not in params.read_text():
+        raise ConfigError(f"{params} is not for {env}. Choose another --name.")
+    return variables
+
+
+def _bindings(assignments: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns SAC_GIN_BINDINGS with `--set` after what there is; empty without any."""
+    if not assignments:
+        return {}
+    bindings = [text for text in [environ.get("SAC_GIN_BINDINGS", "")] if text]
+    for assignment in assignments:
+        name, equals, value = (part.strip() for part in assignment.partition("="))
+        if not (name and equals and value):
+            raise ConfigError(f"--set is {assignment!r}; allowed is NAME=VALUE.")
+        try:
+            ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            if not value.startswith(("@", "%")):  # references of gin
+                value = repr(value)  # --set matmul_precision=float32
+        binding = f"TrainParams.{name.removeprefix('TrainParams.')} = {value}"
+        check_gin_bindings([binding], "--set")
+        bindings.append(binding)
+    return {"SAC_GIN_BINDINGS": "\n".join(bindings)}
+
+
+def _prepare_folder(environ: dict[str, str], extend: int | None, force_new: bool) -> None:
+    """Does what --extend and --force_new ask for."""
+    if extend is None and not force_new:
+        return
+    paths = ExperimentPaths(Settings.from_environ(environ).exp_dir)
+    if extend is not None and force_new:
+        raise ConfigError("--extend goes on with an experiment, --force_new begins one: give one.")
+    if extend is not None:
+        if not paths.finished.exists():
+            raise ConfigError(f"--extend: {paths.root} is not finished; without it, it resumes.")
+        num_iter = read_json(paths.finished)["num_iter"] + extend
+        environ |= _bindings([f"num_iter={num_iter}"], environ)
+    elif paths.root.exists():
+        if is_locked(paths.lock):
+            raise ConfigError(f"--force_new: {paths.root} is running. Stop it first.")
+        kept = paths.root.with_name(f"{paths.root.name}_until_{time.strftime('%Y%m%d_%H%M%S')}")
+        os.rename(paths.root, kept)
+        print(f"The earlier {paths.root} is now {kept}.", flush=True)
+
+
+def _train_seeds(
+    environ: Mapping[str, str], seeds: Sequence[int], extend: int | None, force_new: bool
+) -> int:
+    """Trains one experiment for each seed, one after another; those that are finished stay."""
+    base = environ["SAC_EXP_NAME"]
+    for seed in seeds:
+        one = dict(environ) | {"SAC_SEED": str(seed), "SAC_EXP_NAME": f"{base}_seed_{seed}"}
+        paths = ExperimentPaths(Settings.from_environ(one).exp_dir)
+        if paths.finished.exists() and extend is None and not force_new:
+            print(f"{paths.root} is finished.", flush=True)
+            continue
+        _prepare_folder(one, extend, force_new)
+        if code := _run(one):
+            return code
+    return 0
+
+
+def _run(environ: Mapping[str, str]) -> int:
+    """Runs what the variables describe in a process of its own; returns the exit code."""
+    command = [sys.executable, "-m", "tfagents_system.launch.start"]
+    run = subprocess.Popen(command, env=dict(environ))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the run gets it, too
+    signal.signal(signal.SIGTERM, lambda number, frame: run.terminate())
+    return run.wait()

@@ -1,0 +1,50 @@
+"""Starts the run that the SAC_* variables describe, where SAC_PLACEMENT says.
+
+Example: python -m tfagents_system.launch.start   (run_script.sh and `sac train` do)
+"""
+
+import os
+import pathlib
+import sys
+from collections.abc import Mapping
+
+from tfagents_system.core.command_line import run_tool
+from tfagents_system.core.settings import Settings
+
+_PROXIES = [f"{kind}_proxy" for kind in ("http", "https", "all", "grpc")]
+# What is in the way of gRPC to localhost, and of importing TensorFlow 2.15.
+UNWANTED = (*_PROXIES, *map(str.upper, _PROXIES), "TF_USE_LEGACY_KERAS")
+TOOLS = ("bin", "daemontools/usr/bin", "stunnel4/bin")  # in the environment that setup.sh has made
+
+
+def environment_of_runs(environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns `environ` as the programs of a run need it, with this Python and its tools first."""
+    kept = {name: value for name, value in environ.items() if name not in UNWANTED}
+    # Not the folder that a link points to: that of this environment.
+    folders = [str(pathlib.Path(sys.prefix) / tool) for tool in TOOLS]
+    folders = [folder for folder in folders if os.path.isdir(folder)]
+    return kept | {"PATH": os.pathsep.join([*folders, kept.get("PATH", os.defpath)])}
+
+
+def start() -> None:
+    """Becomes the run, or submits it.
+
+    Raises:
+      ConfigError: For wrong input.
+    """
+    wanted = environment_of_runs(os.environ)
+    os.environ.clear()
+    os.environ.update(wanted)
+    placement = Settings.from_environ(os.environ).placement
+    if placement == "slurm":
+        from tfagents_system.launch import slurm_placement
+
+        slurm_placement.main()
+    else:
+        from tfagents_system.launch import run_share
+
+        run_share.run_share(run_share.LOCAL)
+
+
+if __name__ == "__main__":
+    run_tool(start, ["run_script.sh", *sys.argv[1:]])

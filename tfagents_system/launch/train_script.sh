@@ -1,0 +1,177 @@
+#!/usr/bin/env bash
+# Runs one host's share of a prepared run. Usage: ./train_script.sh EXP_DIR SERVICES [new]
+#   1. Starts each program of the folder SERVICES under its own daemontools supervise.
+#   2. Waits. A killed program is started again by its supervise, a killed supervise by this script.
+#   3. Learner finished: the workers end by themselves, the replay server is stopped; exit code 0.
+#      A share without a learner: ends when all of its workers have ended; exit code 0.
+#      INT, TERM, HUP: stops workers, learner, replay server, in this order; exit code 143.
+#      A program gave up (SERVICES/*/failure): the same order; exit code 70, 78 or 1. If a
+#      `new` experiment's input turns out to be wrong before the learner is built, EXP_DIR goes.
+#      Learner or replay server superseded by a later start (exit code 75): the same order, 75.
+#      A superseded worker ends alone.
+# launch/run_share.py calls it; where the learner is, it holds the experiment's lock, which all
+# processes below inherit. SERVICES is removed at the end if it is not in EXP_DIR.
+# If this script is killed, every supervise gets TERM, and then every program (pdeathsig).
+set -uo pipefail
+shopt -s nullglob
+
+exp_dir=$1
+services=$2
+is_new=${3-} # not empty at the first start of the experiment
+replay=("$services"/replay*) # or nothing
+learner=("$services"/learner*)
+workers=("$services"/{worker,evaluator}_*)
+relays=("$services"/relay*)
+[[ $services -ef $exp_dir/service ]] || trap 'rm -rf -- "${services%/*}"' EXIT
+declare -A group # process id of each service's supervise; it leads the service's process group
+
+say() { # MESSAGE: gives up on a terminal that takes no more, as after Ctrl-S; the run goes on
+  timeout --foreground --signal KILL 2 printf '%s\n' "$1" >&2
+}
+
+start() { # SERVICE
+  setpriv --pdeathsig TERM setlock -n "$1/lock" pgrphack supervise "$1" &
+  group[$1]=$!
+  disown # no "Killed" lines of bash
+}
+
+# Neither supervise nor an orphaned program, which inherits the service's lock, is left.
+has_ended() { # SERVICE
+  [[ -z ${group[$1]-} ]] ||
+    { ! kill -0 "${group[$1]}" 2>/dev/null && setlock -n "$1/lock" true 2>/dev/null; }
+}
+
+# Sets `now`, in seconds. Bash's SECONDS follows the wall clock, which may be set meanwhile.
+read_clock() {
+  read -r now _ </proc/uptime
+  now=${now%.*}
+}
+
+await_end() { # SECS SERVICE...: returns 1 if one is left after SECS
+  read_clock
+  local deadline=$((now + $1)) service
+  for service in "${@:2}"; do
+    until has_ended "$service"; do
+      read_clock
+      ((now < deadline)) || return 1
+      sleep 0.1
+    done
+  done
+}
+
+stop() { # SECS SERVICE...: asks them to end; after SECS kills them with all of their children
+  read_clock
+  local deadline=$((now + $1)) service
+  for service in "${@:2}"; do
+    # One that has just been started listens soon.
+    until svok "$service" || has_ended "$service" || ((now >= deadline)); do
+      sleep 0.05
+      read_clock
+    done
+    if svok "$service"; then svc -dx "$service"; fi
+  done
+  await_end "$@" || say "train_script.sh: not all of ${*:2} ended within $1 s; killing them"
+  for service in "${@:2}"; do
+    if [[ -n ${group[$service]-} ]]; then kill -KILL -- "-${group[$service]}" 2>/dev/null; fi
+  done
+  await_end 10 "${@:2}"
+}
+
+stop_all() {
+  trap '' INT TERM HUP # the order of a stop holds, however often it is asked for
+  if [[ -n $reporter ]]; then # else it was started just now, and ends with this script
+    kill "$reporter" 2>/dev/null
+    local tries=20
+    while kill -0 "$reporter" 2>/dev/null; do
+      if ((--tries == 0)); then
+        kill -KILL "$reporter" # its terminal takes no more
+        break
+      fi
+      sleep 0.1
+    done
+  fi
+  if ((${#learner[@]})); then
+    say 'Ending the workers, then the learner (which saves), then the replay server.'
+  fi
+  stop 20 "${workers[@]}"
+  stop 120 "${learner[@]}"
+  stop 20 "${replay[@]}"
+  stop 10 "${relays[@]}"
+}
+
+end_run() { # EXIT_CODE MESSAGE
+  stop_all
+  say "$2"
+  exit "$1"
+}
+
+finish() {
+  await_end 600 "${workers[@]}" # they evaluate once more, then end by themselves
+  python -m tfagents_system.launch.last_workers "$exp_dir" # those of other hosts, if there are any
+  end_run 0 "Training is finished. The policy is in $exp_dir/policies/greedy_policy. To see it:
+  ${python#"$PWD/"} -m tfagents_system eval $exp_dir --num_episodes 5"
+}
+
+discard() { # SERVICE MESSAGE: in one step, as the folder was made
+  local removed="${exp_dir%/*}/.${exp_dir##*/}.$$.tmp"
+  stop_all
+  mv -- "$exp_dir" "$removed" && rm -rf -- "$removed"
+  say "run_script.sh: ${1##*/} found this before anything was trained; $exp_dir was not kept:
+$2"
+  exit 78
+}
+
+fail() { # SERVICE
+  local code failure
+  code=$(cat "$1/exit_code" 2>/dev/null)
+  failure=$(cat "$1/failure")
+  if [[ $code == 78 && $is_new && $failure && ! -e $exp_dir/running/run_spec.json ]]; then
+    discard "$1" "${failure#*$'\n'}" # without its first line, which names the log
+  fi
+  [[ $code == 70 || $code == 78 ]] || code=1 # diverged, wrong input
+  end_run "$code" "train_script.sh: the run was stopped because ${failure:-"${1##*/}
+failed (exit code ${code:-unknown}) and the disk is too full for its last words."}
+What had been saved is in $exp_dir; the same command goes on from there."
+}
+
+look_after() { # SERVICE, whose supervise has ended
+  local code
+  code=$(cat "$1/exit_code" 2>/dev/null)
+  if [[ -e $1/failure ]]; then
+    fail "$1"
+  elif [[ $code == 75 && ($1 == "${replay[*]}" || $1 == "${learner[*]}") ]]; then
+    end_run 75 "train_script.sh: a later start of the run has taken over; this one has ended."
+  elif [[ $code != 0 && $code != 75 ]]; then
+    read_clock
+    if ((now - first_lost > 600)); then first_lost=$now lost_supervises=0; fi
+    ((++lost_supervises <= 20)) ||
+      end_run 1 "train_script.sh: the run was stopped because supervise of ${1##*/} keeps ending."
+    say "train_script.sh: supervise of ${1##*/} was killed; starting it again"
+    stop 120 "$1" # its program got TERM
+    start "$1"
+  elif [[ $1 == "${learner[*]}" ]]; then
+    finish
+  elif [[ -z ${learner[*]} ]] && await_end 0 "${workers[@]}"; then
+    end_run 0 "The workers of this share on ${HOSTNAME} have ended."
+  fi
+}
+
+python=$(command -v python)
+reporter=
+lost_supervises=0 # since $first_lost: 20 in ten minutes are too many
+first_lost=0
+trap 'end_run 143 "Stopped. The same command goes on from the last checkpoint in $exp_dir."' \
+  INT TERM HUP
+for service in "${relays[@]}" "${replay[@]}" "${learner[@]}" "${workers[@]}"; do start "$service"; done
+if ((${#learner[@]})); then
+  setpriv --pdeathsig TERM python -m tfagents_system watch "$exp_dir" &
+  reporter=$!
+  disown
+fi
+exec {never}<> <(:) # nothing ever arrives here: `read` sleeps without a process, and traps work
+while true; do
+  read -rt 1 -u "$never"
+  for service in "${!group[@]}"; do
+    kill -0 "${group[$service]}" 2>/dev/null || look_after "$service"
+  done
+done

@@ -1,0 +1,43 @@
+"""Variables files: shell scripts that set SAC_* variables."""
+
+import os
+import pathlib
+import subprocess
+from collections.abc import Mapping
+
+from tfagents_system.core.errors import ConfigError
+
+_READER = pathlib.Path(__file__).with_name("variables.sh")
+_SCRIPT = """
+die() { printf '%s\\n' "$*" >&2; exit 78; }
+set -euo pipefail
+source "$1"
+read_variables "$2"
+exec env --null
+"""
+TIMEOUT_SECS = 60.0
+
+
+def read_variables(path: pathlib.Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns `environ` with what the variables file `path` sets, which may read it.
+
+    Raises:
+      ConfigError: If there is no such file, or it is no shell script that only sets variables.
+    """
+    if not path.is_file():
+        near = sorted(p.name for p in path.absolute().parent.glob("*variables*.sh"))
+        hint = f" In its folder there are: {' '.join(near)}." if near else ""
+        raise ConfigError(f"no such variables file: {path}.{hint}")
+    command = ["bash", "-c", _SCRIPT, "bash", str(_READER), str(path.absolute())]
+    try:
+        done = subprocess.run(
+            command, env=dict(environ), stdin=subprocess.DEVNULL, capture_output=True,
+            timeout=TIMEOUT_SECS, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise ConfigError(f"{path}: still running after {TIMEOUT_SECS:g} s.") from None
+    if done.returncode != 0:
+        raise ConfigError(os.fsdecode(done.stderr).strip())
+    # What the file prints comes before the variables; bash's own are none of theirs.
+    entries = (entry.partition(b"=") for entry in done.stdout.split(b"\0") if b"=" in entry)
+    return {os.fsdecode(name).rpartition("\n")[2]: os.fsdecode(value) for name, _, value in entries}
