@@ -1,4 +1,4 @@
-"""What the adapters of gym and gymnasium share: lean time steps, forwarding, error messages."""
+"""What all adapters share: lean time steps, forwarding, error messages."""
 
 import abc
 import difflib
@@ -126,9 +126,13 @@ class EnvironmentAdapter(py_environment.PyEnvironment, abc.ABC):
         discount = _ENDS if is_terminal else _CONTINUES
         return ts.TimeStep(_LAST, as_reward(reward), discount, self._cast_observation(observation))
 
+    def _layers(self) -> Iterable[Any]:
+        """Who may have methods of the user: the wrapped environment from the outermost inwards."""
+        return layers(self._env)
+
     def _method(self, name: str, signature: str) -> Callable[..., Any]:
         """Method `name` of the outermost layer that has one."""
-        for layer in layers(self._env):
+        for layer in self._layers():
             method = getattr(layer, name, None)
             if callable(method):
                 return method

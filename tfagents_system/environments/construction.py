@@ -67,7 +67,7 @@ def _make(
     if not isinstance(environment, py_environment.PyEnvironment):
         raise ConfigError(
             f"TrainParams.env_ctor returned a {type(environment).__name__}; allowed is a TF-Agents "
-            "PyEnvironment. Adapters for gym, gymnasium and PyBullet are in "
+            "PyEnvironment. Adapters for gym, gymnasium, PyBullet and dm_control are in "
             "tfagents_system/environments."
         )
     if environment.batched:

@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ from tf_agents.trajectories import time_step as ts
 from tf_agents.typing import types
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.environments import adapter
+from tfagents_system.environments import adapter, headless
 
 
 class GymnasiumEnvironment(adapter.EnvironmentAdapter):
@@ -39,6 +40,9 @@ class GymnasiumEnvironment(adapter.EnvironmentAdapter):
                 f"{self._owner} was made with render_mode={made_with!r} and cannot render {mode!r}."
                 f" Make it with render_mode={mode!r}, and list it in metadata['render_modes']."
             )
+        if "mujoco" in sys.modules:  # gymnasium looks for a renderer when it draws first
+            headless.choose_renderer()
+            headless.check_can_render(self._owner)
         frame = self._env.render()
         return adapter.as_frame(frame, self._owner) if mode == "rgb_array" else None
 

@@ -1,0 +1,195 @@
+"""Environments of dm_control, an optional package, as PyEnvironments."""
+
+import difflib
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import gym
+import numpy as np
+from tf_agents.trajectories import time_step as ts
+from tf_agents.typing import types
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.environments import adapter, headless
+
+FRAME_HEIGHT, FRAME_WIDTH = 240, 320  # pixels; the software renderer takes 0.1 s for them
+
+
+class DmControlEnvironment(adapter.EnvironmentAdapter):
+    """Adapts dm_env's time steps.
+
+    An episode that ends with discount 0 has terminated; any other end is a time limit, also that of
+    a termination in the last step allowed, which dm_control does not report. Discounts within an
+    episode are taken for 1.
+    """
+
+    def __init__(self, env: Any, seed: int | None = None, flatten_observation: bool = True):
+        """Wraps `env`; see the base class.
+
+        Args:
+          env: An environment of dm_control.
+          seed: Of the task's random numbers, >= 0; None leaves them as they are.
+          flatten_observation: Whether the observation is one float32 vector, the parts of
+            dm_control's in their order, which the workers' NumPy policy needs; otherwise a dict.
+
+        Raises:
+          ConfigError: Also if an observation that is to be flattened has images.
+        """
+        self._flattens = flatten_observation
+        super().__init__(_GymView(env, flatten_observation), seed)
+
+    @property
+    def horizon(self) -> int | None:
+        """The time limit in env steps; None for no limit."""
+        limit = getattr(self._env.env, "_step_limit", math.inf)
+        return None if math.isinf(limit) else math.ceil(limit)
+
+    def seed(self, seed: int) -> int:
+        """Seeds the task, >= 0; in force from the next reset on. Returns the seed."""
+        task = getattr(self._env.env, "task", None)
+        (getattr(task, "random", None) or self._env.env.random_state).seed(int(seed))
+        return int(seed)
+
+    def render(self, mode: str = "rgb_array", camera: int | str = 0) -> np.ndarray:
+        """Returns a frame [240, 320, 3] uint8; needs a reset before.
+
+        Args:
+          mode: "rgb_array".
+          camera: Number or name of a camera of the model; -1 is the free camera.
+
+        Raises:
+          ConfigError: For another mode, which dm_control.viewer has, or if MuJoCo cannot draw.
+        """
+        if mode != "rgb_array":
+            raise ConfigError(
+                f"{self._owner} cannot render {mode!r}: allowed is 'rgb_array'. For a window use "
+                "dm_control.viewer."
+            )
+        headless.check_can_render(self._owner)
+        physics = self._env.env.physics
+        frame = physics.render(FRAME_HEIGHT, FRAME_WIDTH, camera_id=camera)
+        return adapter.as_frame(frame, self._owner)
+
+    def _reset(self) -> ts.TimeStep:
+        return self._first(self._observation(self._env.env.reset()))
+
+    def _step(self, action: types.NestedArray) -> ts.TimeStep:
+        time_step = self._env.env.step(self._cast_action(action))
+        observation = self._observation(time_step)
+        if time_step.last():
+            return self._last(observation, time_step.reward, time_step.discount == 0.0)
+        return self._mid(observation, time_step.reward)
+
+    def _layers(self) -> tuple[Any, ...]:
+        return self._env.env, self._env.unwrapped
+
+    def _observation(self, time_step: Any) -> Any:
+        observation = time_step.observation
+        return _flat(observation) if self._flattens else observation
+
+
+class _GymView:
+    """What the base class asks of an environment, in gym's words."""
+
+    def __init__(self, env: Any, flatten_observation: bool):
+        self.env = env
+        self.unwrapped = getattr(env, "task", env)  # after which the user knows it
+        self.action_space = _space(env.action_spec())
+        observation_spec = env.observation_spec()
+        self.observation_space = _space(observation_spec)
+        if flatten_observation:
+            parts = list(_leaves(observation_spec))
+            if any(part.dtype == np.uint8 and len(part.shape) > 1 for part in parts):
+                raise ConfigError(
+                    f"{type(self.unwrapped).__name__} observes images, which cannot be flattened "
+                    "into one vector. Set flatten_observation=False."
+                )
+            size = sum(math.prod(part.shape) for part in parts)
+            self.observation_space = gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
+
+    def close(self) -> None:
+        self.env.close()
+
+
+def load(
+    domain: str,
+    task: str,
+    seed: int | None = None,
+    task_kwargs: Mapping[str, Any] | None = None,
+    environment_kwargs: Mapping[str, Any] | None = None,
+    flatten_observation: bool = True,
+) -> DmControlEnvironment:
+    """Returns a task of the DeepMind Control Suite as a PyEnvironment.
+
+    Without a display it renders by what `headless.choose_renderer` finds.
+
+    Args:
+      domain: For example "cheetah".
+      task: For example "run".
+      seed: Of the task's random numbers, >= 0; None draws one from the system.
+      task_kwargs: Keyword arguments of the task, such as `time_limit` in seconds.
+      environment_kwargs: Of the environment, such as `n_sub_steps`.
+      flatten_observation: See `DmControlEnvironment`.
+
+    Raises:
+      ConfigError: If dm_control is not installed, there is no such task, or it refuses an argument.
+    """
+    suite = _import_suite()
+    names = [f"{known_domain}/{known_task}" for known_domain, known_task in suite.ALL_TASKS]
+    if f"{domain}/{task}" not in names:
+        nearest = ", ".join(difflib.get_close_matches(f"{domain}/{task}", names, cutoff=0.5))
+        hint = f" Nearest: {nearest}." if nearest else ""
+        raise ConfigError(f"dm_control has no task {domain}/{task} among its {len(names)}.{hint}")
+    kwargs = {"random": seed, **(task_kwargs or {})}
+    try:
+        env = suite.load(domain, task, kwargs, environment_kwargs and dict(environment_kwargs))
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"Cannot make {domain}/{task} with task_kwargs={dict(task_kwargs or {})} and "
+            f"environment_kwargs={environment_kwargs}: {error}"
+        ) from error
+    return DmControlEnvironment(env, flatten_observation=flatten_observation)
+
+
+def _import_suite() -> Any:
+    headless.choose_renderer()  # dm_control looks while it is imported
+    try:
+        from dm_control import suite
+    except ImportError as error:
+        raise ConfigError(
+            f"dm_control_adapter needs the package dm_control ({error}): "
+            "./setup.sh --with dm_control, or pip install dm_control 'mujoco<4'"
+        ) from error
+    return suite
+
+
+def _space(spec: Any) -> gym.spaces.Space:
+    """Returns the space of gym for a spec of dm_env."""
+    if isinstance(spec, Mapping):
+        return gym.spaces.Dict([(key, _space(child)) for key, child in spec.items()])
+    kind = np.dtype(spec.dtype)
+    is_float = kind.kind == "f"
+    everything = (-np.inf, np.inf) if is_float else _limits(kind)
+    low = np.broadcast_to(getattr(spec, "minimum", everything[0]), spec.shape)
+    high = np.broadcast_to(getattr(spec, "maximum", everything[1]), spec.shape)
+    return gym.spaces.Box(low.astype(kind), high.astype(kind), spec.shape, kind)
+
+
+def _limits(kind: np.dtype) -> tuple[int, int]:
+    if kind.kind == "b":
+        return 0, 1
+    return np.iinfo(kind).min, np.iinfo(kind).max
+
+
+def _flat(observation: Any) -> np.ndarray:
+    """Returns all numbers of an observation in one vector, in the order of its parts."""
+    return np.concatenate([np.ravel(leaf) for leaf in _leaves(observation)])
+
+
+def _leaves(nest: Any) -> Iterator[Any]:
+    if not isinstance(nest, Mapping):
+        yield nest
+        return
+    for child in nest.values():
+        yield from _leaves(child)

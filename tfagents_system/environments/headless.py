@@ -1,0 +1,66 @@
+"""Chooses how MuJoCo draws on a machine without a display."""
+
+import ctypes
+import ctypes.util
+import os
+import sys
+
+from tfagents_system.core.errors import ConfigError
+
+VARIABLE = "MUJOCO_GL"
+NO_RENDERER = "disabled"
+_EGL_PLATFORM_DEVICE = 0x313F
+_MAX_DEVICES = 16
+
+
+def choose_renderer() -> None:
+    """Sets MUJOCO_GL where there is no display and the user has not set it; Linux only.
+
+    The choice is EGL (a GPU, or Mesa's software renderer), else OSMesa, else "disabled", with which
+    everything but rendering works. dm_control reads the variable when it is imported, gymnasium
+    when it draws its first frame.
+    """
+    has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if VARIABLE in os.environ or has_display or not sys.platform.startswith("linux"):
+        return
+    if _egl_works():
+        os.environ[VARIABLE] = "egl"
+    else:
+        os.environ[VARIABLE] = "osmesa" if ctypes.util.find_library("OSMesa") else NO_RENDERER
+
+
+def check_can_render(owner: str) -> None:
+    """Raises ConfigError if no renderer was found; `owner` is the environment's name."""
+    if os.environ.get(VARIABLE) == NO_RENDERER:
+        raise ConfigError(
+            f"{owner} cannot render: {VARIABLE} is {NO_RENDERER!r}. Without a display MuJoCo needs "
+            "EGL (Debian: apt-get install libegl1 libegl-mesa0) or OSMesa (libosmesa6)."
+        )
+
+
+def _egl_works() -> bool:
+    """Whether EGL can draw without a display; dm_control cannot be imported if it only exists."""
+    name = ctypes.util.find_library("EGL")
+    if name is None:
+        return False
+    try:
+        egl = ctypes.CDLL(name)
+    except OSError:
+        return False
+    egl.eglGetProcAddress.restype = ctypes.c_void_p
+    query = egl.eglGetProcAddress(b"eglQueryDevicesEXT")
+    get_display = egl.eglGetProcAddress(b"eglGetPlatformDisplayEXT")
+    if not query or not get_display:
+        return False
+    pointer, count = ctypes.c_void_p, ctypes.c_int(0)
+    devices = (pointer * _MAX_DEVICES)()
+    query_type = ctypes.CFUNCTYPE(ctypes.c_uint, ctypes.c_int, pointer, pointer)
+    display_type = ctypes.CFUNCTYPE(pointer, ctypes.c_uint, pointer, pointer)
+    if not query_type(query)(_MAX_DEVICES, devices, ctypes.byref(count)):
+        return False
+    for device in devices[: count.value]:
+        display = display_type(get_display)(_EGL_PLATFORM_DEVICE, device, None)
+        # Not terminated: the library that draws initializes the same display again.
+        if display and egl.eglInitialize(pointer(display), None, None):
+            return True
+    return False
