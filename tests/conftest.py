@@ -29,7 +29,7 @@ def compiled_ops():
 
 
 # Tests that start real runs: of programs that share the CPUs, with steps that take their time.
-RUNS = ("tests/system/", "tests/learning_curves/", "tests/slurm/", "tests/ray/")
+RUNS = ("tests/system/", "tests/learning_curves/", "tests/slurm/", "tests/ray_cluster/")
 
 
 class RunsInTurn(LoadFileScheduling):

@@ -66,6 +66,21 @@ def test_auto_with_fewer_cpus_than_programs_shares_all_and_says_so(variables):
     assert "CPU 4-5" in table and "shared: there are fewer CPUs than programs" in table
 
 
+@pytest.mark.parametrize("num_cpus", [2, 8])
+def test_where_others_may_use_the_same_cpus_programs_run_on_all_of_them(num_cpus):
+    programs = core(make_settings(TRAIN_CPUS="3", REVERB_CPUS="1"), EXP_DIR, num_cpus)
+    placed = place(programs, range(num_cpus), False, "localhost:4567", are_all_ours=False)
+    assert {service.cpus for service in placed} == {tuple(range(num_cpus))}
+    assert "(shared: which are theirs is unknown)" in cpu_table(placed)
+    assert "--num_cpus=3" in placed[1].argv  # threads, as asked for
+
+
+def test_a_share_that_needs_every_cpu_of_its_host_has_them_apart():
+    programs = core(make_settings(TRAIN_CPUS="3", REVERB_CPUS="1"), EXP_DIR, 4)
+    placed = place(programs, range(4), False, "localhost:4567", are_all_ours=False)
+    assert [service.cpus for service in placed] == [(0,), (1, 2, 3)]
+
+
 @pytest.mark.parametrize(
     ("variables", "arithmetic"),
     [

@@ -1,6 +1,5 @@
 """What SLURM is asked for, and submission to a real one as the user nobody; no job starts here."""
 
-import dataclasses
 import os
 import subprocess
 import sys
@@ -9,46 +8,18 @@ import pytest
 from slurm.cluster import Cluster, slurm_cluster
 from system.tiny_run import TinyRun
 
-from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.settings import Settings
-from tfagents_system.launch.slurm_placement import Demand, job_options
+from tfagents_system.launch.demand import Demand
+from tfagents_system.launch.slurm_placement import job_options
 
-REQUIRED = {"SAC_EXP_NAME": "e", "SAC_PARAMS": "p.py", "SAC_CONFIG": "c.json",
-            "SAC_NUM_COLLECT_WORKERS": "10"}  # fmt: skip
-
-
-def demand(**environ: str) -> Demand:
-    return Demand.of(Settings.from_environ(REQUIRED | environ))
-
-
-def test_jobs_ask_for_the_cpus_of_their_programs():
-    explicit = demand(SAC_REVERB_CPUS="2", SAC_TRAIN_CPUS="4", SAC_COLLECT_WORKER_CPUS="3",
-                      SAC_WORKERS_PER_SHARE="4", SAC_EVAL_WORKERS="2")  # fmt: skip
-    assert explicit.num_shares == 3  # of 4, 4 and 2 workers
-    assert explicit.cpus("core") == 2 + 4
-    assert explicit.cpus("workers") == 4 * 3
-    assert explicit.cpus("evaluators") == 3
-    automatic = demand()
-    assert automatic.num_shares == 10
-    assert (automatic.cpus("core"), automatic.cpus("workers")) == (1 + 2, 1)
-
-
-def test_jobs_are_told_what_was_automatic():
-    told = Settings.from_environ(REQUIRED | demand(SAC_TRAIN_CPUS="4").environ())
-    assert (told.reverb_cpus, told.train_cpus, told.collect_worker_cpus) == (1, 4, 1)
-    assert (told.num_collect_workers, told.workers_per_share, told.eval_workers) == (10, 1, 0)
+DEMAND = Demand(num_workers=10, workers_per_share=1, num_evaluators=0, reverb_cpus=1, train_cpus=2,
+                worker_cpus=2)  # fmt: skip
 
 
 def test_options_name_the_job_its_cpus_its_log_and_its_script():
-    assert job_options("e", "evaluators", dataclasses.replace(demand(), worker_cpus=2)) == [
+    assert job_options("e", "evaluators", DEMAND) == [
         "--job-name=e.evaluators", "--cpus-per-task=2", "--output=logs/e/slurm/evaluators_%a.log",
         "slurm/workers.sbatch", "logs/e", "evaluators",
     ]  # fmt: skip
-
-
-def test_an_automatic_number_of_workers_is_refused():
-    with pytest.raises(ConfigError, match="SAC_NUM_COLLECT_WORKERS is auto and SAC_PLACEMENT is"):
-        demand(SAC_NUM_COLLECT_WORKERS="auto")
 
 
 def test_without_slurm_nothing_is_left(tmp_path):

@@ -132,6 +132,11 @@ class ExperimentPaths:
         return self.root / "slurm"
 
     @property
+    def ray(self) -> pathlib.Path:
+        """What the shares on Ray print."""
+        return self.root / "ray"
+
+    @property
     def services(self) -> pathlib.Path:
         """One daemontools service folder a program, of a run on one host."""
         return self.root / "service"

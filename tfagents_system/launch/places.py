@@ -20,7 +20,11 @@ class Service:
 
 
 def place(
-    programs: Sequence[Program], available: Sequence[int], may_share: bool, address: str
+    programs: Sequence[Program],
+    available: Sequence[int],
+    may_share: bool,
+    address: str,
+    are_all_ours: bool = True,
 ) -> list[Service]:
     """Gives each program CPUs of its own, or all of them where there are too few.
 
@@ -29,12 +33,16 @@ def place(
       available: CPU ids this job may use on this host.
       may_share: Whether too few CPUs are shared, not refused.
       address: The replay server as programs reach it here, such as `localhost:PORT`.
+      are_all_ours: Whether nobody else has been given some of `available`. If somebody may have,
+        as on Ray, which counts CPUs but gives no ids, programs get CPUs of their own only if they
+        need as many as there are; otherwise all of them, and the kernel divides.
 
     Raises:
       ConfigError: If there are too few CPUs; the message shows the sum.
     """
     demand = {program.name: program.num_cpus for program in programs}
-    if may_share and sum(demand.values()) > len(available):
+    total = sum(demand.values())
+    if (may_share and total > len(available)) or (not are_all_ours and total != len(available)):
         cpus = {program: tuple(available) for program in demand}
     else:
         cpus = allot_cpus(available, demand)
@@ -68,5 +76,7 @@ def cpu_table(services: Sequence[Service]) -> str:
         note = f"  ({len(first.cpus)} each)" if others and others[0].cpus != first.cpus else ""
         lines.append(f"  {name:<28}CPU {cpu_list(cpus)}{note}")
     if len(programs) > 1 and programs[0].cpus == programs[1].cpus:
-        lines[-1] += "  (shared: there are fewer CPUs than programs)"
+        is_short = len(programs) > len(programs[0].cpus)
+        why = "there are fewer CPUs than programs" if is_short else "which are theirs is unknown"
+        lines[-1] += f"  (shared: {why})"
     return "\n".join(lines)

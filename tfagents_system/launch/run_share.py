@@ -147,7 +147,8 @@ def _worker_services(
 def _place(settings: Settings, share: Share, paths: ExperimentPaths, address: str) -> list[Service]:
     cpus = available_cpus()
     programs = share.programs(settings, paths.root, len(cpus))
-    return place(programs, cpus, plan.may_share_cpus(settings), address)
+    are_all_ours = settings.placement != "ray"
+    return place(programs, cpus, plan.may_share_cpus(settings), address, are_all_ours)
 
 
 def _relay(name: str, paths: ExperimentPaths, folder: pathlib.Path, *flags: str) -> Service:

@@ -9,7 +9,6 @@ jobs are slurm/core.sbatch and slurm/workers.sbatch; what they need and print is
 logs/<exp>/slurm. Ends when SLURM has the jobs; with 78 and a message if it does not take them.
 """
 
-import dataclasses
 import os
 import pathlib
 import shlex
@@ -24,69 +23,12 @@ from tfagents_system.core.files import write_text_atomically
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.settings import Settings
 from tfagents_system.launch import experiment
+from tfagents_system.launch.demand import Demand
 from tfagents_system.launch.packages import check_packages
 from tfagents_system.launch.prepare import PROJECT, explained_os_errors, prepare
 
 SLURM_TIMEOUT_SECS = 120.0  # sbatch itself tries again while SLURM is busy
 PATHS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")  # by which the jobs find the same programs
-
-
-@dataclasses.dataclass(frozen=True)
-class Demand:
-    """Numbers for what SAC_* left automatic: nobody knows yet on which hosts the jobs will run."""
-
-    num_workers: int
-    workers_per_share: int
-    num_evaluators: int
-    reverb_cpus: int
-    train_cpus: int
-    worker_cpus: int
-
-    @classmethod
-    def of(cls, settings: Settings) -> "Demand":
-        """Completes the settings.
-
-        Raises:
-          ConfigError: If the number of workers is missing.
-        """
-        if settings.num_collect_workers is None:
-            raise ConfigError(
-                "SAC_NUM_COLLECT_WORKERS is auto and SAC_PLACEMENT is slurm; allowed is a number "
-                "then, for which SLURM is asked."
-            )
-        return cls(
-            num_workers=settings.num_collect_workers,
-            workers_per_share=settings.workers_per_share,
-            num_evaluators=settings.eval_workers,
-            reverb_cpus=settings.reverb_cpus or 1,
-            # The learner's critics, targets and actor are a few independent branches.
-            train_cpus=settings.train_cpus or 2,
-            worker_cpus=settings.collect_worker_cpus or 1,
-        )
-
-    @property
-    def num_shares(self) -> int:
-        """Jobs with workers."""
-        return -(-self.num_workers // self.workers_per_share)
-
-    def cpus(self, kind: str) -> int:
-        """Returns the CPUs of one job: of the core, or with workers or an evaluator."""
-        return {
-            "core": self.reverb_cpus + self.train_cpus,
-            "workers": self.workers_per_share * self.worker_cpus,
-            "evaluators": self.worker_cpus,
-        }[kind]
-
-    def environ(self) -> dict[str, str]:
-        """Returns the variables that are no longer automatic."""
-        return {
-            "SAC_NUM_COLLECT_WORKERS": str(self.num_workers),
-            "SAC_WORKERS_PER_SHARE": str(self.workers_per_share),
-            "SAC_EVAL_WORKERS": str(self.num_evaluators),
-            "SAC_REVERB_CPUS": str(self.reverb_cpus),
-            "SAC_TRAIN_CPUS": str(self.train_cpus),
-            "SAC_COLLECT_WORKER_CPUS": str(self.worker_cpus),
-        }
 
 
 def job_options(name: str, kind: str, demand: Demand) -> list[str]:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 
 from tfagents_system.core.command_line import run_tool
+from tfagents_system.core.errors import EXIT_FINISHED
 from tfagents_system.core.settings import Settings
 
 _PROXIES = [f"{kind}_proxy" for kind in ("http", "https", "all", "grpc")]
@@ -26,8 +27,8 @@ def environment_of_runs(environ: Mapping[str, str]) -> dict[str, str]:
     return kept | {"PATH": os.pathsep.join([*folders, kept.get("PATH", os.defpath)])}
 
 
-def start() -> None:
-    """Becomes the run, or submits it.
+def start() -> int:
+    """Becomes the run, submits it, or waits for its end; returns the exit code.
 
     Raises:
       ConfigError: For wrong input.
@@ -40,10 +41,15 @@ def start() -> None:
         from tfagents_system.launch import slurm_placement
 
         slurm_placement.main()
+    elif placement == "ray":
+        from tfagents_system.launch import ray_placement
+
+        return ray_placement.main()
     else:
         from tfagents_system.launch import run_share
 
         run_share.run_share(run_share.LOCAL)
+    return EXIT_FINISHED
 
 
 if __name__ == "__main__":
