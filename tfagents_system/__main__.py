@@ -25,6 +25,7 @@ COMMANDS = {
     "watch": ("show what a run does, until it ends", "launch.status:show"),
     "profile": ("show where the programs of a run spend their time", "launch.profile:profile"),
     "list": ("list experiments with their state, return and size", "commands.list_runs:list_runs"),
+    "check": ("check an environment before it is trained", "commands.check:check"),
     "plot": ("draw learning curves", "evaluation.plots:plot"),
     "report": ("write a report of a run as one HTML file", "evaluation.report:report"),
     "compare": ("tell a difference between runs from noise", "evaluation.compare:compare"),

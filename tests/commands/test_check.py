@@ -1,0 +1,166 @@
+"""`sac check` with environments that have one fault each."""
+
+import json
+import re
+
+import pytest
+
+from tfagents_system.commands.check import check
+from tfagents_system.core.errors import ConfigError
+
+PARAMS = """
+import numpy as np
+from tf_agents.environments import py_environment
+from tf_agents.specs import array_spec
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.train_params_base import TrainParamsBase
+
+KEPT = []
+
+
+class Line(py_environment.PyEnvironment):
+    "A point on a line; an episode has 20 steps, or terminates beyond 1."
+
+    def __init__(self, fault, seed):
+        super().__init__()
+        self._fault = fault
+        self._rng = np.random.default_rng(None if fault == "unseeded" else seed)
+        if fault == "same":
+            self._rng = np.random.default_rng(0)
+        if fault == "constructor":
+            raise RuntimeError("no licence")
+
+    def observation_spec(self):
+        high = 0.5 if self._fault == "bounds" else 100.0
+        return array_spec.BoundedArraySpec([1], np.float32, -high, high, "observation")
+
+    def action_spec(self):
+        return array_spec.BoundedArraySpec([1], np.float32, -1.0, 1.0, "action")
+
+    def _observe(self):
+        if self._fault == "shape" and self._count == 7:
+            return np.zeros(2, np.float32)
+        if self._fault == "nan" and self._count == 7:
+            return np.array([np.nan], np.float32)
+        return np.array([self._place], np.float32)
+
+    def _reset(self):
+        self._count, self._place = 0, self._rng.uniform(-1, 1)
+        if self._fault == "leak":
+            KEPT.append(np.ones(500_000))  # 4 MB
+        return ts.restart(self._observe())
+
+    def _step(self, action):
+        if self._current_time_step.is_last():
+            return self.reset()
+        self._count += 1
+        self._place += 0.1 * float(action[0])
+        if self._fault == "falls" and self._count >= 3 + int(2 * abs(self._place)):
+            return ts.termination(self._observe(), 0.0)
+        if self._count >= 20:
+            if self._fault == "limit":
+                return ts.termination(self._observe(), 0.0)
+            return ts.truncation(self._observe(), 0.0)
+        return ts.transition(self._observe(), np.float32(-abs(self._place)))
+
+    def set_state(self, state):
+        if self._fault == "set_state" and state["slope"] > 0.4:
+            raise ValueError("too steep")
+
+    def render(self, mode="rgb_array"):
+        return None if self._fault == "render" else np.zeros((4, 6, 3), np.uint8)
+
+
+class TrainParams(TrainParamsBase):
+    matmul_precision = "float32"
+    actor_fc_layer_params = critic_joint_fc_layer_params = (4,)
+
+    def env_ctor(self, *args, seed=None, **kwargs):
+        return Line(self.env_config.get("fault"), seed)
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch):
+    for name in ("SAC_EXP_NAME", "SAC_PARAMS", "SAC_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def checked(folder, capsys, fault=None, **config):
+    """Returns the exit code and, by what was looked at, (verdict, the row's text)."""
+    (folder / "params.py").write_text(PARAMS)
+    config = {"horizon": 20, "fault": fault} | config
+    (folder / "config.json").write_text(json.dumps(config))
+    code = check(None, folder / "params.py", folder / "config.json")
+    rows = {}
+    for line in capsys.readouterr().out.split("\n\n")[0].splitlines():
+        if found := re.fullmatch(r"(\S.*?)  +(ok|WRONG|note) +(.*)", line):
+            rows[found[1]] = [found[2], found[3]]
+            last = rows[found[1]]
+        else:
+            last[1] += " " + line.strip()
+    return code, {what: tuple(row) for what, row in rows.items()}
+
+
+def test_environment_without_a_fault_is_right_in_every_row(tmp_path, capsys):
+    code, rows = checked(tmp_path, capsys)
+    assert code == 0
+    assert {verdict for verdict, _ in rows.values()} == {"ok"}
+    assert list(rows) == ["construction", "specs", "random episodes", "greedy episodes", "bounds",
+                          "time limit", "speed", "memory leak", "set_state", "rendering",
+                          "seeding"]  # fmt: skip
+    assert rows["specs"][1] == "observation float32 [1]; action float32 [1]"
+    assert rows["random episodes"][1].startswith("3 episodes, 60 env steps, mean return -")
+    assert rows["time limit"][1].startswith("6 episodes of 20 steps, 0 with discount 0")
+
+
+@pytest.mark.parametrize(
+    ("fault", "row", "verdict", "text"),
+    [
+        ("constructor", "construction", "WRONG", r"RuntimeError: no licence \(params.py:\d+\)"),
+        ("nan", "random episodes", "WRONG", "ValueError: observation is not finite"),
+        ("shape", "random episodes", "WRONG", r"observation has shape \(2,\), its spec \(1,\)"),
+        ("limit", "time limit", "WRONG", "6 with discount 0 .* must have discount 1"),
+        ("falls", "time limit", "ok", "6 with discount 0"),
+        ("bounds", "bounds", "note", r"observation \(\d+ steps\)"),
+        ("unseeded", "seeding", "note", "one seed gave two different episodes"),
+        ("same", "seeding", "note", "two seeds gave the same episode"),
+        ("render", "rendering", "note", "a film needs uint8"),
+        ("leak", "memory leak", "note", r"[3-5]\.\d+ MB more per episode"),
+    ],
+)
+def test_fault_is_found_in_its_row_and_in_no_other(tmp_path, capsys, fault, row, verdict, text):
+    code, rows = checked(tmp_path, capsys, fault)
+    assert rows[row][0] == verdict and re.search(text, rows[row][1]), rows
+    assert code == (78 if verdict == "WRONG" else 0)
+    assert all(rows[other][0] == "ok" for other in rows if other != row), rows
+
+
+def test_set_state_gets_every_value_of_the_curriculum(tmp_path, capsys):
+    curriculum = {"slope": {"iters": [0, 10, 20], "range": [0.0, 0.5]}}
+    code, rows = checked(tmp_path, capsys, curriculum=curriculum)
+    assert (code, rows["set_state"]) == (0, ("ok", "accepts slope (3 values)"))
+    code, rows = checked(tmp_path, capsys, "set_state", curriculum=curriculum)
+    verdict, text = rows["set_state"]
+    assert (code, verdict) == (78, "WRONG")
+    assert text.startswith("slope = 0.5: ValueError: too steep")
+
+
+def test_horizon_beyond_the_environments_own_limit_is_noted(tmp_path, capsys):
+    code, rows = checked(tmp_path, capsys, horizon=1000)
+    verdict, text = rows["time limit"]
+    assert (code, verdict) == (0, "note")
+    assert text.endswith("-> Set horizon to 20: the replay buffer and iterations are counted in "
+                         "episodes of horizon steps.")  # fmt: skip
+
+
+def test_horizon_before_the_environments_own_limit_is_right(tmp_path, capsys):
+    code, rows = checked(tmp_path, capsys, "limit", horizon=10)
+    assert (code, rows["time limit"][0]) == (0, "ok")
+    assert rows["time limit"][1].startswith("6 episodes of 10 steps, 0 with discount 0")
+
+
+def test_without_files_it_says_what_to_give():
+    with pytest.raises(ConfigError, match="Give a variables file, or --params and --config"):
+        check()

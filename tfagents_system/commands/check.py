@@ -1,0 +1,76 @@
+"""Checks an environment before it is trained.
+
+Example: sac check training_variables_pendulum.sh
+
+Makes the environments as a worker does, runs random episodes and greedy ones of the untrained
+policy, and prints in one table what is right and what is not. The exit code is 78 if something
+would make training wrong.
+"""
+
+import os
+import pathlib
+from typing import Annotated
+
+from tfagents_system.commands.check_rows import table
+from tfagents_system.core.command_line import AtLeast
+from tfagents_system.core.curriculum import Curriculum
+from tfagents_system.core.env_config import load_env_config
+from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
+from tfagents_system.core.params_loader import load_params
+from tfagents_system.core.settings import Settings
+from tfagents_system.launch.params_check import check_gin_bindings
+from tfagents_system.launch.variables import read_variables
+
+
+def check(
+    variables: pathlib.Path | None = None,
+    /,
+    params: pathlib.Path | None = None,
+    config: pathlib.Path | None = None,
+    num_episodes: Annotated[int, AtLeast(1)] = 3,
+) -> int:
+    """Prints the table; returns 0 if training would be right, 78 if not.
+
+    Args:
+      variables: Variables file; without one, the SAC_* variables of the shell are used.
+      params: Params file, instead of that of the variables.
+      config: JSON config, instead of that of the variables.
+      num_episodes: Episodes of each policy; fewer if they take more than 20 s.
+
+    Raises:
+      ConfigError: If a file is missing or wrong in itself.
+    """
+    settings = settings_of(variables, params, config)
+    check_gin_bindings(settings.gin_bindings, "SAC_GIN_BINDINGS")
+    env_config = load_env_config(settings.config)
+    curriculum = Curriculum.from_config(env_config.get("curriculum", {}), str(settings.config))
+    # Imports TensorFlow, so after all that can be refused at once.
+    from tfagents_system.commands.environment_check import EnvironmentCheck
+
+    train_params = load_params(settings.params, env_config, settings.gin_bindings)
+    looked = EnvironmentCheck(train_params, env_config["horizon"], curriculum, num_episodes)
+    looked.run()
+    rows = looked.rows
+    print(table(rows))
+    wrong = [row.what for row in rows if row.verdict == "WRONG"]
+    if wrong:
+        print(f"\nWRONG: {', '.join(wrong)}. Mend that before training.")
+    return EXIT_CONFIG if wrong else 0
+
+
+def settings_of(
+    variables: pathlib.Path | None, params: pathlib.Path | None, config: pathlib.Path | None
+) -> Settings:
+    """Returns the settings of the variables file or the shell, with other files in their place.
+
+    Raises:
+      ConfigError: If a variable is missing or wrong.
+    """
+    environ = {"SAC_EXP_NAME": "check"} | dict(os.environ)
+    if variables is not None:
+        environ = read_variables(variables, environ)
+    given = {"SAC_PARAMS": params, "SAC_CONFIG": config}
+    environ |= {name: str(path) for name, path in given.items() if path is not None}
+    if not environ.get("SAC_PARAMS") or not environ.get("SAC_CONFIG"):
+        raise ConfigError("What is to be checked? Give a variables file, or --params and --config.")
+    return Settings.from_environ(environ)

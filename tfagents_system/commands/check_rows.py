@@ -1,0 +1,45 @@
+"""The table of `sac check`: what was looked at, whether it is right, what to do."""
+
+import dataclasses
+import pathlib
+import textwrap
+import traceback
+from collections.abc import Iterable
+from typing import Literal
+
+Verdict = Literal["ok", "WRONG", "note"]
+WIDTH = 100  # characters
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One thing that was looked at."""
+
+    what: str
+    verdict: Verdict  # WRONG: training would fail or learn something else; note: worth knowing
+    value: str
+    advice: str = ""  # what to do, where it is not ok
+
+
+def table(rows: Iterable[Row]) -> str:
+    """Returns a block of lines for each row; advice stands below the value."""
+    rows = list(rows)
+    indent = max(len(row.what) for row in rows) + 2
+    lines = []
+    for row in rows:
+        head = f"{row.what:<{indent}}{row.verdict:<7}"
+        for text, mark in ((row.value, ""), (row.advice, "-> ")):
+            if text:
+                lines += textwrap.wrap(
+                    mark + text, WIDTH, initial_indent=head, subsequent_indent=" " * (indent + 7),
+                    break_on_hyphens=False, break_long_words=False,
+                )  # fmt: skip
+                head = " " * (indent + 7)
+    return "\n".join(lines)
+
+
+def explained(error: Exception) -> str:
+    """Returns what the user's code raised, and the file and line where it did."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({pathlib.Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {str(error).strip() or 'no message'}{place}"

@@ -1,0 +1,225 @@
+"""Steps environments as a worker does, and says what is right and wrong with them."""
+
+import collections
+import dataclasses
+import functools
+import statistics
+import time
+from typing import Any
+
+import numpy as np
+import tree
+from tf_agents.environments import py_environment
+
+from tfagents_system.agents.construction import make_agent
+from tfagents_system.commands import environment_probes as probes
+from tfagents_system.commands.check_rows import Row, explained
+from tfagents_system.core.curriculum import Curriculum
+from tfagents_system.core.meters import PhaseTimer
+from tfagents_system.core.seeds import derive_seed
+from tfagents_system.environments.construction import (
+    make_collect_environment,
+    make_eval_environment,
+)
+from tfagents_system.environments.global_generators import seed_global_generators
+from tfagents_system.evaluation.rollouts import Episode, run_episode
+from tfagents_system.policies.acting import ActingPolicy, AgentPolicies, RandomPolicy
+
+MAX_SECS = 20.0  # of random episodes, and again of greedy ones
+MIN_SUSPICIOUS = 3  # episodes of one length that all terminate
+SMALL_LEAK_MB = 0.1  # per episode; what allocators keep is less
+
+
+@dataclasses.dataclass
+class Measured:
+    """What a prediction needs to know of a worker."""
+
+    step_secs: float = 0.0  # per env step that is collected: simulator, policy, packing
+    cpu_secs: float = 0.0  # of that, on a CPU
+    greedy_step_secs: float = 0.0  # per env step of an evaluation
+    episode_length: float = 0.0  # env steps, mean
+    leak_mb: float = 0.0  # per episode
+    worker_mb: float = 0.0  # resident memory of a program with environments and agent
+
+
+class EnvironmentCheck:
+    """The collect and the eval environment of worker 0.
+
+    check = EnvironmentCheck(params, horizon, curriculum, num_episodes)
+    check.run(); check.rows; check.measured; check.agent   # None: it cannot be trained
+    """
+
+    def __init__(self, params: Any, horizon: int, curriculum: Curriculum, num_episodes: int):
+        """Makes nothing yet; `num_episodes` are run with each policy, or as many as time allows."""
+        self.rows: list[Row] = []
+        self.measured = Measured()
+        self.agent: Any = None
+        self.environment: py_environment.PyEnvironment  # that is collected from
+        self._params, self._horizon, self._curriculum = params, horizon, curriculum
+        self._num_episodes = num_episodes
+        self._episodes: list[Episode] = []
+        self._memory: list[float] = []  # MB, after each episode
+        self._timer = PhaseTimer("starting")
+
+    def run(self) -> None:
+        """Fills `rows`; ends early where nothing further can be said."""
+        if not self._make():
+            return
+        self._set_up_acting()
+        if self.agent is None:
+            return
+        if self._run_episodes():
+            self._judge_ends()
+            self._judge_speed()
+            self._judge_memory()
+        else:
+            self.agent = None
+        self.rows += [
+            probes.check_curriculum(self.environment, self._curriculum, self._examiner),
+            probes.check_rendering(self._eval_environment),
+            probes.check_seeding(self._params),
+        ]
+
+    def _add(self, *row: str) -> None:
+        self.rows.append(Row(*row))
+
+    def _make(self) -> bool:
+        seed_global_generators(functools.partial(derive_seed, probes.SEED))
+        try:
+            self.environment = make_collect_environment(self._params, probes.seed_of(0))
+            self._eval_environment = make_eval_environment(
+                self._params, probes.seed_of(1), 0, self.environment
+            )
+        except Exception as error:
+            self._add("construction", "WRONG", explained(error), "No worker could start.")
+            return False
+        name = type(self.environment).__name__
+        self._add("construction", "ok", f"a collect and an eval environment ({name})")
+        return True
+
+    def _set_up_acting(self) -> None:
+        specs = self.environment.observation_spec(), self.environment.action_spec()
+        observation, action = (
+            ", ".join(f"{leaf.dtype} {list(leaf.shape)}" for leaf in tree.flatten(spec))
+            for spec in specs
+        )
+        shown = f"observation {observation}; action {action}"
+        try:
+            agent, _ = make_agent(self._params, self.environment)
+            policies = AgentPolicies(
+                agent, np.random.default_rng(probes.SEED), self._params.exploration_noise_beta
+            )
+        except Exception as error:
+            self._add("specs", "WRONG", f"{shown}: {explained(error)}", "No agent can be made.")
+            return
+        self._add("specs", "ok", shown)
+        self._greedy: ActingPolicy = policies.greedy
+        self.agent = agent
+        self._examiner = probes.StepExaminer(agent, self.environment, self._params)
+
+    def _run_episodes(self) -> bool:
+        random = RandomPolicy(self.environment.action_spec(), probes.SEED)
+        kinds = {
+            "random episodes": (random, self.environment),
+            "greedy episodes": (self._greedy, self._eval_environment),
+        }
+        for what, (policy, environment) in kinds.items():
+            try:
+                policy.action(environment.reset(), policy.initial_state())  # compiles some policies
+                self._run_kind(what, policy, environment)
+            except Exception as error:
+                advice = "Workers would fail, or reject the step and end the episode."
+                self._add(what, "WRONG", explained(error), advice)
+                return False
+        if beyond := self._examiner.out_of_bounds:
+            shown = ", ".join(f"{name} ({n} steps)" for name, n in beyond.items())
+            self._add("bounds", "note", f"outside its spec: {shown}", "Give the spec true bounds.")
+        else:
+            self._add("bounds", "ok", "every observation is within its spec")
+        return True
+
+    def _run_kind(self, what: str, policy: ActingPolicy, environment: Any) -> None:
+        deadline = time.monotonic() + MAX_SECS
+        before, cpu_before = self._timer.totals(), time.process_time()
+        returns, num_steps = [], 0
+
+        def observe(time_step, action, next_time_step) -> bool:
+            self._examiner.pack(action, next_time_step)
+            self._timer.enter("looking")  # which a worker does not
+            self._examiner.look(next_time_step)
+            return time.monotonic() < deadline
+
+        for _ in range(self._num_episodes):
+            episode = run_episode(environment, policy, self._horizon, observe, self._timer)
+            self._memory.append(probes.resident_mb())
+            num_steps += episode.length
+            if not episode.is_complete:
+                break
+            self._episodes.append(episode)
+            returns.append(episode.episode_return)
+        cpu_secs = (time.process_time() - cpu_before) / num_steps
+        after = self._timer.totals()
+        secs = {
+            phase: (after.get(phase, 0.0) - before.get(phase, 0.0)) / num_steps
+            for phase in ("env step", "acting", "writing", "looking")
+        }
+        cpu_secs -= secs.pop("looking")
+        measured = self.measured
+        if policy is self._greedy:  # as fast as the policy that collects
+            measured.step_secs = sum(secs.values())
+            measured.cpu_secs = min(max(cpu_secs, 0.0), measured.step_secs)
+            measured.greedy_step_secs = secs["env step"] + secs["acting"]
+            self._env_step_secs = secs["env step"]
+        mean = f"mean return {statistics.fmean(returns):.5g}" if returns else "none complete"
+        cut = "" if len(returns) == self._num_episodes else f", cut after {MAX_SECS:g} s"
+        self._add(what, "ok", f"{len(returns)} episodes, {num_steps} env steps, {mean}{cut}")
+
+    def _judge_ends(self) -> None:
+        ends = collections.Counter((e.length, e.is_terminal) for e in self._episodes)
+        if not ends:
+            advice = "Workers cut episodes after the horizon, with discount 1, in any case."
+            self._add("time limit", "note", "no episode ended while this looked", advice)
+            self.measured.episode_length = self._horizon
+            return
+        lengths = sorted({length for length, _ in ends})
+        self.measured.episode_length = statistics.fmean(e.length for e in self._episodes)
+        num_terminal = sum(n for (_, is_terminal), n in ends.items() if is_terminal)
+        limits = [length for length, is_terminal in ends if not is_terminal]
+        shown = f"{lengths[0]}" + (f" to {lengths[-1]}" if len(lengths) > 1 else "")
+        value = (f"{len(self._episodes)} episodes of {shown} steps, {num_terminal} with discount 0 "
+                 f"at the end; the horizon is {self._horizon}")  # fmt: skip
+        if num_terminal >= MIN_SUSPICIOUS and not limits and len(lengths) == 1 < lengths[0]:
+            advice = (
+                "All ended at one length with discount 0. If that is a time limit, its last step "
+                "must have discount 1, or values are learned that are too low: "
+                "docs/environments.md#time-limits. If the task ends there, all is well."
+            )
+            self._add("time limit", "WRONG", value, advice)
+        elif any(length < self._horizon for length in limits):
+            advice = (f"Set horizon to {max(limits)}: the replay buffer and iterations are counted "
+                      "in episodes of horizon steps.")  # fmt: skip
+            self._add("time limit", "note", value, advice)
+        else:
+            self._add("time limit", "ok", value)
+
+    def _judge_speed(self) -> None:
+        measured = self.measured
+        overhead = 1e3 * (measured.step_secs - self._env_step_secs)
+        value = (
+            f"{1 / measured.step_secs:.0f} env steps/s: simulator "
+            f"{1e3 * self._env_step_secs:.3g} ms, policy and packing {overhead:.3g} ms a step"
+        )
+        self._add("speed", "ok", value)
+
+    def _judge_memory(self) -> None:
+        measured = self.measured
+        measured.worker_mb = probes.resident_mb()
+        growth = [b - a for a, b in zip(self._memory[1:], self._memory[2:], strict=False)]
+        measured.leak_mb = statistics.median(growth) if growth else 0.0
+        value = f"{measured.leak_mb:.3f} MB more per episode (median of {len(growth)})"
+        if measured.leak_mb < SMALL_LEAK_MB:
+            self._add("memory leak", "ok", value)
+        else:
+            advice = ("Free what an episode has made in reset(). A worker that runs out of memory "
+                      "is killed and started again.")  # fmt: skip
+            self._add("memory leak", "note", value, advice)

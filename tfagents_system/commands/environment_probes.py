@@ -1,0 +1,165 @@
+"""What `sac check` tries with an environment, one thing at a time."""
+
+import collections
+import functools
+import os
+import pathlib
+import time
+from typing import Any
+
+import numpy as np
+import tree
+from tf_agents.agents import tf_agent
+from tf_agents.environments import py_environment
+from tf_agents.specs import array_spec
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.commands.check_rows import Row, explained
+from tfagents_system.core.curriculum import Curriculum
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.seeds import SeedPurpose, derive_seed
+from tfagents_system.core.training_settings import TrainingSettings
+from tfagents_system.data.frames import newest_frames
+from tfagents_system.data.item_layout import ItemLayout
+from tfagents_system.data.sample_reader import step_codec
+from tfagents_system.data.transition import MID
+from tfagents_system.environments.construction import make_collect_environment
+from tfagents_system.environments.global_generators import seed_global_generators
+from tfagents_system.policies.acting import RandomPolicy
+
+SEED = 1
+NUM_SEEDED_STEPS = 30
+
+
+class StepExaminer:
+    """Packs env steps as a worker does, and looks whether they fit the spec."""
+
+    def __init__(
+        self,
+        agent: tf_agent.TFAgent,
+        environment: py_environment.PyEnvironment,
+        settings: TrainingSettings,
+    ):
+        """Takes the specs of all three."""
+        self.out_of_bounds: collections.Counter[str] = collections.Counter()  # steps, by leaf
+        self._spec = environment.observation_spec()
+        self._stacks = settings.frame_stack > 1
+        layout = ItemLayout.from_settings(settings)
+        self._codec = step_codec(agent.time_step_spec.observation, agent.action_spec, layout)
+        self._blank = self._codec.zeros()
+
+    def pack(self, action: Any, next_time_step: ts.TimeStep) -> None:
+        """Raises ValueError for a step that a worker would reject."""
+        observation = next_time_step.observation
+        if self._stacks:
+            observation = newest_frames(observation, self._codec.spec.observation)
+        row = self._blank._replace(
+            step_type=np.float32(MID),
+            observation=observation,
+            action=action,
+            reward=next_time_step.reward,
+            discount=next_time_step.discount,
+        )
+        self._codec.pack(row)
+
+    def look(self, next_time_step: ts.TimeStep) -> None:
+        """Counts an observation outside its bounds; raises ValueError for a wrong discount."""
+        if not 0 <= float(next_time_step.discount) <= 1:
+            raise ValueError(f"discount is {next_time_step.discount}; allowed is 0 to 1")
+        observation = next_time_step.observation
+        if array_spec.check_arrays_nest(observation, self._spec):
+            return
+        leaves = tree.flatten(observation)
+        specs = tree.flatten_with_path(self._spec)
+        for leaf, (path, spec) in zip(leaves, specs, strict=True):
+            if not spec.check_array(np.asarray(leaf, spec.dtype)):
+                self.out_of_bounds["/".join(map(str, path)) or "observation"] += 1
+
+
+def check_curriculum(
+    environment: py_environment.PyEnvironment, curriculum: Curriculum, examiner: StepExaminer
+) -> Row:
+    """Sets every value of the curriculum, and takes one step with each."""
+    ramps = curriculum.ramps
+    if not ramps:
+        return Row("set_state", "ok", "not needed: the config has no curriculum")
+    policy = RandomPolicy(environment.action_spec(), SEED)
+    for name, ramp in ramps.items():
+        for value in dict.fromkeys(ramp.values):
+            try:
+                environment.set_state({name: value})
+                action, _ = policy.action(environment.reset(), ())
+                examiner.pack(action, environment.step(action))
+            except Exception as error:
+                shown = f"{name} = {value}: {explained(error)}"
+                return Row("set_state", "WRONG", shown, "The curriculum would end the workers.")
+    names = ", ".join(f"{name} ({len(ramp.values)} values)" for name, ramp in ramps.items())
+    return Row("set_state", "ok", f"accepts {names}")
+
+
+def check_rendering(environment: py_environment.PyEnvironment) -> Row:
+    """Draws one frame."""
+    try:
+        environment.reset()
+        started = time.perf_counter()
+        frame = np.asarray(environment.render())
+        secs = time.perf_counter() - started
+        if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3:
+            raise ConfigError(f"render returned {frame.dtype} {list(frame.shape)}; a film "
+                              "needs uint8 [height, width, 3].")  # fmt: skip
+    except Exception as error:
+        advice = "Training works; films of policies do not."
+        return Row("rendering", "note", explained(error), advice)
+    height, width, _ = frame.shape
+    return Row("rendering", "ok", f"{width} x {height}, the first frame in {secs:.2g} s")
+
+
+def check_seeding(params: Any) -> Row:
+    """Makes three environments, two of one seed, and takes the same actions in each."""
+    try:
+        first, second, other = (_trajectory(params, seed) for seed in (SEED, SEED, SEED + 1))
+    except Exception as error:
+        advice = "A worker makes a new environment after each failure; that would fail, too."
+        return Row("seeding", "WRONG", f"another environment: {explained(error)}", advice)
+    if not _are_equal(first, second):
+        advice = ("Draw everything from a generator made of env_ctor's seed; otherwise "
+                  "SAC_DETERMINISTIC repeats nothing.")  # fmt: skip
+        return Row("seeding", "note", "one seed gave two different episodes", advice)
+    if _are_equal(first, other):
+        advice = "If resets are meant to be random, use env_ctor's seed."
+        return Row("seeding", "note", "two seeds gave the same episode", advice)
+    return Row("seeding", "ok", "one seed repeats an episode, another one does not")
+
+
+def seed_of(index: int, seed: int = SEED) -> int:
+    """Returns the seed of an environment of the check."""
+    return derive_seed(seed, SeedPurpose.COLLECT_ENV, index)
+
+
+def resident_mb() -> float:
+    """Returns the resident memory of this process in MB; 0 where the system does not say."""
+    statm = pathlib.Path("/proc/self/statm")
+    if not statm.exists():
+        return 0.0
+    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def _trajectory(params: Any, seed: int) -> list[Any]:
+    """Observations and rewards of the first steps, with the same actions whatever the seed."""
+    seed_global_generators(functools.partial(derive_seed, seed))
+    environment = make_collect_environment(params, seed_of(0, seed))
+    policy = RandomPolicy(environment.action_spec(), SEED)
+    time_step = environment.reset()
+    seen: list[Any] = [time_step.observation]
+    while not time_step.is_last() and len(seen) <= NUM_SEEDED_STEPS:
+        action, _ = policy.action(time_step, ())
+        time_step = environment.step(action)
+        seen.append((time_step.observation, time_step.reward))
+    environment.close()
+    return seen
+
+
+def _are_equal(first: Any, second: Any) -> bool:
+    a, b = tree.flatten(first), tree.flatten(second)
+    pairs = zip(a, b, strict=False)
+    return len(a) == len(b) and all(np.array_equal(x, y, equal_nan=True) for x, y in pairs)
