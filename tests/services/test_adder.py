@@ -80,22 +80,22 @@ def test_blocks_join_what_a_worker_does_next_whatever_the_episode(replay):
 
 
 @pytest.mark.parametrize(
-    "layout, chunk_bytes, num_rows_by_chunk",
+    "layout, shared_bytes, max_bytes, num_rows_by_chunk",
     [
-        (ItemLayout(8), 9 * 24, [9] * (2 * 49 // 8)),  # a block each; the last row waits
-        (
-            ItemLayout(8),
-            5 * 9 * 24 - 1,
-            [4 * 9] * (2 * 49 // 8 // 4),
-        ),  # whole blocks, of 24 B a row
-        (ItemLayout(8), 1, [9] * (2 * 49 // 8)),
-        (SINGLE, 1, [8] * (2 * 49 // 8) + [2]),
+        # Blocks of 9 rows of 24 B; the last row waits.
+        (ItemLayout(8), 9 * 24, 9 * 24, [9] * (2 * 49 // 8)),
+        (ItemLayout(8), 5 * 9 * 24 - 1, 9 * 24, [4 * 9] * (2 * 49 // 8 // 4)),
+        (ItemLayout(8), 1, 9 * 24, [9] * (2 * 49 // 8)),
+        (ItemLayout(8), 1, 9 * 24 - 1, [3] * (2 * 49 // 8 * 3)),  # 8 rows fit, but do not divide 9
+        (ItemLayout(8), 1, 1, [1] * (2 * 49 // 8 * 9)),
+        (SINGLE, 1, 1, [8] * (2 * 49 // 8) + [2]),
     ],
 )
-def test_rows_share_chunks_because_each_costs_the_server_memory(
-    replay, layout, chunk_bytes, num_rows_by_chunk, monkeypatch
+def test_a_chunk_has_few_or_many_rows_so_that_the_server_needs_little_memory(
+    replay, layout, shared_bytes, max_bytes, num_rows_by_chunk, monkeypatch
 ):
-    monkeypatch.setattr(adder_lib, "BLOCK_CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(adder_lib, "BLOCK_CHUNK_BYTES", shared_bytes)
+    monkeypatch.setattr(adder_lib, "MAX_CHUNK_BYTES", max_bytes)
     environment = EpisodeStepEnv(ends=[(48, 0.0)])
     adder = Adder(replay.client(), codec_of(environment), layout)
     policy = RandomPolicy(environment.action_spec(), seed=0)
