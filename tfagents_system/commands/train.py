@@ -39,7 +39,7 @@ def train(
     set_: tuple[str, ...] = (),
     extend: int | None = None,
     force_new: bool = False,
-) -> int | None:
+) -> int:
     """Becomes the run; with several seeds runs one after another and returns the last exit code.
 
     Args:
@@ -82,8 +82,7 @@ def train(
     _prepare_folder(environ, extend, force_new)
     os.environ.clear()
     os.environ.update(environ)
-    start()
-    return None
+    return start()
 
 
 def _project_of(env: str, name: str | None) -> pathlib.Path:

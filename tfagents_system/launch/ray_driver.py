@@ -216,8 +216,9 @@ class Driver:
         _stop(self._placed[1:], COLLECTORS_SECS)
         _stop(core, CORE_SECS)
         if code not in (EXIT_FINISHED, EXIT_STOPPED):
-            lines = self._log(self._planned[0]).read_text(errors="replace").splitlines()
-            print("\n".join(lines[-LAST_LINES:]), file=sys.stderr)
+            with contextlib.suppress(FileNotFoundError):  # its actor was never placed
+                lines = self._log(self._planned[0]).read_text(errors="replace").splitlines()
+                print("\n".join(lines[-LAST_LINES:]), file=sys.stderr)
         _say(ending(self._paths))
         return code if code is not None else 1
 

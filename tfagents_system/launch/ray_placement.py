@@ -17,7 +17,7 @@ import shutil
 import sys
 
 from tfagents_system.core.command_line import run_tool
-from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.settings import Settings
 from tfagents_system.launch import experiment
@@ -44,17 +44,19 @@ def run_on_ray(settings: Settings) -> int:
     from tfagents_system.launch.ray_driver import Driver  # which imports ray
 
     paths = ExperimentPaths(settings.exp_dir)
-    with Driver(settings, actors(demand)) as driver:
-        is_new = experiment.is_new(paths)
-        _, lock = prepare(settings, lambda: [])
-        os.close(lock)  # the core's share takes it
-        paths.ray.mkdir(exist_ok=True)
-        try:
-            return driver.run(share_environ(os.environ, demand, paths.root.name))
-        except ConfigError:
-            if is_new:
-                shutil.rmtree(paths.root)
-            raise
+    is_new, code = False, EXIT_CONFIG
+    try:
+        with Driver(settings, actors(demand)) as driver:
+            is_new = experiment.is_new(paths)
+            _, lock = prepare(settings, lambda: [])
+            os.close(lock)  # the core's share takes it
+            paths.ray.mkdir(exist_ok=True)
+            code = driver.run(share_environ(os.environ, demand, paths.root.name))
+    finally:
+        if is_new and code == EXIT_CONFIG and paths.root.exists() and not paths.run_spec.exists():
+            shutil.rmtree(paths.root)
+            print(f"{paths.root} was not kept: nothing had been trained.", file=sys.stderr)
+    return code
 
 
 def main() -> int:

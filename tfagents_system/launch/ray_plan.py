@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 
 from tfagents_system.launch.demand import Demand
 
-# Of variables that hold for one host or one job, or that Ray and SLURM set.
-NOT_PASSED_ON = ("RAY_", "SLURM_", "HOSTNAME", "PWD", "OLDPWD", "SHLVL", "_")
+# Variables that hold for one host or one job: by how they begin, or as a whole.
+NOT_PASSED_ON_PREFIXES = ("RAY_", "SLURM_")
+NOT_PASSED_ON = {"HOSTNAME", "OLDPWD", "PWD", "SHLVL", "_"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +41,11 @@ def _rollout(demand: Demand, first: int, count: int) -> PlannedActor:
 
 def share_environ(environ: Mapping[str, str], demand: Demand, experiment: str) -> dict[str, str]:
     """Returns the variables of a share: the driver's, as with sbatch, with numbers for `auto`."""
-    passed_on = {k: v for k, v in environ.items() if not k.startswith(NOT_PASSED_ON)}
+    passed_on = {
+        name: value
+        for name, value in environ.items()
+        if name not in NOT_PASSED_ON and not name.startswith(NOT_PASSED_ON_PREFIXES)
+    }
     return passed_on | demand.environ() | {"SAC_EXP_NAME": experiment}
 
 
