@@ -5,7 +5,10 @@ import json
 
 from tfagents_system.core.reports import LearnerReport, Phase, ReplayReport, WorkerReport
 
-COMMON = {"host": "here", "pid": 7, "written_at": 1_000_000.0, "sequence": 0, "phase_secs": {}}
+COMMON = {
+    "host": "here", "pid": 7, "written_at": 1_000_000.0, "sequence": 0, "phase_secs": {},
+    "cpus": "0-1", "memory_mb": 250.0,
+}  # fmt: skip
 
 
 def learner_report(**changes):

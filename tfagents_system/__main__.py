@@ -22,7 +22,7 @@ COMMANDS = {
     "train": ("train an environment, or a variables file", "commands.train:train"),
     "new": ("write the files of a new project", "commands.new:new"),
     "eval": ("run and film greedy episodes of a policy", "run:evaluate"),
-    "watch": ("show what a run does, until it ends", "launch.status:show"),
+    "watch": ("show what a run does, until it ends", "commands.watch:watch"),
     "profile": ("show where the programs of a run spend their time", "launch.profile:profile"),
     "list": ("list experiments with their state, return and size", "commands.list_runs:list_runs"),
     "check": ("check an environment before it is trained", "commands.check:check"),

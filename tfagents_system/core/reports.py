@@ -11,6 +11,7 @@ import dataclasses
 import enum
 import json
 import os
+import pathlib
 import platform
 import time
 import types
@@ -18,6 +19,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
+from tfagents_system.core.cpus import available_cpus, cpu_list
 from tfagents_system.core.disk import SpaceGuard, is_disk_full
 from tfagents_system.core.files import overwrite, write_json_atomically
 from tfagents_system.core.paths import ExperimentPaths
@@ -75,6 +77,8 @@ class Report:
     sequence: int  # reports of this process before this one
     phase: Phase
     phase_secs: dict[str, float]  # time in each part of the program's loop since its start
+    cpus: str  # that it may use: "0-3"
+    memory_mb: float  # resident, libraries that it shares with other programs included
     restarts: int = 0  # by supervise, since the start of the program's share
 
 
@@ -172,6 +176,15 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
     raise ReportError(f"{where} is {value!r}, no {getattr(kind, '__name__', kind)}")
 
 
+def resident_mb() -> float:
+    """Returns the resident memory of this process in MB; 0 where the system does not tell."""
+    try:
+        pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
 class StatusReporter:
     """Replaces the report of a program at most once every `period_secs`.
 
@@ -214,6 +227,8 @@ class StatusReporter:
                 sequence=self._sequence,
                 restarts=int(os.environ.get(RESTARTS_VARIABLE, "0")),
                 phase=phase,
+                cpus=cpu_list(available_cpus()),
+                memory_mb=resident_mb(),
                 **fields,
             )
         )

@@ -1,6 +1,6 @@
 """Shows the progress of an experiment as one line, until it ends.
 
-Example: sac watch logs/pendulum   (train_script.sh runs it, too)
+Example: python -m tfagents_system.launch.status logs/pendulum   (train_script.sh does)
 
 Reads status/<program>.json, which each program replaces about once a second, and asks the disk
 itself for its free space, because logs say nothing once it is full. The experiment may run on
@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from tfagents_system.core.command_line import run_tool
 from tfagents_system.core.disk import checkpoint_bytes, free_bytes, keep_printing_on_full_disk
 from tfagents_system.core.paths import ExperimentPaths, existing_experiment
 from tfagents_system.core.reports import Report, ReportError, read_report
@@ -143,3 +144,7 @@ def _show_on_terminal(snapshot: Snapshot) -> None:
 
 def _show_as_line(snapshot: Snapshot) -> None:
     print(f"{time.strftime('%H:%M:%S')} {status_line(snapshot)}", flush=True)
+
+
+if __name__ == "__main__":
+    run_tool(show, sys.argv)

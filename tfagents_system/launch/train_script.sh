@@ -164,7 +164,7 @@ trap 'end_run 143 "Stopped. The same command goes on from the last checkpoint in
   INT TERM HUP
 for service in "${relays[@]}" "${replay[@]}" "${learner[@]}" "${workers[@]}"; do start "$service"; done
 if ((${#learner[@]})); then
-  setpriv --pdeathsig TERM python -m tfagents_system watch "$exp_dir" &
+  setpriv --pdeathsig TERM python -m tfagents_system.launch.status "$exp_dir" &
   reporter=$!
   disown
 fi

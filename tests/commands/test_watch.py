@@ -1,0 +1,84 @@
+"""The screen of `sac watch`."""
+
+import csv
+
+from report_fakes import learner_report, replay_report, worker_report
+from rich.console import Console
+
+from tfagents_system.commands.dashboard import Dashboard, last_errors, sparkline, who_waits
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.evaluation.episode_rows import COLUMNS
+from tfagents_system.launch.status_line import Snapshot
+
+
+def text_of(renderable):
+    console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(renderable)
+    return console.export_text()
+
+
+def snapshot_of(*reports, **changes):
+    fields = {"free_bytes": 10**12, "checkpoint_bytes": 10**6} | changes
+    return Snapshot(reports={report.program: report for report in reports}, **fields)
+
+
+def test_sparkline_goes_from_the_least_to_the_largest():
+    assert sparkline([0.0, 7.0]) == "▁█"
+    assert sparkline([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]) == "▁▂▃▄▅▆▇█"
+    assert sparkline([5.0]) == "▁"
+    # means of neighbours: (0 + 0) / 2 and (6 + 8) / 2
+    assert sparkline([0.0, 0.0, 6.0, 8.0], length=2) == "▁█"
+
+
+def test_who_waits_names_the_bottleneck():
+    assert who_waits({}).startswith("Nobody waits")
+    collection = {"learner": {"waiting for data": 0.6}, "worker_0": {"waiting for the server": 0.1}}
+    assert who_waits(collection).startswith("The learner waits for data 60% of the time")
+    learning = {
+        "learner": {"waiting for data": 0.05},
+        "worker_0": {"waiting for the server": 0.8},
+        "worker_1": {"waiting for the server": 0.6},
+    }
+    assert who_waits(learning).startswith("Workers wait for the learner 70% of the time")
+
+
+def test_screen_shows_programs_shares_of_time_errors_and_returns(tmp_path):
+    paths = ExperimentPaths(tmp_path / "walker")
+    paths.stdout("worker_3").parent.mkdir(parents=True)
+    paths.stdout("worker_3").write_text(
+        "=== start 1\nTraceback (most recent call last):\n  x\nValueError: no such leg\ngoing on\n"
+    )
+    paths.episodes.mkdir()
+    dashboard = Dashboard(paths)
+    workers = {"cpus": "4", "host": "node7", "memory_mb": 250.0, "restarts": 2}
+    before = worker_report(3, phase_secs={"env step": 10.0, "acting": 10.0}, **workers)
+    after = worker_report(3, phase_secs={"env step": 13.0, "acting": 11.0}, **workers)
+    dashboard.draw(snapshot_of(learner_report(), replay_report(), before))
+    text = text_of(dashboard.draw(snapshot_of(learner_report(), replay_report(), after)))
+    replay, learner, worker = (
+        next(line for line in text.splitlines() if line.startswith(f"{name} "))
+        for name in ("replay", "learner", "worker_3")
+    )
+    assert "5% full" in replay  # 3,400 of 70,000
+    assert "200 train steps/s" in learner
+    for part in ("node7", " 4 ", "150 env steps/s", "250.0 MB", " 2 ", "env step 75%, acting 25%"):
+        assert part in worker
+    assert "worker_3: ValueError: no such leg" in text
+    assert "evaluations  none yet" in text
+
+    values = {"iteration": 1, "env_step": 9, "length": 1, "success": "", "wall_time": 5.0}
+    with (paths.episodes / "eval_0.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, restval=0)
+        writer.writeheader()
+        for step in (1, 2):
+            row = values | {"train_step": step, "return": 10.0 * step}
+            writer.writerow({name: row[name] for name in COLUMNS if name in row})
+    text = text_of(dashboard.draw(snapshot_of(learner_report(), after)))
+    assert "▁█  10.0 … 20.0" in text
+
+
+def test_logs_without_errors_show_none(tmp_path):
+    paths = ExperimentPaths(tmp_path)
+    paths.stdout("learner").parent.mkdir()
+    paths.stdout("learner").write_text("Checkpoint at train step 100.\nErrors: none\n")
+    assert last_errors(paths) == []

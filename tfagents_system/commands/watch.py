@@ -1,0 +1,49 @@
+"""Shows what a run does until it ends: programs, rates, who waits for whom, returns, errors.
+
+Example: sac watch logs/pendulum
+
+Works from any host that sees the experiment's folder. With --line, or where the output is no
+terminal, it is one line. Of a run that has ended it prints the last state.
+"""
+
+import os
+import pathlib
+import sys
+import time
+
+from tfagents_system.commands.dashboard import Dashboard
+from tfagents_system.core.paths import ExperimentPaths, existing_experiment
+from tfagents_system.launch import status
+
+PERIOD_SECS = 1.0
+
+
+def watch(exp_dir: pathlib.Path, /, line: bool = False) -> None:
+    """Shows the run until it has ended, or Ctrl-C.
+
+    Args:
+      exp_dir: Folder of the experiment.
+      line: One line instead of a screen.
+
+    Raises:
+      ConfigError: If there is no such experiment.
+    """
+    if line or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+        status.show(exp_dir)
+    else:
+        _show_screen(existing_experiment(exp_dir))
+
+
+def _show_screen(paths: ExperimentPaths) -> None:
+    from rich.live import Live  # a tenth of a second, which the line need not wait for
+
+    watcher, dashboard = status.Watch(paths), Dashboard(paths)
+    snapshot = watcher.look()
+    with Live(dashboard.draw(snapshot), auto_refresh=False, screen=False) as live:
+        while True:
+            live.update(dashboard.draw(snapshot), refresh=True)
+            if not snapshot.is_running:
+                break
+            time.sleep(PERIOD_SECS)
+            snapshot = watcher.look()
+    print(status.ending(paths))
