@@ -16,6 +16,10 @@ from tfagents_system.core.command_line import AtLeast, OneOf, run_tool, with_arg
 from tfagents_system.core.errors import ConfigError
 
 REPO = pathlib.Path(__file__).parents[2]
+BECOME_A_COMMAND = (  # whose arguments, flags and all, are no business of theirs
+    "tfagents_system.launch.restart_budget",
+    "tfagents_system.launch.private_network",
+)
 
 
 def film(
@@ -151,11 +155,6 @@ def programs():
 
 
 def test_no_program_reads_its_command_line_in_another_way():
-    of_scripts = {  # called by scripts alone: with a command to become, lock files or nothing
-        f"tfagents_system.{name}"
-        for name in ("launch.restart_budget", "launch.private_network", "launch.packages",
-                     "kernels.build")
-    }  # fmt: skip
     sources = {
         ".".join(path.relative_to(REPO).with_suffix("").parts): path.read_text()
         for folder in ("tfagents_system", "benchmarks")
@@ -165,7 +164,16 @@ def test_no_program_reads_its_command_line_in_another_way():
     assert {name for name, text in sources.items() if "absl" in text and "import flags" in text
             or "import argparse" in text} == {"tfagents_system.core.command_line"}  # fmt: skip
     mains = {name for name, text in sources.items() if '__name__ == "__main__"' in text}
-    assert mains - of_scripts - {"tfagents_system.__main__"} == programs().keys()
+    assert mains - {*BECOME_A_COMMAND, "tfagents_system.__main__"} == programs().keys()
+
+
+@pytest.mark.parametrize("name", BECOME_A_COMMAND)
+@pytest.mark.parametrize("arguments", [[], ["--help"]])
+def test_a_program_that_becomes_a_command_asks_for_one(name, arguments):
+    argv = [sys.executable, "-m", name, *arguments]
+    result = subprocess.run(argv, cwd=REPO, capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stdout) == (78, "")
+    assert re.fullmatch(rf"Usage: python -m {name} .*COMMAND \[ARGUMENT\.\.\.\]\n", result.stderr)
 
 
 def example_of(module):

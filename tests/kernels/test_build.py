@@ -36,10 +36,10 @@ def num_calls(tmp_path):
 
 def test_a_library_is_built_once_for_the_same_source_compiler_and_system(tmp_path, folder, capsys):
     compiler = fake_compiler(tmp_path)
-    assert build.main(folder, compiler, FLAGS) == 0
+    assert build.main(folder=folder, compiler=compiler, flags=FLAGS) == 0
     (name,) = os.listdir(folder)
     assert capsys.readouterr().out == f"Compiled ops: {folder / name} was built.\n"
-    assert build.main(folder, compiler, FLAGS) == 0
+    assert build.main(folder=folder, compiler=compiler, flags=FLAGS) == 0
     assert capsys.readouterr().out == f"Compiled ops: {folder / name} is up to date.\n"
     assert num_calls(tmp_path) == 1
     assert find_library(folder) == folder / name
@@ -83,7 +83,7 @@ def test_another_source_builds_another_library(tmp_path, folder, monkeypatch):
 
 def test_a_compiler_that_fails_is_quoted_and_leaves_nothing(tmp_path, folder, capsys):
     compiler = fake_compiler(tmp_path, "echo no such option >&2; exit 3")
-    assert build.main(folder, compiler, FLAGS) == 1
+    assert build.main(folder=folder, compiler=compiler, flags=FLAGS) == 1
     assert capsys.readouterr().out == (
         f"Compiled ops: the build failed: {compiler} failed with 3: no such option\n"
     )
@@ -93,16 +93,19 @@ def test_a_compiler_that_fails_is_quoted_and_leaves_nothing(tmp_path, folder, ca
 def test_without_a_compiler_or_the_instructions_nothing_is_built_and_that_is_no_failure(
     tmp_path, folder, capsys
 ):
-    assert build.main(folder, str(tmp_path / "none"), FLAGS) == 0
+    assert build.main(folder=folder, compiler=str(tmp_path / "none"), flags=FLAGS) == 0
     assert "not built, because there is no C++ compiler" in capsys.readouterr().out
-    assert build.main(folder, fake_compiler(tmp_path), {"avx512f", "avx512bw"}) == 0
+    assert (
+        build.main(folder=folder, compiler=fake_compiler(tmp_path), flags={"avx512f", "avx512bw"})
+        == 0
+    )
     assert capsys.readouterr().out == ("Compiled ops: not for this CPU, which lacks avx512_vnni.\n")
     assert os.listdir(folder) == []
 
 
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path, capsys):
     folder = tmp_path / "none"
-    assert build.main(folder, fake_compiler(tmp_path), FLAGS) == 1
+    assert build.main(folder=folder, compiler=fake_compiler(tmp_path), flags=FLAGS) == 1
     assert f"the build failed: {folder}" in capsys.readouterr().out
 
 

@@ -14,7 +14,9 @@ LOCK_FILES = sorted(path.name for path in (PROJECT / "locks").glob("*.lock"))
 PACKAGE_CHECK = (  # what setup.sh asks about an active environment, and what that imports
     "tfagents_system/__init__.py",
     "tfagents_system/core/__init__.py",
+    "tfagents_system/core/command_line.py",
     "tfagents_system/core/errors.py",
+    "tfagents_system/core/names.py",
     "tfagents_system/launch/__init__.py",
     "tfagents_system/launch/packages.py",
 )

@@ -1,6 +1,6 @@
 """Builds the compiled ops of the learner, unless they are there, and removes outdated ones.
 
-Usage: python -m tfagents_system.kernels.build
+Example: python -m tfagents_system.kernels.build
 Prints one line. Exit codes: 0 the library is there, or this host cannot have it (no compiler, or a
 CPU without the instructions): training then runs in float32; 1 the build failed.
 """
@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Collection
 
+from tfagents_system.core.command_line import run_tool
 from tfagents_system.kernels.cpu import cpu_flags, missing_flags
 from tfagents_system.kernels.shared_library import (
     COMPILER_FLAGS,
@@ -78,7 +79,10 @@ def _output_of(command: list[str]) -> str:
 
 
 def main(
-    folder: pathlib.Path = FOLDER, compiler: str = COMPILER, flags: Collection[str] | None = None
+    *,
+    folder: pathlib.Path = FOLDER,
+    compiler: str = COMPILER,
+    flags: Collection[str] | None = None,
 ) -> int:
     """Builds the ops for a CPU with `flags` (None: this one), prints, returns the exit code."""
     if missing := missing_flags(NEEDED_CPU_FLAGS, cpu_flags() if flags is None else flags):
@@ -98,4 +102,4 @@ def main(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_tool(main, sys.argv)

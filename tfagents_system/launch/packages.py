@@ -1,9 +1,9 @@
 """Checks the installed packages against the lock files and what TensorFlow can work with.
 
-Usage: python -m tfagents_system.launch.packages NAME.lock...   (setup.sh asks it whether an active
-environment fits: exit code 0, or 78 and what is wrong)
+Example: python -m tfagents_system.launch.packages base.lock
 
-Reads the packages' metadata only; none is imported.
+setup.sh asks it whether an active environment fits: exit code 0, or 78 and what is wrong. Reads the
+packages' metadata only; none is imported.
 """
 
 import pathlib
@@ -11,12 +11,15 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from typing import Annotated
 
 from packaging.requirements import Requirement
 
-from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
+from tfagents_system.core.command_line import OneOf, run_tool
+from tfagents_system.core.errors import ConfigError
 
 LOCKS = pathlib.Path(__file__).parents[2] / "locks"
+LOCK_NAMES = sorted(path.name for path in LOCKS.glob("*.lock"))
 LOCKED_TOGETHER = ("tensorflow", "tf-agents", "dm-reverb")  # each only fits these of the others
 # TF-Agents asks for exactly 4.5.0, without need: see override-dependencies in pyproject.toml.
 NOT_HELD_TO = {("tf-agents", "typing-extensions")}
@@ -93,14 +96,14 @@ def _in_short(missing: Sequence[str]) -> list[str]:
     return [f"not installed: {', '.join(missing[:3])}{more}"]
 
 
-def main() -> None:
-    """Checks the lock files named on the command line."""
-    try:
-        check_packages([LOCKS / name for name in sys.argv[1:]])
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        sys.exit(EXIT_CONFIG)
+def main(locks: Annotated[tuple[str, ...], OneOf(LOCK_NAMES)] = ("base.lock",), /) -> None:
+    """Checks lock files.
+
+    Args:
+      locks: Names of lock files.
+    """
+    check_packages([LOCKS / name for name in locks])
 
 
 if __name__ == "__main__":
-    main()
+    run_tool(main, sys.argv)

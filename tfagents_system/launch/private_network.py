@@ -23,7 +23,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
 
 MODULE = "tfagents_system.launch.private_network"
 PROJECT = pathlib.Path(__file__).parents[2]
@@ -127,6 +127,9 @@ def _reason(error: OSError) -> str:
 
 def main(command: list[str]) -> None:
     """Becomes `command`, with the signals and descriptors that this process was started with."""
+    if not command or command[0].startswith("-"):
+        print(__doc__.splitlines()[2], file=sys.stderr)
+        sys.exit(EXIT_CONFIG)
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback on Ctrl-C
     try:

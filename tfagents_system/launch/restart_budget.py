@@ -1,6 +1,6 @@
 """Decides whether and when a program of a run starts again, and becomes that program.
 
-Usage: python -m tfagents_system.launch.restart_budget SERVICE_DIR LOG COMMAND...
+Usage: python -m tfagents_system.launch.restart_budget SERVICE_DIR LOG COMMAND [ARGUMENT...]
 
 Every service's run script ends here, at the first start and after each end of the program. Reads
 `exit_code` (1 until core/program.py takes over; then blank until it ends by itself: killed by a
@@ -133,6 +133,9 @@ def _end_service(service: pathlib.Path) -> None:
 
 def main(argv: Sequence[str]) -> None:
     """Becomes the program, now or after a delay, or tells supervise to end."""
+    if len(argv) < 4 or argv[1].startswith("-"):
+        print(__doc__.splitlines()[2], file=sys.stderr)
+        sys.exit(EXIT_CONFIG)
     service, log, command = pathlib.Path(argv[1]), pathlib.Path(argv[2]), argv[3:]
     keep_printing_on_full_disk()
     if not is_supervised(service):  # killed before setpriv asked to be told of that
