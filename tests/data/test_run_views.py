@@ -5,6 +5,7 @@ import sys
 
 import pytest
 from replay_fakes import EpisodeStepEnv, codec_of, make_experiment
+from small_disk import small_disk
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.params_loader import load_run
@@ -36,6 +37,14 @@ def test_a_spec_says_what_the_run_is(run):
     expected = {"length": 4, "is_sequence": False, "frame_stack": 1, "columns": columns}
     assert spec["item"] == expected
     assert spec["files"].keys() >= {"config.json", "params.py", "replay_fakes"}
+
+
+def test_a_full_disk_is_one_message_and_leaves_no_half_spec(run):
+    with small_disk(1 << 20) as disk:
+        disk.fill()
+        with pytest.raises(ConfigError, match="DISK FULL: run_spec.json needs .*B, 0 B free in"):
+            view_of(run, arithmetic="int16").agree(disk.folder / "run_spec.json")
+        assert [path.name for path in disk.folder.iterdir()] == ["filler"]
 
 
 def test_a_program_with_the_same_view_agrees_and_a_worker_has_no_arithmetic(run):

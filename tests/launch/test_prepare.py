@@ -80,6 +80,17 @@ def test_last_line_says_who_can_connect(project, capsys, open_because, line):
     assert re.match(line, capsys.readouterr().out.splitlines()[-1])
 
 
+def test_start_names_attributes_that_may_be_meant_as_published_ones(project, capsys):
+    with (project / "mine" / "params.py").open("a") as file:
+        file.write("    encoder_learning_rate = 1e-4\n")
+    run_prepare()
+    line = len(PARAMS.splitlines()) + 1
+    assert (
+        f"Note: mine/params.py:{line}: TrainParams.encoder_learning_rate is taken for an attribute "
+        "of your own; the nearest published name is "
+    ) in capsys.readouterr().out
+
+
 def test_fresh_seeds_differ(project):
     assert len({provenance_of(run_prepare(EXP_NAME=f"e{k}"))["seed"] for k in range(3)}) == 3
 

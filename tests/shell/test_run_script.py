@@ -242,15 +242,23 @@ def test_crash_loop_gives_up_with_the_traceback(sandbox):
     assert err.count("RuntimeError: no such motor") == 1
 
 
-def test_wrong_configuration_found_by_a_program_leaves_no_new_experiment(sandbox):
-    code, _, err = sandbox.run(**TWO, STUB_LEARNER="wrong")
-    assert code == 78
+@pytest.mark.parametrize(
+    "mode, code, line",
+    [
+        ("wrong", 78, "sac_train.py: config.json: leg_length is -1; allowed is a number > 0."),
+        ("crash", 1, "RuntimeError: no such motor"),
+    ],
+)
+def test_a_learner_that_cannot_be_built_leaves_no_new_experiment(sandbox, mode, code, line):
+    code_of_run, _, err = sandbox.run(**TWO, STUB_LEARNER=mode)
+    assert code_of_run == code
     assert sandbox.alive() == {}
     assert list(sandbox.exp_dir.parent.iterdir()) == []
-    assert err.endswith(
-        "run_script.sh: learner found this before anything was trained; logs/pendulum was not "
-        "kept:\n  sac_train.py: config.json: leg_length is -1; allowed is a number > 0.\n"
+    assert (
+        "run_script.sh: learner failed before anything was trained; logs/pendulum was not kept:\n"
+        in err
     )
+    assert err.endswith(f"  {line}\n")
 
 
 def test_wrong_configuration_found_by_a_program_stops_an_old_experiment_with_78(sandbox):

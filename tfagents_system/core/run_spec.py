@@ -9,7 +9,7 @@ import sysconfig
 from collections.abc import Mapping
 from typing import Any
 
-from tfagents_system.core.disk import SpaceGuard
+from tfagents_system.core.disk import free_bytes, is_disk_full, shortage
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import write_json_atomically
 from tfagents_system.core.waiting import wait_until
@@ -39,13 +39,22 @@ class RunSpec:
         """Makes this the run's spec if there is none in `path` yet; else compares the two.
 
         Raises:
-          ConfigError: If they differ.
+          ConfigError: If they differ, or if the disk is full: the others would wait for it.
         """
         if path.exists():
             self.check(path)
         else:
-            with SpaceGuard(path.name, path.parent):
+            try:
                 write_json_atomically(path, dataclasses.asdict(self))
+            except OSError as error:
+                if not is_disk_full(error):
+                    raise
+                needed = len(json.dumps(dataclasses.asdict(self)))
+                raise ConfigError(
+                    f"{shortage(path.name, needed, free_bytes(path.parent))} in {path.parent}. "
+                    "Without it the programs cannot be compared; free some space and start "
+                    "run_script.sh again."
+                ) from error
 
     @classmethod
     def read(cls, path: pathlib.Path) -> "RunSpec":

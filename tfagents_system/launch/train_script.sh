@@ -5,8 +5,8 @@
 #   3. Learner finished: the workers end by themselves, the replay server is stopped; exit code 0.
 #      A share without a learner: ends when all of its workers have ended; exit code 0.
 #      INT, TERM, HUP: stops workers, learner, replay server, in this order; exit code 143.
-#      A program gave up (SERVICES/*/failure): the same order; exit code 70, 78 or 1. If a
-#      `new` experiment's input turns out to be wrong before the learner is built, EXP_DIR goes.
+#      A program gave up (SERVICES/*/failure): the same order; exit code 70, 78 or 1. EXP_DIR goes
+#      if it is `new` and the learner has not been built yet: nothing was trained.
 #      Learner or replay server superseded by a later start (exit code 75): the same order, 75.
 #      A superseded worker ends alone.
 # launch/run_share.py calls it; where the learner is, it holds the experiment's lock, which all
@@ -112,23 +112,23 @@ finish() {
   ${python#"$PWD/"} -m tfagents_system eval $exp_dir --num_episodes 5"
 }
 
-discard() { # SERVICE MESSAGE: in one step, as the folder was made
+discard() { # EXIT_CODE SERVICE MESSAGE: in one step, as the folder was made
   local removed="${exp_dir%/*}/.${exp_dir##*/}.$$.tmp"
   stop_all
   mv -- "$exp_dir" "$removed" && rm -rf -- "$removed"
-  say "run_script.sh: ${1##*/} found this before anything was trained; $exp_dir was not kept:
-$2"
-  exit 78
+  say "run_script.sh: ${2##*/} failed before anything was trained; $exp_dir was not kept:
+$3"
+  exit "$1"
 }
 
 fail() { # SERVICE
   local code failure
   code=$(cat "$1/exit_code" 2>/dev/null)
   failure=$(cat "$1/failure")
-  if [[ $code == 78 && $is_new && $failure && ! -e $exp_dir/running/run_spec.json ]]; then
-    discard "$1" "${failure#*$'\n'}" # without its first line, which names the log
-  fi
   [[ $code == 70 || $code == 78 ]] || code=1 # diverged, wrong input
+  if [[ $is_new && $failure && ! -e $exp_dir/running/run_spec.json ]]; then
+    discard "$code" "$1" "${failure#*$'\n'}" # without its first line, which names the log
+  fi
   end_run "$code" "train_script.sh: the run was stopped because ${failure:-"${1##*/}
 failed (exit code ${code:-unknown}) and the disk is too full for its last words."}
 What had been saved is in $exp_dir; the same command goes on from there."
