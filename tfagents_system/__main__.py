@@ -24,6 +24,7 @@ COMMANDS = {
     "eval": ("run and film greedy episodes of a policy", "run:evaluate"),
     "watch": ("show what a run does, until it ends", "commands.watch:watch"),
     "profile": ("show where the programs of a run spend their time", "launch.profile:profile"),
+    "sweep": ("try settings, and rank them by return", "commands.sweep:sweep"),
     "list": ("list experiments with their state, return and size", "commands.list_runs:list_runs"),
     "check": ("check an environment before it is trained", "commands.check:check"),
     "plot": ("draw learning curves", "evaluation.plots:plot"),

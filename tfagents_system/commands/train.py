@@ -7,7 +7,6 @@ and the experiment is in its `logs/`. With --env, params, config and variables f
 here, to be edited for the next step. Without either, the SAC_* variables of the shell are used.
 """
 
-import ast
 import os
 import pathlib
 import platform
@@ -18,13 +17,13 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
+from tfagents_system.commands.bindings import with_bindings
 from tfagents_system.commands.environment_ids import find_environment
 from tfagents_system.commands.new import project_files, write_project
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import read_json
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.settings import Settings
-from tfagents_system.launch.params_check import check_gin_bindings
 from tfagents_system.launch.start import environment_of_runs, start
 from tfagents_system.launch.supervision import is_locked
 from tfagents_system.launch.variables import read_variables
@@ -60,7 +59,7 @@ def train(
     if variables is not None and env is not None:
         raise ConfigError("Give either a variables file or --env.")
     environ = dict(os.environ)
-    _bindings(set_, environ)  # before anything is written
+    with_bindings(set_, environ)  # before anything is written
     if shutil.which("supervise", path=environment_of_runs(environ)["PATH"]) is None:
         raise ConfigError(
             "supervise, of the package daemontools, is not on PATH. Install it (Debian, Ubuntu: "
@@ -76,7 +75,7 @@ def train(
         environ = read_variables(variables, environ)
     elif "SAC_PARAMS" not in environ:
         raise ConfigError("What is to be trained? Give --env or a variables file. See --help.")
-    environ = environment_of_runs(environ | _bindings(set_, environ))
+    environ = environment_of_runs(environ | with_bindings(set_, environ))
     if len(seed) > 1:
         return _train_seeds(environ, seed, extend, force_new)
     _prepare_folder(environ, extend, force_new)
@@ -102,26 +101,6 @@ def _project_of(env: str, name: str | None) -> pathlib.Path:
     return variables
 
 
-def _bindings(assignments: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Returns SAC_GIN_BINDINGS with `--set` after what there is; empty without any."""
-    if not assignments:
-        return {}
-    bindings = [text for text in [environ.get("SAC_GIN_BINDINGS", "")] if text]
-    for assignment in assignments:
-        name, equals, value = (part.strip() for part in assignment.partition("="))
-        if not (name and equals and value):
-            raise ConfigError(f"--set is {assignment!r}; allowed is NAME=VALUE.")
-        try:
-            ast.literal_eval(value)
-        except (ValueError, SyntaxError):
-            if not value.startswith(("@", "%")):  # references of gin
-                value = repr(value)  # --set matmul_precision=float32
-        binding = f"TrainParams.{name.removeprefix('TrainParams.')} = {value}"
-        check_gin_bindings([binding], "--set")
-        bindings.append(binding)
-    return {"SAC_GIN_BINDINGS": "\n".join(bindings)}
-
-
 def _prepare_folder(environ: dict[str, str], extend: int | None, force_new: bool) -> None:
     """Does what --extend and --force_new ask for."""
     if extend is None and not force_new:
@@ -133,7 +112,7 @@ def _prepare_folder(environ: dict[str, str], extend: int | None, force_new: bool
         if not paths.finished.exists():
             raise ConfigError(f"--extend: {paths.root} is not finished; without it, it resumes.")
         num_iter = read_json(paths.finished)["num_iter"] + extend
-        environ |= _bindings([f"num_iter={num_iter}"], environ)
+        environ |= with_bindings([f"num_iter={num_iter}"], environ)
     elif paths.root.exists():
         if is_locked(paths.lock):
             raise ConfigError(f"--force_new: {paths.root} is running. Stop it first.")

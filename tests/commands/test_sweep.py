@@ -1,0 +1,105 @@
+"""Which settings a sweep tries, and a whole sweep of tiny runs."""
+
+import csv
+import math
+
+import pytest
+from commands.test_train import sac
+
+from tfagents_system.commands.trials import (
+    Range,
+    Study,
+    Trial,
+    grid_trials,
+    parse_grid,
+    parse_ranges,
+)
+from tfagents_system.core.errors import ConfigError
+
+
+def test_grid_is_all_combinations_in_one_order():
+    grid = parse_grid(["train_batch_size=128,256", "matmul_precision=float32",
+                       "actor_fc_layer_params=(8, 8),(16,)"])  # fmt: skip
+    trials = list(grid_trials(grid))
+    assert len(trials) == 2 * 1 * 2
+    assert trials[1] == Trial(1, {"train_batch_size": 128, "matmul_precision": "float32",
+                                  "actor_fc_layer_params": (16,)})  # fmt: skip
+    assert trials[2].assignments == [
+        "train_batch_size=256", "matmul_precision='float32'", "actor_fc_layer_params=(8, 8)"
+    ]  # fmt: skip
+
+
+def test_ranges():
+    assert parse_ranges(["a=1e-4:0.01:log", "b=1:8"]) == {
+        "a": Range(1e-4, 0.01, True), "b": Range(1, 8, False)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["a=1", "a=2:1", "a=0:1:log", "a=x:y", "a=1:2:lin", "a=1:2:log:3"])
+def test_wrong_ranges_are_refused(text):
+    with pytest.raises(ConfigError, match="allowed is NAME=LOW:HIGH or NAME=LOW:HIGH:log"):
+        parse_ranges([text])
+
+
+def test_a_study_goes_on_where_it_stopped(tmp_path):
+    pytest.importorskip("optuna", reason="the packages of locks/test.lock are missing")
+    ranges = {"a": Range(1e-3, 1.0, True), "b": Range(1, 4, False)}
+    study = Study(tmp_path / "study.log", ranges)
+    asked = study.trials(3)
+    first, second = next(asked), next(asked)  # the second is interrupted
+    study.tell(first, 5.0)
+
+    resumed = Study(tmp_path / "study.log", ranges)
+    trials = list(resumed.trials(3))
+    assert trials[:2] == [first, second]
+    assert [trial.number for trial in trials] == [0, 1, 2]
+    for trial in trials:
+        assert 1e-3 <= trial.values["a"] <= 1 and trial.values["b"] in (1, 2, 3, 4)
+        resumed.tell(trial, math.nan if trial.number == 1 else 1.0)
+    assert len(list(Study(tmp_path / "study.log", ranges).trials(3))) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Give either --grid or --search. See --help."),
+        (["--grid", "train_batch_siz=1,2"], "Did you mean train_batch_size?"),
+        (["--grid", "train_batch_size=1,-2"], "train_batch_size"),
+        (["--grid", "num_iter=2", "--parallel=9999"], "--parallel is 9999, but there are "),
+        (["--search", "num_iter=5:2"], "--search is 'num_iter=5:2'; allowed is "),
+    ],
+)
+def test_wrong_arguments_are_answered_and_write_nothing(tmp_path, arguments, message):
+    assert sac(tmp_path, "new", "cart")[0] == 0
+    before = sorted(tmp_path.iterdir())
+    code, out, err = sac(tmp_path, "sweep", "cart_variables.sh", *arguments)
+    assert (code, out) == (78, "") and message in err and len(err.splitlines()) == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+TINY = ("SAC_GIN_BINDINGS", "; ".join(f"TrainParams.{text}" for text in (
+    "num_iter = 1", "num_steps_per_iter = 20", "n_train_episodes_per_iter = 1",
+    "n_buffer_init_episodes = 1", "train_batch_size = 16", "eval_period_itrs = 1",
+    "n_eval_episodes = 1", "actor_fc_layer_params = (8, 8)",
+    "critic_joint_fc_layer_params = (8, 8)")))  # fmt: skip
+
+
+@pytest.mark.multiprocess
+def test_a_sweep_ranks_its_trials_and_trains_none_twice(tmp_path):
+    assert sac(tmp_path, "new", "cart")[0] == 0
+    command = ["sweep", "cart_variables.sh", "--grid", "discount=0.9,0.99"]
+    code, out, err = sac(tmp_path, *command, timeout=200, **dict([TINY]))
+    assert code == 0, out + err
+    folder = tmp_path / "logs" / "cart_sweep"
+    with (folder / "sweep.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert sorted((row["trial"], row["discount"]) for row in rows) == [("0", "0.9"), ("1", "0.99")]
+    returns = [float(row["mean_return"]) for row in rows]
+    assert returns == sorted(returns, reverse=True)
+    assert (folder / "sweep.png").stat().st_size > 1000
+
+    logs = {path: path.stat().st_size for path in folder.glob("*.log")}
+    assert len(logs) == 2
+    code, _, err = sac(tmp_path, *command, timeout=60, **dict([TINY]))
+    assert code == 0, err
+    assert {path: path.stat().st_size for path in folder.glob("*.log")} == logs

@@ -1,0 +1,243 @@
+"""Tries settings: trains each with each seed, some at a time, and ranks them by return.
+
+Example: sac sweep my_variables.sh --grid train_batch_size=128,256 --seed 1 2 --parallel 2
+
+`--search critic_learning_rate=1e-4:1e-2:log --trials 20` lets Optuna choose the settings instead.
+Each trial is an experiment, or one for each seed: logs/NAME_trial_<k>_seed_<s>. The same command
+goes on with what is not finished. Table and plot are in logs/NAME_sweep.
+"""
+
+import concurrent.futures
+import csv
+import io
+import os
+import pathlib
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated
+
+from tfagents_system.commands.bindings import with_bindings
+from tfagents_system.commands.trials import Study, Trial, grid_trials, parse_grid, parse_ranges
+from tfagents_system.core.command_line import AtLeast
+from tfagents_system.core.cpus import available_cpus, cpu_list
+from tfagents_system.core.errors import EXIT_STOPPED, ConfigError
+from tfagents_system.core.files import write_text_atomically
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.settings import Settings
+from tfagents_system.evaluation.compare import scores_of
+from tfagents_system.evaluation.plots import draw_panels
+from tfagents_system.evaluation.run_groups import RunGroup
+from tfagents_system.launch.start import environment_of_runs
+from tfagents_system.launch.variables import read_variables
+
+NUM_PLOTTED = 6  # of the best trials
+
+
+def sweep(
+    variables: pathlib.Path,
+    /,
+    grid: tuple[str, ...] = (),
+    search: tuple[str, ...] = (),
+    trials: Annotated[int, AtLeast(1)] = 20,
+    seed: tuple[int, ...] = (1,),
+    parallel: Annotated[int, AtLeast(1)] = 1,
+) -> int:
+    """Runs the trials and prints a table, best first; returns the exit code.
+
+    Args:
+      variables: Variables file of the experiment that is varied.
+      grid: Values of hyperparameters, NAME=V1,V2,...; all combinations are tried.
+      search: Ranges of hyperparameters, NAME=LOW:HIGH or NAME=LOW:HIGH:log, for Optuna.
+      trials: How many settings Optuna tries.
+      seed: Each trial is trained with each of these.
+      parallel: Experiments at a time, which divide the CPUs.
+
+    Raises:
+      ConfigError: For wrong input.
+    """
+    if bool(grid) == bool(search):
+        raise ConfigError("Give either --grid or --search. See --help.")
+    environ = environment_of_runs(read_variables(variables, os.environ))
+    settings = Settings.from_environ(environ)
+    if settings.placement == "slurm":
+        raise ConfigError("SAC_PLACEMENT is slurm, which only queues runs; a sweep waits for them. "
+                          "Run it inside an allocation, with SAC_PLACEMENT=local.")  # fmt: skip
+    values, ranges = parse_grid(grid), parse_ranges(search)
+    for trial in grid_trials(values):
+        with_bindings(trial.assignments, environ)  # checks all before the first is trained
+    for name, range_ in ranges.items():
+        with_bindings([f"{name}={range_.low!r}", f"{name}={range_.high!r}"], environ)
+    cpus = available_cpus()
+    if parallel > len(cpus):
+        raise ConfigError(f"--parallel is {parallel}, but there are {len(cpus)} CPUs.")
+    folder = pathlib.Path("logs") / f"{settings.exp_name}_sweep"
+    folder.mkdir(parents=True, exist_ok=True)
+    study = Study(folder / "study.log", ranges) if ranges else None
+    planned = study.trials(trials) if study else grid_trials(values)
+    runner = Runner(
+        environ, settings.exp_name, folder, [cpus[i::parallel] for i in range(parallel)]
+    )
+    scores = run_trials(planned, study, runner, seed, parallel)
+    if runner.is_stopped:
+        print("Stopped. The same command goes on.")
+        return EXIT_STOPPED
+    _write_results(folder, scores, runner, seed)
+    return 0 if scores and not runner.failed else 1
+
+
+class Runner:
+    """Runs experiments, each on CPUs of its own while it runs; Ctrl-C and SIGTERM stop all."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        name: str,
+        folder: pathlib.Path,
+        cpu_sets: Iterable[Sequence[int]],
+    ):
+        """Handles signals from now on; main thread only."""
+        self.is_stopped = False
+        self.failed: list[str] = []  # names of experiments
+        self._environ, self._name, self._folder = environ, name, folder
+        self._cpu_sets: queue.SimpleQueue[Sequence[int]] = queue.SimpleQueue()
+        for cpus in cpu_sets:
+            self._cpu_sets.put(cpus)
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.RLock()  # the handler may interrupt its holder
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda number, frame: self.stop())
+
+    def paths_of(self, trial: Trial, seed: int) -> ExperimentPaths:
+        """Returns the experiment of a trial with a seed."""
+        name = f"{self._name}_trial_{trial.number}_seed_{seed}"
+        return ExperimentPaths(pathlib.Path("logs") / name)
+
+    def group_of(self, trial: Trial, seeds: Sequence[int]) -> RunGroup:
+        """Returns the experiments of a trial."""
+        values = ", ".join(trial.assignments)
+        return RunGroup(f"{trial.number}: {values}", [self.paths_of(trial, s) for s in seeds])
+
+    def stop(self) -> None:
+        """Ends what runs, in order and with everything saved."""
+        with self._lock:
+            self.is_stopped = True
+            for run in self._running:
+                run.terminate()
+
+    def run(self, trial: Trial, seed: int) -> None:
+        """Trains until the experiment is finished, fails, or all are stopped; blocks."""
+        paths = self.paths_of(trial, seed)
+        if paths.finished.exists():
+            return
+        changes = {"SAC_EXP_NAME": paths.root.name, "SAC_SEED": str(seed)}
+        changes |= with_bindings(trial.assignments, self._environ)
+        log = self._folder / f"{paths.root.name}.log"
+        cpus = self._cpu_sets.get()  # another experiment puts its own back
+        try:
+            code = self._run({**self._environ, **changes}, cpus, log)
+        finally:
+            self._cpu_sets.put(cpus)
+        if code and not self.is_stopped:
+            self.failed.append(paths.root.name)
+            print(f"{paths.root} failed (exit code {code}): see {log}", flush=True)
+
+    def _run(self, environ: Mapping[str, str], cpus: Sequence[int], log: pathlib.Path) -> int:
+        """Returns the exit code of an experiment; 0 if it is not started because of a stop."""
+        command = ["taskset", "--cpu-list", cpu_list(cpus), sys.executable, "-m",
+                   "tfagents_system.launch.start"]  # fmt: skip
+        with log.open("ab") as output:
+            with self._lock:
+                if self.is_stopped:
+                    return 0
+                print(f"{environ['SAC_EXP_NAME']} on CPU {cpu_list(cpus)}: {log}", flush=True)
+                run = subprocess.Popen(
+                    command, env=environ, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                    start_new_session=True,  # Ctrl-C comes through `stop` alone
+                )  # fmt: skip
+                self._running.add(run)
+            code = run.wait()
+        with self._lock:
+            self._running.discard(run)
+        return code
+
+
+def run_trials(
+    planned: Iterator[Trial],
+    study: Study | None,
+    runner: Runner,
+    seeds: Sequence[int],
+    parallel: int,
+) -> dict[int, tuple[Trial, float]]:
+    """Runs the trials, `parallel` experiments at a time; returns those with a score by number."""
+    scores = {}
+    ended: queue.SimpleQueue[Trial] = queue.SimpleQueue()
+
+    def run(trial: Trial) -> None:
+        try:
+            with concurrent.futures.ThreadPoolExecutor(parallel) as pool:
+                list(pool.map(lambda seed: runner.run(trial, seed), seeds))
+        finally:
+            ended.put(trial)
+
+    num_running, is_more = 0, True
+    most_running = -(-parallel // len(seeds))
+    with concurrent.futures.ThreadPoolExecutor(parallel) as pool:
+        while is_more or num_running:
+            while is_more and num_running < most_running:
+                trial = None if runner.is_stopped else next(planned, None)
+                is_more = trial is not None
+                if trial is not None:
+                    pool.submit(run, trial)
+                    num_running += 1
+            if not num_running:
+                break
+            try:
+                trial = ended.get(timeout=1.0)
+            except queue.Empty:  # so that signals are handled
+                continue
+            num_running -= 1
+            score = score_of(runner.group_of(trial, seeds))
+            if score is not None and not runner.is_stopped:
+                scores[trial.number] = trial, score
+                if study is not None:
+                    study.tell(trial, score)
+    return scores
+
+
+def score_of(group: RunGroup) -> float | None:
+    """Returns the mean over seeds of the last evaluation; None if a seed is not finished."""
+    if not all(paths.finished.exists() for paths in group.experiments):
+        return None
+    try:
+        return float(scores_of(group, num_evaluations=1)[0].mean())
+    except ConfigError:  # it was never evaluated
+        return None
+
+
+def _write_results(
+    folder: pathlib.Path,
+    scores: Mapping[int, tuple[Trial, float]],
+    runner: Runner,
+    seeds: Sequence[int],
+) -> None:
+    ranked = sorted(scores.values(), key=lambda pair: -pair[1])
+    if not ranked:
+        print("No trial has an evaluation: a score is that of the last one.")
+        return
+    rows = [["trial", *ranked[0][0].values, "mean_return"]]
+    rows += [[str(trial.number), *map(str, trial.values.values()), f"{score:.6g}"]
+             for trial, score in ranked]  # fmt: skip
+    table = io.StringIO()
+    csv.writer(table, lineterminator="\n").writerows(rows)
+    write_text_atomically(folder / "sweep.csv", table.getvalue())
+    draw_panels(
+        [runner.group_of(trial, seeds) for trial, _ in ranked[:NUM_PLOTTED]], folder / "sweep.png"
+    )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
+    print(f"{folder / 'sweep.csv'}, {folder / 'sweep.png'}")

@@ -1,0 +1,129 @@
+"""What a sweep tries: all points of a grid, or what Optuna suggests within ranges."""
+
+import ast
+import dataclasses
+import itertools
+import math
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tfagents_system.core.errors import ConfigError
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """One setting."""
+
+    number: int
+    values: Mapping[str, Any]  # by hyperparameter
+
+    @property
+    def assignments(self) -> list[str]:
+        """As `sac train --set` takes them."""
+        return [f"{name}={value!r}" for name, value in self.values.items()]
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """Numbers from `low` to `high`; integers if both are."""
+
+    low: float
+    high: float
+    is_log: bool
+
+
+def parse_grid(texts: Sequence[str]) -> dict[str, list[Any]]:
+    """Returns the values by name of "NAME=V1,V2,..."; a value that is no literal is a text.
+
+    Raises:
+      ConfigError: For something else.
+    """
+    return {name: _values(name, text) for name, text in _pairs(texts, "--grid", "NAME=V1,V2,...")}
+
+
+def parse_ranges(texts: Sequence[str]) -> dict[str, Range]:
+    """Returns the ranges by name of "NAME=LOW:HIGH" or "NAME=LOW:HIGH:log".
+
+    Raises:
+      ConfigError: For something else.
+    """
+    form = "NAME=LOW:HIGH or NAME=LOW:HIGH:log, with LOW < HIGH, and 0 < LOW for log"
+    ranges = {}
+    for name, text in _pairs(texts, "--search", form):
+        low, high, scale = (*text.split(":"), "", "", "")[:3]
+        try:
+            found = Range(ast.literal_eval(low), ast.literal_eval(high), scale == "log")
+            is_right = text.count(":") < 3 and scale in ("", "log") and found.low < found.high
+        except (ValueError, SyntaxError, TypeError):
+            is_right = False
+        if not is_right or (found.is_log and found.low <= 0):
+            raise ConfigError(f"--search is '{name}={text}'; allowed is {form}.")
+        ranges[name] = found
+    return ranges
+
+
+def grid_trials(grid: Mapping[str, Sequence[Any]]) -> Iterator[Trial]:
+    """Yields all combinations, always in the same order."""
+    for number, values in enumerate(itertools.product(*grid.values())):
+        yield Trial(number, dict(zip(grid, values, strict=True)))
+
+
+class Study:
+    """An Optuna study that maximizes the score, kept in a file, so that it goes on after a stop."""
+
+    def __init__(self, file: pathlib.Path, ranges: Mapping[str, Range]):
+        """Opens the study in `file`, or begins it.
+
+        Raises:
+          ConfigError: If Optuna is not installed.
+        """
+        try:
+            import optuna
+            from optuna.storages import JournalStorage
+            from optuna.storages.journal import JournalFileBackend
+        except ImportError as error:
+            raise ConfigError(
+                f"--search needs Optuna ({error}): ./setup.sh --with optuna"
+            ) from None
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._ranges = ranges
+        self._running = optuna.trial.TrialState.RUNNING
+        self._study = optuna.create_study(
+            study_name="sweep", direction="maximize", load_if_exists=True,
+            storage=JournalStorage(JournalFileBackend(str(file))),
+            sampler=optuna.samplers.TPESampler(seed=0, constant_liar=True),
+        )  # fmt: skip
+
+    def trials(self, count: int) -> Iterator[Trial]:
+        """Yields `count` trials in all, those of earlier starts first; asks when one is wanted."""
+        earlier = self._study.get_trials(deepcopy=False)[:count]
+        for trial in earlier:
+            yield Trial(trial.number, dict(trial.params))
+        for _ in range(count - len(earlier)):
+            trial = self._study.ask()
+            for name, range_ in self._ranges.items():
+                is_integer = isinstance(range_.low, int) and isinstance(range_.high, int)
+                suggest = trial.suggest_int if is_integer else trial.suggest_float
+                suggest(name, range_.low, range_.high, log=range_.is_log)
+            yield Trial(trial.number, dict(trial.params))
+
+    def tell(self, trial: Trial, score: float) -> None:
+        """Records a score, unless an earlier start has."""
+        if self._study.get_trials(deepcopy=False)[trial.number].state == self._running:
+            self._study.tell(trial.number, score if math.isfinite(score) else None)
+
+
+def _pairs(texts: Sequence[str], flag: str, form: str) -> Iterator[tuple[str, str]]:
+    for text in texts:
+        name, _, value = (part.strip() for part in text.partition("="))
+        if not name or not value:
+            raise ConfigError(f"{flag} is {text!r}; allowed is {form}.")
+        yield name, value
+
+
+def _values(name: str, text: str) -> list[Any]:
+    try:
+        return list(ast.literal_eval(f"[{text}]"))
+    except (ValueError, SyntaxError):
+        return [part.strip() for part in text.split(",")]
