@@ -16,6 +16,7 @@ BINDINGS = {
 }  # fmt: skip
 UNPROTECTED = "unprotected"  # ours without checkpoints and journal
 WITHOUT_LINK = "no link"  # ours with a replay server that is open to all hosts
+HOSTS = "SleepingEnv, {} workers on {} hosts"
 REPEAT = "{repeat}"  # in a command line: the number of the repeat, from 1
 
 
@@ -58,8 +59,9 @@ TARGETS: Mapping[TargetKey, Target] = {  # None: in any environment, on any numb
     ("replay", "restore_secs", None, None): Target(value=15.0),
     ("replay", "learner_rate_during_checkpoint", None, None): Target(value=95.0),
     ("replay", "checkpoint_without_learner_pause", None, None): Target(value=95.0),
-    ("hosts", "env_steps_per_sec", None, None): Target(times_best_peer=0.95),
-    ("hosts", "share_of_full_rate", None, None): Target(value=95.0),
+    ("hosts", "env_steps_per_sec", HOSTS.format(32, 4), None): Target(times_best_peer=0.95),
+    ("hosts", "share_of_full_rate", HOSTS.format(32, 4), None): Target(value=95.0),
+    ("hosts", "share_of_full_rate", HOSTS.format(64, 8), None): Target(value=95.0),
     ("hosts", "longest_training_gap_secs", None, None): Target(value=2.0),
     ("hosts", "collecting_after_secs", None, None): Target(value=30.0),
     ("hosts", "training_after_secs", None, None): Target(value=60.0),
@@ -211,8 +213,7 @@ def _scaling(commands: Commands, num_workers: int) -> Case:
 def _hosts(commands: Commands, num_workers: int, num_hosts: int) -> Case:
     command = commands.ours("hosts", f"--num_workers={num_workers}", f"--num_hosts={num_hosts}")
     contestants = {OURS: command, WITHOUT_LINK: [*command, "--nolinked"]}
-    name = f"SleepingEnv, {num_workers} workers on {num_hosts} hosts"
-    return Case(name, 2, contestants, deadline_secs=900.0)
+    return Case(HOSTS.format(num_workers, num_hosts), 2, contestants, deadline_secs=900.0)
 
 
 def _host_loss(commands: Commands, victim: str) -> Case:

@@ -8,9 +8,10 @@ out: simulator, acting, journal.
 """
 
 import pathlib
+import random
 import threading
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import reverb
@@ -44,26 +45,19 @@ class PacedWorker:
     ):
         """Sends nothing yet. `horizon` is the env steps of an episode."""
         self._adder, self._reader, self._reporter = adder, reader, reporter
-        self._horizon = horizon
-        self._env = FreeEnv(seed)
-        self._rng = np.random.default_rng(seed)
+        self._steps = _random_episode(horizon, seed)
         self._num_steps = self._num_unpaid = 0  # whose time has not passed yet
 
     def run(self) -> None:
         """Collects until the process ends, from a moment on that differs from the others'."""
-        time.sleep(self._rng.uniform(0.0, 1.0))
+        time.sleep(random.uniform(0.0, 1.0))
         while True:
             self._reader.refresh(PULL_TIMEOUT_SECS)
             self._collect_episode()
 
     def _collect_episode(self) -> None:
-        time_step = ts.restart(self._env.reset())
-        for _ in range(self._horizon):
-            action = self._rng.uniform(-1.0, 1.0, self._env.action_size).astype(np.float32)
-            observation, reward = self._env.step(action)
-            next_time_step = ts.transition(observation, np.float32(reward))
+        for time_step, action, next_time_step in self._steps:
             self._adder.add(time_step, action, next_time_step)
-            time_step = next_time_step
             self._num_unpaid += 1
             if self._adder.is_burst_due:
                 self._send()
@@ -80,6 +74,17 @@ class PacedWorker:
         fields = {"phase_secs": {}, "env_steps": self._num_steps, "env_steps_per_sec": 0.0,
                   "last_return": None, "eval": None, "curriculum": {}}  # fmt: skip
         self._reporter.report(Phase.COLLECTING, lambda: fields)
+
+
+def _random_episode(horizon: int, seed: int) -> list[tuple[ts.TimeStep, Any, ts.TimeStep]]:
+    """Returns env steps whose numbers do not compress; each episode repeats them."""
+    rng = np.random.default_rng(seed)
+    observations = rng.standard_normal((horizon + 1, FreeEnv.observation_size), np.float32)
+    actions = rng.uniform(-1.0, 1.0, (horizon, FreeEnv.action_size)).astype(np.float32)
+    one = np.float32(1.0)  # reward and discount
+    time_steps = [ts.TimeStep(ts.StepType.MID, one, one, o) for o in observations]
+    time_steps[0] = ts.restart(observations[0])
+    return list(zip(time_steps, actions, time_steps[1:], strict=False))
 
 
 def main(
