@@ -26,7 +26,7 @@ COMMANDS = {
     "profile": ("show where the programs of a run spend their time", "launch.profile:profile"),
     "sweep": ("try settings, and rank them by return", "commands.sweep:sweep"),
     "list": ("list experiments with their state, return and size", "commands.list_runs:list_runs"),
-    "check": ("check an environment before it is trained", "commands.check:check"),
+    "check": ("check an environment, and predict the run", "commands.check:check"),
     "plot": ("draw learning curves", "evaluation.plots:plot"),
     "report": ("write a report of a run as one HTML file", "evaluation.report:report"),
     "compare": ("tell a difference between runs from noise", "evaluation.compare:compare"),

@@ -41,6 +41,11 @@ class Measured:
     leak_mb: float = 0.0  # per episode
     worker_mb: float = 0.0  # resident memory of a program with environments and agent
 
+    @property
+    def has_leak(self) -> bool:
+        """Whether episodes leave more memory behind than an allocator keeps."""
+        return self.leak_mb >= SMALL_LEAK_MB
+
 
 class EnvironmentCheck:
     """The collect and the eval environment of worker 0.
@@ -217,7 +222,7 @@ class EnvironmentCheck:
         growth = [b - a for a, b in zip(self._memory[1:], self._memory[2:], strict=False)]
         measured.leak_mb = statistics.median(growth) if growth else 0.0
         value = f"{measured.leak_mb:.3f} MB more per episode (median of {len(growth)})"
-        if measured.leak_mb < SMALL_LEAK_MB:
+        if not measured.has_leak:
             self._add("memory leak", "ok", value)
         else:
             advice = ("Free what an episode has made in reset(). A worker that runs out of memory "

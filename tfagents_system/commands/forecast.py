@@ -1,0 +1,189 @@
+"""What `sac check` says of the run to come: time, bottleneck, workers, memory."""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from tfagents_system.commands.check_rows import Row
+from tfagents_system.commands.environment_check import Measured
+from tfagents_system.commands.learner_speed import LearnerSpeed, measure_learner
+from tfagents_system.commands.list_runs import format_bytes
+from tfagents_system.commands.prediction import (
+    Allotment,
+    Prediction,
+    Speeds,
+    Work,
+    predict,
+    workers_worth_having,
+)
+from tfagents_system.core.cpus import available_cpus
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.settings import Settings
+from tfagents_system.launch.places import place
+from tfagents_system.launch.plan import everything, may_share_cpus
+from tfagents_system.launch.status_line import format_duration
+
+SERVER_BYTES = 150e6  # of a replay server that holds nothing
+ADVICE = {
+    "workers": "More workers, or more num_steps_per_iter for each env step.",
+    "learner": "More SAC_TRAIN_CPUS up to about four, smaller networks, or fewer "
+    "num_steps_per_iter.",
+    "replay server": "More SAC_REVERB_CPUS, or fresh_samples_per_step = 64.",
+    "evaluators": "More SAC_EVAL_WORKERS, or a longer eval_period_itrs.",
+    "CPUs": "A machine with more of them.",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Forecast:
+    """A run on this machine, from what was measured here."""
+
+    work: Work
+    speeds: Speeds
+    allotment: Allotment
+    learner: LearnerSpeed
+
+    @property
+    def prediction(self) -> Prediction:
+        """How long it takes."""
+        return predict(self.work, self.speeds, self.allotment)
+
+
+def make_forecast(
+    settings: Settings, environ: Mapping[str, str], params: Any, horizon: int, measured: Measured
+) -> Forecast:
+    """Measures the learner on the CPUs that it would have; blocks for 20 s and longer.
+
+    Args:
+      settings: What the user asked for.
+      environ: The variables they are from.
+      params: The user's TrainParams.
+      horizon: Env steps of a full episode.
+      measured: Of a worker.
+
+    Raises:
+      ConfigError: If the CPUs do not suffice, or the learner fails.
+    """
+    cpus = available_cpus()
+    programs = everything(settings, pathlib.Path("logs"), len(cpus))
+    services = {s.name: s for s in place(programs, cpus, may_share_cpus(settings), "localhost:0")}
+    learner = services["learner"]
+    speed = measure_learner(environ, learner.cpus, learner.env)
+    names = [service.partition("_")[0] for service in services]
+    allotment = Allotment(
+        num_cpus=len(cpus),
+        num_workers=names.count("worker"),
+        num_evaluators=names.count("evaluator"),
+        replay_cpus=len(services["replay"].cpus),
+        shares=learner.cpus == services["replay"].cpus,
+        takes_turns=settings.deterministic,
+    )
+    speeds = Speeds(
+        env_step=measured.step_secs,
+        env_step_cpu=measured.cpu_secs,
+        eval_step=measured.greedy_step_secs,
+        train_step=speed.train_step_secs,
+        train_step_cpu=speed.train_step_cpu_secs,
+        start=speed.start_secs,
+    )
+    work = Work.of_run(params, horizon, measured.episode_length, speed.row_bytes)
+    return Forecast(work, speeds, allotment, speed)
+
+
+def rows_of(forecast: Forecast, measured: Measured) -> list[Row]:
+    """Returns what is to be said of it."""
+    return [
+        _learner_row(forecast),
+        _time_row(forecast),
+        _bottleneck_row(forecast),
+        _workers_row(forecast, measured),
+        _memory_row(forecast, measured),
+    ]
+
+
+def failed_row(error: ConfigError) -> Row:
+    """Returns the row of a run that cannot be predicted."""
+    return Row("learner", "WRONG", str(error), "The run would stop with this, too.")
+
+
+def _learner_row(forecast: Forecast) -> Row:
+    speeds, learner = forecast.speeds, forecast.learner
+    value = (
+        f"{1 / speeds.train_step:.0f} train steps/s in {learner.arithmetic}, ready after "
+        f"{format_duration(speeds.start)}"
+    )
+    return Row("learner", "ok", value)
+
+
+def _time_row(forecast: Forecast) -> Row:
+    work, prediction = forecast.work, forecast.prediction
+    value = (
+        f"about {format_duration(prediction.total)}: start {format_duration(prediction.start)}, "
+        f"first fill {format_duration(prediction.fill)}, training "
+        f"{format_duration(prediction.training)} for {work.train_steps:,} train steps and "
+        f"{work.env_steps:,.0f} env steps"
+    )
+    return Row("time", "ok", value)
+
+
+def _bottleneck_row(forecast: Forecast) -> Row:
+    prediction = forecast.prediction
+    ranked = sorted(prediction.needs.items(), key=lambda item: -item[1])
+    value = ", ".join(f"{what} {format_duration(secs)}" for what, secs in ranked)
+    return Row("bottleneck", "ok", f"the {ranked[0][0]}; alone each would need: {value}. "
+               f"To be faster: {ADVICE[ranked[0][0]]}")  # fmt: skip
+
+
+def _workers_row(forecast: Forecast, measured: Measured) -> Row:
+    allotment = forecast.allotment
+    fitting = max(1, int(available_bytes() / 1e6 / max(measured.worker_mb, 1.0)))
+    worth = workers_worth_having(forecast.work, forecast.speeds, allotment, fitting)
+    value = f"{allotment.num_workers} planned, {worth} worth having on this machine"
+    if worth == allotment.num_workers or allotment.takes_turns:
+        return Row("workers", "ok", value)
+    other = dataclasses.replace(allotment, num_workers=worth, shares=True)
+    faster = predict(forecast.work, forecast.speeds, other).training
+    if worth < allotment.num_workers:
+        return Row("workers", "ok", f"{value}: the others would wait for the learner")
+    advice = (f"SAC_NUM_COLLECT_WORKERS={worth} would train in {format_duration(faster)} instead "
+              f"of {format_duration(forecast.prediction.training)}.")  # fmt: skip
+    return Row("workers", "note", value, advice)
+
+
+def _memory_row(forecast: Forecast, measured: Measured) -> Row:
+    allotment, work = forecast.allotment, forecast.work
+    collectors = allotment.num_workers + allotment.num_evaluators
+    per_worker = measured.worker_mb * 1e6
+    episodes = work.env_steps / measured.episode_length / allotment.num_workers
+    leaked = measured.leak_mb * 1e6 * episodes if measured.has_leak else 0.0
+    parts = {
+        "learner": forecast.learner.resident_mb * 1e6,
+        f"{collectors} worker" + ("s" if collectors > 1 else ""): collectors * per_worker,
+        "full replay buffer": SERVER_BYTES + work.replay_bytes,
+    }
+    if leaked:
+        parts["leaks of the environments"] = collectors * leaked
+    total, free = sum(parts.values()), available_bytes()
+    shown = ", ".join(f"{what} {format_bytes(int(size))}" for what, size in parts.items())
+    value = f"at most {format_bytes(int(total))} ({shown}); {format_bytes(int(free))} are free now"
+    if total <= free:
+        return Row("memory", "ok", value)
+    advice = "Fewer workers, or fewer n_episodes_in_buffer, or mend the leak."
+    return Row("memory", "WRONG" if total > total_bytes() else "note", value, advice)
+
+
+def available_bytes() -> float:
+    """Returns the memory that programs can still have on this machine."""
+    return _meminfo("MemAvailable")
+
+
+def total_bytes() -> float:
+    """Returns the memory of this machine."""
+    return _meminfo("MemTotal")
+
+
+def _meminfo(key: str) -> float:
+    lines = pathlib.Path("/proc/meminfo").read_text().splitlines()
+    (kilobytes,) = (line.split()[1] for line in lines if line.startswith(f"{key}:"))
+    return 1024.0 * int(kilobytes)

@@ -1,0 +1,151 @@
+"""Measures the learner on this machine: `sac check` starts it as a program of its own.
+
+Example: python -m tfagents_system.commands.learner_speed 0,1
+Trains on made-up minibatches with the compiled loop of a run, without a replay server, and prints
+one line of JSON. Reads the SAC_* variables.
+"""
+
+import collections
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tfagents_system.core.command_line import run_tool
+from tfagents_system.core.env_config import load_env_config
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.settings import Settings
+
+MEASURE_SECS = 5.0
+MAX_CALLS = 100
+TIMEOUT_SECS = 300.0
+_Sample = collections.namedtuple("_Sample", "data")
+
+
+@dataclasses.dataclass(frozen=True)
+class LearnerSpeed:
+    """What was measured."""
+
+    train_step_secs: float
+    train_step_cpu_secs: float
+    start_secs: float  # until the first train step could be taken
+    resident_mb: float
+    row_bytes: int  # of an env step in the replay buffer
+    arithmetic: str
+
+
+def measure_learner(
+    environ: Mapping[str, str], cpus: Sequence[int], program_environ: Mapping[str, str]
+) -> LearnerSpeed:
+    """Returns the speed of the learner that the SAC_* variables of `environ` describe.
+
+    Blocks for as long as a learner takes to start, and MEASURE_SECS; TIMEOUT_SECS at most.
+
+    Args:
+      environ: Environment of the program.
+      cpus: Ids of the CPUs that it may use.
+      program_environ: What the launcher sets on top.
+
+    Raises:
+      ConfigError: If the learner fails; says how.
+    """
+    command = [sys.executable, "-m", __name__, ",".join(map(str, cpus))]
+    started = time.time()
+    try:
+        done = subprocess.run(
+            command, env={**environ, **program_environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_SECS,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise ConfigError(f"the learner took longer than {TIMEOUT_SECS:g} s to train") from None
+    lines = done.stdout.splitlines()
+    if done.returncode != 0 or not lines:
+        errors = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise ConfigError(f"the learner failed: {errors[-1]}")
+    found = json.loads(lines[-1])
+    return LearnerSpeed(start_secs=found.pop("ready_at") - started, **found)
+
+
+def print_speed(cpus: str, /) -> None:
+    """Prints what the learner does on some CPUs.
+
+    Args:
+      cpus: Their ids, such as 0,1.
+    """
+    ids = [int(cpu) for cpu in cpus.split(",")]
+    os.sched_setaffinity(0, ids)  # before TensorFlow starts its threads
+    settings = Settings.from_environ(os.environ)
+    print(json.dumps(_measure(settings, len(ids))), flush=True)
+    os._exit(0)  # TensorFlow's threads can abort in static destructors
+
+
+def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
+    import tensorflow as tf
+
+    from tfagents_system.agents.construction import arithmetic_of, make_agent
+    from tfagents_system.commands.environment_probes import resident_mb
+    from tfagents_system.core.curriculum import Curriculum
+    from tfagents_system.core.params_loader import Run, load_params
+    from tfagents_system.core.paths import ExperimentPaths
+    from tfagents_system.core.training_settings import num_fresh_samples
+    from tfagents_system.data.item_layout import ItemLayout
+    from tfagents_system.data.sample_reader import SampleReader, step_codec
+    from tfagents_system.environments.construction import make_collect_environment
+    from tfagents_system.learner_data import sampled_data
+    from tfagents_system.learning.learner import Learner
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(num_cpus)
+    params = load_params(settings.params, load_env_config(settings.config), settings.gin_bindings)
+    environment = make_collect_environment(params, 1)
+    agent, train_step = make_agent(params, environment)
+    environment.close()
+    layout = ItemLayout.from_settings(params)
+    codec = step_codec(agent.time_step_spec.observation, agent.action_spec, layout)
+    reader = SampleReader(codec, layout)
+    run = Run(ExperimentPaths(pathlib.Path()), params, Curriculum({}), 1)
+    num_items = num_fresh_samples(params) // layout.samples
+
+    def make_iterator():
+        columns = [_made_up(num_items, column) for column in reader.columns]
+        data = tf.data.Dataset.from_tensors(tuple(columns)).repeat()
+        return iter(data.map(lambda *batch: _Sample(batch)).prefetch(1))
+
+    pool = sampled_data(run, "", reader).pool  # asks no server for anything yet
+    unrolls = num_cpus > 1 and not params.recurrent
+    learner = Learner(agent, reader, make_iterator, pool, unrolls=unrolls)
+    learner.run(1)
+    ready_at = time.time()
+    learner.run(MAX_CALLS)  # tells how many steps fit into a call
+    first, started, cpu_started = int(train_step), time.perf_counter(), time.process_time()
+    while time.perf_counter() - started < MEASURE_SECS:
+        learner.run(10**6)
+    secs, cpu_secs = time.perf_counter() - started, time.process_time() - cpu_started
+    num_steps = int(train_step) - first
+    return {
+        "train_step_secs": secs / num_steps,
+        "train_step_cpu_secs": cpu_secs / num_steps,
+        "ready_at": ready_at,
+        "resident_mb": resident_mb(),
+        "row_bytes": sum(c.shape.num_elements() * c.dtype.size for c in codec.columns),
+        "arithmetic": arithmetic_of(agent),
+    }
+
+
+def _made_up(num_items: int, column: Any) -> Any:
+    """Small numbers, so that nothing diverges; whatever the rows' step types are, none is FIRST."""
+    import tensorflow as tf
+
+    shape = [num_items, *column.shape]
+    if column.dtype.is_floating:
+        return tf.cast(tf.random.normal(shape, stddev=0.1, seed=1), column.dtype)
+    return tf.cast(tf.random.uniform(shape, maxval=2, dtype=tf.int32, seed=1), column.dtype)
+
+
+if __name__ == "__main__":
+    run_tool(print_speed, sys.argv)
