@@ -292,6 +292,17 @@ def test_a_superseded_worker_ends_alone_and_a_superseded_learner_ends_the_start(
     assert err.endswith("a later start of the run has taken over; this one has ended.\n")
 
 
+def test_a_superseded_start_does_not_wait_for_a_learner_that_cannot_save(sandbox):
+    """Without the replay server, which has ended first."""
+    run = sandbox.start(**TWO, STUB_REPLAY="superseded", STUB_LEARNER="deaf")
+    sandbox.await_tape(*STARTS)
+    (sandbox.exp_dir / "superseded").touch()
+    _, err = run.communicate(timeout=20)
+    assert run.returncode == 75
+    assert sandbox.alive() == {}
+    assert "learner ended within 5 s; killing them" in err
+
+
 @pytest.mark.slow
 def test_a_program_that_ignores_term_is_killed(sandbox):
     run = sandbox.start(**TWO, STUB_WORKER_0="deaf")

@@ -94,7 +94,7 @@ stop_all() {
     say 'Ending the workers, then the learner (which saves), then the replay server.'
   fi
   stop 20 "${workers[@]}"
-  stop 120 "${learner[@]}"
+  stop "$save_secs" "${learner[@]}"
   stop 20 "${replay[@]}"
   stop 10 "${relays[@]}"
 }
@@ -140,6 +140,7 @@ look_after() { # SERVICE, whose supervise has ended
   if [[ -e $1/failure ]]; then
     fail "$1"
   elif [[ $code == 75 && ($1 == "${replay[*]}" || $1 == "${learner[*]}") ]]; then
+    save_secs=5 # the learner has nothing to save any more
     end_run 75 "train_script.sh: a later start of the run has taken over; this one has ended."
   elif [[ $code != 0 && $code != 75 ]]; then
     read_clock
@@ -158,6 +159,7 @@ look_after() { # SERVICE, whose supervise has ended
 
 python=$(command -v python)
 reporter=
+save_secs=120 # for the learner at a stop
 lost_supervises=0 # since $first_lost: 20 in ten minutes are too many
 first_lost=0
 trap 'end_run 143 "Stopped. The same command goes on from the last checkpoint in $exp_dir."' \
