@@ -86,7 +86,8 @@ def test_recurrent_target_takes_the_log_prob_of_the_next_step():
 def test_recurrent_q_values_use_the_state_after_the_observations_so_far():
     agent = recurrent_agent()
     batch = experience(**SEQUENCES)
-    (q_values,) = agent._values(agent.critics[:1], batch.time_step, batch.action_step.action)
+    pairs = batch.time_step.observation, batch.action_step.action
+    q_values, _ = agent.critics[0](pairs, step_type=batch.time_step.step_type, network_state=())
     state = agent.critics[0].get_initial_state(2)
     for t in range(4):
         inputs = batch.time_step.observation[:, t], batch.action_step.action[:, t]

@@ -3,7 +3,6 @@ import sys
 import psutil
 import pytest
 
-from benchmarks import harness
 from benchmarks.harness import ProgramError, measure, read_records, replace_records, run_pinned
 from benchmarks.measurements import Case
 
@@ -111,5 +110,7 @@ def test_replace_records_keeps_earlier_repeats_only(repeats, expected, tmp_path)
 def test_programs_do_not_inherit_proxies(monkeypatch):
     monkeypatch.setenv("https_proxy", "http://localhost:1")
 
-    assert "https_proxy" not in harness._environ(num_cores=2)
-    assert harness._environ(num_cores=2)["OMP_NUM_THREADS"] == "2"
+    program = "import json, os; print(json.dumps(dict(os.environ)))"
+    (environ,) = run_pinned([sys.executable, "-c", program], 1, 30.0)
+    assert "https_proxy" not in environ
+    assert environ["OMP_NUM_THREADS"] == "1"

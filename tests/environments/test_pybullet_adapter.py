@@ -95,11 +95,17 @@ def test_half_cheetah_frame():
 
 
 def test_no_window_where_the_constructor_opens_one_by_default():
-    class Arm(gym.Env):
-        def __init__(self, renders=True, render=False): ...
+    given = []
 
-    spec = gym.envs.registration.EnvSpec("ArmTest-v0", entry_point=Arm)
-    assert pybullet_adapter._without_window(spec) == {"renders": False}
+    class Arm(gym.Env):
+        observation_space = action_space = gym.spaces.Box(-1.0, 1.0, (1,))
+
+        def __init__(self, renders=True, render=False):
+            given.append((renders, render))
+
+    gym.register("ArmTest-v0", entry_point=Arm)
+    pybullet_adapter.load("ArmTest-v0")
+    assert given == [(False, False)]
 
 
 def test_unknown_id_names_the_nearest():
@@ -127,14 +133,16 @@ def test_loading_prints_no_banner(name):
     assert "pybullet build time" not in done.stderr
 
 
-def test_held_output_is_shown_after_an_error(capfd):
-    with (
-        pytest.raises(RuntimeError, match="cannot load"),
-        pybullet_adapter._held_output(pybullet_adapter._STDOUT),
-    ):
-        print("URDF file not found")
-        os.write(1, b"from C\n")
-        raise RuntimeError("cannot load")
+def test_what_a_constructor_prints_is_shown_after_an_error(capfd):
+    class Broken(gym.Env):
+        def __init__(self):
+            print("URDF file not found")
+            os.write(1, b"from C\n")
+            raise RuntimeError("cannot load")
+
+    gym.register("BrokenTest-v0", entry_point=Broken)
+    with pytest.raises(RuntimeError, match="cannot load"):
+        pybullet_adapter.load("BrokenTest-v0")
     out, err = capfd.readouterr()
     assert out == ""
     assert "URDF file not found" in err and "from C" in err

@@ -21,14 +21,14 @@ class FilmedEnv(CountingEnv):
         super().__init__(**kwargs)
         self.dt = dt
         self.rendered = []
-        self._fails_at, self._error, self._frame = fails_at, error, frame
+        self._fails_at, self._error, self.frame = fails_at, error, frame
 
     def render(self, mode="rgb_array"):
         assert mode == "rgb_array"
         self.rendered.append(self._count)
         if self._count == self._fails_at:
             raise self._error
-        return self._frame
+        return self.frame
 
 
 class ZeroPolicy:
@@ -148,7 +148,7 @@ def test_films_before_the_failure_stay(tmp_path):
     camera.begin("episode_0")
     camera.observe(environment.reset())
     assert camera.end() == tmp_path / "episode_0.mp4"
-    environment._frame = None
+    environment.frame = None
     camera.begin("episode_1")
     camera.observe(environment.reset())
     assert camera.end() is None
@@ -160,7 +160,7 @@ def test_changed_frame_size_ends_filming(tmp_path):
     camera = Camera(environment, 5, tmp_path, warnings.append)
     camera.begin("episode_0")
     camera.observe(environment.reset())
-    environment._frame = GRAY[:20]
+    environment.frame = GRAY[:20]
     camera.observe(environment.reset())
     assert "size changed from (64, 48) to (64, 20)" in warnings[0]
 

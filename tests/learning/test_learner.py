@@ -118,12 +118,12 @@ def test_run_does_as_many_steps_as_fit_its_time_and_never_more_than_asked(monkey
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -3e20])
+@pytest.mark.usefixtures("long_calls")
 def test_training_ends_with_the_step_that_diverged_and_hands_out_its_minibatch(bad):
     agent = TapeAgent()
     data = batches_with_bad_reward([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], position=5, bad=bad)
     learner = Learner(agent, READER, lambda: iter(data))
     learner.run(1)
-    learner._steps_per_call = 100
     message = f"loss {bad:g}, doubled {2 * bad:g}"
     with pytest.raises(learner_lib.DivergedError, match=re.escape(message)) as error_info:
         learner.run(9)
@@ -142,11 +142,11 @@ def test_a_variable_that_is_not_finite_counts_as_diverged_although_the_loss_is()
     assert int(agent.train_step) == 2
 
 
+@pytest.mark.usefixtures("long_calls")
 def test_steps_before_the_data_ended_are_checked_too(monkeypatch):
     agent = TapeAgent()
     learner = Learner(agent, READER, lambda: iter(batches([1, 2])))
     learner.run(1)
-    learner._steps_per_call = 100
     monkeypatch.setattr(
         TrainLoop, "__call__", lambda *_: _end_after(lambda: agent.rewards.assign(np.nan))
     )
@@ -178,23 +178,30 @@ def test_run_goes_on_with_a_new_iterator_when_the_data_has_ended(monkeypatch):
     assert learner.num_traces == 1
 
 
+@pytest.fixture
+def long_calls(monkeypatch):
+    """From the second call on, a learner does as many steps as it is asked for."""
+    monkeypatch.setattr(learner_lib, "CALL_SECS", 1e6)
+    monkeypatch.setattr(learner_lib, "UNROLL_AFTER_STEPS", 1)
+
+
 def unrolled(learner):
-    """`learner` after its first step, as it is later in a run."""
+    """`learner` after its first step, with both loops compiled."""
     learner.run(1)
     assert learner.is_compiled(learner_lib.UNROLLED_STEPS, wait_secs=60)
-    learner._steps_per_call = 100
-    learner._num_steps = learner_lib.UNROLL_AFTER_STEPS
     return learner
 
 
 @pytest.mark.parametrize("unrolls", [True, False])
+@pytest.mark.usefixtures("long_calls")
 def test_a_run_that_has_lasted_compiles_unrolled_steps_and_goes_on_meanwhile(monkeypatch, unrolls):
     monkeypatch.setattr(learner_lib, "UNROLL_AFTER_STEPS", 10)
     may_compile = threading.Event()
-    compile_loop = TrainLoop.compile
+    compile_loop, compiled = TrainLoop.compile, []
 
     def compile_late(loop, iterator):
-        if loop._unrolled > 1:
+        compiled.append(loop)
+        if len(compiled) > 1:  # the first is of single steps
             assert may_compile.wait(60)
         compile_loop(loop, iterator)
 
@@ -204,7 +211,7 @@ def test_a_run_that_has_lasted_compiles_unrolled_steps_and_goes_on_meanwhile(mon
     learner = Learner(agent, READER, lambda: iter(data), unrolls=unrolls)
 
     def steps_of(max_steps):
-        before, learner._steps_per_call = int(agent.train_step), 100
+        before = int(agent.train_step)
         learner.run(max_steps)
         return int(agent.train_step) - before
 
@@ -263,6 +270,7 @@ def test_an_agent_that_cannot_be_traced_raises_its_own_error():
         learner.run(1)
 
 
+@pytest.mark.usefixtures("long_calls")
 def test_unrolled_steps_are_those_that_were_asked_for():
     agent = TapeAgent()
     learner = unrolled(Learner(agent, READER, lambda: iter(batches(range(1, 100)))))
@@ -270,7 +278,6 @@ def test_unrolled_steps_are_those_that_were_asked_for():
     for max_steps in (1, 4, 5, 9, 15):
         before = int(agent.train_step)
         metrics = learner.run(max_steps)
-        learner._steps_per_call = 100
         done.append(int(agent.train_step) - before)
         # The batches before + 1, ..., before + steps, each once.
         assert metrics["loss"] == pytest.approx(before + (done[-1] + 1) / 2)
@@ -280,6 +287,7 @@ def test_unrolled_steps_are_those_that_were_asked_for():
 
 
 @pytest.mark.parametrize("position", [1, 2, 5, 7, 10])
+@pytest.mark.usefixtures("long_calls")
 def test_of_unrolled_steps_the_one_that_diverged_is_handed_out(position):
     agent = TapeAgent()
     data = batches_with_bad_reward(range(1, 17), position, bad=-3e20)
@@ -290,6 +298,7 @@ def test_of_unrolled_steps_the_one_that_diverged_is_handed_out(position):
     assert int(agent.train_step) == 1 + 5 * ((position - 1) // 5 + 1)
 
 
+@pytest.mark.usefixtures("long_calls")
 def test_data_that_ends_within_unrolled_steps_leaves_none_of_them_done():
     agent = TapeAgent()
     datasets = [batches(range(1, 1 + 1 + 5 + 4)), batches([100])]
@@ -301,6 +310,7 @@ def test_data_that_ends_within_unrolled_steps_leaves_none_of_them_done():
     assert learner.run(10)["loss"] == 100  # one step, because five might never come in time
 
 
+@pytest.mark.usefixtures("long_calls")
 def test_unrolled_steps_of_sac_do_what_single_ones_do(monkeypatch):
     monkeypatch.setattr(
         SquashedGaussian,
@@ -364,18 +374,18 @@ def learner_with_pool_of_one_minibatch(agent, dataset):
     return Learner(agent, READER, lambda: iter(dataset), pool)
 
 
+@pytest.mark.usefixtures("long_calls")
 def test_minibatches_of_a_pool_hold_what_came_before_their_step():
     agent = TapeAgent()
     learner = learner_with_pool_of_one_minibatch(agent, batches([1, 2, 3, 4, 5]))
     assert learner.run(1)["loss"] == 1
-    learner._steps_per_call = 100
     assert learner.run(2)["loss"] == (2 + 3) / 2
-    learner._steps_per_call = 100
     assert learner.run(10) is None  # after the step during which 5 came
     assert int(agent.train_step) == 4
     assert float(agent.rewards) == 1 + 2 + 3 + 4
 
 
+@pytest.mark.usefixtures("long_calls")
 def test_minibatches_of_a_pool_hold_what_came_before_their_unrolled_step():
     agent = TapeAgent()
     learner = learner_with_pool_of_one_minibatch(agent, batches(range(1, 13)))
@@ -383,12 +393,12 @@ def test_minibatches_of_a_pool_hold_what_came_before_their_unrolled_step():
     assert learner.num_traces == 2
 
 
+@pytest.mark.usefixtures("long_calls")
 def test_a_minibatch_of_a_pool_that_diverges_is_handed_out():
     agent = TapeAgent()
     data = batches_with_bad_reward([1, 2, 3, 4, 5, 6], position=3, bad=np.nan)
     learner = learner_with_pool_of_one_minibatch(agent, data)
     learner.run(1)
-    learner._steps_per_call = 100
     with pytest.raises(learner_lib.DivergedError) as error_info:
         learner.run(5)
     assert int(agent.train_step) == 4

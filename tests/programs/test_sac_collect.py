@@ -176,18 +176,6 @@ def test_a_server_that_never_answers_is_an_error(tmp_path, monkeypatch):
         sac_collect._num_to_fill_fn(run, client, Stop())()
 
 
-@pytest.mark.parametrize("text", ["", "-1", "one", "1.5"])
-def test_a_wrong_worker_id_is_refused(monkeypatch, text):
-    monkeypatch.setenv("SLURM_PROCID", text)
-    with pytest.raises(ConfigError, match="SLURM_PROCID is .*; allowed is an integer from 0 on"):
-        sac_collect._worker_id()
-
-
-def test_any_number_is_a_workers(monkeypatch):
-    monkeypatch.setenv("SLURM_PROCID", "4711")
-    assert sac_collect._worker_id() == 4711
-
-
 def test_a_worker_that_starts_after_the_end_ends_at_once(tmp_path, monkeypatch):
     paths = make_experiment(tmp_path / "exp")
     paths.finished.touch()
@@ -202,20 +190,44 @@ FIRST_TWO_FAIL = """
         return EpisodeStepEnv(ends=() if self._num_made <= 2 else [(3, 0.0)])
 
     def eval_env_args_kwargs(self, id, collect_env):
-        self._seen = (id, collect_env)
+        self.seen = (id, collect_env)
         return (), {}
 """
 
 
-def test_tensorflow_gets_as_many_threads_as_the_worker_has_cpus(monkeypatch):
+@pytest.fixture
+def told(monkeypatch):
+    """What `work` tells TensorFlow and `collect`."""
     told = {}
     threading = sac_collect.tf.config.threading
     for kind in ("intra", "inter"):
         setter = functools.partial(told.__setitem__, kind)
         monkeypatch.setattr(threading, f"set_{kind}_op_parallelism_threads", setter)
-    monkeypatch.setattr(sac_collect, "collect", lambda *args: EXIT_STOPPED)
+
+    def collect(exp_dir, replay_address, worker_id, *others):
+        told["worker_id"] = worker_id
+        return EXIT_STOPPED
+
+    monkeypatch.setattr(sac_collect, "collect", collect)
+    return told
+
+
+def test_tensorflow_gets_as_many_threads_as_the_worker_has_cpus(told):
     assert sac_collect.work("e", "localhost:1", num_cpus=4, stop=None) == EXIT_STOPPED
-    assert told == {"intra": 4, "inter": 4}
+    assert (told["intra"], told["inter"]) == (4, 4)
+
+
+def test_any_number_is_a_workers(told, monkeypatch):
+    monkeypatch.setenv("SLURM_PROCID", "4711")
+    sac_collect.work("e", "localhost:1", stop=None)
+    assert told["worker_id"] == 4711
+
+
+@pytest.mark.parametrize("text", ["", "-1", "one", "1.5"])
+def test_a_wrong_worker_id_is_refused(told, monkeypatch, text):
+    monkeypatch.setenv("SLURM_PROCID", text)
+    with pytest.raises(ConfigError, match="SLURM_PROCID is .*; allowed is an integer from 0 on"):
+        sac_collect.work("e", "localhost:1", stop=None)
 
 
 def test_the_eval_environment_gets_the_collect_environment_of_now(tmp_path):
@@ -223,13 +235,13 @@ def test_the_eval_environment_gets_the_collect_environment_of_now(tmp_path):
     watchdog = SleepingWatchdog()
     collect_env, eval_env, *_ = sac_collect._make_environments(run, 1, lambda *_, **__: 0, watchdog)
     first = collect_env.current()
-    assert run.params._seen == (1, first)
+    assert run.params.seen == (1, first)
     for environment in (collect_env, eval_env):
         with pytest.raises(EnvironmentFailure):
             environment.reset()
     eval_env.reset()
     assert collect_env.current() is not first
-    assert run.params._seen == (1, collect_env.current())
+    assert run.params.seen == (1, collect_env.current())
 
 
 STOCK_AGENT = """
