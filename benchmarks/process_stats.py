@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import time
 
 import psutil
@@ -16,6 +17,13 @@ def cpu_secs(pid: int) -> float:
 def pss_mb(pid: int) -> float:
     """Proportional set size in MB: pages shared by n processes count 1/n in each."""
     return psutil.Process(pid).memory_full_info().pss / 1e6
+
+
+def anonymous_mb(pid: int) -> float:
+    """Memory of the process in MB without files, whose pages the kernel may drop and read again."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    (kib,) = re.findall(r"^RssAnon:\s+(\d+) kB$", status, re.MULTILINE)
+    return int(kib) * 1024 / 1e6
 
 
 def secs_since_start() -> float:

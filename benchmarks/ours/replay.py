@@ -15,7 +15,7 @@ import reverb
 from benchmarks import program
 from benchmarks.ours.layouts import LAYOUTS, Layout
 from benchmarks.ours.programs import ReplayServer, replay_server
-from benchmarks.process_stats import pss_mb
+from benchmarks.process_stats import anonymous_mb
 from tfagents_system.core.command_line import AtLeast, OneOf
 
 BATCH_SIZE = 256
@@ -51,9 +51,9 @@ def main(
         folder = pathlib.Path(name)
         with replay_server(folder / "replay", capacity, layout) as server:
             items.insert(server.address, NUM_WARMUP_TRANSITIONS)
-            empty_mb = pss_mb(server.pid)
+            empty_mb = anonymous_mb(server.pid)
             insert_secs = items.insert(server.address, num_transitions)
-            bytes_each = (pss_mb(server.pid) - empty_mb) * 1e6 / num_transitions
+            bytes_each = (anonymous_mb(server.pid) - empty_mb) * 1e6 / num_transitions
             samples_per_sec = sample_rate(items, server)
             started = time.monotonic()
             checkpoint = reverb.Client(server.address).checkpoint()
