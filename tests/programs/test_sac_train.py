@@ -1,3 +1,4 @@
+import shutil
 import threading
 
 import pytest
@@ -19,6 +20,8 @@ from tfagents_system.kernels.arithmetic import resolve, this_host
 from tfagents_system.learning import learner
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
+from tfagents_system.services.replay import VARIABLES_TABLE
+from tfagents_system.services.table_info import table_stats
 from tfagents_system.services.variables import VariableReader
 
 NUM_TRAIN_STEPS = 4 * 10  # of TinyParams
@@ -221,12 +224,18 @@ def test_a_superseded_learner_publishes_and_writes_nothing_more(tmp_path, replay
 
 def test_without_data_the_learner_publishes_does_not_train_and_heeds_a_stop(tmp_path, replay):
     paths = make_experiment(tmp_path / "exp")
+    lost = []
 
-    def num_published():
-        info = replay.client().server_info(timeout=5)["variables"]
-        return info.rate_limiter_info.insert_stats.completed
+    def is_published_again():
+        if table_stats(replay.client(), VARIABLES_TABLE, timeout_secs=5)[0] == 0:
+            return False
+        if not lost:  # as with a server that is restarted
+            replay.client().reset(VARIABLES_TABLE)
+            lost.append(True)
+            return False
+        return True
 
-    stop = StopWhen(lambda: num_published() >= 3)
+    stop = StopWhen(is_published_again)
     assert sac_train.train(str(paths.root), replay.address, 1, stop=stop) == EXIT_STOPPED
     assert steps(paths) == [0]
 
@@ -236,6 +245,8 @@ def test_finished_training_waits_for_space_on_the_disk(monkeypatch, capsys):
     with small_disk(16 << 20) as disk, serving(disk.folder / "reverb") as replay:
         paths = make_experiment(disk.folder / "exp")
         fill(replay)
+        assert sac_train.train(str(paths.root), replay.address, 1, stop=True) == EXIT_STOPPED
+        shutil.rmtree(paths.checkpoints)  # what is left of it is the run's spec
         paths.checkpoints.mkdir()
         disk.fill()
         results = []
