@@ -246,8 +246,9 @@ def test_finished_training_waits_for_space_on_the_disk(monkeypatch, capsys):
         paths = make_experiment(disk.folder / "exp")
         fill(replay)
         assert sac_train.train(str(paths.root), replay.address, 1, stop=True) == EXIT_STOPPED
-        shutil.rmtree(paths.checkpoints)  # what is left of it is the run's spec
-        paths.checkpoints.mkdir()
+        for folder in (paths.checkpoints, paths.policies):  # the run's spec stays
+            shutil.rmtree(folder)
+            folder.mkdir()
         disk.fill()
         results = []
         thread = threading.Thread(
