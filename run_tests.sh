@@ -14,7 +14,7 @@ set -euo pipefail
 
 unset CDPATH
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
-folders="$(./setup.sh --test)"
+folders="$(SAC_PLACEMENT=slurm ./setup.sh --test)" # with stunnel, for tests of several hosts
 export PATH="$folders:$PATH"
 export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
 unset http_proxy https_proxy all_proxy grpc_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY

@@ -60,6 +60,8 @@ def network(num_hosts: int, mbit_per_sec: int | None = None) -> Iterator[list[Ho
             stack.callback(_ip, "netns", "del", host.name)
             end = f"{name}e{index}"
             _ip("link", "add", end, "type", "veth", "peer", "name", "eth0", "netns", host.name)
+            # Of a namespace that is removed, the kernel removes it too, but not at once.
+            stack.callback(_ip, "link", "del", end)
             _ip("link", "set", end, "master", name, "up")
             _ip("-n", host.name, "addr", "add", f"{host.address}/24", "dev", "eth0")
             for device in ("lo", "eth0"):

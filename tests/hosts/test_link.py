@@ -26,17 +26,6 @@ ECHO_CORE = pathlib.Path(__file__).with_name("echo_core.py")
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 
 
-@pytest.fixture(scope="session")
-def path_with_stunnel():
-    """A PATH on which setup.sh has put stunnel."""
-    needs_namespaces()
-    setup = subprocess.run(
-        ["./setup.sh"], cwd=PROJECT, env=os.environ | {"SAC_PLACEMENT": "slurm"},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return f"{setup.stdout.strip()}:{os.environ['PATH']}:/usr/sbin:/sbin"
-
-
 class Lab:
     """Hosts, an experiment's folder that all of them see, and what runs there."""
 
@@ -87,10 +76,11 @@ def _kill(process: subprocess.Popen) -> None:
 
 
 @pytest.fixture
-def lab(path_with_stunnel, monkeypatch):
+def lab(monkeypatch):
+    needs_namespaces()
     if os.geteuid() != 0:
         pytest.skip("only root makes hosts of network namespaces")
-    monkeypatch.setenv("PATH", path_with_stunnel)
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:/usr/sbin:/sbin")
     with contextlib.ExitStack() as stack:
         # Short, because the path of a Unix socket is; other users may enter.
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sac_")))
