@@ -126,7 +126,9 @@ def test_key_holders_get_through_and_nobody_else(lab):
     context = "k = ssl.create_default_context(); k.check_hostname = False; k.verify_mode = 0"
     assert succeeds(others, f"{context}; {connect}; k.wrap_socket(c)").startswith("SSL")
 
-    # A wrong key.
+    # A wrong key, on a host from which the right one opens.
+    right, _ = lab.relay(others, "right")
+    wait_until(lambda: ask(right) == "core 1", 20, "an answer with the right key")
     wrong = ExperimentPaths(lab.folder("exp_of_another"))
     dataclasses.replace(link, key="0" * len(link.key)).publish(wrong)
     assert ask(lab.relay(others, "wrong", wrong)[0]) == ""
@@ -156,6 +158,8 @@ def test_workers_follow_a_core_that_moves_and_its_old_key_is_worthless(lab):
     wait_until(lambda: ask(replay) == "core 2", 20, "an answer of the new core")
     new = Link.read(lab.paths)
     assert new is not None and new.key != old.key
+    right, _ = lab.relay(first, "with_new_key")
+    wait_until(lambda: ask(right) == "core 2", 20, "an answer with the new key")
     replayed = ExperimentPaths(lab.folder("replayed"))
     dataclasses.replace(new, key=old.key).publish(replayed)
     assert ask(lab.relay(first, "with_old_key", replayed)[0]) == ""
