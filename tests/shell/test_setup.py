@@ -359,6 +359,34 @@ def test_supervise_is_unpacked_without_root(ready):
     assert ready.tape() == []
 
 
+def test_a_cluster_gets_stunnel_with_its_library_without_root(ready):
+    ready.stub("apt-get", 'echo "apt-get $*" >>"$TAPE"; touch stunnel4.deb libwrap0.deb')
+    unpacked = """
+    [[ $2 == ./libwrap0.deb ]] && mkdir -p usr/lib/x86_64-linux-gnu &&
+      touch usr/lib/x86_64-linux-gnu/libwrap.so.0 && exit
+    mkdir -p usr/bin
+    printf '#!/bin/sh\\necho "$LD_LIBRARY_PATH $*"\\n' >usr/bin/stunnel4
+    chmod 755 usr/bin/stunnel4
+    """
+    ready.stub("dpkg", unpacked)
+    folder = f"{ready.project}/.venv/stunnel4"
+    expected = f"{ready.venv_bin}:{folder}/bin\n"
+    assert ready.run(SAC_PLACEMENT="ray")[:2] == (0, expected)
+    assert ready.tape() == [*ready.fresh, "apt-get download -qq stunnel4 libwrap0"]
+    assert ready.run(SAC_PLACEMENT="slurm") == (0, expected, "")
+    assert ready.tape() == []
+    called = subprocess.run([f"{folder}/bin/stunnel4", "a.conf"], capture_output=True, text=True)
+    assert called.stdout == f"{folder}/usr/lib/x86_64-linux-gnu a.conf\n"
+    assert ready.run() == (0, f"{ready.venv_bin}\n", "")  # on one host nobody needs it
+
+
+def test_a_cluster_without_stunnel_and_apt_says_what_to_install(ready):
+    status, stdout, stderr = ready.run(SAC_PLACEMENT="slurm")
+    assert (status, stdout) == (78, "")
+    assert "stunnel, which encrypts what goes from host to host, is not on PATH" in stderr
+    assert "apt-get install stunnel4" in stderr
+
+
 def test_root_installs_daemontools_with_apt(ready):
     (ready.bin / "supervise").unlink()
     ready.stub("id", "echo 0")
