@@ -13,7 +13,7 @@ import tempfile
 
 import psutil
 import pytest
-from namespaces import needs_namespaces
+from namespaces import NO_MORE_NETWORKS, needs_namespaces
 
 from benchmarks.network import Host, network
 from tfagents_system.core.errors import ConfigError
@@ -186,3 +186,21 @@ def test_several_hosts_without_private_networks_have_to_be_asked_for():
     check_hosts_are_safe(False, "SAC_PRIVATE_NETWORK is 0")
     with pytest.raises(ConfigError, match="no namespaces here. .* accept that with SAC_PRIVATE_N"):
         check_hosts_are_safe(None, "no namespaces here")
+
+
+def test_a_core_share_whose_kernel_makes_no_network_is_refused_and_leaves_nothing(tmp_path):
+    needs_namespaces()
+    environ = {
+        "PYTHONPATH": str(PROJECT),
+        "SAC_EXP_NAME": "closed",
+        "SAC_PARAMS": str(PROJECT / "tfagents_system/pendulum_params.py"),
+        "SAC_CONFIG": str(PROJECT / "config/pendulum.json"),
+    }
+    command = [*NO_MORE_NETWORKS, sys.executable, "-m", "tfagents_system.launch.run_share", "core"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | environ, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 78, done.stderr
+    assert "A run of several hosts needs a private network on each of them" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
