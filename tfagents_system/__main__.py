@@ -6,6 +6,7 @@ Example: sac completion bash
 """
 
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -90,6 +91,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         sys.exit(EXIT_CONFIG)
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `sac list | head`
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's import prints a page
     run = run_program if command in PROGRAMS else run_tool
     run(function_of(command), [f"sac {command}", *arguments[1:]])
 

@@ -29,9 +29,11 @@ def test_a_project_of_ones_own_trains_where_the_user_is(tmp_path):
     assert (header[0], row[:2]) == ("experiment", ["cart", "finished"])
     assert row[2] == str(2 * 20)
 
-    code, out, err = sac(tmp_path, "eval", "logs/cart", "--num-episodes=1", "--novideo", timeout=90)
+    code, out, err = sac(tmp_path, "eval", "logs/cart", "--num-episodes=1", timeout=90)
     assert code == 0, err
     assert "policy_checkpoint_0000000040" in out
+    film = paths.root / "videos/policy_checkpoint_0000000040/episode_0.mp4"
+    assert film.stat().st_size > 1000
 
     code, _, err = sac(tmp_path, "train", "cart_variables.sh")
     assert code == 78 and "is finished: it has trained its 2 iterations" in err

@@ -83,6 +83,14 @@ _SIMULATOR = '''class Simulator(gym.Env):
     def observe(self):
         return np.array([self.position, self.velocity], np.float32)
 
+    def render(self, mode="rgb_array"):
+        picture = np.full((120, 360, 3), 255, np.uint8)
+        picture[80:84] = 0  # the rail
+        picture[60:80, 178:182] = (0, 160, 0)  # its middle
+        left = int(np.clip(180 + 50 * self.position - 15, 0, 330))
+        picture[55:80, left : left + 30] = (200, 60, 0)  # the mass
+        return picture
+
 
 '''
 
