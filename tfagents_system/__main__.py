@@ -31,6 +31,7 @@ COMMANDS = {
     "plot": ("draw learning curves", "evaluation.plots:plot"),
     "report": ("write a report of a run as one HTML file", "evaluation.report:report"),
     "compare": ("tell a difference between runs from noise", "evaluation.compare:compare"),
+    "verify": ("train a deterministic run again, and compare", "commands.verify:verify"),
     "export": ("write a policy for use without this project", "export.policy:export"),
     "latency": ("measure how long exported policies take", "export.latency:latency"),
     "prune": ("remove what an experiment does not need any more", "commands.prune:prune"),

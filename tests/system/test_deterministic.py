@@ -2,6 +2,8 @@
 
 import csv
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -96,9 +98,15 @@ def test_two_runs_of_one_seed_give_the_same_bits_and_another_seed_others(tmp_pat
         for run, process in started:
             assert run.await_end(process, timeout_secs=120) == 0
         (curves, policy), same, (other_curves, other_policy) = [result_of(r) for r, _ in started]
+        verified = subprocess.run(
+            [sys.executable, "-m", "tfagents_system", "verify", "logs/tiny", "--num_iter=4"],
+            cwd=started[0][0].project, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
     finally:
         for run, _ in started:
             run.end()
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    assert "The first 4 iterations are the same: " in verified.stdout
     assert len(policy) > 4
     assert same == (curves, policy)
     assert other_curves != curves and other_policy != policy

@@ -5,6 +5,8 @@ Example: python -m tfagents_system.launch.start   (run_script.sh and `sac train`
 
 import os
 import pathlib
+import signal
+import subprocess
 import sys
 from collections.abc import Mapping
 
@@ -12,6 +14,7 @@ from tfagents_system.core.command_line import run_tool
 from tfagents_system.core.errors import EXIT_FINISHED
 from tfagents_system.core.settings import Settings
 
+MODULE = "tfagents_system.launch.start"
 _PROXIES = [f"{kind}_proxy" for kind in ("http", "https", "all", "grpc")]
 # What is in the way of gRPC to localhost, and of importing TensorFlow 2.15.
 UNWANTED = (*_PROXIES, *map(str.upper, _PROXIES), "TF_USE_LEGACY_KERAS")
@@ -50,6 +53,17 @@ def start() -> int:
 
         run_share.run_share(run_share.LOCAL)
     return EXIT_FINISHED
+
+
+def run_apart(environ: Mapping[str, str]) -> int:
+    """Does what `start` does in a process of its own; returns the exit code.
+
+    From now on signals to this process are the run's.
+    """
+    run = subprocess.Popen([sys.executable, "-m", MODULE], env=dict(environ))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the run gets it, too
+    signal.signal(signal.SIGTERM, lambda number, frame: run.terminate())
+    return run.wait()
 
 
 if __name__ == "__main__":

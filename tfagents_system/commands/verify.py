@@ -1,0 +1,122 @@
+"""Trains the first iterations of a deterministic run again, and compares: are they the same?
+
+Example: sac verify logs/repeated --num_iter 5
+
+Works for a run with SAC_DETERMINISTIC=1 that was never resumed, and on the kind of machine it ran
+on. Compares every number of every episode but the time. Exit codes: 0 equal, 1 different; then
+the second run stays beside the first, to be looked at.
+"""
+
+import os
+import pathlib
+import shutil
+from typing import Annotated
+
+from tfagents_system.core.command_line import AtLeast
+from tfagents_system.core.errors import EXIT_FINISHED, ConfigError
+from tfagents_system.core.files import read_json
+from tfagents_system.core.paths import ExperimentPaths, existing_experiment
+from tfagents_system.core.provenance import read_provenance
+from tfagents_system.evaluation.episode_rows import COLUMNS
+from tfagents_system.evaluation.settings_difference import settings_differences
+from tfagents_system.launch.start import environment_of_runs, run_apart
+
+SUFFIX = "_verification"
+NOT_COMPARED = ("num_iter", "host")
+
+
+def verify(exp_dir: pathlib.Path, /, num_iter: Annotated[int, AtLeast(1)] = 10) -> int:
+    """Returns 0 if the first iterations are the same again, else 1, or the second run's exit code.
+
+    Args:
+      exp_dir: Folder of the experiment, below logs/.
+      num_iter: Iterations to train again.
+
+    Raises:
+      ConfigError: If the run cannot be repeated, or has done fewer iterations.
+    """
+    first = existing_experiment(exp_dir)
+    again = ExperimentPaths(pathlib.Path("logs") / f"{first.root.absolute().name}{SUFFIX}")
+    _check_is_repeatable(first)
+    if again.root.exists():
+        raise ConfigError(f"{again.root} is left of an earlier verification: move it away.")
+    expected = read_episodes(first, num_iter)
+    if not expected or max(iteration for iteration, _ in expected) < num_iter - 1:
+        raise ConfigError(f"{first.root} has not done {num_iter} iterations yet; lower --num_iter.")
+    code = run_apart(_environ_of(first, again, num_iter))
+    if code != EXIT_FINISHED:
+        return code
+    seen = read_episodes(again, num_iter)
+    if seen == expected:
+        shutil.rmtree(again.root)
+        print(f"The first {num_iter} iterations are the same: {len(seen)} episodes.")
+        return 0
+    for what in _differences(expected, seen):
+        print(what)
+    for name, (before, now) in settings_differences([[first], [again]]):
+        if name not in NOT_COMPARED:
+            print(f"  {name} was {before}, is {now}")
+    print(f"{again.root} has the second run.")
+    return 1
+
+
+def _check_is_repeatable(paths: ExperimentPaths) -> None:
+    """Raises ConfigError if another run with the same settings may have other numbers."""
+    record = read_json(paths.provenance) if paths.provenance.exists() else {}
+    if not record.get("deterministic"):
+        raise ConfigError(
+            f"{paths.root} was not trained with SAC_DETERMINISTIC=1: no other run has its numbers."
+        )
+    if len(record["started_at"]) > 1:
+        raise ConfigError(
+            f"{paths.root} was started {len(record['started_at'])} times: a run that is resumed "
+            "goes on with other numbers than one that is not."
+        )
+
+
+def _environ_of(first: ExperimentPaths, again: ExperimentPaths, num_iter: int) -> dict[str, str]:
+    """Returns the variables that start the first run again, as `again`."""
+    saved = read_provenance(first.provenance, ("seed", "gin_bindings", "params_dir"))
+    assert saved is not None  # _check_is_repeatable has read it
+    bindings = [*saved["gin_bindings"], f"TrainParams.num_iter = {num_iter}"]
+    modules = [saved["params_dir"], *filter(None, [os.environ.get("PYTHONPATH")])]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SAC_")}
+    return environment_of_runs(kept | {
+        "PYTHONPATH": os.pathsep.join(modules),  # what params.py imports from beside it
+        "SAC_EXP_NAME": again.root.name,
+        "SAC_PARAMS": str(first.params),
+        "SAC_CONFIG": str(first.config),
+        "SAC_SEED": str(saved["seed"]),
+        "SAC_GIN_BINDINGS": "\n".join(bindings),
+        "SAC_NUM_COLLECT_WORKERS": "1",
+        "SAC_DETERMINISTIC": "1",
+    })  # fmt: skip
+
+
+def read_episodes(paths: ExperimentPaths, num_iter: int) -> list[tuple[int, str]]:
+    """Returns (iteration, all else but the time) of each episode of the first iterations.
+
+    In the order of the files: collected ones, then evaluations.
+    """
+    iteration = COLUMNS.index("iteration")
+    episodes = []
+    for kind in ("collect", "eval"):
+        file = paths.episodes / f"{kind}_0.csv"
+        lines = file.read_text().splitlines()[1:] if file.exists() else []
+        for line in lines:
+            fields = line.split(",")
+            if len(fields) == len(COLUMNS) and int(fields[iteration]) < num_iter:
+                named = dict(zip(COLUMNS, fields, strict=True))
+                del named["wall_time"]
+                values = ", ".join(f"{name} {value}" for name, value in named.items() if value)
+                episodes.append((int(fields[iteration]), f"{kind}: {values}"))
+    return episodes
+
+
+def _differences(expected: list[tuple[int, str]], seen: list[tuple[int, str]]) -> list[str]:
+    """Returns the first difference in words."""
+    for (_, before), (_, now) in zip(expected, seen, strict=False):
+        if before != now:
+            return ["The second run is another one. First difference:", f"  was {before}",
+                    f"  is  {now}"]  # fmt: skip
+    return [f"The second run has {len(seen)} episodes, the first one had {len(expected)}."]
