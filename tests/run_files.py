@@ -1,6 +1,7 @@
 """Folders of experiments as training leaves them."""
 
 import json
+import shutil
 
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.evaluation.episode_rows import COLUMNS
@@ -30,4 +31,17 @@ def write_run(root, last_returns, settings=None, provenance=None):
     started_at = ["1970-01-01T00:16:30+0000"]  # 990 s
     record = {"seed": 1, "started_at": started_at, "git_hash": "abc", "packages": {"numpy": "1"}}
     paths.provenance.write_text(json.dumps(record | (provenance or {})))
+    return paths
+
+
+def write_finished_run(root, params, config, gin_bindings=(), num_iter=1):
+    """What of a finished experiment decides whether its results are those of other settings."""
+    paths = ExperimentPaths(root)
+    paths.root.mkdir(parents=True)
+    shutil.copyfile(params, paths.params)
+    shutil.copyfile(config, paths.config)
+    record = {"seed": 1, "gin_bindings": list(gin_bindings), "params_dir": str(params.parent),
+              "started_at": ["1970-01-01T00:16:30+0000"]}  # fmt: skip
+    paths.provenance.write_text(json.dumps(record))
+    paths.finished.write_text(json.dumps({"num_iter": num_iter}))
     return paths

@@ -3,15 +3,18 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
 import pytest
+from run_files import write_finished_run
 
 from tfagents_system.commands import templates
 from tfagents_system.commands.environment_ids import EnvironmentId, find_environment
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.launch.params_check import check_params_file
+from tfagents_system.launch.start import environment_of_runs
 from tfagents_system.launch.variables import read_variables
 
 REPO = pathlib.Path(__file__).parents[2]
@@ -130,3 +133,26 @@ def test_new_writes_a_project_once(tmp_path):
         78, "sac new: cart_params.py is there already. Choose another name, or remove it.\n"
     )  # fmt: skip
     assert (tmp_path / "cart_params.py").read_text() == before
+
+
+def test_a_finished_seed_of_other_settings_is_refused_before_any_is_trained(tmp_path):
+    if shutil.which("supervise", path=environment_of_runs(os.environ)["PATH"]) is None:
+        pytest.skip("setup.sh has not unpacked daemontools")
+    assert sac(tmp_path, "new", "cart")[0] == 0
+    for seed in (2, 3):
+        root = tmp_path / "logs" / f"cart_seed_{seed}"
+        files = tmp_path / "cart_params.py", tmp_path / "cart_config.json"
+        write_finished_run(root, *files, ["TrainParams.num_iter = 7"], num_iter=7)
+    train = ["train", "cart_variables.sh", "--seed", "2", "3"]
+    finished = "logs/cart_seed_2 is finished.\nlogs/cart_seed_3 is finished.\n"
+    assert sac(tmp_path, *train) == (0, finished, "")
+    assert sac(tmp_path, *train, "--set", "num_iter=5") == (0, finished, "")  # extended since
+    for setting, message in (
+        ("discount=0.5", "discount was not set and is 0.5 now."),
+        ("num_iter=8", "num_iter was 7 and is 8 now."),
+    ):
+        code, out, err = sac(tmp_path, "train", "cart_variables.sh", "--seed", "1", "2", "--set",
+                             setting)  # fmt: skip
+        assert (code, out) == (78, "") and len(err.splitlines()) == 1
+        assert f"logs/cart_seed_2 was trained with other settings: {message}" in err
+        assert not (tmp_path / "logs" / "cart_seed_1").exists()

@@ -4,7 +4,8 @@ Example: sac sweep my_variables.sh --grid train_batch_size=128,256 --seed 1 2 --
 
 `--search critic_learning_rate=1e-4:1e-2:log --trials 20` lets Optuna choose the settings instead.
 Each trial is an experiment, or one for each seed: logs/NAME_trial_<k>_seed_<s>. The same command
-goes on with what is not finished. Table and plot are in logs/NAME_sweep.
+goes on with what is not finished; with other settings it needs another --name. Table and plot are
+in logs/NAME_sweep.
 """
 
 import concurrent.futures
@@ -21,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated
 
 from tfagents_system.commands.bindings import with_bindings
+from tfagents_system.commands.earlier_runs import check_is_same
 from tfagents_system.commands.trials import Study, Trial, grid_trials, parse_grid, parse_ranges
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.cpus import available_cpus, cpu_list
@@ -45,6 +47,7 @@ def sweep(
     trials: Annotated[int, AtLeast(1)] = 20,
     seed: tuple[int, ...] = (1,),
     parallel: Annotated[int, AtLeast(1)] = 1,
+    name: str | None = None,
 ) -> int:
     """Runs the trials and prints a table, best first; returns the exit code.
 
@@ -55,13 +58,15 @@ def sweep(
       trials: How many settings Optuna tries.
       seed: Each trial is trained with each of these.
       parallel: Experiments at a time, which divide the CPUs.
+      name: Of the sweep. Default: that of the variables file.
 
     Raises:
       ConfigError: For wrong input.
     """
     if bool(grid) == bool(search):
         raise ConfigError("Give either --grid or --search. See --help.")
-    environ = environment_of_runs(read_variables(variables, os.environ))
+    given = dict(os.environ) if name is None else dict(os.environ) | {"SAC_EXP_NAME": name}
+    environ = environment_of_runs(read_variables(variables, given))
     settings = Settings.from_environ(environ)
     if settings.placement == "slurm":
         raise ConfigError("SAC_PLACEMENT is slurm, which only queues runs; a sweep waits for them. "
@@ -69,18 +74,21 @@ def sweep(
     values, ranges = parse_grid(grid), parse_ranges(search)
     for trial in grid_trials(values):
         with_bindings(trial.assignments, environ)  # checks all before the first is trained
-    for name, range_ in ranges.items():
-        with_bindings([f"{name}={range_.low!r}", f"{name}={range_.high!r}"], environ)
+    for varied, range_ in ranges.items():
+        with_bindings([f"{varied}={range_.low!r}", f"{varied}={range_.high!r}"], environ)
     cpus = available_cpus()
     if parallel > len(cpus):
         raise ConfigError(f"--parallel is {parallel}, but there are {len(cpus)} CPUs.")
     folder = pathlib.Path("logs") / f"{settings.exp_name}_sweep"
     folder.mkdir(parents=True, exist_ok=True)
     study = Study(folder / "study.log", ranges) if ranges else None
-    planned = study.trials(trials) if study else grid_trials(values)
     runner = Runner(
         environ, settings.exp_name, folder, [cpus[i::parallel] for i in range(parallel)]
     )
+    earlier = study.earlier_trials()[:trials] if study else list(grid_trials(values))
+    for number in range(trials if study else len(earlier)):
+        runner.check_earlier(earlier[number] if number < len(earlier) else Trial(number, {}), seed)
+    planned = study.trials(trials) if study else iter(earlier)
     scores = run_trials(planned, study, runner, seed, parallel)
     if runner.is_stopped:
         print("Stopped. The same command goes on.")
@@ -102,7 +110,7 @@ class Runner:
         """Handles signals from now on; main thread only."""
         self.is_stopped = False
         self.failed: list[str] = []  # names of experiments
-        self._environ, self._name, self._folder = environ, name, folder
+        self._environ, self._name, self._folder = dict(environ), name, folder
         self._cpu_sets: queue.SimpleQueue[Sequence[int]] = queue.SimpleQueue()
         for cpus in cpu_sets:
             self._cpu_sets.put(cpus)
@@ -128,22 +136,31 @@ class Runner:
             for run in self._running:
                 run.terminate()
 
+    def check_earlier(self, trial: Trial, seeds: Sequence[int]) -> None:
+        """Raises ConfigError if an experiment of this number was trained with other settings."""
+        for seed in seeds:
+            if (paths := self.paths_of(trial, seed)).root.exists():
+                check_is_same(paths, self._environ | self._changes(trial, seed))
+
     def run(self, trial: Trial, seed: int) -> None:
         """Trains until the experiment is finished, fails, or all are stopped; blocks."""
         paths = self.paths_of(trial, seed)
         if paths.finished.exists():
             return
-        changes = {"SAC_EXP_NAME": paths.root.name, "SAC_SEED": str(seed)}
-        changes |= with_bindings(trial.assignments, self._environ)
         log = self._folder / f"{paths.root.name}.log"
         cpus = self._cpu_sets.get()  # another experiment puts its own back
         try:
-            code = self._run({**self._environ, **changes}, cpus, log)
+            code = self._run(self._environ | self._changes(trial, seed), cpus, log)
         finally:
             self._cpu_sets.put(cpus)
         if code and not self.is_stopped:
             self.failed.append(paths.root.name)
             print(f"{paths.root} failed (exit code {code}): see {log}", flush=True)
+
+    def _changes(self, trial: Trial, seed: int) -> dict[str, str]:
+        """Returns the variables that tell an experiment from the others."""
+        changes = {"SAC_EXP_NAME": self.paths_of(trial, seed).root.name, "SAC_SEED": str(seed)}
+        return changes | with_bindings(trial.assignments, self._environ)
 
     def _run(self, environ: Mapping[str, str], cpus: Sequence[int], log: pathlib.Path) -> int:
         """Returns the exit code of an experiment; 0 if it is not started because of a stop."""

@@ -11,20 +11,18 @@ import os
 import pathlib
 import platform
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 
 from tfagents_system.commands.bindings import with_bindings
+from tfagents_system.commands.earlier_runs import check_is_same
 from tfagents_system.commands.environment_ids import find_environment
 from tfagents_system.commands.new import project_files, write_project
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import read_json
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.settings import Settings
-from tfagents_system.launch.start import environment_of_runs, start
+from tfagents_system.launch.start import environment_of_runs, run_apart, start
 from tfagents_system.launch.supervision import is_locked
 from tfagents_system.launch.variables import read_variables
 
@@ -124,24 +122,25 @@ def _prepare_folder(environ: dict[str, str], extend: int | None, force_new: bool
 def _train_seeds(
     environ: Mapping[str, str], seeds: Sequence[int], extend: int | None, force_new: bool
 ) -> int:
-    """Trains one experiment for each seed, one after another; those that are finished stay."""
+    """Trains one experiment for each seed, one after another; those that are finished stay.
+
+    Raises:
+      ConfigError: If one is finished that was trained with other settings; none is trained then.
+    """
     base = environ["SAC_EXP_NAME"]
+    keeps_finished = extend is None and not force_new
+    runs = []
     for seed in seeds:
         one = dict(environ) | {"SAC_SEED": str(seed), "SAC_EXP_NAME": f"{base}_seed_{seed}"}
         paths = ExperimentPaths(Settings.from_environ(one).exp_dir)
-        if paths.finished.exists() and extend is None and not force_new:
+        if keeps_finished and paths.finished.exists():
+            check_is_same(paths, one, may_be_extended=True)
+        runs.append((paths, one))
+    for paths, one in runs:
+        if keeps_finished and paths.finished.exists():
             print(f"{paths.root} is finished.", flush=True)
             continue
         _prepare_folder(one, extend, force_new)
-        if code := _run(one):
+        if code := run_apart(one):
             return code
     return 0
-
-
-def _run(environ: Mapping[str, str]) -> int:
-    """Runs what the variables describe in a process of its own; returns the exit code."""
-    command = [sys.executable, "-m", "tfagents_system.launch.start"]
-    run = subprocess.Popen(command, env=dict(environ))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the run gets it, too
-    signal.signal(signal.SIGTERM, lambda number, frame: run.terminate())
-    return run.wait()

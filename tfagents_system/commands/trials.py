@@ -32,6 +32,10 @@ class Range:
     high: float
     is_log: bool
 
+    def __str__(self) -> str:
+        """As --search takes it."""
+        return f"{self.low}:{self.high}{':log' if self.is_log else ''}"
+
 
 def parse_grid(texts: Sequence[str]) -> dict[str, list[Any]]:
     """Returns the values by name of "NAME=V1,V2,..."; a value that is no literal is a text.
@@ -53,9 +57,12 @@ def parse_ranges(texts: Sequence[str]) -> dict[str, Range]:
     for name, text in _pairs(texts, "--search", form):
         low, high, scale = (*text.split(":"), "", "", "")[:3]
         try:
-            found = Range(ast.literal_eval(low), ast.literal_eval(high), scale == "log")
+            ends = ast.literal_eval(low), ast.literal_eval(high)
+            if not all(isinstance(end, int) for end in ends):
+                ends = float(ends[0]), float(ends[1])
+            found = Range(*ends, scale == "log")
             is_right = text.count(":") < 3 and scale in ("", "log") and found.low < found.high
-        except (ValueError, SyntaxError, TypeError):
+        except (ValueError, SyntaxError, TypeError, OverflowError):
             is_right = False
         if not is_right or (found.is_log and found.low <= 0):
             raise ConfigError(f"--search is '{name}={text}'; allowed is {form}.")
@@ -76,7 +83,7 @@ class Study:
         """Opens the study in `file`, or begins it.
 
         Raises:
-          ConfigError: If Optuna is not installed.
+          ConfigError: If Optuna is not installed, or the study in `file` has other ranges.
         """
         try:
             import optuna
@@ -94,12 +101,17 @@ class Study:
             storage=JournalStorage(JournalFileBackend(str(file))),
             sampler=optuna.samplers.TPESampler(seed=0, constant_liar=True),
         )  # fmt: skip
+        self._check_ranges(file)
+
+    def earlier_trials(self) -> list[Trial]:
+        """Returns the trials so far."""
+        return [Trial(trial.number, dict(trial.params))
+                for trial in self._study.get_trials(deepcopy=False)]  # fmt: skip
 
     def trials(self, count: int) -> Iterator[Trial]:
         """Yields `count` trials in all, those of earlier starts first; asks when one is wanted."""
-        earlier = self._study.get_trials(deepcopy=False)[:count]
-        for trial in earlier:
-            yield Trial(trial.number, dict(trial.params))
+        earlier = self.earlier_trials()[:count]
+        yield from earlier
         for _ in range(count - len(earlier)):
             trial = self._study.ask()
             for name, range_ in self._ranges.items():
@@ -108,10 +120,27 @@ class Study:
                 suggest(name, range_.low, range_.high, log=range_.is_log)
             yield Trial(trial.number, dict(trial.params))
 
+    def _check_ranges(self, file: pathlib.Path) -> None:
+        now = {name: str(range_) for name, range_ in self._ranges.items()}
+        for trial in self._study.get_trials(deepcopy=False):
+            before = {
+                name: str(Range(found.low, found.high, found.log))
+                for name, found in trial.distributions.items()
+            }
+            if before and before != now:  # without: a crash in the moment when it was made
+                raise ConfigError(
+                    f"{file} is of another --search: it has {_listed(before)}, not "
+                    f"{_listed(now)}. Choose another --name, or give the ranges it has."
+                )
+
     def tell(self, trial: Trial, score: float) -> None:
         """Records a score, unless an earlier start has."""
         if self._study.get_trials(deepcopy=False)[trial.number].state == self._running:
             self._study.tell(trial.number, score if math.isfinite(score) else None)
+
+
+def _listed(ranges: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={range_}" for name, range_ in ranges.items()) or "no ranges"
 
 
 def _pairs(texts: Sequence[str], flag: str, form: str) -> Iterator[tuple[str, str]]:

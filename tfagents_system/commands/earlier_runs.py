@@ -1,0 +1,61 @@
+"""Whether an experiment of an earlier start was trained with what is asked for now."""
+
+import ast
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tfagents_system.core.env_config import load_env_config
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.settings import Settings
+from tfagents_system.launch import experiment
+
+UNREADABLE = (ValueError, TypeError, SyntaxError, RecursionError, MemoryError)  # of literal_eval
+NOT_SET = "not set"
+
+
+def check_is_same(
+    paths: ExperimentPaths, environ: Mapping[str, str], may_be_extended: bool = False
+) -> None:
+    """Raises ConfigError if the experiment was started with other bindings, params or config.
+
+    Args:
+      paths: Of an experiment that exists.
+      environ: The SAC_* variables with which it would be started now.
+      may_be_extended: Whether it may have trained more iterations than is asked for now.
+    """
+    settings, saved = Settings.from_environ(environ), experiment.read_saved(paths)
+    before, now = _values(saved["gin_bindings"]), _values(settings.gin_bindings)
+    if may_be_extended and "num_iter" in before:
+        now["num_iter"] = max(now.get("num_iter", 0), before["num_iter"])
+    texts = [
+        f"{name} was {before.get(name, NOT_SET)} and is {now.get(name, NOT_SET)} now"
+        for name in sorted(before.keys() | now.keys())
+        if before.get(name, NOT_SET) != now.get(name, NOT_SET)
+    ]
+    if settings.params.is_file() and settings.params.read_bytes() != paths.params.read_bytes():
+        texts.append(f"{settings.params} differs from {paths.params}")
+    keys = experiment.differing_keys(
+        json.loads(paths.config.read_text()), load_env_config(settings.config)
+    )
+    if keys:
+        texts.append(f"{settings.config} differs from {paths.config} in {', '.join(keys)}")
+    if texts:
+        raise ConfigError(
+            f"{paths.root} was trained with other settings: {'; '.join(texts)}. Its results would "
+            "count for these. Choose another --name, or give the settings it has."
+        )
+
+
+def _values(bindings: Sequence[str]) -> dict[str, Any]:
+    """Returns what is bound to each name, the last if there are several."""
+    values: dict[str, Any] = {}
+    for binding in bindings:
+        name, _, text = (part.strip() for part in binding.partition("="))
+        try:
+            value = ast.literal_eval(text)
+        except UNREADABLE:  # a reference of gin
+            value = text
+        values[name.removeprefix("TrainParams.")] = value
+    return values
