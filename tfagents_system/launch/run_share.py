@@ -10,9 +10,10 @@ A share is what one host runs of the run that the SAC_* variables describe:
 The share `local` or `core` checks the input, makes or resumes the experiment's folder and holds its
 lock; on wrong input it prints one message and exits with 78, and no file has been changed then. The
 others wait until a core has published its link. SIGTERM stops a share in order; its exit code is 0
-(finished), 70, 78, 143 (stopped, with everything saved) or 1.
+(finished), 70, 75 (a later start has taken over), 78, 143 (stopped, with everything saved) or 1.
 """
 
+import contextlib
 import dataclasses
 import io
 import os
@@ -22,12 +23,14 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Iterator
 from typing import Annotated
 
-from tfagents_system.core.command_line import AtLeast, OneOf, run_tool
+from tfagents_system.core.command_line import AtLeast, OneOf, print_error, run_tool
 from tfagents_system.core.cpus import available_cpus, cpu_list
+from tfagents_system.core.errors import EXIT_SUPERSEDED, SupersededError
 from tfagents_system.core.incarnation import CORE as THE_CORE
-from tfagents_system.core.incarnation import Claims, Job
+from tfagents_system.core.incarnation import Claims, Fence, Job
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.ports import check_port_is_free, free_port
 from tfagents_system.core.settings import Settings
@@ -81,19 +84,19 @@ def set_up(settings: Settings, share: Share, open_because: str | None) -> list[s
 
     Raises:
       ConfigError: For wrong input.
+      SupersededError: If another host has started the core anew meanwhile.
     """
     paths = ExperimentPaths(settings.exp_dir.absolute())
     is_new = share.has_learner and experiment.is_new(ExperimentPaths(settings.exp_dir))
-    folder = paths.root if share.kind == LOCAL else _folder_on_this_host()
-    if share.has_learner:
-        services = _core_services(settings, share, paths, folder)
-    else:
-        services = _worker_services(settings, share, paths, folder, open_because is None)
-    if not services:
-        print(f"share {share.kind}: the run in {paths.root} is finished; there is nothing to do.")
-        shutil.rmtree(folder)
-        return ["true"]
-    write_service_dirs(services, folder / SERVICES, paths, PROJECT)
+    with _folder_of(share, paths) as folder:
+        if share.has_learner:
+            services = _core_services(settings, share, paths, folder)
+        else:
+            services = _worker_services(settings, share, paths, folder, open_because is None)
+        if not services:
+            print(f"share {share.kind}: the run in {paths.root} is finished; nothing to do.")
+            sys.exit(0)
+        write_service_dirs(services, folder / SERVICES, paths, PROJECT)
     where = "This job" if share.kind == LOCAL else f"share {share.kind} on {platform.node()}: it"
     print(f"{where} may use CPU {cpu_list(available_cpus())}:\n{cpu_table(services)}")
     print(network_line(open_because), flush=True)
@@ -126,6 +129,7 @@ def _core_services(
         link = Link.of_this_host(incarnation, listener.getsockname()[1])
         write_core_end(_make_relay_folder(folder), link, port)
         services.append(_relay("relay", paths, folder, f"--listener={listener.detach()}"))
+        Fence.of_core(paths, incarnation).check()  # this host may have hung since the claim
         link.publish(paths)
     return services
 
@@ -163,13 +167,26 @@ def _make_relay_folder(folder: pathlib.Path) -> pathlib.Path:
     return folder / RELAY
 
 
-def _folder_on_this_host() -> pathlib.Path:
-    """Makes a folder that only this user can enter, on a disk of this host."""
+@contextlib.contextmanager
+def _folder_of(share: Share, paths: ExperimentPaths) -> Iterator[pathlib.Path]:
+    """Gives the folder for what a share needs on disk; train_script.sh removes it, as we on errors.
+
+    It is the experiment's for a run on one host, else one on this host's own disk that only this
+    user can enter. There go the temporary files of all programs, too.
+    """
+    if share.kind == LOCAL:
+        yield paths.root
+        return
     folder = tempfile.mkdtemp(prefix="sac_")
     if len(f"{folder}/{RELAY}/replay") > MAX_SOCKET_PATH:
         os.rmdir(folder)
         folder = tempfile.mkdtemp(prefix="sac_", dir="/tmp")
-    return pathlib.Path(folder)
+    os.environ["TMPDIR"] = folder
+    try:
+        yield pathlib.Path(folder)
+    except BaseException:  # a signal raises SystemExit
+        shutil.rmtree(folder)
+        raise
 
 
 def run_share(
@@ -199,7 +216,11 @@ def run_share(
         open_because = why_open(settings.private_network, settings.exp_dir)
         if kind != LOCAL:
             check_hosts_are_safe(settings.private_network, open_because)
-        command = set_up(settings, Share(kind, first, count), open_because)
+        try:
+            command = set_up(settings, Share(kind, first, count), open_because)
+        except SupersededError as error:
+            print_error([_name(kind)], error)
+            sys.exit(EXIT_SUPERSEDED)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them; exec would pass that on
         signal.signal(number, signal.SIG_DFL)
     os.execv(command[0], command)
