@@ -22,7 +22,7 @@ def test_a_preempted_run_on_one_node_goes_on_where_it_saved():
             run.await_train_step(saved + STEPS_PER_ITER)
             urgent = cluster.ask("sbatch", "--parsable", "-p", "urgent", f"-c{CPUS}", "--wrap=true")
             cluster.await_state(urgent, "COMPLETED")
-            assert run.processes() == {}
+            run.check_nothing_is_left()
             assert run.generations()[0] >= saved + STEPS_PER_ITER
             assert cluster.job(job)["Restarts"] == str(num_restarts + 1)
             cluster.await_state(job, "RUNNING")

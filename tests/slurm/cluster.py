@@ -74,6 +74,7 @@ class Cluster:
     def __init__(self, folder: pathlib.Path, nodes: Sequence[str]):
         self.folder = folder  # which every user may enter
         self.project = folder / "project"
+        self.temporary = folder / "tmp"  # of all jobs, whatever their node
         self.nodes = nodes
         self.first_process = 0  # of the cluster, seen from outside
 
@@ -88,7 +89,8 @@ class Cluster:
         """Runs a command on the login node, for a minute at most."""
         enter = ["nsenter", "-t", str(self.first_process), "-n", "-u", "-i", "-m", "-p"]
         become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-        environ = {"PATH": PATH, "SLURM_CONF": f"{self.folder}/slurm.conf", "LANG": "C.UTF-8"}
+        environ = {"PATH": PATH, "SLURM_CONF": f"{self.folder}/slurm.conf", "LANG": "C.UTF-8",
+                   "TMPDIR": str(self.temporary)}  # fmt: skip
         variables = [f"{name}={value}" for name, value in (environ | dict(env or {})).items()]
         return subprocess.run(
             [*enter, *become, "env", "-i", f"--chdir={self.project}", *variables, *command],
@@ -119,6 +121,18 @@ class Cluster:
         except TimeoutError as error:
             raise TimeoutError(f"{error}: {job}\n{self.logs()}") from None
         return job
+
+    def processes(self, node: str = "") -> dict[int, str]:
+        """Returns {pid: command line} of all that jobs have started: on a node, or on any."""
+        ours = {f"SLURM_CONF={self.folder}/slurm.conf"}
+        if node:
+            ours.add(f"SLURMD_NODENAME={node}")
+        found = {}
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            environ = _read(process / "environ")
+            if "\0SLURM_JOB_ID=" in f"\0{environ}" and ours <= set(environ.split("\0")):
+                found[int(process.name)] = _read(process / "cmdline").replace("\0", " ")
+        return found
 
     def kill_node(self, node: str) -> None:
         """Ends all of its processes at once, as a loss of power does."""
@@ -151,8 +165,9 @@ def slurm_cluster(num_nodes: int) -> Iterator[Cluster]:
     folder.chmod(0o755)
     prefix = f"t{os.getpid()}n"  # cgroups are named by the node
     cluster = Cluster(folder, [f"{prefix}{number + 1}" for number in range(num_nodes)])
-    cluster.project.mkdir()
-    cluster.give(cluster.project)
+    for own in (cluster.project, cluster.temporary):
+        own.mkdir()
+        cluster.give(own)
     _configure(cluster)
     inside = [str(folder), str(LIFETIME_SECS), *cluster.nodes, "--", sys.prefix, sys.base_prefix]
     with (folder / "cluster.log").open("w") as log:

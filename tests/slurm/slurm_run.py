@@ -1,8 +1,5 @@
 """A small run over the nodes of a SLURM cluster."""
 
-import os
-import pathlib
-
 from slurm.cluster import Cluster
 from system.tiny_run import TinyRun
 
@@ -47,14 +44,8 @@ class SlurmRun(TinyRun):
         files = sorted(self.paths.slurm.glob("*.log"))
         return "\n".join(f"--- {f.name}\n{f.read_text()[-3000:]}" for f in files) + self.logs()
 
-    def processes(self) -> dict[int, str]:
-        """Returns {pid: command line} of every process on any host that works on the run."""
-        found = {}
-        for process in pathlib.Path("/proc").glob("[0-9]*"):
-            try:
-                command = (process / "cmdline").read_text()
-                if os.fspath(self.paths.root) in command or "slurm_script" in command:
-                    found[int(process.name)] = command
-            except OSError:  # ended meanwhile
-                continue
-        return found
+    def check_nothing_is_left(self) -> None:
+        """Asserts that jobs that have ended left no process and no folder on any node."""
+        processes = self.cluster.processes()
+        files = [str(path) for path in self.cluster.temporary.rglob("*")]
+        assert (processes, files) == ({}, []), f"{processes} {files}"

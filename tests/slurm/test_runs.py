@@ -36,14 +36,17 @@ def test_a_cancelled_run_over_several_hosts_resumes_and_trains_to_its_end():
         assert run.generations()[0] == NUM_TRAIN_STEPS
         assert len({run.host(p) for p in ("learner", "worker_0", "worker_1")}) == 3
         assert run.paths.policies.joinpath("greedy_policy").is_dir()
-        assert run.processes() == {}
+        run.check_nothing_is_left()
 
 
 def cancel(run):
     """Cancels all jobs, of which nothing is left."""
+    running = " ".join(run.cluster.processes().values())
+    for program in ("supervise", "stunnel", "launch.relay", "sac_train.py", "sac_collect.py"):
+        assert program in running, running
     run.cluster.ask("scancel", *run.jobs.values())
     wait_until(lambda: run.cluster.ask("squeue", "--noheader") == "", 40, "an empty queue")
-    assert run.processes() == {}
+    run.check_nothing_is_left()
 
 
 def test_an_array_of_experiments_and_a_job_with_too_few_cpus():
