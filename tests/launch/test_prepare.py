@@ -71,6 +71,33 @@ def test_first_start_writes_the_whole_folder(project):
     assert [path.name for path in (project / "logs").iterdir()] == ["e"]
 
 
+def git(*arguments: str) -> str:
+    command = ["git", "-c", "user.name=n", "-c", "user.email=e@example.com", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_provenance_has_the_commit_and_the_changes_of_the_params_files_repository(project):
+    cpu_model = provenance_of(run_prepare())["cpu_model"]
+    assert f": {cpu_model}\n" in pathlib.Path("/proc/cpuinfo").read_text() or cpu_model is None
+    git("init", "-q")
+    git("add", "mine")
+    git("commit", "-q", "-m", "mine")
+    commit = git("rev-parse", "HEAD")
+    clean = run_prepare(EXP_NAME="clean")
+    assert provenance_of(clean)["params_git_hash"] == commit
+    header = f"# git diff HEAD of the repository of the params file, {commit}-dirty\n"
+    assert not clean.git_diff.exists() or header not in clean.git_diff.read_text()
+    (project / "mine" / "my_robot.py").write_text("LEGS = 4\n")
+    dirty = run_prepare(EXP_NAME="dirty")
+    assert provenance_of(dirty)["params_git_hash"] == f"{commit}-dirty"
+    assert f"{header}diff --git " in dirty.git_diff.read_text()
+    assert dirty.git_diff.read_text().endswith("+LEGS = 4\n")
+    (project / "mine" / "my_robot.py").write_text("LEGS = 4\n" * 200_000)
+    cut = run_prepare(EXP_NAME="cut").git_diff
+    assert cut.read_text().endswith("\n# cut here: there are more than 1000000 bytes\n")
+    assert cut.stat().st_size < 2 * 1_000_000 + 1000
+
+
 @pytest.mark.parametrize(
     ("open_because", "line"),
     [(None, "Network: private, "), ("no such thing", "Network: open, .* \\(no such thing\\)\\.")],

@@ -54,8 +54,13 @@ class ExperimentPaths:
 
     @property
     def provenance(self) -> pathlib.Path:
-        """Seed, gin bindings, versions, host and CPUs of this run."""
+        """Seed, gin bindings, versions, commits, host and CPUs of this run."""
         return self.root / "provenance.json"
+
+    @property
+    def git_diff(self) -> pathlib.Path:
+        """What was not committed at the newest start; missing if there was nothing."""
+        return self.root / "git.diff"
 
     @property
     def finished(self) -> pathlib.Path:

@@ -7,14 +7,18 @@ import os
 import pathlib
 import platform
 import shutil
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.files import read_json, temporary_name, write_json_atomically
+from tfagents_system.core.files import (
+    read_json,
+    temporary_name,
+    write_json_atomically,
+    write_text_atomically,
+)
 from tfagents_system.core.hyperparameters import hyperparameters
 from tfagents_system.core.incarnation import Job
 from tfagents_system.core.paths import ExperimentPaths
@@ -23,6 +27,7 @@ from tfagents_system.core.running import begin_run
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.settings import Settings
 from tfagents_system.core.training_settings import TrainingSettings
+from tfagents_system.launch.git_state import GitState
 from tfagents_system.launch.lock import take_lock
 from tfagents_system.launch.params_check import check_gin_bindings
 
@@ -60,12 +65,20 @@ class Provenance:
         )
 
     def write(self, paths: ExperimentPaths, cpus: Mapping[str, Sequence[int]]) -> None:
-        """Writes `provenance.json`, with the versions, host and CPUs of this start."""
+        """Writes `provenance.json`, with the versions, host and CPUs of this start.
+
+        What of them is not committed to git goes to `git.diff`.
+        """
+        project = GitState.of_folder(pathlib.Path(__file__).parents[2])
+        params = GitState.of_folder(pathlib.Path(self.params_dir))
+        _write_diff(paths.git_diff, project, params)
         packages = {package.name: package.version for package in importlib.metadata.distributions()}
         record = dataclasses.asdict(self) | {
-            "git_hash": _git_hash(),
+            "git_hash": project.commit if project else None,
+            "params_git_hash": params.commit if params else None,
             "python": platform.python_version(),
             "host": platform.node(),
+            "cpu_model": _cpu_model(),
             "cpus": cpus,
             "packages": dict(sorted(packages.items(), key=lambda item: item[0].lower())),
         }
@@ -198,12 +211,23 @@ def _now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S%z")
 
 
-def _git_hash() -> str | None:
-    """Hash of the project's commit, with `-dirty` for uncommitted changes; None outside of git."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    project = pathlib.Path(__file__).parents[2]
+def _write_diff(path: pathlib.Path, project: GitState | None, params: GitState | None) -> None:
+    """Writes the uncommitted changes of both repositories, or removes those of an earlier start."""
+    states = {"the project": project}
+    if params and (project is None or params.root != project.root):
+        states["the params file"] = params
+    diffs = [f"# git diff HEAD of the repository of {name}, {state.commit}\n{state.diff}"
+             for name, state in states.items() if state and state.diff]  # fmt: skip
+    if diffs:
+        write_text_atomically(path, "\n".join(diffs))
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _cpu_model() -> str | None:
     try:
-        result = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=5)
-    except (OSError, subprocess.TimeoutExpired):
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:  # not Linux
         return None
-    return result.stdout.strip() or None
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, None)

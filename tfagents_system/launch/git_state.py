@@ -1,0 +1,62 @@
+"""From which commits, and changes since, a run is started."""
+
+import dataclasses
+import os
+import pathlib
+import subprocess
+import threading
+
+MAX_DIFF_BYTES = 1_000_000
+TIMEOUT_SECS = 5.0
+
+
+@dataclasses.dataclass(frozen=True)
+class GitState:
+    """State of a repository."""
+
+    root: str
+    commit: str  # hash, with `-dirty` if tracked files have changed
+    diff: str  # of those, cut after MAX_DIFF_BYTES
+
+    @classmethod
+    def of_folder(cls, folder: pathlib.Path) -> "GitState | None":
+        """Returns the state of the repository that has `folder`; None if it is in none."""
+        root = _git(folder, "rev-parse", "--show-toplevel").strip()
+        if not root:
+            return None
+        commit = _git(folder, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+        if not commit:  # it has no commit yet
+            return None
+        diff = ""
+        if commit.strip().endswith("-dirty"):
+            diff = _git(folder, "diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color")
+        return cls(root, commit.strip(), diff)
+
+
+def _git(folder: pathlib.Path, *arguments: str) -> str:
+    """Returns what git prints, or what it has printed until the size or the time is up."""
+    environ = os.environ | {"GIT_OPTIONAL_LOCKS": "0"}
+    try:
+        process = subprocess.Popen(
+            ["git", *arguments],
+            cwd=folder,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError:  # no git, or no such folder
+        return ""
+    with process:
+        assert process.stdout is not None
+        timer = threading.Timer(TIMEOUT_SECS, process.kill)
+        timer.start()
+        try:
+            content = process.stdout.read(MAX_DIFF_BYTES + 1)
+        finally:
+            timer.cancel()
+            process.kill()
+    text = content[:MAX_DIFF_BYTES].decode(errors="replace")
+    if len(content) > MAX_DIFF_BYTES:
+        text += f"\n# cut here: there are more than {MAX_DIFF_BYTES} bytes\n"
+    return text
