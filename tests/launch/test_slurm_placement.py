@@ -8,6 +8,9 @@ import pytest
 from slurm.cluster import Cluster, slurm_cluster
 from system.tiny_run import TinyRun
 
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.settings import Settings
+from tfagents_system.launch import slurm_placement
 from tfagents_system.launch.demand import Demand
 from tfagents_system.launch.slurm_placement import job_options
 
@@ -33,6 +36,25 @@ def test_without_slurm_nothing_is_left(tmp_path):
     assert answer.returncode == 78
     assert "SAC_PLACEMENT is slurm, but there is no sbatch on PATH. Start it on a" in answer.stderr
     assert not run.paths.root.exists()
+
+
+@pytest.mark.parametrize(
+    ("has_scripts", "message"),
+    [(False, "needs a checkout of the project: .* has no slurm/core.sbatch"),
+     (True, "jobs look for logs/ in the folder of the project. Start it in ")],
+    ids=["installed", "elsewhere"],
+)  # fmt: skip
+def test_only_a_checkout_submits_and_only_from_its_folder(
+    tmp_path, monkeypatch, has_scripts, message
+):
+    if not has_scripts:
+        monkeypatch.setattr(slurm_placement, "PROJECT", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    environ = {"SAC_EXP_NAME": "e", "SAC_PARAMS": "p.py", "SAC_CONFIG": "c.json",
+               "SAC_PLACEMENT": "slurm", "SAC_NUM_COLLECT_WORKERS": "3"}  # fmt: skip
+    with pytest.raises(ConfigError, match=message):
+        slurm_placement.submit(Settings.from_environ(environ), environ)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ from tfagents_system.launch.packages import check_packages
 from tfagents_system.launch.prepare import PROJECT, explained_os_errors, prepare
 
 SLURM_TIMEOUT_SECS = 120.0  # sbatch itself tries again while SLURM is busy
+SCRIPTS = ("slurm/core.sbatch", "slurm/workers.sbatch", "slurm/job.sh")  # of the jobs
 PATHS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")  # by which the jobs find the same programs
 
 
@@ -55,9 +56,10 @@ def submit(settings: Settings, environ: Mapping[str, str]) -> None:
     """Hands the run over to SLURM, and says how to watch and stop it.
 
     Raises:
-      ConfigError: For wrong input, for an experiment whose core job is in the queue, and if SLURM
-        refuses a job.
+      ConfigError: Outside of a checkout, for wrong input, for an experiment whose core job is in
+        the queue, and if SLURM refuses a job.
     """
+    _check_is_checkout()
     paths = ExperimentPaths(settings.exp_dir)
     name = paths.root.name
     demand = Demand.of(settings)
@@ -85,6 +87,20 @@ def submit(settings: Settings, environ: Mapping[str, str]) -> None:
             shutil.rmtree(paths.root)
         raise
     print(_how_to(name, jobs, demand), flush=True)
+
+
+def _check_is_checkout() -> None:
+    """Raises ConfigError where the jobs would find neither their scripts nor the experiment."""
+    if not all((PROJECT / script).is_file() for script in SCRIPTS):
+        raise ConfigError(
+            f"SAC_PLACEMENT is slurm, which needs a checkout of the project: {PROJECT} has no "
+            "slurm/core.sbatch. Start run_script.sh in a checkout, or set SAC_PLACEMENT to local."
+        )
+    if not PROJECT.samefile(pathlib.Path()):
+        raise ConfigError(
+            "SAC_PLACEMENT is slurm, whose jobs look for logs/ in the folder of the project. Start "
+            f"it in {PROJECT}, or set SAC_PLACEMENT to local."
+        )
 
 
 def _check_is_not_queued(paths: ExperimentPaths) -> None:
