@@ -1,4 +1,5 @@
 import json
+import statistics
 
 import numpy as np
 import pytest
@@ -32,13 +33,13 @@ def run(tmp_path):
     return Run(ExperimentPaths(tmp_path), params, Curriculum.from_config({}, "test"), 0)
 
 
-def evaluate(run, train_step, returns, worker_ids=(0, 1)):
+def evaluate(run, train_step, returns, worker_ids=(0, 1), success=None):
     """Workers in turn record an episode each, and keep the policy if it is the best."""
     version = PolicyVersion(train_step, [np.float32([train_step])])
     for index, episode_return in enumerate(returns):
         worker_id = worker_ids[index % len(worker_ids)]
         log = EpisodeLog(run.paths.episodes, "eval", worker_id)
-        log.append(Episode(episode_return, 3, None, True), 0, train_step, 0)
+        log.append(Episode(episode_return, 3, success, True), 0, train_step, 0)
         BestPolicyKeeper(run, [tf.Variable([0.0])]).keep(version)
 
 
@@ -95,3 +96,26 @@ def test_a_damaged_best_policy_does_not_count(run):
     (best_policy(run.paths).folder / "best.json").write_text("{")
     evaluate(run, 200, [1.0] * 3)
     assert kept_value(run) == 200
+
+
+def test_a_complete_evaluation_is_summed_up_once_over_all_workers(run):
+    evaluate(run, 100, [1.0, 2.0])
+    assert not run.paths.eval_summaries.exists()
+    evaluate(run, 200, [1.0, 2.0, 6.0], success=True)
+    evaluate(run, 300, [0.0, 0.0, 0.0])
+    found = []
+    for file in sorted(run.paths.eval_summaries.glob("events.*")):
+        for event in tf.compat.v1.train.summary_iterator(str(file)):
+            found += [(event.step, value.tag, value) for value in event.summary.value]
+    values = {(step, tag): value for step, tag, value in found}
+    assert len(values) == len(found)
+    assert values.keys() == {
+        (200, "eval/mean_return"), (200, "eval/success_rate"), (200, "eval/returns"),
+        (200, "hyperparameters"), (300, "eval/mean_return"), (300, "eval/returns"),
+    }  # fmt: skip
+    assert values[200, "eval/mean_return"].simple_value == statistics.fmean([1.0, 2.0, 6.0])
+    assert values[200, "eval/success_rate"].simple_value == 1.0
+    histogram = values[200, "eval/returns"].histo
+    assert (histogram.min, histogram.max, sum(histogram.bucket)) == (1.0, 6.0, 3)
+    (text,) = tf.make_ndarray(values[200, "hyperparameters"].tensor)
+    assert b"    TrainParams.n_eval_episodes = 3\n" in text

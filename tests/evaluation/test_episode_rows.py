@@ -18,7 +18,7 @@ def test_rows_of_a_whole_file(file):
     file.write_text(HEADER + "0,2,100,40,-1.5,20,1.0,\r\n0,3,150,60,-inf,20,2.0,1\r\n")
     assert list(read_rows(file)) == [
         EpisodeRow(100, 40, -1.5, 1.0),
-        EpisodeRow(150, 60, -math.inf, 2.0),
+        EpisodeRow(150, 60, -math.inf, 2.0, True),
     ]
 
 
@@ -40,7 +40,7 @@ def test_rows_of_a_whole_file(file):
 )
 def test_line_that_says_nothing_is_left_out(file, line):
     file.write_text(HEADER + f"{line}\r\n" + "0,3,150,60,2,20,2.0,1\r\n")
-    assert list(read_rows(file)) == [EpisodeRow(150, 60, 2.0, 2.0)]
+    assert list(read_rows(file)) == [EpisodeRow(150, 60, 2.0, 2.0, True)]
 
 
 WALL = 1.0

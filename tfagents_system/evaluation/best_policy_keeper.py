@@ -1,4 +1,4 @@
-"""Keeps the policy whose evaluation has returned the most."""
+"""Sums up complete evaluations, and keeps the policy whose evaluation has returned the most."""
 
 import math
 import shutil
@@ -11,8 +11,10 @@ import tensorflow as tf
 from tfagents_system.core.best_policies import EvaluatedPolicy, add_best_policy, best_policy
 from tfagents_system.core.disk import SpaceGuard
 from tfagents_system.core.files import temporary_name
-from tfagents_system.core.params_loader import Run
-from tfagents_system.evaluation.run_history import returns_of
+from tfagents_system.core.params_loader import Run, gin_text
+from tfagents_system.evaluation.episode_rows import EpisodeRow
+from tfagents_system.evaluation.event_log import EventLog
+from tfagents_system.evaluation.run_history import evaluation_of
 from tfagents_system.learning.policy_export import write_policy
 
 
@@ -28,12 +30,17 @@ class BestPolicyKeeper:
         self._guard = SpaceGuard("best policy", run.paths.policies)
 
     def keep(self, version: Any) -> None:
-        """Keeps a `PolicyVersion` if it is the best; to be called after each recorded episode."""
+        """Keeps a `PolicyVersion` if it is the best; to be called after each recorded episode.
+
+        A complete evaluation is written to TensorBoard, whoever has done its episodes.
+        """
         paths, params = self._run.paths, self._run.params
-        returns = returns_of(paths, version.train_step)
+        rows = evaluation_of(paths, version.train_step)
+        returns = [row.episode_return for row in rows]
         if len(returns) < params.n_eval_episodes or not all(map(math.isfinite, returns)):
             return
         best, mean = best_policy(paths), statistics.fmean(returns)
+        self._summarize(version.train_step, rows, mean)
         if best is not None and mean <= best.mean_return:
             return
         folder = paths.best_policies / paths.policy_checkpoint(version.train_step).name
@@ -48,3 +55,20 @@ class BestPolicyKeeper:
                 add_best_policy(paths, unfinished, policy)
             finally:
                 shutil.rmtree(unfinished, ignore_errors=True)
+
+    def _summarize(self, train_step: int, rows: Sequence[EpisodeRow], mean_return: float) -> None:
+        """Writes an event file of its own: TensorBoard follows only the newest of a folder."""
+        folder = self._run.paths.eval_summaries
+        scalars = {"eval/mean_return": mean_return}
+        successes = [row.success for row in rows if row.success is not None]
+        if successes:
+            scalars["eval/success_rate"] = statistics.fmean(successes)
+        texts = {}
+        if not any(folder.glob("events.*")):
+            lines = gin_text(self._run.params).splitlines()
+            texts["hyperparameters"] = "\n".join(f"    {line}" for line in lines)
+        log = EventLog(folder)
+        log.write(
+            train_step, scalars, {"eval/returns": [row.episode_return for row in rows]}, texts
+        )
+        log.close()

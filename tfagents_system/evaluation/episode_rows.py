@@ -26,6 +26,7 @@ class EpisodeRow(NamedTuple):
     env_step: int
     episode_return: float  # any float, nan too
     wall_time: float  # unix, seconds; finite
+    success: bool | None = None  # None where the environment does not report it
 
 
 def read_rows(path: pathlib.Path) -> Iterator[EpisodeRow]:
@@ -39,13 +40,14 @@ def read_rows(path: pathlib.Path) -> Iterator[EpisodeRow]:
             fields = line.rstrip("\n").split(",")
             if len(fields) != len(COLUMNS):
                 continue
-            train_step, env_step, episode_return, _, wall_time = fields[2:7]
+            train_step, env_step, episode_return, _, wall_time, success = fields[2:8]
             if not (_COUNT.fullmatch(train_step) and _COUNT.fullmatch(env_step)):
                 continue
             try:
                 row = EpisodeRow(
-                    int(train_step), int(env_step), float(episode_return), float(wall_time)
-                )
+                    int(train_step), int(env_step), float(episode_return), float(wall_time),
+                    {"0": False, "1": True}.get(success.strip()),
+                )  # fmt: skip
             except ValueError:
                 continue
             if math.isfinite(row.wall_time):

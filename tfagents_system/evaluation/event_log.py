@@ -1,7 +1,7 @@
 """The TensorBoard record of one program."""
 
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -10,7 +10,7 @@ from tfagents_system.core.disk import SpaceGuard
 
 
 class EventLog:
-    """Writes scalars to an event file in `folder`, a new one after the disk was full.
+    """Writes values to an event file in `folder`, a new one after the disk was full.
 
     What follows a record that was cut short would not be read.
     """
@@ -21,14 +21,26 @@ class EventLog:
         self._guard = SpaceGuard("TensorBoard events", folder)
         self._writer: tf.summary.SummaryWriter | None = None
 
-    def write(self, step: int, scalars: Mapping[str, float]) -> None:
-        """Writes one value per tag, at once."""
+    def write(
+        self,
+        step: int,
+        scalars: Mapping[str, float],
+        distributions: Mapping[str, Sequence[float]] | None = None,
+        texts: Mapping[str, str] | None = None,
+    ) -> None:
+        """Writes one value per tag, at once: of distributions a histogram, of texts Markdown."""
         with self._guard:
             writer = self._writer or tf.summary.create_file_writer(str(self._folder))
             self._writer = None
             summary = tf.compat.v1.Summary()
             for tag, value in scalars.items():
                 summary.value.add(tag=tag, simple_value=value)
+            for tag, values in (distributions or {}).items():
+                summary.value.add(tag=tag, histo=_histogram(values))
+            for tag, text in (texts or {}).items():
+                plugin = tf.compat.v1.SummaryMetadata.PluginData(plugin_name="text")
+                metadata = tf.compat.v1.SummaryMetadata(plugin_data=plugin)
+                summary.value.add(tag=tag, metadata=metadata, tensor=tf.make_tensor_proto([text]))
             # One op, and no Python numbers as its inputs: TensorFlow never forgets one it has seen.
             with writer.as_default(step=np.int64(step)):
                 tf.summary.experimental.write_raw_pb(summary.SerializeToString())
@@ -39,3 +51,12 @@ class EventLog:
         """Closes the file; `write` has left nothing to be written."""
         if self._writer is not None:
             self._writer.close()
+
+
+def _histogram(values: Sequence[float]) -> tf.compat.v1.HistogramProto:
+    array = np.asarray(values, np.float64)
+    counts, edges = np.histogram(array, bins="auto")
+    return tf.compat.v1.HistogramProto(
+        min=array.min(), max=array.max(), num=len(array), sum=array.sum(),
+        sum_squares=np.square(array).sum(), bucket_limit=edges[1:], bucket=counts,
+    )  # fmt: skip

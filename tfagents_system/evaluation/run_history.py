@@ -44,8 +44,9 @@ def read_kind(paths: ExperimentPaths, kind: str) -> list[list[EpisodeRow]]:
 def read_evaluations(paths: ExperimentPaths) -> list[EvaluationPoint]:
     """Returns the evaluations of an experiment, in order of train step."""
     evaluated = sorted(
-        row for worker in read_kind(paths, "eval") for row in worker
-    )  # by train step first
+        (row for worker in read_kind(paths, "eval") for row in worker),
+        key=lambda row: row[:4],  # by train step first; success may be unknown
+    )
     collected = read_kind(paths, "collect")
     env_step_at = env_step_counter(collected)
     times = [row.wall_time for rows in (evaluated, *collected) for row in rows]
@@ -59,10 +60,15 @@ def read_evaluations(paths: ExperimentPaths) -> list[EvaluationPoint]:
     return points
 
 
+def evaluation_of(paths: ExperimentPaths, train_step: int) -> list[EpisodeRow]:
+    """Returns the greedy episodes of the policy of one train step so far."""
+    rows = (row for file in paths.episodes.glob("eval_*.csv") for row in read_rows(file))
+    return [row for row in rows if row.train_step == train_step]
+
+
 def returns_of(paths: ExperimentPaths, train_step: int) -> list[float]:
     """Returns what the greedy episodes of the policy of one train step have returned so far."""
-    rows = (row for file in paths.episodes.glob("eval_*.csv") for row in read_rows(file))
-    return [row.episode_return for row in rows if row.train_step == train_step]
+    return [row.episode_return for row in evaluation_of(paths, train_step)]
 
 
 def training_clock(paths: ExperimentPaths, times: list[float]) -> Callable[[float], float]:
