@@ -51,3 +51,19 @@ def test_a_project_of_ones_own_trains_where_the_user_is(tmp_path):
     assert (code, err) == (0, "") and out.endswith("are free.\n")
     assert [path.name for path in paths.checkpoints.glob("0*")] == before[-1:]
     assert [path.name for path in paths.policy_checkpoints()] == policies[-1:]
+
+
+def test_an_environment_trains_by_its_name_with_two_seeds_and_anew(tmp_path):
+    logs = tmp_path / "logs"
+    (logs / "pendulum_seed_2" / "earlier").mkdir(parents=True)
+    code, out, err = sac(tmp_path, "train", "--env=gym:Pendulum-v1", "--seed", "1", "2",
+                         "--force_new", "--set", *TINY[1:], "num_iter=1", timeout=200)  # fmt: skip
+    assert code == 0, err
+    assert "pendulum_params.py, pendulum_config.json, pendulum_variables.sh" in out
+    (kept,) = logs.glob("pendulum_seed_2_until_*/earlier")
+    assert f"The earlier logs/pendulum_seed_2 is now logs/{kept.parent.name}." in out
+    for seed in (1, 2):
+        paths = ExperimentPaths(logs / f"pendulum_seed_{seed}")
+        assert json.loads(paths.finished.read_text())["num_iter"] == 1
+        assert json.loads(paths.provenance.read_text())["seed"] == seed
+        assert list(paths.eval_summaries.glob("events.*"))  # the evaluation of all workers
