@@ -276,6 +276,6 @@ def _await_nodes(cluster: Cluster, holder: subprocess.Popen[bytes]) -> None:
 
 def _read(path: pathlib.Path) -> str:
     try:
-        return path.read_text()
+        return path.read_text(errors="replace")
     except OSError:  # ended meanwhile
         return ""

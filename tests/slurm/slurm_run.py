@@ -47,5 +47,5 @@ class SlurmRun(TinyRun):
     def check_nothing_is_left(self) -> None:
         """Asserts that jobs that have ended left no process and no folder on any node."""
         processes = self.cluster.processes()
-        files = [str(path) for path in self.cluster.temporary.rglob("*")]
-        assert (processes, files) == ({}, []), f"{processes} {files}"
+        folders = list(self.cluster.temporary.glob("sac_*"))
+        assert (processes, folders) == ({}, []), f"{processes} {folders}"
