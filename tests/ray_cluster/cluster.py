@@ -50,6 +50,7 @@ print(json.dumps({
     "actors": {actor["Name"]: hosts.get(actor["Address"]["NodeID"])
                for actor in state.actors().values() if actor["State"] == "ALIVE"},
     "groups": [group["name"] for group in groups if group["state"] != "REMOVED"],
+    "cpus": ray.cluster_resources().get("CPU", 0),
     "free_cpus": ray.available_resources().get("CPU", 0),
 }))
 """
@@ -159,7 +160,7 @@ class RayCluster:
             )  # fmt: skip
 
     def ask(self) -> dict[str, Any]:
-        """Returns the hosts of living actors by name, the groups' names, and CPUs that are free."""
+        """Returns the hosts of living actors by name, names of placement groups, and CPUs."""
         answer = subprocess.run(
             self.head.enter(sys.executable, "-c", ASK, self.address), capture_output=True,
             env=os.environ | self.environ, text=True, timeout=START_SECS, check=False,

@@ -1,11 +1,14 @@
 """A small run over the nodes of a Ray cluster."""
 
+import json
 import os
 import pathlib
 import subprocess
 
 from ray_cluster.cluster import RayCluster, RayHost
-from system.tiny_run import TinyRun
+from system.tiny_run import STEPS_PER_ITER, TinyRun
+
+NUM_TRAIN_STEPS = 60 * STEPS_PER_ITER  # of tiny_run.PARAMS
 
 # A whole node for each share, so that one dies at a time.
 WHOLE_NODES = {"SAC_TRAIN_CPUS": "1", "SAC_REVERB_CPUS": "1", "SAC_COLLECT_WORKER_CPUS": "2"}
@@ -24,11 +27,11 @@ class RayRun(TinyRun):
         self, num_workers: int = 1, on: RayHost | None = None, **environ: str
     ) -> subprocess.Popen:
         """Starts the driver, on the head if nothing else is said."""
+        variables = {"SAC_PLACEMENT": "ray", "SAC_RAY_ADDRESS": "auto"} | WHOLE_NODES
         return self.start(
             num_workers,
             prefix=(on or self.cluster.head).enter(folder=self.project),
-            **{"SAC_PLACEMENT": "ray", "SAC_RAY_ADDRESS": "auto"},
-            **WHOLE_NODES | self.cluster.environ | environ,
+            **variables | self.cluster.environ | environ,
         )
 
     def signal(self, driver: subprocess.Popen, number: int) -> None:
@@ -55,8 +58,20 @@ class RayRun(TinyRun):
         return "\n".join([*shown, super().logs()])
 
     def check_nothing_is_left(self) -> None:
-        """Asserts that a run that has ended left no process and no folder on any host."""
-        hosts = self.cluster.hosts.values()
+        """Asserts that a run that has ended left no process and no folder on any living host."""
+        hosts = [host for host in self.cluster.hosts.values() if host.processes()]
         folders = [str(path) for host in hosts for path in host.temporary.glob("sac_*")]
         processes = self.share_processes()
         assert (processes, folders) == ({}, []), f"{processes} {folders}"
+
+    def check_end(self, driver: subprocess.Popen) -> None:
+        """Asserts that it ends by itself, with all it should have, and that nothing is left."""
+        self.set_pace(0)
+        assert self.await_end(driver, 180) == 0
+        finished = json.loads(self.paths.finished.read_text())
+        assert finished["train_step"] == self.generations()[0] == NUM_TRAIN_STEPS
+        assert self.paths.policies.joinpath("greedy_policy").is_dir()
+        self.check_nothing_is_left()
+        known = self.cluster.ask()
+        assert (known["actors"], known["groups"]) == ({}, [])
+        assert known["free_cpus"] == known["cpus"] > 0
