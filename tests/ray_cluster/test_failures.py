@@ -103,6 +103,7 @@ def test_a_worker_moves_from_a_lost_node_while_training_goes_on(tmp_path, ledger
         run, driver = start(tmp_path, cluster, num_workers=2)
         node = cluster.hosts[run.host("worker_1")]
         learner = run.status("learner")
+        run.set_pace(1)  # so that it has not ended before Ray misses the node
         time_recovery(run, ledger, "a worker's node is lost", node.lose,
                       has_another(run, "worker_1", "env_steps"))  # fmt: skip
         assert run.status("learner")["pid"] == learner["pid"]
@@ -116,7 +117,7 @@ def test_after_the_loss_of_the_head_the_same_command_goes_on(tmp_path, ledger):
         run, driver = start(tmp_path, cluster, on=cluster.nodes[0])
         run.set_pace(0.5)
         began = time.monotonic()
-        cluster.head.lose()
+        cluster.head.kill()
         assert run.await_end(driver, LIMIT_SECS) not in (0, 143)
         print(f"the driver ended {time.monotonic() - began:.1f} s after its head")
         wait_until(lambda: not run.share_processes(), LIMIT_SECS, "the end of all programs")

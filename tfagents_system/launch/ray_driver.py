@@ -28,6 +28,9 @@ from tfagents_system.launch.status_line import status_line
 
 MAX_RESTARTS = 100  # of an actor, by Ray
 PROBE_SECS = 10.0
+# An actor that loses its driver or its Ray would kill what it has started, with -9. So that gets
+# TERM, saves, and removes its folder.
+GENTLE = {"RAY_kill_child_processes_on_worker_exit": "0"}
 # For a cluster that has too few CPUs even when it is idle: an autoscaler may add nodes.
 PLACEMENT_SECS = 600.0
 PERIOD_SECS = 1.0
@@ -73,7 +76,7 @@ class Driver:
             ray.init(
                 self._address,
                 namespace=str(self._paths.root.absolute()),  # names of actors are unique there
-                runtime_env={"env_vars": {"PYTHONPATH": python_path}},
+                runtime_env={"env_vars": {"PYTHONPATH": python_path} | GENTLE},
                 logging_level="ERROR",
                 log_to_driver=False,
             )
