@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -142,12 +142,16 @@ class RayCluster:
 
     def start(self) -> None:
         """Starts Ray on the head, then on all nodes at once."""
-        _await_success([self._start_ray(
-            self.head, "--head", f"--port={PORT}", "--num-cpus=0", "--include-dashboard=false",
-            f"--ray-client-server-port={CLIENT_PORT}", f"--temp-dir={self.environ['TMPDIR']}",
-        )])  # fmt: skip
-        join = (f"--address={self.address}", f"--num-cpus={CPUS}")
-        _await_success([self._start_ray(node, *join) for node in self.nodes])
+        self._start_on([self.head], "--head", f"--port={PORT}", "--num-cpus=0",
+            "--include-dashboard=false", f"--ray-client-server-port={CLIENT_PORT}",
+            f"--temp-dir={self.environ['TMPDIR']}")  # fmt: skip
+        self._start_on(self.nodes, f"--address={self.address}", f"--num-cpus={CPUS}")
+
+    def _start_on(self, hosts: Sequence[RayHost], *options: str) -> None:
+        started = [(host, self._start_ray(host, *options)) for host in hosts]
+        for host, process in started:
+            code = process.wait(timeout=START_SECS)
+            assert code == 0, f"{host.name}: {_read(host.temporary / 'ray_start.log')}"
 
     def _start_ray(self, host: RayHost, *options: str) -> subprocess.Popen[str]:
         common = (f"--node-ip-address={host.address}", "--object-store-memory=80000000")
@@ -200,7 +204,8 @@ def ray_cluster(num_nodes: int, is_secure: bool = False) -> Iterator[RayCluster]
                 hosts = stack.enter_context(network(num_nodes + 2))
             except ConfigError as error:
                 pytest.skip(str(error))
-            environ = {"RAY_USAGE_STATS_ENABLED": "0"}
+            # Where CPUs are scarce, an agent takes more than the usual 30 s to report.
+            environ = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_agent_register_timeout_ms": "100000"}
             if is_secure:
                 environ |= _make_secrets(folder, [host.address for host in hosts])
             cluster = RayCluster(folder, hosts, environ)
@@ -227,12 +232,6 @@ def _make_secrets(folder: pathlib.Path, addresses: list[str]) -> dict[str, str]:
         "RAY_TLS_SERVER_CERT": str(certificate), "RAY_TLS_SERVER_KEY": str(key),
         "RAY_TLS_CA_CERT": str(certificate),
     }  # fmt: skip
-
-
-def _await_success(started: list[subprocess.Popen[str]]) -> None:
-    for process in started:
-        code = process.wait(timeout=START_SECS)
-        assert code == 0, f"{process.args} ended with {code}"
 
 
 def _read(path: pathlib.Path) -> str:
