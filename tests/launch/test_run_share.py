@@ -80,7 +80,7 @@ def test_a_core_that_hung_since_its_claim_publishes_no_link(host):
 
 def test_workers_stopped_while_they_wait_for_a_core_leave_nothing(host):
     workers = host.start("run_share.run_share('workers')")
-    wait_until(host.has_folder, 30, "the share's folder")
+    wait_until(lambda: host.has_folder() or workers.poll() is not None, 120, "the share's folder")
     workers.send_signal(signal.SIGTERM)
     _, errors = workers.communicate(timeout=30)
     assert (workers.returncode, errors) == (EXIT_STOPPED, "")
