@@ -5,6 +5,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -38,11 +39,10 @@ run_share.run_share("workers")
 class Host:
     """A host without a cluster, whose folder for temporary files is seen."""
 
-    def __init__(self, folder: pathlib.Path):
+    def __init__(self, folder: pathlib.Path, temporary: pathlib.Path):
         self.paths = ExperimentPaths(folder / "logs" / "e")
         self._folder = folder
-        self._temporary = folder / "tmp"
-        self._temporary.mkdir()
+        self._temporary = temporary
 
     def start(self, code: str) -> subprocess.Popen:
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("SAC_", "SLURM_"))}
@@ -65,7 +65,9 @@ class Host:
 
 @pytest.fixture
 def host(tmp_path):
-    return Host(tmp_path)
+    # In one with a long name, like pytest's, a share would make no folder: sockets need short ones.
+    with tempfile.TemporaryDirectory(dir="/tmp") as temporary:
+        yield Host(tmp_path, pathlib.Path(temporary))
 
 
 def test_a_core_that_hung_since_its_claim_publishes_no_link(host):
