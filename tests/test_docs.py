@@ -1,5 +1,7 @@
 """What README and docs state about the code."""
 
+import ast
+import functools
 import pathlib
 import re
 
@@ -64,3 +66,44 @@ def test_every_link_leads_to_a_page_and_a_heading(page):
 
 def test_the_pages_have_links():
     assert sum("](" in text_of(page) for page in PAGES) >= 5
+
+
+@functools.cache
+def messages():
+    """Every text in the package, with an ellipsis for each value put into it, and the scripts."""
+    texts = [path.read_text().replace("\\\n", "") for path in PROJECT.glob("*.sh")]
+    for path in (PROJECT / "tfagents_system").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                parts = (v.value if isinstance(v, ast.Constant) else "..." for v in node.values)
+                texts.append("".join(parts))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.append(node.value)
+    return texts
+
+
+def has_in_order(text, parts):
+    end = 0
+    for part in parts:
+        if (begin := text.find(part, end)) < 0:
+            return False
+        end = begin + len(part)
+    return True
+
+
+def quoted_messages():
+    """What the tables of docs/troubleshooting.md that begin with "you see" quote there."""
+    tables = re.findall(
+        r"^\| you see \|.*\n\| --- .*\n((?:\|.*\n)+)", text_of("docs/troubleshooting.md"), re.M
+    )
+    cells = [row.split(" | ")[0] for table in tables for row in table.splitlines()]
+    return [message for cell in cells for message in re.findall("`([^`]+)`", cell)]
+
+
+@pytest.mark.parametrize("message", quoted_messages())
+def test_a_message_of_troubleshooting_is_one_of_ours(message):
+    assert any(has_in_order(text, message.split("...")) for text in messages())
+
+
+def test_troubleshooting_quotes_messages():
+    assert len(quoted_messages()) >= 50

@@ -1,0 +1,79 @@
+"""The site that mkdocs makes of README, docs and code."""
+
+import html
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tfagents_system.__main__ import COMMANDS, function_of
+from tfagents_system.core.attribute_names import HOOKS
+from tfagents_system.core.command_line import flags_of
+from tfagents_system.core.settings import VARIABLES
+from tfagents_system.launch.params_check import PUBLISHED
+
+PROJECT = pathlib.Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    pytest.importorskip("mkdocs", reason="the packages of locks/test.lock are missing")
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder], cwd=PROJECT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr  # --strict: any dead link or missing page
+    return folder
+
+
+def text_of(page):
+    """Returns what a page of the site says, without its tags."""
+    return html.unescape(re.sub(r"<[^>]+>", "", page.read_text()))
+
+
+def test_every_page_of_docs_is_in_the_navigation_of_every_other(site):
+    names = {str(path.relative_to(PROJECT / "docs")) for path in (PROJECT / "docs").rglob("*.md")}
+    assert len(names) > 10
+    links = set(re.findall(r'href="([^":#]+\.html)', (site / "index.html").read_text()))
+    assert {name.replace(".md", ".html") for name in names} <= links
+    assert [link for link in links if not (site / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", ["index.html", "results/benchmarks.html"])
+def test_pictures_and_films_come_with_the_site(site, page):
+    files = re.findall(r'(?:src|href)="([^":]+\.(?:png|mp4|jsonl|csv))"', (site / page).read_text())
+    assert files
+    assert [name for name in files if not (site / page).parent.joinpath(name).exists()] == []
+
+
+def test_a_page_loads_nothing_from_elsewhere(site):
+    for page in site.rglob("*.html"):
+        assert re.findall(r'(?:<script|<img|<link rel="stylesheet)[^>]*"(https?:[^"]*)',
+                          page.read_text()) == []  # fmt: skip
+
+
+def test_reference_has_every_hook_hyperparameter_and_variable(site):
+    hooks = (site / "reference/hooks.html").read_text()
+    assert [name for name in HOOKS if f'<h2 id="{name}">' not in hooks] == []
+    hyperparameters = text_of(site / "reference/hyperparameters.html")
+    for name, declared in PUBLISHED.items():
+        meaning = declared.meaning.replace("`", "")
+        row = f"\n{name}\n{declared.default!r}\n{declared.allowed}\n{meaning}\n"
+        assert row in hyperparameters
+    variables = text_of(site / "reference/variables.html")
+    assert [
+        name for name, meaning in VARIABLES.items() if f"\n{name}\n{meaning}" not in variables
+    ] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_reference_has_every_command_with_its_flags(site, command):
+    text = text_of(site / "reference/commands.html")
+    usage = text.partition(f"usage: sac {command} ")[2].partition("usage: sac ")[0]
+    assert "Example: " in usage
+    flags = [flag for flag in flags_of(function_of(command)) if not flag.startswith("--no")]
+    assert [flag for flag in flags if flag not in usage] == []
