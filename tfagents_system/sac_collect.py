@@ -3,9 +3,10 @@
 Example: python tfagents_system/sac_collect.py --exp_dir logs/arm --replay_address localhost:8000
 The variable SLURM_PROCID is the worker's number K, 0 if not set.
 Reads config.json and params.py in the experiment's folder. Writes episodes/{collect,eval}_K.csv,
-train/ and eval/ (TensorBoard), status/worker_K.json and, after the last episode of an evaluation
-that is the best one, policies/best/. With --nocollects the program only evaluates: it is evaluator
-K, and writes episodes/eval_evaluator_K.csv and status/evaluator_K.json.
+train/ and eval/ (TensorBoard), status/worker_K.json, videos/training/ (see video_period_itrs) and,
+after the last episode of an evaluation that is the best one, policies/best/. With --nocollects the
+program only evaluates: it is evaluator K, and writes episodes/eval_evaluator_K.csv and
+status/evaluator_K.json.
 """
 
 import functools
@@ -41,10 +42,13 @@ from tfagents_system.environments.construction import (
     make_eval_environment,
 )
 from tfagents_system.environments.global_generators import seed_global_generators
+from tfagents_system.environments.headless import draw_unseen
 from tfagents_system.environments.replaceable import ReplaceableEnvironment
 from tfagents_system.evaluating_worker import EvaluatingWorker
 from tfagents_system.evaluation.best_policy_keeper import BestPolicyKeeper
 from tfagents_system.evaluation.step_observers import StepObservers
+from tfagents_system.evaluation.video import Camera
+from tfagents_system.evaluation.worker_environments import Environments
 from tfagents_system.evaluation.worker_records import WorkerRecords
 from tfagents_system.lock_step_worker import LockStepWorker
 from tfagents_system.policies.acting import AgentPolicies, RandomPolicy
@@ -58,12 +62,13 @@ from tfagents_system.services.signatures import check_columns
 from tfagents_system.services.table_info import table_signature
 from tfagents_system.services.tickets import TicketTaker
 from tfagents_system.services.variables import VariableReader
-from tfagents_system.workers import Environments, Experience, Worker
+from tfagents_system.workers import Experience, Worker
 
 T = TypeVar("T")
 
 SERVER_TIMEOUT_SECS = 300.0
 ANSWER_TIMEOUT_SECS = 5.0
+MAX_FILM_SECS = 60.0  # that rendering and encoding a film may take: the worker collects nothing
 VARIABLES_PERIOD_SECS = 0.5
 
 
@@ -163,11 +168,16 @@ def _make_environments(
     collect_env = ReplaceableEnvironment(make_collect(0), make_collect, watchdog)
     eval_env = ReplaceableEnvironment(make_eval(0), make_eval, watchdog)
     watchdog.rest()
+    if params.video_period_itrs:
+        draw_unseen()
     return Environments(
         collect_env,
         eval_env,
         StepObservers(params.train_observers_ctor, worker_id, horizon),
         StepObservers(params.eval_observers_ctor, worker_id, horizon),
+        Camera(
+            horizon, run.paths.training_videos, functools.partial(print, flush=True), MAX_FILM_SECS
+        ),
         watchdog,
     )
 

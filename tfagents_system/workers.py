@@ -9,10 +9,9 @@ from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.liveness import LivingPrograms
 from tfagents_system.core.params_loader import Run
 from tfagents_system.core.reports import Phase
-from tfagents_system.core.watchdog import Watchdog
-from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
+from tfagents_system.environments.replaceable import EnvironmentFailure
 from tfagents_system.evaluation.rollouts import Episode, run_episode
-from tfagents_system.evaluation.step_observers import StepObservers
+from tfagents_system.evaluation.worker_environments import Environments
 from tfagents_system.evaluation.worker_records import WorkerRecords
 from tfagents_system.policies.acting import ActingPolicy
 from tfagents_system.policies.newest_policies import NewestPolicies
@@ -24,16 +23,6 @@ from tfagents_system.services.versions import PolicyVersion
 VARIABLES_TIMEOUT_SECS = 600.0
 MAX_FAILURES_IN_A_ROW = 5  # of environments, without a complete episode between them
 FINISHED_PERIOD_SECS = 2.0  # between looks whether the learner says that training is finished
-
-
-class Environments(NamedTuple):
-    """What a worker steps, and who looks on."""
-
-    collect: ReplaceableEnvironment
-    eval: ReplaceableEnvironment
-    collect_observers: StepObservers
-    eval_observers: StepObservers
-    watchdog: Watchdog  # ends the process if an environment hangs
 
 
 class Experience(NamedTuple):
@@ -264,7 +253,7 @@ class Worker:
         with self._policies.acting_as(ticket):
             while not (self._is_parked or self._should_stop()):
                 try:
-                    episode = self._run_greedy_episode()
+                    episode = self._run_greedy_episode(ticket)
                 except EnvironmentFailure as failure:
                     self._note(failure)
                     continue
@@ -275,17 +264,17 @@ class Worker:
                     return
         self._tickets.give_back(ticket)
 
-    def _run_greedy_episode(self) -> Episode:
-        """Runs one greedy episode; a stop ends it early."""
-        environment, observers = self._environments.eval, self._environments.eval_observers
+    def _run_greedy_episode(self, ticket: PolicyVersion) -> Episode:
+        """Runs one greedy episode, and films it if the ticket says so; a stop ends it early."""
 
-        def observe(time_step, action, next_time_step) -> bool:
-            if observers:
-                observers(time_step, action, next_time_step)
+        def goes_on() -> bool:
             self._report(Phase.EVALUATING)  # also within an episode: a slow simulator takes minutes
             return not self._should_stop()
 
-        return run_episode(environment, self._policies.greedy, self._run.horizon, observe)
+        name = self._run.paths.policy_checkpoint(ticket.train_step).name
+        return self._environments.run_greedy_episode(
+            self._policies.greedy, self._run.horizon, name if ticket.is_filmed else None, goes_on
+        )
 
     def _report(self, phase: Phase) -> None:
         self._records.report(phase, self._status_fields)

@@ -155,6 +155,28 @@ def test_first_fill_larger_than_the_buffer_raises():
     check_training_settings(settings, horizon=10, where="params.py")
 
 
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"eval_period_itrs": 20}, r"\(50\) is not a multiple of .*\(20\).* Nearest is 40 or 60\."),
+        ({"eval_period_itrs": 60}, r"\(50\) is not a multiple of .*\(60\).* Nearest is 60\."),
+        ({"eval_period_itrs": 0}, "is 50, but eval_period_itrs is 0"),
+        ({"eval_period_itrs": 50, "n_eval_episodes": 0}, "is 50, but n_eval_episodes is 0"),
+    ],
+)
+def test_films_between_evaluations_raise(changed, message):
+    settings = TrainingSettings(video_period_itrs=50, **changed)
+    with pytest.raises(ConfigError, match=f"^params.py: video_period_itrs {message}"):
+        check_training_settings(settings, horizon=10, where="params.py")
+    settings.video_period_itrs = 0
+    check_training_settings(settings, horizon=10, where="params.py")
+
+
+def test_films_of_every_second_evaluation_are_allowed():
+    settings = TrainingSettings(video_period_itrs=50, eval_period_itrs=25)
+    check_training_settings(settings, horizon=10, where="params.py")
+
+
 def test_sequence_longer_than_the_horizon_raises_if_recurrent():
     settings = TrainingSettings(recurrent=True, recurrent_sequence_length=11)
     with pytest.raises(ConfigError, match=r"recurrent_sequence_length \(11\) exceeds .*\(10\)"):

@@ -1,4 +1,7 @@
 import math
+import random
+import subprocess
+import sys
 from fractions import Fraction
 
 import imageio_ffmpeg
@@ -39,10 +42,10 @@ class ZeroPolicy:
         return np.zeros(1, np.float32), state
 
 
-def film(environment, folder, horizon, num_episodes=1):
+def film(environment, folder, horizon, num_episodes=1, **camera_arguments):
     """Returns (the films' paths, the warnings) of a camera."""
     warnings = []
-    camera = Camera(environment, horizon, folder, warnings.append)
+    camera = Camera(horizon, folder, warnings.append, **camera_arguments)
 
     def observe(time_step, action, next_time_step):
         camera.observe(next_time_step)
@@ -50,7 +53,7 @@ def film(environment, folder, horizon, num_episodes=1):
 
     films = []
     for index in range(num_episodes):
-        camera.begin(f"episode_{index}")
+        camera.begin(f"episode_{index}", environment)
         run_episode(environment, ZeroPolicy(), horizon, observe)
         films.append(camera.end())
     return films, warnings
@@ -144,12 +147,12 @@ def test_failure_in_the_middle_leaves_no_half_film(tmp_path):
 
 def test_films_before_the_failure_stay(tmp_path):
     environment = FilmedEnv()
-    camera = Camera(environment, 2, tmp_path, warn=lambda line: None)
-    camera.begin("episode_0")
+    camera = Camera(2, tmp_path, warn=lambda line: None)
+    camera.begin("episode_0", environment)
     camera.observe(environment.reset())
     assert camera.end() == tmp_path / "episode_0.mp4"
     environment.frame = None
-    camera.begin("episode_1")
+    camera.begin("episode_1", environment)
     camera.observe(environment.reset())
     assert camera.end() is None
     assert [entry.name for entry in tmp_path.iterdir()] == ["episode_0.mp4"]
@@ -157,8 +160,8 @@ def test_films_before_the_failure_stay(tmp_path):
 
 def test_changed_frame_size_ends_filming(tmp_path):
     environment, warnings = FilmedEnv(), []
-    camera = Camera(environment, 5, tmp_path, warnings.append)
-    camera.begin("episode_0")
+    camera = Camera(5, tmp_path, warnings.append)
+    camera.begin("episode_0", environment)
     camera.observe(environment.reset())
     environment.frame = GRAY[:20]
     camera.observe(environment.reset())
@@ -167,11 +170,86 @@ def test_changed_frame_size_ends_filming(tmp_path):
 
 def test_discarded_film_leaves_nothing(tmp_path):
     environment = FilmedEnv()
-    camera = Camera(environment, 5, tmp_path, warn=pytest.fail)
-    camera.begin("episode_0")
+    camera = Camera(5, tmp_path, warn=pytest.fail)
+    camera.begin("episode_0", environment)
     camera.observe(environment.reset())
+    assert [path.name[:15] for path in tmp_path.iterdir()] == [".episode_0.mp4."]
     camera.discard()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_film_that_takes_too_long_ends_and_says_where(tmp_path):
+    environment = FilmedEnv()
+    clock = iter(range(0, 1000, 2))  # a film's frame takes 2 s
+    films, warnings = film(
+        environment, tmp_path, horizon=10, num_episodes=2, max_secs=5, clock=lambda: next(clock)
+    )
+    assert [len(read(path)[1]) for path in films] == [3, 3]  # 3 x 2 s > 5 s
+    assert environment.rendered == [1, 2, 3] * 2
+    assert warnings[0] == ("The video of episode_0 ends at step 3 of 10: filming has taken 6 s.")
+    assert len(warnings) == 2
+
+
+class NoisyEnv(FilmedEnv):
+    """Draws from all generators while it renders, and from all in an episode."""
+
+    def __init__(self):
+        super().__init__()
+        self.np_random = np.random.default_rng(0)
+        self.drawn = []
+
+    def _draw(self):
+        return random.random(), np.random.rand(), self.np_random.random()
+
+    def render(self, mode="rgb_array"):
+        self._draw()
+        return super().render(mode)
+
+    def _step(self, action):
+        self.drawn.append(self._draw())
+        return super()._step(action)
+
+
+def test_what_rendering_draws_is_not_missing_from_the_episodes(tmp_path):
+    drawn = []
+    for folder in (None, tmp_path):
+        random.seed(0)
+        np.random.seed(0)
+        environment = NoisyEnv()
+        film(environment, folder, horizon=5)
+        drawn.append(environment.drawn)
+    assert len(drawn[0]) == 5 and drawn[0] == drawn[1]
+
+
+FILM_WITHOUT_END = """
+import fractions, pathlib, sys, time
+import numpy as np
+from tfagents_system.evaluation.video import VideoWriter
+writer = VideoWriter(pathlib.Path(sys.argv[1]), 64, 48, fractions.Fraction(10))
+writer.write(np.zeros((48, 64, 3), np.uint8))
+print("filming", flush=True)
+time.sleep(600)
+"""
+
+
+def test_half_films_of_killed_programs_are_never_seen_and_go_those_of_others_stay(tmp_path):
+    films = [tmp_path / "killed.mp4", tmp_path / "going_on.mp4"]
+    killed, other = programs = [
+        subprocess.Popen([sys.executable, "-c", FILM_WITHOUT_END, path], stdout=subprocess.PIPE)
+        for path in films
+    ]
+    try:
+        assert [program.stdout.readline() for program in programs] == [b"filming\n"] * 2
+        killed.kill()
+        killed.wait()
+        hidden = sorted(path.name.partition(".mp4")[0] for path in tmp_path.iterdir())
+        assert hidden == [".going_on", ".killed"]
+        Camera(5, tmp_path, warn=pytest.fail)
+        assert [path.name.partition(".mp4")[0] for path in tmp_path.iterdir()] == [".going_on"]
+    finally:
+        for program in programs:
+            program.kill()
+            program.communicate()
 
 
 @pytest.mark.parametrize(

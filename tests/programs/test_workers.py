@@ -29,6 +29,8 @@ from tfagents_system.environments.replaceable import EnvironmentFailure, Replace
 from tfagents_system.evaluating_worker import EvaluatingWorker
 from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.evaluation.step_observers import StepObservers
+from tfagents_system.evaluation.video import Camera
+from tfagents_system.evaluation.worker_environments import Environments
 from tfagents_system.evaluation.worker_records import WorkerRecords
 from tfagents_system.lock_step_worker import LockStepWorker
 from tfagents_system.policies.acting import RandomPolicy
@@ -37,7 +39,7 @@ from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import experience_stats
 from tfagents_system.services.variables import VariablePublisher, VariableReader
 from tfagents_system.services.versions import PolicyVersion
-from tfagents_system.workers import Environments, Experience, Worker
+from tfagents_system.workers import Experience, Worker
 
 NUM_ITER, STEPS_PER_ITER = 20, 10
 
@@ -72,7 +74,10 @@ class FakeReader:
 
 
 class FakeTickets:
-    """The learner hands out `num_episodes` after every `period` iterations and at the end."""
+    """The learner hands out `num_episodes` after every `period` iterations and at the end.
+
+    The first one of each evaluation is to be filmed.
+    """
 
     def __init__(self, period, num_episodes, num_iter=NUM_ITER):
         self._period, self._num_episodes, self._num_iter = period, num_episodes, num_iter
@@ -86,7 +91,8 @@ class FakeTickets:
             self._handed_out = due
             self.num_tickets += self._num_episodes
             ticket = PolicyVersion(iteration * STEPS_PER_ITER, values)
-            self.waiting += [ticket] * self._num_episodes
+            self.waiting.append(ticket._replace(is_filmed=True))
+            self.waiting += [ticket] * (self._num_episodes - 1)
         return self.num_tickets
 
     def take(self):
@@ -158,6 +164,7 @@ def make_worker(run, adder, reader, worker_id=0, stop=None, environment=None,
         replaceable(environment or EpisodeStepEnv()),
         replaceable(eval_environment or EpisodeStepEnv()),
         *(StepObservers(hook, worker_id, run.horizon) for hook in hooks),
+        Camera(run.horizon, run.paths.training_videos, print),
         SleepingWatchdog(),
     )
     return make(
@@ -666,6 +673,62 @@ def test_a_worker_that_is_stopped_in_an_evaluation_gives_its_ticket_back(tmp_pat
     assert len(rows_of(run, "eval")) == 1
     assert [ticket.train_step for ticket in reader.tickets.waiting] == [8 * STEPS_PER_ITER]
     assert policies.updates[-1] == ["of 8"]
+
+
+class FilmedStepEnv(EpisodeStepEnv):
+    """`rendered` is the tape of the env steps, of all episodes, of which there is a frame."""
+
+    def __init__(self, fails_at=None):
+        super().__init__()
+        self.rendered, self._fails_at = [], fails_at
+
+    def render(self, mode="rgb_array"):
+        self.rendered.append(self.num_steps)
+        if self.num_steps == self._fails_at:
+            raise RuntimeError("no GL")
+        return np.zeros((48, 64, 3), np.uint8)
+
+
+def test_the_first_episode_of_an_evaluation_is_filmed_if_its_ticket_says_so(tmp_path):
+    run, reader, environment = make_run(tmp_path), FakeReader(FakeTickets(8, 2)), FilmedStepEnv()
+    worker = make_worker(run, FakeAdder(advance(reader)), reader, eval_environment=environment)
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    films = sorted(path.name for path in run.paths.training_videos.iterdir())
+    # After iterations 8, 16 and 20.
+    assert films == [f"policy_checkpoint_{n * STEPS_PER_ITER:010d}.mp4" for n in (8, 16, NUM_ITER)]
+    # Three steps an episode, two episodes an evaluation.
+    assert environment.rendered == [n for n in range(1, 3 * 6 + 1) if (n - 1) // 3 % 2 == 0]
+
+
+def test_a_worker_that_cannot_film_says_so_once_and_evaluates(tmp_path, capsys):
+    run, reader, environment = make_run(tmp_path), FakeReader(FakeTickets(8, 2)), FilmedStepEnv(2)
+    worker = make_worker(run, FakeAdder(advance(reader)), reader, eval_environment=environment)
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    assert len(rows_of(run, "eval")) == 3 * 2
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if "ideo" in line] == [
+        "No video of policy_checkpoint_0000000080 and later: step 2 failed with RuntimeError: "
+        "no GL."
+    ]
+    assert environment.rendered == [1, 2]
+    assert list(run.paths.training_videos.iterdir()) == []
+
+
+def test_a_worker_that_is_stopped_while_it_films_leaves_no_film(tmp_path):
+    run, reader, stop = make_run(tmp_path), FakeReader(FakeTickets(8, 2)), Stop()
+    reader.publish_iteration(8)
+
+    class StoppingEnv(FilmedStepEnv):
+        def _step(self, action):
+            stop.is_set = self.num_steps == 1
+            return super()._step(action)
+
+    environment = StoppingEnv()
+    worker = make_worker(run, FakeAdder(), reader, stop=stop, eval_environment=environment)
+    assert worker.run(no_fill, None) == EXIT_STOPPED
+    assert environment.rendered == [1, 2]
+    assert list(run.paths.training_videos.iterdir()) == []
+    assert [ticket.is_filmed for ticket in reader.tickets.waiting] == [False, True]
 
 
 def test_an_evaluator_runs_all_tickets_and_collects_nothing(tmp_path, monkeypatch):

@@ -76,6 +76,21 @@ def test_each_evaluation_is_handed_out_once_after_its_period_and_at_the_end(tmp_
     assert numbers == [0, 0, *[NUM_EPISODES] * 2, 2 * NUM_EPISODES, 3 * NUM_EPISODES]
 
 
+def test_first_episode_of_every_second_evaluation_and_of_the_last_is_filmed(tmp_path, replay):
+    learner = Learner(replay, tmp_path, num_iter=11, video_period_itrs=2 * PERIOD)
+    tickets = TicketTaker(replay.address, learner.variables)
+    filmed = {}
+    for iteration in (2, 4, 6, 9, 10, 11):  # 8 is skipped: the film of its period is that of 9
+        assert learner.reach(iteration)
+        first, *others = [tickets.take() for _ in range(NUM_EPISODES)]
+        filmed[iteration] = first.is_filmed
+        assert not any(ticket.is_filmed for ticket in others)
+        tickets.give_back(first)
+        assert tickets.take().is_filmed == filmed[iteration]
+    assert PERIOD == 2
+    assert filmed == {2: False, 4: True, 6: False, 9: True, 10: False, 11: True}
+
+
 @pytest.mark.parametrize("settings", [{"eval_period_itrs": 0}, {"n_eval_episodes": 0}])
 def test_without_evaluation_nothing_is_handed_out(tmp_path, replay, settings):
     learner = Learner(replay, tmp_path, **settings)

@@ -47,6 +47,9 @@ class WalkEnv(py_environment.PyEnvironment):
             return ts.termination(self._state.copy(), reward)
         return ts.transition(self._state.copy(), reward)
 
+    def render(self, mode="rgb_array"):
+        return np.random.randint(0, 255, (48, 64, 3), np.uint8)
+
 
 class TrainParams(TrainParamsBase):
     num_iter = 8
@@ -68,14 +71,14 @@ class TrainParams(TrainParamsBase):
 """
 
 
-def start(folder, seed, deterministic="1"):
+def start(folder, seed, deterministic="1", **variables):
     folder.mkdir()
     run = TinyRun(folder)
     (folder / "params.py").write_text(PARAMS)
     (folder / "config.json").write_text(json.dumps({"horizon": HORIZON}))
-    variables = folder / "variables.sh"
-    variables.write_text(variables.read_text().replace("SAC_SEED=1", f"SAC_SEED={seed}"))
-    return run, run.start(SAC_DETERMINISTIC=deterministic)
+    file = folder / "variables.sh"
+    file.write_text(file.read_text().replace("SAC_SEED=1", f"SAC_SEED={seed}"))
+    return run, run.start(SAC_DETERMINISTIC=deterministic, **variables)
 
 
 def result_of(run):
@@ -92,8 +95,11 @@ def result_of(run):
     return curves, {name: np.array(reader.get_tensor(name)).tobytes() for name in sorted(names)}
 
 
-def test_two_runs_of_one_seed_give_the_same_bits_and_another_seed_others(tmp_path):
-    started = [start(tmp_path / name, seed) for name, seed in (("a", 1), ("b", 1), ("c", 2))]
+def test_two_runs_of_one_seed_give_the_same_bits_filmed_or_not_and_another_seed_others(tmp_path):
+    films = {"SAC_GIN_BINDINGS": "TrainParams.video_period_itrs = 6"}
+    started = [
+        start(tmp_path / "a", 1), start(tmp_path / "b", 1, **films), start(tmp_path / "c", 2)
+    ]  # fmt: skip
     try:
         for run, process in started:
             assert run.await_end(process, timeout_secs=120) == 0
@@ -107,6 +113,9 @@ def test_two_runs_of_one_seed_give_the_same_bits_and_another_seed_others(tmp_pat
             run.end()
     assert verified.returncode == 0, verified.stdout + verified.stderr
     assert "The first 4 iterations are the same: " in verified.stdout
+    filmed = [sorted(run.paths.training_videos.glob("*")) for run, _ in started]
+    names = [f"policy_checkpoint_{iteration * 50:010d}.mp4" for iteration in (6, 8)]
+    assert [[path.name for path in paths] for paths in filmed] == [[], names, []]
     assert len(policy) > 4
     assert same == (curves, policy)
     assert other_curves != curves and other_policy != policy

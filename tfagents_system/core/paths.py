@@ -117,6 +117,11 @@ class ExperimentPaths:
         return self.root / "videos"
 
     @property
+    def training_videos(self) -> pathlib.Path:
+        """Videos that workers make, one a policy; see `video_period_itrs`."""
+        return self.videos / "training"
+
+    @property
     def exports(self) -> pathlib.Path:
         """Policies to take away, a folder per policy checkpoint and format."""
         return self.root / "exports"

@@ -40,6 +40,12 @@ class TrainingSettings:
     eval_period_itrs: int = count(
         250, "iterations between evaluations; 0: no evaluation", at_least=0
     )
+    video_period_itrs: int = count(
+        0,
+        "iterations between films, each of the first episode of an evaluation, in "
+        "`videos/training`: a multiple of `eval_period_itrs`; 0: no film",
+        at_least=0,
+    )
     log_period_itrs: int = count(10, "iterations between TensorBoard summaries")
     checkpoint_period_itrs: int = count(250, "iterations between checkpoints")
     checkpoint_period_secs: float = positive(
@@ -115,4 +121,24 @@ def check_training_settings(settings: TrainingSettings, horizon: int, where: str
         raise ConfigError(
             f"{where}: recurrent_sequence_length ({settings.recurrent_sequence_length}) exceeds "
             f"the horizon ({horizon}): no episode would hold one sequence."
+        )
+    _check_video_period(settings, where)
+
+
+def _check_video_period(settings: TrainingSettings, where: str) -> None:
+    video_period, eval_period = settings.video_period_itrs, settings.eval_period_itrs
+    if not video_period:
+        return
+    for name in ("eval_period_itrs", "n_eval_episodes"):
+        if not getattr(settings, name):
+            raise ConfigError(
+                f"{where}: video_period_itrs is {video_period}, but {name} is 0: what is filmed "
+                f"are episodes of evaluations. Set {name}, or video_period_itrs = 0."
+            )
+    if video_period % eval_period:
+        below = video_period // eval_period * eval_period
+        nearest = " or ".join(str(n) for n in (below, below + eval_period) if n)
+        raise ConfigError(
+            f"{where}: video_period_itrs ({video_period}) is not a multiple of eval_period_itrs "
+            f"({eval_period}): what is filmed are episodes of evaluations. Nearest is {nearest}."
         )

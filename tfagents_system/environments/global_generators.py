@@ -1,7 +1,8 @@
-"""Seeds the generators that belong to the whole process."""
+"""The random generators that belong to the whole process."""
 
+import contextlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -18,3 +19,17 @@ def seed_global_generators(seed: Callable[[SeedPurpose], int]) -> None:
     random.seed(seed(SeedPurpose.PYTHON))
     np.random.seed(seed(SeedPurpose.NUMPY))
     tf.random.set_seed(seed(SeedPurpose.TENSORFLOW))
+
+
+@contextlib.contextmanager
+def kept_generators(own: np.random.Generator | None) -> Iterator[None]:
+    """Lets what the block draws from `random`, `numpy.random` and `own` have no effect."""
+    python, numpy = random.getstate(), np.random.get_state()
+    state = own.bit_generator.state if own else None
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        if own:
+            own.bit_generator.state = state

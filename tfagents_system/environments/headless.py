@@ -1,4 +1,4 @@
-"""Chooses how MuJoCo draws on a machine without a display."""
+"""Chooses how MuJoCo and pygame draw where nobody looks."""
 
 import ctypes
 import ctypes.util
@@ -27,6 +27,15 @@ def choose_renderer() -> None:
         os.environ[VARIABLE] = "egl"
     else:
         os.environ[VARIABLE] = "osmesa" if ctypes.util.find_library("OSMesa") else NO_RENDERER
+
+
+def draw_unseen() -> None:
+    """Lets pygame open no window and no sound card, also where there are; unless the user chose.
+
+    gym's environments would open one, empty, to draw the frames of a film.
+    """
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
 
 
 def check_can_render(owner: str) -> None:

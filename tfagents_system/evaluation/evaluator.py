@@ -70,7 +70,7 @@ def run_episodes(
       terminal: Gets the table.
       should_stop: Asked after each env step; True ends the evaluation.
     """
-    camera = Camera(environment, horizon, video_folder, terminal.print)
+    camera = Camera(horizon, video_folder, terminal.print)
     results: list[EvaluatedEpisode] = []
     terminal.print(summary.HEADER)
     for index in range(num_episodes):
@@ -82,7 +82,7 @@ def run_episodes(
             terminal.show(lambda: f"episode {index} of {num_episodes}: step {step} of {horizon}")
             return not should_stop()
 
-        camera.begin(f"episode_{index}")
+        camera.begin(f"episode_{index}", environment)
         episode = run_episode(environment, policy, horizon, observe)
         if not episode.is_complete:
             camera.discard()

@@ -27,11 +27,16 @@ def playback_of(environment: Any) -> Playback:
     The rate of env steps is 1 / dt, else the frame rate of the environment's metadata, else 30 per
     second. Above 60 per second only every n-th step is filmed, near 30 per second.
     """
-    innermost = getattr(environment, "gym", environment)  # of an adapter, or of suite_gym
-    innermost = getattr(innermost, "unwrapped", innermost)
+    innermost = innermost_of(environment)
     rate = _steps_per_sec(innermost) or _metadata_rate(innermost) or DEFAULT_RATE
     steps_per_frame = round(rate / DEFAULT_RATE) if rate > _MAX_RATE else 1
     return Playback(Fraction(rate / steps_per_frame).limit_denominator(1000), steps_per_frame)
+
+
+def innermost_of(environment: Any) -> Any:
+    """Returns what is inside of a PyEnvironment and of all wrappers."""
+    environment = getattr(environment, "gym", environment)  # of an adapter, or of suite_gym
+    return getattr(environment, "unwrapped", environment)
 
 
 def _steps_per_sec(env: Any) -> float | None:

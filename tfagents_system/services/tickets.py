@@ -26,6 +26,8 @@ TICKETS_TABLE = "evaluation"
 ANSWER_SECS = 2.0  # of the server
 CONFIRMATION_SECS = 5.0  # that tickets are there; while the server saves it takes half a second
 LOOK_SECS = 2.0  # between looks whether tickets have been given back
+# A ticket's priority, which no queue looks at, says whether its episode is to be filmed.
+FILMED, NOT_FILMED = 2.0, 1.0
 TAKING_MS = 10  # how long a ticket may take to come that another worker may have taken first
 
 
@@ -144,13 +146,22 @@ class TicketOffice:
         is_last = due >= self._settings.num_iter
         if num_waiting > num_episodes and not is_last:
             return
+        is_filmed = self._is_film_due(due)
         self._write_down(HandedOut(due, train_step, num_inserted + num_episodes))
         self._writer.append(self._versions.pack(train_step))
         columns = [column[-1] for column in self._writer.history]
-        for _ in range(num_episodes):
-            self._writer.create_item(TICKETS_TABLE, 1.0, columns)
+        for index in range(num_episodes):
+            priority = FILMED if is_filmed and index == 0 else NOT_FILMED
+            self._writer.create_item(TICKETS_TABLE, priority, columns)
         self._is_confirmed = False
         self._await_confirmation()
+
+    def _is_film_due(self, due: int) -> bool:
+        """Whether the evaluation due in an iteration is the first one of a period, or the last."""
+        period, before = self._settings.video_period_itrs, self._newest.iteration
+        if not period:
+            return False
+        return due // period > before // period or due >= self._settings.num_iter
 
     def _await_confirmation(self) -> None:
         """Raises TimeoutError if the tickets have not arrived yet; they are sent by themselves."""
@@ -226,7 +237,10 @@ class TicketTaker:
             taken = arrived.get(timeout=ANSWER_SECS)
         except queue.Empty:
             raise TimeoutError("no ticket from the replay server, which has some") from None
-        return None if taken is None else self._versions.unpack([c.numpy() for c in taken.data])
+        if taken is None:
+            return None
+        version = self._versions.unpack([column.numpy() for column in taken.data])
+        return version._replace(is_filmed=float(taken.info.priority) == FILMED)
 
     def give_back(self, ticket: PolicyVersion) -> None:
         """Lets another worker take the ticket; gives up if the server is away.
@@ -235,6 +249,7 @@ class TicketTaker:
         """
         writer = self._client.trajectory_writer(num_keep_alive_refs=1, validate_items=False)
         writer.append(self._versions.pack_version(ticket))
-        writer.create_item(TICKETS_TABLE, 1.0, [column[-1] for column in writer.history])
+        priority = FILMED if ticket.is_filmed else NOT_FILMED
+        writer.create_item(TICKETS_TABLE, priority, [column[-1] for column in writer.history])
         with contextlib.suppress(reverb.errors.ReverbError):
             writer.flush(timeout_ms=int(CONFIRMATION_SECS * 1000))

@@ -15,6 +15,7 @@ class PolicyVersion(NamedTuple):
     train_step: int
     values: list[np.ndarray]  # in the order of `policy.variables()`
     num_tickets: int = 0  # that the learner had handed out; another number says that there are some
+    is_filmed: bool = False  # of a ticket: whether its episode is to be filmed
 
 
 class VersionCodec:
@@ -39,8 +40,8 @@ class VersionCodec:
 
     def pack_version(self, version: PolicyVersion) -> list[np.ndarray]:
         """Returns the packed columns of `version`."""
-        train_step, values, num_tickets = version
-        return self._codec.pack((np.int64(train_step), np.int64(num_tickets), values))
+        numbers = np.int64(version.train_step), np.int64(version.num_tickets)
+        return self._codec.pack((*numbers, version.values))
 
     def unpack(self, columns: Sequence[np.ndarray]) -> PolicyVersion:
         """Returns the version in the columns of an item."""

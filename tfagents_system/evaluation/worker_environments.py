@@ -1,0 +1,58 @@
+"""What a worker steps, and who looks on."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tfagents_system.core.watchdog import Watchdog
+from tfagents_system.environments.replaceable import ReplaceableEnvironment
+from tfagents_system.evaluation.rollouts import Episode, run_episode
+from tfagents_system.evaluation.step_observers import StepObservers
+from tfagents_system.evaluation.video import Camera
+from tfagents_system.policies.acting import ActingPolicy
+
+
+class Environments(NamedTuple):
+    """The environments of one worker, for collection and for evaluation."""
+
+    collect: ReplaceableEnvironment
+    eval: ReplaceableEnvironment
+    collect_observers: StepObservers
+    eval_observers: StepObservers
+    eval_camera: Camera
+    watchdog: Watchdog  # ends the process if an environment hangs
+
+    def run_greedy_episode(
+        self,
+        policy: ActingPolicy,
+        horizon: int,
+        film_name: str | None,
+        goes_on: Callable[[], bool],
+    ) -> Episode:
+        """Runs an episode of evaluation.
+
+        Args:
+          policy: Acts.
+          horizon: Largest number of env steps.
+          film_name: Of the film; None makes none.
+          goes_on: Asked after each env step; False ends the episode, and there is no film of it.
+
+        Raises:
+          EnvironmentFailure: If the environment, or its constructor, does; there is no film then.
+        """
+        if film_name is not None:
+            self.eval_camera.begin(film_name, self.eval.current())
+
+        def observe(time_step, action, next_time_step) -> bool:
+            if self.eval_observers:
+                self.eval_observers(time_step, action, next_time_step)
+            if film_name is not None:
+                self.eval_camera.observe(next_time_step)
+            return goes_on()
+
+        try:
+            episode = run_episode(self.eval, policy, horizon, observe)
+            if episode.is_complete:
+                self.eval_camera.end()
+            return episode
+        finally:
+            self.eval_camera.discard()  # a film that has ended stays
