@@ -3,7 +3,7 @@
 import abc
 import difflib
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -106,6 +106,17 @@ class EnvironmentAdapter(py_environment.PyEnvironment, abc.ABC):
             self._is_closed = True
             self._env.close()
 
+    def set_camera(self, camera: str) -> None:
+        """Chooses what `render` looks through, if the environment's own `set_camera` does.
+
+        Raises:
+          ConfigError: If it has none, or there is no such camera.
+        """
+        for layer in self._layers():
+            if callable(set_camera := getattr(layer, "set_camera", None)):
+                return set_camera(camera)
+        raise no_cameras_error(self._owner, camera)
+
     @abc.abstractmethod
     def seed(self, seed: int) -> int:
         """Seeds the environment; in force from the next reset on. Returns the seed."""
@@ -164,6 +175,37 @@ def as_frame(frame: Any, owner: str) -> np.ndarray:
             "an array [height, width, 3] of uint8."
         )
     return np.ascontiguousarray(array[:, :, :3], np.uint8)
+
+
+def no_cameras_error(owner: str, camera: str) -> ConfigError:
+    """Returns the error for an environment that cannot choose its camera."""
+    return ConfigError(
+        f"{owner} has no choice of cameras (asked for: {camera!r}). MuJoCo environments of "
+        "dm_control and gymnasium have, those of PyBullet, and your own with a method "
+        "set_camera(self, camera: str)."
+    )
+
+
+def mujoco_camera(camera: str, names: Sequence[str], owner: str) -> int:
+    """Returns the id of a camera of a MuJoCo model; -1 is the free one.
+
+    Args:
+      camera: Its name or id.
+      names: Of the model's cameras, by id; may be empty.
+      owner: Name of the environment, for the message.
+
+    Raises:
+      ConfigError: If there is no such camera.
+    """
+    if camera and camera in names:
+        return names.index(camera)
+    known = {str(number): number for number in range(-1, len(names))}
+    if camera in known:
+        return known[camera]
+    there_are = [f"{number} ({name})" if name else str(number) for number, name in enumerate(names)]
+    raise ConfigError(
+        f"{owner} has no camera {camera!r}. There are: {', '.join(['-1 (free)', *there_are])}."
+    )
 
 
 def layers(env: Any) -> Iterator[Any]:

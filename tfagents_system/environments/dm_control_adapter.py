@@ -24,7 +24,13 @@ class DmControlEnvironment(adapter.EnvironmentAdapter):
     episode are taken for 1.
     """
 
-    def __init__(self, env: Any, seed: int | None = None, flatten_observation: bool = True):
+    def __init__(
+        self,
+        env: Any,
+        seed: int | None = None,
+        flatten_observation: bool = True,
+        camera: str | None = None,
+    ):
         """Wraps `env`; see the base class.
 
         Args:
@@ -32,12 +38,17 @@ class DmControlEnvironment(adapter.EnvironmentAdapter):
           seed: Of the task's random numbers, >= 0; None leaves them as they are.
           flatten_observation: Whether the observation is one float32 vector, the parts of
             dm_control's in their order, which the workers' NumPy policy needs; otherwise a dict.
+          camera: See `set_camera`.
 
         Raises:
-          ConfigError: Also if an observation that is to be flattened has images.
+          ConfigError: Also if an observation that is to be flattened has images, or there is no
+            such camera.
         """
         self._flattens = flatten_observation
+        self._camera = 0
         super().__init__(_GymView(env, flatten_observation), seed)
+        if camera is not None:
+            self.set_camera(camera)
 
     @property
     def horizon(self) -> int | None:
@@ -51,12 +62,24 @@ class DmControlEnvironment(adapter.EnvironmentAdapter):
         (getattr(task, "random", None) or self._env.env.random_state).seed(int(seed))
         return int(seed)
 
-    def render(self, mode: str = "rgb_array", camera: int | str = 0) -> np.ndarray:
+    def set_camera(self, camera: str) -> None:
+        """Chooses what `render` looks through: id or name of a camera of the model, at first 0.
+
+        -1 is the free camera.
+
+        Raises:
+          ConfigError: If there is no such camera.
+        """
+        model = self._env.env.physics.model
+        names = [model.id2name(number, "camera") for number in range(model.ncam)]
+        self._camera = adapter.mujoco_camera(camera, names, self._owner)
+
+    def render(self, mode: str = "rgb_array", camera: int | str | None = None) -> np.ndarray:
         """Returns a frame [240, 320, 3] uint8; needs a reset before.
 
         Args:
           mode: "rgb_array".
-          camera: Number or name of a camera of the model; -1 is the free camera.
+          camera: Id or name of a camera of the model; None is the one of `set_camera`.
 
         Raises:
           ConfigError: For another mode, which dm_control.viewer has, or if MuJoCo cannot draw.
@@ -68,7 +91,8 @@ class DmControlEnvironment(adapter.EnvironmentAdapter):
             )
         headless.check_can_render(self._owner)
         physics = self._env.env.physics
-        frame = physics.render(FRAME_HEIGHT, FRAME_WIDTH, camera_id=camera)
+        camera_id = self._camera if camera is None else camera
+        frame = physics.render(FRAME_HEIGHT, FRAME_WIDTH, camera_id=camera_id)
         return adapter.as_frame(frame, self._owner)
 
     def _reset(self) -> ts.TimeStep:
@@ -119,6 +143,7 @@ def load(
     task_kwargs: Mapping[str, Any] | None = None,
     environment_kwargs: Mapping[str, Any] | None = None,
     flatten_observation: bool = True,
+    camera: str | None = None,
 ) -> DmControlEnvironment:
     """Returns a task of the DeepMind Control Suite as a PyEnvironment.
 
@@ -131,6 +156,7 @@ def load(
       task_kwargs: Keyword arguments of the task, such as `time_limit` in seconds.
       environment_kwargs: Of the environment, such as `n_sub_steps`.
       flatten_observation: See `DmControlEnvironment`.
+      camera: See `DmControlEnvironment.set_camera`.
 
     Raises:
       ConfigError: If dm_control is not installed, there is no such task, or it refuses an argument.
@@ -149,7 +175,7 @@ def load(
             f"Cannot make {domain}/{task} with task_kwargs={dict(task_kwargs or {})} and "
             f"environment_kwargs={environment_kwargs}: {error}"
         ) from error
-    return DmControlEnvironment(env, flatten_observation=flatten_observation)
+    return DmControlEnvironment(env, flatten_observation=flatten_observation, camera=camera)
 
 
 def _import_suite() -> Any:

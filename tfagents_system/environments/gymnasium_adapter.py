@@ -25,6 +25,22 @@ class GymnasiumEnvironment(adapter.EnvironmentAdapter):
         self._reset_seed = int(seed)
         return self._reset_seed
 
+    def set_camera(self, camera: str) -> None:
+        """Chooses what `render` looks through: of MuJoCo, id or name of a camera of the model.
+
+        -1 is the free camera. The constructor's arguments `camera_id` and `camera_name`, in
+        `gym_kwargs`, do the same.
+
+        Raises:
+          ConfigError: If there is no such camera, or no choice.
+        """
+        renderer = getattr(self._env.unwrapped, "mujoco_renderer", None)
+        if renderer is None:
+            return super().set_camera(camera)
+        model = renderer.model
+        names = [model.camera(number).name for number in range(model.ncam)]
+        renderer.camera_id = adapter.mujoco_camera(camera, names, self._owner)
+
     def render(self, mode: str = "rgb_array") -> np.ndarray | None:
         """Returns a frame [H, W, 3] uint8 for "rgb_array"; shows a window for "human".
 

@@ -8,6 +8,7 @@ import contextlib
 import ctypes
 import importlib
 import inspect
+import math
 import os
 import random
 import sys
@@ -22,6 +23,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments import gym_adapter
 
 _MAX_FRAME_WIDTH = 480  # pixels; 960 x 720, Minitaur's own choice, takes 0.25 s a frame
+_CAMERA = ("_cam_yaw", "_cam_pitch", "_cam_dist")  # as all of pybullet_envs name it
 _STDOUT, _STDERR = 1, 2  # file descriptors
 
 
@@ -30,7 +32,8 @@ def load(
     seed: int | None = None,
     gym_kwargs: Mapping[str, Any] | None = None,
     max_episode_steps: int | None = None,
-) -> gym_adapter.GymEnvironment:
+    camera: str | None = None,
+) -> "PybulletEnvironment":
     """Returns the environment of pybullet_envs as a PyEnvironment.
 
     Args:
@@ -41,9 +44,10 @@ def load(
       gym_kwargs: Keyword arguments of the environment's constructor; a window opens only with
         render=True (in some environments: renders=True).
       max_episode_steps: Time limit in env steps, in place of the registered one; None keeps that.
+      camera: See `PybulletEnvironment.set_camera`; None keeps the environment's own.
 
     Raises:
-      ConfigError: If pybullet is not installed, and as in `gym_adapter.load`.
+      ConfigError: If pybullet is not installed, and as in `gym_adapter.load` and `set_camera`.
     """
     _import_environments()
     spec = gym_adapter.find_spec(name)
@@ -51,7 +55,36 @@ def load(
         kwargs = {**_without_window(spec), **(gym_kwargs or {})}
         env = gym_adapter.make(name, kwargs, max_episode_steps)
     _limit_frame_size(env)
-    return gym_adapter.GymEnvironment(_PybulletWrapper(env), seed=seed)
+    environment = PybulletEnvironment(_PybulletWrapper(env), seed=seed)
+    if camera is not None:
+        environment.set_camera(camera)
+    return environment
+
+
+class PybulletEnvironment(gym_adapter.GymEnvironment):
+    """An environment of pybullet_envs, with a camera that turns around the robot."""
+
+    def set_camera(self, camera: str) -> None:
+        """Chooses from where `render` looks: "yaw,pitch,distance", degrees and meters.
+
+        Raises:
+          ConfigError: If it is something else, or the environment has no such choice.
+        """
+        env = self._env.unwrapped
+        if not all(hasattr(env, name) for name in _CAMERA):
+            return super().set_camera(camera)
+        try:
+            yaw, pitch, distance = map(float, camera.split(","))
+            if not (math.isfinite(yaw) and math.isfinite(pitch) and 0 < distance < math.inf):
+                raise ValueError
+        except ValueError:
+            own = ",".join(f"{getattr(env, name):g}" for name in _CAMERA)
+            raise ConfigError(
+                f"{self._owner} has no camera {camera!r}; allowed is yaw,pitch,distance: two "
+                f"angles in degrees, and meters > 0. Its own is {own}."
+            ) from None
+        for name, value in zip(_CAMERA, (yaw, pitch, distance), strict=True):
+            setattr(env, name, value)
 
 
 class _PybulletWrapper(gym.Wrapper):

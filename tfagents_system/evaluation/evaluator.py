@@ -12,6 +12,7 @@ from tf_agents.environments import py_environment
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.seeds import derive_seed
 from tfagents_system.environments import construction
+from tfagents_system.environments.adapter import no_cameras_error
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.evaluation import summary
 from tfagents_system.evaluation.rollouts import run_episode
@@ -33,6 +34,18 @@ def make_eval_environment(params: Any, seed: int) -> py_environment.PyEnvironmen
     # For environments that draw from the global generators instead of their own.
     seed_global_generators(functools.partial(derive_seed, seed))
     return construction.make_eval_environment(params, seed)
+
+
+def choose_camera(environment: py_environment.PyEnvironment, camera: str) -> None:
+    """Lets the environment render through this camera, by the name that its `set_camera` knows.
+
+    Raises:
+      ConfigError: If it has no choice of cameras, or not this one.
+    """
+    set_camera = getattr(environment, "set_camera", None)
+    if set_camera is None:
+        raise no_cameras_error(type(environment).__name__, camera)
+    set_camera(camera)
 
 
 def load_greedy_policy(
