@@ -52,6 +52,9 @@
 # Number of programs that only evaluate, so that the workers only collect. auto: 0, workers evaluate.
 : "${SAC_EVAL_WORKERS:=auto}"
 
+# Experiment whose weights a new one starts from, such as logs/first, logs/first:best. Empty: none.
+: "${SAC_INITIALIZE_FROM:=}"
+
 # gin bindings override the hyperparameters of the params file; separate several by semicolons:
 #   TrainParams.num_iter = 2000; TrainParams.train_batch_size = 512
 : "${SAC_GIN_BINDINGS:=}"

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.errors import EXIT_STOPPED
-from tfagents_system.core.generations import newest_intact_generation
+from tfagents_system.core.generations import REPLAY_FOLDER, newest_intact_generation
 from tfagents_system.core.incarnation import Fence
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.program import StopFlag, neighbour_service, run_program
@@ -122,7 +122,7 @@ def _start(
     num_eval_episodes: int,
 ) -> reverb.Server:
     generation = newest_intact_generation(paths.checkpoints)
-    restore_from = generation.absolute() / "replay" if generation else None
+    restore_from = generation.absolute() / REPLAY_FOLDER if generation else None
     root = empty_reverb_root(paths.checkpoints.absolute(), incarnation)
     server = start_server(
         limits, port, root, restore_from, is_deterministic, columns, num_eval_episodes

@@ -38,6 +38,7 @@ from tfagents_system.kernels.arithmetic import explain, this_host
 from tfagents_system.learner_data import data_in_rounds, sampled_data
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.learning.divergence import keep_minibatch
+from tfagents_system.learning.initial_weights import initialize
 from tfagents_system.learning.learner import DivergedError, Learner
 from tfagents_system.learning.policy_export import PolicyExporter
 from tfagents_system.services.replay import ReplaySnapshots
@@ -99,10 +100,8 @@ class Training:
             spec.item, self._arithmetic, fence,
         )  # fmt: skip
         self._exporter = PolicyExporter(run.paths, agent, self._train_step, fence)
-        if self._checkpointer.restore():
-            print(f"Restored train step {self.train_step}.")
-            if change := self._checkpointer.arithmetic_change:
-                print(f"ARITHMETIC CHANGED: {change}. Training goes on.")
+        if not self._checkpointer.restore() and run.paths.initial_weights.exists():
+            print(initialize(agent, run.paths.initial_weights))
         self._reporter = StatusReporter(run.paths, "learner")
         self._timer = PhaseTimer("starting")
         self._saved_at = time.monotonic()

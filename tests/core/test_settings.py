@@ -38,6 +38,7 @@ def test_required_variables_alone_leave_the_rest_automatic():
         ray_address=None,
         workers_per_share=1,
         eval_workers=0,
+        initialize_from=None,
         gin_bindings=(),
         task_id=None,
     )

@@ -215,6 +215,30 @@ def test_resume_keeps_seed_and_files_and_names_what_differs(project, resumable, 
     assert json.loads(resumable.config.read_text())["horizon"] == 200
 
 
+def test_a_new_experiment_copies_the_weights_it_starts_from_and_a_resumed_one_keeps_its_own(
+    project, monkeypatch, capsys
+):
+    monkeypatch.setattr(experiment, "take_lock", lambda *arguments: -1)
+    monkeypatch.setattr("tfagents_system.launch.prepare.take_lock", lambda *arguments: -1)
+    source = project / "logs/first/policies/checkpoints/policy_checkpoint_0000000005"
+    (source / "variables").mkdir(parents=True)
+    (source / "variables/variables.index").write_text("weights")
+    weights = f"logs/first:{source.name}"
+    paths = run_prepare(INITIALIZE_FROM=weights)
+    assert (paths.initial_weights / "variables/variables.index").read_text() == "weights"
+    assert provenance_of(paths)["initialized_from"] == str(source)
+    run_prepare(INITIALIZE_FROM=weights)
+    assert provenance_of(paths)["initialized_from"] == str(source)
+    assert "SAC_INITIALIZE_FROM" not in capsys.readouterr().out
+
+    run_prepare(EXP_NAME="other")
+    run_prepare(EXP_NAME="other", INITIALIZE_FROM=weights)
+    assert f"SAC_INITIALIZE_FROM is {weights}: for new experiments" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="logs/frist: no such experiment folder. Did you mean"):
+        run_prepare(EXP_NAME="third", INITIALIZE_FROM="logs/frist")
+    assert not (project / "logs/third").exists()
+
+
 def test_resume_with_the_same_command_says_nothing_more(resumable, capsys):
     capsys.readouterr()
     run_prepare(SEED="7", GIN_BINDINGS="TrainParams.num_iter = 10")

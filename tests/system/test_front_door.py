@@ -2,7 +2,9 @@
 
 import json
 
+import numpy as np
 import pytest
+import tensorflow as tf
 from commands.test_train import sac
 
 from tfagents_system.core.paths import ExperimentPaths
@@ -41,6 +43,8 @@ def test_a_project_of_ones_own_trains_where_the_user_is(tmp_path):
     assert code == 0, err
     assert json.loads(paths.finished.read_text())["num_iter"] == 2 + 1
 
+    _check_second_starts_where_first_ended(tmp_path, paths)
+
     before = sorted(path.name for path in paths.checkpoints.glob("0*"))
     policies = [path.name for path in paths.policy_checkpoints()]
     prune = ["prune", "logs/cart", "--keep_policies=1"]
@@ -51,6 +55,29 @@ def test_a_project_of_ones_own_trains_where_the_user_is(tmp_path):
     assert (code, err) == (0, "") and out.endswith("are free.\n")
     assert [path.name for path in paths.checkpoints.glob("0*")] == before[-1:]
     assert [path.name for path in paths.policy_checkpoints()] == policies[-1:]
+
+
+def _check_second_starts_where_first_ended(folder, first):
+    """Trains with learning rates that change no weight: the policy must be that of `first`."""
+    code, _, err = sac(folder, "train", "cart_variables.sh", "--initialize-from=logs/cart",
+                       "--force_new")  # fmt: skip
+    assert code == 78 and "--force_new would rename logs/cart" in err
+    rates = [f"{name}_learning_rate=1e-30" for name in ("actor", "critic", "alpha")]
+    code, out, err = sac(folder, "train", "cart_variables.sh", "--name=second",
+                         "--initialize-from=logs/cart", "--set", *TINY[1:], "num_iter=1", *rates,
+                         timeout=150)  # fmt: skip
+    assert code == 0, err
+    assert f"It starts with the weights of logs/cart/checkpoints/{2 * 20 + 20:010d}." in out
+    second = ExperimentPaths(folder / "logs" / "second")
+    assert [path.name for path in second.policy_checkpoints()] == ["policy_checkpoint_0000000020"]
+    first_variables, variables = (
+        tf.train.load_checkpoint(str(paths.policy_checkpoints()[-1] / "variables/variables"))
+        for paths in (first, second)
+    )
+    names = [name for name in variables.get_variable_to_shape_map() if "model_variables" in name]
+    assert names
+    for name in names:
+        np.testing.assert_array_equal(variables.get_tensor(name), first_variables.get_tensor(name))
 
 
 def test_an_environment_trains_by_its_name_with_two_seeds_and_anew(tmp_path):

@@ -21,7 +21,8 @@ from tfagents_system.commands.new import project_files, write_project
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import read_json
 from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.settings import Settings
+from tfagents_system.core.settings import INITIALIZE_FROM, Settings
+from tfagents_system.launch.initial_weights import InitialWeights
 from tfagents_system.launch.start import environment_of_runs, run_apart, start
 from tfagents_system.launch.supervision import is_locked
 from tfagents_system.launch.variables import read_variables
@@ -36,6 +37,7 @@ def train(
     set_: tuple[str, ...] = (),
     extend: int | None = None,
     force_new: bool = False,
+    initialize_from: str | None = None,
 ) -> int:
     """Becomes the run; with several seeds runs one after another and returns the last exit code.
 
@@ -48,6 +50,8 @@ def train(
       set_: Hyperparameters, such as train_batch_size=512.
       extend: Goes on with a finished experiment for so many more iterations.
       force_new: Starts anew; an experiment of this name is renamed and kept.
+      initialize_from: EXP[:CHECKPOINT], such as logs/first or logs/first:best: a new experiment
+        starts with these weights, and with counters and replay buffer of its own.
 
     Raises:
       ConfigError: For wrong input.
@@ -73,6 +77,8 @@ def train(
         environ = read_variables(variables, environ)
     elif "SAC_PARAMS" not in environ:
         raise ConfigError("What is to be trained? Give --env or a variables file. See --help.")
+    if initialize_from is not None:
+        environ[INITIALIZE_FROM] = initialize_from
     environ = environment_of_runs(environ | with_bindings(set_, environ))
     if len(seed) > 1:
         return _train_seeds(environ, seed, extend, force_new)
@@ -114,6 +120,11 @@ def _prepare_folder(environ: dict[str, str], extend: int | None, force_new: bool
     elif paths.root.exists():
         if is_locked(paths.lock):
             raise ConfigError(f"--force_new: {paths.root} is running. Stop it first.")
+        if weights := environ.get(INITIALIZE_FROM):
+            source = InitialWeights.find(weights).checkpoint
+            if paths.root.resolve() in source.resolve().parents:
+                raise ConfigError(f"--force_new would rename {paths.root}, which is to give the "
+                                  "weights. Choose another --name.")  # fmt: skip
         kept = paths.root.with_name(f"{paths.root.name}_until_{time.strftime('%Y%m%d_%H%M%S')}")
         os.rename(paths.root, kept)
         print(f"The earlier {paths.root} is now {kept}.", flush=True)

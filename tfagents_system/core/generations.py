@@ -15,6 +15,7 @@ from tfagents_system.core.files import write_text_atomically
 from tfagents_system.core.incarnation import Fence
 
 MANIFEST = "manifest.json"
+REPLAY_FOLDER = "replay"
 NUM_KEPT = 2
 _TEMPORARY = ".tmp-"  # begins the names of what `clear_unfinished` may remove
 _REPLACED = f"{_TEMPORARY}replaced-"
@@ -104,7 +105,7 @@ def newest_intact_generation(root: pathlib.Path) -> pathlib.Path | None:
     _take_back_replaced(root)
     damage = []
     for generation in generations(root):
-        problem = _damage(generation)
+        problem = damage_of(generation)
         if problem is None:
             return generation
         damage.append(problem)
@@ -114,6 +115,25 @@ def newest_intact_generation(root: pathlib.Path) -> pathlib.Path | None:
             f"Every checkpoint in {root} is damaged: {'; '.join(damage)}. Restore one from a "
             "backup, or remove that folder to start the run's learning anew."
         )
+    return None
+
+
+def damage_of(generation: pathlib.Path) -> str | None:
+    """Returns what is wrong with a generation; None if it is intact."""
+    path = generation / MANIFEST
+    try:
+        _check_is_file(path)
+        for name, expected in _listed_files(_verified_manifest(path.read_bytes())).items():
+            path = generation / name
+            _check_is_file(path)
+            if path.stat().st_size != expected["bytes"] or _sha256(path) != expected["sha256"]:
+                return f"{path} differs from its checksum"
+    except FileNotFoundError:
+        return f"{path} is missing"
+    except OSError as error:
+        return f"{path} cannot be read ({error.strerror})"
+    except (ValueError, RecursionError) as error:
+        return f"{path} cannot be read ({error})"
     return None
 
 
@@ -151,25 +171,6 @@ def _take_back_replaced(root: pathlib.Path) -> None:
                 os.replace(replaced, target)
             except FileNotFoundError:  # the learner and the replay server start at the same time
                 continue
-
-
-def _damage(generation: pathlib.Path) -> str | None:
-    """What is wrong with a generation; None if it is intact."""
-    path = generation / MANIFEST
-    try:
-        _check_is_file(path)
-        for name, expected in _listed_files(_verified_manifest(path.read_bytes())).items():
-            path = generation / name
-            _check_is_file(path)
-            if path.stat().st_size != expected["bytes"] or _sha256(path) != expected["sha256"]:
-                return f"{path} differs from its checksum"
-    except FileNotFoundError:
-        return f"{path} is missing"
-    except OSError as error:
-        return f"{path} cannot be read ({error.strerror})"
-    except (ValueError, RecursionError) as error:
-        return f"{path} cannot be read ({error})"
-    return None
 
 
 def _check_is_file(path: pathlib.Path) -> None:

@@ -93,6 +93,11 @@ class ExperimentPaths:
         return self.root / "checkpoints"
 
     @property
+    def initial_weights(self) -> pathlib.Path:
+        """The checkpoint of another experiment that this one has started from, if any."""
+        return self.root / "initial_weights"
+
+    @property
     def evaluation(self) -> pathlib.Path:
         """Which evaluation the learner has handed out last."""
         return self.checkpoints / "evaluation.json"

@@ -27,6 +27,7 @@ _SHAPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "gin_bindings": (_are_texts, "a list of strings"),
     "params_dir": (_is_text, "a string"),
     "started_at": (_are_texts, "a list of strings"),
+    "initialized_from": (lambda value: value is None or _is_text(value), "a string or null"),
 }
 
 
@@ -46,11 +47,11 @@ def read_provenance(path: pathlib.Path, keys: Iterable[str]) -> dict[str, Any] |
         raise ConfigError(_message(path, "not a JSON object"))
     for key in keys:
         is_allowed, allowed = _SHAPES[key]
-        if key not in saved:
+        if key not in saved and not is_allowed(None):
             raise ConfigError(_message(path, f"it has no {key}"))
-        if not is_allowed(saved[key]):
+        if not is_allowed(saved.get(key)):
             raise ConfigError(_message(path, f"{key} is not {allowed}"))
-    return {key: saved[key] for key in keys}
+    return {key: saved.get(key) for key in keys}
 
 
 def record_arithmetic(path: pathlib.Path, arithmetic: str) -> None:

@@ -9,6 +9,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
 
 AUTO = "auto"
+INITIALIZE_FROM = "SAC_INITIALIZE_FROM"
 
 VARIABLES: Mapping[str, str] = {
     "SAC_EXP_NAME": "name of the experiment; its folder is logs/<name>",
@@ -27,6 +28,7 @@ VARIABLES: Mapping[str, str] = {
     "SAC_RAY_ADDRESS": "address of the Ray cluster, or auto for the one this machine is part of",
     "SAC_WORKERS_PER_SHARE": "workers that are placed together with SLURM or Ray, or auto",
     "SAC_EVAL_WORKERS": "number of programs that only evaluate, or auto for none",
+    INITIALIZE_FROM: "experiment, or experiment:checkpoint, whose weights a new one starts from",
     "SAC_GIN_BINDINGS": "gin bindings that override hyperparameters, separated by newlines or ;",
 }
 
@@ -53,6 +55,7 @@ class Settings:
     ray_address: str | None
     workers_per_share: int
     eval_workers: int
+    initialize_from: str | None  # EXP[:CHECKPOINT]
     gin_bindings: tuple[str, ...]
     task_id: int | None  # SLURM_ARRAY_TASK_ID
 
@@ -96,6 +99,7 @@ class Settings:
             ray_address=_ray_address(environ, "SAC_RAY_ADDRESS"),
             workers_per_share=_integer(environ, "SAC_WORKERS_PER_SHARE", 1, 4096) or 1,
             eval_workers=eval_workers,
+            initialize_from=environ.get(INITIALIZE_FROM, "").strip() or None,
             gin_bindings=split_gin_bindings(environ.get("SAC_GIN_BINDINGS", "")),
             task_id=_integer(environ, "SLURM_ARRAY_TASK_ID", 0, 2**32 - 1),
         )

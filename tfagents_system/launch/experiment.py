@@ -25,9 +25,10 @@ from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.provenance import read_provenance
 from tfagents_system.core.running import begin_run
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
-from tfagents_system.core.settings import Settings
+from tfagents_system.core.settings import INITIALIZE_FROM, Settings
 from tfagents_system.core.training_settings import TrainingSettings
 from tfagents_system.launch.git_state import GitState
+from tfagents_system.launch.initial_weights import InitialWeights
 from tfagents_system.launch.lock import take_lock
 from tfagents_system.launch.params_check import check_gin_bindings
 
@@ -41,15 +42,19 @@ class Provenance:
     params_dir: str  # absolute folder of the original params file: its neighbours are importable
     started_at: tuple[str, ...]
     deterministic: bool  # in this start
+    initialized_from: str | None = None  # checkpoint of another experiment
 
     @classmethod
-    def of_new_run(cls, settings: Settings) -> "Provenance":
+    def of_new_run(cls, settings: Settings, weights: InitialWeights | None = None) -> "Provenance":
         """Draws the seed if the user gave none."""
         seed = seed_of_run(settings)
         if seed is None:
             seed = int.from_bytes(os.urandom(4), "big")
         params_dir = str(settings.params.absolute().parent)
-        return cls(seed, settings.gin_bindings, params_dir, (_now(),), settings.deterministic)
+        origin = str(weights.checkpoint.absolute()) if weights else None
+        return cls(
+            seed, settings.gin_bindings, params_dir, (_now(),), settings.deterministic, origin
+        )
 
     @classmethod
     def of_resumed_run(cls, settings: Settings, saved: Mapping[str, Any]) -> "Provenance":
@@ -62,6 +67,7 @@ class Provenance:
             saved["params_dir"],
             (*saved["started_at"], _now()),
             settings.deterministic,
+            saved["initialized_from"],
         )
 
     def write(self, paths: ExperimentPaths, cpus: Mapping[str, Sequence[int]]) -> None:
@@ -111,6 +117,7 @@ def create(
     provenance: Provenance,
     cpus: Mapping[str, Sequence[int]],
     job: Job | None = None,
+    weights: InitialWeights | None = None,
 ) -> int:
     """Makes the folder in one step and returns its locked descriptor (see `take_lock`)."""
     temporary = temporary_name(paths.root)
@@ -119,6 +126,8 @@ def create(
         temporary.mkdir(parents=True)
         shutil.copyfile(settings.config, unfinished.config)
         shutil.copyfile(settings.params, unfinished.params)
+        if weights is not None:
+            weights.copy_to(unfinished.initial_weights)
         begin_run(unfinished)
         provenance.write(unfinished, cpus)
         lock = take_lock(unfinished.lock, job)
@@ -144,7 +153,7 @@ def read_saved(paths: ExperimentPaths) -> dict[str, Any]:
                 f"{paths.root} cannot be resumed: it has no {path.name}. Choose another "
                 "SAC_EXP_NAME, or move the folder away to start anew."
             )
-    keys = ("seed", "gin_bindings", "params_dir", "started_at")
+    keys = ("seed", "gin_bindings", "params_dir", "started_at", "initialized_from")
     saved = read_provenance(paths.provenance, keys)
     assert saved is not None  # the experiment is locked
     return saved
@@ -190,6 +199,9 @@ def differences(paths: ExperimentPaths, settings: Settings, saved: Mapping[str, 
                      f"To change it, edit {paths.params}.")  # fmt: skip
     if seed_of_run(settings) not in (None, saved["seed"]):
         notes.append(f"SAC_SEED is {settings.seed}; the run keeps its seed {saved['seed']}.")
+    if settings.initialize_from and not saved["initialized_from"]:
+        notes.append(f"{INITIALIZE_FROM} is {settings.initialize_from}: for new experiments; the "
+                     "run keeps its own weights.")  # fmt: skip
     return notes
 
 

@@ -14,6 +14,7 @@ from tfagents_system.core.running import begin_run
 from tfagents_system.core.settings import Settings
 from tfagents_system.launch import experiment
 from tfagents_system.launch.experiment import Provenance
+from tfagents_system.launch.initial_weights import InitialWeights
 from tfagents_system.launch.lock import take_lock
 from tfagents_system.launch.params_check import check_gin_bindings, check_params_file
 from tfagents_system.launch.places import Service
@@ -42,9 +43,13 @@ def prepare(
     if experiment.is_new(paths):
         _check_files(settings.config, settings.params, settings.params.absolute().parent)
         services = place()
-        provenance = Provenance.of_new_run(settings)
-        lock = experiment.create(paths, settings, provenance, _cpus_by_name(services), job)
+        source = settings.initialize_from
+        weights = InitialWeights.find(source) if source else None
+        provenance = Provenance.of_new_run(settings, weights)
+        lock = experiment.create(paths, settings, provenance, _cpus_by_name(services), job, weights)
         print(f"New experiment {paths.root}, seed {provenance.seed}.")
+        if weights:
+            print(f"  It starts with the weights of {weights.checkpoint}.")
     else:
         lock = take_lock(paths.lock, job, lambda: Claims(paths.incarnations).claim(CORE, job))
         services = _resume(paths, settings, place)

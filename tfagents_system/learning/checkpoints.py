@@ -24,6 +24,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import read_json
 from tfagents_system.core.generations import (
     MANIFEST,
+    REPLAY_FOLDER,
     clear_unfinished,
     newest_intact_generation,
     publish_generation,
@@ -32,7 +33,6 @@ from tfagents_system.core.incarnation import Fence
 
 DEPENDENCIES = "depends_on"  # in the manifest
 LEARNER_PREFIX = "learner/state"
-REPLAY_FOLDER = "replay"
 MOST_SAVING_SHARE = 0.05  # of the time
 SHORT_SAVE_SECS = 1.0  # within which saving is no burden, however often
 MOST_SHOWN = 5  # differences, in a message
@@ -102,10 +102,10 @@ class Checkpointer:
         clear_unfinished(root)
         self._train_step = train_step
         self._replay = replay
-        shapes = _shapes(agent.variables)
+        shapes = shapes_of(agent.variables)
         self._checkpoint = tf.train.Checkpoint(agent=agent, train_step=train_step)
         if relabel is not None:
-            shapes |= {f"relabel/{k}": v for k, v in _shapes(relabel.variables).items()}
+            shapes |= {f"relabel/{k}": v for k, v in shapes_of(relabel.variables).items()}
             self._checkpoint.relabel = relabel
         self._dependencies = Dependencies(type(agent).__name__, item, shapes, arithmetic)
         self._arithmetic_change: str | None = None
@@ -135,7 +135,7 @@ class Checkpointer:
         return self._arithmetic_change
 
     def restore(self) -> bool:
-        """Restores the newest intact generation; returns whether there is one.
+        """Restores the newest intact generation, and prints so; returns whether there is one.
 
         Raises:
           ConfigError: If generations exist but all are damaged, or if the newest that is not is
@@ -147,9 +147,11 @@ class Checkpointer:
         saved = self._check_dependencies(generation)
         # Optimizer slots appear with the first train step and take their values then.
         self._checkpoint.read(str(generation / LEARNER_PREFIX)).assert_existing_objects_matched()
+        print(f"Restored train step {int(self._train_step.numpy())}.")
         before, now = saved["arithmetic"], self._dependencies.arithmetic
         if before != now:
             self._arithmetic_change = f"{before} in the checkpoint, {now} here"
+            print(f"ARITHMETIC CHANGED: {self._arithmetic_change}. Training goes on.")
         return True
 
     def save(self) -> bool:
@@ -235,7 +237,7 @@ class Checkpointer:
             print(shortage("checkpoint", checkpoint_bytes(self._root), free_bytes(self._root)))
 
 
-def _shapes(variables: Iterable[tf.Variable]) -> dict[str, list[int]]:
+def shapes_of(variables: Iterable[tf.Variable]) -> dict[str, list[int]]:
     """Returns the shape of each of `variables` by its name."""
     num_before: collections.Counter[str] = collections.Counter()
     shapes = {}

@@ -1,0 +1,60 @@
+"""Starts an agent with the weights of another experiment."""
+
+import pathlib
+from typing import Any
+
+import tensorflow as tf
+from tf_agents.agents import tf_agent
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.files import read_json
+from tfagents_system.core.generations import MANIFEST
+from tfagents_system.learning.checkpoints import DEPENDENCIES, LEARNER_PREFIX, shapes_of
+from tfagents_system.learning.policy_export import restore_policy
+
+
+def initialize(agent: tf_agent.TFAgent, folder: pathlib.Path) -> str:
+    """Assigns the weights in `folder`, and returns a line that says which.
+
+    `folder` holds a checkpoint generation, for all networks and single variables of the agent, or a
+    policy checkpoint, for its actor. Optimizers and counters stay as they are.
+
+    Raises:
+      ConfigError: If the weights are of other networks or cannot be read.
+    """
+    if not (folder / MANIFEST).exists():
+        restore_policy(folder, agent.policy.variables())
+        return "The actor starts with the weights of another experiment; critics start anew."
+    saved = read_json(folder / MANIFEST)[DEPENDENCIES]
+    before = {"agent": type(agent).__name__, **shapes_of(agent.variables)}
+    now = {"agent": saved["agent"], **saved["variables"]}
+    if differences := sorted(name for name in before | now if before.get(name) != now.get(name)):
+        first = differences[0]
+        raise ConfigError(
+            f"The weights to start from are of other networks: {first} is {now.get(first)} there "
+            f"and {before.get(first)} here ({len(differences)} differences). Make the networks of "
+            "the params file equal, or start without SAC_INITIALIZE_FROM."
+        )
+    parts = _learned_parts(agent)
+    checkpoint = tf.train.Checkpoint(agent=tf.train.Checkpoint(**parts))
+    try:
+        status = checkpoint.read(str(folder / LEARNER_PREFIX)).assert_existing_objects_matched()
+        status.expect_partial()  # optimizers and the train step in it are not asked for
+    except (tf.errors.OpError, RuntimeError, AssertionError) as error:
+        raise ConfigError(f"{folder} cannot be read: {error}") from error
+    return f"{', '.join(parts)} start with the weights of another experiment."
+
+
+def _learned_parts(agent: tf_agent.TFAgent) -> dict[str, Any]:
+    """Returns the networks and variables of `agent`, but for its counter, by attribute."""
+
+    def is_learned(value: Any) -> bool:
+        if isinstance(value, list):
+            return bool(value) and all(map(is_learned, value))
+        return isinstance(value, tf.keras.layers.Layer | tf.Variable)
+
+    return {
+        name: value
+        for name, value in vars(agent).items()
+        if is_learned(value) and value is not agent.train_step_counter
+    }
