@@ -20,13 +20,16 @@ from tfagents_system.launch.variables import read_variables
 REPO = pathlib.Path(__file__).parents[2]
 
 
-def sac(folder, *arguments, timeout=60, **environ):
-    """Returns exit code, output and error output of `sac` in `folder`."""
+def sac(folder, *arguments, timeout=60, python=None, **environ):
+    """Returns exit code, output and error output of `sac` in `folder`.
+
+    That of this checkout, or the one that is installed for `python`.
+    """
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("SAC_", "SLURM_"))}
     done = subprocess.run(
-        [sys.executable, "-m", "tfagents_system", *map(str, arguments)], cwd=folder,
-        env=clean | {"PYTHONPATH": str(REPO)} | environ, capture_output=True, text=True,
-        timeout=timeout,
+        [python or sys.executable, "-m", "tfagents_system", *map(str, arguments)], cwd=folder,
+        env=clean | {"PYTHONPATH": "" if python else str(REPO)} | environ, capture_output=True,
+        text=True, timeout=timeout,
     )  # fmt: skip
     return done.returncode, done.stdout, done.stderr
 

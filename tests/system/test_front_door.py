@@ -1,11 +1,17 @@
 """`sac` from an empty folder of the user's: train, resume, list, evaluate, prune."""
 
 import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from commands.test_train import sac
+from commands.test_train import REPO, sac
 
 from tfagents_system.core.paths import ExperimentPaths
 
@@ -80,11 +86,32 @@ def _check_second_starts_where_first_ended(folder, first):
         np.testing.assert_array_equal(variables.get_tensor(name), first_variables.get_tensor(name))
 
 
-def test_an_environment_trains_by_its_name_with_two_seeds_and_anew(tmp_path):
+@pytest.fixture
+def installed(tmp_path):
+    """The Python of an environment into which a copy of the project was installed."""
+    ignored = shutil.ignore_patterns(".*", "build", "logs", "*.egg-info")
+    shutil.copytree(REPO, tmp_path / "checkout", ignore=ignored)
+    venv.create(tmp_path / "venv")
+    (site_packages,) = (tmp_path / "venv").glob("lib/python*/site-packages")
+    (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    python = tmp_path / "venv/bin/python"
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-index",
+         "--no-deps", "--no-build-isolation", tmp_path / "checkout"], check=True, timeout=100,
+    )  # fmt: skip
+    shutil.rmtree(tmp_path / "checkout")
+    where = [python, "-c", "import tfagents_system; print(tfagents_system.__file__)"]
+    found = subprocess.run(where, cwd=tmp_path, env={}, capture_output=True, text=True, check=True)
+    assert pathlib.Path(found.stdout).is_relative_to(site_packages)
+    return python
+
+
+def test_an_environment_trains_by_its_name_with_two_seeds_and_anew(tmp_path, installed):
     logs = tmp_path / "logs"
     (logs / "pendulum_seed_2" / "earlier").mkdir(parents=True)
     code, out, err = sac(tmp_path, "train", "--env=gym:Pendulum-v1", "--seed", "1", "2",
-                         "--force_new", "--set", *TINY[1:], "num_iter=1", timeout=200)  # fmt: skip
+                         "--force_new", "--set", *TINY[1:], "num_iter=1", timeout=200,
+                         python=installed)  # fmt: skip
     assert code == 0, err
     assert "pendulum_params.py, pendulum_config.json, pendulum_variables.sh" in out
     (kept,) = logs.glob("pendulum_seed_2_until_*/earlier")
