@@ -1,0 +1,43 @@
+"""Projects that `sac new` writes: what each kind describes is an environment and an agent."""
+
+import numpy as np
+import pytest
+
+from tfagents_system.agents.construction import make_agent
+from tfagents_system.commands.new import EXAMPLES, OWN, new
+from tfagents_system.core.env_config import load_env_config
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.params_loader import load_params
+from tfagents_system.environments.construction import make_eval_environment
+from tfagents_system.evaluation.rollouts import run_episode
+from tfagents_system.launch.params_check import check_params_file
+from tfagents_system.policies.acting import AgentPolicies
+
+FILES = ["arm_config.json", "arm_params.py", "arm_variables.sh"]
+
+
+@pytest.mark.parametrize("kind", [*EXAMPLES, OWN])
+def test_files_of_each_kind_describe_an_environment_and_an_agent(tmp_path, monkeypatch, kind):
+    monkeypatch.chdir(tmp_path)
+    new("arm", from_=kind)
+    assert sorted(path.name for path in tmp_path.iterdir()) == FILES
+    config = load_env_config(tmp_path / "arm_config.json")
+    assert check_params_file(tmp_path / "arm_params.py", (tmp_path,)) == []
+    params = load_params(tmp_path / "arm_params.py", config, [])
+    environment = make_eval_environment(params, seed=1)
+    agent, _ = make_agent(params, environment)
+    policies = AgentPolicies(agent, np.random.default_rng(1))
+    episode = run_episode(environment, policies.collect, config["horizon"])
+    assert np.isfinite(episode.episode_return)
+    assert episode.is_terminal == (episode.length < config["horizon"])
+    environment.close()
+
+
+@pytest.mark.parametrize("there", FILES)
+def test_no_file_is_replaced(tmp_path, monkeypatch, there):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / there).write_text("mine")
+    with pytest.raises(ConfigError, match=f"{there} is there already"):
+        new("arm")
+    assert [path.name for path in tmp_path.iterdir()] == [there]
+    assert (tmp_path / there).read_text() == "mine"
