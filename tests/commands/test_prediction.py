@@ -181,7 +181,7 @@ def test_a_real_run_takes_as_long_as_predicted(tmp_path, monkeypatch):
     settings = Settings.from_environ(environ)
     params = load_params(settings.params, load_env_config(settings.config))
     looked = EnvironmentCheck(params, HORIZON, Curriculum({}), num_episodes=3)
-    looked.run()
+    looked.run(lambda step: None)
     assert looked.measured.step_secs > SLEEP_SECS
     forecast = make_forecast(settings, environ, params, HORIZON, looked.measured)
     prediction = forecast.prediction

@@ -19,6 +19,7 @@ from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
 from tfagents_system.core.params_loader import load_params
 from tfagents_system.core.settings import Settings
+from tfagents_system.evaluation.progress import progress_bar
 from tfagents_system.launch.params_check import check_gin_bindings
 from tfagents_system.launch.variables import read_variables
 
@@ -49,20 +50,22 @@ def check(
     env_config = load_env_config(settings.config)
     curriculum = Curriculum.from_config(env_config.get("curriculum", {}), str(settings.config))
     # Imports TensorFlow, so after all that can be refused at once.
-    from tfagents_system.commands.environment_check import EnvironmentCheck
+    from tfagents_system.commands.environment_check import STEPS, EnvironmentCheck
 
     train_params = load_params(settings.params, env_config, settings.gin_bindings)
     looked = EnvironmentCheck(train_params, env_config["horizon"], curriculum, num_episodes)
-    looked.run()
+    with progress_bar(*STEPS) as begin:
+        looked.run(begin)
     rows = looked.rows
     print(table(rows), flush=True)
     if predict and looked.agent is not None:
         from tfagents_system.commands import forecast
 
         try:
-            made = forecast.make_forecast(
-                settings, environ, train_params, env_config["horizon"], looked.measured
-            )
+            with progress_bar("training on made-up data"):
+                made = forecast.make_forecast(
+                    settings, environ, train_params, env_config["horizon"], looked.measured
+                )
             predicted = forecast.rows_of(made, looked.measured)
         except ConfigError as error:
             predicted = [forecast.failed_row(error)]

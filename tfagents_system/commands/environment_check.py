@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import statistics
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,9 @@ from tfagents_system.environments.global_generators import seed_global_generator
 from tfagents_system.evaluation.rollouts import Episode, run_episode
 from tfagents_system.policies.acting import ActingPolicy, AgentPolicies, RandomPolicy
 
+STEPS = MAKING, RANDOM, GREEDY, PROBING = (
+    "making the environments", "random episodes", "greedy episodes", "curriculum, film, seeds",
+)  # fmt: skip
 MAX_SECS = 20.0  # of random episodes, and again of greedy ones
 MIN_SUSPICIOUS = 3  # episodes of one length that all terminate
 SMALL_LEAK_MB = 0.1  # per episode; what allocators keep is less
@@ -51,7 +55,7 @@ class EnvironmentCheck:
     """The collect and the eval environment of worker 0.
 
     check = EnvironmentCheck(params, horizon, curriculum, num_episodes)
-    check.run(); check.rows; check.measured; check.agent   # None: it cannot be trained
+    check.run(begin); check.rows; check.measured; check.agent   # None: it cannot be trained
     """
 
     def __init__(self, params: Any, horizon: int, curriculum: Curriculum, num_episodes: int):
@@ -66,19 +70,24 @@ class EnvironmentCheck:
         self._memory: list[float] = []  # MB, after each episode
         self._timer = PhaseTimer("starting")
 
-    def run(self) -> None:
-        """Fills `rows`; ends early where nothing further can be said."""
+    def run(self, begin: Callable[[str], None]) -> None:
+        """Fills `rows`; ends early where nothing further can be said.
+
+        Calls `begin` with each of STEPS when its time has come.
+        """
+        begin(MAKING)
         if not self._make():
             return
         self._set_up_acting()
         if self.agent is None:
             return
-        if self._run_episodes():
+        if self._run_episodes(begin):
             self._judge_ends()
             self._judge_speed()
             self._judge_memory()
         else:
             self.agent = None
+        begin(PROBING)
         self.rows += [
             probes.check_curriculum(self.environment, self._curriculum, self._examiner),
             probes.check_rendering(self._eval_environment),
@@ -122,13 +131,14 @@ class EnvironmentCheck:
         self.agent = agent
         self._examiner = probes.StepExaminer(agent, self.environment, self._params)
 
-    def _run_episodes(self) -> bool:
+    def _run_episodes(self, begin: Callable[[str], None]) -> bool:
         random = RandomPolicy(self.environment.action_spec(), probes.SEED)
         kinds = {
-            "random episodes": (random, self.environment),
-            "greedy episodes": (self._greedy, self._eval_environment),
+            RANDOM: (random, self.environment),
+            GREEDY: (self._greedy, self._eval_environment),
         }
         for what, (policy, environment) in kinds.items():
+            begin(what)
             try:
                 policy.action(environment.reset(), policy.initial_state())  # compiles some policies
                 self._run_kind(what, policy, environment)

@@ -11,6 +11,7 @@ import time
 from tfagents_system.core.best_policies import best_policy
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import POLICY_CHECKPOINT_PREFIX, ExperimentPaths
+from tfagents_system.evaluation.progress import progress_bar
 from tfagents_system.evaluation.run_history import read_evaluations
 from tfagents_system.launch.status import Watch
 from tfagents_system.launch.status_line import format_duration
@@ -33,9 +34,10 @@ def list_runs(folder: pathlib.Path = pathlib.Path("logs"), /) -> None:
     if not experiments:
         print(f"No experiments in {folder}.")
         return
-    sizes = {paths: size_and_change(paths.root) for paths in experiments}
-    experiments.sort(key=lambda paths: sizes[paths][1])
-    rows = [COLUMNS, *(_row(paths, *sizes[paths]) for paths in experiments)]
+    with progress_bar(f"reading {len(experiments)} experiments"):
+        sizes = {paths: size_and_change(paths.root) for paths in experiments}
+        experiments.sort(key=lambda paths: sizes[paths][1])
+        rows = [COLUMNS, *(_row(paths, *sizes[paths]) for paths in experiments)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
     for row in rows:
         cells = (cell.ljust(width) if column < 2 else cell.rjust(width)

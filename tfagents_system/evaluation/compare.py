@@ -14,6 +14,7 @@ import numpy as np
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.evaluation import bootstrap
+from tfagents_system.evaluation.progress import progress_bar
 from tfagents_system.evaluation.run_groups import RunGroup, find_group
 from tfagents_system.evaluation.run_history import read_evaluations
 from tfagents_system.evaluation.settings_difference import settings_differences
@@ -105,8 +106,10 @@ def compare(first: str, second: str, /, num_evaluations: Annotated[int, AtLeast(
       ConfigError: If there is no such experiment, it has no evaluation, or a file is damaged.
     """
     groups = [find_group(first), find_group(second)]
-    (x, x_steps), (y, y_steps) = (scores_of(group, num_evaluations) for group in groups)
-    result = compare_scores(x, y)
+    with progress_bar("reading", "comparing") as begin:
+        (x, x_steps), (y, y_steps) = (scores_of(group, num_evaluations) for group in groups)
+        begin("comparing")
+        result = compare_scores(x, y)
     width = max(len(group.name) for group in groups)
     print(f"{'':<{width}}  {'seeds':>5}  {'IQM':>10}  {'95 % interval':<24}  train step")
     for name, scores, mean, bounds, steps in zip(

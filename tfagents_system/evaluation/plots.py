@@ -21,6 +21,7 @@ import matplotlib.pyplot as plt
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths, existing_experiment
 from tfagents_system.evaluation.curves import Curve, band, make_panels
+from tfagents_system.evaluation.progress import progress_bar
 from tfagents_system.evaluation.run_groups import RunGroup, find_group
 from tfagents_system.evaluation.run_history import read_kind
 
@@ -156,11 +157,14 @@ def plot(
     try:
         if exp_dir is None:
             output = output or pathlib.Path("comparison.png")
-            draw_panels([find_group(text) for text in experiments], output)
+            groups = [find_group(text) for text in experiments]
+            with progress_bar(f"drawing {', '.join(group.name for group in groups)}"):
+                draw_panels(groups, output)
         else:
             existing_experiment(exp_dir)
             output = output or exp_dir / "learning_curve.png"
-            draw_learning_curve(exp_dir, output)
+            with progress_bar("drawing"):
+                draw_learning_curve(exp_dir, output)
     except OSError as error:
         raise ConfigError(str(error)) from error
     print(output)

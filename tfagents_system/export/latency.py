@@ -17,6 +17,7 @@ import numpy as np
 
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.evaluation.progress import progress_bar
 from tfagents_system.export.policy import FORMATS
 
 WARM_UP_ACTIONS = 200
@@ -64,12 +65,13 @@ def latency(folder: str, /, num_actions: Annotated[int, AtLeast(1)] = 10_000) ->
         )
     print(f"{'format':<12}{'median, us':>12}{'99.9 %, us':>12}")
     for name in names:
-        done = subprocess.run(
-            [sys.executable, "-c", _PROGRAM, str(pathlib.Path(folder) / name), name,
-             str(num_actions)],
-            env=os.environ | dict.fromkeys(_THREADS, "1") | {"TF_CPP_MIN_LOG_LEVEL": "3"},
-            capture_output=True, text=True,
-        )  # fmt: skip
+        with progress_bar(f"measuring {name}"):
+            done = subprocess.run(
+                [sys.executable, "-c", _PROGRAM, str(pathlib.Path(folder) / name), name,
+                 str(num_actions)],
+                env=os.environ | dict.fromkeys(_THREADS, "1") | {"TF_CPP_MIN_LOG_LEVEL": "3"},
+                capture_output=True, text=True,
+            )  # fmt: skip
         if done.returncode:
             raise ConfigError(f"{folder}/{name}: {done.stderr.strip().splitlines()[-1]}")
         times = np.array(json.loads(done.stdout.splitlines()[-1])) / 1e3

@@ -19,6 +19,7 @@ from tfagents_system.core.command_line import OneOf
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import existing_experiment
+from tfagents_system.evaluation.progress import progress_bar
 from tfagents_system.evaluation.saved_experiment import find_checkpoint, load_saved_params
 
 FORMATS = ("numpy", "onnx", "savedmodel", "tflite")
@@ -60,8 +61,10 @@ def export(
             written = pathlib.Path(temporary)
             names = dict.fromkeys(to)
             # All before any: a format that cannot hold the policy leaves no other behind.
-            for name in names:
-                models.write(policy, name, written / name)
+            with progress_bar(*names) as begin:
+                for name in names:
+                    begin(name)
+                    models.write(policy, name, written / name)
             for name in names:
                 _replace(written / name, folder / name)
                 print(folder / name)

@@ -1,0 +1,29 @@
+"""A progress bar for what takes longer than a moment."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+
+@contextlib.contextmanager
+def progress_bar(*steps: str) -> Iterator[Callable[[str], None]]:
+    """Shows which of `steps` is being done; the first one from the beginning.
+
+    The bar is on standard error, if that is a terminal, and goes at the end; nothing may be printed
+    meanwhile. Gives a function that begins the step of this name.
+    """
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal,
+        redirect_stdout=False, redirect_stderr=False,
+    ) as progress:  # fmt: skip
+        is_one = len(steps) == 1
+        task = progress.add_task(steps[0], total=None if is_one else len(steps))
+
+        def begin(step: str) -> None:
+            progress.update(task, description=step, completed=steps.index(step))
+
+        yield begin
