@@ -2,8 +2,9 @@
 
 Example: python tfagents_system/run.py --exp_dir logs/pendulum
 Reads config.json, params.py and policies/ in the experiment's folder, also while it is training.
-Writes videos/<checkpoint>/episode_<k>.mp4 and episodes.csv there; the bar along the bottom of a
-video counts the env steps up to the horizon. Needs neither a display nor a replay server.
+Writes videos/<checkpoint>/episode_<k>.mp4 and episodes.csv there, and with --beside videos/
+side_by_side/; the bar along the bottom of a video counts the env steps up to the horizon. Needs no
+replay server, and a display for --view alone.
 """
 
 import contextlib
@@ -11,14 +12,17 @@ import io
 import os
 import pathlib
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
-from tfagents_system.core.paths import existing_experiment
+from tfagents_system.core.paths import ExperimentPaths, existing_experiment
 from tfagents_system.core.program import run_program
+from tfagents_system.environments.headless import draw_unseen
 from tfagents_system.evaluation.saved_experiment import find_checkpoint, load_saved_params
+from tfagents_system.evaluation.window import Window
 
 _ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3",  # errors only
@@ -36,6 +40,9 @@ def evaluate(
     checkpoint: str | None = None,
     seed: Annotated[int, AtLeast(0)] = 0,
     video: bool = True,
+    camera: str | None = None,
+    beside: tuple[str, ...] = (),
+    view: bool = False,
     *,
     stop: object,
 ) -> int:
@@ -50,46 +57,81 @@ def evaluate(
         Default: the newest.
       seed: The same seed gives the same episodes.
       video: Film the episodes.
+      camera: Name or id of one of MuJoCo's; of PyBullet, --camera=YAW,PITCH,DISTANCE in degrees and
+        meters. Default: the environment's.
+      beside: Other checkpoints, to be evaluated, too, and filmed next to that of --checkpoint.
+      view: Show the episodes in a window, in real time; closing it ends the evaluation.
       stop: Ends the evaluation as soon as it is true.
 
     Raises:
       ConfigError: If an argument or a file it names is wrong.
     """
     paths = existing_experiment(pathlib.Path(exp_dir))
-    policy_checkpoint = find_checkpoint(paths, checkpoint)
+    checkpoints = _find_checkpoints(paths, checkpoint, beside)
+    if beside and not video:
+        raise ConfigError("--beside makes films, and --novideo none: leave one of them out.")
     env_config = load_env_config(pathlib.Path(config) if config else paths.config)
-    folder = paths.videos / policy_checkpoint.name
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    with Window(paths.root.resolve().name) if view else contextlib.nullcontext() as window:
+        if window is not None:
+            draw_unseen()  # the window is another program's
+        with contextlib.redirect_stderr(io.StringIO()):  # gym advertises its successor
+            # Here and not above: TensorFlow takes seconds, which wrong input need not wait for.
+            from tfagents_system.evaluation import evaluator, side_by_side, summary
+            from tfagents_system.evaluation.terminal import Terminal
+        train_params = load_saved_params(paths, params, env_config)
+        terminal = Terminal()
+        evaluated = []
+        for policy_checkpoint in checkpoints:
+            with evaluator.make_eval_environment(train_params, seed) as environment:
+                if camera is not None:
+                    evaluator.choose_camera(environment, camera)
+                policy = evaluator.load_greedy_policy(train_params, environment, policy_checkpoint)
+                folder = _make_folder(paths.videos / policy_checkpoint.name)
+                terminal.print(f"{policy_checkpoint}, seed {seed}")
+                results = evaluator.run_episodes(
+                    environment, policy, env_config["horizon"], num_episodes,
+                    folder if video else None, terminal, lambda: bool(stop), window,
+                )  # fmt: skip
+            is_complete = len(results) == num_episodes
+            if not is_complete:
+                terminal.print(f"stopped after {len(results)} of {num_episodes} episodes")
+            if results:
+                for line in summary.summary_lines(results):
+                    terminal.print(line)
+                try:
+                    summary.write_csv(folder / "episodes.csv", results, seed)
+                except OSError as error:
+                    raise _cannot_write(folder, error) from error
+                terminal.print(f"written to {folder}")
+            if not is_complete:
+                return EXIT_STOPPED
+            evaluated.append((policy_checkpoint.name, results))
+    if beside:
+        side_by_side.film(paths.videos / "side_by_side", evaluated, terminal)
+    return EXIT_FINISHED
+
+
+def _find_checkpoints(
+    paths: ExperimentPaths, checkpoint: str | None, beside: Sequence[str]
+) -> list[pathlib.Path]:
+    """Returns that of --checkpoint, and those of --beside, which are others."""
+    found = [find_checkpoint(paths, checkpoint)]
+    for name in beside:
+        other = find_checkpoint(paths, name, "--beside")
+        if other.name in [path.name for path in found]:
+            raise ConfigError(f"--beside {name} is {other.name}, which is filmed already.")
+        found.append(other)
+    return found
+
+
+def _make_folder(folder: pathlib.Path) -> pathlib.Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _cannot_write(folder, error) from error
-    for name, value in _ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    with contextlib.redirect_stderr(io.StringIO()):  # gym advertises its successor
-        # Here and not above: TensorFlow takes seconds, which wrong input need not wait for.
-        from tfagents_system.evaluation import evaluator, summary
-        from tfagents_system.evaluation.terminal import Terminal
-    train_params = load_saved_params(paths, params, env_config)
-    terminal = Terminal()
-    with evaluator.make_eval_environment(train_params, seed) as environment:
-        policy = evaluator.load_greedy_policy(train_params, environment, policy_checkpoint)
-        terminal.print(f"{policy_checkpoint}, seed {seed}")
-        results = evaluator.run_episodes(
-            environment, policy, env_config["horizon"], num_episodes,
-            folder if video else None, terminal, lambda: bool(stop),
-        )  # fmt: skip
-    is_complete = len(results) == num_episodes
-    if not is_complete:
-        terminal.print(f"stopped after {len(results)} of {num_episodes} episodes")
-    if results:
-        for line in summary.summary_lines(results):
-            terminal.print(line)
-        try:
-            summary.write_csv(folder / "episodes.csv", results, seed)
-        except OSError as error:
-            raise _cannot_write(folder, error) from error
-        terminal.print(f"written to {folder}")
-    return EXIT_FINISHED if is_complete else EXIT_STOPPED
+    return folder
 
 
 def _cannot_write(folder: pathlib.Path, error: OSError) -> ConfigError:

@@ -46,8 +46,8 @@ from tfagents_system.environments.headless import draw_unseen
 from tfagents_system.environments.replaceable import ReplaceableEnvironment
 from tfagents_system.evaluating_worker import EvaluatingWorker
 from tfagents_system.evaluation.best_policy_keeper import BestPolicyKeeper
+from tfagents_system.evaluation.camera import Camera
 from tfagents_system.evaluation.step_observers import StepObservers
-from tfagents_system.evaluation.video import Camera
 from tfagents_system.evaluation.worker_environments import Environments
 from tfagents_system.evaluation.worker_records import WorkerRecords
 from tfagents_system.lock_step_worker import LockStepWorker

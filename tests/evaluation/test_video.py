@@ -10,9 +10,11 @@ import pytest
 from fakes import CountingEnv
 from small_disk import small_disk
 
+from tfagents_system.evaluation import camera as camera_lib
 from tfagents_system.evaluation import video
+from tfagents_system.evaluation.camera import Camera, with_progress_bar
 from tfagents_system.evaluation.rollouts import run_episode
-from tfagents_system.evaluation.video import Camera, VideoError, VideoWriter, with_progress_bar
+from tfagents_system.evaluation.video import VideoError, VideoWriter
 
 GRAY = np.full((48, 64, 3), 90, np.uint8)
 
@@ -295,7 +297,9 @@ def test_progress_bar_makes_odd_sizes_even_and_leaves_the_frame_as_it_is():
     frame.setflags(write=False)  # as some renderers return it
     result = with_progress_bar(frame, 0.5)
     assert result.shape == (48, 64, 3)
-    np.testing.assert_array_equal(result[-2:, :32], np.broadcast_to(video._BAR_COLOR, (2, 32, 3)))
+    np.testing.assert_array_equal(
+        result[-2:, :32], np.broadcast_to(camera_lib._BAR_COLOR, (2, 32, 3))
+    )
     np.testing.assert_array_equal(result[-2:, 32:], np.full((2, 32, 3), 90 // 3))
     np.testing.assert_array_equal(result[:-2], np.full((46, 64, 3), 90))
 

@@ -8,10 +8,13 @@ import sys
 
 import gin
 import hypothesis
+import imageio_ffmpeg
+import numpy as np
 import pytest
 from fakes import UNRIVALLED
 from hypothesis import strategies as st
 from small_disk import small_disk
+from virtual_display import VirtualDisplay, install_xvfb
 
 from tfagents_system import run
 from tfagents_system.agents.construction import make_agent
@@ -125,7 +128,7 @@ def parse(*flags):
 def test_flags_and_their_defaults():
     assert parse("--exp_dir=logs/x") == {
         "exp_dir": "logs/x", "params": None, "config": None, "num_episodes": 5, "checkpoint": None,
-        "seed": 0, "video": True,
+        "seed": 0, "video": True, "camera": None, "beside": (), "view": False,
     }  # fmt: skip
 
 
@@ -134,7 +137,8 @@ def test_published_flags_in_both_spellings():
         "params": "p.py", "exp_dir": "logs/x", "config": "c.json", "num_episodes": "3",
         "checkpoint": "policy_checkpoint_0000500000", "seed": "108",
     }  # fmt: skip
-    expected = published | {"num_episodes": 3, "seed": 108, "video": False}
+    others = {"camera": None, "beside": (), "view": False}
+    expected = published | others | {"num_episodes": 3, "seed": 108, "video": False}
     joined = [f"--{name}={value}" for name, value in published.items()]
     apart = [text for name, value in published.items() for text in (f"--{name}", value)]
     assert parse(*joined, "--novideo") == parse("--novideo", *apart) == expected
@@ -221,6 +225,72 @@ def test_table_csv_and_videos(exp_dir, capsys):
     mean, error = (first + second) / 2, abs(first - second) / 2
     assert lines[4] == f"mean return {mean:.6g}, standard error {error:.4g}"
     assert lines[-1] == f"written to {folder}"
+
+
+def test_policies_beside_each_other_are_one_film_of_the_same_episodes(exp_dir, capsys):
+    first, second = "policy_checkpoint_0000000100", "policy_checkpoint_0000000050"
+    own = returns(exp_dir)
+    evaluate(exp_dir, num_episodes=2, checkpoint=second)
+    rows = episodes(exp_dir, second)
+    assert evaluate(exp_dir, num_episodes=2, beside=(second,)) == EXIT_FINISHED
+    assert [row["return"] for row in episodes(exp_dir, first)] == own
+    assert episodes(exp_dir, second) == rows
+    folder = exp_dir / "videos" / "side_by_side" / "0000000100_0000000050"
+    assert sorted(path.name for path in folder.iterdir()) == ["episode_0.mp4", "episode_1.mp4"]
+    assert capsys.readouterr().out.splitlines()[-1] == f"next to each other in {folder}"
+    frames = imageio_ffmpeg.read_frames(str(folder / "episode_0.mp4"))
+    facts = next(frames)
+    # Pendulum's frames are 500 x 500; below a label of 28 lines, with 4 columns between them.
+    assert facts["source_size"] == (500 + 4 + 500, 28 + 500)
+    frames = [np.frombuffer(each, np.uint8).reshape(528, 1004, 3) for each in frames]
+    assert len(frames) == CONFIG["horizon"]
+    label, left, right = frames[-1][:28], frames[-1][28:, :500], frames[-1][28:, 504:]
+    assert label.min() < 30 and label.max() > 200  # white on black
+    assert left.mean() > 200 and right.mean() > 200  # red on white
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"beside": ("x",)}, r"has no checkpoint 'x' \(--beside\)"),
+        ({"beside": ("policy_checkpoint_0000000100",)}, "0100 is .*, which is filmed already"),
+        ({"beside": ("policy_checkpoint_0000000050",) * 2}, "0050 is .*, which is filmed already"),
+        ({"beside": ("policy_checkpoint_0000000050",), "video": False}, "--novideo"),
+        ({"camera": "top"}, "PendulumEnv has no choice of cameras"),
+        ({"view": True}, "--view shows a window, and there is no display"),
+    ],
+)
+def test_films_that_cannot_be_are_refused_and_leave_nothing(exp_dir, flags, message, monkeypatch):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ConfigError, match=message):
+        evaluate(exp_dir, **flags)
+    assert not (exp_dir / "videos").exists()
+
+
+def test_episodes_are_seen_in_a_window_and_end_with_it(exp_dir, tmp_path, monkeypatch, capsys):
+    install_xvfb()
+    display = VirtualDisplay(tmp_path)
+    monkeypatch.setenv("DISPLAY", display.name)
+    for name in ("WAYLAND_DISPLAY", "SDL_VIDEODRIVER", "SDL_AUDIODRIVER"):
+        monkeypatch.setenv(name, "")  # to be as it was in the end
+        monkeypatch.delenv(name)
+    seen = []
+
+    class Looker:
+        def __bool__(self):
+            if not seen and (display.screen() == 255).all(axis=-1).sum() > 500 * 500 // 2:
+                seen.append(display.close_windows())
+            return False
+
+    try:
+        code = evaluate(exp_dir, num_episodes=1000, video=False, view=True, stop=Looker())
+    finally:
+        display.close()
+    assert seen == [1]  # Pendulum's own window, of the same process, is not there
+    assert code == EXIT_STOPPED
+    assert " of 1000 episodes" in capsys.readouterr().out
+    assert "SDL_VIDEODRIVER" in os.environ  # for Pendulum
 
 
 def test_seed_decides_the_returns_and_filming_does_not(exp_dir):

@@ -27,9 +27,9 @@ from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.reports import Phase, read_report
 from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
 from tfagents_system.evaluating_worker import EvaluatingWorker
+from tfagents_system.evaluation.camera import Camera
 from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.evaluation.step_observers import StepObservers
-from tfagents_system.evaluation.video import Camera
 from tfagents_system.evaluation.worker_environments import Environments
 from tfagents_system.evaluation.worker_records import WorkerRecords
 from tfagents_system.lock_step_worker import LockStepWorker

@@ -2,7 +2,6 @@
 
 import copy
 import inspect
-import os
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +12,7 @@ from tf_agents.trajectories import time_step as ts
 from tf_agents.typing import types
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.environments import adapter
+from tfagents_system.environments import adapter, headless
 
 
 class GymEnvironment(adapter.EnvironmentAdapter):
@@ -61,8 +60,8 @@ class GymEnvironment(adapter.EnvironmentAdapter):
         if mode != "rgb_array":
             self._env.render(mode=mode)
             return None
-        if not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
-            os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # read at pygame's first drawing
+        if not headless.has_display():
+            headless.draw_unseen()  # which pygame looks for when it draws first
         return adapter.as_frame(self._env.render(mode="rgb_array"), self._owner)
 
     def _reset(self) -> ts.TimeStep:

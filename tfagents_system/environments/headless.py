@@ -13,6 +13,11 @@ _EGL_PLATFORM_DEVICE = 0x313F
 _MAX_DEVICES = 16
 
 
+def has_display() -> bool:
+    """Returns whether a variable names a display; only Linux needs one for windows."""
+    return any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+
+
 def choose_renderer() -> None:
     """Sets MUJOCO_GL where there is no display and the user has not set it; Linux only.
 
@@ -20,8 +25,7 @@ def choose_renderer() -> None:
     everything but rendering works. dm_control reads the variable when it is imported, gymnasium
     when it draws its first frame.
     """
-    has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    if VARIABLE in os.environ or has_display or not sys.platform.startswith("linux"):
+    if VARIABLE in os.environ or has_display() or not sys.platform.startswith("linux"):
         return
     if _egl_works():
         os.environ[VARIABLE] = "egl"

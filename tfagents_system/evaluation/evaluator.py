@@ -15,10 +15,11 @@ from tfagents_system.environments import construction
 from tfagents_system.environments.adapter import no_cameras_error
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.evaluation import summary
+from tfagents_system.evaluation.camera import Camera
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.evaluation.summary import EvaluatedEpisode
 from tfagents_system.evaluation.terminal import Terminal
-from tfagents_system.evaluation.video import Camera
+from tfagents_system.evaluation.window import Window
 from tfagents_system.learning.policy_export import restore_policy
 from tfagents_system.policies.acting import ActingPolicy, AgentPolicies
 
@@ -71,6 +72,7 @@ def run_episodes(
     video_folder: pathlib.Path | None,
     terminal: Terminal,
     should_stop: Callable[[], bool],
+    window: Window | None = None,
 ) -> list[EvaluatedEpisode]:
     """Runs episodes and prints the table as it grows; returns those that were complete.
 
@@ -82,8 +84,9 @@ def run_episodes(
       video_folder: Where `episode_<index>.mp4` go; None films nothing.
       terminal: Gets the table.
       should_stop: Asked after each env step; True ends the evaluation.
+      window: Shows the episodes; closing it ends the evaluation, too.
     """
-    camera = Camera(horizon, video_folder, terminal.print)
+    camera = Camera(horizon, video_folder, terminal.print, window=window)
     results: list[EvaluatedEpisode] = []
     terminal.print(summary.HEADER)
     for index in range(num_episodes):
@@ -93,7 +96,7 @@ def run_episodes(
             camera.observe(next_time_step)
             step = next(steps)
             terminal.show(lambda: f"episode {index} of {num_episodes}: step {step} of {horizon}")
-            return not should_stop()
+            return not (should_stop() or (window is not None and window.is_closed))
 
         camera.begin(f"episode_{index}", environment)
         episode = run_episode(environment, policy, horizon, observe)

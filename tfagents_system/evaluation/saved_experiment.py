@@ -13,8 +13,12 @@ from tfagents_system.core.provenance import read_provenance
 BEST = "best"  # stands for the policy with the best evaluation
 
 
-def find_checkpoint(paths: ExperimentPaths, name: str | None) -> pathlib.Path:
+def find_checkpoint(
+    paths: ExperimentPaths, name: str | None, flag: str = "--checkpoint"
+) -> pathlib.Path:
     """Returns the policy checkpoint `name`, the newest one if None, or the best one if "best".
+
+    `flag` says where the name comes from.
 
     Raises:
       ConfigError: If the experiment has no such checkpoint.
@@ -23,7 +27,7 @@ def find_checkpoint(paths: ExperimentPaths, name: str | None) -> pathlib.Path:
         if best := best_policy(paths):
             return best.folder
         raise ConfigError(
-            f"{paths.policies} has no best policy yet (--checkpoint best): it is kept when all "
+            f"{paths.policies} has no best policy yet ({flag} best): it is kept when all "
             "episodes of an evaluation are there, every eval_period_itrs iterations and at the end."
         )
     checkpoints = {path.name: path for path in paths.policy_checkpoints()}
@@ -37,7 +41,7 @@ def find_checkpoint(paths: ExperimentPaths, name: str | None) -> pathlib.Path:
         return checkpoints[newest if name is None else name]
     except KeyError:
         raise ConfigError(
-            f"{paths.policies} has no checkpoint {name!r} (--checkpoint). "
+            f"{paths.policies} has no checkpoint {name!r} ({flag}). "
             f"There are: {_shortened(list(checkpoints))}."
         ) from None
 

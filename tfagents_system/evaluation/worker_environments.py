@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from tfagents_system.core.watchdog import Watchdog
 from tfagents_system.environments.replaceable import ReplaceableEnvironment
+from tfagents_system.evaluation.camera import Camera
 from tfagents_system.evaluation.rollouts import Episode, run_episode
 from tfagents_system.evaluation.step_observers import StepObservers
-from tfagents_system.evaluation.video import Camera
 from tfagents_system.policies.acting import ActingPolicy
 
 

@@ -1,0 +1,115 @@
+"""One film of several, next to each other."""
+
+import pathlib
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import zip_longest
+from typing import Any
+
+import imageio_ffmpeg
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from tfagents_system.core.paths import POLICY_CHECKPOINT_PREFIX
+from tfagents_system.evaluation.summary import EvaluatedEpisode
+from tfagents_system.evaluation.terminal import Terminal
+from tfagents_system.evaluation.video import VideoError, VideoWriter
+
+_LABEL_HEIGHT, _GAP = 28, 4  # pixels; even, as the sizes of films are
+_LARGEST_FONT, _SMALLEST_FONT = 16, 6
+
+
+def film(
+    folder: pathlib.Path,
+    evaluated: Sequence[tuple[str, Sequence[EvaluatedEpisode]]],
+    terminal: Terminal,
+) -> None:
+    """Joins the films of each episode of several policies, and says where; or why it cannot.
+
+    Args:
+      folder: In which a folder named by the policies' train steps gets `episode_<index>.mp4`.
+      evaluated: Names of the policy checkpoints, and their episodes, equally many.
+      terminal: Gets the messages.
+    """
+    steps = [name.removeprefix(POLICY_CHECKPOINT_PREFIX) for name, _ in evaluated]
+    folder = folder / "_".join(steps)
+    num_joined = 0
+    for episodes in zip(*(episodes for _, episodes in evaluated), strict=True):
+        index = episodes[0].index
+        if any(each.video is None for each in episodes):
+            continue  # what there is to say has been said
+        labels = [
+            f"train step {int(step):,}: return {each.episode.episode_return:.6g}"
+            for step, each in zip(steps, episodes, strict=True)
+        ]
+        terminal.show(lambda index=index: f"joining the films of episode {index}")
+        films = [each.video for each in episodes]
+        try:
+            join_films(list(zip(labels, films, strict=True)), folder / f"episode_{index}.mp4")
+        except (VideoError, OSError) as error:
+            terminal.print(f"No films in {folder}: {error}.")
+            return
+        num_joined += 1
+    if num_joined:
+        terminal.print(f"next to each other in {folder}")
+
+
+def join_films(films: Sequence[tuple[str, pathlib.Path]], path: pathlib.Path) -> None:
+    """Writes a film of `films`, from left to right, each below its label.
+
+    All are of one environment, thus of one size and rate. A shorter one stays at its last frame.
+
+    Raises:
+      VideoError: If the encoder fails.
+      OSError: If the folder of `path` cannot be written.
+    """
+    opened = [_read(film) for _, film in films]
+    size, frames_per_sec = opened[0][0], opened[0][1]
+    labels = [
+        _label(text, width) for (text, _), ((width, _), _, _) in zip(films, opened, strict=True)
+    ]
+    gap = np.zeros((_LABEL_HEIGHT + size[1], _GAP, 3), np.uint8)
+    total_width = sum(label.shape[1] for label in labels) + _GAP * (len(films) - 1)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    writer = VideoWriter(path, total_width, len(gap), frames_per_sec)
+    try:
+        shown: list[Any] = [None] * len(films)
+        for frames in zip_longest(*(frames for *_, frames in opened)):
+            shown = [old if new is None else new for new, old in zip(frames, shown, strict=True)]
+            parts = []
+            for label, frame in zip(labels, shown, strict=True):
+                parts += [gap, np.concatenate([label, frame])]
+            writer.write(np.concatenate(parts[1:], axis=1))
+        writer.finish()
+    except BaseException:
+        writer.discard()
+        raise
+    finally:
+        for *_, frames in opened:
+            frames.close()
+
+
+def _read(path: pathlib.Path) -> tuple[tuple[int, int], Fraction, Iterator[np.ndarray]]:
+    """Returns width and height, frames per second, and the frames [H, W, 3] of a film."""
+    pixels = imageio_ffmpeg.read_frames(str(path))
+    facts = next(pixels)
+    width, height = facts["size"]
+
+    def frames() -> Iterator[np.ndarray]:
+        for frame in pixels:
+            yield np.frombuffer(frame, np.uint8).reshape(height, width, 3)
+
+    rate = Fraction(facts["fps"]).limit_denominator(1000)
+    return (width, height), rate, frames()
+
+
+def _label(text: str, width: int) -> np.ndarray:
+    """Returns the text in white on black, [28, width, 3] uint8, as large as fits."""
+    image = Image.new("RGB", (width, _LABEL_HEIGHT))
+    for size in range(_LARGEST_FONT, _SMALLEST_FONT - 1, -1):
+        font = ImageFont.load_default(size)
+        if font.getlength(text) <= width - 2 * _GAP:
+            break
+    center = width / 2, _LABEL_HEIGHT / 2
+    ImageDraw.Draw(image).text(center, text, "white", font, anchor="mm")
+    return np.asarray(image)
