@@ -118,7 +118,7 @@ def test_a_run_in_the_queue_is_not_submitted_again(cluster, run):
 
     again = submit(cluster, run)
     assert again.returncode == 78
-    assert f"in SLURM's hands already: its core job {core} is PENDING" in again.stderr
+    assert f"in SLURM's hands already, as core job {core}" in again.stderr
 
     cluster.ask("scancel", core, workers, evaluators)
     resumed = submit(cluster, run)

@@ -84,9 +84,13 @@ class Cluster:
             os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
 
     def run(
-        self, *command: str, user: int = NOBODY, env: Mapping[str, str] | None = None
+        self,
+        *command: str,
+        user: int = NOBODY,
+        env: Mapping[str, str] | None = None,
+        timeout_secs: float = 60,
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a command on the login node, for a minute at most."""
+        """Runs a command on the login node."""
         enter = ["nsenter", "-t", str(self.first_process), "-n", "-u", "-i", "-m", "-p"]
         become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
         environ = {"PATH": PATH, "SLURM_CONF": f"{self.folder}/slurm.conf", "LANG": "C.UTF-8",
@@ -94,7 +98,7 @@ class Cluster:
         variables = [f"{name}={value}" for name, value in (environ | dict(env or {})).items()]
         return subprocess.run(
             [*enter, *become, "env", "-i", f"--chdir={self.project}", *variables, *command],
-            env={"PATH": PATH}, capture_output=True, text=True, timeout=60, check=False,
+            env={"PATH": PATH}, capture_output=True, text=True, timeout=timeout_secs, check=False,
         )  # fmt: skip
 
     def ask(self, *command: str, **kwargs: Any) -> str:

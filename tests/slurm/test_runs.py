@@ -1,6 +1,7 @@
 """Real runs over the nodes of a real SLURM, as the user nobody: to the end of training."""
 
 import json
+import sys
 
 import pytest
 from slurm.cluster import CPUS, slurm_cluster
@@ -63,3 +64,33 @@ def test_an_array_of_experiments_and_a_job_with_too_few_cpus():
             assert paths.finished.exists()
             seed = derive_seed(1, SeedPurpose.TASK, task)  # SAC_SEED is 1
             assert json.loads(paths.provenance.read_text())["seed"] == seed
+
+
+def sweep_logs(run):
+    files = sorted((run.project / "logs").glob("tiny_*/*.log"))
+    return "\n".join(f"--- {path.name}\n{path.read_text()}" for path in files)
+
+
+@pytest.mark.slow
+def test_a_sweep_trains_its_trials_on_a_real_cluster_at_the_same_time():
+    with slurm_cluster(num_nodes=4) as cluster:
+        run = SlurmRun(cluster, "\n    num_iter = 10\n    eval_period_itrs = 10\n")
+        answer = cluster.run(
+            "env", f"--chdir={run.project}",
+            sys.executable, "-m", "tfagents_system", "sweep", f"{run.folder}/variables.sh",
+            "--grid", "discount=0.9,0.99", "--parallel=2",
+            env={"SAC_PLACEMENT": "slurm", "SAC_NUM_COLLECT_WORKERS": "1", "SAC_TRAIN_CPUS": "1",
+                 "SAC_PRIVATE_NETWORK": "0", "PYTHONPATH": str(run.project),
+                 "MPLCONFIGDIR": str(run.folder)}, timeout_secs=240,
+        )  # fmt: skip
+        assert answer.returncode == 0, answer.stdout + answer.stderr + sweep_logs(run)
+        jobs = []
+        for trial in (0, 1):
+            paths = ExperimentPaths(run.project / "logs" / f"tiny_trial_{trial}_seed_1")
+            assert paths.finished.exists()
+            jobs.append((paths.slurm / "jobs").read_text().split()[0])
+        begins = [cluster.job(job)["StartTime"] for job in jobs]
+        ends = [cluster.job(job)["EndTime"] for job in jobs]
+        assert max(begins) < min(ends)
+        table = (run.project / "logs/tiny_sweep/sweep.csv").read_text()
+        assert table.splitlines()[0] == "trial,discount,mean_return" and table.count("\n") == 3

@@ -23,7 +23,13 @@ from typing import Annotated
 
 from tfagents_system.commands.bindings import with_bindings
 from tfagents_system.commands.earlier_runs import check_is_same
-from tfagents_system.commands.trials import Study, Trial, grid_trials, parse_grid, parse_ranges
+from tfagents_system.commands.trials import (
+    Study,
+    Trial,
+    grid_trials,
+    parse_grid,
+    parse_ranges,
+)
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.cpus import available_cpus, cpu_list
 from tfagents_system.core.errors import EXIT_STOPPED, ConfigError
@@ -33,7 +39,7 @@ from tfagents_system.core.settings import Settings
 from tfagents_system.evaluation.compare import scores_of
 from tfagents_system.evaluation.plots import draw_panels
 from tfagents_system.evaluation.run_groups import RunGroup
-from tfagents_system.launch.start import environment_of_runs
+from tfagents_system.launch import start
 from tfagents_system.launch.variables import read_variables
 
 NUM_PLOTTED = 6  # of the best trials
@@ -57,7 +63,7 @@ def sweep(
       search: Ranges of hyperparameters, NAME=LOW:HIGH or NAME=LOW:HIGH:log, for Optuna.
       trials: How many settings Optuna tries.
       seed: Each trial is trained with each of these.
-      parallel: Experiments at a time, which divide the CPUs.
+      parallel: Experiments at a time; on this machine they divide the CPUs.
       name: Of the sweep. Default: that of the variables file.
 
     Raises:
@@ -65,29 +71,32 @@ def sweep(
     """
     if bool(grid) == bool(search):
         raise ConfigError("Give either --grid or --search. See --help.")
-    given = dict(os.environ) if name is None else dict(os.environ) | {"SAC_EXP_NAME": name}
-    environ = environment_of_runs(read_variables(variables, given))
+    given = (
+        dict(os.environ) if name is None else dict(os.environ) | {"SAC_EXP_NAME": name}
+    )
+    environ = start.environment_of_runs(read_variables(variables, given))
     settings = Settings.from_environ(environ)
-    if settings.placement == "slurm":
-        raise ConfigError("SAC_PLACEMENT is slurm, which only queues runs; a sweep waits for them. "
-                          "Run it inside an allocation, with SAC_PLACEMENT=local.")  # fmt: skip
     values, ranges = parse_grid(grid), parse_ranges(search)
     for trial in grid_trials(values):
-        with_bindings(trial.assignments, environ)  # checks all before the first is trained
+        with_bindings(
+            trial.assignments, environ
+        )  # checks all before the first is trained
     for varied, range_ in ranges.items():
-        with_bindings([f"{varied}={range_.low!r}", f"{varied}={range_.high!r}"], environ)
-    cpus = available_cpus()
-    if parallel > len(cpus):
-        raise ConfigError(f"--parallel is {parallel}, but there are {len(cpus)} CPUs.")
-    folder = pathlib.Path("logs") / f"{settings.exp_name}_sweep"
+        with_bindings(
+            [f"{varied}={range_.low!r}", f"{varied}={range_.high!r}"], environ
+        )
+    name = settings.exp_dir.name  # of a task of a job array, too
+    environ.pop("SLURM_ARRAY_TASK_ID", None)
+    commands = _commands(settings.placement, parallel)
+    folder = pathlib.Path("logs") / f"{name}_sweep"
     folder.mkdir(parents=True, exist_ok=True)
     study = Study(folder / "study.log", ranges) if ranges else None
-    runner = Runner(
-        environ, settings.exp_name, folder, [cpus[i::parallel] for i in range(parallel)]
-    )
+    runner = Runner(environ, name, folder, commands)
     earlier = study.earlier_trials()[:trials] if study else list(grid_trials(values))
     for number in range(trials if study else len(earlier)):
-        runner.check_earlier(earlier[number] if number < len(earlier) else Trial(number, {}), seed)
+        runner.check_earlier(
+            earlier[number] if number < len(earlier) else Trial(number, {}), seed
+        )
     planned = study.trials(trials) if study else iter(earlier)
     scores = run_trials(planned, study, runner, seed, parallel)
     if runner.is_stopped:
@@ -97,23 +106,49 @@ def sweep(
     return 0 if scores and not runner.failed else 1
 
 
+def _commands(placement: str, parallel: int) -> list[list[str]]:
+    """Returns what trains an experiment, for each of those that run at a time.
+
+    On this machine they divide its CPUs. A cluster has CPUs for each, or lets it wait.
+
+    Raises:
+      ConfigError: If there are fewer CPUs.
+    """
+    module = {"slurm": "tfagents_system.launch.slurm_wait"}.get(placement, start.MODULE)
+    command = [sys.executable, "-m", module]
+    if placement != "local":
+        return [command] * parallel
+    cpus = available_cpus()
+    if parallel > len(cpus):
+        raise ConfigError(f"--parallel is {parallel}, but there are {len(cpus)} CPUs.")
+    sets = [cpu_list(cpus[i::parallel]) for i in range(parallel)]
+    return [["taskset", "--cpu-list", cpu_set, *command] for cpu_set in sets]
+
+
 class Runner:
-    """Runs experiments, each on CPUs of its own while it runs; Ctrl-C and SIGTERM stop all."""
+    """Runs experiments, some at a time; Ctrl-C and SIGTERM stop all."""
 
     def __init__(
         self,
         environ: Mapping[str, str],
         name: str,
         folder: pathlib.Path,
-        cpu_sets: Iterable[Sequence[int]],
+        commands: Iterable[Sequence[str]],
     ):
-        """Handles signals from now on; main thread only."""
+        """Handles signals from now on; main thread only.
+
+        Args:
+          environ: The SAC_* variables of all experiments.
+          name: What the names of their folders begin with.
+          folder: Where their output goes.
+          commands: Of the experiments that run at a time, each with CPUs of its own.
+        """
         self.is_stopped = False
         self.failed: list[str] = []  # names of experiments
         self._environ, self._name, self._folder = dict(environ), name, folder
-        self._cpu_sets: queue.SimpleQueue[Sequence[int]] = queue.SimpleQueue()
-        for cpus in cpu_sets:
-            self._cpu_sets.put(cpus)
+        self._commands: queue.SimpleQueue[Sequence[str]] = queue.SimpleQueue()
+        for command in commands:
+            self._commands.put(command)
         self._running: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.RLock()  # the handler may interrupt its holder
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -127,7 +162,9 @@ class Runner:
     def group_of(self, trial: Trial, seeds: Sequence[int]) -> RunGroup:
         """Returns the experiments of a trial."""
         values = ", ".join(trial.assignments)
-        return RunGroup(f"{trial.number}: {values}", [self.paths_of(trial, s) for s in seeds])
+        return RunGroup(
+            f"{trial.number}: {values}", [self.paths_of(trial, s) for s in seeds]
+        )
 
     def stop(self) -> None:
         """Ends what runs, in order and with everything saved."""
@@ -148,29 +185,32 @@ class Runner:
         if paths.finished.exists():
             return
         log = self._folder / f"{paths.root.name}.log"
-        cpus = self._cpu_sets.get()  # another experiment puts its own back
+        command = self._commands.get()  # another experiment puts its own back
         try:
-            code = self._run(self._environ | self._changes(trial, seed), cpus, log)
+            code = self._run(self._environ | self._changes(trial, seed), command, log)
         finally:
-            self._cpu_sets.put(cpus)
+            self._commands.put(command)
         if code and not self.is_stopped:
             self.failed.append(paths.root.name)
             print(f"{paths.root} failed (exit code {code}): see {log}", flush=True)
 
     def _changes(self, trial: Trial, seed: int) -> dict[str, str]:
         """Returns the variables that tell an experiment from the others."""
-        changes = {"SAC_EXP_NAME": self.paths_of(trial, seed).root.name, "SAC_SEED": str(seed)}
+        changes = {
+            "SAC_EXP_NAME": self.paths_of(trial, seed).root.name,
+            "SAC_SEED": str(seed),
+        }
         return changes | with_bindings(trial.assignments, self._environ)
 
-    def _run(self, environ: Mapping[str, str], cpus: Sequence[int], log: pathlib.Path) -> int:
+    def _run(
+        self, environ: Mapping[str, str], command: Sequence[str], log: pathlib.Path
+    ) -> int:
         """Returns the exit code of an experiment; 0 if it is not started because of a stop."""
-        command = ["taskset", "--cpu-list", cpu_list(cpus), sys.executable, "-m",
-                   "tfagents_system.launch.start"]  # fmt: skip
         with log.open("ab") as output:
             with self._lock:
                 if self.is_stopped:
                     return 0
-                print(f"{environ['SAC_EXP_NAME']} on CPU {cpu_list(cpus)}: {log}", flush=True)
+                print(f"{environ['SAC_EXP_NAME']}: {log}", flush=True)
                 run = subprocess.Popen(
                     command, env=environ, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                     start_new_session=True,  # Ctrl-C comes through `stop` alone
@@ -252,9 +292,14 @@ def _write_results(
     csv.writer(table, lineterminator="\n").writerows(rows)
     write_text_atomically(folder / "sweep.csv", table.getvalue())
     draw_panels(
-        [runner.group_of(trial, seeds) for trial, _ in ranked[:NUM_PLOTTED]], folder / "sweep.png"
+        [runner.group_of(trial, seeds) for trial, _ in ranked[:NUM_PLOTTED]],
+        folder / "sweep.png",
     )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
+        print(
+            "  ".join(
+                cell.rjust(width) for cell, width in zip(row, widths, strict=True)
+            )
+        )
     print(f"{folder / 'sweep.csv'}, {folder / 'sweep.png'}")

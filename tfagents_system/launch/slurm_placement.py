@@ -29,7 +29,11 @@ from tfagents_system.launch.prepare import PROJECT, explained_os_errors, prepare
 
 SLURM_TIMEOUT_SECS = 120.0  # sbatch itself tries again while SLURM is busy
 SCRIPTS = ("slurm/core.sbatch", "slurm/workers.sbatch", "slurm/job.sh")  # of the jobs
-PATHS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")  # by which the jobs find the same programs
+PATHS = (
+    "PATH",
+    "PYTHONPATH",
+    "LD_LIBRARY_PATH",
+)  # by which the jobs find the same programs
 
 
 def job_options(name: str, kind: str, demand: Demand) -> list[str]:
@@ -63,88 +67,62 @@ def submit(settings: Settings, environ: Mapping[str, str]) -> None:
     paths = ExperimentPaths(settings.exp_dir)
     name = paths.root.name
     demand = Demand.of(settings)
-    _check_is_not_queued(paths)
+    if jobs := jobs_in_queue(paths):
+        raise ConfigError(
+            f"{paths.root} is in SLURM's hands already, as core job {jobs[0]}. Wait for its end, "
+            f"stop it (scancel {' '.join(jobs)}), or choose another SAC_EXP_NAME."
+        )
     is_new = experiment.is_new(paths)
     _, lock = prepare(settings, lambda: [])
     os.close(lock)  # the core's job takes it
     paths.slurm.mkdir(exist_ok=True)
     _write_environment(paths, environ, demand.environ() | {"SAC_EXP_NAME": name})
-    jobs: dict[str, str] = {}
+    submitted: dict[str, str] = {}
     try:
-        jobs["core"] = _sbatch(job_options(name, "core", demand))
-        after = f"--dependency=after:{jobs['core']}"
-        _write_jobs(paths, jobs)
+        submitted["core"] = _sbatch(job_options(name, "core", demand))
+        after = f"--dependency=after:{submitted['core']}"
+        _write_jobs(paths, submitted)
         arrays = {"workers": demand.num_shares, "evaluators": demand.num_evaluators}
         for kind, count in arrays.items():
             if count:
                 array = f"--array=0-{count - 1}"
-                jobs[kind] = _sbatch([array, after, *job_options(name, kind, demand)])
-        _write_jobs(paths, jobs)
+                submitted[kind] = _sbatch(
+                    [array, after, *job_options(name, kind, demand)]
+                )
+        _write_jobs(paths, submitted)
     except BaseException:
-        if jobs:
-            _run(["scancel", *jobs.values()])
+        if submitted:
+            ask_slurm(["scancel", *submitted.values()])
         elif is_new:
             shutil.rmtree(paths.root)
         raise
-    print(_how_to(name, jobs, demand), flush=True)
+    print(_how_to(name, submitted, demand), flush=True)
 
 
-def _check_is_checkout() -> None:
-    """Raises ConfigError where the jobs would find neither their scripts nor the experiment."""
-    if not all((PROJECT / script).is_file() for script in SCRIPTS):
-        raise ConfigError(
-            f"SAC_PLACEMENT is slurm, which needs a checkout of the project: {PROJECT} has no "
-            "slurm/core.sbatch. Start run_script.sh in a checkout, or set SAC_PLACEMENT to local."
-        )
-    if not PROJECT.samefile(pathlib.Path()):
-        raise ConfigError(
-            "SAC_PLACEMENT is slurm, whose jobs look for logs/ in the folder of the project. Start "
-            f"it in {PROJECT}, or set SAC_PLACEMENT to local."
-        )
+def jobs_in_queue(paths: ExperimentPaths) -> list[str]:
+    """Returns the ids of the jobs of a run, its core's first; none if that is not in the queue.
 
-
-def _check_is_not_queued(paths: ExperimentPaths) -> None:
+    Raises:
+      ConfigError: If SLURM does not answer.
+    """
     try:
-        jobs = [line.split()[0] for line in (paths.slurm / "jobs").read_text().splitlines()]
+        jobs = [
+            line.split()[0] for line in (paths.slurm / "jobs").read_text().splitlines()
+        ]
     except FileNotFoundError:
-        return
-    answer = _run(["squeue", "--noheader", f"--jobs={jobs[0]}", "--format=%T"])
+        return []
+    answer = ask_slurm(["squeue", "--noheader", f"--jobs={jobs[0]}", "--format=%T"])
     if answer.returncode != 0 and "Invalid job id" not in answer.stderr:
         raise ConfigError(f"squeue failed: {answer.stderr.strip()}")
-    if state := answer.stdout.strip():
-        raise ConfigError(
-            f"{paths.root} is in SLURM's hands already: its core job {jobs[0]} is {state}. Wait "
-            f"for its end, stop it (scancel {' '.join(jobs)}), or choose another SAC_EXP_NAME."
-        )
+    return jobs if answer.stdout.strip() else []
 
 
-def _write_environment(
-    paths: ExperimentPaths, environ: Mapping[str, str], changes: Mapping[str, str]
-) -> None:
-    """Writes the variables of all jobs of the run, also of those that are added by hand later."""
-    ours = {name: value for name, value in environ.items() if name.startswith("SAC_")}
-    found = {name: environ[name] for name in PATHS if name in environ}
-    lines = [f"export {name}={shlex.quote(value)}\n"
-             for name, value in {**found, **ours, **changes}.items()]  # fmt: skip
-    write_text_atomically(paths.slurm / "environment.sh", "".join(lines))
+def ask_slurm(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Runs a command of SLURM's.
 
-
-def _write_jobs(paths: ExperimentPaths, jobs: Mapping[str, str]) -> None:
-    text = "".join(f"{job_id} {kind}\n" for kind, job_id in jobs.items())
-    write_text_atomically(paths.slurm / "jobs", text)
-
-
-def _sbatch(options: Sequence[str]) -> str:
-    """Returns the job's id."""
-    command = ["sbatch", "--parsable", *options]
-    answer = _run(command)
-    if answer.returncode != 0:
-        raise ConfigError(f"SLURM does not take a job: {answer.stderr.strip()}\n"
-                          f"The command was: {shlex.join(command)}")  # fmt: skip
-    return answer.stdout.strip().partition(";")[0]  # a name of the cluster may follow
-
-
-def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    Raises:
+      ConfigError: If there is none of this name, or it does not answer.
+    """
     # Inside of a job, its variables would be options of the new ones.
     environ = {name: value for name, value in os.environ.items()
                if not name.startswith("SLURM_") or name == "SLURM_CONF"}  # fmt: skip
@@ -170,13 +148,57 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         ) from None
 
 
+def _check_is_checkout() -> None:
+    """Raises ConfigError where the jobs would find neither their scripts nor the experiment."""
+    if not all((PROJECT / script).is_file() for script in SCRIPTS):
+        raise ConfigError(
+            f"SAC_PLACEMENT is slurm, which needs a checkout of the project: {PROJECT} has no "
+            "slurm/core.sbatch. Start run_script.sh in a checkout, or set SAC_PLACEMENT to local."
+        )
+    if not PROJECT.samefile(pathlib.Path()):
+        raise ConfigError(
+            "SAC_PLACEMENT is slurm, whose jobs look for logs/ in the folder of the project. Start "
+            f"it in {PROJECT}, or set SAC_PLACEMENT to local."
+        )
+
+
+def _write_environment(
+    paths: ExperimentPaths, environ: Mapping[str, str], changes: Mapping[str, str]
+) -> None:
+    """Writes the variables of all jobs of the run, also of those that are added by hand later."""
+    ours = {name: value for name, value in environ.items() if name.startswith("SAC_")}
+    found = {name: environ[name] for name in PATHS if name in environ}
+    lines = [f"export {name}={shlex.quote(value)}\n"
+             for name, value in {**found, **ours, **changes}.items()]  # fmt: skip
+    write_text_atomically(paths.slurm / "environment.sh", "".join(lines))
+
+
+def _write_jobs(paths: ExperimentPaths, jobs: Mapping[str, str]) -> None:
+    text = "".join(f"{job_id} {kind}\n" for kind, job_id in jobs.items())
+    write_text_atomically(paths.slurm / "jobs", text)
+
+
+def _sbatch(options: Sequence[str]) -> str:
+    """Returns the job's id."""
+    command = ["sbatch", "--parsable", *options]
+    answer = ask_slurm(command)
+    if answer.returncode != 0:
+        raise ConfigError(f"SLURM does not take a job: {answer.stderr.strip()}\n"
+                          f"The command was: {shlex.join(command)}")  # fmt: skip
+    return answer.stdout.strip().partition(";")[0]  # a name of the cluster may follow
+
+
 def _how_to(name: str, jobs: Mapping[str, str], demand: Demand) -> str:
     """Returns what was submitted, and the commands for the rest."""
     python = pathlib.Path(sys.executable)
     if python.is_relative_to(PROJECT):
         python = python.relative_to(PROJECT)
     last = demand.num_shares - 1
-    more = ["sbatch", f"--array={last + 1}-{last + 1}", *job_options(name, "workers", demand)]
+    more = [
+        "sbatch",
+        f"--array={last + 1}-{last + 1}",
+        *job_options(name, "workers", demand),
+    ]
     rows = {
         "core": f"job {jobs['core']}, {demand.cpus('core')} CPUs",
         "workers": f"jobs {jobs['workers']}_0 to _{last}, {demand.cpus('workers')} CPUs each",
@@ -195,7 +217,9 @@ def _how_to(name: str, jobs: Mapping[str, str], demand: Demand) -> str:
         "one more": shlex.join(more),
         "one fewer": f"scancel {jobs['workers']}_{last}",
     }
-    return "Submitted to SLURM:\n" + "\n".join(f"  {key:<11}{rows[key]}" for key in rows)
+    return "Submitted to SLURM:\n" + "\n".join(
+        f"  {key:<11}{rows[key]}" for key in rows
+    )
 
 
 def main() -> None:
