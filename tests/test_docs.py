@@ -7,7 +7,9 @@ import re
 
 import pytest
 
+from benchmarks.__main__ import main as run_benchmarks
 from tfagents_system.core.attribute_names import HOOKS
+from tfagents_system.core.command_line import with_arguments
 from tfagents_system.core.settings import VARIABLES
 from tfagents_system.launch.params_check import PUBLISHED
 
@@ -50,6 +52,15 @@ def test_every_file_that_a_page_names_exists(page):
     )
 
     assert [name for name in sorted(set(names)) if not (PROJECT / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_measurement_and_extra_that_a_page_names_exists(page):
+    for arguments in re.findall(r"benchmarks/run\.sh((?: +[\w-]+)*)", text_of(page)):
+        with_arguments(run_benchmarks, ["benchmarks/run.sh", *arguments.split()])
+    for extras in re.findall(r"setup\.sh --with ([\w,]+)", text_of(page)):
+        for extra in extras.split(","):
+            assert (PROJECT / f"locks/{extra}.lock").exists(), extra
 
 
 @pytest.mark.parametrize("page", PAGES)
