@@ -1,10 +1,13 @@
 """Real runs over the nodes of a real Ray: to the end, stopped, and over its client server."""
 
+import os
 import signal
+import subprocess
+import sys
 
 import pytest
 from ray_cluster.cluster import ray_cluster
-from ray_cluster.ray_run import CORE, NUM_TRAIN_STEPS, RayRun
+from ray_cluster.ray_run import CORE, NUM_TRAIN_STEPS, WHOLE_NODES, RayRun
 
 pytestmark = [pytest.mark.multiprocess, pytest.mark.timeout(600)]
 
@@ -63,3 +66,23 @@ def test_a_driver_outside_the_cluster_runs_through_its_client_server(tmp_path):
         run = RayRun(tmp_path, cluster)
         run.set_pace(0.02)
         run.check_end(run.drive(on=cluster.login, SAC_RAY_ADDRESS=cluster.client_address))
+
+
+@pytest.mark.slow
+def test_a_sweep_trains_its_trials_on_a_cluster(tmp_path):
+    with ray_cluster(num_nodes=2) as cluster:
+        run = RayRun(tmp_path, cluster, "\n    num_iter = 10\n    eval_period_itrs = 10\n")
+        variables = {"SAC_PLACEMENT": "ray", "SAC_NUM_COLLECT_WORKERS": "1"} | WHOLE_NODES
+        done = subprocess.run(
+            [*cluster.head.enter(folder=run.project), sys.executable, "-m", "tfagents_system",
+             "sweep", f"{tmp_path}/variables.sh", "--grid", "discount=0.9,0.99"],
+            env=os.environ | variables | cluster.environ | {"PYTHONPATH": str(run.project)},
+            capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        table = (run.project / "logs/tiny_sweep/sweep.csv").read_text()
+        assert table.splitlines()[0] == "trial,discount,mean_return" and table.count("\n") == 3
+        for trial in (0, 1):
+            ray_log = run.project / f"logs/tiny_trial_{trial}_seed_1/ray"
+            assert len(list(ray_log.glob("*.log"))) == 2  # of two shares
+        run.check_nothing_is_left()
