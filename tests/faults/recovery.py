@@ -9,6 +9,7 @@ from faults.experience import account_of
 from tfagents_system.services.checkpoint_watch import PERIOD_SECS
 
 WORKERS = ("worker_0", "worker_1")
+RECOVERY_SECS = 180  # that a cluster may take
 # Trains until it is stopped; nothing ever leaves the table.
 ENDLESS = """
     num_iter = 1000000
@@ -19,6 +20,21 @@ ENDLESS = """
 
 def env_steps(run, worker):
     return run.status(worker).get("env_steps", 0)
+
+
+def time_recovery(run, ledger, fault, break_it, is_back, limit_secs=RECOVERY_SECS):
+    """Breaks something on a cluster and waits until `is_back()`; writes down how long that took."""
+    began = time.monotonic()
+    break_it()
+    try:
+        run.wait_for(is_back, limit_secs, f"the recovery: {fault}")
+    except BaseException:
+        ledger.add(run.PLACEMENT, fault, passed=False)
+        print(run.logs(), run.cluster.logs())
+        raise
+    secs = time.monotonic() - began
+    print(f"{fault}: back after {secs:.1f} s")
+    ledger.add(run.PLACEMENT, fault, passed=True, recovery_secs=secs)
 
 
 def has_all_moving(run):

@@ -19,6 +19,8 @@ OF_A_SHARE = "\0RAY_RESTART_COUNT="  # in the environment of all that an actor s
 class RayRun(TinyRun):
     """A TinyRun whose driver is on a host of `cluster`."""
 
+    PLACEMENT = "Ray"
+
     def __init__(self, folder: pathlib.Path, cluster: RayCluster, more_params: str = ""):
         super().__init__(folder, more_params)
         self.cluster = cluster

@@ -5,15 +5,13 @@ import signal
 import time
 
 import pytest
-from faults.recovery import env_steps
+from faults.recovery import RECOVERY_SECS, env_steps, time_recovery
 from ray_cluster.cluster import ray_cluster
 from ray_cluster.ray_run import CORE, NUM_TRAIN_STEPS, RayRun
 
 from tfagents_system.core.waiting import wait_until
 
 pytestmark = [pytest.mark.multiprocess, pytest.mark.timeout(800)]
-
-LIMIT_SECS = 180  # of a recovery
 
 
 def start(tmp_path, cluster, **kwargs):
@@ -24,21 +22,6 @@ def start(tmp_path, cluster, **kwargs):
     run.wait_for(run.generations, 120, "the first generation")
     run.wait_for(lambda: env_steps(run, "worker_0"), 60, "env steps")
     return run, driver
-
-
-def time_recovery(run, ledger, fault, break_it, is_back):
-    """Breaks something and waits until `is_back()`; writes down how long that took."""
-    began = time.monotonic()
-    break_it()
-    try:
-        run.wait_for(is_back, LIMIT_SECS, f"the recovery: {fault}")
-    except BaseException:
-        ledger.add("Ray", fault, passed=False)
-        print(run.logs(), run.cluster.logs())
-        raise
-    secs = time.monotonic() - began
-    print(f"{fault}: back after {secs:.1f} s")
-    ledger.add("Ray", fault, passed=True, recovery_secs=secs)
 
 
 def has_another(run, program, key):
@@ -57,7 +40,8 @@ def has_another(run, program, key):
 
 
 # Connections of a node without power or network stay open; Ray needs a minute to miss it.
-@pytest.mark.parametrize("how", ["killed", pytest.param("cut off", marks=pytest.mark.faults)])
+@pytest.mark.faults
+@pytest.mark.parametrize("how", ["killed", "cut off"])
 def test_the_core_moves_to_another_node_and_its_workers_stay(tmp_path, ledger, how):
     with ray_cluster(num_nodes=3) as cluster:
         run, driver = start(tmp_path, cluster)
@@ -118,9 +102,9 @@ def test_after_the_loss_of_the_head_the_same_command_goes_on(tmp_path, ledger):
         run.set_pace(0.5)
         began = time.monotonic()
         cluster.head.kill()
-        assert run.await_end(driver, LIMIT_SECS) not in (0, 143)
+        assert run.await_end(driver, RECOVERY_SECS) not in (0, 143)
         print(f"the driver ended {time.monotonic() - began:.1f} s after its head")
-        wait_until(lambda: not run.share_processes(), LIMIT_SECS, "the end of all programs")
+        wait_until(lambda: not run.share_processes(), RECOVERY_SECS, "the end of all programs")
         print(f"all programs ended {time.monotonic() - began:.1f} s after the head")
         run.check_nothing_is_left()
         saved = run.generations()[0]
@@ -141,7 +125,7 @@ def test_a_killed_driver_ends_the_run_which_is_saved(tmp_path, ledger):
         trained = run.train_step()
         run.signal(driver, signal.SIGKILL)
         run.await_end(driver, 30)
-        wait_until(lambda: not run.share_processes(), LIMIT_SECS, "the end of all programs")
+        wait_until(lambda: not run.share_processes(), RECOVERY_SECS, "the end of all programs")
         run.check_nothing_is_left()
         saved = run.generations()[0]
         assert saved >= trained

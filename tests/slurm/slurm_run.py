@@ -10,6 +10,8 @@ WHOLE_NODES = {"SAC_TRAIN_CPUS": "1", "SAC_REVERB_CPUS": "1", "SAC_COLLECT_WORKE
 class SlurmRun(TinyRun):
     """The user nobody's TinyRun in `cluster.project`; `jobs` are the ids by kind of share."""
 
+    PLACEMENT = "SLURM"
+
     def __init__(self, cluster: Cluster, more_params: str = ""):
         super().__init__(cluster.project, more_params)
         self.cluster = cluster
@@ -39,10 +41,10 @@ class SlurmRun(TinyRun):
         """Returns the host that the program last reported from."""
         return self.status(program).get("host", "")
 
-    def job_logs(self) -> str:
+    def logs(self) -> str:
         """Returns what the jobs have printed, and the ends of the programs' logs."""
         files = sorted(self.paths.slurm.glob("*.log"))
-        return "\n".join(f"--- {f.name}\n{f.read_text()[-3000:]}" for f in files) + self.logs()
+        return "\n".join(f"--- {f.name}\n{f.read_text()[-3000:]}" for f in files) + super().logs()
 
     def check_nothing_is_left(self) -> None:
         """Asserts that jobs that have ended left no process and no folder on any node."""

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from faults.experience import account_of
-from faults.recovery import ENDLESS, env_steps
+from faults.recovery import ENDLESS, RECOVERY_SECS, env_steps, time_recovery
 from slurm.cluster import slurm_cluster
 from slurm.slurm_run import SlurmRun
 from system.tiny_run import STEPS_PER_ITER
@@ -19,8 +19,6 @@ from tfagents_system.services.checkpoint_watch import PERIOD_SECS
 pytestmark = [pytest.mark.multiprocess, pytest.mark.timeout(600)]
 
 NUM_TRAIN_STEPS = 60 * STEPS_PER_ITER  # of tiny_run.PARAMS
-# SLURM needs about half a minute to miss a node, and ten seconds to place its job anew.
-LIMIT_SECS = 150
 
 
 def has_collected_on_another_node(run, worker, node):
@@ -47,21 +45,6 @@ def has_trained_on_another_node(run, node):
         return first[-1] > first[0]
 
     return has_trained
-
-
-def time_recovery(run, ledger, fault, break_it, is_back, limit_secs=LIMIT_SECS):
-    """Breaks something and waits until `is_back()`; writes down how long that took."""
-    began = time.monotonic()
-    break_it()
-    try:
-        run.wait_for(is_back, limit_secs, f"the recovery: {fault}")
-    except BaseException:
-        ledger.add("SLURM", fault, passed=False)
-        print(run.job_logs(), run.cluster.logs())
-        raise
-    secs = time.monotonic() - began
-    print(f"{fault}: back after {secs:.1f} s")
-    ledger.add("SLURM", fault, passed=True, recovery_secs=secs)
 
 
 def stop_and_account(run, ledger):
@@ -110,7 +93,7 @@ def test_the_core_moves_from_a_dead_node_and_its_workers_stay(ledger, is_told):
         core, element = run.jobs["core"], f"{run.jobs['workers']}_0"
         for job in (core, element):
             assert cluster.await_state(job, "COMPLETED", "FAILED", timeout_secs=120)[
-                "JobState"] == "COMPLETED", run.job_logs()  # fmt: skip
+                "JobState"] == "COMPLETED", run.logs()  # fmt: skip
         assert restarts(run, core, element) == ["1", "0"]
         assert cluster.job(core)["NodeList"] == run.host("learner")
         (restored,) = run.restored_steps()
@@ -184,7 +167,7 @@ def test_of_two_living_cores_the_later_one_wins(ledger, hangs):
 
         has_trained = has_trained_on_another_node(run, node)
         fault = f"the core's slurmd freezes, its programs {'hang' if hangs else 'go on'}"
-        limit_secs = LIMIT_SECS + hangs * TAKEOVER_SECS  # of which it waits for the lock
+        limit_secs = RECOVERY_SECS + hangs * TAKEOVER_SECS  # of which it waits for the lock
         time_recovery(run, ledger, fault, break_it, is_back, limit_secs)
         assert seen[-1], "there never were two cores"
         if hangs:

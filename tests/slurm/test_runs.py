@@ -32,7 +32,7 @@ def test_a_cancelled_run_over_several_hosts_resumes_and_trains_to_its_end():
         assert "Resuming logs/tiny, seed 1." in run.submit(num_workers=2, SAC_PRIVATE_NETWORK="0")
         for job in (run.jobs["core"], *(f"{run.jobs['workers']}_{k}" for k in range(2))):
             ended = cluster.await_state(job, "COMPLETED", "FAILED", timeout_secs=120)
-            assert (ended["JobState"], ended["Restarts"]) == ("COMPLETED", "0"), run.job_logs()
+            assert (ended["JobState"], ended["Restarts"]) == ("COMPLETED", "0"), run.logs()
         assert run.restored_steps() == [saved]
         assert run.generations()[0] == NUM_TRAIN_STEPS
         assert len({run.host(p) for p in ("learner", "worker_0", "worker_1")}) == 3

@@ -1,0 +1,71 @@
+"""The tasks of the zoo can be trained, and its table says what their experiments have reached."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+from run_files import write_run
+
+from tfagents_system.core.env_config import load_env_config
+from tfagents_system.core.params_loader import load_params
+from tfagents_system.core.settings import Settings
+from tfagents_system.environments.construction import make_collect_environment
+from tfagents_system.launch.variables import read_variables
+from zoo import table
+
+PROJECT = pathlib.Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("task", table.tasks())
+def test_each_task_names_an_environment_that_can_be_stepped(task, monkeypatch):
+    monkeypatch.chdir(PROJECT)
+    _, variables = table.tasks()[task]
+    settings = Settings.from_environ(read_variables(pathlib.Path(variables), {}))
+    assert settings.exp_name == task
+    config = load_env_config(settings.config)
+    params = load_params(settings.params, config, [])
+    environment = make_collect_environment(params, 1, 0)
+    environment.reset()
+    action = np.zeros(environment.action_spec().shape, environment.action_spec().dtype)
+    assert np.isfinite(environment.step(action).reward)
+    environment.close()
+    assert params.num_steps_per_iter == params.n_train_episodes_per_iter * config["horizon"]
+
+
+def test_results_are_the_last_evaluations_of_finished_experiments(tmp_path):
+    for name, returns in (("ant_bullet_seed_1", [10, 20]), ("ant_bullet_seed_2", [30, 50]),
+                          ("ant_bullet_trial", [99]), ("hopper_bullet_seed_1", [7])):  # fmt: skip
+        origin = {"seed": int(name[-1]) if name[-1].isdigit() else 0, "cpu_model": "a CPU"}
+        paths = write_run(tmp_path / name, returns, provenance=origin)
+        if not name.startswith("hopper"):
+            paths.finished.write_text(json.dumps({"num_iter": 1}))
+    results = table.results_in(tmp_path)
+    found = {(r.task, r.seed): (r.env_steps, r.mean_return, r.cpu) for r in results}
+    assert found == {
+        ("ant_bullet", 1): (40, (10 + 20) / 2, "a CPU"),
+        ("ant_bullet", 2): (40, (30 + 50) / 2, "a CPU"),
+    }
+
+
+def test_a_new_result_replaces_the_old_one_of_its_seed_and_others_stay(tmp_path):
+    old = [table.Result("hopper", seed, 1000, 1.0, 2.0, "b, c", "abc") for seed in (1, 2)]
+    table.write_results(tmp_path / "results.csv", old)
+    assert table.read_results(tmp_path / "results.csv") == old
+    new = old[1]._replace(mean_return=9.0)
+    assert table.merged(old, [new]) == [old[0], new]
+    assert table.merged([], [new, old[0]]) == [old[0], new]
+
+
+def test_the_table_has_mean_and_interval_of_each_task():
+    results = [table.Result("hopper_bullet", seed, 10**6, mean_return, 30.0 + seed, "c", "abc")
+               for seed, mean_return in ((1, 2000.0), (2, 2200.0), (3, 2700.0))]  # fmt: skip
+    row = next(line for line in table.table(results).splitlines() if "hopper_bullet.sh" in line)
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[1:3] == ["1,000,000", "3"]
+    mean, interval = cells[3].split(" ", 1)
+    assert mean == f"{(2000 + 2200 + 2700) / 3:,.0f}"
+    low, high = (float(text.replace(",", "")) for text in interval.strip("[]").split(", "))
+    assert 2000 <= low < (2000 + 2200 + 2700) / 3 < high <= 2700
+    assert cells[4:] == ["2,422 ± 168", f"{30 + (1 + 2 + 3) / 3:.0f}"]
+    assert table.table([]).count("not run yet") == len(table.tasks())

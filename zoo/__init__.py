@@ -1,0 +1,1 @@
+"""Tasks with tuned settings, and their results."""

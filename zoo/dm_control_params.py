@@ -1,0 +1,27 @@
+"""A task of the DeepMind Control Suite, as the config names it.
+
+Needs ./setup.sh --with dm_control.
+"""
+
+from tf_agents.environments import py_environment
+
+from tfagents_system.environments import dm_control_adapter
+from tfagents_system.train_params_base import TrainParamsBase
+
+
+class TrainParams(TrainParamsBase):
+    """Half a million env steps, each followed by a train step, with the usual settings of SAC."""
+
+    sac_log_alpha = 0.0
+    num_iter = 500
+    num_steps_per_iter = 1000
+    n_episodes_in_buffer = 500
+    n_buffer_init_episodes = 5
+    eval_period_itrs = 25
+    n_eval_episodes = 10
+    checkpoint_period_itrs = 25
+
+    def env_ctor(self, *args, seed=None, **kwargs) -> py_environment.PyEnvironment:
+        """Returns the environment; each worker makes its own."""
+        domain, task = self.env_config["environment"].split("/")
+        return dm_control_adapter.load(domain, task, seed=seed)

@@ -1,0 +1,5 @@
+# shellcheck shell=bash disable=SC2034
+# sac train zoo/hopper_bullet.sh --seed 1 2 3
+: "${SAC_EXP_NAME:=hopper_bullet}"
+: "${SAC_PARAMS:=zoo/pybullet_params.py}"
+: "${SAC_CONFIG:=zoo/hopper_bullet.json}"

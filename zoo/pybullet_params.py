@@ -1,0 +1,34 @@
+"""A locomotion task of PyBullet, as the config names it, with settings that suit all of them."""
+
+from tf_agents.environments import py_environment
+
+from tfagents_system.environments import pybullet_adapter
+from tfagents_system.train_params_base import TrainParamsBase
+
+
+class TrainParams(TrainParamsBase):
+    """A million env steps, each followed by a train step.
+
+    Discount, learning rate and target update are those of the RL Zoo of Stable-Baselines3. Pink
+    noise takes the place of its gSDE exploration.
+    """
+
+    discount = 0.98
+    target_update_tau = 0.02
+    actor_learning_rate = 7.3e-4
+    critic_learning_rate = 7.3e-4
+    alpha_learning_rate = 7.3e-4
+    sac_log_alpha = 0.0
+    exploration_noise_beta = 1.0
+    num_iter = 1000
+    num_steps_per_iter = 1000
+    n_episodes_in_buffer = 300
+    n_buffer_init_episodes = 10
+    eval_period_itrs = 50
+    n_eval_episodes = 10
+    checkpoint_period_itrs = 50
+
+    def env_ctor(self, *args, seed=None, **kwargs) -> py_environment.PyEnvironment:
+        """Returns the environment; each worker makes its own."""
+        name = self.env_config["environment"]
+        return pybullet_adapter.load(name, seed=seed, gym_kwargs=kwargs)

@@ -1,0 +1,134 @@
+"""Collects the results of the zoo from the finished experiments in logs/.
+
+Example: sac train zoo/hopper_bullet.sh --seed 1 2 3; python -m zoo.table
+
+A result is the last evaluation of an experiment `<task>_seed_<seed>`. Writes zoo/results.csv, where
+those of other machines and earlier runs stay, and the table in docs/zoo.md.
+"""
+
+import csv
+import io
+import json
+import pathlib
+import sys
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tfagents_system.core.command_line import run_tool
+from tfagents_system.core.files import write_text_atomically
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.evaluation import bootstrap
+from tfagents_system.evaluation.run_history import read_evaluations
+
+ZOO = pathlib.Path(__file__).parent
+PROJECT = ZOO.parent
+PAGE = PROJECT / "docs/zoo.md"
+MARKS = "<!-- table -->\n", "<!-- end of table -->\n"
+EXAMPLES = {"pendulum": "Pendulum-v1", "minitaur": "MinitaurBulletEnv-v0"}
+# SAC in the documentation of Stable-Baselines3 2.x, "Results: PyBullet environments": mean and
+# standard error over three seeds after a million env steps.
+OF_STABLE_BASELINES3 = {
+    "half_cheetah_bullet": "2,757 ± 53", "ant_bullet": "3,146 ± 35",
+    "hopper_bullet": "2,422 ± 168", "walker2d_bullet": "2,184 ± 54",
+}  # fmt: skip
+
+
+class Result(NamedTuple):
+    """The last evaluation of an experiment."""
+
+    task: str
+    seed: int
+    env_steps: int
+    mean_return: float
+    minutes: float  # of training
+    cpu: str
+    commit: str
+
+
+def tasks() -> dict[str, tuple[str, str]]:
+    """Returns environment and variables file of each task, by its name."""
+    found = {name: (environment, f"training_variables_{name}.sh")
+             for name, environment in EXAMPLES.items()}  # fmt: skip
+    for path in sorted(ZOO.glob("*.json")):
+        environment = json.loads(path.read_text())["environment"]
+        found[path.stem] = environment, f"zoo/{path.stem}.sh"
+    return found
+
+
+def results_in(logs: pathlib.Path) -> list[Result]:
+    """Returns the results of the experiments in `logs` that are finished."""
+    found = []
+    for task in tasks():
+        for folder in logs.glob(f"{task}_seed_*"):
+            paths = ExperimentPaths(folder)
+            if paths.finished.exists() and (points := read_evaluations(paths)):
+                origin, last = json.loads(paths.provenance.read_text()), points[-1]
+                found.append(Result(
+                    task, origin["seed"], last.env_step, round(last.mean_return, 2),
+                    round(last.training_secs / 60, 1), origin["cpu_model"],
+                    (origin["git_hash"] or "")[:10],
+                ))  # fmt: skip
+    return found
+
+
+def merged(old: Iterable[Result], new: Iterable[Result]) -> list[Result]:
+    """Returns one result for each task and seed, in order; a new one replaces an old one."""
+    by_run = {(result.task, result.seed): result for result in (*old, *new)}
+    return [by_run[run] for run in sorted(by_run)]
+
+
+def table(results: Sequence[Result]) -> str:
+    """Returns the table in Markdown."""
+    lines = ["| task | env steps | seeds | return, 95 % interval | SB3's documentation | minutes |",
+             "| --- | --- | --- | --- | --- | --- |"]  # fmt: skip
+    for task, (environment, variables) in tasks().items():
+        of_task = [result for result in results if result.task == task]
+        cells = ["", "", "not run yet", OF_STABLE_BASELINES3.get(task, ""), ""]
+        if of_task:
+            returns = np.array([result.mean_return for result in of_task])
+            low, high = bootstrap.mean_interval(returns[:, None], np.random.default_rng(0))
+            interval = f" [{low.item():,.0f}, {high.item():,.0f}]" if len(returns) > 1 else ""
+            minutes = np.mean([result.minutes for result in of_task])
+            cells[0] = f"{max(result.env_steps for result in of_task):,}"
+            cells[1] = str(len(of_task))
+            cells[2] = f"{returns.mean():,.0f}{interval}"
+            cells[4] = f"{minutes:.0f}"
+        lines.append(f"| {environment}, `{variables}` | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def read_results(path: pathlib.Path) -> list[Result]:
+    """Returns what `write_results` has written; nothing if there is no file."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return [
+            Result(row["task"], int(row["seed"]), int(row["env_steps"]), float(row["mean_return"]),
+                   float(row["minutes"]), row["cpu"], row["commit"])
+            for row in csv.DictReader(file)
+        ]  # fmt: skip
+
+
+def write_results(path: pathlib.Path, results: Iterable[Result]) -> None:
+    """Writes a CSV file."""
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerows([Result._fields, *results])
+    write_text_atomically(path, text.getvalue())
+
+
+def main() -> None:
+    """Updates both files from logs/ of this folder."""
+    path = ZOO / "results.csv"
+    results = merged(read_results(path), results_in(pathlib.Path("logs")))
+    write_results(path, results)
+    head, rest = PAGE.read_text().split(MARKS[0])
+    tail = rest.split(MARKS[1])[1]
+    write_text_atomically(PAGE, head + MARKS[0] + table(results) + MARKS[1] + tail)
+    print(table(results), end="")
+
+
+if __name__ == "__main__":
+    run_tool(main, sys.argv)
