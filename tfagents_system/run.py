@@ -9,7 +9,6 @@ replay server, and a display for --view alone.
 
 import contextlib
 import io
-import os
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -21,15 +20,12 @@ from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.paths import ExperimentPaths, existing_experiment
 from tfagents_system.core.program import run_program
 from tfagents_system.environments.headless import draw_unseen
-from tfagents_system.evaluation.saved_experiment import find_checkpoint, load_saved_params
+from tfagents_system.evaluation.saved_experiment import (
+    find_checkpoint,
+    load_saved_params,
+    prepare_tensorflow,
+)
 from tfagents_system.evaluation.window import Window
-
-_ENVIRONMENT = {
-    "TF_CPP_MIN_LOG_LEVEL": "3",  # errors only
-    "TF_NUM_INTRAOP_THREADS": "1",  # as in a worker: sums in one order, the same everywhere
-    "TF_NUM_INTEROP_THREADS": "1",
-    "SDL_AUDIODRIVER": "dummy",  # pygame complains where there is no sound card
-}
 
 
 def evaluate(
@@ -71,8 +67,7 @@ def evaluate(
     if beside and not video:
         raise ConfigError("--beside makes films, and --novideo none: leave one of them out.")
     env_config = load_env_config(pathlib.Path(config) if config else paths.config)
-    for name, value in _ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
+    prepare_tensorflow()
     with Window(paths.root.resolve().name) if view else contextlib.nullcontext() as window:
         if window is not None:
             draw_unseen()  # the window is another program's

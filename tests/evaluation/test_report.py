@@ -12,7 +12,8 @@ from tfagents_system.core.command_line import with_arguments
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.evaluation.event_log import EventLog
-from tfagents_system.evaluation.report import find_films, make_charts, report
+from tfagents_system.evaluation.report import make_charts, report
+from tfagents_system.evaluation.report_films import find_films
 from tfagents_system.evaluation.run_history import read_evaluations
 from tfagents_system.evaluation.video import VideoWriter
 
@@ -59,7 +60,7 @@ def browser():
 def test_films_of_the_first_the_middle_and_the_best_policy(paths):
     # The policy of step 250 was evaluated last at step 200, which is the best.
     films = find_films(paths, read_evaluations(paths))
-    steps = {caption.partition(" of")[0]: file.parent.name[-3:] for caption, file in films.items()}
+    steps = {caption.partition(" pol")[0]: file.parent.name[-3:] for caption, file in films.items()}
     assert steps == {"first": "100", "middle and best": "250"}
     assert find_films(ExperimentPaths(paths.root / "nowhere"), []) == {}
 

@@ -2,12 +2,14 @@
 
 Example: sac report logs/pendulum
 Holds the hyperparameters and what differs from the defaults, curves to zoom into, the evaluations,
-films of the first, the middle and the best filmed policy, where the time went, and the provenance.
-Reads what the programs have written, also while they run; films are those that run.py has made.
+films of the first, the middle and the best policy, where the time went, and the provenance. Reads
+what the programs have written, also while they run. Films that there are not yet, of run.py or of
+training, are made, as run.py does.
 """
 
 import json
 import pathlib
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,33 +19,34 @@ from tfagents_system.agents.sac_settings import SacSettings
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import read_json, write_text_atomically
 from tfagents_system.core.hyperparameters import hyperparameters
-from tfagents_system.core.paths import (
-    POLICY_CHECKPOINT_PREFIX,
-    ExperimentPaths,
-    existing_experiment,
-)
+from tfagents_system.core.paths import ExperimentPaths, existing_experiment
 from tfagents_system.core.reports import ReportError, read_report
 from tfagents_system.core.training_settings import TrainingSettings
 from tfagents_system.evaluation import report_sections as sections
 from tfagents_system.evaluation.curves import make_panels
+from tfagents_system.evaluation.report_films import find_films, make_films
 from tfagents_system.evaluation.run_groups import RunGroup
 from tfagents_system.evaluation.run_history import EvaluationPoint, read_evaluations
+from tfagents_system.evaluation.terminal import Terminal
 
 PAGE = pathlib.Path(__file__).with_name("report.html")
 
 
-def report(exp_dir: pathlib.Path, /, output: pathlib.Path | None = None) -> None:
+def report(exp_dir: pathlib.Path, /, output: pathlib.Path | None = None, film: bool = True) -> None:
     """Writes the report of an experiment and prints the name of the file.
 
     Args:
       exp_dir: Folder of the experiment.
       output: HTML file to write. Default: report.html in exp_dir.
+      film: Film the first, the middle and the best policy, where there is no film.
 
     Raises:
       ConfigError: If there is no such experiment, or a file cannot be read or written.
     """
     paths = existing_experiment(exp_dir)
     output = output or paths.root / "report.html"
+    if film:
+        make_films(paths, read_evaluations(paths), Terminal(sys.stderr))
     try:
         write_text_atomically(output, make_page(paths))
     except (OSError, json.JSONDecodeError) as error:
@@ -138,37 +141,6 @@ def _read_object(path: pathlib.Path) -> dict[str, Any]:
     if value is not None and not isinstance(value, dict):
         raise ConfigError(f"{path}: damaged (not a JSON object). Mend it or move it away.")
     return value or {}
-
-
-def find_films(
-    paths: ExperimentPaths, points: Sequence[EvaluationPoint]
-) -> dict[str, pathlib.Path]:
-    """Returns a film of the first, the middle and the best filmed policy, by caption.
-
-    The best is the one whose evaluation, the last one not after its train step, is the best.
-    """
-    films = {}
-    for file in sorted(paths.videos.glob(f"{POLICY_CHECKPOINT_PREFIX}*/episode_0.mp4")):
-        step = file.parent.name.removeprefix(POLICY_CHECKPOINT_PREFIX)
-        if step.isdigit():
-            films[int(step)] = file
-    if not films:
-        return {}
-    steps = sorted(films)
-
-    def evaluation(step: int) -> float:
-        before = [point.mean_return for point in points if point.train_step <= step]
-        return before[-1] if before else -float("inf")
-
-    chosen = {"first": steps[0], "middle": steps[len(steps) // 2]}
-    chosen["best"] = max(steps, key=lambda step: (evaluation(step), step))
-    names: dict[int, list[str]] = {}
-    for name, step in chosen.items():
-        names.setdefault(step, []).append(name)
-    return {
-        f"{' and '.join(found)} of the filmed policies, train step {step:,}": films[step]
-        for step, found in names.items()
-    }
 
 
 def _phase_secs(paths: ExperimentPaths) -> Mapping[str, Mapping[str, float]]:

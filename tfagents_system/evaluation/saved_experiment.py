@@ -1,5 +1,6 @@
 """What the folder of an experiment keeps of its policy."""
 
+import os
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +11,19 @@ from tfagents_system.core.params_loader import load_params
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.provenance import read_provenance
 
+_ENVIRONMENT = {
+    "TF_CPP_MIN_LOG_LEVEL": "3",  # errors only
+    "TF_NUM_INTRAOP_THREADS": "1",  # as in a worker: sums in one order, the same everywhere
+    "TF_NUM_INTEROP_THREADS": "1",
+    "SDL_AUDIODRIVER": "dummy",  # pygame complains where there is no sound card
+}
 BEST = "best"  # stands for the policy with the best evaluation
+
+
+def prepare_tensorflow() -> None:
+    """Sets how TensorFlow, which is imported afterwards, runs policies; unless the user did."""
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
 
 
 def find_checkpoint(
