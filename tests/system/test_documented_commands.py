@@ -1,7 +1,7 @@
 """Runs the commands of README and docs, in a copy of the project.
 
-The blocks of a page are one shell session. One experiment is trained, with tiny settings; every
-other run starts as it would, and then gets the outcome of that one instead of its programs. What a
+The blocks of a page are one shell session. A run starts as it would, but instead of its programs
+gets the outcome of an experiment that was trained before, with tiny settings. What a
 test elsewhere runs, or takes hours, is in ELSEWHERE.
 """
 
@@ -15,6 +15,7 @@ import subprocess
 import sys
 
 import pytest
+from system.tiny_run import TINY
 
 from tfagents_system.__main__ import COMMANDS, function_of
 from tfagents_system.core.command_line import flags_of
@@ -73,14 +74,8 @@ CHANGES = {
     r"\bPROJECT\b": "$PROJECT",
     r"\bREPOSITORY\b": "$PROJECT/repository",
 }
-TINY = "; ".join(
-    f"TrainParams.{binding}"
-    for binding in ("num_iter=2", "num_steps_per_iter=20", "n_train_episodes_per_iter=1",
-                    "eval_period_itrs=1", "n_buffer_init_episodes=1", "train_batch_size=16",
-                    "n_eval_episodes=1", "checkpoint_period_itrs=1")
-)  # fmt: skip
 # In the place of train_script.sh: the outcome of the experiment that was trained.
-TRAINED = """#!/bin/sh
+TRAIN_SCRIPT = """#!/bin/sh
 cd {folder} || exit 1
 cp -R checkpoints episodes eval finished.json policies running status stdout train "$OLDPWD/$1"
 """
@@ -101,8 +96,8 @@ def commands_of(page):
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory):
-    """A copy of the project, with an experiment `first` of a project `my`."""
+def project(trained_cart, tmp_path_factory):
+    """A copy of the project, with a project `my` of the user's, and an experiment `first`."""
     copy = tmp_path_factory.mktemp("documented") / "project"
     shutil.copytree(PROJECT, copy, ignore=shutil.ignore_patterns("logs", "tests", "build", ".*"))
     tools = {
@@ -116,10 +111,10 @@ def project(tmp_path_factory):
     write_script(copy / "setup.sh", f"#!/bin/sh\necho {shlex.quote(f'{copy}/.venv/bin')}\n")
     subprocess.run(["git", "init", "--quiet", copy / "repository"], check=True)
     (copy / "config/minitaur.json").write_text('{"horizon": 20}')
-    done = run(copy, "sac new my --from own && sac train my_variables.sh --name first")
-    assert done.returncode == 0, done.stdout
-    script = TRAINED.format(folder=shlex.quote(str(copy / "logs/first")))
+    shutil.copytree(trained_cart[0] / "logs/cart", copy / "logs/first")
+    script = TRAIN_SCRIPT.format(folder=shlex.quote(str(copy / "logs/first")))
     write_script(copy / "tfagents_system/launch/train_script.sh", script)
+    assert run(copy, "sac new my --from own").returncode == 0
     return copy
 
 
@@ -132,7 +127,8 @@ def run(project, script):
     """Runs a shell script in `project`; its output shows each command."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("SAC_", "SLURM_"))}
     ours = {"PATH": f"{project}/.venv/bin:{os.environ['PATH']}", "PYTHONPATH": str(project),
-            "PROJECT": str(project), "SAC_GIN_BINDINGS": TINY}  # fmt: skip
+            "PROJECT": str(project),
+            "SAC_GIN_BINDINGS": "; ".join(f"TrainParams.{b}" for b in TINY)}  # fmt: skip
     return subprocess.run(
         ["bash", "-euxc", script], cwd=project, env=clean | ours, timeout=280, text=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

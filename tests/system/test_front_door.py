@@ -12,22 +12,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from commands.test_train import REPO, sac
+from system.tiny_run import TINY
 
 from tfagents_system.core.paths import ExperimentPaths
 
 pytestmark = pytest.mark.multiprocess
 
-TINY = ["num_iter=2", "num_steps_per_iter=20", "n_train_episodes_per_iter=1", "eval_period_itrs=1",
-        "n_buffer_init_episodes=1", "train_batch_size=16", "n_eval_episodes=1",
-        "actor_fc_layer_params=(8, 8)", "critic_joint_fc_layer_params=(8, 8)",
-        "checkpoint_period_itrs=1"]  # fmt: skip
 
-
-def test_a_project_of_ones_own_trains_where_the_user_is(tmp_path):
-    assert sac(tmp_path, "new", "cart")[0] == 0
-    code, out, err = sac(tmp_path, "train", "cart_variables.sh", "--set", *TINY, timeout=150)
-    assert code == 0, err
+def test_a_project_of_ones_own_trains_where_the_user_is(trained_cart, tmp_path):
+    folder, err = trained_cart
     assert "-m tfagents_system eval logs/cart" in err
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     paths = ExperimentPaths(tmp_path / "logs" / "cart")
     assert json.loads(paths.finished.read_text())["num_iter"] == 2
 

@@ -21,6 +21,11 @@ from tfagents_system.core.waiting import wait_until
 PROJECT = pathlib.Path(__file__).parents[2]
 HORIZON = 10
 STEPS_PER_ITER = 20
+# Of any environment whose episodes are short.
+TINY = ["num_iter=2", "num_steps_per_iter=20", "n_train_episodes_per_iter=1", "eval_period_itrs=1",
+        "n_buffer_init_episodes=1", "train_batch_size=16", "n_eval_episodes=1",
+        "actor_fc_layer_params=(8, 8)", "critic_joint_fc_layer_params=(8, 8)",
+        "checkpoint_period_itrs=1"]  # fmt: skip
 
 # Each step rewards 100 level + mass, which the curriculum may set. While the file "pace" exists,
 # an env step takes as many seconds as it says; the rate limiter then paces the learner, too.
