@@ -52,6 +52,11 @@
 # Number of programs that only evaluate, so that the workers only collect. auto: 0, workers evaluate.
 : "${SAC_EVAL_WORKERS:=auto}"
 
+# 1: a program beside the run mirrors it to Weights & Biases (offline, unless WANDB_MODE=online) or
+# to MLflow (in the experiment's folder, unless MLFLOW_TRACKING_URI names a server). auto: 0.
+: "${SAC_WANDB:=auto}"
+: "${SAC_MLFLOW:=auto}"
+
 # Experiment whose weights a new one starts from, such as logs/first, logs/first:best. Empty: none.
 : "${SAC_INITIALIZE_FROM:=}"
 

@@ -3,7 +3,13 @@
 import dataclasses
 import json
 
-from tfagents_system.core.reports import LearnerReport, Phase, ReplayReport, WorkerReport
+from tfagents_system.core.reports import (
+    LearnerReport,
+    MirrorReport,
+    Phase,
+    ReplayReport,
+    WorkerReport,
+)
 
 COMMON = {
     "host": "here", "pid": 7, "written_at": 1_000_000.0, "sequence": 0, "phase_secs": {},
@@ -33,6 +39,11 @@ def replay_report(**changes):
         "phase": Phase.SERVING, "transitions": 3_400, "capacity": 70_000, "fill_target": 6_000,
     }  # fmt: skip
     return ReplayReport(**(COMMON | {"program": "replay"} | fields | changes))
+
+
+def mirror_report(**changes):
+    fields = {"program": "mirror-mlflow", "phase": Phase.MIRRORING, "records": 1_200}
+    return MirrorReport(**(COMMON | fields | changes))
 
 
 def write_report(paths, report):

@@ -32,12 +32,13 @@ COMMANDS = {
     "report": ("write a report of a run as one HTML file", "evaluation.report:report"),
     "compare": ("tell a difference between runs from noise", "evaluation.compare:compare"),
     "verify": ("train a deterministic run again, and compare", "commands.verify:verify"),
+    "mirror": ("hand a run over to W&B or MLflow", "commands.mirror:mirror"),
     "export": ("write a policy for use without this project", "export.policy:export"),
     "latency": ("measure how long exported policies take", "export.latency:latency"),
     "prune": ("remove what an experiment does not need any more", "commands.prune:prune"),
     "completion": ("print the completion of bash or zsh", "__main__:completion"),
 }
-PROGRAMS = ("eval",)  # end in order when they get a signal
+PROGRAMS = ("eval", "mirror")  # end in order when they get a signal
 
 
 def completion(shell: str = "bash", /) -> None:

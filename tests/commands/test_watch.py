@@ -2,7 +2,7 @@
 
 import csv
 
-from report_fakes import learner_report, replay_report, worker_report
+from report_fakes import learner_report, mirror_report, replay_report, worker_report
 from rich.console import Console
 
 from tfagents_system.commands.dashboard import Dashboard, last_errors, sparkline, who_waits
@@ -75,6 +75,13 @@ def test_screen_shows_programs_shares_of_time_errors_and_returns(tmp_path):
             writer.writerow({name: row[name] for name in COLUMNS if name in row})
     text = text_of(dashboard.draw(snapshot_of(learner_report(), after)))
     assert "▁█  10.0 … 20.0" in text
+
+
+def test_screen_shows_what_a_mirror_has_handed_over(tmp_path):
+    text = text_of(Dashboard(ExperimentPaths(tmp_path)).draw(snapshot_of(mirror_report())))
+    (line,) = (line for line in text.splitlines() if line.startswith("mirror-mlflow"))
+    assert "mirroring" in line
+    assert "1,200 records" in line
 
 
 def test_logs_without_errors_show_none(tmp_path):

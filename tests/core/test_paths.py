@@ -24,6 +24,7 @@ def test_published_layout():
         "checkpoints": "checkpoints",
         "episodes": "episodes",
         "videos": "videos",
+        "mirrors": "mirror",
         "train_summaries": "train",
         "eval_summaries": "eval",
         "services": "service",

@@ -39,6 +39,8 @@ def test_required_variables_alone_leave_the_rest_automatic():
         workers_per_share=1,
         eval_workers=0,
         initialize_from=None,
+        wandb=False,
+        mlflow=False,
         gin_bindings=(),
         task_id=None,
     )

@@ -1,7 +1,7 @@
 import dataclasses
 
 import pytest
-from report_fakes import learner_report, replay_report, worker_report
+from report_fakes import learner_report, mirror_report, replay_report, worker_report
 
 from tfagents_system.core.reports import Evaluation, Phase
 from tfagents_system.launch.status_line import Snapshot, format_duration, status_line
@@ -124,6 +124,12 @@ def test_edited_files_apply_at_the_next_start_of_a_run_that_lives():
     line = line_of(edited=["params.py"])
     assert "params.py edited: applies at the next start" in line
     assert "edited" not in line_of(edited=["params.py"], is_running=False)
+
+
+def test_a_mirror_is_mentioned_only_if_it_has_a_problem():
+    assert "mirror" not in line_of(learner_report(), mirror_report())
+    line = line_of(learner_report(), mirror_report(problem="connection refused"))
+    assert line.startswith("mirror-mlflow IS BEHIND: connection refused | ")
 
 
 def test_status_line_of_several_hosts_says_what_runs_where():

@@ -14,6 +14,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.reports import (
     LearnerReport,
+    MirrorReport,
     Phase,
     ReplayReport,
     Report,
@@ -161,6 +162,8 @@ def _rate(report: Report) -> str:
         return f"{report.env_steps_per_sec:,.0f} env steps/s"
     if isinstance(report, ReplayReport):
         return f"{report.transitions / max(report.capacity, 1):.0%} full"
+    if isinstance(report, MirrorReport):
+        return f"{report.records:,} records"
     return ""
 
 

@@ -127,6 +127,11 @@ class ExperimentPaths:
         return self.videos / "training"
 
     @property
+    def mirrors(self) -> pathlib.Path:
+        """What has been handed over to trackers, a folder a tracker; see mirror/."""
+        return self.root / "mirror"
+
+    @property
     def exports(self) -> pathlib.Path:
         """Policies to take away, a folder per policy checkpoint and format."""
         return self.root / "exports"

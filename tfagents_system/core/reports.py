@@ -40,6 +40,7 @@ class Phase(str, enum.Enum):
     WAITING_FOR_DATA = "waiting for data"
     TRAINING = "training"
     SAVING = "saving"
+    MIRRORING = "mirroring"
     DIVERGED = "diverged"
     STOPPED = "stopped"
     FINISHED = "finished"
@@ -130,10 +131,19 @@ class ReplayReport(Report):
     fill_target: int  # training begins with as many
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MirrorReport(Report):
+    """What a program that hands records over to a tracker has done."""
+
+    records: int  # handed over, over all starts of the run
+    problem: str | None = note("{program} IS BEHIND: {text}")
+
+
 def report_kind(program: str) -> type[Report]:
     """Returns the class of the reports of `program`."""
     kinds = {"learner": LearnerReport, "replay": ReplayReport}
     kinds |= dict.fromkeys(("worker", "evaluator"), WorkerReport)
+    kinds |= dict.fromkeys(("mirror-wandb", "mirror-mlflow"), MirrorReport)
     return kinds[program.partition("_")[0]]
 
 

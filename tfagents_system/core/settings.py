@@ -28,6 +28,8 @@ VARIABLES: Mapping[str, str] = {
     "SAC_RAY_ADDRESS": "address of the Ray cluster, or auto for the one this machine is part of",
     "SAC_WORKERS_PER_SHARE": "workers that are placed together with SLURM or Ray, or auto",
     "SAC_EVAL_WORKERS": "number of programs that only evaluate, or auto for none",
+    "SAC_WANDB": "1 to mirror the run to Weights & Biases, 0, or auto for 0",
+    "SAC_MLFLOW": "1 to mirror the run to MLflow, 0, or auto for 0",
     INITIALIZE_FROM: "experiment, or experiment:checkpoint, whose weights a new one starts from",
     "SAC_GIN_BINDINGS": "gin bindings that override hyperparameters, separated by newlines or ;",
 }
@@ -55,6 +57,8 @@ class Settings:
     ray_address: str | None
     workers_per_share: int
     eval_workers: int
+    wandb: bool
+    mlflow: bool
     initialize_from: str | None  # EXP[:CHECKPOINT]
     gin_bindings: tuple[str, ...]
     task_id: int | None  # SLURM_ARRAY_TASK_ID
@@ -99,6 +103,8 @@ class Settings:
             ray_address=_ray_address(environ, "SAC_RAY_ADDRESS"),
             workers_per_share=_integer(environ, "SAC_WORKERS_PER_SHARE", 1, 4096) or 1,
             eval_workers=eval_workers,
+            wandb=bool(_switch(environ, "SAC_WANDB")),
+            mlflow=bool(_switch(environ, "SAC_MLFLOW")),
             initialize_from=environ.get(INITIALIZE_FROM, "").strip() or None,
             gin_bindings=split_gin_bindings(environ.get("SAC_GIN_BINDINGS", "")),
             task_id=_integer(environ, "SLURM_ARRAY_TASK_ID", 0, 2**32 - 1),

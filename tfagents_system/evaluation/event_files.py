@@ -27,7 +27,7 @@ def read_scalars(folder: pathlib.Path) -> dict[str, list[Scalar]]:
     """
     newest: dict[str, dict[int, Scalar]] = {}
     for file in sorted(folder.glob("events.out.tfevents.*")):
-        for event in _read_events(file):
+        for event, _ in read_events(file):
             for entry in event.summary.value:
                 if entry.WhichOneof("value") == "simple_value":
                     scalar = Scalar(event.step, entry.simple_value, event.wall_time)
@@ -37,16 +37,30 @@ def read_scalars(folder: pathlib.Path) -> dict[str, list[Scalar]]:
     return {tag: sorted(known.values()) for tag, known in newest.items()}
 
 
-def _read_events(file: pathlib.Path) -> Iterator[event_pb2.Event]:
-    """Yields the events up to the first that a crash or a full disk has cut short."""
-    content, position = file.read_bytes(), 0
+def read_events(
+    file: pathlib.Path, begin: int = 0, end: int | None = None
+) -> Iterator[tuple[event_pb2.Event, int]]:
+    """Yields each event with the position in bytes after it, up to the first that is cut short.
+
+    That one a crash or a full disk has cut, or it is still being written: reading may go on there.
+
+    Args:
+      file: An event file.
+      begin: Position after an event, to begin with the next one.
+      end: Position after the last event to read; None for all there is.
+    """
+    with file.open("rb") as opened:
+        opened.seek(begin)
+        content = opened.read(-1 if end is None else end - begin)
+    position = 0
     while position + _LENGTH.size <= len(content):
         (length,) = _LENGTH.unpack_from(content, position)
-        begin = position + _LENGTH.size + _CHECKSUM_BYTES
-        position = begin + length + _CHECKSUM_BYTES
+        first = position + _LENGTH.size + _CHECKSUM_BYTES
+        position = first + length + _CHECKSUM_BYTES
         if position > len(content):
             return
         try:
-            yield event_pb2.Event.FromString(content[begin : begin + length])
+            event = event_pb2.Event.FromString(content[first : first + length])
         except DecodeError:
             return
+        yield event, begin + position

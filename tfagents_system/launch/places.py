@@ -68,7 +68,8 @@ def in_incarnation(service: Service, incarnation: int) -> Service:
 def cpu_table(services: Sequence[Service]) -> str:
     """Returns a line for each kind of program: which CPUs it runs on."""
     lines = []
-    programs = [service for service in services if not service.name.startswith("relay")]
+    beside = ("relay", "mirror-")  # they take little time
+    programs = [service for service in services if not service.name.startswith(beside)]
     for _, group in itertools.groupby(programs, lambda service: service.name.partition("_")[0]):
         first, *others = group
         name = f"{first.name} to {others[-1].name}" if others else first.name

@@ -16,6 +16,7 @@ from tfagents_system.launch import experiment
 from tfagents_system.launch.experiment import Provenance
 from tfagents_system.launch.initial_weights import InitialWeights
 from tfagents_system.launch.lock import take_lock
+from tfagents_system.launch.mirrors import check_has_packages
 from tfagents_system.launch.params_check import check_gin_bindings, check_params_file
 from tfagents_system.launch.places import Service
 
@@ -40,6 +41,7 @@ def prepare(
     """
     paths = ExperimentPaths(settings.exp_dir)
     check_gin_bindings(settings.gin_bindings, "SAC_GIN_BINDINGS")
+    check_has_packages(settings)
     if experiment.is_new(paths):
         _check_files(settings.config, settings.params, settings.params.absolute().parent)
         services = place()

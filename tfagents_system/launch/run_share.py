@@ -34,7 +34,7 @@ from tfagents_system.core.incarnation import Claims, Fence, Job
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.ports import check_port_is_free, free_port
 from tfagents_system.core.settings import Settings
-from tfagents_system.launch import experiment, plan
+from tfagents_system.launch import experiment, mirrors, plan
 from tfagents_system.launch.link import Link, await_link, check_hosts_are_safe, listen
 from tfagents_system.launch.packages import check_packages
 from tfagents_system.launch.places import Service, cpu_table, in_incarnation, place
@@ -97,6 +97,7 @@ def set_up(settings: Settings, share: Share, open_because: str | None) -> list[s
             print(f"share {share.kind}: the run in {paths.root} is finished; nothing to do.")
             sys.exit(0)
         write_service_dirs(services, folder / SERVICES, paths, PROJECT)
+        mirrors.start(services, folder / SERVICES)
     where = "This job" if share.kind == LOCAL else f"share {share.kind} on {platform.node()}: it"
     print(f"{where} may use CPU {cpu_list(available_cpus())}:\n{cpu_table(services)}")
     print(network_line(open_because), flush=True)
@@ -120,6 +121,7 @@ def _core_services(
 
     job = Job.from_environ(os.environ)
     services, _ = prepare(settings, place_here, job)
+    services += mirrors.services(settings, paths)
     incarnation = Claims(paths.incarnations).claim(THE_CORE, job)
     services = [in_incarnation(service, incarnation) for service in services]
     if share.kind == CORE:

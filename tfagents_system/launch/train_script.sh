@@ -8,7 +8,7 @@
 #      A program gave up (SERVICES/*/failure): the same order; exit code 70, 78 or 1. EXP_DIR goes
 #      if it is `new` and the learner has not been built yet: nothing was trained.
 #      Learner or replay server superseded by a later start (exit code 75): the same order, 75.
-#      A superseded worker ends alone.
+#      A superseded worker ends alone, and so does a mirror, whatever the reason.
 # launch/run_share.py calls it; where the learner is, it holds the experiment's lock, which all
 # processes below inherit. SERVICES is removed at the end if it is not in EXP_DIR.
 # If this script is killed, every supervise gets TERM, and then every program (pdeathsig).
@@ -22,6 +22,7 @@ replay=("$services"/replay*) # or nothing
 learner=("$services"/learner*)
 workers=("$services"/{worker,evaluator}_*)
 relays=("$services"/relay*)
+mirrors=("$services"/mirror-*) # run_share.py has started their supervises
 [[ $services -ef $exp_dir/service ]] || trap 'rm -rf -- "${services%/*}"' EXIT
 declare -A group # process id of each service's supervise; it leads the service's process group
 
@@ -97,6 +98,7 @@ stop_all() {
   stop "$save_secs" "${learner[@]}"
   stop 20 "${replay[@]}"
   stop 10 "${relays[@]}"
+  stop 45 "${mirrors[@]}" # they hand over what is left
 }
 
 end_run() { # EXIT_CODE MESSAGE
@@ -137,7 +139,11 @@ What had been saved is in $exp_dir; the same command goes on from there."
 look_after() { # SERVICE, whose supervise has ended
   local code
   code=$(cat "$1/exit_code" 2>/dev/null)
-  if [[ -e $1/failure ]]; then
+  if [[ $1 == */mirror-* ]]; then # not started again: this script may be in a private network
+    unset "group[$1]"
+    say "train_script.sh: ${1##*/} has ended; training goes on. $(cat "$1/failure" 2>/dev/null)
+The next start, or sac mirror, goes on where it was."
+  elif [[ -e $1/failure ]]; then
     fail "$1"
   elif [[ $code == 75 && ($1 == "${replay[*]}" || $1 == "${learner[*]}") ]]; then
     save_secs=5 # the learner has nothing to save any more
@@ -165,6 +171,7 @@ first_lost=0
 trap 'end_run 143 "Stopped. The same command goes on from the last checkpoint in $exp_dir."' \
   INT TERM HUP
 for service in "${relays[@]}" "${replay[@]}" "${learner[@]}" "${workers[@]}"; do start "$service"; done
+for service in "${mirrors[@]}"; do group[$service]=$(<"$service/supervise.pid"); done
 if ((${#learner[@]})); then
   setpriv --pdeathsig TERM python -m tfagents_system.launch.status "$exp_dir" &
   reporter=$!

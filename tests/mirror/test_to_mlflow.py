@@ -1,0 +1,159 @@
+"""With the real package, its stores and its server."""
+
+import os
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+from mirror_fakes import (
+    COMMIT,
+    expected_history,
+    make_run,
+    mlflow_history,
+    mlflow_run,
+    run_python,
+    write_values,
+)
+
+from tfagents_system.core.ports import free_port
+from tfagents_system.core.waiting import wait_until
+from tfagents_system.mirror import mirror as mirror_lib
+from tfagents_system.mirror.mirror import Mirror
+
+KILLED_BEFORE_IT_KNOWS = """
+import os, pathlib, signal
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.mirror import to_mlflow
+from tfagents_system.mirror.mirror import Mirror
+
+class Dying(to_mlflow.Mlflow):
+    def send(self, *arguments):
+        super().send(*arguments)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+to_mlflow.Mlflow = Dying
+Mirror(ExperimentPaths(pathlib.Path("logs/tiny")), "mlflow").advance(float("inf"))
+"""
+
+
+@pytest.fixture
+def paths(tmp_path, monkeypatch):
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_RUN_ID"):
+        monkeypatch.delenv(name, raising=False)
+    return make_run(tmp_path)
+
+
+def own_database(paths):
+    return f"sqlite:///{paths.mirrors / 'mlflow' / 'mlflow.db'}"
+
+
+def hand_over(paths):
+    mirror = Mirror(paths, "mlflow")
+    assert mirror.advance(float("inf")), mirror.problem
+    mirror.close(is_finished=True)
+    return mirror
+
+
+def test_database_has_values_settings_and_videos(paths):
+    hand_over(paths)
+    write_values(paths, [50])
+    hand_over(paths)
+
+    assert mlflow_history(own_database(paths)) == expected_history(range(0, 60, 10))
+    run, client = mlflow_run(own_database(paths))
+    assert (run.info.run_name, run.info.status) == ("tiny", "FINISHED")
+    assert run.data.params["train_batch_size"] == "64"
+    assert run.data.params["actor_fc_layer_params"] == "[8, 8]"
+    assert run.data.params["config.horizon"] == "5"
+    assert run.data.tags["mlflow.source.git.commit"] == COMMIT
+    assert run.data.tags["seed"] == "7"
+    film = client.download_artifacts(
+        run.info.run_id, "videos/policy_checkpoint_0000000040/episode_0.mp4"
+    )
+    with open(film, "rb") as file:
+        assert file.read() == b"a film"
+
+
+def test_a_changed_setting_becomes_a_tag(paths):
+    hand_over(paths)
+    paths.config.write_text('{"horizon": 6}')
+    hand_over(paths)
+
+    run, _ = mlflow_run(own_database(paths))
+    assert (run.data.params["config.horizon"], run.data.tags["config.horizon"]) == ("5", "6")
+
+
+def test_a_batch_that_may_have_arrived_before_a_kill_is_not_doubled(paths, tmp_path, monkeypatch):
+    """In MLflow's files; its databases would not keep a value twice."""
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", str(tmp_path / "store"))
+    assert run_python(KILLED_BEFORE_IT_KNOWS, tmp_path).returncode == -9
+    write_values(paths, [50])
+    hand_over(paths)
+
+    assert mlflow_history(str(tmp_path / "store")) == expected_history(range(0, 60, 10))
+
+
+class Server:
+    """MLflow's own server on this machine."""
+
+    def __init__(self, folder):
+        self._folder = folder
+        self._port = free_port()
+        self.uri = f"http://127.0.0.1:{self._port}"
+        self._process = None
+
+    def start(self):
+        command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port",
+                   str(self._port), "--workers", "1", "--backend-store-uri",
+                   f"sqlite:///{self._folder}/server.db", "--artifacts-destination",
+                   str(self._folder / "artifacts")]  # fmt: skip
+        environ = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+        with (self._folder / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, cwd=self._folder, env=environ, stdout=log, stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
+        wait_until(self._answers, 200, f"MLflow's server, {self._folder}/server.log")
+
+    def _answers(self):
+        try:
+            return urllib.request.urlopen(f"{self.uri}/health", timeout=5).status == 200
+        except OSError:
+            return False
+
+    def stop(self):
+        if self._process is not None:
+            os.killpg(self._process.pid, 9)
+            self._process.wait()
+            self._process = None
+
+
+def test_while_the_server_is_away_nothing_is_lost_and_what_is_left_follows(
+    paths, tmp_path, monkeypatch, capsys
+):
+    server = Server(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
+    monkeypatch.setattr(mirror_lib, "RETRY_SECS", 0.0)
+    mirror = Mirror(paths, "mlflow")
+    assert not mirror.advance(float("inf"))
+    assert "WARNING: mlflow takes nothing (" in capsys.readouterr().out
+    try:
+        server.start()
+        assert mirror.advance(float("inf")), mirror.problem
+        server.stop()
+        write_values(paths, [50])
+        assert not mirror.advance(float("inf"))
+        write_values(paths, [60])
+        server.start()
+        assert mirror.advance(float("inf")), mirror.problem
+        mirror.close(is_finished=True)
+
+        assert mirror.num_records == 10 + 2
+        assert mlflow_history(server.uri) == expected_history(range(0, 70, 10))
+        run, client = mlflow_run(server.uri)
+        films = client.list_artifacts(run.info.run_id, "videos/policy_checkpoint_0000000040")
+        assert [film.file_size for film in films] == [len(b"a film")]
+    finally:
+        server.stop()

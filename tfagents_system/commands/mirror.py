@@ -1,0 +1,141 @@
+"""Hands what a run writes over to Weights & Biases or MLflow: values, settings, files, videos.
+
+Example: sac mirror logs/pendulum --to mlflow
+
+Follows a run until it ends, and does not repeat what has been handed over before. With SAC_WANDB=1
+or SAC_MLFLOW=1 a run has this program beside it. It reads what the run has written, which never
+waits for it: while the tracker cannot be reached, it tries again, and then goes on where it was.
+
+Writes mirror/<tracker>/ in the experiment's folder: its progress, and what stays on this machine
+(offline runs of W&B, MLflow's database). Where the tracker is and who you are say the variables of
+its package: WANDB_MODE, WANDB_PROJECT, WANDB_API_KEY, MLFLOW_TRACKING_URI and so on.
+"""
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import time
+from collections.abc import Iterator
+from typing import Annotated
+
+from tfagents_system.core.command_line import OneOf
+from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
+from tfagents_system.core.paths import ExperimentPaths, existing_experiment
+from tfagents_system.core.program import EXIT_CODE_FILE_VARIABLE
+from tfagents_system.core.reports import Phase, StatusReporter
+from tfagents_system.launch.mirrors import TRACKERS, check_has_package, program_name
+from tfagents_system.launch.status import Watch
+from tfagents_system.mirror.mirror import Mirror
+
+PERIOD_SECS = 2.0  # of looking for new records
+LOOK_SECS = 0.2  # for a stop, meanwhile
+LAST_SECS = 15.0  # for handing over what is left when the run ends
+
+
+def mirror(
+    exp_dir: pathlib.Path,
+    /,
+    to: Annotated[str, OneOf(TRACKERS)],
+    *,
+    stop: object,
+) -> int:
+    """Mirrors a run; returns the exit code.
+
+    Args:
+      exp_dir: Folder of the experiment.
+      to: wandb or mlflow.
+      stop: Ends it as soon as it is true, and what is left has been handed over.
+
+    Raises:
+      ConfigError: If the experiment or the tracker's package is missing, or another process mirrors
+        the run; of a run that has ended, if the tracker does not take it.
+    """
+    paths = existing_experiment(exp_dir)
+    check_has_package(to, os.environ)
+    is_service = EXIT_CODE_FILE_VARIABLE in os.environ
+    watch = Watch(paths)
+    with _lock(paths.mirrors / to, is_service, stop) as is_ours:
+        if not is_ours:
+            return EXIT_STOPPED
+        reports = _Reports(paths, to, is_service)
+        mirror = Mirror(paths, to)
+
+        def has_begun() -> bool:  # else it may be wrong input, whose folder is not kept
+            return not is_service or paths.run_spec.exists()
+
+        while not stop and (is_service or watch.look().is_running):
+            reports.write(mirror, Phase.MIRRORING)
+            if has_begun():
+                mirror.advance(time.monotonic() + PERIOD_SECS)
+            _sleep(stop)
+        if has_begun():
+            _hand_over_rest(mirror, reports, stop)
+        mirror.close(paths.finished.exists())
+        reports.write(mirror, Phase.STOPPED)
+    if mirror.problem and not is_service:
+        raise ConfigError(f"{to} does not take all of {paths.root}: {mirror.problem}")
+    print(f"{mirror.num_records:,} records of {paths.root} have been handed over to {to}.")
+    return EXIT_STOPPED if stop else EXIT_FINISHED
+
+
+def _hand_over_rest(mirror: Mirror, reports: "_Reports", stop: object) -> None:
+    """Gives up at a failure, and LAST_SECS after a stop."""
+    mirror.retry_now()
+    stopped_at = float("inf")
+    while not mirror.advance(time.monotonic() + LOOK_SECS) and mirror.problem is None:
+        reports.write(mirror, Phase.MIRRORING)
+        if stop:
+            stopped_at = min(stopped_at, time.monotonic())
+        if time.monotonic() - stopped_at > LAST_SECS:
+            return
+
+
+class _Reports:
+    """Reports of the program beside a run; called by hand, it is none of the run's programs."""
+
+    def __init__(self, paths: ExperimentPaths, tracker: str, is_service: bool):
+        self._reporter = StatusReporter(paths, program_name(tracker)) if is_service else None
+
+    def write(self, mirror: Mirror, phase: Phase) -> None:
+        """Writes one if it is a second old; in any case that of the end."""
+        if self._reporter is None:
+            return
+        fields = {"records": mirror.num_records, "problem": mirror.problem, "phase_secs": {}}
+        if phase == Phase.STOPPED:
+            self._reporter.report_now(phase, fields)
+        else:
+            self._reporter.report(phase, lambda: fields)
+
+
+def _sleep(stop: object) -> None:
+    deadline = time.monotonic() + PERIOD_SECS
+    while not stop and time.monotonic() < deadline:
+        time.sleep(LOOK_SECS)
+
+
+@contextlib.contextmanager
+def _lock(folder: pathlib.Path, waits: bool, stop: object) -> Iterator[bool]:
+    """Lets one process at a time mirror to `folder`; gives whether this one may.
+
+    The end of an earlier start of the run, on a host that died, may free the lock late.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("ab") as file:
+        while not _is_free(file.fileno()):
+            if not waits:
+                raise ConfigError(f"{folder}: another process mirrors this run.")
+            if stop:
+                yield False
+                return
+            time.sleep(PERIOD_SECS)
+        yield True
+
+
+def _is_free(descriptor: int) -> bool:
+    """Takes the lock if nobody holds it; returns whether it has."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Hands what a run writes over to experiment trackers: Weights & Biases, MLflow."""

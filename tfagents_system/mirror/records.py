@@ -1,0 +1,147 @@
+"""What a run has written that trackers show: values, videos, settings, files."""
+
+import dataclasses
+import json
+import pathlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.files import read_json
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.evaluation.event_files import read_events
+from tfagents_system.evaluation.settings_difference import read_settings
+
+MOST_RECORDS = 500  # of a batch, but for what one more event file brings
+
+
+@dataclasses.dataclass(frozen=True)
+class Values:
+    """The values that a program has written to TensorBoard at once."""
+
+    scalars: Mapping[str, float]  # by name
+    axis: str  # what `step` counts: train_step, or env_step of a worker
+    step: int
+    wall_time: float  # unix, seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class Video:
+    """A filmed episode."""
+
+    path: pathlib.Path
+    name: str  # videos/<checkpoint>/episode_<k>
+    step: int  # train step of the policy
+
+
+Record = Values | Video
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """Records that are handed over together, by where they are in the experiment's folder."""
+
+    num_records: int
+    events: Mapping[str, Sequence[int]]  # of event files: positions of the first byte and the end
+    videos: Mapping[str, int]  # time of the last change of each, in nanoseconds
+
+
+class Source:
+    """Reads the records of a run, each once, while the run goes on writing."""
+
+    def __init__(self, paths: ExperimentPaths, batches: Sequence[Batch]):
+        """Goes on after `batches`."""
+        self._paths = paths
+        self._ends = {file: range_[1] for batch in batches for file, range_ in batch.events.items()}
+        self._videos = {name: time for batch in batches for name, time in batch.videos.items()}
+
+    def next_batch(self) -> Batch | None:
+        """Returns the next records; None if there are no new ones."""
+        events, num_records = {}, 0
+        for file in self._event_files():
+            name = str(file.relative_to(self._paths.root))
+            begin = end = self._ends.get(name, 0)
+            if file.stat().st_size > begin and num_records < MOST_RECORDS:
+                for event, position in read_events(file, begin):
+                    end = position
+                    num_records += any(v.HasField("simple_value") for v in event.summary.value)
+                    if num_records >= MOST_RECORDS:
+                        break
+            if end > begin:
+                events[name] = (begin, end)
+        videos = {}
+        for film in sorted(self._paths.videos.glob("*/[!.]*.mp4")):
+            name, changed = str(film.relative_to(self._paths.root)), film.stat().st_mtime_ns
+            if self._videos.get(name) != changed:
+                videos[name] = changed
+        self._ends |= {name: end for name, (_, end) in events.items()}
+        self._videos |= videos
+        if num_records + len(videos) == 0:
+            return None
+        return Batch(num_records + len(videos), events, videos)
+
+    def read(self, batch: Batch) -> list[Record]:
+        """Returns the records of a batch, always in the same order."""
+        values = [v for name, range_ in batch.events.items() for v in self._values(name, *range_)]
+        return [*values, *map(self._video, batch.videos)]
+
+    def _event_files(self) -> list[pathlib.Path]:
+        folders = (self._paths.train_summaries, self._paths.eval_summaries)
+        return [f for folder in folders for f in sorted(folder.rglob("events.out.tfevents.*"))]
+
+    def _values(self, name: str, begin: int, end: int) -> Iterator[Values]:
+        """Names are the tags; of a worker, which has the same ones as others, after its name."""
+        folder, program = pathlib.Path(name).parts[0], pathlib.Path(name).parts[1:-1]
+        is_worker = program not in ((), ("learner",))
+        prefix = f"{program[0]}/" if is_worker else ""
+        axis = f"{prefix}env_step" if is_worker and folder == "train" else "train_step"
+        for event, _ in read_events(self._paths.root / name, begin, end):
+            entries = [entry for entry in event.summary.value if entry.HasField("simple_value")]
+            scalars = {prefix + entry.tag: entry.simple_value for entry in entries}
+            if scalars:
+                yield Values(scalars, axis, event.step, event.wall_time)
+
+    def _video(self, name: str) -> Video:
+        path = self._paths.root / name
+        step = re.search("[0-9]+", path.parent.name)
+        return Video(path, str(pathlib.Path(name).with_suffix("")), int(step[0]) if step else 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Description:
+    """What a run is."""
+
+    name: str
+    settings: Mapping[str, Any]  # hyperparameters, config, seed and what else decides its course
+    git_hash: str | None
+    files: Mapping[pathlib.Path, int]  # the run's own, with the time of the last change
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """Seed and commit, as far as they are known."""
+        tags = {"seed": self.settings.get("seed"), "git_commit": self.git_hash}
+        return {name: str(value) for name, value in tags.items() if value is not None}
+
+
+def describe(paths: ExperimentPaths) -> Description:
+    """Returns what the run is; hyperparameters are there as soon as the learner has written them.
+
+    Raises:
+      ConfigError: If a file of it is damaged.
+    """
+    settings = {name: json.loads(text) for name, text in read_settings(paths).items()
+                if not name.startswith(("files ", "packages "))}  # fmt: skip
+    try:
+        config, provenance = read_json(paths.config) or {}, read_json(paths.provenance) or {}
+        settings |= {f"config.{name}": value for name, value in config.items()}
+        settings |= {n: provenance[n] for n in ("seed", "gin_bindings") if n in provenance}
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise ConfigError(f"{paths.root}: a file of it is damaged ({error}). Mend it.") from error
+    files = (paths.config, paths.params, paths.gin, paths.provenance, paths.git_diff)
+    return Description(
+        paths.root.name,
+        settings,
+        provenance.get("git_hash"),
+        {file: file.stat().st_mtime_ns for file in files if file.exists()},
+    )

@@ -1,0 +1,119 @@
+"""Hands records over to MLflow: into a database in the run's folder, or to MLFLOW_TRACKING_URI."""
+
+import json
+import logging
+import os
+import pathlib
+import re
+from collections.abc import Sequence
+
+# Of the package: not to hold up the mirror for minutes, and not to report to its makers.
+_DEFAULTS = {
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+}
+os.environ.update(_DEFAULTS | dict(os.environ))  # before the import, which reads them
+
+from mlflow import MlflowClient  # noqa: E402
+from mlflow.entities import Metric, Param, RunTag  # noqa: E402
+
+from tfagents_system.mirror.records import Description, Record, Values, Video  # noqa: E402
+
+MOST_METRICS, MOST_PARAMS, MOST_CHARACTERS = 1000, 100, 500  # that every server takes
+ID_TAG = "sac.mirror"
+OWN_DATABASE = "mlflow.db"  # in the mirror's folder
+
+
+def destination() -> str:
+    """Returns where the records go, as the variables of the package say."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or OWN_DATABASE
+
+
+class Mlflow:
+    """A run of MLflow, which is found again by a tag. Its server confirms each batch."""
+
+    num_arrived = None  # all batches but perhaps the last
+
+    def __init__(self, folder: pathlib.Path, run_id: str, description: Description):
+        """Connects; `folder` is the mirror's own.
+
+        Raises:
+          Exception: If the server cannot be reached; of many kinds.
+        """
+        for library in ("alembic", "mlflow"):  # they narrate how they make a database
+            logging.getLogger(library).setLevel(logging.WARNING)
+        self._is_own = destination() == OWN_DATABASE
+        own_uri = f"sqlite:///{folder.absolute() / OWN_DATABASE}"
+        self._client = MlflowClient(own_uri if self._is_own else destination())
+        self._run_id = self._find_run(folder, run_id, description)
+        self._client.update_run(self._run_id, status="RUNNING")
+        self.describe(description)
+
+    def _find_run(self, folder: pathlib.Path, run_id: str, description: Description) -> str:
+        """Returns the id of the run, which is made if there is none."""
+        if given := os.environ.get("MLFLOW_RUN_ID"):
+            return given
+        name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "sac")
+        experiment = self._client.get_experiment_by_name(name)
+        if experiment is not None:
+            experiment_id = experiment.experiment_id
+        else:  # a database says nothing of where files go, a server does
+            location = (folder.absolute() / "artifacts").as_uri() if self._is_own else None
+            experiment_id = self._client.create_experiment(name, location)
+        found = self._client.search_runs([experiment_id], f"tags.`{ID_TAG}` = '{run_id}'")
+        if found:
+            return found[0].info.run_id
+        made = self._client.create_run(
+            experiment_id, tags={ID_TAG: run_id}, run_name=description.name
+        )
+        return made.info.run_id
+
+    def describe(self, description: Description) -> None:
+        """Adds settings and files; a parameter never changes in MLflow, so changes become tags."""
+        settings = {_allowed(name): _short(value) for name, value in description.settings.items()}
+        known = self._client.get_run(self._run_id).data.params
+        tags = description.tags | {
+            name: value for name, value in settings.items() if known.get(name, value) != value
+        }
+        if commit := description.git_hash:
+            tags["mlflow.source.git.commit"] = commit
+        new = [Param(name, value) for name, value in settings.items() if name not in known]
+        for k in range(0, len(new), MOST_PARAMS):
+            self._client.log_batch(self._run_id, params=new[k : k + MOST_PARAMS])
+        self._client.log_batch(self._run_id, tags=[RunTag(*tag) for tag in tags.items()])
+        for file in description.files:
+            self._client.log_artifact(self._run_id, str(file))
+
+    def send(self, first: int, records: Sequence[Record], may_be_there: bool) -> None:
+        """Hands over a batch; what is there already is left out if `may_be_there`."""
+        metrics = [
+            Metric(_allowed(name), value, round(1000 * record.wall_time), record.step)
+            for record in records if isinstance(record, Values)
+            for name, value in record.scalars.items()
+        ]  # fmt: skip
+        if may_be_there:
+            there = {
+                (metric.key, metric.step, metric.timestamp)
+                for name in {metric.key for metric in metrics}
+                for metric in self._client.get_metric_history(self._run_id, name)
+            }
+            metrics = [m for m in metrics if (m.key, m.step, m.timestamp) not in there]
+        for k in range(0, len(metrics), MOST_METRICS):
+            self._client.log_batch(self._run_id, metrics=metrics[k : k + MOST_METRICS])
+        for record in records:
+            if isinstance(record, Video):
+                folder = str(pathlib.PurePath(record.name).parent)
+                self._client.log_artifact(self._run_id, str(record.path), folder)
+
+    def close(self, is_finished: bool) -> None:
+        """Says that the run has ended."""
+        self._client.set_terminated(self._run_id, "FINISHED" if is_finished else "KILLED")
+
+
+def _allowed(name: str) -> str:
+    return re.sub(r"[^\w\-. /]", "_", name)[:250]
+
+
+def _short(value: object) -> str:
+    return (value if isinstance(value, str) else json.dumps(value))[:MOST_CHARACTERS]

@@ -1,0 +1,118 @@
+"""Hands records over to Weights & Biases: offline into files, unless WANDB_MODE says otherwise."""
+
+import os
+import pathlib
+import shutil
+from collections.abc import Sequence
+
+import wandb
+
+from tfagents_system.core.files import read_json, write_json_atomically
+from tfagents_system.mirror.records import Description, Record, Video
+
+FINISH_SECS = 15.0
+_SETTINGS = wandb.Settings(
+    console="off",
+    silent=True,
+    disable_git=True,
+    disable_code=True,
+    x_disable_stats=True,
+    init_timeout=20.0,
+    # Otherwise a server that is away holds up `init` for hours.
+    x_graphql_retry_max=2,
+    x_graphql_retry_wait_min_seconds=1.0,
+    x_graphql_retry_wait_max_seconds=2.0,
+    x_graphql_timeout_seconds=10.0,
+    finish_timeout=FINISH_SECS,
+    finish_timeout_raises=True,
+)
+
+
+def destination() -> str:
+    """Returns where the records go, as the variables of the package say."""
+    entity = os.environ.get("WANDB_ENTITY")
+    return " ".join(filter(None, (_mode(), entity, os.environ.get("WANDB_PROJECT", "sac"))))
+
+
+def _mode() -> str:
+    return os.environ.get("WANDB_MODE", "offline")
+
+
+class Wandb:
+    """A run of W&B. Each start of the mirror adds an offline folder with the same run id.
+
+    `wandb-core`, the package's own process, keeps up to 32 kB in its memory. So what it has been
+    given has arrived when the run is closed, not before; what a crash leaves of an offline folder
+    is removed, and its records are written again into the next one. Online, the server says how
+    many records it has: record k is its step k.
+    """
+
+    def __init__(self, folder: pathlib.Path, run_id: str, description: Description):
+        """Connects; `folder` is the mirror's own.
+
+        Raises:
+          Exception: If W&B cannot be reached; of many kinds.
+        """
+        self._run_id, self._state = run_id, folder / "arrived.json"
+        state = read_json(self._state) or {}
+        if state.get("run_id") != run_id:
+            state = {"run_id": run_id, "num_records": 0, "open": None}
+        if state["open"] is not None:
+            shutil.rmtree(state["open"], ignore_errors=True)
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # to the makers of the package
+        is_online = _mode() == "online"
+        try:
+            self._run = wandb.init(
+                project=os.environ.get("WANDB_PROJECT", "sac"),
+                id=os.environ.get("WANDB_RUN_ID", run_id),
+                name=os.environ.get("WANDB_NAME", description.name),
+                tags=[f"{name} {value[:40]}" for name, value in description.tags.items()],
+                dir=os.environ.get("WANDB_DIR", str(folder)),
+                mode=_mode(),
+                resume="allow" if is_online else None,
+                settings=_SETTINGS,
+            )
+        except Exception:
+            wandb.teardown()  # else the run would be in use
+            raise
+        self.num_arrived: int = self._run.step if is_online else state["num_records"]
+        self._given = self.num_arrived
+        segment = pathlib.Path(self._run.dir).parent
+        self._write(None if is_online else str(segment), self.num_arrived)
+        self._named: set[str] = set()
+        self.describe(description)
+
+    def describe(self, description: Description) -> None:
+        """Replaces the settings and files."""
+        self._run.config.update(dict(description.settings), allow_val_change=True)
+        for file in description.files:
+            copy = shutil.copy(file, self._run.dir)  # else it links to the file, which may move
+            self._run.save(copy, base_path=self._run.dir, policy="now")
+
+    def send(self, first: int, records: Sequence[Record], may_be_there: bool) -> None:
+        """Gives the records `first`, `first + 1` and so on to wandb-core."""
+        for number, record in enumerate(records, first):
+            if isinstance(record, Video):
+                film = wandb.Video(str(record.path), format="mp4")
+                row, axis = {record.name: film, "train_step": record.step}, "train_step"
+            else:
+                axis = record.axis
+                row = {**record.scalars, axis: record.step, "_timestamp": record.wall_time}
+            for name in row.keys() - self._named - {axis, "_timestamp"}:
+                self._run.define_metric(name, step_metric=axis)
+                self._named.add(name)
+            self._run.log(row, step=number)
+            self._given = number + 1
+
+    def close(self, is_finished: bool) -> None:
+        """Closes the run, after which all records have arrived.
+
+        Raises:
+          Exception: If that takes longer than FINISH_SECS, as with a server that is away.
+        """
+        self._run.finish()
+        self._write(None, self._given)
+
+    def _write(self, unfinished: str | None, num_records: int) -> None:
+        state = {"run_id": self._run_id, "num_records": num_records, "open": unfinished}
+        write_json_atomically(self._state, state)
