@@ -71,20 +71,14 @@ def sweep(
     """
     if bool(grid) == bool(search):
         raise ConfigError("Give either --grid or --search. See --help.")
-    given = (
-        dict(os.environ) if name is None else dict(os.environ) | {"SAC_EXP_NAME": name}
-    )
+    given = dict(os.environ) if name is None else dict(os.environ) | {"SAC_EXP_NAME": name}
     environ = start.environment_of_runs(read_variables(variables, given))
     settings = Settings.from_environ(environ)
     values, ranges = parse_grid(grid), parse_ranges(search)
     for trial in grid_trials(values):
-        with_bindings(
-            trial.assignments, environ
-        )  # checks all before the first is trained
+        with_bindings(trial.assignments, environ)  # checks all before the first is trained
     for varied, range_ in ranges.items():
-        with_bindings(
-            [f"{varied}={range_.low!r}", f"{varied}={range_.high!r}"], environ
-        )
+        with_bindings([f"{varied}={range_.low!r}", f"{varied}={range_.high!r}"], environ)
     name = settings.exp_dir.name  # of a task of a job array, too
     environ.pop("SLURM_ARRAY_TASK_ID", None)
     commands = _commands(settings.placement, parallel)
@@ -94,9 +88,7 @@ def sweep(
     runner = Runner(environ, name, folder, commands)
     earlier = study.earlier_trials()[:trials] if study else list(grid_trials(values))
     for number in range(trials if study else len(earlier)):
-        runner.check_earlier(
-            earlier[number] if number < len(earlier) else Trial(number, {}), seed
-        )
+        runner.check_earlier(earlier[number] if number < len(earlier) else Trial(number, {}), seed)
     planned = study.trials(trials) if study else iter(earlier)
     scores = run_trials(planned, study, runner, seed, parallel)
     if runner.is_stopped:
@@ -162,9 +154,7 @@ class Runner:
     def group_of(self, trial: Trial, seeds: Sequence[int]) -> RunGroup:
         """Returns the experiments of a trial."""
         values = ", ".join(trial.assignments)
-        return RunGroup(
-            f"{trial.number}: {values}", [self.paths_of(trial, s) for s in seeds]
-        )
+        return RunGroup(f"{trial.number}: {values}", [self.paths_of(trial, s) for s in seeds])
 
     def stop(self) -> None:
         """Ends what runs, in order and with everything saved."""
@@ -202,9 +192,7 @@ class Runner:
         }
         return changes | with_bindings(trial.assignments, self._environ)
 
-    def _run(
-        self, environ: Mapping[str, str], command: Sequence[str], log: pathlib.Path
-    ) -> int:
+    def _run(self, environ: Mapping[str, str], command: Sequence[str], log: pathlib.Path) -> int:
         """Returns the exit code of an experiment; 0 if it is not started because of a stop."""
         with log.open("ab") as output:
             with self._lock:
@@ -297,9 +285,5 @@ def _write_results(
     )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        print(
-            "  ".join(
-                cell.rjust(width) for cell, width in zip(row, widths, strict=True)
-            )
-        )
+        print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
     print(f"{folder / 'sweep.csv'}, {folder / 'sweep.png'}")

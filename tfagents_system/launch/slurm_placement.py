@@ -86,9 +86,7 @@ def submit(settings: Settings, environ: Mapping[str, str]) -> None:
         for kind, count in arrays.items():
             if count:
                 array = f"--array=0-{count - 1}"
-                submitted[kind] = _sbatch(
-                    [array, after, *job_options(name, kind, demand)]
-                )
+                submitted[kind] = _sbatch([array, after, *job_options(name, kind, demand)])
         _write_jobs(paths, submitted)
     except BaseException:
         if submitted:
@@ -106,9 +104,7 @@ def jobs_in_queue(paths: ExperimentPaths) -> list[str]:
       ConfigError: If SLURM does not answer.
     """
     try:
-        jobs = [
-            line.split()[0] for line in (paths.slurm / "jobs").read_text().splitlines()
-        ]
+        jobs = [line.split()[0] for line in (paths.slurm / "jobs").read_text().splitlines()]
     except FileNotFoundError:
         return []
     answer = ask_slurm(["squeue", "--noheader", f"--jobs={jobs[0]}", "--format=%T"])
@@ -217,9 +213,7 @@ def _how_to(name: str, jobs: Mapping[str, str], demand: Demand) -> str:
         "one more": shlex.join(more),
         "one fewer": f"scancel {jobs['workers']}_{last}",
     }
-    return "Submitted to SLURM:\n" + "\n".join(
-        f"  {key:<11}{rows[key]}" for key in rows
-    )
+    return "Submitted to SLURM:\n" + "\n".join(f"  {key:<11}{rows[key]}" for key in rows)
 
 
 def main() -> None:
