@@ -20,7 +20,7 @@ from system.tiny_run import TINY
 from tfagents_system.__main__ import COMMANDS, function_of
 from tfagents_system.core.command_line import flags_of
 
-pytestmark = pytest.mark.multiprocess
+pytestmark = [pytest.mark.multiprocess, pytest.mark.timeout(600)]
 
 PROJECT = pathlib.Path(__file__).parents[2]
 PAGES = ["README.md", *sorted(str(p.relative_to(PROJECT)) for p in PROJECT.glob("docs/**/*.md"))]
@@ -71,6 +71,7 @@ CHANGES = {
     r"(minitaur_params\.py .*)": r"\1 --novideo",
     r"(seed(?: in)? 1 2) 3( 4)?": r"\1",
     r"(sac profile \S+)": r"\1 0",
+    r"(sac report \S+)": r"\1 --nofilm",
     r"\bPROJECT\b": "$PROJECT",
     r"\bREPOSITORY\b": "$PROJECT/repository",
 }
@@ -130,7 +131,7 @@ def run(project, script):
             "PROJECT": str(project),
             "SAC_GIN_BINDINGS": "; ".join(f"TrainParams.{b}" for b in TINY)}  # fmt: skip
     return subprocess.run(
-        ["bash", "-euxc", script], cwd=project, env=clean | ours, timeout=280, text=True,
+        ["bash", "-euxc", script], cwd=project, env=clean | ours, timeout=500, text=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
 
@@ -158,8 +159,8 @@ def test_commands_of_a_page_do_what_it_says(outcomes, page):
 def test_the_tutorial_leaves_what_it_promises(outcomes, project):
     assert outcomes["docs/tutorial.md"].returncode == 0
     arm = project / "arm/logs/arm"
-    (film,) = arm.glob("videos/*/episode_0.mp4")
-    assert film.stat().st_size > 1000
+    films = [path.stat().st_size for path in arm.glob("videos/*/episode_0.mp4")]
+    assert films and min(films) > 1000
     assert "data:video/mp4" in (arm / "report.html").read_text()
     (policy,) = arm.glob("exports/*/numpy/run_policy.py")
     (snippet,) = re.findall("^```python\n(.*?)^```", text_of("docs/tutorial.md"), re.M | re.S)
