@@ -68,7 +68,7 @@ T = TypeVar("T")
 
 SERVER_TIMEOUT_SECS = 300.0
 ANSWER_TIMEOUT_SECS = 5.0
-MAX_FILM_SECS = 60.0  # that rendering and encoding a film may take: the worker collects nothing
+MAX_FILM_SECS = 30.0  # that rendering and encoding a film may take: the worker collects nothing
 VARIABLES_PERIOD_SECS = 0.5
 
 

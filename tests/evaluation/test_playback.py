@@ -3,6 +3,7 @@ from fractions import Fraction
 
 import pytest
 
+from tfagents_system.environments import dm_control_adapter
 from tfagents_system.evaluation.playback import Playback, playback_of
 
 
@@ -36,3 +37,9 @@ def test_playback_of(environment, expected):
 def test_playback_of_looks_inside_the_wrappers():
     innermost = env(dt=0.05)
     assert playback_of(env(gym=env(unwrapped=innermost), dt=0.5)).frames_per_sec == 20
+
+
+def test_playback_of_dm_control_is_its_control_rate():
+    pytest.importorskip("dm_control")
+    cheetah = dm_control_adapter.load("cheetah", "run")  # 0.01 s
+    assert playback_of(cheetah) == (Fraction(100, 3), 3)

@@ -180,16 +180,21 @@ def test_discarded_film_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_film_that_takes_too_long_ends_and_says_where(tmp_path):
-    environment = FilmedEnv()
-    clock = iter(range(0, 1000, 2))  # a film's frame takes 2 s
+def test_a_film_that_takes_too_long_is_of_fewer_pictures(tmp_path):
+    environment, now = FilmedEnv(), [0.0]
+
+    def render(mode):
+        now[0] += 2.0
+        return FilmedEnv.render(environment, mode)
+
+    environment.render = render
     films, warnings = film(
-        environment, tmp_path, horizon=10, num_episodes=2, max_secs=5, clock=lambda: next(clock)
+        environment, tmp_path, horizon=20, num_episodes=2, max_secs=10, clock=lambda: now[0]
     )
-    assert [len(read(path)[1]) for path in films] == [3, 3]  # 3 x 2 s > 5 s
-    assert environment.rendered == [1, 2, 3] * 2
-    assert warnings[0] == ("The video of episode_0 ends at step 3 of 10: filming has taken 6 s.")
-    assert len(warnings) == 2
+    # A picture takes 2 s, which 4 of 20 steps have of 10 s.
+    assert environment.rendered == [1, 4, 8, 12, 16, 20] * 2
+    assert [len(read(path)[1]) for path in films] == [20, 20]
+    assert warnings == []
 
 
 class NoisyEnv(FilmedEnv):

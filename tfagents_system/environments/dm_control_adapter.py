@@ -51,6 +51,11 @@ class DmControlEnvironment(adapter.EnvironmentAdapter):
             self.set_camera(camera)
 
     @property
+    def dt(self) -> float:
+        """Seconds of an env step, which films and windows go by."""
+        return self._env.env.control_timestep()
+
+    @property
     def horizon(self) -> int | None:
         """The time limit in env steps; None for no limit."""
         limit = getattr(self._env.env, "_step_limit", math.inf)

@@ -62,8 +62,8 @@ class Camera:
           folder: Where the films go, which is made for the first; None films nothing.
           warn: Called with one line when filming fails; there is no film after that, and, if it was
             the rendering, nothing to see.
-          max_secs: Time that rendering and encoding a film may take: then it ends, whole until
-            there, and `warn` is called.
+          max_secs: Time that rendering and encoding a film of `horizon` steps may take. Where they
+            take longer, fewer frames are rendered, and each is seen for longer.
           window: Shows the frames, too; owned by the caller.
           clock: In seconds.
         """
@@ -82,11 +82,12 @@ class Camera:
         """Makes the next frames of `environment.render("rgb_array")` a film `<name>.mp4`."""
         self._name, self._environment = name, environment
         self._step, self._secs = 0, 0.0
+        self._picture: np.ndarray | None = None  # the newest that was rendered
 
     def observe(self, time_step: ts.TimeStep) -> None:
         """Films the state after an env step, if its turn has come; that of the last always has."""
         self._step += 1
-        if not (self._films or self._window) or self._secs > self._max_secs:
+        if not (self._films or self._window):
             return
         begin = self._clock()
         try:
@@ -105,9 +106,6 @@ class Camera:
             except (VideoError, OSError) as error:
                 self._fail(error)
         self._secs += self._clock() - begin
-        if self._films and self._secs > self._max_secs:
-            self._warn(f"The video of {self._name} ends at step {self._step} of {self._horizon}: "
-                       f"filming has taken {self._secs:.0f} s.")  # fmt: skip
 
     def end(self) -> pathlib.Path | None:
         """Completes the film; returns its path, or None if there is none."""
@@ -137,11 +135,13 @@ class Camera:
         is_last = time_step.step_type == _LAST or self._step == self._horizon
         if not is_last and self._step % self._playback.steps_per_frame:
             return None
-        own = getattr(innermost_of(self._environment), "np_random", None)
-        with kept_generators(own if isinstance(own, np.random.Generator) else None):
-            frame = self._environment.render("rgb_array")
-        frame = adapter.as_frame(frame, type(self._environment).__name__)
-        return with_progress_bar(frame, self._step / self._horizon)
+        share = self._step / self._horizon
+        if self._picture is None or self._secs <= self._max_secs * share:
+            own = getattr(innermost_of(self._environment), "np_random", None)
+            with kept_generators(own if isinstance(own, np.random.Generator) else None):
+                picture = self._environment.render("rgb_array")
+            self._picture = adapter.as_frame(picture, type(self._environment).__name__)
+        return with_progress_bar(self._picture, share)
 
     def _write(self, frame: np.ndarray) -> None:
         height, width, _ = frame.shape

@@ -8,7 +8,7 @@ DEFAULT_RATE = 30.0  # frames per second
 _MAX_RATE = 60.0  # browsers and screens show no more
 _STEP_SECS_RANGE = (1e-3, 1.0)  # a `dt` outside is taken for something else
 _STEP_SECS = (
-    lambda env: env.dt,  # MuJoCo, Pendulum, Acrobot, most of the users' own
+    lambda env: env.dt,  # gymnasium's MuJoCo, Pendulum, our dm_control, most of the users' own
     lambda env: env.scene.dt,  # the walkers of pybullet_envs, after a reset
     lambda env: env._time_step * env._action_repeat,  # the Minitaur of pybullet_envs
 )
@@ -28,7 +28,12 @@ def playback_of(environment: Any) -> Playback:
     second. Above 60 per second only every n-th step is filmed, near 30 per second.
     """
     innermost = innermost_of(environment)
-    rate = _steps_per_sec(innermost) or _metadata_rate(innermost) or DEFAULT_RATE
+    rate = (
+        _steps_per_sec(innermost)
+        or _steps_per_sec(environment)
+        or _metadata_rate(innermost)
+        or DEFAULT_RATE
+    )
     steps_per_frame = round(rate / DEFAULT_RATE) if rate > _MAX_RATE else 1
     return Playback(Fraction(rate / steps_per_frame).limit_denominator(1000), steps_per_frame)
 
