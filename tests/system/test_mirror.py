@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 
 import pytest
 from mirror_fakes import mlflow_history, mlflow_run, wandb_history, wandb_rows
@@ -59,10 +60,15 @@ def test_trackers_have_what_tensorboard_has_after_kills_and_a_resume(run):
     assert run.status("mirror-mlflow")["records"] == run.status("mirror-wandb")["records"]
 
 
-def test_a_run_trains_to_its_end_although_a_tracker_is_away(run):
+def test_a_run_trains_to_its_end_although_a_tracker_does_not_answer(run):
     run.set_pace(0.02)
-    code = run.await_end(run.start(SAC_MLFLOW="1", MLFLOW_TRACKING_URI="http://127.0.0.1:9"), 240)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        in_a_hurry = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "2", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
+        code = run.await_end(run.start(SAC_MLFLOW="1", MLFLOW_TRACKING_URI=uri, **in_a_hurry), 240)
 
+        silent.settimeout(10)
+        silent.accept()[0].close()  # it was reached, although the run has a private network
     assert code == 0
     assert "mirror-mlflow IS BEHIND: " in run.output
     assert "WARNING: mlflow takes nothing (" in run.paths.stdout("mirror-mlflow").read_text()
