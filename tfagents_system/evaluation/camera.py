@@ -156,7 +156,7 @@ class Camera:
     def _fail(self, error: Exception) -> None:
         self._films = False
         self.discard()
-        if is_disk_full(error):
+        if self._folder is not None and is_disk_full(error):
             reason = f"{shortage('film', 0, free_bytes(self._folder))} in {self._folder}"
         elif isinstance(error, NotImplementedError):
             reason = "the environment does not implement render('rgb_array')"
