@@ -46,8 +46,12 @@ def test_batches_that_have_arrived_become_one(tmp_path):
     progress = progress_of(tmp_path / "p")
     progress.add(FIRST)
     progress.add(SECOND)
-    progress.merge()
+    progress.all_arrived()
+    progress.add(FIRST)
 
-    assert progress_of(tmp_path / "p").batches == [
-        Batch(3 + 2, {"train/a": [0, 50], "train/b": [0, 7]}, {"videos/x.mp4": 5})
-    ]
+    again = progress_of(tmp_path / "p")
+
+    assert again.batches == [
+        Batch(3 + 2, {"train/a": [0, 50], "train/b": [0, 7]}, {"videos/x.mp4": 5}), FIRST
+    ]  # fmt: skip
+    assert again.num_arrived == 3 + 2

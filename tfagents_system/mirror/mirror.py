@@ -71,7 +71,7 @@ class Mirror:
             return
         try:
             self._connection.close(is_finished)
-            self._progress.merge()
+            self._progress.all_arrived()
         except Exception as error:
             self._failed(error)
         self._connection = None
@@ -98,7 +98,7 @@ class Mirror:
                 self._pending.append((total, batch))
             total += batch.num_records
         if arrived is None:
-            self._pending = self._pending[-1:]
+            self._pending = self._pending[-1:] if total > self._progress.num_arrived else []
         self.num_records = total if arrived is None else min(arrived, total)
 
     def _send(self, first: int, batch: Batch, is_repeated: bool = False) -> None:

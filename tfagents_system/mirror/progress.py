@@ -13,8 +13,8 @@ from tfagents_system.mirror.records import Batch
 class Progress:
     """The batches of a run in the order in which a tracker gets them: a line each in a file.
 
-    A batch is added before it is handed over. How many of its records have arrived, only the
-    tracker knows: after a crash, it is asked.
+    A batch is added before it is handed over. How many of the records have arrived, only the
+    tracker knows: after a crash, it is asked about those behind the first `num_arrived`.
     """
 
     def __init__(self, path: pathlib.Path, destination: str):
@@ -22,30 +22,28 @@ class Progress:
         self._path = path
         header, *lines = _read_lines(path) or [{}]
         if header.get("destination") != destination:
-            header, lines = {"destination": destination, "run_id": secrets.token_hex(8)}, []
+            header = {"destination": destination, "run_id": secrets.token_hex(8), "num_arrived": 0}
+            lines = []
         self._header = header
         self.run_id: str = header["run_id"]
+        self.num_arrived: int = header["num_arrived"]
         self.batches = [Batch(**line) for line in lines]
         self._write()
-
-    @property
-    def num_records(self) -> int:
-        """Of all batches."""
-        return sum(batch.num_records for batch in self.batches)
 
     def add(self, batch: Batch) -> None:
         """Appends one."""
         append_whole(self._path, _line(dataclasses.asdict(batch)).encode())
         self.batches.append(batch)
 
-    def merge(self) -> None:
-        """Makes all batches one; only when all of their records have arrived."""
-        if len(self.batches) > 1:
-            self.batches = [_merged(self.batches)]
-            self._write()
+    def all_arrived(self) -> None:
+        """Makes all batches one, of which every record has arrived."""
+        self.batches = [_merged(self.batches)]
+        self.num_arrived = self.batches[0].num_records
+        self._write()
 
     def _write(self) -> None:
-        lines = [self._header, *map(dataclasses.asdict, self.batches)]
+        header = self._header | {"num_arrived": self.num_arrived}
+        lines = [header, *map(dataclasses.asdict, self.batches)]
         write_text_atomically(self._path, "".join(map(_line, lines)))
 
 
