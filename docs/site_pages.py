@@ -15,7 +15,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from tfagents_system import __main__ as front_door
-from tfagents_system.agents.sac_settings import SacSettings
+from tfagents_system.agents.agent_settings import AgentSettings
 from tfagents_system.core.attribute_names import HOOKS
 from tfagents_system.core.command_line import with_arguments
 from tfagents_system.core.hyperparameters import hyperparameters
@@ -61,9 +61,9 @@ def hooks_page() -> str:
 
 
 def hyperparameters_page() -> str:
-    """Returns a table of the system's hyperparameters, and one of the built-in agent's."""
+    """Returns a table of the system's hyperparameters, and one of the built-in agents'."""
     parts = ["# Hyperparameters", "[Settings](../settings.md) says where they are set."]
-    for title, settings in (("System", TrainingSettings), ("Built-in agent", SacSettings)):
+    for title, settings in (("System", TrainingSettings), ("Built-in agents", AgentSettings)):
         rows = [
             (f"`{name}`", f"`{h.default!r}`", html.escape(h.allowed), html.escape(h.meaning))
             for name, h in hyperparameters(settings).items()

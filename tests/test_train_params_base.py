@@ -1,11 +1,14 @@
 import inspect
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from tf_agents.specs import tensor_spec
+from tf_agents.trajectories import policy_step, trajectory
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.sac_agent import SacAgent
+from tfagents_system.agents.td3_agent import Td3Agent
 from tfagents_system.core.attribute_names import HOOKS
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.launch.params_check import PUBLISHED
@@ -132,3 +135,59 @@ def test_agent_has_the_hyperparameters():
     assert agent.gradient_clipping == 0.6
     assert agent.log_alpha.numpy() == pytest.approx(-0.7)
     assert agent.gamma == 0.8
+
+
+def transitions():
+    """Four random ones."""
+    rng = np.random.default_rng(1)
+    obs, next_obs = rng.normal(size=(2, 4, 3)).astype(np.float32)
+    action = rng.uniform(-1, 1, size=(4, 2)).astype(np.float32)
+    mid, one = np.ones(4, np.int32), np.ones(4, np.float32)
+    experience = trajectory.Transition(
+        ts.TimeStep(mid, one, one, obs),
+        policy_step.PolicyStep(action),
+        ts.TimeStep(mid, one, one, next_obs),
+    )
+    return tf.nest.map_structure(tf.constant, experience)
+
+
+def agent_of(**values):
+    params = params_with(actor_fc_layer_params=(4,), critic_joint_fc_layer_params=(4,), **values)
+    train_step = tf.Variable(0, dtype=tf.int64)
+    return params.agent_ctor(train_step, OBSERVATION, ACTION, ts.time_step_spec(OBSERVATION))
+
+
+@pytest.mark.parametrize("algorithm, num_critics, delay", [("td3", 2, 3), ("ddpg", 1, 1)])
+def test_algorithms_have_their_critics_delays_and_noise(algorithm, num_critics, delay):
+    agent = agent_of(algorithm=algorithm, policy_delay=3, exploration_noise_std=0.3)
+    assert type(agent) is Td3Agent
+    assert len(agent.critics) == num_critics
+    assert agent.collect_policy.std == 0.3
+    before = [variable.numpy() for variable in agent.actor.variables]
+    changed = []
+    for _ in range(3):
+        agent.train(transitions())
+        now = [variable.numpy() for variable in agent.actor.variables]
+        changed.append(any((a != b).any() for a, b in zip(now, before, strict=True)))
+        before = now
+    assert changed == [(step + 1) % delay == 0 for step in range(3)]
+
+
+def test_alpha_may_be_fixed_and_its_target_be_given():
+    agent = agent_of(learn_alpha=False, target_entropy=-0.5, sac_log_alpha=-2.0)
+    assert agent.target_entropy == pytest.approx(agent_of().target_entropy + 2 - 0.5)
+    agent.train(transitions())
+    assert float(agent.log_alpha) == -2
+
+
+def test_learning_rates_fall_linearly_but_for_that_of_alpha():
+    agent = agent_of(
+        learning_rate_schedule="linear", num_iter=5, num_steps_per_iter=2,
+        actor_learning_rate=0.1, critic_learning_rate=0.2, alpha_learning_rate=0.3,
+    )  # fmt: skip
+    optimizers = (agent.actor_optimizer, agent.critic_optimizer, agent.alpha_optimizer)
+    for step in (0, 4, 10):
+        agent.train_step_counter.assign(step)
+        left = 1 - step / (5 * 2)
+        rates = [float(optimizer.learning_rate) for optimizer in optimizers]
+        assert rates == pytest.approx([0.1 * left, 0.2 * left, 0.3])

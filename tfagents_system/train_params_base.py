@@ -12,8 +12,10 @@ from tf_agents.networks import network
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
+from tfagents_system.agents.agent_settings import AgentSettings, check_agent_settings
+from tfagents_system.agents.off_policy_agent import LearningRate
 from tfagents_system.agents.sac_agent import SacAgent
-from tfagents_system.agents.sac_settings import SacSettings, check_sac_settings
+from tfagents_system.agents.td3_agent import Td3Agent
 from tfagents_system.core.attribute_names import check_attribute_name
 from tfagents_system.core.hyperparameters import check_hyperparameter, hyperparameters
 from tfagents_system.core.training_settings import TrainingSettings, check_training_settings
@@ -21,11 +23,11 @@ from tfagents_system.networks.actor_networks import LstmActorNetwork, MlpActorNe
 from tfagents_system.networks.critic_networks import LstmCriticNetwork, MlpCriticNetwork
 
 
-class TrainParamsBase(TrainingSettings, SacSettings, abc.ABC):
+class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
     """Environment, networks, agent and hyperparameters of one task.
 
     A params file defines `class TrainParams(TrainParamsBase)` with at least `env_ctor`.
-    Hyperparameters (declared in TrainingSettings and SacSettings) are set as class attributes, or
+    Hyperparameters (declared in TrainingSettings and AgentSettings) are set as class attributes, or
     in `__init__` after `super().__init__(env_config)`; gin bindings such as
     `TrainParams.train_batch_size = 512` override both.
     """
@@ -63,13 +65,17 @@ class TrainParamsBase(TrainingSettings, SacSettings, abc.ABC):
         return (), {}
 
     def actor_ctor(self, obs_spec, action_spec) -> network.Network:
-        """Returns the policy network: observation -> (distribution over actions, state)."""
+        """Returns the policy network: observation -> (distribution over actions, state).
+
+        Of TD3 and DDPG: observation -> (action, state).
+        """
         ctor = LstmActorNetwork if self.recurrent else MlpActorNetwork
         return ctor(
             obs_spec,
             action_spec,
             fc_layer_params=tuple(self.actor_fc_layer_params),
             preprocessing_combiner=self.preprocessing_combiner,
+            deterministic=self.algorithm != "sac",
         )
 
     def critic_ctor(self, obs_spec, action_spec) -> network.Network:
@@ -88,25 +94,52 @@ class TrainParamsBase(TrainingSettings, SacSettings, abc.ABC):
 
         Its `train` receives a `trajectory.Transition` with leaves [B, ...], or [B, T, ...] if
         `recurrent`, and must increment `train_step`. Episodes shorter than a sequence are left out,
-        unless the agent has an attribute `masks_padding` = True, as SacAgent does: then they are
+        unless the agent has an attribute `masks_padding` = True, as ours have: then they are
         padded, and it must ignore transitions whose `time_step.step_type` is LAST.
         """
-        return SacAgent(
+        networks = self.actor_ctor(obs_spec, action_spec), self.critic_ctor(obs_spec, action_spec)
+        shared = {
+            "actor_learning_rate": self._learning_rate(self.actor_learning_rate, train_step),
+            "critic_learning_rate": self._learning_rate(self.critic_learning_rate, train_step),
+            "target_update_tau": self.target_update_tau,
+            "target_update_period": self.target_update_period,
+            "gamma": self.discount,
+            "gradient_clipping": self.gradient_clipping,
+            "precision": self.matmul_precision,
+            "train_step_counter": train_step,
+        }
+        if self.algorithm == "sac":
+            return SacAgent(
+                time_step_spec,
+                action_spec,
+                *networks,
+                alpha_learning_rate=self.alpha_learning_rate,
+                initial_log_alpha=self.sac_log_alpha,
+                learn_alpha=self.learn_alpha,
+                target_entropy=self.target_entropy,
+                **shared,
+            )
+        is_td3 = self.algorithm == "td3"
+        return Td3Agent(
             time_step_spec,
             action_spec,
-            self.actor_ctor(obs_spec, action_spec),
-            self.critic_ctor(obs_spec, action_spec),
-            actor_learning_rate=self.actor_learning_rate,
-            critic_learning_rate=self.critic_learning_rate,
-            alpha_learning_rate=self.alpha_learning_rate,
-            target_update_tau=self.target_update_tau,
-            target_update_period=self.target_update_period,
-            gamma=self.discount,
-            initial_log_alpha=self.sac_log_alpha,
-            gradient_clipping=self.gradient_clipping,
-            precision=self.matmul_precision,
-            train_step_counter=train_step,
+            *networks,
+            num_critics=2 if is_td3 else 1,
+            policy_delay=self.policy_delay if is_td3 else 1,
+            target_noise_std=self.target_noise_std if is_td3 else 0.0,
+            target_noise_clip=self.target_noise_clip,
+            exploration_noise_std=self.exploration_noise_std,
+            is_ornstein_uhlenbeck=self.exploration_noise == "ornstein_uhlenbeck",
+            **shared,
         )
+
+    def _learning_rate(self, initial: float, train_step: tf.Variable) -> LearningRate:
+        """Returns the step size by `learning_rate_schedule`."""
+        if self.learning_rate_schedule == "constant":
+            return initial
+        total = self.num_iter * self.num_steps_per_iter
+        # A finished run that is extended goes on with what is left of the longer one.
+        return lambda: initial * (1.0 - tf.cast(train_step, tf.float32) / total)
 
     def train_observers_ctor(self, **kwargs) -> list[Callable[[trajectory.Trajectory], Any]]:
         """Returns observers, called in a worker with each env step of collection.
@@ -147,5 +180,5 @@ class TrainParamsBase(TrainingSettings, SacSettings, abc.ABC):
         for name, value in self.hyperparameters().items():
             check_hyperparameter(declared, name, value, where)
         check_training_settings(self, self.env_config["horizon"], where)
-        check_sac_settings(self, self.recurrent, where)
+        check_agent_settings(self, self.recurrent, where)
         return [note for note in notes if note]

@@ -25,8 +25,8 @@ from sac_fakes import (
 from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.agents import sac_agent, sac_losses
-from tfagents_system.agents.sac_agent import SacAgent
+from tfagents_system.agents import off_policy_agent, sac_losses
+from tfagents_system.agents.sac_agent import SacAgent, SacInfo
 from tfagents_system.networks.actor_networks import MlpActorNetwork
 from tfagents_system.networks.critic_networks import MlpCriticNetwork
 
@@ -86,7 +86,7 @@ def test_batch_of_padding_alone_gives_zero_losses():
 
 def test_losses_of_a_whole_train_step_by_hand():
     loss, info = linear_agent().train(experience(**BATCH))
-    expected = sac_agent.SacInfo(
+    expected = SacInfo(
         critic_loss=CRITIC_LOSS,
         actor_loss=ACTOR_LOSS,
         alpha_loss=ALPHA_LOSS,
@@ -308,7 +308,7 @@ def test_padding_has_no_influence_on_feed_forward_training():
 def test_a_train_step_in_16_bits_agrees_with_one_in_float32(
     monkeypatch, arithmetic, rtol_of_values, rtol
 ):
-    monkeypatch.setattr(sac_agent, "resolve", lambda precision, host: precision)
+    monkeypatch.setattr(off_policy_agent, "resolve", lambda precision, host: precision)
     first_q_values, infos = [], []
     for precision in ("float32", arithmetic):
         tf.keras.utils.set_random_seed(1)

@@ -1,12 +1,12 @@
 import pytest
 
-from tfagents_system.agents.sac_settings import SacSettings
+from tfagents_system.agents.agent_settings import AgentSettings
 from tfagents_system.core.attribute_names import HOOKS, check_attribute_name
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.hyperparameters import hyperparameters
 from tfagents_system.core.training_settings import TrainingSettings
 
-DECLARED = hyperparameters(TrainingSettings, SacSettings)
+DECLARED = hyperparameters(TrainingSettings, AgentSettings)
 
 
 def judge(name, is_method=False):
@@ -46,7 +46,7 @@ def test_a_typing_error_is_refused_with_the_published_name(misspelt, meant):
 @pytest.mark.parametrize(
     ("own", "nearest"),
     [
-        ("exploration_noise_std", "exploration_noise_beta"),
+        ("exploration_noise_scale", "exploration_noise_std"),
         ("encoder_learning_rate", "actor_learning_rate"),
         ("actor_update_period", "target_update_period"),
         ("critic_fc_layer_params", "critic_joint_fc_layer_params"),

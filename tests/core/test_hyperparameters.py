@@ -2,12 +2,12 @@ import dataclasses
 
 import pytest
 
-from tfagents_system.agents.sac_settings import SacSettings, check_sac_settings
+from tfagents_system.agents.agent_settings import AgentSettings, check_agent_settings
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.hyperparameters import check_hyperparameter, count, hyperparameters
 from tfagents_system.core.training_settings import TrainingSettings, check_training_settings
 
-DECLARED = hyperparameters(TrainingSettings, SacSettings)
+DECLARED = hyperparameters(TrainingSettings, AgentSettings)
 
 PUBLISHED = {
     "discount": 0.99,
@@ -43,22 +43,22 @@ def check(name, value, where="params.py"):
 
 
 def test_published_names_and_defaults():
-    settings = {**vars(TrainingSettings()), **vars(SacSettings())}
+    settings = {**vars(TrainingSettings()), **vars(AgentSettings())}
     assert {name: settings.get(name, "absent") for name in PUBLISHED} == PUBLISHED
 
 
 def test_what_a_class_and_its_bases_declare_is_found_and_nothing_else():
     @dataclasses.dataclass
-    class Mine(SacSettings):
+    class Mine(AgentSettings):
         num_goals: int = count(3, "goals per episode")
         note: str = "not declared as a hyperparameter"
 
-    assert hyperparameters(Mine).keys() == {*hyperparameters(SacSettings), "num_goals"}
+    assert hyperparameters(Mine).keys() == {*hyperparameters(AgentSettings), "num_goals"}
     assert hyperparameters(Mine)["num_goals"].meaning == "goals per episode"
 
 
 def test_settings_of_system_and_algorithm_are_apart():
-    assert hyperparameters(TrainingSettings).keys() & hyperparameters(SacSettings).keys() == set()
+    assert hyperparameters(TrainingSettings).keys() & hyperparameters(AgentSettings).keys() == set()
 
 
 @pytest.mark.parametrize("name", DECLARED)
@@ -188,7 +188,7 @@ def test_sequence_longer_than_the_horizon_raises_if_recurrent():
 
 @pytest.mark.parametrize("name", ["actor_fc_layer_params", "critic_joint_fc_layer_params"])
 def test_no_layers_raise_if_recurrent(name):
-    settings = SacSettings(**{name: ()})
+    settings = AgentSettings(**{name: ()})
     with pytest.raises(ConfigError, match=rf"{name} is \(\); a recurrent network needs at least"):
-        check_sac_settings(settings, is_recurrent=True, where="params.py")
-    check_sac_settings(settings, is_recurrent=False, where="params.py")
+        check_agent_settings(settings, is_recurrent=True, where="params.py")
+    check_agent_settings(settings, is_recurrent=False, where="params.py")

@@ -67,9 +67,7 @@ def test_weights_of_other_networks_are_refused_by_name(trained):
     _, generation = trained
     agent, _ = make_tiny_agent(critic_joint_fc_layer_params=(5,))
     before = weights_of(agent)
-    with pytest.raises(
-        ConfigError, match=r"networks: \S*Critic\S* is \[4\] there and \[5\]"
-    ):
+    with pytest.raises(ConfigError, match=r"networks: \S*Critic\S* is \[4\] there and \[5\]"):
         initialize(agent, generation)
     for value, expected in zip(weights_of(agent), before, strict=True):
         np.testing.assert_array_equal(value, expected)

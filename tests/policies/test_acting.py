@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,6 +10,7 @@ from tf_agents.trajectories import time_step as ts
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.policies.acting import AgentPolicies, RandomPolicy, TfActingPolicy
+from tfagents_system.policies.noise import OU_DAMPING
 from tfagents_system.policies.numpy_actor import NumpyCollectPolicy, NumpyGreedyPolicy
 from tfagents_system.train_params_base import TrainParamsBase
 
@@ -161,3 +164,37 @@ def test_random_policy_hands_the_state_on():
     policy = RandomPolicy(array_spec.BoundedArraySpec([1], np.float32, 0, 1), seed=0)
     assert policy.initial_state() == ()
     assert policy.action(ts.restart(np.zeros(1)), "state")[1] == "state"
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+@pytest.mark.parametrize("algorithm", ["td3", "ddpg"])
+def test_deterministic_agents_act_in_numpy_as_in_tensorflow(algorithm, recurrent):
+    environment = CountingEnv(bounds=(-1.0, 3.0))
+    agent, policies = policies_for(environment, algorithm=algorithm, recurrent=recurrent)
+    assert type(policies.greedy) is NumpyGreedyPolicy
+    greedy = actions_of(policies.greedy, environment)
+    expected = actions_of(TfActingPolicy(agent.policy), environment)
+    np.testing.assert_allclose(greedy, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "ornstein_uhlenbeck"])
+def test_deterministic_agents_explore_with_noise_of_the_size_that_is_asked_for(kind):
+    environment = CountingEnv(bounds=(-1.0, 3.0))  # 2 wide on either side of the middle
+    _, policies = policies_for(
+        environment, algorithm="td3", exploration_noise=kind, exploration_noise_std=0.01
+    )
+    time_step, state = environment.reset(), policies.collect.initial_state()
+    greedy, _ = policies.greedy.action(time_step, state)
+    actions = [policies.collect.action(time_step, state)[0][0] for _ in range(3000)]
+    noise = (np.array(actions)[500:] - greedy[0]) / 2
+    damping = {"gaussian": 1.0, "ornstein_uhlenbeck": OU_DAMPING}[kind]
+    std = 0.01 / math.sqrt(1 - (1 - damping) ** 2)  # of x <- (1 - damping) x + e, in the long run
+    assert noise.std() == pytest.approx(std, rel=0.25)
+    correlation = np.corrcoef(noise[:-1], noise[1:])[0, 1]
+    assert correlation == pytest.approx(1 - damping, abs=0.15)
+
+
+def test_noisy_actions_are_clipped_to_the_bounds():
+    environment = CountingEnv(bounds=(-1.0, 3.0))
+    _, policies = policies_for(environment, algorithm="ddpg", exploration_noise_std=1e6)
+    assert set(actions_of(policies.collect, environment, 50).ravel()) == {-1.0, 3.0}

@@ -7,7 +7,7 @@ from tf_agents.agents import tf_agent
 from tf_agents.environments import py_environment
 from tf_agents.specs import tensor_spec
 
-from tfagents_system.agents.sac_agent import SacAgent
+from tfagents_system.agents.off_policy_agent import OffPolicyAgent
 from tfagents_system.core.errors import ConfigError
 
 
@@ -34,12 +34,12 @@ def make_agent(
 def arithmetic_of(agent: tf_agent.TFAgent) -> str:
     """Returns what `agent` computes matrix products of train steps in, on this host.
 
-    "float32" for every agent but the built-in one: TensorFlow's own ops.
+    "float32" for every agent but the built-in ones: TensorFlow's own ops.
 
     Raises:
       ConfigError: If this host cannot do what `matmul_precision` asks for.
     """
-    return agent.arithmetic if isinstance(agent, SacAgent) else "float32"
+    return agent.arithmetic if isinstance(agent, OffPolicyAgent) else "float32"
 
 
 def masks_padding(agent: tf_agent.TFAgent) -> bool:

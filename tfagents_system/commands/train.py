@@ -13,11 +13,14 @@ import platform
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from typing import Annotated, get_args
 
+from tfagents_system.agents.agent_settings import Algorithm
 from tfagents_system.commands.bindings import with_bindings
 from tfagents_system.commands.earlier_runs import check_is_same
 from tfagents_system.commands.environment_ids import find_environment
 from tfagents_system.commands.new import project_files, write_project
+from tfagents_system.core.command_line import OneOf
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import read_json
 from tfagents_system.core.paths import ExperimentPaths
@@ -27,6 +30,8 @@ from tfagents_system.launch.start import environment_of_runs, run_apart, start
 from tfagents_system.launch.supervision import is_locked
 from tfagents_system.launch.variables import read_variables
 
+ALGORITHMS = get_args(Algorithm)
+
 
 def train(
     variables: pathlib.Path | None = None,
@@ -34,6 +39,7 @@ def train(
     env: str | None = None,
     name: str | None = None,
     seed: tuple[int, ...] = (),
+    algo: Annotated[str | None, OneOf(ALGORITHMS)] = None,
     set_: tuple[str, ...] = (),
     extend: int | None = None,
     force_new: bool = False,
@@ -47,6 +53,7 @@ def train(
         dm_control:cheetah/run.
       name: Of the experiment. Default: that of the variables file, or after the environment.
       seed: Of everything random; several make an experiment each, NAME_seed_1 and so on.
+      algo: sac, td3 or ddpg; the same as --set algorithm=td3.
       set_: Hyperparameters, such as train_batch_size=512.
       extend: Goes on with a finished experiment for so many more iterations.
       force_new: Starts anew; an experiment of this name is renamed and kept.
@@ -60,6 +67,8 @@ def train(
         raise ConfigError("Training needs Linux: Reverb has no build for this system.")
     if variables is not None and env is not None:
         raise ConfigError("Give either a variables file or --env.")
+    if algo is not None:
+        set_ = (f"algorithm={algo}", *set_)
     environ = dict(os.environ)
     with_bindings(set_, environ)  # before anything is written
     if shutil.which("supervise", path=environment_of_runs(environ)["PATH"]) is None:

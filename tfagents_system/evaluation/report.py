@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tfagents_system.agents.sac_settings import SacSettings
+from tfagents_system.agents.agent_settings import AgentSettings
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import read_json, write_text_atomically
 from tfagents_system.core.hyperparameters import hyperparameters
@@ -100,7 +100,7 @@ def _body(paths: ExperimentPaths, name: str, points: Sequence[EvaluationPoint]) 
     if films := find_films(paths, points):
         parts += ["<h2>Films</h2>", sections.videos(films)]
     if isinstance(spec.get("settings"), dict):
-        declared = hyperparameters(TrainingSettings, SacSettings)
+        declared = hyperparameters(TrainingSettings, AgentSettings)
         parts += ["<h2>Configuration</h2>", sections.settings(spec["settings"], declared)]
         others = {key: value for key, value in spec.items() if key not in ("settings", "files")}
         parts.append(sections.details("observation, action, items, bindings", others))

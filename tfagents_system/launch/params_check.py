@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from tfagents_system.agents.sac_settings import SacSettings
+from tfagents_system.agents.agent_settings import AgentSettings
 from tfagents_system.core.attribute_names import check_attribute_name
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.gin_syntax import check_gin_syntax
@@ -17,7 +17,7 @@ from tfagents_system.core.names import did_you_mean
 from tfagents_system.core.training_settings import TrainingSettings
 from tfagents_system.launch.import_check import check_imports
 
-PUBLISHED = hyperparameters(TrainingSettings, SacSettings)
+PUBLISHED = hyperparameters(TrainingSettings, AgentSettings)
 # What ast.literal_eval raises; RecursionError and MemoryError if the literal is nested too deeply.
 UNREADABLE = (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError)
 BINDING = re.compile(r"(?:[\w.]*\.)?TrainParams\.(?P<name>\w+)\s*=\s*(?P<value>.*)", re.DOTALL)

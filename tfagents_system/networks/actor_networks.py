@@ -26,8 +26,20 @@ class _GaussianHead(tf.keras.layers.Layer):
         )
 
 
+class _DeterministicHead(tf.keras.layers.Layer):
+    """Maps features [B, n] to center + magnitude * tanh(mean), within the bounds [B, A]."""
+
+    def __init__(self, action_spec):
+        super().__init__(name="deterministic_head")
+        self.center, self.magnitude = encoders.action_center_and_magnitude(action_spec)
+        self.projection = tf.keras.layers.Dense(int(np.prod(action_spec.shape)), name="mean")
+
+    def call(self, features):
+        return self.center + self.magnitude * tf.tanh(self.projection(features))
+
+
 class MlpActorNetwork(network.Network):
-    """Observation -> Dense + ReLU layers -> SquashedGaussian; no state."""
+    """Observation -> Dense + ReLU layers -> SquashedGaussian, or action; no state."""
 
     def __init__(
         self,
@@ -35,6 +47,7 @@ class MlpActorNetwork(network.Network):
         action_spec,
         fc_layer_params=(256, 256),
         preprocessing_combiner=None,
+        deterministic=False,
         name="MlpActorNetwork",
     ):
         """Builds the layers; the variables appear with `create_variables`.
@@ -44,15 +57,16 @@ class MlpActorNetwork(network.Network):
           action_spec: One float32 BoundedTensorSpec of rank 1.
           fc_layer_params: Units of each hidden layer.
           preprocessing_combiner: Keras layer that joins the leaves of a nested observation.
+          deterministic: Whether the network gives an action in place of a distribution.
           name: Name of the network.
         """
         super().__init__(input_tensor_spec=observation_spec, state_spec=(), name=name)
         self.encoder = encoders.ObservationEncoder(observation_spec, preprocessing_combiner)
         self.hidden_layers = encoders.dense_layers(fc_layer_params)
-        self.head = _GaussianHead(action_spec)
+        self.head = (_DeterministicHead if deterministic else _GaussianHead)(action_spec)
 
     def call(self, observation, step_type=None, network_state=(), training=False):
-        """Returns (SquashedGaussian [B, A], the same state) for observations [B, ...]."""
+        """Returns (SquashedGaussian or action [B, A], the same state) for [B, ...]."""
         features = self.encoder(observation)
         for layer in self.hidden_layers:
             features = layer(features)
@@ -60,7 +74,7 @@ class MlpActorNetwork(network.Network):
 
 
 class LstmActorNetwork(network.Network):
-    """Observation -> Dense + ReLU layers -> LSTM -> SquashedGaussian.
+    """Observation -> Dense + ReLU layers -> LSTM -> SquashedGaussian, or action.
 
     The LSTM has as many units as the last hidden layer. Its state is [h, c], each [B, units],
     and starts from zero wherever `step_type` is FIRST.
@@ -72,6 +86,7 @@ class LstmActorNetwork(network.Network):
         action_spec,
         fc_layer_params=(256, 256),
         preprocessing_combiner=None,
+        deterministic=False,
         name="LstmActorNetwork",
     ):
         """See `MlpActorNetwork`; `fc_layer_params` holds at least one layer."""
@@ -83,10 +98,10 @@ class LstmActorNetwork(network.Network):
         self.encoder = encoders.ObservationEncoder(observation_spec, preprocessing_combiner)
         self.hidden_layers = encoders.dense_layers(fc_layer_params)
         self.lstm = encoders.ResettingLstm(fc_layer_params[-1])
-        self.head = _GaussianHead(action_spec)
+        self.head = (_DeterministicHead if deterministic else _GaussianHead)(action_spec)
 
     def call(self, observation, step_type=None, network_state=(), training=False):
-        """Returns (SquashedGaussian, state after the last step).
+        """Returns (SquashedGaussian or action, state after the last step).
 
         Args:
           observation: [B, ...] for one step or [B, T, ...] for a sequence.

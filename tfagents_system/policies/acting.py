@@ -10,11 +10,14 @@ from tf_agents.policies import tf_policy
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.agents.exploration import NoisyPolicy
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.policies.noise import ColoredNoise, Noise, OrnsteinUhlenbeckNoise
 from tfagents_system.policies.numpy_actor import (
     NumpyActor,
     NumpyCollectPolicy,
     NumpyGreedyPolicy,
+    NumpyNoisyPolicy,
     can_run_in_numpy,
 )
 
@@ -86,7 +89,7 @@ class AgentPolicies:
         self._actor = None
         if can_run_in_numpy(agent.collect_policy):
             self._actor = NumpyActor(agent.collect_policy)
-            self.collect = NumpyCollectPolicy(self._actor, rng, noise_beta)
+            self.collect = self._collect_policy(agent.collect_policy, rng, noise_beta)
             self.greedy = NumpyGreedyPolicy(self._actor)
         elif noise_beta:
             raise ConfigError(
@@ -96,6 +99,18 @@ class AgentPolicies:
         else:
             self.collect = TfActingPolicy(agent.collect_policy)
             self.greedy = TfActingPolicy(agent.policy)
+
+    def _collect_policy(
+        self, policy: tf_policy.TFPolicy, rng: np.random.Generator, noise_beta: float
+    ) -> ActingPolicy:
+        assert self._actor is not None
+        if not isinstance(policy, NoisyPolicy):
+            return NumpyCollectPolicy(self._actor, rng, noise_beta)
+        num_actions = self._actor.num_actions
+        noise: Noise = ColoredNoise(num_actions, noise_beta, rng)
+        if policy.is_ornstein_uhlenbeck:
+            noise = OrnsteinUhlenbeckNoise(num_actions, rng)
+        return NumpyNoisyPolicy(self._actor, noise, policy.std)
 
     def update(self, values: Sequence[np.ndarray]) -> None:
         """Replaces the policy's variables; `values` in the order of `variables`."""

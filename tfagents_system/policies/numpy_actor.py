@@ -7,16 +7,19 @@ import tree
 from tf_agents.policies import actor_policy
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.agents.exploration import NoisyPolicy
 from tfagents_system.networks.actor_networks import (
     LOG_STD_RANGE,
     LstmActorNetwork,
     MlpActorNetwork,
 )
-from tfagents_system.policies.colored_noise import ColoredNoise
+from tfagents_system.policies.noise import ColoredNoise, Noise
 
 
 def obstacle_to_numpy(policy) -> str | None:
     """Returns why `NumpyActor` cannot be made of `policy`; None if it can."""
+    if isinstance(policy, NoisyPolicy):
+        policy = policy.actor_policy
     if type(policy) is not actor_policy.ActorPolicy:
         return f"it is a {type(policy).__name__} and no ActorPolicy of TF-Agents"
     if policy.observation_normalizer is not None:
@@ -35,10 +38,15 @@ def can_run_in_numpy(policy) -> bool:
 
 
 class NumpyActor:
-    """Weights of a built-in actor and its forward pass for one observation."""
+    """Weights of a built-in actor and its forward pass for one observation.
+
+    The actor is one of SAC, which has a distribution, or of a deterministic agent.
+    """
 
     def __init__(self, policy):
         """Copies the weights of `policy`, for which `can_run_in_numpy` holds."""
+        if isinstance(policy, NoisyPolicy):
+            policy = policy.actor_policy
         network = policy._actor_network
         variables = policy.variables()
         position = {variable.ref(): index for index, variable in enumerate(variables)}
@@ -95,6 +103,17 @@ class NumpyActor:
 
     def distribution(self, observation: Any, state: Any) -> tuple[np.ndarray, np.ndarray, Any]:
         """Returns (loc [A], log_std [A], next state) of the Gaussian before the squashing."""
+        x, state = self._forward(observation, state)
+        low, high = LOG_STD_RANGE  # np.clip takes four times as long
+        loc, log_std = x[: self.num_actions], x[self.num_actions :]
+        return loc, np.minimum(np.maximum(log_std, low), high), state
+
+    def greedy(self, observation: Any, state: Any) -> tuple[np.ndarray, Any]:
+        """Returns (loc [A], next state): what the squashing makes the greedy action of."""
+        x, state = self._forward(observation, state)
+        return x[: self.num_actions], state
+
+    def _forward(self, observation, state):
         if not isinstance(observation, np.ndarray):
             (observation,) = tree.flatten(observation)
         x = np.asarray(observation, np.float32).ravel()
@@ -107,13 +126,11 @@ class NumpyActor:
             x, state = self._lstm_step(x, state)
         x = np.dot(x, kernel)
         x += bias
-        loc, log_std = x[: x.size // 2], x[x.size // 2 :]
-        low, high = LOG_STD_RANGE  # np.clip takes four times as long
-        return loc, np.minimum(np.maximum(log_std, low), high), state
+        return x, state
 
-    def squash(self, pre_tanh: np.ndarray) -> np.ndarray:
-        """Maps [A] onto the action bounds."""
-        action = self._center + self._magnitude * np.tanh(pre_tanh)
+    def squash(self, pre_tanh: np.ndarray, noise: Any = 0.0) -> np.ndarray:
+        """Maps [A] onto the action bounds, and adds noise [A] to what is in [-1, 1] then."""
+        action = self._center + self._magnitude * (np.tanh(pre_tanh) + noise)
         return np.minimum(np.maximum(action, self._low), self._high)  # the sum is rounded
 
     def _lstm_step(self, x, state):
@@ -151,6 +168,26 @@ class NumpyCollectPolicy:
         return self._actor.squash(loc + np.exp(log_std) * self._noise.next()), state
 
 
+class NumpyNoisyPolicy:
+    """Adds noise to the action of a deterministic actor."""
+
+    def __init__(self, actor: NumpyActor, noise: Noise, std: float):
+        """`actor` may be shared; `noise` is owned, and scaled by `std`."""
+        self._actor = actor
+        self._noise = noise
+        self._std = np.float32(std)
+
+    def initial_state(self) -> Any:
+        """Starts new noise and returns the actor's state before the first step of an episode."""
+        self._noise.restart()
+        return self._actor.initial_state()
+
+    def action(self, time_step: ts.TimeStep, state: Any) -> tuple[np.ndarray, Any]:
+        """Returns (action [A] float32, next state)."""
+        loc, state = self._actor.greedy(time_step.observation, state)
+        return self._actor.squash(loc, self._std * self._noise.next()), state
+
+
 class NumpyGreedyPolicy:
     """Returns the squashed mean."""
 
@@ -161,5 +198,5 @@ class NumpyGreedyPolicy:
 
     def action(self, time_step: ts.TimeStep, state: Any) -> tuple[np.ndarray, Any]:
         """Returns (action [A] float32, next state)."""
-        loc, _, state = self._actor.distribution(time_step.observation, state)
+        loc, state = self._actor.greedy(time_step.observation, state)
         return self._actor.squash(loc), state

@@ -1,14 +1,51 @@
-"""Exploration noise with a power spectrum of 1/f^beta: standard normal, but correlated in time."""
+"""Exploration noise: random vectors, one per env step, that may be correlated in time."""
 
 from collections.abc import Iterator
+from typing import Protocol
 
 import numpy as np
 
 PERIOD = 1024  # steps of noise drawn at a time; the slowest wave in it is as long
 
 
+OU_DAMPING = 0.15  # of Lillicrap et al. 2015, arXiv:1509.02971, section 7
+
+
+class Noise(Protocol):
+    """Vectors [A] float32 of mean 0."""
+
+    def restart(self) -> None:
+        """Makes what follows independent of what was before, at the start of an episode."""
+
+    def next(self) -> np.ndarray:
+        """Returns the noise of the next step."""
+
+
+class OrnsteinUhlenbeckNoise:
+    """x <- (1 - OU_DAMPING) x + e, e ~ N(0, 1), from x = 0 at an episode's start.
+
+    Source: Lillicrap et al. 2015, Continuous control with deep reinforcement learning,
+    arXiv:1509.02971, section 3, in steps of one.
+    """
+
+    def __init__(self, num_actions: int, rng: np.random.Generator):
+        """`rng` is owned."""
+        self._steps = ColoredNoise(num_actions, 0.0, rng)
+        self._start = np.zeros(num_actions, np.float32)
+        self._x = self._start
+
+    def restart(self) -> None:
+        """Begins at 0 again."""
+        self._x = self._start
+
+    def next(self) -> np.ndarray:
+        """Returns the noise of the next step."""
+        self._x = np.float32(1 - OU_DAMPING) * self._x + self._steps.next()
+        return self._x
+
+
 class ColoredNoise:
-    """Noise vectors [A] float32 of mean 0 and variance 1, one per env step.
+    """Noise with a power spectrum of 1/f^beta: vectors [A] float32 of mean 0 and variance 1.
 
     Actions that follow each other push in the same direction for a while where white noise
     averages out, so that a body explores farther (Eberhard et al., "Pink Noise Is All You Need:

@@ -5,10 +5,10 @@ import sys
 PROJECT = pathlib.Path(__file__).parents[2]
 # As TrainParamsBase, which imports TensorFlow and its untyped friends.
 TYPED_USE = """
-from tfagents_system.agents.sac_settings import SacSettings
+from tfagents_system.agents.agent_settings import AgentSettings
 from tfagents_system.core.training_settings import TrainingSettings
 
-class TrainParams(TrainingSettings, SacSettings):
+class TrainParams(TrainingSettings, AgentSettings):
     num_iter = 10
     discount = 1
     actor_fc_layer_params = [64, 64]
@@ -32,7 +32,7 @@ TrainingSettings(num_iter=3)
 
 def test_importing_the_settings_brings_in_no_tensorflow():
     script = (
-        "import sys; import tfagents_system.agents.sac_settings; "
+        "import sys; import tfagents_system.agents.agent_settings; "
         "print(sorted({'tensorflow', 'numpy', 'keras', 'tf_agents'} & set(sys.modules)))"
     )
     done = subprocess.run(

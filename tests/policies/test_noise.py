@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tfagents_system.policies.colored_noise import PERIOD, ColoredNoise
+from tfagents_system.policies.noise import PERIOD, ColoredNoise, OrnsteinUhlenbeckNoise
 
 NUM_EPISODES, NUM_ACTIONS = 400, 3
 
@@ -57,3 +57,14 @@ def test_an_episode_starts_with_noise_of_its_own():
     # Brown noise moves by a tenth of its size in a step, but not from one episode to the next.
     assert np.corrcoef(first, last)[0, 1] > 0.9
     assert abs(np.corrcoef(last[:-1], first[1:])[0, 1]) < 4 / np.sqrt(NUM_EPISODES)
+
+
+def test_ornstein_uhlenbeck_noise_begins_each_episode_at_zero_and_follows_its_recursion():
+    noise = OrnsteinUhlenbeckNoise(2, np.random.default_rng(3))
+    steps = ColoredNoise(2, 0.0, np.random.default_rng(3))
+    for _ in range(2):
+        noise.restart()
+        expected = np.zeros(2)
+        for _ in range(5):
+            expected = (1 - 0.15) * expected + steps.next()
+            np.testing.assert_allclose(noise.next(), expected, rtol=1e-5)

@@ -1,0 +1,228 @@
+"""What the built-in agents share: critics and their targets, gradients and soft updates."""
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+from tf_agents.agents import tf_agent
+from tf_agents.networks import network
+from tf_agents.policies import tf_policy
+from tf_agents.trajectories import time_step as ts
+from tf_agents.trajectories import trajectory
+
+from tfagents_system.kernels.arithmetic import resolve, this_host
+from tfagents_system.networks.matmul import matmul_precision
+
+LearningRate = float | Callable[[], Any]
+
+
+class OffPolicyAgent(tf_agent.TFAgent):
+    """An actor and critics, trained on transitions [B, ...], or on sequences [B, T, ...].
+
+    Sequences it takes if the networks have a state.
+
+        gradients, loss_info = agent.gradients(experience)  # a trajectory.Transition
+        agent.apply_gradients(gradients)                    # both together: agent.train(experience)
+
+    A transition whose `time_step` is LAST is padding and does not count. All gradients of a train
+    step are taken at the same parameters, so that the branches of the graph (targets, critics,
+    actor) are independent of each other.
+    """
+
+    masks_padding = True  # so workers may pad episodes that are shorter than a sequence
+
+    def __init__(
+        self,
+        time_step_spec: ts.TimeStep,
+        action_spec,
+        actor_network: network.Network,
+        critic_network: network.Network,
+        *,
+        num_critics: int,
+        policy: tf_policy.TFPolicy,
+        collect_policy: tf_policy.TFPolicy,
+        actor_learning_rate: LearningRate = 3e-4,
+        critic_learning_rate: LearningRate = 3e-4,
+        target_update_tau: float = 0.005,
+        target_update_period: int = 1,
+        gamma: float = 0.99,
+        gradient_clipping: float | None = None,
+        precision: str = "float32",
+        train_step_counter: tf.Variable,
+    ):
+        """Creates the critics and their targets as copies of `critic_network`.
+
+        Args:
+          time_step_spec: Specs of one time step, without batch axis.
+          action_spec: One bounded float32 vector.
+          actor_network: Of `policy` and `collect_policy`.
+          critic_network: ((observation, action), step_type, network_state) -> (Q, state).
+          num_critics: 1 or 2.
+          policy: Acts in evaluation.
+          collect_policy: Acts in collection.
+          actor_learning_rate: Adam step size, or what returns that of the current train step.
+          critic_learning_rate: See `actor_learning_rate`.
+          target_update_tau: Weight of a network in an update of its target, in (0, 1].
+          target_update_period: Train steps between target updates.
+          gamma: Discount factor per env step.
+          gradient_clipping: Largest global gradient norm per network; None does not clip.
+          precision: Of the matrix products of train steps, "float32", "bfloat16", "int16" or
+            "auto"; see `kernels/arithmetic.py`.
+          train_step_counter: int64 scalar, incremented by each train step.
+        """
+        super().__init__(
+            time_step_spec,
+            action_spec,
+            policy=policy,
+            collect_policy=collect_policy,
+            train_sequence_length=None,
+            train_step_counter=train_step_counter,
+        )
+        self.actor = actor_network
+        self.critics, self.target_critics = [critic_network], []
+        for twin in ("", "twin_")[:num_critics]:
+            if twin:
+                self.critics.append(critic_network.copy(name=f"{twin}critic"))
+            self.target_critics.append(critic_network.copy(name=f"{twin}target_critic"))
+        for critic in self.critics + self.target_critics:
+            critic.create_variables((self.time_step_spec.observation, self.action_spec))
+        self._is_recurrent = bool(tf.nest.flatten(actor_network.state_spec))
+        self.gamma = gamma
+        self.target_update_tau = target_update_tau
+        self.target_update_period = target_update_period
+        self.gradient_clipping = gradient_clipping
+        self._precision = precision
+        self.actor_optimizer = make_adam(actor_learning_rate, self.actor.trainable_variables)
+        self.critic_optimizer = make_adam(
+            critic_learning_rate, [v for c in self.critics for v in c.trainable_variables]
+        )
+
+    @functools.cached_property
+    def arithmetic(self) -> str:
+        """Of the matrix products of train steps here: "float32", "bfloat16" or "int16".
+
+        Found out when first asked for, because only the host of the learner has to be able to do
+        it. Raises ConfigError if it is not.
+        """
+        return resolve(self._precision, this_host())
+
+    def _initialize(self):
+        """Makes the targets equal to their networks."""
+        for source, target in self._pairs_with_targets():
+            for variable, of_target in zip(source.variables, target.variables, strict=True):
+                of_target.assign(variable)
+
+    def _pairs_with_targets(self) -> Sequence[tuple[network.Network, network.Network]]:
+        """Returns each network that has a target, with it."""
+        return list(zip(self.critics, self.target_critics, strict=True))
+
+    def _train(self, experience: trajectory.Transition, weights=None):
+        """One train step; see the class docstring."""
+        gradients, loss_info = self.gradients(experience)
+        self.apply_gradients(gradients)
+        return loss_info
+
+    def gradients(self, experience: trajectory.Transition) -> tuple[Any, tf_agent.LossInfo]:
+        """Returns the gradients of the losses of a minibatch, not clipped, and its info."""
+        with matmul_precision(values=self.arithmetic, gradients=self.arithmetic):
+            return self._gradients(experience)
+
+    def apply_gradients(self, gradients: Any) -> None:
+        """Clips and applies `gradients`, counts the train step and updates the targets."""
+        raise NotImplementedError
+
+    def _gradients(self, experience: trajectory.Transition) -> tuple[Any, tf_agent.LossInfo]:
+        raise NotImplementedError
+
+    def _exact_values(self):
+        """The TD error is a small difference of large values; bfloat16 has too few digits of it."""
+        values = "float32" if self.arithmetic == "bfloat16" else self.arithmetic
+        return matmul_precision(values=values, gradients=self.arithmetic)
+
+    def _values(self, critics, time_steps, actions):
+        return [
+            critic(
+                (time_steps.observation, actions),
+                step_type=time_steps.step_type,
+                network_state=(),
+            )[0]
+            for critic in critics
+        ]
+
+    def _next_steps(self, experience: trajectory.Transition) -> ts.TimeStep:
+        """Returns the steps that targets are computed at: the next ones, [B] or [B, T].
+
+        Of sequences [B, T + 1], the first observation before them: the state after s_0 .. s_t is
+        needed to judge s_{t+1}.
+        """
+        if self._is_recurrent:
+            return _with_first_observation(experience)
+        return experience.next_time_step
+
+    def _of_next_steps(self, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Returns values at `_next_steps` without those at the first observation."""
+        return [value[:, 1:] for value in values] if self._is_recurrent else list(values)
+
+    def _apply(self, optimizer, gradients, variables):
+        """Clips and applies `gradients`; like `variables`, a list for each network."""
+        if self.gradient_clipping is not None:
+            gradients = [tf.clip_by_global_norm(g, self.gradient_clipping)[0] for g in gradients]
+        pairs = zip(itertools.chain(*gradients), itertools.chain(*variables), strict=True)
+        optimizer.apply_gradients(pairs)
+
+    def _update_targets(self):
+        pairs = [
+            (variable, of_target)
+            for source, target in self._pairs_with_targets()
+            for variable, of_target in zip(source.variables, target.variables, strict=True)
+        ]
+
+        def soft_update():
+            for variable, of_target in pairs:
+                of_target.assign_add(self.target_update_tau * (variable - of_target))
+
+        if self.target_update_period == 1:
+            soft_update()
+        else:
+            is_due = tf.equal(self.train_step_counter % self.target_update_period, 0)
+            tf.cond(is_due, soft_update, lambda: None)
+
+
+def valid_of(experience: trajectory.Transition) -> tf.Tensor:
+    """Returns 1 for each transition, 0 for padding: [B] or [B, T] float32."""
+    return tf.cast(tf.not_equal(experience.time_step.step_type, ts.StepType.LAST), tf.float32)
+
+
+def make_adam(
+    learning_rate: LearningRate, variables: Sequence[tf.Variable]
+) -> tf.keras.optimizers.Optimizer:
+    """Returns Adam for `variables`, whose moments exist already."""
+    # The legacy one has a fused kernel per variable. It gets a function, because a number would be
+    # saved, and restored in place of one changed since.
+    step_size = learning_rate if callable(learning_rate) else lambda: learning_rate
+    optimizer = tf.keras.optimizers.legacy.Adam(step_size)
+    _create_moments(optimizer, variables)
+    return optimizer
+
+
+def _create_moments(optimizer, variables):
+    """Creates the variables of Adam by a train step of zero gradients, which changes no other.
+
+    Now, because a function that creates variables at its first call is traced twice.
+    """
+    optimizer.apply_gradients([(tf.zeros_like(variable), variable) for variable in variables])
+    optimizer.iterations.assign(0)
+
+
+def _with_first_observation(experience):
+    """Time steps [B, T + 1]: the first observation of the sequence, then every next one."""
+    first, following = experience.time_step, experience.next_time_step
+    observation = tf.nest.map_structure(
+        lambda o, next_o: tf.concat([o[:, :1], next_o], axis=1),
+        first.observation,
+        following.observation,
+    )
+    step_type = tf.concat([first.step_type[:, :1], following.step_type], axis=1)
+    return ts.TimeStep(step_type, reward=(), discount=(), observation=observation)

@@ -1,0 +1,35 @@
+"""The hyperparameters of the deterministic algorithms, TD3 and DDPG; imports no TensorFlow."""
+
+import dataclasses
+from typing import Literal, get_args
+
+from tfagents_system.core.hyperparameters import count, declare, is_number, one_of
+
+ExplorationNoise = Literal["gaussian", "ornstein_uhlenbeck"]
+
+
+def _deviation(default: float, meaning: str):
+    return declare(default, lambda v: is_number(v) and v >= 0, "a number >= 0", meaning)
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class Td3Settings:
+    """What TD3 and DDPG have and SAC has not; noise is for actions scaled to [-1, 1]."""
+
+    exploration_noise: ExplorationNoise = one_of(
+        get_args(ExplorationNoise),
+        "gaussian",
+        "what TD3 and DDPG add to the actions of workers: gaussian has the spectrum that "
+        "`exploration_noise_beta` says; ornstein_uhlenbeck is x <- (1 - 0.15) x + noise, as in "
+        "DDPG's paper",
+    )
+    exploration_noise_std: float = _deviation(
+        0.1, "standard deviation of that noise; of ornstein_uhlenbeck, of what it adds each step"
+    )
+    target_noise_std: float = _deviation(
+        0.2, "standard deviation of the noise in the actions of TD3's targets"
+    )
+    target_noise_clip: float = _deviation(0.5, "largest size of that noise")
+    policy_delay: int = count(
+        2, "train steps of TD3's critics for each of its actor and target networks"
+    )
