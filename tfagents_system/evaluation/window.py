@@ -1,6 +1,6 @@
 """A window that shows frames, in a process of its own: an environment may draw with pygame itself.
 
-Usage: python -m tfagents_system.evaluation.window TITLE
+Example: python -m tfagents_system.evaluation.window Pendulum
 Says that it is ready; then reads frames: width and height, as two integers of 4 bytes, and the
 pixels, 3 bytes each, row by row. Ends with its input, or with its window (or Esc, or q).
 """
@@ -18,6 +18,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from tfagents_system.core.command_line import run_tool
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments.headless import has_display
 
@@ -107,8 +108,12 @@ def _display() -> str:
     return " and ".join(f"{name}={os.environ[name]}" for name in names) or "this display"
 
 
-def main(title: str) -> None:
-    """Shows the frames on standard input."""
+def main(title: str, /) -> None:
+    """Shows the frames on standard input.
+
+    Args:
+      title: Of the window.
+    """
     import pygame
 
     pygame.display.init()
@@ -165,4 +170,4 @@ def _draw(size: tuple[int, int], pixels: bytes) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    run_tool(main, sys.argv)
