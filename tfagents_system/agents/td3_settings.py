@@ -1,14 +1,14 @@
 """The hyperparameters of the deterministic algorithms, TD3 and DDPG; imports no TensorFlow."""
 
 import dataclasses
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from tfagents_system.core.hyperparameters import count, declare, is_number, one_of
 
 ExplorationNoise = Literal["gaussian", "ornstein_uhlenbeck"]
 
 
-def _deviation(default: float, meaning: str):
+def _deviation(default: float, meaning: str) -> Any:
     return declare(default, lambda v: is_number(v) and v >= 0, "a number >= 0", meaning)
 
 
