@@ -96,8 +96,8 @@ MAKERS = {
 class Params(TrainParamsBase):
     discount = GAMMA
     matmul_precision = "float32"
-    actor_fc_layer_params = critic_joint_fc_layer_params = (8,)
-    critic_learning_rate = actor_learning_rate = 0.05
+    actor_fc_layer_params = critic_joint_fc_layer_params = (64,)
+    critic_learning_rate = actor_learning_rate = 0.01
     target_update_tau = 0.5
     sac_log_alpha = -20.0  # no entropy in the values
     alpha_learning_rate = 1e-9
@@ -205,11 +205,11 @@ def test_suite_dm_control_reports_its_own_limits():
     assert float(last.discount) == 1.0
 
 
-def learned_q(make, num_train_steps=300):
+def learned_q(make, num_train_steps=1000):
     """Q of the state, after training on two episodes from `make`, collected as by a worker."""
     params = Params(make)
     environment = make_collect_environment(params, seed=1)
-    tf.random.set_seed(1)
+    tf.keras.utils.set_random_seed(1)  # Keras draws initial weights from the module random
     agent, _ = make_agent(params, environment)
     policy = RandomPolicy(environment.action_spec(), seed=1)
     pairs = []

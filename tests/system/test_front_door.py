@@ -78,7 +78,11 @@ def _check_second_starts_where_first_ended(folder, first):
     names = [name for name in variables.get_variable_to_shape_map() if "model_variables" in name]
     assert names
     for name in names:
-        np.testing.assert_array_equal(variables.get_tensor(name), first_variables.get_tensor(name))
+        np.testing.assert_allclose(
+            variables.get_tensor(name),
+            first_variables.get_tensor(name),
+            atol=1e-25,  # of Adam
+        )
 
 
 @pytest.fixture
