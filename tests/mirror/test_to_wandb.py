@@ -47,6 +47,7 @@ def hand_over(paths):
     mirror = Mirror(paths, "wandb")
     assert mirror.advance(float("inf")), mirror.problem
     mirror.close(is_finished=True)
+    assert mirror.problem is None
     return mirror
 
 

@@ -111,6 +111,7 @@ class Wandb:
           Exception: If that takes longer than FINISH_SECS, as with a server that is away.
         """
         self._run.finish()
+        wandb.teardown()  # wandb-core may still be writing its file; it ends when that is whole
         self._write(None, self._given)
 
     def _write(self, unfinished: str | None, num_records: int) -> None:
