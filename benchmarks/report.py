@@ -4,6 +4,7 @@ Example: python -m benchmarks.report docs/results   (run.sh does it after each m
 """
 
 import dataclasses
+import itertools
 import math
 import pathlib
 import statistics
@@ -11,11 +12,14 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from benchmarks import plots
 from benchmarks.common_level import at_common_levels
 from benchmarks.harness import Record, read_records
 from benchmarks.measurements import LEAST_SCALING, OURS, Target, find_target, is_ours
 from tfagents_system.core.command_line import run_tool
+from tfagents_system.evaluation.compare import compare_scores, verdict
 
 RECORDS = "benchmarks.jsonl"
 REPORT = "benchmarks.md"
@@ -177,6 +181,26 @@ def scaling_shares(comparisons: Iterable[Comparison]) -> list[str]:
     ]
 
 
+def seed_noise(comparisons: Iterable[Comparison]) -> list[str]:
+    """Returns a sentence for each two contestants: whether they differ by more than the seeds do.
+
+    The method is that of `sac compare`; a repeat is a seed.
+    """
+    sentences = []
+    for comparison in comparisons:
+        for first, second in itertools.combinations(comparison.summaries, 2):
+            scores = (np.array(comparison.summaries[name].values) for name in (first, second))
+            result = compare_scores(*scores)
+            low, high = result.difference_interval
+            means = " and ".join(number(float(mean)) for mean in result.means)
+            sentences.append(
+                f'{comparison.environment}, "{first}" less "{second}": '
+                f"{result.difference:,.0f}, 95 % interval {low:,.0f} to {high:,.0f} (interquartile "
+                f"means {means}). {verdict(result, first, second)}"
+            )
+    return sentences
+
+
 def write(output: pathlib.Path = pathlib.Path("docs/results"), /) -> None:
     """Writes benchmarks.md and the plots.
 
@@ -197,6 +221,8 @@ def write(output: pathlib.Path = pathlib.Path("docs/results"), /) -> None:
                 *scaling_shares(group),
             ]
             parts.append("\n".join(f"- {line}" for line in lines))
+        if name == "precision":
+            parts.append("\n".join(f"- {line}" for line in seed_noise(group)))
         if name == "solve" and levels:
             parts.append("\n".join(f"- {line}" for line in levels))
     if errors := [_failure(record) for record in records if "error" in record]:

@@ -67,5 +67,5 @@ def test_the_table_has_mean_and_interval_of_each_task():
     assert mean == f"{(2000 + 2200 + 2700) / 3:,.0f}"
     low, high = (float(text.replace(",", "")) for text in interval.strip("[]").split(", "))
     assert 2000 <= low < (2000 + 2200 + 2700) / 3 < high <= 2700
-    assert cells[4:] == ["2,422 ± 168", f"{30 + (1 + 2 + 3) / 3:.0f}"]
+    assert cells[4:] == ["2,422 ± 168", f"{30 + (1 + 2 + 3) / 3:.1f}"]
     assert table.table([]).count("not run yet") == len(table.tasks())

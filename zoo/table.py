@@ -94,7 +94,7 @@ def table(results: Sequence[Result]) -> str:
             cells[0] = f"{max(result.env_steps for result in of_task):,}"
             cells[1] = str(len(of_task))
             cells[2] = f"{returns.mean():,.0f}{interval}"
-            cells[4] = f"{minutes:.0f}"
+            cells[4] = f"{minutes:.1f}"
         lines.append(f"| {environment}, `{variables}` | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

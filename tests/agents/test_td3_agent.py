@@ -21,7 +21,8 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents import td3_losses
 from tfagents_system.agents.td3_agent import Td3Agent
-from tfagents_system.networks.critic_networks import MlpCriticNetwork
+from tfagents_system.networks.actor_networks import LstmActorNetwork
+from tfagents_system.networks.critic_networks import LstmCriticNetwork, MlpCriticNetwork
 
 # Two transitions; the second is terminal.
 BATCH = dict(step_type=[FIRST, MID], s=[1.0, -2.0], a=[0.5, 1.0], r=[1.0, 10.0], d=[1.0, 0.0],
@@ -174,3 +175,35 @@ def test_padding_does_not_count():
             info = agent.train(experience(**BATCH)).extra
             np.testing.assert_allclose(of_padded.train(experience(**padded)).extra, info, rtol=1e-5)
         np.testing.assert_allclose(of_padded.actor.weight, agent.actor.weight, rtol=1e-5)
+
+
+def recurrent_agent(num_critics):
+    """An agent whose networks have an LSTM, with the same weights at each call."""
+    tf.keras.utils.set_random_seed(1)
+    spec = action_spec()
+    return Td3Agent(
+        ts.time_step_spec(OBSERVATION),
+        spec,
+        LstmActorNetwork(OBSERVATION, spec, fc_layer_params=(4,), deterministic=True),
+        LstmCriticNetwork((OBSERVATION, spec), joint_fc_layer_params=(4,)),
+        num_critics=num_critics,
+        policy_delay=1,
+        target_noise_std=0.0,
+        train_step_counter=tf.Variable(0, dtype=tf.int64),
+    )
+
+
+@pytest.mark.parametrize("num_critics", [2, 1], ids=["TD3", "DDPG"])
+def test_recurrent_networks_train_on_sequences_whose_padding_does_not_count(num_critics):
+    sequence = dict(step_type=[FIRST, MID, MID], s=[1.0, -2.0, 0.5], a=[0.5, 1.0, -1.0],
+                    r=[1.0, 10.0, 3.0], d=[1.0, 1.0, 0.0], next_s=[-2.0, 0.5, 7.0])  # fmt: skip
+    padded = {name: [*values, 50.0] for name, values in sequence.items() if name != "step_type"}
+    padded["step_type"] = [*sequence["step_type"], LAST]
+    infos = []
+    for batch in (sequence, padded):
+        agent = recurrent_agent(num_critics)
+        before = weights_of([agent.actor])
+        infos.append(agent.train(experience(**{k: [v] for k, v in batch.items()})).extra)
+        changed = [(a != b).any() for a, b in zip(weights_of([agent.actor]), before, strict=True)]
+        assert any(changed)
+    np.testing.assert_allclose(infos[1], infos[0], rtol=1e-5)

@@ -73,6 +73,25 @@ def test_scaling_is_the_share_of_that_many_times_one_worker():
     ]
 
 
+def test_seed_noise_tells_a_difference_from_that_between_seeds():
+    near = records(
+        "mean_return", "return", a=[1.0, 2.0, 3.0, 4.0, 5.0], b=[2.0, 3.0, 1.0, 5.0, 4.0]
+    )
+    apart = records(
+        "mean_return", "return", a=[11.0, 12.0, 13.0, 14.0, 15.0], b=[1.0, 2.0, 3.0, 4.0, 5.0]
+    )
+    (line,) = report.seed_noise(compare(near))
+    assert line.startswith('E, "a" less "b": 0, 95 % interval -')
+    assert line.endswith("The difference is not more than the noise between seeds.")
+    (line,) = report.seed_noise(compare(apart))
+    means = (12 + 13 + 14) / 3, (2 + 3 + 4) / 3  # of five, the lowest and the highest are left out
+    assert f"{means[0] - means[1]:.0f}, 95 % interval" in line
+    assert f"(interquartile means {means[0]:.1f} and {means[1]:.2f})" in line
+    assert line.endswith("a is better than b, by more than the noise between seeds.")
+    (line,) = report.seed_noise(compare(records("mean_return", "return", a=[1.0], b=[9.0])))
+    assert "Too few seeds to tell" in line
+
+
 def test_a_level_that_was_not_reached_counts_as_infinitely_slow():
     times = records(
         "solved_secs", "s", "Pendulum-v1", "solve", ours=[20, None, 30], sbx=[None, None, 1]

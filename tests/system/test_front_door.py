@@ -78,10 +78,8 @@ def _check_second_starts_where_first_ended(folder, first):
     names = [name for name in variables.get_variable_to_shape_map() if "model_variables" in name]
     assert names
     for name in names:
-        np.testing.assert_allclose(
-            variables.get_tensor(name),
-            first_variables.get_tensor(name),
-            atol=1e-25,  # of Adam
+        np.testing.assert_allclose(  # Adam's steps are below 1e-29
+            variables.get_tensor(name), first_variables.get_tensor(name), rtol=0, atol=1e-25
         )
 
 
@@ -109,7 +107,7 @@ def test_an_environment_trains_by_its_name_with_two_seeds_and_anew(tmp_path, ins
     logs = tmp_path / "logs"
     (logs / "pendulum_seed_2" / "earlier").mkdir(parents=True)
     code, out, err = sac(tmp_path, "train", "--env=gym:Pendulum-v1", "--seed", "1", "2",
-                         "--force_new", "--set", *TINY[1:], "num_iter=1", timeout=200,
+                         "--force_new", "--algo=td3", "--set", *TINY[1:], "num_iter=1", timeout=200,
                          python=installed)  # fmt: skip
     assert code == 0, err
     assert "pendulum_params.py, pendulum_config.json, pendulum_variables.sh" in out
@@ -119,4 +117,5 @@ def test_an_environment_trains_by_its_name_with_two_seeds_and_anew(tmp_path, ins
         paths = ExperimentPaths(logs / f"pendulum_seed_{seed}")
         assert json.loads(paths.finished.read_text())["num_iter"] == 1
         assert json.loads(paths.provenance.read_text())["seed"] == seed
+        assert "TrainParams.algorithm = 'td3'\n" in paths.gin.read_text()
         assert list(paths.eval_summaries.glob("events.*"))  # the evaluation of all workers

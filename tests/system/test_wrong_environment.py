@@ -20,9 +20,10 @@ def test_a_discrete_action_space_is_answered_once_and_leaves_no_folder(tmp_path)
     finally:
         run.end()
     assert list((run.project / "logs").iterdir()) == []
-    assert run.output.count("SAC cannot act") == 1
+    assert run.output.count("The built-in agents cannot act") == 1
     answer = (
-        ".py: SAC cannot act in this environment: its action is discrete, int64 [] from 0 to 1. "
+        ".py: The built-in agents cannot act in this environment: its action is discrete, int64 [] "
+        "from 0 to 1. "
     )
     assert f"{answer}Allowed is a Box" in run.output
     assert run.output.endswith("or return another one.\n")

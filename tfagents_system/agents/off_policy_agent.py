@@ -151,6 +151,28 @@ class OffPolicyAgent(tf_agent.TFAgent):
             for critic in critics
         ]
 
+    def _critic_branch(
+        self,
+        loss: Callable[..., tf.Tensor],
+        experience: trajectory.Transition,
+        target: tf.Tensor,
+        valid: tf.Tensor,
+    ) -> tuple[tf.Tensor, list[tf.Tensor], list[list[tf.Tensor]]]:
+        """Returns the loss, the critics' values at the replayed actions, and its gradients.
+
+        The loss is `loss(q_values, target, valid)`, its gradients are by the variables of each
+        critic.
+        """
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            variables = [critic.trainable_variables for critic in self.critics]
+            tape.watch(variables)
+            with self._exact_values():
+                q_values = self._values(
+                    self.critics, experience.time_step, experience.action_step.action
+                )
+            value = loss(q_values, target, valid)
+        return value, q_values, tape.gradient(value, variables)
+
     def _next_steps(self, experience: trajectory.Transition) -> ts.TimeStep:
         """Returns the steps that targets are computed at: the next ones, [B] or [B, T].
 

@@ -119,14 +119,9 @@ class SacAgent(OffPolicyAgent):
         actor_gradients = tape.gradient(actor_loss_value, actor_variables)
 
         td_target = tf.stop_gradient(self.td_target(experience, alpha))
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            critic_variables = [critic.trainable_variables for critic in self.critics]
-            tape.watch(critic_variables)
-            with self._exact_values():
-                q_values = self._values(self.critics, experience.time_step,
-                                        experience.action_step.action)  # fmt: skip
-            critic_loss_value = critic_loss(q_values, td_target, valid)
-        critic_gradients = tape.gradient(critic_loss_value, critic_variables)
+        critic_loss_value, q_values, critic_gradients = self._critic_branch(
+            critic_loss, experience, td_target, valid
+        )
 
         log_prob = tf.stop_gradient(log_prob)
         alpha_loss_value = alpha_loss(self.log_alpha, log_prob, self.target_entropy, valid)

@@ -134,14 +134,9 @@ class Td3Agent(OffPolicyAgent):
         actor_loss_value, actor_gradients = self._if(self._is_step_of_actor(), of_actor, nothing)
 
         target = tf.stop_gradient(self.td_target(experience))
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            critic_variables = [critic.trainable_variables for critic in self.critics]
-            tape.watch(critic_variables)
-            with self._exact_values():
-                q_values = self._values(self.critics, experience.time_step,
-                                        experience.action_step.action)  # fmt: skip
-            critic_loss_value = critic_loss(q_values, target, valid)
-        critic_gradients = tape.gradient(critic_loss_value, critic_variables)
+        critic_loss_value, q_values, critic_gradients = self._critic_branch(
+            critic_loss, experience, target, valid
+        )
         info = Td3Info(
             critic_loss=critic_loss_value,
             actor_loss=actor_loss_value,

@@ -12,7 +12,6 @@ its package: WANDB_MODE, WANDB_PROJECT, WANDB_API_KEY, MLFLOW_TRACKING_URI and s
 """
 
 import contextlib
-import fcntl
 import os
 import pathlib
 import time
@@ -24,6 +23,7 @@ from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.paths import ExperimentPaths, existing_experiment
 from tfagents_system.core.program import EXIT_CODE_FILE_VARIABLE
 from tfagents_system.core.reports import Phase, StatusReporter
+from tfagents_system.launch.lock import try_lock
 from tfagents_system.launch.mirrors import TRACKERS, check_has_package, program_name
 from tfagents_system.launch.status import Watch
 from tfagents_system.mirror.mirror import Mirror
@@ -122,7 +122,7 @@ def _lock(folder: pathlib.Path, waits: bool, stop: object) -> Iterator[bool]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("ab") as file:
-        while not _is_free(file.fileno()):
+        while not try_lock(file.fileno()):
             if not waits:
                 raise ConfigError(f"{folder}: another process mirrors this run.")
             if stop:
@@ -130,12 +130,3 @@ def _lock(folder: pathlib.Path, waits: bool, stop: object) -> Iterator[bool]:
                 return
             time.sleep(PERIOD_SECS)
         yield True
-
-
-def _is_free(descriptor: int) -> bool:
-    """Takes the lock if nobody holds it; returns whether it has."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

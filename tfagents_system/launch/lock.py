@@ -38,7 +38,7 @@ def take_lock(
       ConfigError: If another run holds it; its folder has not been changed.
     """
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
-    if not _is_free(descriptor):
+    if not try_lock(descriptor):
         if job is None or not job.replaces(_job_of_holder(lock)):
             os.close(descriptor)
             raise ConfigError(
@@ -49,7 +49,7 @@ def take_lock(
               f"({_describe_holder(lock)}).", flush=True)  # fmt: skip
         supersede()
         deadline = time.monotonic() + timeout_secs
-        while not _is_free(descriptor):
+        while not try_lock(descriptor):
             if time.monotonic() > deadline:
                 print(f"WARNING: it has held the lock for {timeout_secs:g} s since; going on "
                       "without. It can change nothing any more.", flush=True)  # fmt: skip
@@ -67,7 +67,7 @@ def take_lock(
     return descriptor
 
 
-def _is_free(descriptor: int) -> bool:
+def try_lock(descriptor: int) -> bool:
     """Takes the lock if nobody holds it; returns whether it has."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

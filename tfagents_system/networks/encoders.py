@@ -46,8 +46,8 @@ def _unusable(action_spec) -> ConfigError:
         else:
             found += " without bounds"
     return ConfigError(
-        f"SAC cannot act in this environment: its action is {found}. Allowed is a Box: one "
-        "floating point vector with finite bounds, minimum < maximum, such as "
+        f"The built-in agents cannot act in this environment: its action is {found}. Allowed is "
+        "a Box: one floating point vector with finite bounds, minimum < maximum, such as "
         "gym.spaces.Box(-1, 1, (2,)). Wrap the environment in TrainParams.env_ctor, or return "
         "another one."
     )

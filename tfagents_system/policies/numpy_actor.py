@@ -18,8 +18,7 @@ from tfagents_system.policies.noise import ColoredNoise, Noise
 
 def obstacle_to_numpy(policy) -> str | None:
     """Returns why `NumpyActor` cannot be made of `policy`; None if it can."""
-    if isinstance(policy, NoisyPolicy):
-        policy = policy.actor_policy
+    policy = _without_noise(policy)
     if type(policy) is not actor_policy.ActorPolicy:
         return f"it is a {type(policy).__name__} and no ActorPolicy of TF-Agents"
     if policy.observation_normalizer is not None:
@@ -33,8 +32,15 @@ def obstacle_to_numpy(policy) -> str | None:
 
 
 def can_run_in_numpy(policy) -> bool:
-    """Whether `policy` is an ActorPolicy over a built-in actor of a single-array observation."""
+    """Whether `policy` is an ActorPolicy over a built-in actor of a single-array observation.
+
+    It may have the noise of a NoisyPolicy.
+    """
     return obstacle_to_numpy(policy) is None
+
+
+def _without_noise(policy):
+    return policy.actor_policy if isinstance(policy, NoisyPolicy) else policy
 
 
 class NumpyActor:
@@ -45,8 +51,7 @@ class NumpyActor:
 
     def __init__(self, policy):
         """Copies the weights of `policy`, for which `can_run_in_numpy` holds."""
-        if isinstance(policy, NoisyPolicy):
-            policy = policy.actor_policy
+        policy = _without_noise(policy)
         network = policy._actor_network
         variables = policy.variables()
         position = {variable.ref(): index for index, variable in enumerate(variables)}
