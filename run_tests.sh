@@ -6,7 +6,8 @@
 #
 # 1. Installs what is missing (setup.sh).
 # 2. Hands over to pytest, with this folder's code first and no proxy between local programs. Some
-#    processes share the tests (pytest-xdist; -n 0: one does them all); see tests/conftest.py.
+#    processes share the tests (pytest-xdist; -n 0: one does them all); see tests/conftest.py. A
+#    process that crashes ends the run, as a failure: replaced, it would crash again without end.
 #    --faults: the faults of docs/reliability.md: kills (N of each kind, 20) and damages in real
 #    runs, wrong input, and a soak of M minutes (120). Prints what survived; --ledger writes every
 #    single fault to a CSV file.
@@ -18,4 +19,5 @@ folders="$(SAC_PLACEMENT=slurm ./setup.sh --test)" # with stunnel, for tests of 
 export PATH="$folders:$PATH"
 export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
 unset http_proxy https_proxy all_proxy grpc_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
-exec python -m pytest --numprocesses auto --no-loadscope-reorder "$@"
+exec python -m pytest --numprocesses auto --max-worker-restart 0 \
+  --no-loadscope-reorder "$@"

@@ -39,7 +39,8 @@ class VirtualDisplay:
         reader, writer = os.pipe()
         self._server = subprocess.Popen(
             ["Xvfb", "-displayfd", str(writer), "-screen", "0", "800x700x24",
-             "-fbdir", str(folder), "-nolisten", "tcp"],
+             "-fbdir", str(folder), "-nolisten", "tcp",
+             "-noreset"],  # or it refuses clients for a moment when the last one has gone
             pass_fds=[writer], stderr=subprocess.DEVNULL,
         )  # fmt: skip
         os.close(writer)
@@ -56,7 +57,10 @@ class VirtualDisplay:
         return pixels.reshape(height, width, 4)[:, :, 2::-1]  # blue, green, red, nothing
 
     def close_windows(self):
-        """Does what the button of a window manager does; returns the number of windows."""
+        """Does what the button of a window manager does; returns the number of windows.
+
+        Only for windows that stay: one that goes at this moment ends this process (Xlib's default).
+        """
         x11 = ctypes.CDLL(ctypes.util.find_library("X11"))
         x11.XOpenDisplay.restype = pointer = ctypes.c_void_p
         number, window = ctypes.c_int, ctypes.c_ulong
@@ -67,6 +71,7 @@ class VirtualDisplay:
         x11.XSendEvent.argtypes = [pointer, window, number, ctypes.c_long, pointer]
         x11.XCloseDisplay.argtypes = [pointer]
         display = x11.XOpenDisplay(self.name.encode())
+        assert display, f"nothing answers on {self.name}"
         root, parent, count = window(), window(), ctypes.c_uint()
         children = ctypes.POINTER(window)()
         x11.XQueryTree(
