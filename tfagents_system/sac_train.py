@@ -79,7 +79,7 @@ class Training:
         spec = view_of_run(run, *specs, codec, layout, self._arithmetic)
         fence.check()
         spec.agree(run.paths.run_spec)
-        reader = SampleReader(codec, layout)
+        reader = SampleReader(codec, layout, params.discount)
         if deterministic:
             self._data = data_in_rounds(run, replay_address, reader, self._train_step)
         else:

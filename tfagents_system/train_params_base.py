@@ -20,7 +20,11 @@ from tfagents_system.core.attribute_names import check_attribute_name
 from tfagents_system.core.hyperparameters import check_hyperparameter, hyperparameters
 from tfagents_system.core.training_settings import TrainingSettings, check_training_settings
 from tfagents_system.networks.actor_networks import LstmActorNetwork, MlpActorNetwork
-from tfagents_system.networks.critic_networks import LstmCriticNetwork, MlpCriticNetwork
+from tfagents_system.networks.critic_networks import (
+    LstmCriticNetwork,
+    MlpCriticNetwork,
+    MlpValueNetwork,
+)
 
 
 class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
@@ -87,6 +91,14 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
             preprocessing_combiner=self.preprocessing_combiner,
         )
 
+    def state_value_ctor(self, obs_spec) -> network.Network:
+        """Returns the network of `state_value_network`: observation -> (V, state)."""
+        return MlpValueNetwork(
+            obs_spec,
+            fc_layer_params=tuple(self.critic_joint_fc_layer_params),
+            preprocessing_combiner=self.preprocessing_combiner,
+        )
+
     def agent_ctor(
         self, train_step: tf.Variable, obs_spec, action_spec, time_step_spec: ts.TimeStep
     ) -> tf_agent.TFAgent:
@@ -117,6 +129,9 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
                 initial_log_alpha=self.sac_log_alpha,
                 learn_alpha=self.learn_alpha,
                 target_entropy=self.target_entropy,
+                state_value_network=(
+                    self.state_value_ctor(obs_spec) if self.state_value_network else None
+                ),
                 **shared,
             )
         is_td3 = self.algorithm == "td3"

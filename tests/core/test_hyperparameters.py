@@ -177,6 +177,22 @@ def test_films_of_every_second_evaluation_are_allowed():
     check_training_settings(settings, horizon=10, where="params.py")
 
 
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"recurrent": True, "recurrent_sequence_length": 5}, "is 3 and recurrent is True"),
+        ({"fresh_samples_per_step": None}, r"\(None\) is not below train_batch_size \(256\)"),
+        ({"train_batch_size": 64}, r"\(64\) is not below train_batch_size \(64\)"),
+    ],
+)
+def test_returns_over_steps_need_the_pool(changed, message):
+    settings = TrainingSettings(n_step_returns=3, **changed)
+    with pytest.raises(ConfigError, match=f"^params.py: n_step_returns is 3.*{message}|{message}"):
+        check_training_settings(settings, horizon=10, where="params.py")
+    settings.n_step_returns = 1
+    check_training_settings(settings, horizon=10, where="params.py")
+
+
 def test_sequence_longer_than_the_horizon_raises_if_recurrent():
     settings = TrainingSettings(recurrent=True, recurrent_sequence_length=11)
     with pytest.raises(ConfigError, match=r"recurrent_sequence_length \(11\) exceeds .*\(10\)"):

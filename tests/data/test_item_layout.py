@@ -26,6 +26,10 @@ SEQUENCE = ItemLayout(20, is_sequence=True)
         ({"frame_stack": 4, "fresh_samples_per_step": 63}, ItemLayout(21, frame_stack=4)),
         ({"frame_stack": 4, "fresh_samples_per_step": None}, ItemLayout(1, frame_stack=4)),
         ({"frame_stack": 4, "recurrent": True}, ItemLayout(20, True, frame_stack=4)),
+        ({"n_step_returns": 3}, ItemLayout(8, n_step=3)),
+        ({"n_step_returns": 3, "fresh_samples_per_step": 7}, ItemLayout(1, n_step=3)),
+        # repeats 2 + 3 - 1 rows
+        ({"n_step_returns": 3, "frame_stack": 2}, ItemLayout(32, frame_stack=2, n_step=3)),
     ],
 )
 def test_layout_of_settings(values, expected):
@@ -47,6 +51,9 @@ def test_stacked_frames_need_blocks_of_which_few_rows_are_repeated():
         (ItemLayout(32, frame_stack=4), 32 + 4, 4 + 1, 32, 36),
         (ItemLayout(1, frame_stack=4), 4 + 1, 4 + 1, 1, 1),
         (ItemLayout(20, True, frame_stack=3), 20 + 3, 23, 1, 1),
+        (ItemLayout(8, n_step=3), 8 + 1 + 2, 1 + 3, 8, 11),
+        (ItemLayout(1, n_step=3), 1 + 1 + 2, 1 + 3, 1, 4),
+        (ItemLayout(32, frame_stack=2, n_step=3), 32 + 2 + 2, 2 + 3, 32, 36),
     ],
 )
 def test_rows_and_samples_of_an_item(layout, rows, window, samples, row_stride):

@@ -34,7 +34,13 @@ def test_a_spec_says_what_the_run_is(run):
     assert spec["action"] == {"all": "float32 [1] from [-1.0] to [1.0]"}
     numbers = 1 + 2 + 1 + 1 + 1  # step type, observation, action, reward, discount
     columns = [["float32", [numbers]]]
-    expected = {"length": 4, "is_sequence": False, "frame_stack": 1, "columns": columns}
+    expected = {
+        "length": 4,
+        "is_sequence": False,
+        "frame_stack": 1,
+        "n_step": 1,
+        "columns": columns,
+    }
     assert spec["item"] == expected
     assert spec["files"].keys() >= {"config.json", "params.py", "replay_fakes"}
 

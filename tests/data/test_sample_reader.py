@@ -164,3 +164,70 @@ def test_only_the_newest_frame_of_an_image_is_stored():
 def test_single_transitions_are_samples_as_they_are():
     reader = SampleReader(Codec(VECTOR), SINGLE)
     assert reader.are_samples([tf.zeros([3, 2, 5])]).numpy().tolist() == [[True]] * 3
+
+
+GAMMA = 0.5
+
+
+def n_step_transitions(n_step, lengths, terminal, is_numpy=False):
+    """Transitions of episodes of these lengths, by (episode, index) of their first step.
+
+    Row `index` of an episode observes [episode, index]; its reward is 10 episode + index.
+    """
+    spec = step_spec(tf.TensorSpec([2], tf.float32), tf.TensorSpec([1], tf.float32))
+    codec, layout = Codec(spec), ItemLayout(2, n_step=n_step)
+    rows = []
+    for episode, length in enumerate(lengths):
+        for index in range(length + 1):
+            is_end = index == length and episode in terminal
+            number = np.float32(10 * episode + index)
+            rows.append(
+                Step(
+                    np.float32(MID if index else FIRST), np.float32([episode, index]),
+                    number[None], number, np.float32(not is_end),
+                )
+            )  # fmt: skip
+    items = items_of(rows, layout, codec)
+    assert items[0].shape[1] == 2 + n_step  # rows
+    reader = SampleReader(codec, layout, GAMMA)
+    chosen = np.argwhere(reader.are_samples(items).numpy())
+    windows = [
+        np.stack([column.numpy()[i, row : row + layout.window] for i, row in chosen])
+        for column in items
+    ]
+    transition = reader.unpack(windows if is_numpy else list(map(tf.constant, windows)))
+    transition = tf.nest.map_structure(np.array, transition)
+    by_start = {}
+    for k, start in enumerate(map(tuple, transition.observation)):
+        assert start not in by_start  # each transition begins one sample
+        by_start[start] = tf.nest.map_structure(lambda leaf, k=k: leaf[k].tolist(), transition)
+    return by_start
+
+
+@pytest.mark.parametrize("is_numpy", [False, True])
+def test_returns_over_three_steps_end_with_their_episode(is_numpy):
+    found = n_step_transitions(3, lengths=[4, 2, 5], terminal=[1], is_numpy=is_numpy)
+    # Rows 0-4, 5-7, 8-13; blocks of 5 rows begin every second row, and cover starts 0 to 9.
+    assert set(found) == {(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (2, 0), (2, 1)}
+
+    def expect(start, rewards, reached, discount):
+        transition = found[start]
+        assert transition.reward == sum(GAMMA**k * reward for k, reward in enumerate(rewards))
+        assert transition.discount == discount
+        assert transition.next_observation == reached
+        assert transition.action == [rewards[0]]
+
+    expect((0, 0), [1, 2, 3], [0, 3], GAMMA**2)
+    expect((0, 1), [2, 3, 4], [0, 4], GAMMA**2)
+    expect((0, 2), [3, 4], [0, 4], GAMMA)  # a time limit bootstraps
+    expect((0, 3), [4], [0, 4], 1)
+    expect((1, 0), [11, 12], [1, 2], 0)  # a termination does not
+    expect((1, 1), [12], [1, 2], 0)
+    expect((2, 1), [22, 23, 24], [2, 4], GAMMA**2)
+
+
+def test_returns_over_one_step_are_the_transitions_themselves():
+    found = n_step_transitions(1, lengths=[3, 2], terminal=[])
+    assert {start: t.reward for start, t in found.items()} == {
+        (0, 0): 1, (0, 1): 2, (0, 2): 3, (1, 0): 11, (1, 1): 12,
+    }  # fmt: skip

@@ -70,6 +70,11 @@ class AgentSettings(Td3Settings, SacSettings, SharedSettings):  # fields: those 
 
 def check_agent_settings(settings: AgentSettings, is_recurrent: bool, where: str) -> None:
     """Raises ConfigError for settings that are each allowed but do not fit together."""
+    if settings.state_value_network and is_recurrent:
+        raise ConfigError(
+            f"{where}: state_value_network is True and recurrent is True; the state-value network "
+            "is feed-forward. Set one of them to False."
+        )
     for name in ("actor_fc_layer_params", "critic_joint_fc_layer_params"):
         if is_recurrent and not getattr(settings, name):
             raise ConfigError(

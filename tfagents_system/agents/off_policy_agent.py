@@ -41,6 +41,7 @@ class OffPolicyAgent(tf_agent.TFAgent):
         critic_network: network.Network,
         *,
         num_critics: int,
+        state_value_network: network.Network | None = None,
         policy: tf_policy.TFPolicy,
         collect_policy: tf_policy.TFPolicy,
         actor_learning_rate: LearningRate = 3e-4,
@@ -52,7 +53,7 @@ class OffPolicyAgent(tf_agent.TFAgent):
         precision: str = "float32",
         train_step_counter: tf.Variable,
     ):
-        """Creates the critics and their targets as copies of `critic_network`.
+        """Creates the critics as copies of `critic_network`, and target networks.
 
         Args:
           time_step_spec: Specs of one time step, without batch axis.
@@ -60,6 +61,8 @@ class OffPolicyAgent(tf_agent.TFAgent):
           actor_network: Of `policy` and `collect_policy`.
           critic_network: ((observation, action), step_type, network_state) -> (Q, state).
           num_critics: 1 or 2.
+          state_value_network: (observation, step_type, network_state) -> (V, state). Its target is
+            what TD targets bootstrap from then; None gives each critic a target.
           policy: Acts in evaluation.
           collect_policy: Acts in collection.
           actor_learning_rate: Adam step size, or what returns that of the current train step.
@@ -85,9 +88,16 @@ class OffPolicyAgent(tf_agent.TFAgent):
         for twin in ("", "twin_")[:num_critics]:
             if twin:
                 self.critics.append(critic_network.copy(name=f"{twin}critic"))
-            self.target_critics.append(critic_network.copy(name=f"{twin}target_critic"))
+            if state_value_network is None:
+                self.target_critics.append(critic_network.copy(name=f"{twin}target_critic"))
         for critic in self.critics + self.target_critics:
             critic.create_variables((self.time_step_spec.observation, self.action_spec))
+        self.state_values, self.target_state_values = [], []
+        if state_value_network is not None:
+            self.state_values = [state_value_network]
+            self.target_state_values = [state_value_network.copy(name="target_state_value")]
+        for value in self.state_values + self.target_state_values:
+            value.create_variables(self.time_step_spec.observation)
         self._is_recurrent = bool(tf.nest.flatten(actor_network.state_spec))
         self.gamma = gamma
         self.target_update_tau = target_update_tau
@@ -96,7 +106,7 @@ class OffPolicyAgent(tf_agent.TFAgent):
         self._precision = precision
         self.actor_optimizer = make_adam(actor_learning_rate, self.actor.trainable_variables)
         self.critic_optimizer = make_adam(
-            critic_learning_rate, [v for c in self.critics for v in c.trainable_variables]
+            critic_learning_rate, list(itertools.chain(*self._critic_variables))
         )
 
     @functools.cached_property
@@ -108,6 +118,11 @@ class OffPolicyAgent(tf_agent.TFAgent):
         """
         return resolve(self._precision, this_host())
 
+    @property
+    def _critic_variables(self) -> list[list[tf.Variable]]:
+        """What the critics' optimizer trains, network by network."""
+        return [net.trainable_variables for net in self.critics + self.state_values]
+
     def _initialize(self):
         """Makes the targets equal to their networks."""
         for source, target in self._pairs_with_targets():
@@ -116,6 +131,8 @@ class OffPolicyAgent(tf_agent.TFAgent):
 
     def _pairs_with_targets(self) -> Sequence[tuple[network.Network, network.Network]]:
         """Returns each network that has a target, with it."""
+        if self.state_values:
+            return list(zip(self.state_values, self.target_state_values, strict=True))
         return list(zip(self.critics, self.target_critics, strict=True))
 
     def _train(self, experience: trajectory.Transition, weights=None):

@@ -1,6 +1,8 @@
 """Soft Actor-Critic with twin critics and a learned temperature.
 
-Source: Haarnoja et al. 2018, Soft Actor-Critic Algorithms and Applications, arXiv:1812.05905.
+Source: Haarnoja et al. 2018, Soft Actor-Critic Algorithms and Applications, arXiv:1812.05905. With
+a state-value network: Haarnoja et al. 2018, Soft Actor-Critic: Off-Policy Maximum Entropy Deep
+Reinforcement Learning with a Stochastic Actor, arXiv:1801.01290.
 """
 
 import math
@@ -17,8 +19,11 @@ from tfagents_system.agents.off_policy_agent import OffPolicyAgent, make_adam, v
 from tfagents_system.agents.sac_losses import (
     actor_loss,
     alpha_loss,
+    bootstrapped_return,
     critic_loss,
     soft_td_target,
+    state_value_loss,
+    state_value_target,
     valid_mean,
 )
 from tfagents_system.networks.distributions import SquashedGaussian
@@ -37,10 +42,23 @@ class SacInfo(NamedTuple):
     td_target: tf.Tensor
 
 
+class StateValueSacInfo(NamedTuple):
+    """The same of an agent with a state-value network, and that network's loss."""
+
+    critic_loss: tf.Tensor
+    actor_loss: tf.Tensor
+    alpha_loss: tf.Tensor
+    alpha: tf.Tensor
+    entropy: tf.Tensor
+    q_value: tf.Tensor
+    td_target: tf.Tensor
+    state_value_loss: tf.Tensor
+
+
 class SacGradients(NamedTuple):
     """Gradients of the losses by the variables of each network, in the order of its variables."""
 
-    critics: list[list[tf.Tensor]]  # of both
+    critics: list[list[tf.Tensor]]  # of both, then of the state-value network, if there is one
     actor: list[list[tf.Tensor]]  # of the one
     log_alpha: tf.Tensor
 
@@ -98,8 +116,7 @@ class SacAgent(OffPolicyAgent):
 
     def apply_gradients(self, gradients: SacGradients) -> None:
         """Clips and applies `gradients`, counts the train step and updates the targets."""
-        critics = [critic.trainable_variables for critic in self.critics]
-        self._apply(self.critic_optimizer, gradients.critics, critics)
+        self._apply(self.critic_optimizer, gradients.critics, self._critic_variables)
         self._apply(self.actor_optimizer, gradients.actor, [self.actor.trainable_variables])
         if self._learns_alpha:
             self.alpha_optimizer.apply_gradients([(gradients.log_alpha, self.log_alpha)])
@@ -124,6 +141,9 @@ class SacAgent(OffPolicyAgent):
         )
 
         log_prob = tf.stop_gradient(log_prob)
+        value_losses, value_gradients = self._state_value_branch(
+            experience.time_step, state_value_target(actor_q_values, log_prob, alpha), valid
+        )
         alpha_loss_value = alpha_loss(self.log_alpha, log_prob, self.target_entropy, valid)
         alpha_gradient = -valid_mean(log_prob + self.target_entropy, valid)
         info = SacInfo(
@@ -135,20 +155,47 @@ class SacAgent(OffPolicyAgent):
             q_value=valid_mean(q_values[0], valid),
             td_target=valid_mean(td_target, valid),
         )
-        loss = critic_loss_value + actor_loss_value + alpha_loss_value
-        gradients = SacGradients(critic_gradients, actor_gradients, alpha_gradient)
+        if value_losses:
+            info = StateValueSacInfo(*info, *value_losses)
+        loss = critic_loss_value + actor_loss_value + alpha_loss_value + sum(value_losses)
+        gradients = SacGradients(
+            critic_gradients + value_gradients, actor_gradients, alpha_gradient
+        )
         return gradients, tf_agent.LossInfo(loss, info)
 
+    def _state_value_branch(self, time_steps, target, valid):
+        """Returns the losses and the gradients of the state-value network, each a list of one.
+
+        Both are empty if there is none.
+        """
+        losses, gradients = [], []
+        for network_of_values in self.state_values:
+            with tf.GradientTape(watch_accessed_variables=False) as tape:
+                tape.watch(network_of_values.trainable_variables)
+                with self._exact_values():
+                    value, _ = network_of_values(time_steps.observation, network_state=())
+                losses.append(state_value_loss(value, tf.stop_gradient(target), valid))
+            gradients.append(tape.gradient(losses[0], network_of_values.trainable_variables))
+        return losses, gradients
+
     def td_target(self, experience: trajectory.Transition, alpha: tf.Tensor) -> tf.Tensor:
-        """Returns the targets of the critics, [B] or [B, T], with actions drawn from the policy."""
+        """Returns the targets of the critics, [B] or [B, T].
+
+        They take the state's value, or actions drawn from the policy.
+        """
+        step = experience.next_time_step
+        if self.target_state_values:
+            with self._exact_values():
+                value, _ = self.target_state_values[0](step.observation, network_state=())
+            return bootstrapped_return(step.reward, step.discount, self.gamma, value)
         next_steps = self._next_steps(experience)
         next_actions, next_log_prob = self._sample(next_steps)
         with self._exact_values():
             next_q_values = self._values(self.target_critics, next_steps, next_actions)
         next_log_prob, *next_q_values = self._of_next_steps([next_log_prob, *next_q_values])
         return soft_td_target(
-            experience.next_time_step.reward,
-            experience.next_time_step.discount,
+            step.reward,
+            step.discount,
             self.gamma,
             next_q_values,
             next_log_prob,

@@ -1,9 +1,16 @@
 """The losses of Soft Actor-Critic.
 
-Source: Haarnoja et al. 2018, Soft Actor-Critic Algorithms and Applications, arXiv:1812.05905.
+Sources: Haarnoja et al. 2018, Soft Actor-Critic Algorithms and Applications, arXiv:1812.05905;
+Haarnoja et al. 2018, Soft Actor-Critic: Off-Policy Maximum Entropy Deep Reinforcement Learning with
+a Stochastic Actor, arXiv:1801.01290, which has a state-value network.
 """
 
 import tensorflow as tf
+
+
+def bootstrapped_return(reward, discount, gamma, next_value):
+    """Returns y = r + gamma d V'(s'); arXiv:1801.01290, equation 8. All [B] or [B, T] but gamma."""
+    return reward + gamma * discount * next_value
 
 
 def soft_td_target(reward, discount, gamma, next_q_values, next_log_prob, alpha):
@@ -19,8 +26,26 @@ def soft_td_target(reward, discount, gamma, next_q_values, next_log_prob, alpha)
       next_log_prob: log pi(a'|s').
       alpha: [] entropy temperature, >= 0.
     """
-    next_value = tf.minimum(*next_q_values) - alpha * next_log_prob
-    return reward + gamma * discount * next_value
+    next_value = state_value_target(next_q_values, next_log_prob, alpha)
+    return bootstrapped_return(reward, discount, gamma, next_value)
+
+
+def state_value_target(q_values, log_prob, alpha):
+    """Returns min_i Q_i(s, a) - alpha log pi(a|s), a from the policy.
+
+    Source: arXiv:1801.01290, equation 3, for one action.
+
+    Args:
+      q_values: Pair of the critics' values, [B], as all others.
+      log_prob: log pi(a|s).
+      alpha: [] entropy temperature, >= 0.
+    """
+    return tf.minimum(*q_values) - alpha * log_prob
+
+
+def state_value_loss(value, target, valid):
+    """Mean of 1/2 (V - target)^2; arXiv:1801.01290, equation 5."""
+    return 0.5 * valid_mean(tf.square(value - target), valid)
 
 
 def critic_loss(q_values, td_target, valid):

@@ -20,6 +20,11 @@ class SacSettings:
     learn_alpha: bool = flag(
         True, "adjust alpha so that the entropy meets its target; False keeps the initial one"
     )
+    state_value_network: bool = flag(
+        False,
+        "learn the value of states, and bootstrap from its target network in place of those of the "
+        "critics, as the first version of SAC did",
+    )
     target_entropy: float | None = declare(
         None,
         lambda v: v is None or is_number(v),

@@ -92,8 +92,7 @@ class Td3Agent(OffPolicyAgent):
 
     def apply_gradients(self, gradients: Td3Gradients) -> None:
         """Clips and applies `gradients`, counts the train step; may update actor and targets."""
-        critics = [critic.trainable_variables for critic in self.critics]
-        self._apply(self.critic_optimizer, gradients.critics, critics)
+        self._apply(self.critic_optimizer, gradients.critics, self._critic_variables)
         is_due = self._is_step_of_actor()
         self.train_step_counter.assign_add(1)
 

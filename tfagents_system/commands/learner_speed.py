@@ -107,7 +107,7 @@ def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
     environment.close()
     layout = ItemLayout.from_settings(params)
     codec = step_codec(agent.time_step_spec.observation, agent.action_spec, layout)
-    reader = SampleReader(codec, layout)
+    reader = SampleReader(codec, layout, params.discount)
     run = Run(ExperimentPaths(pathlib.Path()), params, Curriculum({}), 1)
     num_items = num_fresh_samples(params) // layout.samples
 

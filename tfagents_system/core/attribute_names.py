@@ -12,6 +12,7 @@ HOOKS = (
     "eval_env_args_kwargs",
     "actor_ctor",
     "critic_ctor",
+    "state_value_ctor",
     "agent_ctor",
     "train_observers_ctor",
     "eval_observers_ctor",

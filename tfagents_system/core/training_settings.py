@@ -78,6 +78,11 @@ class TrainingSettings:
         "compiled ops, bfloat16 a CPU that has its instructions; auto is int16 where possible, "
         "else float32; variables and policies are float32 in any case",
     )
+    n_step_returns: int = count(
+        1,
+        "env steps whose rewards a TD target sums up before it bootstraps, fewer where the episode "
+        "ends; a replay buffer of vectors takes (8 + this) / 9 of the memory",
+    )
     recurrent: bool = flag(False, "train LSTM networks on sequences")
     recurrent_sequence_length: int = count(20, "env steps per sequence if `recurrent`", at_least=2)
     frame_stack: int = count(
@@ -122,7 +127,25 @@ def check_training_settings(settings: TrainingSettings, horizon: int, where: str
             f"{where}: recurrent_sequence_length ({settings.recurrent_sequence_length}) exceeds "
             f"the horizon ({horizon}): no episode would hold one sequence."
         )
+    _check_n_step_returns(settings, where)
     _check_video_period(settings, where)
+
+
+def _check_n_step_returns(settings: TrainingSettings, where: str) -> None:
+    if settings.n_step_returns == 1:
+        return
+    if settings.recurrent:
+        raise ConfigError(
+            f"{where}: n_step_returns is {settings.n_step_returns} and recurrent is True; "
+            "sequences are trained on with n_step_returns = 1."
+        )
+    if num_fresh_samples(settings) == settings.train_batch_size:
+        raise ConfigError(
+            f"{where}: n_step_returns is {settings.n_step_returns}, but fresh_samples_per_step "
+            f"({settings.fresh_samples_per_step}) is not below train_batch_size "
+            f"({settings.train_batch_size}). Returns over several steps are taken from the "
+            "learner's pool, which only a smaller number needs."
+        )
 
 
 def _check_video_period(settings: TrainingSettings, where: str) -> None:

@@ -16,17 +16,19 @@ class ItemLayout:
     """What an item of the experience table joins: `rows` consecutive steps of a worker's stream.
 
     A block joins the steps of up to `length` transitions, whatever episodes they are of: the last
-    `frame_stack` rows of a block are written again as the first of the next, so that each
-    transition is in one block. A sequence joins `length` transitions of one episode; there is one
-    for each step of the episode from the `length`th on. A single transition is a sequence of one.
+    `frame_stack` + `n_step` - 1 rows of a block are written again as the first of the next, so that
+    each transition begins one sample. A sequence joins `length` transitions of one episode; there
+    is one for each step of the episode from the `length`th on. A single transition is a sequence of
+    one.
 
     A sample is a window of `window` rows of an item: two, with the frames before them where frames
-    are stacked. Returns over several steps would take a longer window.
+    are stacked, and the rows after them that a return over `n_step` transitions takes.
     """
 
     length: int  # transitions per item, >= 1
     is_sequence: bool = False
     frame_stack: int = 1  # frames per image observation; the stream repeats an episode's first
+    n_step: int = 1  # transitions that a return sums rewards over; more than 1 in blocks alone
 
     @classmethod
     def from_settings(cls, settings: TrainingSettings) -> "ItemLayout":
@@ -45,24 +47,26 @@ class ItemLayout:
         num_fresh = num_fresh_samples(settings)
         if num_fresh == settings.train_batch_size:
             return cls(1, frame_stack=frame_stack)
+        n_step = settings.n_step_returns
         if frame_stack == 1:
-            return cls(math.gcd(num_fresh, LARGEST_BLOCK))
-        return cls(_block_of_frames(num_fresh, frame_stack), frame_stack=frame_stack)
+            return cls(math.gcd(num_fresh, LARGEST_BLOCK), n_step=n_step)
+        length = _block_of_frames(num_fresh, frame_stack + n_step - 1)
+        return cls(length, frame_stack=frame_stack, n_step=n_step)
 
     @property
     def is_block(self) -> bool:
-        """Whether an item has more transitions than a sample."""
-        return self.length > 1 and not self.is_sequence
+        """Whether an item joins steps of any episodes, of which each window may be a sample."""
+        return (self.length > 1 or self.n_step > 1) and not self.is_sequence
 
     @property
     def rows(self) -> int:
         """Steps per item."""
-        return self.length + self.frame_stack
+        return self.length + self.frame_stack + self.n_step - 1
 
     @property
     def window(self) -> int:
         """Consecutive rows of an item that make one sample."""
-        return 1 + self.frame_stack if self.is_block else self.rows
+        return self.frame_stack + self.n_step if self.is_block else self.rows
 
     @property
     def samples(self) -> int:
@@ -89,19 +93,21 @@ class ItemLayout:
         """Returns it in words, for messages."""
         kind = "a block" if self.is_block else "a sequence"
         stacked = f", {self.frame_stack} frames stacked" if self.frame_stack > 1 else ""
-        return f"{kind} of {self.rows} steps{stacked}"
+        returns = f", for {self.n_step}-step returns" if self.n_step > 1 else ""
+        return f"{kind} of {self.rows} steps{stacked}{returns}"
 
 
-def _block_of_frames(num_fresh: int, frame_stack: int) -> int:
+def _block_of_frames(num_fresh: int, repeated: int) -> int:
     """Returns the fewest transitions per block whose repeated frames cost at most a fifth."""
-    smallest = math.ceil(frame_stack / (MOST_ROWS_PER_TRANSITION - 1))
+    smallest = math.ceil(repeated / (MOST_ROWS_PER_TRANSITION - 1))
     for length in range(smallest, num_fresh + 1):
         if num_fresh % length == 0:
             return length
     raise ConfigError(
-        f"frame_stack = {frame_stack} needs blocks of at least {smallest} transitions, because "
-        f"each repeats {frame_stack} frames, but fresh_samples_per_step = {num_fresh}, of which a "
-        f"block must be a divisor. Use a multiple of {1 << (smallest - 1).bit_length()}."
+        f"frame_stack + n_step_returns - 1 = {repeated} needs blocks of at least {smallest} "
+        f"transitions, because each repeats {repeated} frames, but fresh_samples_per_step = "
+        f"{num_fresh}, of which a block must be a divisor. Use a multiple of "
+        f"{1 << (smallest - 1).bit_length()}."
     )
 
 

@@ -1,5 +1,6 @@
 """From the packed rows of items to the transitions that are learned from."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from tfagents_system.data.codec import Codec
 from tfagents_system.data.frames import single_frame_spec, stack_frames
 from tfagents_system.data.item_description import item_columns
 from tfagents_system.data.item_layout import ItemLayout
-from tfagents_system.data.transition import FIRST, LAST, Transition, step_spec
+from tfagents_system.data.transition import FIRST, LAST, Step, Transition, step_spec
 
 
 def step_codec(observation_spec: Any, action_spec: Any, layout: ItemLayout) -> Codec:
@@ -22,10 +23,11 @@ def step_codec(observation_spec: Any, action_spec: Any, layout: ItemLayout) -> C
 class SampleReader:
     """Finds the samples in items of one layout, and unpacks them."""
 
-    def __init__(self, codec: Codec, layout: ItemLayout):
-        """`codec` is that of a Step."""
+    def __init__(self, codec: Codec, layout: ItemLayout, gamma: float = 1.0):
+        """Takes the codec of a Step; `gamma` discounts rewards within a return over steps."""
         self._codec = codec
         self._layout = layout
+        self._gamma = gamma
 
     @property
     def codec(self) -> Codec:
@@ -45,22 +47,26 @@ class SampleReader:
     def are_samples(self, items: Sequence[tf.Tensor]) -> tf.Tensor:
         """Returns for items [N, rows, size] at which rows a sample begins: bool [N, samples].
 
-        In a block that is every window whose last two rows are of one episode. The frames before
-        them are then, too, because the stream repeats the first frame of an episode.
+        In a block that is every window whose first transition is of one episode. The frames before
+        it are then, too, because the stream repeats the first frame of an episode.
         """
-        if not self._layout.is_block:
+        layout = self._layout
+        if not layout.is_block:
             return tf.ones([tf.shape(items[0])[0], 1], tf.bool)
-        step_type = self._codec.unpack(items).step_type[:, self._layout.window - 1 :]
-        return tf.not_equal(step_type, FIRST)
+        step_type = self._codec.unpack(items).step_type[:, layout.frame_stack :]
+        return tf.not_equal(step_type[:, : layout.samples], FIRST)
 
     def unpack(self, windows: Sequence[Any]) -> Transition:
         """Returns the transitions of samples [B, window, size]; TensorFlow or NumPy.
 
-        They are [B, ...], or [B, length, ...] of sequences.
+        They are [B, ...], or [B, length, ...] of sequences. Those of an n-step layout reach over
+        n env steps, or as many as their episode has left: see `_over_steps`.
         """
         steps = self._codec.unpack(windows)
         frame_stack = self._layout.frame_stack
         observation = stack_frames(steps.observation, self._codec.spec.observation, frame_stack)
+        if self._layout.n_step > 1:
+            return self._over_steps(steps, observation)
         length = self._layout.length if self._layout.is_sequence else 1
 
         def starts(nest):
@@ -83,8 +89,46 @@ class SampleReader:
             starts(steps.extras),
         )
 
+    def _over_steps(self, steps: Step, observation: Any) -> Transition:
+        """Returns transitions s_t -> s_{t+m}, m = n unless the episode ends before.
+
+        The reward is r_{t+1} + gamma d_{t+1} r_{t+2} + ... up to r_{t+m}, and the discount
+        gamma^(m-1) d_{t+1} ... d_{t+m}, so that y = reward + gamma discount V(s_{t+m}).
+        Source: Sutton and Barto 2018, Reinforcement Learning, equation 7.1.
+        """
+
+        def at(place: int, nest: Any) -> Any:
+            return tree.map_structure(lambda leaf: leaf[:, place], nest)
+
+        first = -self._layout.n_step  # place of s_{t+1}
+        reached = at(first, (steps.reward, steps.discount, observation))
+        goes_on = steps.step_type[:, first] != FIRST
+        for place in range(first + 1, 0):
+            reward, discount, _ = reached
+            weight = self._gamma * discount
+            further = (
+                tree.map_structure(
+                    lambda total, new, weight=weight: total + weight * new,
+                    reward,
+                    at(place, steps.reward),
+                ),
+                weight * steps.discount[:, place],
+                at(place, observation),
+            )
+            goes_on = goes_on & (steps.step_type[:, place] != FIRST)
+            reached = tree.map_structure(functools.partial(_where, goes_on), further, reached)
+        step_type, observed, extras = at(first - 1, (steps.step_type, observation, steps.extras))
+        return Transition(step_type, observed, at(first, steps.action), *reached, extras)
+
     def _trimmed(self, nest: Any, places: slice) -> Any:
         """Returns leaves [B, T, ...] at `places`, without time axis unless they are sequences."""
         if self._layout.is_sequence:
             return tree.map_structure(lambda leaf: leaf[:, places], nest)
         return tree.map_structure(lambda leaf: leaf[:, places.start], nest)
+
+
+def _where(condition: Any, new: Any, old: Any) -> Any:
+    """Returns `new` [B, ...] where `condition` [B], else `old`; TensorFlow or NumPy."""
+    for _ in range(len(new.shape) - 1):
+        condition = condition[:, np.newaxis]
+    return (tf.where if tf.is_tensor(new) else np.where)(condition, new, old)

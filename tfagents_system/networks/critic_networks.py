@@ -1,4 +1,4 @@
-"""The built-in critics: Q(observation, action) as a perceptron, and one with an LSTM."""
+"""The built-in critics: Q(observation, action), also with an LSTM, and V(observation)."""
 
 import tensorflow as tf
 from tf_agents.networks import network
@@ -33,6 +33,30 @@ class MlpCriticNetwork(network.Network):
         """Returns (Q [B], `network_state` unchanged) for inputs (observation, action [B, A])."""
         observation, action = inputs
         features = tf.concat([self.encoder(observation), action], axis=-1)
+        for layer in self.hidden_layers:
+            features = layer(features)
+        return tf.squeeze(self.value_layer(features), axis=-1), network_state
+
+
+class MlpValueNetwork(network.Network):
+    """Observation -> Dense + ReLU layers -> V; no state."""
+
+    def __init__(
+        self,
+        observation_spec,
+        fc_layer_params=(256, 256),
+        preprocessing_combiner=None,
+        name="MlpValueNetwork",
+    ):
+        """See `MlpCriticNetwork`."""
+        super().__init__(input_tensor_spec=observation_spec, state_spec=(), name=name)
+        self.encoder = encoders.ObservationEncoder(observation_spec, preprocessing_combiner)
+        self.hidden_layers = encoders.dense_layers(fc_layer_params)
+        self.value_layer = tf.keras.layers.Dense(1, name="state_value")
+
+    def call(self, observation, step_type=None, network_state=(), training=False):
+        """Returns (V [B], `network_state` unchanged)."""
+        features = self.encoder(observation)
         for layer in self.hidden_layers:
             features = layer(features)
         return tf.squeeze(self.value_layer(features), axis=-1), network_state
