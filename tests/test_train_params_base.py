@@ -13,8 +13,8 @@ from tfagents_system.core.attribute_names import HOOKS
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.launch.params_check import PUBLISHED
 from tfagents_system.minitaur_params import TrainParams as MinitaurParams
-from tfagents_system.networks.actor_networks import LstmActorNetwork, MlpActorNetwork
-from tfagents_system.networks.critic_networks import LstmCriticNetwork, MlpCriticNetwork
+from tfagents_system.networks.actor_networks import MlpActorNetwork, SummarizingActorNetwork
+from tfagents_system.networks.critic_networks import MlpCriticNetwork, SummarizingCriticNetwork
 from tfagents_system.pendulum_params import TrainParams as PendulumParams
 from tfagents_system.train_params_base import TrainParamsBase
 
@@ -105,10 +105,34 @@ def test_networks_have_the_given_layers():
     assert [v.shape.as_list() for v in critic.variables] == [[3 + 2, 7], [7], [7, 1], [1]]
 
 
-def test_recurrent_networks_have_an_lstm():
-    params = params_with(recurrent=True)
-    assert type(params.actor_ctor(OBSERVATION, ACTION)) is LstmActorNetwork
-    assert type(params.critic_ctor(OBSERVATION, ACTION)) is LstmCriticNetwork
+@pytest.mark.parametrize(("rnn_type", "num_gates"), [("lstm", 4), ("gru", 3), ("rnn", 1)])
+def test_recurrent_networks_have_layers_of_their_own(rnn_type, num_gates):
+    params = params_with(recurrent=True, rnn_type=rnn_type, rnn_layers=2, rnn_units=5)
+    actor = params.actor_ctor(OBSERVATION, ACTION)
+    critic = params.critic_ctor(OBSERVATION, ACTION)
+    assert type(actor) is SummarizingActorNetwork
+    assert type(critic) is SummarizingCriticNetwork
+    for network in (actor, critic):
+        network.create_variables()
+        shapes = [variable.shape.as_list() for variable in network.summarizer.variables]
+        of_gates = 5 * num_gates
+        assert shapes == [[3, of_gates], [5, of_gates], [of_gates],
+                          [5, of_gates], [5, of_gates], [of_gates]]  # fmt: skip
+
+
+@pytest.mark.parametrize("algorithm", ["sac", "td3", "ddpg"])
+def test_a_shared_summarizer_is_one_with_one_target(algorithm):
+    params = params_with(recurrent=True, share_summarizer=True, rnn_units=5, algorithm=algorithm)
+    agent = params.agent_ctor(
+        tf.Variable(0, dtype=tf.int64), OBSERVATION, ACTION, ts.time_step_spec(OBSERVATION)
+    )
+    (summarizer,), (target,) = agent.summarizers, agent.target_summarizers
+    assert {v.ref() for v in summarizer.variables} <= {
+        v.ref() for v in agent.collect_policy.variables()
+    }
+    assert not {v.ref() for v in summarizer.variables} & {v.ref() for v in target.variables}
+    for network in (agent.actor, *agent.critics, *agent.target_critics):
+        assert network.variables[0].shape[0] in (5, 5 + 2)  # features, and the action
 
 
 def test_agent_has_the_hyperparameters():

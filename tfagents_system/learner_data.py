@@ -63,11 +63,13 @@ def data_in_rounds(
 
 
 def _make_pool(run: Run, reader: SampleReader, num_fresh: int) -> SamplingPool | None:
-    """Returns the pool that `num_fresh` samples per train step renew; None if they are all."""
-    batch_size = run.params.train_batch_size
-    if num_fresh == batch_size:
+    """Returns the pool that `num_fresh` samples per train step renew.
+
+    None if they are all of a minibatch, and are drawn with the same chance each.
+    """
+    batch_size, layout = run.params.train_batch_size, reader.layout
+    if num_fresh == batch_size and not layout.is_segment:
         return None
-    layout = reader.layout
     limits = ReplayLimits.from_settings(run.params, run.horizon)
     max_size = layout.samples_in(limits.capacity, run.horizon)
     capacity = pool_capacity(reader, num_fresh, batch_size, max_size)

@@ -13,18 +13,19 @@ from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
 from tfagents_system.agents.agent_settings import AgentSettings, check_agent_settings
-from tfagents_system.agents.off_policy_agent import LearningRate
+from tfagents_system.agents.optimizers import LearningRate
 from tfagents_system.agents.sac_agent import SacAgent
 from tfagents_system.agents.td3_agent import Td3Agent
 from tfagents_system.core.attribute_names import check_attribute_name
 from tfagents_system.core.hyperparameters import check_hyperparameter, hyperparameters
 from tfagents_system.core.training_settings import TrainingSettings, check_training_settings
-from tfagents_system.networks.actor_networks import LstmActorNetwork, MlpActorNetwork
+from tfagents_system.networks.actor_networks import MlpActorNetwork, acting_network
 from tfagents_system.networks.critic_networks import (
-    LstmCriticNetwork,
     MlpCriticNetwork,
     MlpValueNetwork,
+    SummarizingCriticNetwork,
 )
+from tfagents_system.networks.summarizers import RecurrentSummarizer
 
 
 class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
@@ -71,25 +72,46 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
     def actor_ctor(self, obs_spec, action_spec) -> network.Network:
         """Returns the policy network: observation -> (distribution over actions, state).
 
-        Of TD3 and DDPG: observation -> (action, state).
+        Of TD3 and DDPG: observation -> (action, state). With `share_summarizer`, `obs_spec` is that
+        of the summarizer's features, as for `critic_ctor`.
         """
-        ctor = LstmActorNetwork if self.recurrent else MlpActorNetwork
-        return ctor(
-            obs_spec,
+        summarizer = self._own_summarizer(obs_spec)
+        actor = MlpActorNetwork(
+            summarizer.features_spec if summarizer else obs_spec,
             action_spec,
             fc_layer_params=tuple(self.actor_fc_layer_params),
-            preprocessing_combiner=self.preprocessing_combiner,
+            preprocessing_combiner=None if self.recurrent else self.preprocessing_combiner,
             deterministic=self.algorithm != "sac",
         )
+        return acting_network(actor, summarizer)
 
     def critic_ctor(self, obs_spec, action_spec) -> network.Network:
         """Returns one critic network: (observation, action) -> (Q, state)."""
-        ctor = LstmCriticNetwork if self.recurrent else MlpCriticNetwork
-        return ctor(
-            (obs_spec, action_spec),
+        summarizer = self._own_summarizer(obs_spec)
+        critic = MlpCriticNetwork(
+            (summarizer.features_spec if summarizer else obs_spec, action_spec),
             joint_fc_layer_params=tuple(self.critic_joint_fc_layer_params),
+            preprocessing_combiner=None if self.recurrent else self.preprocessing_combiner,
+        )
+        return SummarizingCriticNetwork(summarizer, critic) if summarizer else critic
+
+    def summarizer_ctor(self, obs_spec) -> network.Network:
+        """Returns a network with a state: observation -> (features, state).
+
+        Its attribute `features_spec` is the spec of the features, without batch axis.
+        """
+        return RecurrentSummarizer(
+            obs_spec,
+            rnn_type=self.rnn_type,
+            units=self.rnn_units,
+            num_layers=self.rnn_layers,
             preprocessing_combiner=self.preprocessing_combiner,
         )
+
+    def _own_summarizer(self, obs_spec) -> network.Network | None:
+        """Returns that of one network, unless it needs none or shares one."""
+        has_own = self.recurrent and not self.share_summarizer
+        return self.summarizer_ctor(obs_spec) if has_own else None
 
     def state_value_ctor(self, obs_spec) -> network.Network:
         """Returns the network of `state_value_network`: observation -> (V, state)."""
@@ -109,6 +131,9 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
         unless the agent has an attribute `masks_padding` = True, as ours have: then they are
         padded, and it must ignore transitions whose `time_step.step_type` is LAST.
         """
+        summarizer = self.summarizer_ctor(obs_spec) if self.share_summarizer else None
+        if summarizer is not None:
+            obs_spec = summarizer.features_spec
         networks = self.actor_ctor(obs_spec, action_spec), self.critic_ctor(obs_spec, action_spec)
         shared = {
             "actor_learning_rate": self._learning_rate(self.actor_learning_rate, train_step),
@@ -118,6 +143,7 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
             "gamma": self.discount,
             "gradient_clipping": self.gradient_clipping,
             "precision": self.matmul_precision,
+            "summarizer": summarizer,
             "train_step_counter": train_step,
         }
         if self.algorithm == "sac":

@@ -2,6 +2,7 @@
 
 import numpy as np
 import tensorflow as tf
+from recurrent_fakes import recurrent_actor, recurrent_critic
 from sac_fakes import (
     ACTOR_WEIGHT,
     FIRST,
@@ -18,16 +19,18 @@ from sac_fakes import (
     weights_of,
 )
 
-from tfagents_system.networks.actor_networks import LstmActorNetwork
-from tfagents_system.networks.critic_networks import LstmCriticNetwork
+from tfagents_system.agents import sac_losses
+from tfagents_system.networks.actor_networks import MlpActorNetwork
+from tfagents_system.networks.critic_networks import MlpCriticNetwork
+from tfagents_system.networks.summarizers import RecurrentSummarizer
 
 UNITS = 3
 
 
 def recurrent_agent(**kwargs):
     """LSTM networks with seeded weights and a policy whose actions hardly vary."""
-    actor = LstmActorNetwork(OBSERVATION, action_spec(), fc_layer_params=(UNITS,))
-    critic = LstmCriticNetwork((OBSERVATION, action_spec()), joint_fc_layer_params=(UNITS, UNITS))
+    actor = recurrent_actor(OBSERVATION, action_spec(), fc_layer_params=(UNITS,), units=UNITS)
+    critic = recurrent_critic((OBSERVATION, action_spec()), joint_fc_layer_params=(UNITS, UNITS))
     agent = make_agent(actor, critic, gamma=GAMMA, **kwargs)
     rng = np.random.default_rng(3)
     for variable in actor.variables + [
@@ -118,3 +121,72 @@ def test_recurrent_training_changes_all_weights_of_actor_and_critics():
     tf.function(agent.train, autograph=False)(experience(**two_steps))
     changed = [(x != y).any() for x, y in zip(before, weights_of(nets), strict=True)]
     assert all(changed)
+
+
+def shared_agent(**kwargs):
+    """Feed-forward networks on the features of one summarizer; seeded weights."""
+    tf.keras.utils.set_random_seed(4)
+    summarizer = RecurrentSummarizer(OBSERVATION, units=UNITS, num_layers=2)
+    features = summarizer.features_spec
+    actor = MlpActorNetwork(features, action_spec(), (4,))
+    critic = MlpCriticNetwork((features, action_spec()), (4,))
+    return make_agent(actor, critic, gamma=GAMMA, summarizer=summarizer, **kwargs)
+
+
+def test_padding_has_no_influence_on_a_shared_summarizer():
+    whole = {name: [row[:2] for row in rows] for name, rows in SEQUENCES.items()}
+    changed = {name: [[*row, 9.0, -9.0] for row in rows] for name, rows in whole.items()}
+    changed["step_type"] = [[*row, LAST, LAST] for row in whole["step_type"]]
+    results = []
+    for batch in (whole, changed):
+        agent = shared_agent(initial_log_alpha=-100.0)
+        agent.actor.variables[-1].assign([0.1, -100.0])  # hardly any noise
+        results.append((agent.train(experience(**batch)).extra, weights_of(agent.summarizers)))
+    np.testing.assert_allclose(results[1][0].critic_loss, results[0][0].critic_loss, rtol=1e-5)
+    for one, other in zip(results[0][1], results[1][1], strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6)
+
+
+def test_targets_take_the_target_summary_of_all_observations_up_to_the_next():
+    agent = shared_agent(initial_log_alpha=-100.0)
+    agent.actor.variables[-1].assign([0.1, -100.0])
+    for variable in agent.target_summarizers[0].variables:
+        variable.assign(2 * variable)  # other than the summarizer's own
+    batch = experience(**SEQUENCES)
+    _, info = agent.train(batch)
+    observations = tf.concat([batch.time_step.observation[:, :1],
+                              batch.next_time_step.observation], axis=1)  # fmt: skip
+    agent = shared_agent()  # as it was before the train step
+    agent.actor.variables[-1].assign([0.1, -100.0])
+    for variable in agent.target_summarizers[0].variables:
+        variable.assign(2 * variable)
+    features, _ = agent.target_summarizers[0](observations)
+    features = features[:, 1:]
+    actions = agent.actor(features)[0].mode()
+    values = [critic((features, actions))[0] for critic in agent.target_critics]
+    targets = np.array(SEQUENCES["r"]) + GAMMA * np.array(SEQUENCES["d"]) * np.minimum(*values)
+    valid = np.array(SEQUENCES["step_type"]) != LAST
+    np.testing.assert_allclose(info.td_target, targets[valid].mean(), rtol=1e-4)
+
+
+def test_the_loss_of_the_critics_alone_trains_a_shared_summarizer():
+    agent = shared_agent()
+    batch = experience(**SEQUENCES)
+    (summarizer,) = agent.summarizers
+    valid = tf.cast(batch.time_step.step_type != LAST, tf.float32)
+    target = tf.constant(np.random.default_rng(0).normal(size=(2, 4)), tf.float32)
+    with tf.GradientTape() as tape:
+        features, _ = summarizer(batch.time_step.observation)
+        q_values = [c((features, batch.action_step.action))[0] for c in agent.critics]
+        loss = sac_losses.critic_loss(q_values, target, valid)
+    expected = tape.gradient(loss, summarizer.trainable_variables)
+    agent.td_target = lambda *_: target
+    gradients, info = agent.gradients(batch)
+    np.testing.assert_allclose(info.extra.critic_loss, loss, rtol=1e-5)
+    for one, other in zip(gradients.critics[2], expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-7)
+        assert np.abs(one).max() > 0
+    before = weights_of([summarizer])
+    tf.function(agent.train, autograph=False)(batch)
+    after = weights_of([summarizer])
+    assert all((x != y).any() for x, y in zip(before, after, strict=True))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from recurrent_fakes import recurrent_actor, recurrent_critic
 from sac_fakes import (
     CRITICS,
     FIRST,
@@ -21,8 +22,7 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents import td3_losses
 from tfagents_system.agents.td3_agent import Td3Agent
-from tfagents_system.networks.actor_networks import LstmActorNetwork
-from tfagents_system.networks.critic_networks import LstmCriticNetwork, MlpCriticNetwork
+from tfagents_system.networks.critic_networks import MlpCriticNetwork
 
 # Two transitions; the second is terminal.
 BATCH = dict(step_type=[FIRST, MID], s=[1.0, -2.0], a=[0.5, 1.0], r=[1.0, 10.0], d=[1.0, 0.0],
@@ -184,8 +184,8 @@ def recurrent_agent(num_critics):
     return Td3Agent(
         ts.time_step_spec(OBSERVATION),
         spec,
-        LstmActorNetwork(OBSERVATION, spec, fc_layer_params=(4,), deterministic=True),
-        LstmCriticNetwork((OBSERVATION, spec), joint_fc_layer_params=(4,)),
+        recurrent_actor(OBSERVATION, spec, fc_layer_params=(4,), deterministic=True),
+        recurrent_critic((OBSERVATION, spec), joint_fc_layer_params=(4,)),
         num_critics=num_critics,
         policy_delay=1,
         target_noise_std=0.0,

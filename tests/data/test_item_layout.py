@@ -26,6 +26,7 @@ SEQUENCE = ItemLayout(20, is_sequence=True)
         ({"frame_stack": 4, "fresh_samples_per_step": 63}, ItemLayout(21, frame_stack=4)),
         ({"frame_stack": 4, "fresh_samples_per_step": None}, ItemLayout(1, frame_stack=4)),
         ({"frame_stack": 4, "recurrent": True}, ItemLayout(20, True, frame_stack=4)),
+        ({"recurrent": True, "segment_len": 50}, ItemLayout(50, True, is_segment=True)),
         ({"n_step_returns": 3}, ItemLayout(8, n_step=3)),
         ({"n_step_returns": 3, "fresh_samples_per_step": 7}, ItemLayout(1, n_step=3)),
         # repeats 2 + 3 - 1 rows
@@ -51,6 +52,7 @@ def test_stacked_frames_need_blocks_of_which_few_rows_are_repeated():
         (ItemLayout(32, frame_stack=4), 32 + 4, 4 + 1, 32, 36),
         (ItemLayout(1, frame_stack=4), 4 + 1, 4 + 1, 1, 1),
         (ItemLayout(20, True, frame_stack=3), 20 + 3, 23, 1, 1),
+        (ItemLayout(20, True, is_segment=True), 20 + 1, 21, 1, 20),
         (ItemLayout(8, n_step=3), 8 + 1 + 2, 1 + 3, 8, 11),
         (ItemLayout(1, n_step=3), 1 + 1 + 2, 1 + 3, 1, 4),
         (ItemLayout(32, frame_stack=2, n_step=3), 32 + 2 + 2, 2 + 3, 32, 36),
@@ -64,6 +66,20 @@ def test_rows_and_samples_of_an_item(layout, rows, window, samples, row_stride):
 def test_items_of_a_full_episode():
     assert SINGLE.items_per_episode(10) == 10
     assert SEQUENCE.items_per_episode(25) == 25 - 20 + 1
+    assert ItemLayout(20, True, is_segment=True).items_per_episode(45) == 3  # 20 + 20 + 5
+    assert ItemLayout(20, True, is_segment=True).items_per_episode(40) == 2
     assert ItemLayout(8).items_per_episode(10) == Fraction(11, 8)  # 11 rows
     assert ItemLayout(8).samples_in(11, horizon=10) == 8 * 10  # eight episodes
     assert SINGLE.samples_in(11, horizon=10) == 11
+
+
+def test_where_sequences_and_segments_end():
+    def ends(layout, num_transitions):
+        return [k for k in range(1, num_transitions + 1) if layout.ends_sequence(k)]
+
+    assert ends(ItemLayout(3, True), 6) == [3, 4, 5, 6]
+    assert ends(ItemLayout(3, True, is_segment=True), 9) == [3, 6, 9]
+    assert ends(SINGLE, 3) == [1, 2, 3]
+    missing = ItemLayout(3, True, is_segment=True).num_missing
+    assert [missing(k) for k in range(1, 7)] == [2, 1, 0, 2, 1, 0]
+    assert [SEQUENCE.num_missing(k) for k in (1, 19, 20, 21)] == [19, 1, 0, 0]

@@ -38,6 +38,7 @@ def test_a_spec_says_what_the_run_is(run):
         "length": 4,
         "is_sequence": False,
         "frame_stack": 1,
+        "is_segment": False,
         "n_step": 1,
         "columns": columns,
     }

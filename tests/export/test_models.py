@@ -29,14 +29,16 @@ NUM_EPISODES, NUM_STEPS = 20, 50  # 1,000 observations
 class Params(TrainParamsBase):
     actor_fc_layer_params = (8, 7)
     critic_joint_fc_layer_params = (4,)
+    rnn_units = 6
 
     def env_ctor(self, *args, seed=None, **kwargs):
         raise NotImplementedError("the specs are given")
 
 
-def make_agent(observation_spec, recurrent=False, combiner=None, params_class=Params):
+def make_agent(observation_spec, combiner=None, params_class=Params, **settings):
     params = params_class({"horizon": NUM_STEPS})
-    params.recurrent, params.preprocessing_combiner = recurrent, combiner
+    for name, value in (settings | {"preprocessing_combiner": combiner}).items():
+        setattr(params, name, value)
     agent = params.agent_ctor(
         tf.Variable(0, dtype=tf.int64), observation_spec, ACTION,
         ts.time_step_spec(observation_spec),
@@ -44,7 +46,7 @@ def make_agent(observation_spec, recurrent=False, combiner=None, params_class=Pa
     agent.initialize()
     rng = np.random.default_rng(1)
     for variable in agent.policy.variables():
-        variable.assign(rng.normal(scale=0.3, size=variable.shape))
+        variable.assign(rng.normal(scale=0.5, size=variable.shape))
     return agent
 
 
@@ -105,12 +107,20 @@ def joined(nest):
 
 
 CASES = {
-    "vector": (VECTOR, False, None, FORMATS),
-    "lstm": (VECTOR, True, None, FORMATS),
-    "image": (IMAGE, False, None, FORMATS),
+    "vector": (VECTOR, {}, None, FORMATS),
+    "lstm": (VECTOR, {"recurrent": True}, None, FORMATS),
+    "gru": (VECTOR, {"recurrent": True, "rnn_type": "gru", "rnn_layers": 2}, None, FORMATS),
+    "rnn": (VECTOR, {"recurrent": True, "rnn_type": "rnn"}, None, FORMATS),
+    "shared summarizer": (
+        VECTOR,
+        {"recurrent": True, "rnn_layers": 2, "share_summarizer": True},
+        None,
+        FORMATS,
+    ),
+    "image": (IMAGE, {}, None, FORMATS),
     "nest": (
         NEST,
-        False,
+        {},
         tf.keras.layers.Lambda(lambda leaves: joined(leaves)),
         ("savedmodel", "tflite"),
     ),
@@ -119,8 +129,8 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_format_acts_as_the_policy_on_1000_observations(case, tmp_path):
-    spec, recurrent, combiner, names = CASES[case]
-    agent = make_agent(spec, recurrent, combiner)
+    spec, settings, combiner, names = CASES[case]
+    agent = make_agent(spec, combiner, **settings)
     episodes = list(episodes_of(agent))
     assert np.std([action for episode in episodes for _, action in episode], axis=0).min() > 1e-3
     for name in names:
@@ -160,7 +170,7 @@ print(max(abs(policy.action(example["observation"]) - example["action"])) < 1e-5
 
 @pytest.mark.parametrize("recurrent", [False, True])
 def test_numpy_runner_needs_numpy_alone(recurrent, tmp_path):
-    folder = written(make_agent(VECTOR, recurrent), "numpy", tmp_path)
+    folder = written(make_agent(VECTOR, recurrent=recurrent), "numpy", tmp_path)
     done = subprocess.run(
         [sys.executable, "-I", "-c", ONLY_NUMPY, folder], capture_output=True, text=True, timeout=60
     )

@@ -26,6 +26,7 @@ from tfagents_system.train_params_base import TrainParamsBase
 class TrainParams(TrainParamsBase):
     actor_fc_layer_params = (8,)
     critic_joint_fc_layer_params = (8,)
+    rnn_units = 8
 
     def env_ctor(self, *args, seed=None, **kwargs):
         return CountingEnv(bounds=(-2.0, 3.0))
@@ -141,8 +142,9 @@ def test_checkpoint_of_another_network_is_refused_with_both_shapes(exported):
     with pytest.raises(ConfigError, match="is of another network") as error:
         restore_policy(paths.policy_checkpoints()[0], agent.collect_policy.variables())
     message = str(error.value)
-    shapes = [variable.shape.as_list() for variable in agent.collect_policy.variables()]
-    assert json.dumps(shapes) in message and "[1, 8], [8]" in message
+    for network in (agent, agent_of(**hyperparameters)[0]):
+        shapes = [variable.shape.as_list() for variable in network.collect_policy.variables()]
+        assert json.dumps(shapes) in message
     assert "policy_checkpoint_0000000100" in message
 
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.sample_reader import SampleReader
-from tfagents_system.data.transition import FIRST, MID, Step, step_spec
+from tfagents_system.data.transition import FIRST, LAST, MID, Step, step_spec
 from tfagents_system.learning.sampling_pool import (
     MAX_POOL_BYTES,
     MINIBATCHES_PER_POOL,
@@ -181,3 +181,23 @@ def test_minibatch_spec_describes_what_is_drawn():
     assert [spec.shape.as_list() for spec in pool.minibatch_spec] == [[16, 6, 5], [16, 6, 1]]
     pool = SamplingPool(SampleReader(CODEC, ItemLayout(4)), 8, 8, 8, 16)
     assert [spec.shape.as_list() for spec in pool.minibatch_spec] == [[16, 2, 5], [16, 2, 1]]
+
+
+def test_a_segment_is_drawn_in_proportion_to_its_transitions_also_when_it_has_replaced_others():
+    reader = SampleReader(CODEC, ItemLayout(4, is_sequence=True, is_segment=True))
+    kinds = {0: [FIRST, MID, MID, MID, MID], 10: [FIRST, MID, LAST, LAST, LAST]}
+
+    def items_at(*numbers):
+        items = [rows_of(number, kinds[number % 20]) for number in numbers]
+        return [tf.constant(np.stack(column)) for column in zip(*items, strict=True)]
+
+    pool = SamplingPool(reader, capacity=4, num_initial=4, num_fresh=2, batch_size=1000)
+    for whole in (0, 20, 40):
+        pool.add(items_at(whole, whole + 10))
+        first = reader.unpack(pool.draw()).observation["int"][:, 0, 0].numpy()
+        kept = [number for number in (whole - 20, whole) if number >= 0]
+        counts = {n: int((first == n).sum()) for n in np.unique(first)}
+        assert set(counts) == {n for number in kept for n in (number, number + 10)}
+        of_short = sum(count for number, count in counts.items() if number % 20 == 10)
+        expected = 1000 * 1 / (4 + 1)  # of five transitions, four are in whole ones
+        assert abs(of_short - expected) < 5 * (expected * 4 / 5) ** 0.5

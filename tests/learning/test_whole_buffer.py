@@ -6,7 +6,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.sample_reader import SampleReader
-from tfagents_system.data.transition import FIRST, MID, Step, step_spec
+from tfagents_system.data.transition import FIRST, LAST, MID, Step, step_spec
 from tfagents_system.learning import whole_buffer
 from tfagents_system.learning.whole_buffer import RoundMinibatches, WholeBuffer
 
@@ -52,6 +52,18 @@ def test_no_sample_of_a_block_crosses_the_end_of_an_episode():
     buffer.add(items([0], rows=4, first_row_of_episode=[2]))
     starts = np.unique(drawn(buffer), axis=0)
     np.testing.assert_allclose(starts, [[0, 0.1], [0.2, 0.3]], rtol=1e-6)
+
+
+def test_a_segment_is_drawn_in_proportion_to_its_transitions():
+    buffer = make_buffer(layout=ItemLayout(4, is_sequence=True, is_segment=True))
+    step_types = [[FIRST, MID, MID, MID, MID], [FIRST, MID, LAST, LAST, LAST]]
+    rows = [
+        [CODEC.pack(Step(np.float32(t), value, value, value[0], np.float32(1)))[0] for t in types]
+        for types, value in zip(step_types, np.float32([[1], [2]]), strict=True)
+    ]
+    buffer.add([np.array(rows)])
+    count = int((drawn(buffer)[:, 0] == 2).sum())
+    assert abs(count - 400 / 5) < 5 * (400 * 1 / 5 * 4 / 5) ** 0.5
 
 
 def test_the_seed_decides_the_draws():

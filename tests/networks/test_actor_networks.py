@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from recurrent_fakes import recurrent_actor
 from tf_agents.specs import tensor_spec
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.networks.actor_networks import LstmActorNetwork, MlpActorNetwork
+from tfagents_system.networks.actor_networks import MlpActorNetwork
 
 OBSERVATION = tf.TensorSpec([2], tf.float32, "observation")
 ACTION = tensor_spec.BoundedTensorSpec([1], tf.float32, -1, 5, "action")
@@ -48,7 +49,7 @@ def test_log_std_stays_in_its_range(bias, log_std):
     np.testing.assert_array_equal(distribution.parameters["log_std"], [[log_std]])
 
 
-@pytest.mark.parametrize("ctor", [MlpActorNetwork, LstmActorNetwork])
+@pytest.mark.parametrize("ctor", [MlpActorNetwork, recurrent_actor])
 def test_samples_stay_in_the_bounds(ctor):
     network = make(ctor)
     observation = tf.random.stateless_normal([100, 2], (0, 1)) * 10
@@ -57,22 +58,8 @@ def test_samples_stay_in_the_bounds(ctor):
     assert 4 < actions.max() <= 5
 
 
-def test_lstm_sequence_equals_single_steps():
-    network = make(LstmActorNetwork, fc_layer_params=(4, 3))
-    observations = tf.random.stateless_normal([2, 5, 2], (0, 1))
-    step_types = tf.constant([[FIRST, MID, MID, MID, MID], [MID, MID, FIRST, MID, MID]])
-    sequence, last = network(observations, step_type=step_types)
-    state = network.get_initial_state(batch_size=2)
-    for t in range(5):
-        one, state = network(observations[:, t], step_type=step_types[:, t], network_state=state)
-        for actual, expected in zip(parameters(sequence), parameters(one), strict=True):
-            np.testing.assert_allclose(actual[:, t], expected, atol=1e-5)
-    np.testing.assert_allclose(last, state, atol=1e-5)
-    assert [spec.shape.as_list() for spec in network.state_spec] == [[3], [3]]
-
-
-def test_lstm_action_depends_on_earlier_observations():
-    network = make(LstmActorNetwork)
+def test_recurrent_action_depends_on_earlier_observations():
+    network = make(recurrent_actor)
     observations = tf.random.stateless_normal([1, 2, 2], (0, 1))
     changed = tf.concat([observations[:, :1] + 1, observations[:, 1:]], axis=1)
     before, after = (parameters(network(x)[0])[0][0, 1] for x in (observations, changed))
@@ -82,7 +69,7 @@ def test_lstm_action_depends_on_earlier_observations():
 NESTED = {"a": tf.TensorSpec([2], tf.float32), "b": tf.TensorSpec([1], tf.float32)}
 
 
-@pytest.mark.parametrize("ctor", [MlpActorNetwork, LstmActorNetwork])
+@pytest.mark.parametrize("ctor", [MlpActorNetwork, recurrent_actor])
 def test_nested_observation_needs_a_combiner(ctor):
     with pytest.raises(ConfigError, match="preprocessing_combiner is None"):
         make(ctor, observation_spec=NESTED)
@@ -93,7 +80,7 @@ def test_nested_observation_needs_a_combiner(ctor):
     assert distribution.mode().shape == [5, 1]
 
 
-@pytest.mark.parametrize("ctor", [MlpActorNetwork, LstmActorNetwork])
+@pytest.mark.parametrize("ctor", [MlpActorNetwork, recurrent_actor])
 def test_copy_has_variables_of_its_own(ctor):
     network = make(ctor)
     copy = network.copy(name="copy")

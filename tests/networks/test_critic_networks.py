@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from recurrent_fakes import recurrent_critic
 from tf_agents.specs import tensor_spec
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.networks.critic_networks import LstmCriticNetwork, MlpCriticNetwork
+from tfagents_system.networks.critic_networks import MlpCriticNetwork
 
 OBSERVATION = tf.TensorSpec([2], tf.float32, "observation")
 ACTION = tensor_spec.BoundedTensorSpec([1], tf.float32, -1, 5, "action")
-FIRST, MID = 0, 1
 
 
 def make(ctor, layers=(4, 3), observation_spec=OBSERVATION, **kwargs):
@@ -35,29 +35,15 @@ def test_mlp_by_hand():
     assert state == ()
 
 
-@pytest.mark.parametrize("ctor", [MlpCriticNetwork, LstmCriticNetwork])
+@pytest.mark.parametrize("ctor", [MlpCriticNetwork, recurrent_critic])
 def test_shapes_for_steps_and_sequences(ctor):
     network = make(ctor)
     assert network((normal(5, 2), normal(5, 1)))[0].shape == [5]
     assert network((normal(5, 6, 2), normal(5, 6, 1)))[0].shape == [5, 6]
 
 
-def test_lstm_sequence_equals_single_steps():
-    network = make(LstmCriticNetwork)
-    observations, actions = normal(2, 5, 2), normal(2, 5, 1, seed=1)
-    step_types = tf.constant([[FIRST, MID, MID, MID, MID], [MID, MID, FIRST, MID, MID]])
-    sequence, last = network((observations, actions), step_type=step_types)
-    state = network.get_initial_state(batch_size=2)
-    for t in range(5):
-        one, state = network(
-            (observations[:, t], actions[:, t]), step_type=step_types[:, t], network_state=state
-        )
-        np.testing.assert_allclose(sequence[:, t], one, atol=1e-5)
-    np.testing.assert_allclose(last, state, atol=1e-5)
-
-
-def test_lstm_remembers_observations_but_not_actions():
-    network = make(LstmCriticNetwork)
+def test_a_recurrent_one_remembers_observations_but_not_actions():
+    network = make(recurrent_critic)
     observations, actions = normal(1, 3, 2), normal(1, 3, 1, seed=1)
     change = tf.constant([[[1.0], [0.0], [0.0]]])  # of the first step only
     q_values, state = network((observations, actions))
@@ -69,16 +55,10 @@ def test_lstm_remembers_observations_but_not_actions():
     assert np.abs(other_observation[0, 1:] - q_values[0, 1:]).max() > 1e-4
 
 
-def test_lstm_with_one_layer_has_its_units():
-    network = make(LstmCriticNetwork, layers=(6,))
-    assert [spec.shape.as_list() for spec in network.state_spec] == [[6], [6]]
-    assert network.variables[-2].shape == [6 + 1, 1]  # the value layer reads LSTM output and action
-
-
 NESTED = {"a": tf.TensorSpec([2], tf.float32), "b": tf.TensorSpec([1], tf.float32)}
 
 
-@pytest.mark.parametrize("ctor", [MlpCriticNetwork, LstmCriticNetwork])
+@pytest.mark.parametrize("ctor", [MlpCriticNetwork, recurrent_critic])
 def test_nested_observation_needs_a_combiner(ctor):
     with pytest.raises(ConfigError, match="preprocessing_combiner is None"):
         make(ctor, observation_spec=NESTED)

@@ -7,8 +7,6 @@ from tf_agents.specs import tensor_spec
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.networks import encoders
 
-FIRST, MID = 0, 1
-
 
 def action_spec(low, high, shape=(2,), dtype=tf.float32):
     return tensor_spec.BoundedTensorSpec(shape, dtype, low, high, "action")
@@ -151,69 +149,3 @@ def test_each_encoder_has_its_own_copy_of_the_combiner():
     combiner = tf.keras.layers.Concatenate()
     first, second = (encoders.ObservationEncoder(NESTED, combiner) for _ in range(2))
     assert len({id(first.combiner), id(second.combiner), id(combiner)}) == 3
-
-
-def make_lstm(num_inputs=2, units=3):
-    lstm = encoders.ResettingLstm(units)
-    lstm(tf.zeros([1, num_inputs]))
-    rng = np.random.default_rng(0)
-    lstm.set_weights([rng.normal(size=w.shape) for w in lstm.get_weights()])
-    return lstm
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def lstm_step(lstm, x, h, c):
-    """Hochreiter and Schmidhuber's cell with a forget gate, in NumPy."""
-    kernel, recurrent, bias = (w.astype(np.float64) for w in lstm.get_weights())
-    i, f, g, o = np.split(x @ kernel + h @ recurrent + bias, 4, axis=-1)
-    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-    return sigmoid(o) * np.tanh(c), c
-
-
-FEATURES = np.random.default_rng(1).normal(size=(2, 4, 2)).astype(np.float32)  # [B, T, n]
-
-
-def test_lstm_sequence_equals_the_cell_unrolled_by_hand():
-    lstm = make_lstm()
-    outputs, (last_h, last_c) = lstm(tf.constant(FEATURES))
-    h = c = np.zeros((2, 3))
-    for t in range(4):
-        h, c = lstm_step(lstm, FEATURES[:, t], h, c)
-        np.testing.assert_allclose(outputs[:, t], h, atol=1e-6)
-    np.testing.assert_allclose(last_h, h, atol=1e-6)
-    np.testing.assert_allclose(last_c, c, atol=1e-6)
-
-
-def test_lstm_state_is_zero_before_a_first_step():
-    lstm = make_lstm()
-    step_types = tf.constant([[MID, MID, FIRST, MID], [MID, MID, MID, MID]])
-    outputs, _ = lstm(tf.constant(FEATURES), step_types)
-    fresh, _ = lstm(tf.constant(FEATURES[:, 2:]))
-    unbroken, _ = lstm(tf.constant(FEATURES))
-    np.testing.assert_allclose(outputs[0, 2:], fresh[0], atol=1e-6)  # the first row begins anew
-    np.testing.assert_allclose(outputs[1], unbroken[1], atol=1e-6)  # the second does not
-    assert np.abs(outputs[0, 2:] - unbroken[0, 2:]).max() > 1e-3
-
-
-def test_lstm_single_steps_with_the_state_passed_on_equal_the_sequence():
-    lstm = make_lstm()
-    sequence, last = lstm(tf.constant(FEATURES))
-    state = ()
-    for t in range(4):
-        output, state = lstm(tf.constant(FEATURES[:, t]), tf.constant([MID, MID]), state)
-        np.testing.assert_allclose(output, sequence[:, t], atol=1e-6)
-    np.testing.assert_allclose(state, last, atol=1e-6)
-
-
-def test_lstm_given_state_is_dropped_at_a_first_step_of_that_row_only():
-    lstm = make_lstm()
-    state = [tf.ones([2, 3]), tf.ones([2, 3])]
-    output, _ = lstm(tf.constant(FEATURES[:, 0]), tf.constant([FIRST, MID]), state)
-    zeros, ones = np.zeros(3), np.ones(3)
-    np.testing.assert_allclose(
-        output[0], lstm_step(lstm, FEATURES[0, 0], zeros, zeros)[0], atol=1e-6
-    )
-    np.testing.assert_allclose(output[1], lstm_step(lstm, FEATURES[1, 0], ones, ones)[0], atol=1e-6)

@@ -1,12 +1,13 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from recurrent_fakes import recurrent_actor
 from tf_agents.networks.actor_distribution_network import ActorDistributionNetwork
 from tf_agents.policies import actor_policy, greedy_policy
 from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.networks.actor_networks import LstmActorNetwork, MlpActorNetwork
+from tfagents_system.networks.actor_networks import MlpActorNetwork
 from tfagents_system.policies.numpy_actor import (
     NumpyActor,
     NumpyCollectPolicy,
@@ -64,7 +65,7 @@ def check_equal_to(policy, actor, spec=OBSERVATION):
 
 
 @pytest.mark.parametrize("layers", [(6, 5), (4,)])
-@pytest.mark.parametrize("ctor", [MlpActorNetwork, LstmActorNetwork])
+@pytest.mark.parametrize("ctor", [MlpActorNetwork, recurrent_actor])
 def test_equals_the_tf_policy_before_and_after_an_update(ctor, layers):
     policy = make_policy(ctor, layers=layers)
     actor = NumpyActor(policy)
@@ -136,7 +137,7 @@ def test_collect_policy_samples_the_squashed_gaussian():
 
 
 def test_collect_policy_carries_the_state_of_the_lstm():
-    actor = NumpyActor(make_policy(LstmActorNetwork))
+    actor = NumpyActor(make_policy(recurrent_actor))
     collect, greedy = NumpyCollectPolicy(actor, np.random.default_rng(3)), NumpyGreedyPolicy(actor)
     states = [collect.initial_state(), greedy.initial_state()]
     for time_step in episode(3, seed=4):
@@ -163,7 +164,7 @@ def test_saturated_actions_do_not_leave_the_bounds_by_rounding(low, high):
 
 
 def test_large_lstm_gates_do_not_overflow():
-    policy = make_policy(LstmActorNetwork)
+    policy = make_policy(recurrent_actor)
     actor = NumpyActor(policy)
     with np.errstate(all="raise", under="ignore"):
         loc, _, _ = actor.distribution(np.full(3, -1e6, np.float32), actor.initial_state())
@@ -172,7 +173,7 @@ def test_large_lstm_gates_do_not_overflow():
 
 def test_only_built_in_networks_of_a_single_array_run_in_numpy():
     assert can_run_in_numpy(make_policy(MlpActorNetwork))
-    assert can_run_in_numpy(make_policy(LstmActorNetwork))
+    assert can_run_in_numpy(make_policy(recurrent_actor))
     combiner = tf.keras.layers.Concatenate()
     nested = {"a": OBSERVATION, "b": OBSERVATION}
     assert not can_run_in_numpy(

@@ -143,6 +143,27 @@ def test_sequences_are_consecutive_steps_and_short_episodes_are_padded(replay):
     assert [(item.step_type == LAST).sum() for item in items] == [0, 0, 1, 0, 0, 0, 2]
 
 
+SEGMENT = ItemLayout(3, is_sequence=True, is_segment=True)
+
+
+def test_segments_follow_each_other_and_the_last_one_is_padded(replay):
+    environment = EpisodeStepEnv(ends=[(7, 0.0), (2, 1.0), (6, 0.0), (3, 1.0)])
+    codec = codec_of(environment)
+    collect(environment, Adder(replay.client(), codec, SEGMENT), num_episodes=4, horizon=8)
+    items = all_items(replay.client(), codec, SEGMENT)
+    steps = [(item.observation.tolist(), item.discount.tolist()) for item in items]
+    assert steps == [
+        ([[0, 0], [0, 1], [0, 2]], [1, 1, 1]),
+        ([[0, 3], [0, 4], [0, 5]], [1, 1, 1]),
+        ([[0, 6], [0, 7], [0, 7]], [0, 0, 0]),  # terminal after 7, then padding
+        ([[1, 0], [1, 1], [1, 2]], [1, 1, 0]),  # time limit after 2, then padding
+        ([[2, 0], [2, 1], [2, 2]], [1, 1, 1]),
+        ([[2, 3], [2, 4], [2, 5]], [1, 1, 0]),  # terminal where a segment ends
+        ([[3, 0], [3, 1], [3, 2]], [1, 1, 1]),
+    ]
+    assert [(item.step_type == LAST).sum() for item in items] == [0, 0, 2, 1, 0, 0, 0]
+
+
 def test_short_episodes_are_left_out_for_agents_that_do_not_mask_padding(replay):
     layout = ItemLayout(3, is_sequence=True)
     environment = EpisodeStepEnv(ends=[(5, 0.0), (2, 0.0), (3, 1.0), (9, 0.0), (1, 1.0)])
@@ -160,7 +181,7 @@ def test_short_episodes_are_left_out_for_agents_that_do_not_mask_padding(replay)
     assert not any((item.step_type == LAST).any() for item in items)
     assert adder.num_left_out == 2
     (line,) = lines
-    assert "an episode is shorter than recurrent_sequence_length (3) and is left out" in line
+    assert "an episode, or its rest, is shorter than 3 env steps and is left out" in line
 
 
 @pytest.mark.parametrize("layout", [SINGLE, ItemLayout(2, is_sequence=True)])
@@ -309,7 +330,9 @@ def test_a_row_costs_one_call_and_an_item_one_more(replay, layout, num_rows, num
     assert experience_stats(replay.client(), timeout_secs=5)[1] == num_items
 
 
-@pytest.mark.parametrize("layout", [SINGLE, ItemLayout(4), ItemLayout(3, is_sequence=True)])
+@pytest.mark.parametrize(
+    "layout", [SINGLE, ItemLayout(4), ItemLayout(3, is_sequence=True), SEGMENT]
+)
 def test_what_a_crashed_server_had_confirmed_is_there_again_and_once(tmp_path, layout):
     """The server is lost with all that came after its checkpoint, and with it the worker."""
     environment = EpisodeStepEnv(ends=[(5, 0.0), (2, 0.0), (9, 1.0)])

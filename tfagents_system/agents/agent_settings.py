@@ -10,6 +10,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.hyperparameters import (
     count,
     declare,
+    flag,
     is_number,
     layers,
     number_between,
@@ -20,6 +21,7 @@ from tfagents_system.core.hyperparameters import (
 
 Algorithm = Literal["sac", "td3", "ddpg"]
 LearningRateSchedule = Literal["constant", "linear"]
+RnnType = Literal["lstm", "gru", "rnn"]
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -54,6 +56,18 @@ class SharedSettings:
     critic_joint_fc_layer_params: Sequence[int] = layers(
         (256, 256), "units of each critic's hidden layers"
     )
+    rnn_type: RnnType = one_of(
+        get_args(RnnType),
+        "lstm",
+        "cells of the recurrent layers, if `recurrent`; rnn is plain",
+    )
+    rnn_units: int = count(256, "units of each recurrent layer")
+    rnn_layers: int = count(1, "recurrent layers, before the hidden layers")
+    share_summarizer: bool = flag(
+        False,
+        "one stack of recurrent layers for actor and critics, trained by the critics' loss alone; "
+        "False gives each network its own",
+    )
     preprocessing_combiner: Callable[..., Any] | None = declare(
         None,
         lambda v: v is None or callable(v),
@@ -70,14 +84,10 @@ class AgentSettings(Td3Settings, SacSettings, SharedSettings):  # fields: those 
 
 def check_agent_settings(settings: AgentSettings, is_recurrent: bool, where: str) -> None:
     """Raises ConfigError for settings that are each allowed but do not fit together."""
-    if settings.state_value_network and is_recurrent:
-        raise ConfigError(
-            f"{where}: state_value_network is True and recurrent is True; the state-value network "
-            "is feed-forward. Set one of them to False."
-        )
-    for name in ("actor_fc_layer_params", "critic_joint_fc_layer_params"):
-        if is_recurrent and not getattr(settings, name):
+    for name in ("state_value_network", "share_summarizer"):
+        needs_recurrent = name == "share_summarizer"
+        if getattr(settings, name) and is_recurrent != needs_recurrent:
             raise ConfigError(
-                f"{where}: {name} is {getattr(settings, name)!r}; a recurrent network needs at "
-                "least one layer: its LSTM takes its size from there."
+                f"{where}: {name} is True and recurrent is {is_recurrent}; allowed is recurrent = "
+                f"{needs_recurrent} then."
             )

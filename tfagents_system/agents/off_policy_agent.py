@@ -12,10 +12,9 @@ from tf_agents.policies import tf_policy
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
+from tfagents_system.agents.optimizers import LearningRate, make_adam
 from tfagents_system.kernels.arithmetic import resolve, this_host
 from tfagents_system.networks.matmul import matmul_precision
-
-LearningRate = float | Callable[[], Any]
 
 
 class OffPolicyAgent(tf_agent.TFAgent):
@@ -42,6 +41,7 @@ class OffPolicyAgent(tf_agent.TFAgent):
         *,
         num_critics: int,
         state_value_network: network.Network | None = None,
+        summarizer: network.Network | None = None,
         policy: tf_policy.TFPolicy,
         collect_policy: tf_policy.TFPolicy,
         actor_learning_rate: LearningRate = 3e-4,
@@ -63,6 +63,9 @@ class OffPolicyAgent(tf_agent.TFAgent):
           num_critics: 1 or 2.
           state_value_network: (observation, step_type, network_state) -> (V, state). Its target is
             what TD targets bootstrap from then; None gives each critic a target.
+          summarizer: (observation, step_type, network_state) -> (features, state). All other
+            networks take its features for observations. The loss of the critics trains it, and
+            targets take the features of its own target. None: there is none.
           policy: Acts in evaluation.
           collect_policy: Acts in collection.
           actor_learning_rate: Adam step size, or what returns that of the current train step.
@@ -84,6 +87,14 @@ class OffPolicyAgent(tf_agent.TFAgent):
             train_step_counter=train_step_counter,
         )
         self.actor = actor_network
+        self.summarizers, self.target_summarizers = [], []
+        observation_spec = self.time_step_spec.observation
+        if summarizer is not None:
+            self.summarizers = [summarizer]
+            self.target_summarizers = [summarizer.copy(name="target_summarizer")]
+            for net in self.summarizers + self.target_summarizers:
+                net.create_variables(observation_spec)
+            observation_spec = summarizer.features_spec
         self.critics, self.target_critics = [critic_network], []
         for twin in ("", "twin_")[:num_critics]:
             if twin:
@@ -91,13 +102,13 @@ class OffPolicyAgent(tf_agent.TFAgent):
             if state_value_network is None:
                 self.target_critics.append(critic_network.copy(name=f"{twin}target_critic"))
         for critic in self.critics + self.target_critics:
-            critic.create_variables((self.time_step_spec.observation, self.action_spec))
+            critic.create_variables((observation_spec, self.action_spec))
         self.state_values, self.target_state_values = [], []
         if state_value_network is not None:
             self.state_values = [state_value_network]
             self.target_state_values = [state_value_network.copy(name="target_state_value")]
         for value in self.state_values + self.target_state_values:
-            value.create_variables(self.time_step_spec.observation)
+            value.create_variables(observation_spec)
         self._is_recurrent = bool(tf.nest.flatten(actor_network.state_spec))
         self.gamma = gamma
         self.target_update_tau = target_update_tau
@@ -121,7 +132,8 @@ class OffPolicyAgent(tf_agent.TFAgent):
     @property
     def _critic_variables(self) -> list[list[tf.Variable]]:
         """What the critics' optimizer trains, network by network."""
-        return [net.trainable_variables for net in self.critics + self.state_values]
+        networks = self.critics + self.summarizers + self.state_values
+        return [net.trainable_variables for net in networks]
 
     def _initialize(self):
         """Makes the targets equal to their networks."""
@@ -131,9 +143,10 @@ class OffPolicyAgent(tf_agent.TFAgent):
 
     def _pairs_with_targets(self) -> Sequence[tuple[network.Network, network.Network]]:
         """Returns each network that has a target, with it."""
+        pairs = list(zip(self.summarizers, self.target_summarizers, strict=True))
         if self.state_values:
-            return list(zip(self.state_values, self.target_state_values, strict=True))
-        return list(zip(self.critics, self.target_critics, strict=True))
+            return pairs + list(zip(self.state_values, self.target_state_values, strict=True))
+        return pairs + list(zip(self.critics, self.target_critics, strict=True))
 
     def _train(self, experience: trajectory.Transition, weights=None):
         """One train step; see the class docstring."""
@@ -144,7 +157,31 @@ class OffPolicyAgent(tf_agent.TFAgent):
     def gradients(self, experience: trajectory.Transition) -> tuple[Any, tf_agent.LossInfo]:
         """Returns the gradients of the losses of a minibatch, not clipped, and its info."""
         with matmul_precision(values=self.arithmetic, gradients=self.arithmetic):
-            return self._gradients(experience)
+            if not self.summarizers:
+                return self._gradients(experience)
+            return self._gradients_through_summarizer(experience)
+
+    def _gradients_through_summarizer(self, experience):
+        """Takes features for observations, and hands the critics' gradients by them on."""
+        (summarizer,), (target,) = self.summarizers, self.target_summarizers
+        is_sequence = bool(tf.nest.flatten(summarizer.state_spec))
+        variables = summarizer.trainable_variables
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(variables)
+            features = _summary(summarizer, experience.time_step)
+        next_features = _summary(target, _next_steps(experience, is_sequence))
+        if is_sequence:
+            next_features = next_features[:, 1:]
+        gradients, loss_info = self._gradients(
+            experience._replace(
+                time_step=experience.time_step._replace(observation=features),
+                next_time_step=experience.next_time_step._replace(observation=next_features),
+            )
+        )
+        index = len(self.critics)  # where those by the features are
+        by_variables = tape.gradient(features, variables, gradients.critics[index])
+        critics = [*gradients.critics[:index], by_variables, *gradients.critics[index + 1 :]]
+        return gradients._replace(critics=critics), loss_info
 
     def apply_gradients(self, gradients: Any) -> None:
         """Clips and applies `gradients`, counts the train step and updates the targets."""
@@ -178,10 +215,11 @@ class OffPolicyAgent(tf_agent.TFAgent):
         """Returns the loss, the critics' values at the replayed actions, and its gradients.
 
         The loss is `loss(q_values, target, valid)`, its gradients are by the variables of each
-        critic.
+        critic, then by the features, if there is a summarizer.
         """
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             variables = [critic.trainable_variables for critic in self.critics]
+            variables += [experience.time_step.observation for _ in self.summarizers]
             tape.watch(variables)
             with self._exact_values():
                 q_values = self._values(
@@ -196,9 +234,7 @@ class OffPolicyAgent(tf_agent.TFAgent):
         Of sequences [B, T + 1], the first observation before them: the state after s_0 .. s_t is
         needed to judge s_{t+1}.
         """
-        if self._is_recurrent:
-            return _with_first_observation(experience)
-        return experience.next_time_step
+        return _next_steps(experience, self._is_recurrent)
 
     def _of_next_steps(self, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Returns values at `_next_steps` without those at the first observation."""
@@ -234,29 +270,17 @@ def valid_of(experience: trajectory.Transition) -> tf.Tensor:
     return tf.cast(tf.not_equal(experience.time_step.step_type, ts.StepType.LAST), tf.float32)
 
 
-def make_adam(
-    learning_rate: LearningRate, variables: Sequence[tf.Variable]
-) -> tf.keras.optimizers.Optimizer:
-    """Returns Adam for `variables`, whose moments exist already."""
-    # The legacy one has a fused kernel per variable. It gets a function, because a number would be
-    # saved, and restored in place of one changed since.
-    step_size = learning_rate if callable(learning_rate) else lambda: learning_rate
-    optimizer = tf.keras.optimizers.legacy.Adam(step_size)
-    _create_moments(optimizer, variables)
-    return optimizer
+def _summary(summarizer, time_steps):
+    features, _ = summarizer(
+        time_steps.observation, step_type=time_steps.step_type, network_state=()
+    )
+    return features
 
 
-def _create_moments(optimizer, variables):
-    """Creates the variables of Adam by a train step of zero gradients, which changes no other.
-
-    Now, because a function that creates variables at its first call is traced twice.
-    """
-    optimizer.apply_gradients([(tf.zeros_like(variable), variable) for variable in variables])
-    optimizer.iterations.assign(0)
-
-
-def _with_first_observation(experience):
-    """Time steps [B, T + 1]: the first observation of the sequence, then every next one."""
+def _next_steps(experience, is_sequence):
+    """The next time steps [B], or [B, T + 1] with the first observation of a sequence before."""
+    if not is_sequence:
+        return experience.next_time_step
     first, following = experience.time_step, experience.next_time_step
     observation = tf.nest.map_structure(
         lambda o, next_o: tf.concat([o[:, :1], next_o], axis=1),

@@ -15,7 +15,8 @@ from tf_agents.policies import actor_policy, greedy_policy
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
-from tfagents_system.agents.off_policy_agent import OffPolicyAgent, make_adam, valid_of
+from tfagents_system.agents.off_policy_agent import OffPolicyAgent, valid_of
+from tfagents_system.agents.optimizers import make_adam
 from tfagents_system.agents.sac_losses import (
     actor_loss,
     alpha_loss,
@@ -26,6 +27,7 @@ from tfagents_system.agents.sac_losses import (
     state_value_target,
     valid_mean,
 )
+from tfagents_system.networks.actor_networks import acting_network
 from tfagents_system.networks.distributions import SquashedGaussian
 from tfagents_system.networks.encoders import action_center_and_magnitude
 
@@ -77,6 +79,7 @@ class SacAgent(OffPolicyAgent):
         initial_log_alpha: float = 1.0,
         learn_alpha: bool = True,
         target_entropy: float | None = None,
+        summarizer: network.Network | None = None,
         **kwargs,
     ):
         """Creates twin critics.
@@ -93,15 +96,19 @@ class SacAgent(OffPolicyAgent):
           learn_alpha: Whether to adjust it.
           target_entropy: In nats, of actions scaled to [-1, 1]; None is -A for A action dimensions,
             the authors' choice.
+          summarizer: See OffPolicyAgent.
           **kwargs: Go to OffPolicyAgent.
         """
-        policy = actor_policy.ActorPolicy(time_step_spec, action_spec, actor_network)
+        policy = actor_policy.ActorPolicy(
+            time_step_spec, action_spec, acting_network(actor_network, summarizer)
+        )
         super().__init__(
             time_step_spec,
             action_spec,
             actor_network,
             critic_network,
             num_critics=2,
+            summarizer=summarizer,
             policy=greedy_policy.GreedyPolicy(policy),
             collect_policy=policy,
             **kwargs,

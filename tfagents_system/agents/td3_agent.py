@@ -18,6 +18,7 @@ from tfagents_system.agents.exploration import NoisyPolicy
 from tfagents_system.agents.off_policy_agent import OffPolicyAgent, valid_of
 from tfagents_system.agents.sac_losses import valid_mean
 from tfagents_system.agents.td3_losses import actor_loss, critic_loss, smoothed_action, td_target
+from tfagents_system.networks.actor_networks import acting_network
 from tfagents_system.networks.encoders import action_center_and_magnitude
 
 
@@ -53,6 +54,7 @@ class Td3Agent(OffPolicyAgent):
         target_noise_clip: float = 0.5,
         exploration_noise_std: float = 0.1,
         is_ornstein_uhlenbeck: bool = False,
+        summarizer: network.Network | None = None,
         **kwargs,
     ):
         """Creates the target actor as a copy of `actor_network`.
@@ -68,21 +70,27 @@ class Td3Agent(OffPolicyAgent):
           target_noise_clip: Largest size of that noise.
           exploration_noise_std: See NoisyPolicy.
           is_ornstein_uhlenbeck: See NoisyPolicy.
+          summarizer: See OffPolicyAgent.
           **kwargs: Go to OffPolicyAgent.
         """
-        policy = actor_policy.ActorPolicy(time_step_spec, action_spec, actor_network)
+        policy = actor_policy.ActorPolicy(
+            time_step_spec, action_spec, acting_network(actor_network, summarizer)
+        )
         super().__init__(
             time_step_spec,
             action_spec,
             actor_network,
             critic_network,
             num_critics=num_critics,
+            summarizer=summarizer,
             policy=policy,
             collect_policy=NoisyPolicy(policy, exploration_noise_std, is_ornstein_uhlenbeck),
             **kwargs,
         )
         self.target_actor = actor_network.copy(name="target_actor")
-        self.target_actor.create_variables(self.time_step_spec.observation)
+        self.target_actor.create_variables(
+            summarizer.features_spec if summarizer else self.time_step_spec.observation
+        )
         self._policy_delay = policy_delay
         center, self._magnitude = action_center_and_magnitude(self.action_spec)
         self._low, self._high = center - self._magnitude, center + self._magnitude

@@ -13,6 +13,7 @@ HOOKS = (
     "actor_ctor",
     "critic_ctor",
     "state_value_ctor",
+    "summarizer_ctor",
     "agent_ctor",
     "train_observers_ctor",
     "eval_observers_ctor",

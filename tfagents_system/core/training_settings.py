@@ -5,9 +5,11 @@ from typing import Literal, get_args
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.hyperparameters import (
+    MOST_COUNT,
     count,
     declare,
     flag,
+    is_count,
     is_number,
     number_between,
     one_of,
@@ -83,8 +85,19 @@ class TrainingSettings:
         "env steps whose rewards a TD target sums up before it bootstraps, fewer where the episode "
         "ends; a replay buffer of vectors takes (8 + this) / 9 of the memory",
     )
-    recurrent: bool = flag(False, "train LSTM networks on sequences")
-    recurrent_sequence_length: int = count(20, "env steps per sequence if `recurrent`", at_least=2)
+    recurrent: bool = flag(False, "train recurrent networks on sequences")
+    recurrent_sequence_length: int = count(
+        20,
+        "env steps per sequence if `recurrent`; there is one from each env step of an episode on",
+        at_least=2,
+    )
+    segment_len: int | None = declare(
+        None,
+        lambda v: v is None or is_count(v, 2),
+        f"None or an integer >= 2 and <= {MOST_COUNT}",
+        "env steps of the segments, one after the other, that episodes are cut into in place of "
+        "those sequences, the last one padded; the horizon: whole episodes; None: sequences",
+    )
     frame_stack: int = count(
         1,
         "newest frames of the episode that an image observation (uint8 [H, W, C]) joins along its "
@@ -122,10 +135,16 @@ def check_training_settings(settings: TrainingSettings, horizon: int, where: str
             f"n_episodes_in_buffer ({settings.n_episodes_in_buffer}): the replay buffer could "
             "never hold the episodes that training waits for."
         )
-    if settings.recurrent and settings.recurrent_sequence_length > horizon:
+    name = "segment_len" if settings.segment_len else "recurrent_sequence_length"
+    length = getattr(settings, name)
+    if settings.recurrent and length > horizon:
         raise ConfigError(
-            f"{where}: recurrent_sequence_length ({settings.recurrent_sequence_length}) exceeds "
-            f"the horizon ({horizon}): no episode would hold one sequence."
+            f"{where}: {name} ({length}) exceeds the horizon ({horizon}): no episode would hold "
+            f"one {'segment' if settings.segment_len else 'sequence'}."
+        )
+    if settings.segment_len and not settings.recurrent:
+        raise ConfigError(
+            f"{where}: segment_len is {length} and recurrent is False; allowed is None then."
         )
     _check_n_step_returns(settings, where)
     _check_video_period(settings, where)

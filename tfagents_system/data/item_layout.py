@@ -18,8 +18,8 @@ class ItemLayout:
     A block joins the steps of up to `length` transitions, whatever episodes they are of: the last
     `frame_stack` + `n_step` - 1 rows of a block are written again as the first of the next, so that
     each transition begins one sample. A sequence joins `length` transitions of one episode; there
-    is one for each step of the episode from the `length`th on. A single transition is a sequence of
-    one.
+    is one for each step of the episode from the `length`th on, or, of segments, for every
+    `length`th. A single transition is a sequence of one.
 
     A sample is a window of `window` rows of an item: two, with the frames before them where frames
     are stacked, and the rows after them that a return over `n_step` transitions takes.
@@ -28,6 +28,7 @@ class ItemLayout:
     length: int  # transitions per item, >= 1
     is_sequence: bool = False
     frame_stack: int = 1  # frames per image observation; the stream repeats an episode's first
+    is_segment: bool = False  # a sequence that no other one of the episode overlaps
     n_step: int = 1  # transitions that a return sums rewards over; more than 1 in blocks alone
 
     @classmethod
@@ -43,7 +44,8 @@ class ItemLayout:
         """
         frame_stack = settings.frame_stack
         if settings.recurrent:
-            return cls(settings.recurrent_sequence_length, True, frame_stack)
+            length = settings.segment_len or settings.recurrent_sequence_length
+            return cls(length, True, frame_stack, settings.segment_len is not None)
         num_fresh = num_fresh_samples(settings)
         if num_fresh == settings.train_batch_size:
             return cls(1, frame_stack=frame_stack)
@@ -75,14 +77,29 @@ class ItemLayout:
 
     @property
     def row_stride(self) -> int:
-        """Rows written from the end of one item to that of the next."""
-        return self.rows if self.is_block else 1
+        """Rows written from the end of one item to that of the next, of an episode."""
+        return self.rows if self.is_block else self._stride
+
+    @property
+    def _stride(self) -> int:
+        """Transitions from the begin of one sequence to that of the next."""
+        return self.length if self.is_segment else 1
 
     def items_per_episode(self, horizon: int) -> Fraction:
         """Returns the items that a full episode of `horizon` transitions gives."""
         if self.is_block:
             return Fraction(horizon + self.frame_stack, self.length)
-        return Fraction(horizon - self.length + 1)
+        return Fraction(1 + math.ceil((horizon - self.length) / self._stride))
+
+    def ends_sequence(self, num_transitions: int) -> bool:
+        """Whether a sequence ends with this transition of an episode, counted from 1."""
+        return self.num_missing(num_transitions) == 0
+
+    def num_missing(self, num_transitions: int) -> int:
+        """Returns the transitions from this one of an episode to the end of the next sequence."""
+        if num_transitions <= self.length:
+            return self.length - num_transitions
+        return (self.length - num_transitions) % self._stride
 
     def samples_in(self, num_items: int, horizon: int) -> int:
         """Returns the samples in `num_items` items of full episodes."""
@@ -91,7 +108,7 @@ class ItemLayout:
 
     def __str__(self) -> str:
         """Returns it in words, for messages."""
-        kind = "a block" if self.is_block else "a sequence"
+        kind = "a segment" if self.is_segment else "a block" if self.is_block else "a sequence"
         stacked = f", {self.frame_stack} frames stacked" if self.frame_stack > 1 else ""
         returns = f", for {self.n_step}-step returns" if self.n_step > 1 else ""
         return f"{kind} of {self.rows} steps{stacked}{returns}"

@@ -56,6 +56,18 @@ class SampleReader:
         step_type = self._codec.unpack(items).step_type[:, layout.frame_stack :]
         return tf.not_equal(step_type[:, : layout.samples], FIRST)
 
+    def chances(self, items: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Returns how many chances a sample has to be drawn, 0 for none: int32 [N, samples].
+
+        A segment has one for each transition in it, so that a draw is one of a transition, with
+        those around it: an episode is drawn in proportion to its length. Every other sample has
+        one.
+        """
+        if not self._layout.is_segment:
+            return tf.cast(self.are_samples(items), tf.int32)
+        ends = self._codec.unpack(items).step_type[:, self._layout.frame_stack :]
+        return tf.math.count_nonzero(ends != LAST, axis=1, keepdims=True, dtype=tf.int32)
+
     def unpack(self, windows: Sequence[Any]) -> Transition:
         """Returns the transitions of samples [B, window, size]; TensorFlow or NumPy.
 

@@ -20,6 +20,7 @@ from tfagents_system.export.tensorflow_models import (
     write_tflite,
 )
 from tfagents_system.learning.policy_export import restore_policy
+from tfagents_system.policies import recurrent_step
 from tfagents_system.policies.acting import TfActingPolicy
 from tfagents_system.policies.numpy_actor import NumpyActor, obstacle_to_numpy
 
@@ -64,6 +65,7 @@ def write(policy: RestoredPolicy, name: str, folder: pathlib.Path) -> None:
 
 def _write_numpy(agent: tf_agent.TFAgent, folder: pathlib.Path) -> None:
     np.savez(folder / "policy.npz", **_arrays(agent, "numpy"))
+    shutil.copy(recurrent_step.__file__, folder)
 
 
 def _write_onnx(agent: tf_agent.TFAgent, folder: pathlib.Path) -> None:

@@ -1,5 +1,6 @@
 """A built-in actor as an ONNX model."""
 
+import itertools
 import pathlib
 from collections.abc import Mapping
 
@@ -15,8 +16,9 @@ def write_onnx(
 ) -> None:
     """Writes the model of the actor with these `NumpyActor.arrays()`.
 
-    Its inputs are `observation` (`shape`, float32) and, of an LSTM, `h` and `c` [units], zeros at
-    the begin of an episode; its outputs `action` [A], `next_h` and `next_c`.
+    Its inputs are `observation` (`shape`, float32) and, of recurrent layer k, `h_<k>` and, of an
+    LSTM, `c_<k>` [units], zeros at the begin of an episode; its outputs `action` [A], `next_h_<k>`
+    and `next_c_<k>`.
 
     Raises:
       ConfigError: If the package onnx is missing.
@@ -34,23 +36,23 @@ def write_onnx(
 
     nodes = _Nodes(helper.make_node)
     x = nodes.add("Reshape", "observation", "one_row")
+    inputs, outputs = [vector("observation", shape)], [vector("action", arrays["center"].shape)]
+    constants = dict(arrays, one_row=np.array([1, -1]), flat=np.array([-1]), one=np.float32([1]))
+    for kind, index in _recurrent_layers(arrays):
+        units = arrays[f"{kind}_recurrent_kernel_{index}"].shape[:1]
+        x, states = _STEPS[kind](nodes, x, index, constants)
+        inputs += [vector(name, units) for name in states]
+        outputs += [vector(f"next_{name}", units) for name in states]
     layer = 0
     while f"hidden_kernel_{layer}" in arrays:
         x = nodes.add("Gemm", x, f"hidden_kernel_{layer}", f"hidden_bias_{layer}")
         x = nodes.add("Relu", x)
         layer += 1
-    inputs, outputs = [vector("observation", shape)], [vector("action", arrays["center"].shape)]
-    if "lstm_kernel" in arrays:
-        x = _add_lstm(nodes, x)
-        units = arrays["lstm_recurrent_kernel"].shape[:1]
-        inputs += [vector("h", units), vector("c", units)]
-        outputs += [vector("next_h", units), vector("next_c", units)]
     x = nodes.add("Tanh", nodes.add("Gemm", x, "mean_kernel", "mean_bias"))
     x = nodes.add("Add", nodes.add("Mul", x, "magnitude"), "center")
     x = nodes.add("Min", nodes.add("Max", x, "low"), "high")
     nodes.add("Reshape", x, "flat", output="action")
 
-    constants = dict(arrays, one_row=np.array([1, -1]), flat=np.array([-1]))
     graph = helper.make_graph(
         nodes.nodes, "policy", inputs, outputs,
         [numpy_helper.from_array(value, name) for name, value in constants.items()],
@@ -81,16 +83,62 @@ class _Nodes:
         return outputs
 
 
-def _add_lstm(nodes: _Nodes, x: str) -> str:
-    """Adds a step of Keras' LSTM, whose gates are input, forget, cell and output."""
-    h, c = nodes.add("Reshape", "h", "one_row"), nodes.add("Reshape", "c", "one_row")
-    from_x = nodes.add("Gemm", x, "lstm_kernel", "lstm_bias")
-    gates = nodes.add("Add", from_x, nodes.add("MatMul", h, "lstm_recurrent_kernel"))
-    i, f, g, o = nodes.split(gates, ["gate_i", "gate_f", "gate_g", "gate_o"])
+def _recurrent_layers(arrays):
+    """Yields (kind, index) of each layer; see `read_layers`."""
+    for index in itertools.count():
+        kinds = [kind for kind in _STEPS if f"{kind}_kernel_{index}" in arrays]
+        if not kinds:
+            return
+        yield kinds[0], index
+
+
+def _add_lstm(nodes: _Nodes, x: str, index: int, constants) -> tuple[str, list[str]]:
+    """Adds a step as `recurrent_step` has it; returns its output and the names of its states."""
+    names = [f"h_{index}", f"c_{index}"]
+    h, c = (nodes.add("Reshape", name, "one_row") for name in names)
+    from_x = nodes.add("Gemm", x, f"lstm_kernel_{index}", f"lstm_bias_{index}")
+    gates = nodes.add("Add", from_x, nodes.add("MatMul", h, f"lstm_recurrent_kernel_{index}"))
+    i, f, g, o = nodes.split(gates, [f"lstm_{gate}_{index}" for gate in "ifgo"])
     i, f, o = (nodes.add("Sigmoid", gate) for gate in (i, f, o))
     kept, added = nodes.add("Mul", f, c), nodes.add("Mul", i, nodes.add("Tanh", g))
     c = nodes.add("Add", kept, added)
     h = nodes.add("Mul", o, nodes.add("Tanh", c))
-    nodes.add("Reshape", h, "flat", output="next_h")
-    nodes.add("Reshape", c, "flat", output="next_c")
-    return h
+    for name, value in zip(names, (h, c), strict=True):
+        nodes.add("Reshape", value, "flat", output=f"next_{name}")
+    return h, names
+
+
+def _add_gru(nodes: _Nodes, x: str, index: int, constants) -> tuple[str, list[str]]:
+    """See `_add_lstm`; adds the halves of the recurrent kernel to `constants`."""
+    name, kernel = f"h_{index}", f"gru_recurrent_kernel_{index}"
+    whole = constants.pop(kernel)
+    num_gated = 2 * len(whole)
+    of_gates, of_candidate = f"{kernel}_of_gates", f"{kernel}_of_candidate"
+    constants |= {of_gates: whole[:, :num_gated], of_candidate: whole[:, num_gated:]}
+    h = nodes.add("Reshape", name, "one_row")
+    from_x = nodes.add("Gemm", x, f"gru_kernel_{index}", f"gru_bias_{index}")
+    x_z, x_r, x_n = nodes.split(from_x, [f"gru_x_{gate}_{index}" for gate in "zrn"])
+    from_h = nodes.add("MatMul", h, of_gates)
+    h_z, h_r = nodes.split(from_h, [f"gru_h_{gate}_{index}" for gate in "zr"])
+    z = nodes.add("Sigmoid", nodes.add("Add", x_z, h_z))
+    r = nodes.add("Sigmoid", nodes.add("Add", x_r, h_r))
+    from_reset = nodes.add("MatMul", nodes.add("Mul", r, h), of_candidate)
+    candidate = nodes.add("Tanh", nodes.add("Add", x_n, from_reset))
+    kept, rest = nodes.add("Mul", z, h), nodes.add("Sub", "one", z)
+    h = nodes.add("Add", kept, nodes.add("Mul", rest, candidate))
+    nodes.add("Reshape", h, "flat", output=f"next_{name}")
+    return h, [name]
+
+
+def _add_rnn(nodes: _Nodes, x: str, index: int, constants) -> tuple[str, list[str]]:
+    """See `_add_lstm`."""
+    name = f"h_{index}"
+    from_x = nodes.add("Gemm", x, f"rnn_kernel_{index}", f"rnn_bias_{index}")
+    h = nodes.add("Reshape", name, "one_row")
+    from_h = nodes.add("MatMul", h, f"rnn_recurrent_kernel_{index}")
+    h = nodes.add("Tanh", nodes.add("Add", from_x, from_h))
+    nodes.add("Reshape", h, "flat", output=f"next_{name}")
+    return h, [name]
+
+
+_STEPS = {"lstm": _add_lstm, "gru": _add_gru, "rnn": _add_rnn}

@@ -51,8 +51,9 @@ class SamplingPool:
     messages through the replay server. Every sample is still drawn uniformly, and in expectation as
     often: 1 / F as many visits to the pool, each with B / F draws.
 
-    Rows lie as they come, in a ring. A second ring names the rows at which a sample begins, so a
-    draw is uniform over samples although a block in which episodes meet has fewer of them.
+    Rows lie as they come, in a ring. A second ring names the rows at which a sample begins, once
+    for each of its chances, so a draw is uniform over samples although a block in which episodes
+    meet has fewer of them.
     """
 
     def __init__(
@@ -86,11 +87,12 @@ class SamplingPool:
             _variable(tf.zeros([num_rows, *spec.shape[1:]], spec.dtype), "rows")
             for spec in reader.columns
         ]
-        self._starts = _variable(tf.zeros([capacity], tf.int32), "starts")
+        most_chances = layout.length if layout.is_segment else 1  # of a sample
+        self._starts = _variable(tf.zeros([capacity * most_chances], tf.int32), "starts")
         self._num_starts = _variable(tf.zeros([self._num_adds], tf.int32), "starts_of_add")
         self._next_add = _variable(0, "next_add")
         self._oldest = _variable(0, "oldest_start")  # its place in the ring
-        self._size = _variable(0, "size")  # samples in the pool
+        self._size = _variable(0, "size")  # of the ring
         self._fill = tf.function(self._fill_from, autograph=False)
 
     @property
@@ -106,7 +108,7 @@ class SamplingPool:
         self._fill(iterator)
 
     def draw(self) -> tuple[tf.Tensor, ...]:
-        """Returns a minibatch [B, window, size], drawn uniformly with replacement."""
+        """Returns a minibatch [B, window, size], drawn by `chances` with replacement."""
         chosen = tf.random.uniform([self._batch_size], maxval=self._size, dtype=tf.int32)
         starts = tf.gather(self._starts, (self._oldest + chosen) % self._starts.shape[0])
         rows = starts[:, tf.newaxis] + self._window
@@ -138,6 +140,9 @@ class SamplingPool:
 
     def _start_rows(self, items: Sequence[tf.Tensor]) -> tf.Tensor:
         """Returns the rows, counted through all `items`, at which samples begin: int32 [S]."""
+        if self._reader.layout.is_segment:
+            chances = self._reader.chances(items)[:, 0]
+            return tf.repeat(tf.range(tf.size(chances)) * self._reader.layout.rows, chances)
         item, row = tf.unstack(tf.where(self._reader.are_samples(items)), axis=1)
         return tf.cast(item * self._reader.layout.rows + row, tf.int32)
 

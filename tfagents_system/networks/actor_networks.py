@@ -1,4 +1,4 @@
-"""The built-in actors: a multilayer perceptron, and one with an LSTM on top."""
+"""The built-in actors: a multilayer perceptron, and one that reads a summary of observations."""
 
 import numpy as np
 import tensorflow as tf
@@ -66,51 +66,39 @@ class MlpActorNetwork(network.Network):
         self.head = (_DeterministicHead if deterministic else _GaussianHead)(action_spec)
 
     def call(self, observation, step_type=None, network_state=(), training=False):
-        """Returns (SquashedGaussian or action [B, A], the same state) for [B, ...]."""
+        """Returns (SquashedGaussian or action, the same state) for [B, ...] or [B, T, ...]."""
         features = self.encoder(observation)
         for layer in self.hidden_layers:
             features = layer(features)
         return self.head(features), network_state
 
 
-class LstmActorNetwork(network.Network):
-    """Observation -> Dense + ReLU layers -> LSTM -> SquashedGaussian, or action.
+class SummarizingActorNetwork(network.Network):
+    """Observation -> summarizer -> actor of its features; the state is the summarizer's."""
 
-    The LSTM has as many units as the last hidden layer. Its state is [h, c], each [B, units],
-    and starts from zero wherever `step_type` is FIRST.
-    """
-
-    def __init__(
-        self,
-        observation_spec,
-        action_spec,
-        fc_layer_params=(256, 256),
-        preprocessing_combiner=None,
-        deterministic=False,
-        name="LstmActorNetwork",
-    ):
-        """See `MlpActorNetwork`; `fc_layer_params` holds at least one layer."""
-        super().__init__(
-            input_tensor_spec=observation_spec,
-            state_spec=encoders.lstm_state_spec(fc_layer_params[-1]),
-            name=name,
-        )
-        self.encoder = encoders.ObservationEncoder(observation_spec, preprocessing_combiner)
-        self.hidden_layers = encoders.dense_layers(fc_layer_params)
-        self.lstm = encoders.ResettingLstm(fc_layer_params[-1])
-        self.head = (_DeterministicHead if deterministic else _GaussianHead)(action_spec)
-
-    def call(self, observation, step_type=None, network_state=(), training=False):
-        """Returns (SquashedGaussian or action, state after the last step).
+    def __init__(self, summarizer, actor, name="SummarizingActorNetwork"):
+        """Takes over both; `actor` may be trained alone, and `summarizer` with the critics.
 
         Args:
-          observation: [B, ...] for one step or [B, T, ...] for a sequence.
-          step_type: [B] or [B, T] int32; None stands for MID.
-          network_state: [h, c], or () for zeros.
-          training: Unused; the network has no layer that differs in training.
+          summarizer: Such as RecurrentSummarizer.
+          actor: MlpActorNetwork for the summarizer's features.
+          name: Name of the network.
         """
-        features = self.encoder(observation)
-        for layer in self.hidden_layers:
-            features = layer(features)
-        features, network_state = self.lstm(features, step_type, network_state)
-        return self.head(features), network_state
+        super().__init__(summarizer.input_tensor_spec, summarizer.state_spec, name=name)
+        self.summarizer = summarizer
+        self.actor = actor
+
+    def copy(self, **kwargs):
+        """Returns one with variables of its own."""
+        parts = {"summarizer": self.summarizer.copy(), "actor": self.actor.copy()}
+        return super().copy(**parts | kwargs)
+
+    def call(self, observation, step_type=None, network_state=(), training=False):
+        """Returns (SquashedGaussian or action, state after the last step); see the summarizer."""
+        features, network_state = self.summarizer(observation, step_type, network_state)
+        return self.actor(features)[0], network_state
+
+
+def acting_network(actor, summarizer=None) -> network.Network:
+    """Returns `actor`, or the network that acts from observations if it takes features."""
+    return actor if summarizer is None else SummarizingActorNetwork(summarizer, actor)

@@ -1,4 +1,4 @@
-"""The built-in critics: Q(observation, action), also with an LSTM, and V(observation)."""
+"""The built-in critics: Q(observation, action), also of a summary, and V(observation)."""
 
 import tensorflow as tf
 from tf_agents.networks import network
@@ -30,7 +30,7 @@ class MlpCriticNetwork(network.Network):
         self.value_layer = tf.keras.layers.Dense(1, name="q_value")
 
     def call(self, inputs, step_type=None, network_state=(), training=False):
-        """Returns (Q [B], `network_state` unchanged) for inputs (observation, action [B, A])."""
+        """Returns (Q [B] or [B, T], `network_state` unchanged) for inputs (observation, action)."""
         observation, action = inputs
         features = tf.concat([self.encoder(observation), action], axis=-1)
         for layer in self.hidden_layers:
@@ -62,39 +62,35 @@ class MlpValueNetwork(network.Network):
         return tf.squeeze(self.value_layer(features), axis=-1), network_state
 
 
-class LstmCriticNetwork(network.Network):
-    """observation -> Dense + ReLU -> LSTM; (its output, action) -> Dense + ReLU layers -> Q.
+class SummarizingCriticNetwork(network.Network):
+    """observation -> summarizer; (its features, action) -> critic -> Q.
 
-    The LSTM reads observations only, so the state after a step does not depend on which action is
-    asked about. It has as many units as the first hidden layer.
+    The summarizer reads observations only, so the state after a step does not depend on which
+    action is asked about.
     """
 
-    def __init__(
-        self,
-        input_tensor_spec,
-        joint_fc_layer_params=(256, 256),
-        preprocessing_combiner=None,
-        name="LstmCriticNetwork",
-    ):
-        """See `MlpCriticNetwork`; `joint_fc_layer_params` holds at least one layer."""
-        units = joint_fc_layer_params[0]
+    def __init__(self, summarizer, critic, name="SummarizingCriticNetwork"):
+        """Takes over both.
+
+        Args:
+          summarizer: Such as RecurrentSummarizer.
+          critic: MlpCriticNetwork for the summarizer's features and an action.
+          name: Name of the network.
+        """
+        action_spec = critic.input_tensor_spec[1]
         super().__init__(
-            input_tensor_spec=input_tensor_spec,
-            state_spec=encoders.lstm_state_spec(units),
-            name=name,
+            (summarizer.input_tensor_spec, action_spec), summarizer.state_spec, name=name
         )
-        self.encoder = encoders.ObservationEncoder(input_tensor_spec[0], preprocessing_combiner)
-        self.observation_layer = encoders.dense_layers([units])[0]
-        self.lstm = encoders.ResettingLstm(units)
-        self.hidden_layers = encoders.dense_layers(joint_fc_layer_params[1:])
-        self.value_layer = tf.keras.layers.Dense(1, name="q_value")
+        self.summarizer = summarizer
+        self.critic = critic
+
+    def copy(self, **kwargs):
+        """Returns one with variables of its own."""
+        parts = {"summarizer": self.summarizer.copy(), "critic": self.critic.copy()}
+        return super().copy(**parts | kwargs)
 
     def call(self, inputs, step_type=None, network_state=(), training=False):
-        """Returns (Q [B] or [B, T], state after the last step); see `LstmActorNetwork.call`."""
+        """Returns (Q [B] or [B, T], state after the last step); see RecurrentSummarizer.call."""
         observation, action = inputs
-        features = self.observation_layer(self.encoder(observation))
-        features, network_state = self.lstm(features, step_type, network_state)
-        features = tf.concat([features, action], axis=-1)
-        for layer in self.hidden_layers:
-            features = layer(features)
-        return tf.squeeze(self.value_layer(features), axis=-1), network_state
+        features, network_state = self.summarizer(observation, step_type, network_state)
+        return self.critic((features, action))[0], network_state

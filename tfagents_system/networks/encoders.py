@@ -6,7 +6,6 @@ import math
 import numpy as np
 import tensorflow as tf
 from tf_agents.specs import tensor_spec
-from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.networks.matmul import DenseRelu
@@ -109,37 +108,3 @@ def dense_layers(fc_layer_params) -> list[tf.keras.layers.Layer]:
         DenseRelu(units, is_first=index == 0, name=f"hidden_{index}")
         for index, units in enumerate(fc_layer_params)
     ]
-
-
-def lstm_state_spec(units: int) -> list[tf.TensorSpec]:
-    """Spec of an LSTM's state [h, c] without batch axis."""
-    return [tf.TensorSpec([units], tf.float32, name=name) for name in ("h", "c")]
-
-
-class ResettingLstm(tf.keras.layers.Layer):
-    """An LSTM whose state becomes zero before each step of type FIRST."""
-
-    def __init__(self, units: int):
-        """`units` is the size of h and of c."""
-        super().__init__(name="lstm")
-        self.cell = tf.keras.layers.LSTMCell(units, name="cell")
-
-    def call(self, features, step_type=None, state=()):
-        """Returns (outputs, last state): [B, n] -> [B, units], or [B, T, n] -> [B, T, units]."""
-        is_sequence = features.shape.rank == 3
-        steps = tf.unstack(features, axis=1) if is_sequence else [features]
-        if step_type is None:
-            continues = [None] * len(steps)
-        else:
-            kept = tf.cast(tf.not_equal(step_type, ts.StepType.FIRST), tf.float32)[..., tf.newaxis]
-            continues = tf.unstack(kept, axis=1) if is_sequence else [kept]
-        if not tf.nest.flatten(state):
-            zeros = tf.zeros([tf.shape(features)[0], self.cell.units])
-            state = [zeros, zeros]
-        outputs = []
-        for step, keep in zip(steps, continues, strict=True):
-            if keep is not None:
-                state = [part * keep for part in state]
-            output, state = self.cell(step, state)
-            outputs.append(output)
-        return (tf.stack(outputs, axis=1) if is_sequence else outputs[0]), state

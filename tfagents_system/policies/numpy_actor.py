@@ -10,10 +10,12 @@ from tf_agents.trajectories import time_step as ts
 from tfagents_system.agents.exploration import NoisyPolicy
 from tfagents_system.networks.actor_networks import (
     LOG_STD_RANGE,
-    LstmActorNetwork,
     MlpActorNetwork,
+    SummarizingActorNetwork,
 )
+from tfagents_system.networks.summarizers import RecurrentSummarizer
 from tfagents_system.policies.noise import ColoredNoise, Noise
+from tfagents_system.policies.recurrent_step import read_layers, run_layers, zero_states
 
 
 def obstacle_to_numpy(policy) -> str | None:
@@ -23,10 +25,13 @@ def obstacle_to_numpy(policy) -> str | None:
         return f"it is a {type(policy).__name__} and no ActorPolicy of TF-Agents"
     if policy.observation_normalizer is not None:
         return "it has an observation_normalizer of TF-Agents"
-    network = policy._actor_network
-    if type(network) not in (MlpActorNetwork, LstmActorNetwork):
-        return f"its network is a {type(network).__name__}, no built-in one"
-    if network.encoder.combiner is not None:
+    summarizer, network = _parts_of(policy._actor_network)
+    if type(network) is not MlpActorNetwork or type(summarizer) not in (
+        type(None),
+        RecurrentSummarizer,
+    ):
+        return f"its network is a {type(policy._actor_network).__name__}, no built-in one"
+    if (summarizer or network).encoder.combiner is not None:
         return "its network has a preprocessing_combiner"
     return None
 
@@ -43,6 +48,13 @@ def _without_noise(policy):
     return policy.actor_policy if isinstance(policy, NoisyPolicy) else policy
 
 
+def _parts_of(network):
+    """Returns the summarizer, if there is one, and what comes after it."""
+    if type(network) is SummarizingActorNetwork:
+        return network.summarizer, network.actor
+    return None, network
+
+
 class NumpyActor:
     """Weights of a built-in actor and its forward pass for one observation.
 
@@ -52,20 +64,18 @@ class NumpyActor:
     def __init__(self, policy):
         """Copies the weights of `policy`, for which `can_run_in_numpy` holds."""
         policy = _without_noise(policy)
-        network = policy._actor_network
+        summarizer, network = _parts_of(policy._actor_network)
         variables = policy.variables()
         position = {variable.ref(): index for index, variable in enumerate(variables)}
         dense = [*network.hidden_layers, network.head.projection]
         self._dense = [
             (position[layer.kernel.ref()], position[layer.bias.ref()]) for layer in dense
         ]
-        self._lstm = None
-        if isinstance(network, LstmActorNetwork):
-            cell = network.lstm.cell
-            self._lstm = [
-                position[v.ref()] for v in (cell.kernel, cell.recurrent_kernel, cell.bias)
-            ]
-            self._units = cell.units
+        self._recurrent = {}  # positions by the names of `read_layers`
+        for layer, cell in enumerate(summarizer.cells if summarizer else ()):
+            for part in ("kernel", "recurrent_kernel", "bias"):
+                name = f"{summarizer.rnn_type}_{part}_{layer}"
+                self._recurrent[name] = position[getattr(cell, part).ref()]
         self.num_actions = policy.action_spec.shape[0]
         self._center, self._magnitude = network.head.center, network.head.magnitude
         self._low = np.asarray(policy.action_spec.minimum, np.float32)
@@ -76,24 +86,22 @@ class NumpyActor:
         """Replaces the weights; `values` in the order of `policy.variables()`."""
         self._values = [np.ascontiguousarray(value) for value in values]
         self._layers = [(self._values[kernel], self._values[bias]) for kernel, bias in self._dense]
+        self._recurrent_layers = read_layers(self._recurrent_arrays())
         # An array of zeros, because a scalar would double the time of np.maximum.
         self._zeros = np.zeros(max(bias.size for _, bias in self._layers), np.float32)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Returns what the greedy action is computed from, by name.
 
-        `hidden_kernel_<k>`, `hidden_bias_<k>` of each layer; of an LSTM, `lstm_kernel`,
-        `lstm_recurrent_kernel`, `lstm_bias`; `mean_kernel`, `mean_bias`; and [A] each, `center`,
-        `magnitude`, `low`, `high`: action = clip(center + magnitude * tanh(mean), low, high).
+        Recurrent layers come first, see `read_layers`; then `hidden_kernel_<k>`, `hidden_bias_<k>`
+        of each layer; `mean_kernel`, `mean_bias`; and [A] each, `center`, `magnitude`, `low`,
+        `high`: action = clip(center + magnitude * tanh(mean), low, high).
         """
         *hidden, (kernel, bias) = self._layers
-        arrays = {}
+        arrays = self._recurrent_arrays()
         for index, (hidden_kernel, hidden_bias) in enumerate(hidden):
             arrays[f"hidden_kernel_{index}"] = hidden_kernel
             arrays[f"hidden_bias_{index}"] = hidden_bias
-        if self._lstm is not None:
-            names = ("lstm_kernel", "lstm_recurrent_kernel", "lstm_bias")
-            arrays |= {n: self._values[i] for n, i in zip(names, self._lstm, strict=True)}
         num = self.num_actions
         arrays |= {"mean_kernel": kernel[:, :num], "mean_bias": bias[:num]}
         bounds = {"center": self._center, "magnitude": self._magnitude,
@@ -101,10 +109,11 @@ class NumpyActor:
         return arrays | {n: np.broadcast_to(value, [num]) for n, value in bounds.items()}
 
     def initial_state(self) -> Any:
-        """State before the first step of an episode: () or (h, c), each [units]."""
-        if self._lstm is None:
-            return ()
-        return np.zeros(self._units, np.float32), np.zeros(self._units, np.float32)
+        """State before the first step of an episode; see `zero_states`."""
+        return zero_states(self._recurrent_layers)
+
+    def _recurrent_arrays(self):
+        return {name: self._values[index] for name, index in self._recurrent.items()}
 
     def distribution(self, observation: Any, state: Any) -> tuple[np.ndarray, np.ndarray, Any]:
         """Returns (loc [A], log_std [A], next state) of the Gaussian before the squashing."""
@@ -123,12 +132,12 @@ class NumpyActor:
             (observation,) = tree.flatten(observation)
         x = np.asarray(observation, np.float32).ravel()
         *hidden, (kernel, bias) = self._layers
+        if self._recurrent_layers:
+            x, state = run_layers(self._recurrent_layers, x, state)
         for hidden_kernel, hidden_bias in hidden:
             x = np.dot(x, hidden_kernel)
             x += hidden_bias
             np.maximum(x, self._zeros[: x.size], out=x)
-        if self._lstm is not None:
-            x, state = self._lstm_step(x, state)
         x = np.dot(x, kernel)
         x += bias
         return x, state
@@ -137,21 +146,6 @@ class NumpyActor:
         """Maps [A] onto the action bounds, and adds noise [A] to what is in [-1, 1] then."""
         action = self._center + self._magnitude * (np.tanh(pre_tanh) + noise)
         return np.minimum(np.maximum(action, self._low), self._high)  # the sum is rounded
-
-    def _lstm_step(self, x, state):
-        h, c = state
-        kernel, recurrent_kernel, bias = (self._values[index] for index in self._lstm)
-        gates = (
-            x @ kernel + h @ recurrent_kernel + bias
-        )  # Keras' order: input, forget, cell, output
-        i, f, g, o = np.split(gates, 4)
-        c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
-        h = _sigmoid(o) * np.tanh(c)
-        return h, (h, c)
-
-
-def _sigmoid(x):
-    return 0.5 * (1.0 + np.tanh(0.5 * x))  # does not overflow, unlike 1 / (1 + exp(-x))
 
 
 class NumpyCollectPolicy:

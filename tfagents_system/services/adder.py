@@ -36,8 +36,8 @@ class Adder:
         while not adder.is_confirmed(timeout_secs=1): ...   # the rate limiter holds collection
 
     Makes the stream of rows that `Step` describes and cuts it into the items of a layout. An
-    episode shorter than a sequence gives one item, padded at its end with rows of step type LAST
-    and discount 0, which learners leave out.
+    episode shorter than a sequence, or the rest of one that is cut into segments, gives one item,
+    padded at its end with rows of step type LAST and discount 0, which learners leave out.
     A journal numbers what is sent, so that what a crash of the server has lost can be sent again.
     Bursts, because a single item costs a wake-up of the sending thread. Not thread-safe.
     """
@@ -124,9 +124,9 @@ class Adder:
 
     def end_episode(self) -> None:
         """Must be called after the last step of each episode."""
-        num_missing = self._layout.rows - self._rows_in_episode
-        has_steps = self._rows_in_episode > self._layout.frame_stack
-        if self._layout.is_sequence and has_steps and num_missing > 0:
+        num_transitions = self._rows_in_episode - self._layout.frame_stack
+        num_missing = self._layout.num_missing(num_transitions)
+        if self._layout.is_sequence and num_transitions > 0 and num_missing > 0:
             if self._pads_short_episodes:
                 padding = self._blank._replace(
                     step_type=np.float32(LAST), observation=self._newest.observation
@@ -154,7 +154,9 @@ class Adder:
         for _ in range(num_times):
             self._rows_in_episode += 1
             if not self._layout.is_block:
-                self._queue(columns, self._rows_in_episode >= self._layout.rows)
+                num_transitions = self._rows_in_episode - self._layout.frame_stack
+                ends = num_transitions > 0 and self._layout.ends_sequence(num_transitions)
+                self._queue(columns, completes_item=ends)
                 continue
             self._block.append(columns)
             if len(self._block) == self._layout.rows:
@@ -168,9 +170,9 @@ class Adder:
         """Counts the episode, whose steps complete no item."""
         if not self.num_left_out:
             self._log(
-                f"WARNING: an episode is shorter than recurrent_sequence_length "
-                f"({self._layout.length}) and is left out, because this agent does not mask "
-                "padding (masks_padding); further ones are counted."
+                f"WARNING: an episode, or its rest, is shorter than {self._layout.length} env "
+                "steps and is left out, because this agent does not mask padding (masks_padding); "
+                "further ones are counted."
             )
         self.num_left_out += 1
 

@@ -1,0 +1,117 @@
+"""Recurrent networks that summarize what has been observed of an episode so far."""
+
+import tensorflow as tf
+from tf_agents.networks import network
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.networks.encoders import ObservationEncoder
+
+_CELLS = {
+    "lstm": tf.keras.layers.LSTMCell,
+    "gru": lambda units, name: tf.keras.layers.GRUCell(units, reset_after=False, name=name),
+    "rnn": tf.keras.layers.SimpleRNNCell,
+}
+
+
+class RecurrentSummarizer(network.Network):
+    """Observation -> LSTM, GRU or plain recurrent layers -> features [units].
+
+    A sequence is of one episode, so that its state can become zero only before its first step.
+    """
+
+    def __init__(
+        self,
+        observation_spec,
+        rnn_type="lstm",
+        units=256,
+        num_layers=1,
+        preprocessing_combiner=None,
+        name="RecurrentSummarizer",
+    ):
+        """Builds the layers; the variables appear with `create_variables`.
+
+        Args:
+          observation_spec: Nest of TensorSpecs without batch axis.
+          rnn_type: "lstm", "gru" or "rnn".
+          units: Of each layer.
+          num_layers: At least 1.
+          preprocessing_combiner: Keras layer that joins the leaves of a nested observation.
+          name: Name of the network.
+        """
+        parts = ("h", "c") if rnn_type == "lstm" else ("h",)
+        super().__init__(
+            input_tensor_spec=observation_spec,
+            state_spec=[
+                tf.TensorSpec([units], tf.float32, name=f"{part}_{index}")
+                for index in range(num_layers)
+                for part in parts
+            ],
+            name=name,
+        )
+        self.rnn_type = rnn_type
+        self.encoder = ObservationEncoder(observation_spec, preprocessing_combiner)
+        self.cells = [_CELLS[rnn_type](units, name=f"{rnn_type}_{i}") for i in range(num_layers)]
+        self.features_spec = tf.TensorSpec([units], tf.float32, name="features")
+        self._parts_per_layer = len(parts)
+
+    def call(self, observation, step_type=None, network_state=(), training=False):
+        """Returns (features, state after the last step).
+
+        Args:
+          observation: [B, ...] for one step or [B, T, ...] for a sequence.
+          step_type: [B] or [B, T] int32: the state becomes zero where the first one is FIRST. None
+            stands for MID.
+          network_state: Of the step before, as `state_spec` says; () is zeros.
+          training: Unused; no layer differs in training.
+        """
+        features = self.encoder(observation)
+        is_sequence = features.shape.rank == 3
+        state = network_state
+        if not tf.nest.flatten(state):
+            state = self.get_initial_state(tf.shape(features)[0])
+        if step_type is not None:
+            first = step_type[:, 0] if is_sequence else step_type
+            kept = tf.cast(tf.not_equal(first, ts.StepType.FIRST), tf.float32)[:, tf.newaxis]
+            state = [part * kept for part in state]
+        next_state = []
+        for index, cell in enumerate(self.cells):
+            begin = index * self._parts_per_layer
+            of_cell = list(state[begin : begin + self._parts_per_layer])
+            if not cell.built:  # no variable may be made within a loop
+                cell.build(features.shape)
+            if not is_sequence:
+                features, of_cell = cell(features, of_cell)
+            elif self.rnn_type == "lstm":
+                features, of_cell = _fused_lstm(cell, features, of_cell)
+            else:
+                _, features, of_cell = tf.keras.backend.rnn(cell, features, of_cell)
+            next_state += of_cell
+        return features, next_state
+
+
+def _fused_lstm(cell, inputs, state):
+    """Runs an LSTMCell over [B, T, n] by one op; returns (outputs [B, T, units], [h, c])."""
+    h, c = state
+    no_peephole = tf.zeros([cell.units])
+    # BlockLSTMV2 has Keras' order of gates, but TensorFlow 2.15 gives it the gradient of this one.
+    _, cells, *_, outputs = tf.raw_ops.BlockLSTM(
+        seq_len_max=tf.cast(tf.shape(inputs)[1], tf.int64),
+        x=tf.transpose(inputs, [1, 0, 2]),
+        cs_prev=c,
+        h_prev=h,
+        w=_candidate_second(tf.concat([cell.kernel, cell.recurrent_kernel], axis=0)),
+        wci=no_peephole,
+        wcf=no_peephole,
+        wco=no_peephole,
+        b=_candidate_second(cell.bias),
+        forget_bias=0.0,
+        cell_clip=0.0,
+        use_peephole=False,
+    )
+    return tf.transpose(outputs, [1, 0, 2]), [outputs[-1], cells[-1]]
+
+
+def _candidate_second(columns):
+    """Exchanges the second and the third of four gates: forget and candidate."""
+    i, f, g, o = tf.split(columns, 4, axis=-1)
+    return tf.concat([i, g, f, o], axis=-1)

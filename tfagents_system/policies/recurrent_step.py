@@ -1,0 +1,75 @@
+"""One step of recurrent layers; needs NumPy alone, because exported policies take it along."""
+
+import itertools
+
+import numpy as np
+
+
+def read_layers(arrays):
+    """Returns the layers that `arrays` hold, in order: (step, kernel, recurrent_kernel, bias) each.
+
+    Layer k of the kind "lstm", "gru" or "rnn" has the arrays `<kind>_kernel_<k>` [n, gates units],
+    `<kind>_recurrent_kernel_<k>` [units, gates units] and `<kind>_bias_<k>` [gates units].
+    """
+    layers = []
+    for index in itertools.count():
+        kinds = [kind for kind in STEPS if f"{kind}_kernel_{index}" in arrays]
+        if not kinds:
+            return layers
+        parts = ("kernel", "recurrent_kernel", "bias")
+        values = [arrays[f"{kinds[0]}_{part}_{index}"] for part in parts]
+        layers.append((STEPS[kinds[0]], *values))
+
+
+def zero_states(layers):
+    """Returns the states before the first step of an episode: [output] or [output, cell] each."""
+    return [
+        [np.zeros(len(recurrent_kernel), np.float32)] * (2 if step is lstm_step else 1)
+        for step, _, recurrent_kernel, _ in layers
+    ]
+
+
+def run_layers(layers, x, states):
+    """Returns (output of the last layer [units], next states) for an input [n]."""
+    next_states = []
+    for (step, *weights), state in zip(layers, states, strict=True):
+        state = step(x, *state, *weights)
+        next_states.append(state)
+        x = state[0]
+    return x, next_states
+
+
+def lstm_step(x, h, c, kernel, recurrent_kernel, bias):
+    """Returns [h', c']; the gates are input, forget, cell and output.
+
+    Source: Hochreiter and Schmidhuber 1997, Long Short-Term Memory, with the forget gate of Gers et
+    al. 2000.
+    """
+    i, f, g, o = np.split(x @ kernel + h @ recurrent_kernel + bias, 4)
+    c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
+    return [_sigmoid(o) * np.tanh(c), c]
+
+
+def gru_step(x, h, kernel, recurrent_kernel, bias):
+    """Returns [h']; the gates are update, reset and candidate.
+
+    Source: Cho et al. 2014, arXiv:1406.1078, equations 5 to 8.
+    """
+    num_gated = 2 * len(h)
+    from_x = x @ kernel + bias
+    gates = _sigmoid(from_x[:num_gated] + h @ recurrent_kernel[:, :num_gated])
+    z, r = np.split(gates, 2)
+    candidate = np.tanh(from_x[num_gated:] + (r * h) @ recurrent_kernel[:, num_gated:])
+    return [z * h + (1 - z) * candidate]
+
+
+def rnn_step(x, h, kernel, recurrent_kernel, bias):
+    """Returns [h']; Elman 1990, Finding Structure in Time."""
+    return [np.tanh(x @ kernel + h @ recurrent_kernel + bias)]
+
+
+def _sigmoid(x):
+    return 0.5 * (1.0 + np.tanh(0.5 * x))  # does not overflow, unlike 1 / (1 + exp(-x))
+
+
+STEPS = {"lstm": lstm_step, "gru": gru_step, "rnn": rnn_step}
