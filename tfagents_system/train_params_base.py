@@ -25,6 +25,7 @@ from tfagents_system.networks.critic_networks import (
     MlpValueNetwork,
     SummarizingCriticNetwork,
 )
+from tfagents_system.networks.image_encoders import VisualSummarizer, has_images
 from tfagents_system.networks.summarizers import RecurrentSummarizer
 
 
@@ -72,8 +73,8 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
     def actor_ctor(self, obs_spec, action_spec) -> network.Network:
         """Returns the policy network: observation -> (distribution over actions, state).
 
-        Of TD3 and DDPG: observation -> (action, state). With `share_summarizer`, `obs_spec` is that
-        of the summarizer's features, as for `critic_ctor`.
+        Of TD3 and DDPG: observation -> (action, state). With `share_summarizer` or images,
+        `obs_spec` is that of the summarizer's features, as for `critic_ctor`.
         """
         summarizer = self._own_summarizer(obs_spec)
         actor = MlpActorNetwork(
@@ -96,17 +97,24 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
         return SummarizingCriticNetwork(summarizer, critic) if summarizer else critic
 
     def summarizer_ctor(self, obs_spec) -> network.Network:
-        """Returns a network with a state: observation -> (features, state).
+        """Returns the first part of recurrent or visual networks: observation -> (features, state).
 
         Its attribute `features_spec` is the spec of the features, without batch axis.
         """
+        image_encoder = self.image_encoder if self._is_visual(obs_spec) else None
+        if image_encoder and not self.recurrent:
+            return VisualSummarizer(obs_spec, image_encoder)
         return RecurrentSummarizer(
             obs_spec,
             rnn_type=self.rnn_type,
             units=self.rnn_units,
             num_layers=self.rnn_layers,
             preprocessing_combiner=self.preprocessing_combiner,
+            image_encoder=image_encoder,
         )
+
+    def _is_visual(self, obs_spec) -> bool:
+        return self.preprocessing_combiner is None and has_images(obs_spec)
 
     def _own_summarizer(self, obs_spec) -> network.Network | None:
         """Returns that of one network, unless it needs none or shares one."""
@@ -131,8 +139,9 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
         unless the agent has an attribute `masks_padding` = True, as ours have: then they are
         padded, and it must ignore transitions whose `time_step.step_type` is LAST.
         """
-        summarizer = self.summarizer_ctor(obs_spec) if self.share_summarizer else None
-        if summarizer is not None:
+        summarizer = None
+        if self.share_summarizer or (self._is_visual(obs_spec) and not self.recurrent):
+            summarizer = self.summarizer_ctor(obs_spec)
             obs_spec = summarizer.features_spec
         networks = self.actor_ctor(obs_spec, action_spec), self.critic_ctor(obs_spec, action_spec)
         shared = {
@@ -144,6 +153,7 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
             "gradient_clipping": self.gradient_clipping,
             "precision": self.matmul_precision,
             "summarizer": summarizer,
+            "image_augmentation": self.image_augmentation,
             "train_step_counter": train_step,
         }
         if self.algorithm == "sac":

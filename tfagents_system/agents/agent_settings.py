@@ -21,6 +21,7 @@ from tfagents_system.core.hyperparameters import (
 
 Algorithm = Literal["sac", "td3", "ddpg"]
 LearningRateSchedule = Literal["constant", "linear"]
+ImageEncoder = Literal["nature_cnn", "simple", "offpcc", "impala"]
 RnnType = Literal["lstm", "gru", "rnn"]
 
 
@@ -67,6 +68,18 @@ class SharedSettings:
         False,
         "one stack of recurrent layers for actor and critics, trained by the critics' loss alone; "
         "False gives each network its own",
+    )
+    image_encoder: ImageEncoder = one_of(
+        get_args(ImageEncoder),
+        "nature_cnn",
+        "convolutions for images (uint8 [H, W, C]), unless there is a preprocessing_combiner; "
+        "actor and critics share them, and the critics' loss alone trains them",
+    )
+    image_augmentation: int = count(
+        0,
+        "pixels by which images of a minibatch are moved at most, at random and each on its own, "
+        "against overfitting; 4 is usual, 0 moves none",
+        at_least=0,
     )
     preprocessing_combiner: Callable[..., Any] | None = declare(
         None,

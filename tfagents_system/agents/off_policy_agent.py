@@ -12,6 +12,7 @@ from tf_agents.policies import tf_policy
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
+from tfagents_system.agents.experience import next_steps, with_shifted_images
 from tfagents_system.agents.optimizers import LearningRate, make_adam
 from tfagents_system.kernels.arithmetic import resolve, this_host
 from tfagents_system.networks.matmul import matmul_precision
@@ -50,6 +51,7 @@ class OffPolicyAgent(tf_agent.TFAgent):
         target_update_period: int = 1,
         gamma: float = 0.99,
         gradient_clipping: float | None = None,
+        image_augmentation: int = 0,
         precision: str = "float32",
         train_step_counter: tf.Variable,
     ):
@@ -74,6 +76,7 @@ class OffPolicyAgent(tf_agent.TFAgent):
           target_update_period: Train steps between target updates.
           gamma: Discount factor per env step.
           gradient_clipping: Largest global gradient norm per network; None does not clip.
+          image_augmentation: Largest shift of the images of a minibatch, in pixels.
           precision: Of the matrix products of train steps, "float32", "bfloat16", "int16" or
             "auto"; see `kernels/arithmetic.py`.
           train_step_counter: int64 scalar, incremented by each train step.
@@ -114,6 +117,7 @@ class OffPolicyAgent(tf_agent.TFAgent):
         self.target_update_tau = target_update_tau
         self.target_update_period = target_update_period
         self.gradient_clipping = gradient_clipping
+        self._image_augmentation = image_augmentation
         self._precision = precision
         self.actor_optimizer = make_adam(actor_learning_rate, self.actor.trainable_variables)
         self.critic_optimizer = make_adam(
@@ -156,6 +160,10 @@ class OffPolicyAgent(tf_agent.TFAgent):
 
     def gradients(self, experience: trajectory.Transition) -> tuple[Any, tf_agent.LossInfo]:
         """Returns the gradients of the losses of a minibatch, not clipped, and its info."""
+        if self._image_augmentation:
+            experience = with_shifted_images(
+                experience, self.time_step_spec.observation, self._image_augmentation
+            )
         with matmul_precision(values=self.arithmetic, gradients=self.arithmetic):
             if not self.summarizers:
                 return self._gradients(experience)
@@ -169,7 +177,7 @@ class OffPolicyAgent(tf_agent.TFAgent):
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(variables)
             features = _summary(summarizer, experience.time_step)
-        next_features = _summary(target, _next_steps(experience, is_sequence))
+        next_features = _summary(target, next_steps(experience, is_sequence))
         if is_sequence:
             next_features = next_features[:, 1:]
         gradients, loss_info = self._gradients(
@@ -234,7 +242,7 @@ class OffPolicyAgent(tf_agent.TFAgent):
         Of sequences [B, T + 1], the first observation before them: the state after s_0 .. s_t is
         needed to judge s_{t+1}.
         """
-        return _next_steps(experience, self._is_recurrent)
+        return next_steps(experience, self._is_recurrent)
 
     def _of_next_steps(self, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Returns values at `_next_steps` without those at the first observation."""
@@ -265,27 +273,8 @@ class OffPolicyAgent(tf_agent.TFAgent):
             tf.cond(is_due, soft_update, lambda: None)
 
 
-def valid_of(experience: trajectory.Transition) -> tf.Tensor:
-    """Returns 1 for each transition, 0 for padding: [B] or [B, T] float32."""
-    return tf.cast(tf.not_equal(experience.time_step.step_type, ts.StepType.LAST), tf.float32)
-
-
 def _summary(summarizer, time_steps):
     features, _ = summarizer(
         time_steps.observation, step_type=time_steps.step_type, network_state=()
     )
     return features
-
-
-def _next_steps(experience, is_sequence):
-    """The next time steps [B], or [B, T + 1] with the first observation of a sequence before."""
-    if not is_sequence:
-        return experience.next_time_step
-    first, following = experience.time_step, experience.next_time_step
-    observation = tf.nest.map_structure(
-        lambda o, next_o: tf.concat([o[:, :1], next_o], axis=1),
-        first.observation,
-        following.observation,
-    )
-    step_type = tf.concat([first.step_type[:, :1], following.step_type], axis=1)
-    return ts.TimeStep(step_type, reward=(), discount=(), observation=observation)

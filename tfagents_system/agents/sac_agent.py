@@ -15,7 +15,8 @@ from tf_agents.policies import actor_policy, greedy_policy
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
-from tfagents_system.agents.off_policy_agent import OffPolicyAgent, valid_of
+from tfagents_system.agents.experience import valid_of
+from tfagents_system.agents.off_policy_agent import OffPolicyAgent
 from tfagents_system.agents.optimizers import make_adam
 from tfagents_system.agents.sac_losses import (
     actor_loss,

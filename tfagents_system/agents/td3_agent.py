@@ -14,8 +14,9 @@ from tf_agents.policies import actor_policy
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
+from tfagents_system.agents.experience import valid_of
 from tfagents_system.agents.exploration import NoisyPolicy
-from tfagents_system.agents.off_policy_agent import OffPolicyAgent, valid_of
+from tfagents_system.agents.off_policy_agent import OffPolicyAgent
 from tfagents_system.agents.sac_losses import valid_mean
 from tfagents_system.agents.td3_losses import actor_loss, critic_loss, smoothed_action, td_target
 from tfagents_system.networks.actor_networks import acting_network

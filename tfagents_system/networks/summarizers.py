@@ -5,6 +5,7 @@ from tf_agents.networks import network
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.networks.encoders import ObservationEncoder
+from tfagents_system.networks.image_encoders import VisualEncoder
 
 _CELLS = {
     "lstm": tf.keras.layers.LSTMCell,
@@ -26,6 +27,7 @@ class RecurrentSummarizer(network.Network):
         units=256,
         num_layers=1,
         preprocessing_combiner=None,
+        image_encoder=None,
         name="RecurrentSummarizer",
     ):
         """Builds the layers; the variables appear with `create_variables`.
@@ -36,6 +38,7 @@ class RecurrentSummarizer(network.Network):
           units: Of each layer.
           num_layers: At least 1.
           preprocessing_combiner: Keras layer that joins the leaves of a nested observation.
+          image_encoder: See VisualEncoder; None flattens images, or leaves them to the combiner.
           name: Name of the network.
         """
         parts = ("h", "c") if rnn_type == "lstm" else ("h",)
@@ -49,7 +52,11 @@ class RecurrentSummarizer(network.Network):
             name=name,
         )
         self.rnn_type = rnn_type
-        self.encoder = ObservationEncoder(observation_spec, preprocessing_combiner)
+        self.encoder = (
+            VisualEncoder(observation_spec, image_encoder)
+            if image_encoder
+            else ObservationEncoder(observation_spec, preprocessing_combiner)
+        )
         self.cells = [_CELLS[rnn_type](units, name=f"{rnn_type}_{i}") for i in range(num_layers)]
         self.features_spec = tf.TensorSpec([units], tf.float32, name="features")
         self._parts_per_layer = len(parts)

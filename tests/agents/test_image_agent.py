@@ -1,0 +1,113 @@
+"""Agents on images: convolutions that actor and critics share, and augmentation."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_agents.specs import tensor_spec
+from tf_agents.trajectories import policy_step, trajectory
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.agents.experience import with_shifted_images
+from tfagents_system.policies.acting import AgentPolicies, TfActingPolicy
+from tfagents_system.train_params_base import TrainParamsBase
+
+OBSERVATION = {
+    "camera": tf.TensorSpec([20, 20, 3], tf.uint8),
+    "joints": tf.TensorSpec([2], tf.float32),
+}
+ACTION = tensor_spec.BoundedTensorSpec([1], tf.float32, -1, 1, "action")
+
+
+class Params(TrainParamsBase):
+    actor_fc_layer_params = critic_joint_fc_layer_params = (8,)
+    image_encoder = "simple"
+
+    def env_ctor(self, *args, seed=None, **kwargs):
+        raise AssertionError("not needed here")
+
+
+def make_agent(**settings):
+    tf.keras.utils.set_random_seed(3)
+    params = Params({"horizon": 50})
+    for name, value in settings.items():
+        setattr(params, name, value)
+    params.check("params.py")
+    train_step = tf.Variable(0, dtype=tf.int64)
+    return params.agent_ctor(train_step, OBSERVATION, ACTION, ts.time_step_spec(OBSERVATION))
+
+
+def batch(*lead):
+    rng = np.random.default_rng(0)
+
+    def observation():
+        return {
+            "camera": tf.constant(rng.integers(256, size=[*lead, 20, 20, 3], dtype=np.uint8)),
+            "joints": tf.constant(rng.normal(size=[*lead, 2]).astype(np.float32)),
+        }
+
+    ones = tf.ones(lead)
+    step_type = tf.fill(lead, int(ts.StepType.MID))
+    action = tf.constant(rng.uniform(-1, 1, [*lead, 1]), tf.float32)
+    return trajectory.Transition(
+        ts.TimeStep(step_type, ones, ones, observation()),
+        policy_step.PolicyStep(action),
+        ts.TimeStep(step_type, ones, ones, observation()),
+    )
+
+
+@pytest.mark.parametrize("image_augmentation", [0, 2])
+@pytest.mark.parametrize("algorithm", ["sac", "td3", "ddpg"])
+def test_the_critics_train_the_convolutions_and_all_have_targets(algorithm, image_augmentation):
+    agent = make_agent(algorithm=algorithm, image_augmentation=image_augmentation)
+    (summarizer,), (target,) = agent.summarizers, agent.target_summarizers
+    before = [v.numpy() for v in summarizer.variables]
+    for one, other in zip(before, target.variables, strict=True):
+        np.testing.assert_array_equal(one, other)
+    train = tf.function(agent.train, autograph=False)
+    for _ in range(2):  # every second step is one of TD3's targets
+        info = train(batch(4))
+    assert np.isfinite(info.loss)
+    after = [v.numpy() for v in summarizer.variables]
+    assert all((x != y).any() for x, y in zip(before, after, strict=True))
+    assert any((x != y).numpy().any() for x, y in zip(before, target.variables, strict=True))
+
+
+@pytest.mark.parametrize("share_summarizer", [False, True])
+def test_recurrent_networks_train_on_images(share_summarizer):
+    agent = make_agent(recurrent=True, rnn_units=4, share_summarizer=share_summarizer)
+    before = [v.numpy() for v in agent.collect_policy.variables()]
+    assert np.isfinite(tf.function(agent.train, autograph=False)(batch(2, 3)).loss)
+    after = [v.numpy() for v in agent.collect_policy.variables()]
+    assert all((x != y).any() for x, y in zip(before, after, strict=True))
+
+
+def test_acting_on_images_is_compiled_and_the_same_seed_gives_the_same_actions():
+    actions = []
+    for _ in range(2):
+        policies = AgentPolicies(make_agent(), np.random.default_rng(0))
+        assert isinstance(policies.collect, TfActingPolicy)
+        time_step = ts.restart(tf.nest.map_structure(lambda leaf: leaf[0].numpy(),
+                                                     batch(1).time_step.observation))  # fmt: skip
+        state, of_policy = policies.collect.initial_state(), []
+        for _ in range(3):
+            action, state = policies.collect.action(time_step, state)
+            assert action.shape == (1,)
+            of_policy.append(action)
+        assert len({float(a[0]) for a in of_policy}) == 3  # they are drawn
+        actions.append(of_policy)
+    np.testing.assert_array_equal(actions[0], actions[1])
+
+
+def test_images_before_and_after_a_step_are_shifted_on_their_own_and_vectors_are_not():
+    experience = batch(16)
+    same = experience._replace(next_time_step=experience.time_step)
+    shifted = with_shifted_images(same, OBSERVATION, 3)
+    before, after = (step.observation for step in (shifted.time_step, shifted.next_time_step))
+    np.testing.assert_array_equal(before["joints"], after["joints"])
+    assert (before["camera"] != after["camera"]).numpy().any()
+    sequence = batch(4, 3)
+    same = sequence._replace(next_time_step=sequence.time_step)
+    shifted = with_shifted_images(same, OBSERVATION, 3)
+    np.testing.assert_array_equal(
+        shifted.time_step.observation["camera"], shifted.next_time_step.observation["camera"]
+    )

@@ -1,0 +1,173 @@
+"""Convolutional encoders of image observations."""
+
+import math
+
+import tensorflow as tf
+import tree
+from tf_agents.networks import network
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.data.frames import is_image
+
+_Conv = tf.keras.layers.Conv2D
+
+
+def has_images(observation_spec) -> bool:
+    """Whether a part of an observation is an image."""
+    return any(map(is_image, tree.flatten(observation_spec)))
+
+
+def _offpcc():
+    """Convolutions of Yarats et al. 2021, arXiv:2004.13649, appendix B, with a code of 50."""
+    return [
+        _Conv(32, 3, 2, activation="relu"),
+        *(_Conv(32, 3, activation="relu") for _ in range(3)),
+        tf.keras.layers.Flatten(),
+        tf.keras.layers.Dense(50),
+        tf.keras.layers.LayerNormalization(),
+        tf.keras.layers.Activation("tanh"),
+    ]
+
+
+def _simple():
+    """The two convolutions of Mnih et al. 2013, arXiv:1312.5602, section 5, with ELU."""
+    return [
+        _Conv(16, 8, 4, activation="elu"),
+        _Conv(32, 4, 2, activation="elu"),
+        tf.keras.layers.Flatten(),
+    ]
+
+
+def _nature_cnn():
+    """The three convolutions of Mnih et al. 2015, Human-level control, methods."""
+    return [
+        _Conv(32, 8, 4, activation="relu"),
+        _Conv(64, 4, 2, activation="relu"),
+        _Conv(64, 3, activation="relu"),
+        tf.keras.layers.Flatten(),
+    ]
+
+
+def _impala():
+    """The residual network of Espeholt et al. 2018, arXiv:1802.01561, figure 3."""
+    layers = []
+    for channels in (16, 32, 32):
+        layers += [
+            _Conv(channels, 3),
+            tf.keras.layers.MaxPool2D(3, 2, padding="same"),
+            _Residual(channels),
+            _Residual(channels),
+        ]
+    return [*layers, tf.keras.layers.ReLU(), tf.keras.layers.Flatten()]
+
+
+class _Residual(tf.keras.layers.Layer):
+    """x -> x + convolutions of x."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.convolutions = [_Conv(channels, 3, padding="same") for _ in range(2)]
+
+    def call(self, x):
+        inner = x
+        for convolution in self.convolutions:
+            inner = convolution(tf.nn.relu(inner))
+        return x + inner
+
+
+# The layers, and the least side of an image in pixels that they leave something of.
+_KINDS = {
+    "offpcc": (_offpcc, 15),
+    "simple": (_simple, 20),
+    "nature_cnn": (_nature_cnn, 36),
+    "impala": (_impala, 15),
+}
+
+
+class VisualEncoder(tf.keras.layers.Layer):
+    """Joins an observation with images into one float32 vector for each step.
+
+    Each image, divided by 255, goes through convolutions of its own; all other parts are flattened.
+    They are joined in the order of `tf.nest.flatten`, which sorts the keys of a dict.
+    """
+
+    def __init__(self, observation_spec, kind: str):
+        """Makes the variables.
+
+        Args:
+          observation_spec: Nest of TensorSpecs without batch axis.
+          kind: "offpcc", "simple", "nature_cnn" or "impala".
+
+        Raises:
+          ConfigError: If an image is too small for the convolutions.
+        """
+        super().__init__(name="visual_encoder")
+        make_layers, least_side = _KINDS[kind]
+        self._specs = tf.nest.flatten(observation_spec)
+        self.convolutions = []  # of each part; None where it is no image
+        self.num_features = 0
+        for spec in self._specs:
+            layers = None
+            if is_image(spec):
+                height, width, _ = spec.shape
+                if min(height, width) < least_side:
+                    raise ConfigError(
+                        f"TrainParams.image_encoder is {kind}, which needs images of at least "
+                        f"{least_side} x {least_side} pixels; the environment's have {height} x "
+                        f"{width}. Use another one, or set preprocessing_combiner to a Keras layer "
+                        "that encodes the observation, such as tf.keras.layers.Flatten()."
+                    )
+                layers = tf.keras.Sequential(make_layers())
+                self.num_features += layers(tf.zeros([1, *spec.shape])).shape[1]
+            else:
+                self.num_features += math.prod(spec.shape)
+            self.convolutions.append(layers)
+
+    def call(self, observation):
+        """Returns [B, n] for leaves [B, ...], or [B, T, n] for leaves [B, T, ...]."""
+        leaves = tf.nest.flatten(observation)
+        num_outer = leaves[0].shape.rank - len(self._specs[0].shape)
+        outer = tf.shape(leaves[0])[:num_outer]
+        parts = []
+        for leaf, spec, layers in zip(leaves, self._specs, self.convolutions, strict=True):
+            part = tf.cast(tf.reshape(leaf, [-1, *spec.shape]), tf.float32)
+            parts.append(
+                tf.reshape(part, [-1, math.prod(spec.shape)]) if layers is None
+                else layers(part / 255)
+            )  # fmt: skip
+        joined = tf.concat(parts, axis=-1)
+        return tf.reshape(joined, tf.concat([outer, [self.num_features]], axis=0))
+
+
+class VisualSummarizer(network.Network):
+    """Observation with images -> features [n] by convolutions; no state."""
+
+    def __init__(self, observation_spec, image_encoder="nature_cnn", name="VisualSummarizer"):
+        """Makes the variables; see VisualEncoder."""
+        super().__init__(observation_spec, state_spec=(), name=name)
+        self.encoder = VisualEncoder(observation_spec, image_encoder)
+        self.features_spec = tf.TensorSpec([self.encoder.num_features], tf.float32, "features")
+
+    def call(self, observation, step_type=None, network_state=(), training=False):
+        """Returns (features, `network_state` unchanged), [B, n] or [B, T, n]."""
+        return self.encoder(observation), network_state
+
+
+def random_shift(images, largest: int, seed):
+    """Returns each image moved by up to `largest` pixels up or down and left or right.
+
+    What comes in repeats the pixels of the edge: a shift is a crop of the image padded with them.
+    Source: Yarats et al. 2021, Image Augmentation Is All You Need, arXiv:2004.13649, section 3.1.
+
+    Args:
+      images: [B, H, W, C], or [B, T, H, W, C], where one shift is that of a whole sequence.
+      largest: Pixels, >= 0.
+      seed: int32 [2]; the same one gives the same shifts.
+    """
+    batch = tf.shape(images)[0]
+    shifts = tf.random.stateless_uniform([2, batch], seed, -largest, largest + 1, tf.int32)
+    for axis, shift in zip((-3, -2), tf.unstack(shifts), strict=True):
+        size = images.shape[axis]
+        places = tf.clip_by_value(tf.range(size) + shift[:, tf.newaxis], 0, size - 1)
+        images = tf.gather(images, places, axis=axis, batch_dims=1)
+    return images
