@@ -103,6 +103,8 @@ def collect(
     agent, _ = make_agent(params, environments.collect.current())
     rng = np.random.default_rng(seed(SeedPurpose.COLLECT_POLICY))
     policies = AgentPolicies(agent, rng, params.exploration_noise_beta)
+    if policies.obstacle:
+        records.acts_in_tensorflow(policies.obstacle)
     client = reverb.Client(replay_address)
     layout = ItemLayout.from_settings(params)
     specs = agent.time_step_spec.observation, agent.action_spec

@@ -105,7 +105,8 @@ def test_coloured_noise_needs_a_built_in_network(beta, is_refused):
     if not is_refused:
         policies_for(NestedEnv(), beta, preprocessing_combiner=combiner)
         return
-    with pytest.raises(ConfigError, match="exploration_noise_beta is 1, but the policy is not"):
+    message = "exploration_noise_beta is 1, but NumPy cannot act, because its network has a prep"
+    with pytest.raises(ConfigError, match=message):
         policies_for(NestedEnv(), beta, preprocessing_combiner=combiner)
 
 

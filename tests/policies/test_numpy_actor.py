@@ -7,12 +7,13 @@ from tf_agents.policies import actor_policy, greedy_policy
 from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.networks.actor_networks import MlpActorNetwork
+from tfagents_system.networks.actor_networks import MlpActorNetwork, acting_network
+from tfagents_system.networks.image_encoders import VisualSummarizer
 from tfagents_system.policies.numpy_actor import (
     NumpyActor,
     NumpyCollectPolicy,
     NumpyGreedyPolicy,
-    can_run_in_numpy,
+    obstacle_to_numpy,
 )
 
 OBSERVATION = tf.TensorSpec([3], tf.float32, "observation")
@@ -27,6 +28,12 @@ def make_policy(ctor, observation_spec=OBSERVATION, layers=(6, 5), **kwargs):
     for variable in policy.variables():
         variable.assign(rng.normal(size=variable.shape))
     return policy
+
+
+def visual_actor(observation_spec, action_spec, fc_layer_params):
+    summarizer = VisualSummarizer(observation_spec, "simple")
+    actor = MlpActorNetwork(summarizer.features_spec, action_spec, fc_layer_params)
+    return acting_network(actor, summarizer)
 
 
 def episode(num_steps, seed, spec=OBSERVATION):
@@ -172,17 +179,21 @@ def test_large_lstm_gates_do_not_overflow():
 
 
 def test_only_built_in_networks_of_a_single_array_run_in_numpy():
-    assert can_run_in_numpy(make_policy(MlpActorNetwork))
-    assert can_run_in_numpy(make_policy(recurrent_actor))
+    assert obstacle_to_numpy(make_policy(MlpActorNetwork)) is None
+    assert obstacle_to_numpy(make_policy(recurrent_actor)) is None
     combiner = tf.keras.layers.Concatenate()
     nested = {"a": OBSERVATION, "b": OBSERVATION}
-    assert not can_run_in_numpy(
-        make_policy(MlpActorNetwork, nested, preprocessing_combiner=combiner)
-    )
-    assert not can_run_in_numpy(make_policy(ActorDistributionNetwork))
-    assert not can_run_in_numpy(greedy_policy.GreedyPolicy(make_policy(MlpActorNetwork)))
 
     class Changed(MlpActorNetwork):
         pass
 
-    assert not can_run_in_numpy(make_policy(Changed))
+    image = tf.TensorSpec([20, 20, 1], tf.uint8)
+    for policy, obstacle in [
+        (make_policy(MlpActorNetwork, nested, preprocessing_combiner=combiner), "a preprocessing_"),
+        (make_policy(recurrent_actor, image, image_encoder="simple"), "has convolutions"),
+        (make_policy(visual_actor, image), "has convolutions"),
+        (make_policy(ActorDistributionNetwork), "ActorDistributionNetwork, no built-in one"),
+        (make_policy(Changed), "Changed, no built-in one"),
+        (greedy_policy.GreedyPolicy(make_policy(MlpActorNetwork)), "GreedyPolicy and no ActorPol"),
+    ]:
+        assert obstacle in obstacle_to_numpy(policy)

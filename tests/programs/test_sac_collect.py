@@ -21,6 +21,7 @@ from tfagents_system import sac_collect
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.files import read_json, write_json_atomically
 from tfagents_system.core.params_loader import load_run
+from tfagents_system.core.reports import read_report
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.data.item_description import item_columns
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
@@ -274,6 +275,22 @@ def test_only_an_agent_that_masks_padding_gets_it(tmp_path, monkeypatch, class_b
     with serving(tmp_path / "reverb") as replay:
         sac_collect.collect(str(paths.root), replay.address, 0, 60.0, stop)
     assert given == [pads]
+
+
+@pytest.mark.parametrize(
+    "class_body, obstacle", [("pass", None), (STOCK_AGENT, "no ActorPolicy of TF-Agents")]
+)
+def test_a_worker_that_acts_in_tensorflow_says_so(tmp_path, capfd, class_body, obstacle):
+    paths, stop = make_experiment(tmp_path / "exp", class_body), Stop()
+    write_run_spec(paths)
+    stop.is_set = True
+    with serving(tmp_path / "reverb") as replay:
+        sac_collect.collect(str(paths.root), replay.address, 0, 60.0, stop)
+    reported = read_report(paths, "worker_0").obstacle
+    assert (reported is None) == (obstacle is None)
+    printed = capfd.readouterr().out
+    assert ("Acts in TensorFlow, not in NumPy, because it is a" in printed) == bool(obstacle)
+    assert obstacle is None or obstacle in reported
 
 
 def test_a_stock_agent_acts_as_the_seed_says_and_each_worker_differently(tmp_path, monkeypatch):

@@ -119,6 +119,7 @@ class WorkerReport(Report):
     items_sent_again: int = counted("sent again")
     unprotected_steps: int = counted("not in a journal")
     short_episodes: int = counted("short episodes left out")  # would need padding
+    obstacle: str | None = note("workers act in TensorFlow: {text}")
     suspicion: str | None = note("TIME LIMIT TAKEN FOR A TERMINATION? See stdout/{program}.log")
 
 

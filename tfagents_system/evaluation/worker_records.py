@@ -62,6 +62,11 @@ class WorkerRecords:
             "last_return": None, "eval": None, "env_failures": 0, "suspicion": None
         }  # fmt: skip
 
+    def acts_in_tensorflow(self, obstacle: str) -> None:
+        """Records why NumPy cannot act; also prints it."""
+        print(f"Acts in TensorFlow, not in NumPy, because {obstacle}.", flush=True)
+        self._status["obstacle"] = obstacle
+
     def collected(
         self, episode: Episode, iteration: int, train_step: int, curriculum: dict[str, int | float]
     ) -> None:

@@ -18,7 +18,7 @@ from tfagents_system.policies.numpy_actor import (
     NumpyCollectPolicy,
     NumpyGreedyPolicy,
     NumpyNoisyPolicy,
-    can_run_in_numpy,
+    obstacle_to_numpy,
 )
 
 
@@ -77,6 +77,8 @@ class AgentPolicies:
     def __init__(self, agent: tf_agent.TFAgent, rng: np.random.Generator, noise_beta: float = 0.0):
         """Uses NumPy where the network is a built-in one; `rng` then draws the noise.
 
+        `obstacle` says why it is TensorFlow, where it is.
+
         Args:
           agent: Its policies act.
           rng: Is owned.
@@ -87,14 +89,15 @@ class AgentPolicies:
         """
         self.variables: Sequence[tf.Variable] = agent.collect_policy.variables()
         self._actor = None
-        if can_run_in_numpy(agent.collect_policy):
+        self.obstacle = obstacle_to_numpy(agent.collect_policy)
+        if self.obstacle is None:
             self._actor = NumpyActor(agent.collect_policy)
             self.collect = self._collect_policy(agent.collect_policy, rng, noise_beta)
             self.greedy = NumpyGreedyPolicy(self._actor)
         elif noise_beta:
             raise ConfigError(
-                f"TrainParams.exploration_noise_beta is {noise_beta:g}, but the policy is not one "
-                "of the built-in networks for a single observation array; allowed is 0 then."
+                f"TrainParams.exploration_noise_beta is {noise_beta:g}, but NumPy cannot act, "
+                f"because {self.obstacle}; allowed is 0 then."
             )
         else:
             self.collect = TfActingPolicy(agent.collect_policy)

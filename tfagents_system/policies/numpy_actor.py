@@ -13,35 +13,33 @@ from tfagents_system.networks.actor_networks import (
     MlpActorNetwork,
     SummarizingActorNetwork,
 )
+from tfagents_system.networks.image_encoders import VisualEncoder, VisualSummarizer
 from tfagents_system.networks.summarizers import RecurrentSummarizer
 from tfagents_system.policies.noise import ColoredNoise, Noise
 from tfagents_system.policies.recurrent_step import read_layers, run_layers, zero_states
 
 
 def obstacle_to_numpy(policy) -> str | None:
-    """Returns why `NumpyActor` cannot be made of `policy`; None if it can."""
+    """Returns why `NumpyActor` cannot be made of `policy`; None if it can.
+
+    It can of an ActorPolicy over a built-in actor of a single array, also with the noise of a
+    NoisyPolicy.
+    """
     policy = _without_noise(policy)
     if type(policy) is not actor_policy.ActorPolicy:
         return f"it is a {type(policy).__name__} and no ActorPolicy of TF-Agents"
     if policy.observation_normalizer is not None:
         return "it has an observation_normalizer of TF-Agents"
     summarizer, network = _parts_of(policy._actor_network)
-    if type(network) is not MlpActorNetwork or type(summarizer) not in (
-        type(None),
-        RecurrentSummarizer,
-    ):
+    built_in = type(None), RecurrentSummarizer, VisualSummarizer
+    if type(network) is not MlpActorNetwork or type(summarizer) not in built_in:
         return f"its network is a {type(policy._actor_network).__name__}, no built-in one"
-    if (summarizer or network).encoder.combiner is not None:
+    encoder = (summarizer or network).encoder
+    if isinstance(encoder, VisualEncoder):
+        return "its network has convolutions"
+    if encoder.combiner is not None:
         return "its network has a preprocessing_combiner"
     return None
-
-
-def can_run_in_numpy(policy) -> bool:
-    """Whether `policy` is an ActorPolicy over a built-in actor of a single-array observation.
-
-    It may have the noise of a NoisyPolicy.
-    """
-    return obstacle_to_numpy(policy) is None
 
 
 def _without_noise(policy):
@@ -62,7 +60,7 @@ class NumpyActor:
     """
 
     def __init__(self, policy):
-        """Copies the weights of `policy`, for which `can_run_in_numpy` holds."""
+        """Copies the weights of `policy`, to which there is no obstacle."""
         policy = _without_noise(policy)
         summarizer, network = _parts_of(policy._actor_network)
         variables = policy.variables()
