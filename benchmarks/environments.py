@@ -34,6 +34,19 @@ class FreeEnv:
         return self._observations[self._position], float(action[0])
 
 
+class ImageEnv(FreeEnv):
+    """A FreeEnv that observes frames, drawn beforehand: noise, which nothing can compress."""
+
+    frame_shape = (84, 84, 3)
+    frame_stack = 3  # frames of what an agent sees
+
+    def __init__(self, seed: int = 0):
+        """Draws the frames."""
+        super().__init__(seed)
+        rng = np.random.default_rng(seed)
+        self._observations = rng.integers(0, 256, (64, *self.frame_shape), np.uint8)
+
+
 class SleepingEnv(FreeEnv):
     """A FreeEnv that takes `step_secs` a step without using a CPU, as a robot or a remote one."""
 

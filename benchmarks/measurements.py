@@ -42,6 +42,7 @@ TargetKey = tuple[str, str, str | None, int | None]  # measurement, metric, envi
 TARGETS: Mapping[TargetKey, Target] = {  # None: in any environment, on any number of cores
     ("learner", "train_steps_per_sec", None, 1): Target(times_best_peer=1.15),
     ("learner", "train_steps_per_sec", None, 2): Target(times_best_peer=1.5),
+    ("image_learner", "train_steps_per_sec", None, None): Target(times_best_peer=1.3),
     ("collection", "env_steps_per_sec", "Pendulum-v1", None): Target(times_best_peer=3.0),
     ("collection", "env_steps_per_sec", "FreeEnv", None): Target(value=10_000.0),
     ("loop", "env_steps_per_sec", "Pendulum-v1", None): Target(times_best_peer=1.4),
@@ -116,6 +117,7 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
     """
     return {
         "learner": [_learner(commands, cores) for cores in (1, 2)],
+        "image_learner": [_image_learner(commands, cores) for cores in (1, 2)],
         "collection": [_collection(commands, name) for name in ("Pendulum-v1", "FreeEnv")],
         "loop": [_loop(commands, name) for name in ("Pendulum-v1", "MinitaurBulletEnv-v0")],
         "protection": [_protection(commands)],
@@ -157,6 +159,13 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
 def _learner(commands: Commands, cores: int) -> Case:
     variants = {name: commands.ours("learner", binding) for name, binding in BINDINGS.items()}
     return Case("FreeEnv", cores, commands.all("learner") | variants)
+
+
+def _image_learner(commands: Commands, cores: int) -> Case:
+    arguments = ("--environment=ImageEnv", "--num_transitions=2000", "--secs=30")
+    sb3 = commands.peer("sb3", "learner", *arguments)
+    contestants = {OURS: commands.ours("learner", *arguments), "sb3": sb3}
+    return Case("ImageEnv", cores, contestants)
 
 
 def _loop(commands: Commands, environment: str) -> Case:

@@ -17,14 +17,13 @@ from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
-from benchmarks.environments import FreeEnv
+from benchmarks.environments import FreeEnv, ImageEnv
 from tfagents_system.data.item_layout import LARGEST_BLOCK, ItemLayout
 from tfagents_system.data.sample_reader import SampleReader, step_codec
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import ReplayLimits, experience_dataset, start_server
 
 OBSERVATION_SPEC = tensor_spec.TensorSpec([FreeEnv.observation_size], tf.float32)
-FRAME_SHAPE = (84, 84, 3)
 ACTION_SPEC = tensor_spec.BoundedTensorSpec([FreeEnv.action_size], tf.float32, -1.0, 1.0)
 STOCK_TABLE = "uniform_table"
 Steps = Iterator[tuple[ts.TimeStep, np.ndarray, ts.TimeStep]]  # (time step, action, next one)
@@ -33,7 +32,7 @@ NUM_IN_FLIGHT = 3 * 256  # as by default
 BLOCKS = ItemLayout(LARGEST_BLOCK)  # as by default
 STACKED = ItemLayout(32, frame_stack=4)  # as by default with four frames
 VECTOR_BYTES = 4 * (2 * FreeEnv.observation_size + FreeEnv.action_size + 2)
-FRAME_BYTES = math.prod(FRAME_SHAPE)
+FRAME_BYTES = math.prod(ImageEnv.frame_shape)
 
 
 class Layout(Protocol):
@@ -186,7 +185,7 @@ def _random_steps(count: int) -> Steps:
 def _random_images(count: int, frame_stack: int) -> Steps:
     """Yields steps with observations [84, 84, 3 frame_stack] that cannot be compressed."""
     rng = np.random.default_rng(0)
-    frames = rng.integers(0, 256, (64 + frame_stack, *FRAME_SHAPE), np.uint8)
+    frames = rng.integers(0, 256, (64 + frame_stack, *ImageEnv.frame_shape), np.uint8)
     action = np.zeros(FreeEnv.action_size, np.float32)
     one, mid = np.float32(1.0), np.int32(ts.StepType.MID)
 
@@ -199,8 +198,9 @@ def _random_images(count: int, frame_stack: int) -> Steps:
         yield time_step(index), action, time_step(index + 1)
 
 
-def _images(items: ItemLayout) -> PackedLayout:
-    height, width, channels = FRAME_SHAPE
+def images_layout(items: ItemLayout) -> PackedLayout:
+    """Returns that of images in such items."""
+    height, width, channels = ImageEnv.frame_shape
     spec = tf.TensorSpec([height, width, channels * items.frame_stack], tf.uint8)
     make_steps = functools.partial(_random_images, frame_stack=items.frame_stack)
     return PackedLayout(items, spec, make_steps, FRAME_BYTES)
@@ -209,6 +209,6 @@ def _images(items: ItemLayout) -> PackedLayout:
 LAYOUTS: dict[str, Layout] = {
     "ours": PackedLayout(),
     "tf_agents": StockLayout(),
-    "images": _images(BLOCKS),
-    "stacked_images": _images(STACKED),
+    "images": images_layout(BLOCKS),
+    "stacked_images": images_layout(STACKED),
 }

@@ -16,7 +16,7 @@ import tensorflow as tf
 from benchmarks import program
 from benchmarks.environments import FreeEnv
 from benchmarks.flops import sac_update_flops
-from benchmarks.ours.layouts import PackedLayout
+from benchmarks.ours.layouts import PackedLayout, images_layout
 from benchmarks.ours.programs import (
     check_runs,
     make_experiment,
@@ -26,7 +26,7 @@ from benchmarks.ours.programs import (
     running,
 )
 from benchmarks.process_stats import cpu_secs
-from tfagents_system.core.command_line import AtLeast
+from tfagents_system.core.command_line import AtLeast, OneOf
 from tfagents_system.core.params_loader import load_run
 from tfagents_system.core.reports import LearnerReport
 from tfagents_system.data.item_layout import ItemLayout
@@ -39,14 +39,19 @@ UPDATE_FLOPS = sac_update_flops(
 
 
 def measure(
-    folder: pathlib.Path, gin_bindings: Sequence[str], secs: float, num_transitions: int
+    folder: pathlib.Path,
+    environment: str,
+    gin_bindings: Sequence[str],
+    secs: float,
+    num_transitions: int,
 ) -> tuple[float, float, float]:
     """Returns train steps per second, and CPU seconds per train step of learner and server."""
-    paths = make_experiment(folder / "experiment", "FreeEnv", gin_bindings)
+    paths = make_experiment(folder / "experiment", environment, gin_bindings)
     params = load_run(str(paths.root)).params
     items = ItemLayout.from_settings(params)
     with replay_server(folder / "replay", num_transitions) as server:
-        PackedLayout(items).insert(server.address, num_transitions)
+        layout = PackedLayout(items) if environment == "FreeEnv" else images_layout(items)
+        layout.insert(server.address, num_transitions)
         spec = program_specs(paths, server.address)["learner"]
         num_loops = min(2, len(spec.cpus))  # with several CPUs that of a run that lasts, too
         log = paths.stdout("learner")
@@ -95,6 +100,7 @@ def product_flops_per_sec(secs: float = 2.0) -> float:
 
 def main(
     binding: tuple[str, ...] = (),
+    environment: Annotated[str, OneOf(("FreeEnv", "ImageEnv"))] = "FreeEnv",
     secs: Annotated[float, AtLeast(0)] = 20.0,
     num_transitions: Annotated[int, AtLeast(1)] = 50_000,
 ) -> None:
@@ -102,19 +108,23 @@ def main(
 
     Args:
       binding: gin binding, beside those of the benchmark.
+      environment: FreeEnv, or ImageEnv, whose floating-point operations are not counted.
       secs: How long to measure.
       num_transitions: Transitions in the replay buffer.
     """
     with tempfile.TemporaryDirectory() as folder:
         rate, learner_secs, server_secs = measure(
-            pathlib.Path(folder), binding, secs, num_transitions
+            pathlib.Path(folder), environment, binding, secs, num_transitions
         )
+    program.print_result("learner_cpu_ms_per_train_step", 1e3 * learner_secs, "ms")
+    program.print_result("replay_cpu_ms_per_train_step", 1e3 * server_secs, "ms")
+    if environment != "FreeEnv":
+        program.print_result("train_steps_per_sec", rate, "1/s")
+        return
     flops_per_sec = product_flops_per_sec()
     num_cores = len(os.sched_getaffinity(0))
     share = rate * UPDATE_FLOPS / (flops_per_sec * num_cores)
     program.print_result("train_steps_per_sec", rate, "1/s", update_gflop=UPDATE_FLOPS / 1e9)
-    program.print_result("learner_cpu_ms_per_train_step", 1e3 * learner_secs, "ms")
-    program.print_result("replay_cpu_ms_per_train_step", 1e3 * server_secs, "ms")
     program.print_result("share_of_matrix_product_ceiling", 100 * share, "%")
     program.print_result("matrix_product_gflops_per_core", flops_per_sec / 1e9, "Gflop/s")
 

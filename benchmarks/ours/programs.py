@@ -35,6 +35,7 @@ EXAMPLES = {
         "benchmarks/params/double_pendulum.json",
     ),
     "FreeEnv": ("benchmarks/params/free.py", "benchmarks/params/free.json"),
+    "ImageEnv": ("benchmarks/params/image.py", "benchmarks/params/image.json"),
     "SleepingEnv": ("benchmarks/params/sleeping.py", "benchmarks/params/sleeping.json"),
 }  # environment: params, config
 

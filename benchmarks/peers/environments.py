@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 from gymnasium.wrappers import TimeLimit
 
-from benchmarks.environments import FreeEnv
+from benchmarks.environments import FreeEnv, ImageEnv
 
 MINITAUR_WEIGHTS = {"distance_weight": 100.0, "energy_weight": 0.5}  # as in config/minitaur.json
 GYM_KWARGS = {"MinitaurBulletEnv-v0": {"render": False, **MINITAUR_WEIGHTS}}
@@ -18,6 +18,10 @@ class GymnasiumEnv(gymnasium.Env):
     def __init__(self, env: FreeEnv):
         self._env = env
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (env.observation_size,))
+        if isinstance(env, ImageEnv):
+            height, width, channels = env.frame_shape
+            stacked = (height, width, channels * env.frame_stack)
+            self.observation_space = gymnasium.spaces.Box(0, 255, stacked, np.uint8)
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (env.action_size,))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
@@ -61,6 +65,8 @@ class OldGymEnv(gymnasium.Env):
 
 def make_environment(name: str) -> gymnasium.Env:
     """Returns the environment with its registered time limit."""
+    if name == "ImageEnv":  # for its spaces: a peer's learner is fed with random transitions
+        return GymnasiumEnv(ImageEnv())
     if name == "FreeEnv":
         return TimeLimit(GymnasiumEnv(FreeEnv()), FreeEnv.horizon)
     if "BulletEnv" in name:

@@ -16,24 +16,29 @@ from benchmarks.peers.environments import make_environment
 from benchmarks.peers.models import make_model, wait_until_ready
 from tfagents_system.core.command_line import AtLeast, OneOf
 
-STEPS_PER_CALL = 1000
+STEPS_PER_CALL = {"FreeEnv": 1000, "ImageEnv": 5}
 BATCH_SIZE = 256
 
 
 def fill(model, num_transitions: int) -> None:
     """Puts random transitions into the model's replay buffer."""
     rng = np.random.default_rng(0)
-    sizes = FreeEnv.observation_size, FreeEnv.observation_size, FreeEnv.action_size
-    zero = np.zeros(1, np.float32)
+    space, zero = model.observation_space, np.zeros(1, np.float32)
+
+    def observe() -> np.ndarray:
+        if space.dtype == np.uint8:
+            return rng.integers(0, 256, (1, *space.shape), np.uint8)
+        return rng.uniform(-1, 1, (1, *space.shape)).astype(np.float32)
+
     for _ in range(num_transitions):
-        observation, next_observation, action = (
-            rng.uniform(-1, 1, (1, size)).astype(np.float32) for size in sizes
-        )
+        observation, next_observation = observe(), observe()
+        action = rng.uniform(-1, 1, (1, FreeEnv.action_size)).astype(np.float32)
         model.replay_buffer.add(observation, next_observation, action, action[:, 0], zero, [{}])
 
 
 def main(
     peer: Annotated[str, OneOf(PEERS)],
+    environment: Annotated[str, OneOf(tuple(STEPS_PER_CALL))] = "FreeEnv",
     secs: Annotated[float, AtLeast(0)] = 20.0,
     num_transitions: Annotated[int, AtLeast(1)] = 50_000,
 ) -> None:
@@ -41,14 +46,16 @@ def main(
 
     Args:
       peer: Package to measure.
+      environment: FreeEnv, or ImageEnv, for which SB3 has a CnnPolicy, and SBX's SAC none.
       secs: How long to measure.
       num_transitions: Transitions in the replay buffer.
     """
-    model = make_model(peer, make_environment("FreeEnv"), buffer_size=num_transitions)
+    steps_per_call = STEPS_PER_CALL[environment]
+    model = make_model(peer, make_environment(environment), buffer_size=num_transitions)
     fill(model, num_transitions)
 
     def train() -> None:
-        model.train(gradient_steps=STEPS_PER_CALL, batch_size=BATCH_SIZE)
+        model.train(gradient_steps=steps_per_call, batch_size=BATCH_SIZE)
         wait_until_ready(peer, model)
 
     train()  # compiles
@@ -56,7 +63,7 @@ def main(
     while time.monotonic() - started < secs:
         train()
         num_calls += 1
-    rate = num_calls * STEPS_PER_CALL / (time.monotonic() - started)
+    rate = num_calls * steps_per_call / (time.monotonic() - started)
     program.print_result("train_steps_per_sec", rate, "1/s")
 
 

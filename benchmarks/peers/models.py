@@ -9,7 +9,7 @@ from stable_baselines3.common.logger import Logger
 
 
 def make_model(peer: str, environment: Any, **settings: Any) -> Any:
-    """Returns a SAC model with a multilayer perceptron that logs nothing.
+    """Returns a SAC model that logs nothing: with convolutions for images, else a perceptron.
 
     Only the peer that is asked for is imported, besides torch, which SBX needs too.
     """
@@ -19,7 +19,8 @@ def make_model(peer: str, environment: Any, **settings: Any) -> Any:
         settings = {"device": "cpu"} | settings
     else:
         from sbx import SAC
-    model = SAC("MlpPolicy", environment, **settings)
+    is_image = len(environment.observation_space.shape) == 3
+    model = SAC("CnnPolicy" if is_image else "MlpPolicy", environment, **settings)
     model.set_logger(Logger(folder=None, output_formats=[]))
     return model
 

@@ -11,8 +11,8 @@ from tfagents_system.core.errors import ConfigError
 
 BENCHMARKS = pathlib.Path(__file__).parents[2] / "benchmarks"
 NAMES = (
-    "learner, collection, loop, protection, journal, pool, precision, startup, scaling, hosts, "
-    "replay, solve"
+    "learner, image_learner, collection, loop, protection, journal, pool, precision, startup, "
+    "scaling, hosts, replay, solve"
 )
 
 
