@@ -84,8 +84,7 @@ class Training:
             self._data = data_in_rounds(run, replay_address, reader, self._train_step)
         else:
             self._data = sampled_data(run, replay_address, reader)
-        # Steps can overlap on several cores. Those of LSTMs gain nothing (1.75 a second against
-        # 1.77 on two cores), and five of them take 26 s to compile.
+        # Steps can overlap on several cores. Those of LSTMs, compiled for a while, gained nothing.
         unrolls = num_cpus > 1 and not params.recurrent and not deterministic
         make_iterator, pool = self._data.make_iterator, self._data.pool
         self._learner = Learner(agent, reader, make_iterator, pool, unrolls=unrolls)
