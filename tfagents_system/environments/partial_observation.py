@@ -1,0 +1,285 @@
+"""Wrappers that hide a part of the observation, or add what is needed to remember.
+
+    environment = gym_adapter.load("Pendulum-v1", seed=seed)
+    environment = LastAction(KeepObservations(environment, [2]))  # velocity, last torque
+
+They go around any PyEnvironment, in `TrainParams.env_ctor`. Rewards, discounts, rendering, seeds,
+info and the curriculum's `set_state` pass through.
+"""
+
+import abc
+import collections
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tree
+from tf_agents.environments import py_environment, wrappers
+from tf_agents.specs import array_spec
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.names import did_you_mean
+
+
+class _ObservationWrapper(wrappers.PyEnvironmentBaseWrapper, abc.ABC):
+    """Changes the observation of each time step, and nothing else."""
+
+    def __init__(self, environment: py_environment.PyEnvironment):
+        super().__init__(environment)
+        self._spec: Any = environment.observation_spec()
+
+    def observation_spec(self) -> Any:
+        """Returns the spec of the changed observation."""
+        return self._spec
+
+    def _reset(self) -> ts.TimeStep:
+        return self._changed(self._env.reset(), None)
+
+    def _step(self, action: Any) -> ts.TimeStep:
+        return self._changed(self._env.step(action), action)
+
+    def _changed(self, time_step: ts.TimeStep, action: Any) -> ts.TimeStep:
+        return time_step._replace(observation=self._observe(time_step, action))
+
+    @abc.abstractmethod
+    def _observe(self, time_step: ts.TimeStep, action: Any) -> Any:
+        """Returns the observation that replaces that of `time_step`; `action` led there."""
+
+
+class KeepObservations(_ObservationWrapper):
+    """An environment whose observation has only the parts that are named, in the order given.
+
+    Of a vector these are entries, of a dict its values. A dict of which one value is left becomes
+    that value itself, which networks take without a `preprocessing_combiner`.
+    """
+
+    def __init__(self, environment: py_environment.PyEnvironment, parts: Sequence[int | str]):
+        """Takes the environment over.
+
+        Args:
+          environment: Observes a vector or a dict.
+          parts: Indices of a vector, from 0, or keys of a dict; each once.
+
+        Raises:
+          ConfigError: If a part does not exist or is named twice, none is named, or the observation
+            is neither a vector nor a dict.
+        """
+        super().__init__(environment)
+        self._parts = _checked_parts(self._spec, parts, type(self).__name__)
+        if isinstance(self._spec, Mapping):
+            self._spec = self._picked(self._spec)
+        else:
+            low, high = _bounds(self._spec)
+            self._spec = _vector_spec(low[self._parts], high[self._parts], self._spec.dtype)
+
+    def _observe(self, time_step: ts.TimeStep, action: Any) -> Any:
+        return self._picked(time_step.observation)
+
+    def _picked(self, observation: Any) -> Any:
+        if not isinstance(observation, Mapping):
+            return observation[self._parts]
+        if len(self._parts) == 1:
+            return observation[self._parts[0]]
+        return {key: observation[key] for key in self._parts}
+
+
+class DropObservations(KeepObservations):
+    """An environment whose observation lacks the parts that are named; see `KeepObservations`."""
+
+    def __init__(self, environment: py_environment.PyEnvironment, parts: Sequence[int | str]):
+        """As `KeepObservations`; the order of the other parts stays."""
+        spec = environment.observation_spec()
+        dropped = _checked_parts(spec, parts, type(self).__name__)
+        every = spec if isinstance(spec, Mapping) else range(spec.shape[0])
+        super().__init__(environment, [part for part in every if part not in dropped])
+
+
+class FirstObservationOnly(_ObservationWrapper):
+    """An environment that shows some entries in the first observation of an episode alone.
+
+    Later they are zero: the policy has to remember them.
+    """
+
+    def __init__(self, environment: py_environment.PyEnvironment, indices: Sequence[int]):
+        """Takes the environment over.
+
+        Args:
+          environment: Observes a vector.
+          indices: Of the entries, from 0.
+
+        Raises:
+          ConfigError: As `KeepObservations`, and if the observation is no vector.
+        """
+        super().__init__(environment)
+        _check_is_vector(self._spec, type(self).__name__)
+        self._indices = _checked_parts(self._spec, indices, type(self).__name__)
+        self._spec = _with_zero(self._spec)
+
+    def _observe(self, time_step: ts.TimeStep, action: Any) -> np.ndarray:
+        observation = np.array(time_step.observation)
+        if not time_step.is_first():
+            observation[self._indices] = 0
+        return observation
+
+
+class LastAction(_ObservationWrapper):
+    """An environment whose observation ends with the last action, and if wanted its reward.
+
+    Both are as the environment has them (the action in its own units, such as N m) and zero in the
+    first observation of an episode. Float32 [n + A], or [n + A + 1] with the reward last.
+    """
+
+    def __init__(self, environment: py_environment.PyEnvironment, with_reward: bool = False):
+        """Takes the environment over.
+
+        Args:
+          environment: Observes a vector and takes a vector as its action.
+          with_reward: Whether the reward of the last step is appended, too.
+
+        Raises:
+          ConfigError: If observation or action is something else.
+        """
+        super().__init__(environment)
+        self._with_reward = with_reward
+        owner, action_spec = type(self).__name__, environment.action_spec()
+        _check_is_vector(self._spec, owner)
+        _check_is_vector(action_spec, owner, "action")
+        self._nothing = np.zeros(action_spec.shape, np.float32)
+        bounds = [_bounds(self._spec), _bounds(_with_zero(action_spec))]
+        if with_reward:
+            bounds.append((np.array([-np.inf]), np.array([np.inf])))
+        low, high = (np.concatenate(side) for side in zip(*bounds, strict=True))
+        self._spec = _vector_spec(low, high, np.float32)
+
+    def _observe(self, time_step: ts.TimeStep, action: Any) -> np.ndarray:
+        is_first = time_step.is_first()  # also of a step that has reset
+        parts = [time_step.observation, self._nothing if is_first else action]
+        if self._with_reward:
+            parts.append([time_step.reward])
+        return np.concatenate(parts, dtype=np.float32, casting="same_kind")
+
+
+class ObservationStack(_ObservationWrapper):
+    """An environment whose observation is its last k vectors in one, the oldest first: [k n].
+
+    What lies before the start of an episode is zero.
+    """
+
+    def __init__(self, environment: py_environment.PyEnvironment, k: int):
+        """Takes the environment over.
+
+        Args:
+          environment: Observes a vector.
+          k: Number of observations, >= 1, with the newest.
+
+        Raises:
+          ConfigError: If k is less than 1 or the observation is something else.
+        """
+        super().__init__(environment)
+        if k < 1:
+            raise ConfigError(f"ObservationStack: k is {k}; allowed is 1 or more.")
+        _check_is_vector(self._spec, type(self).__name__)
+        low, high = _bounds(_with_zero(self._spec))
+        self._blank = np.zeros(self._spec.shape, self._spec.dtype)
+        self._spec = _vector_spec(np.tile(low, k), np.tile(high, k), self._spec.dtype)
+        self._observations: collections.deque = collections.deque(maxlen=k)
+
+    def _observe(self, time_step: ts.TimeStep, action: Any) -> np.ndarray:
+        if time_step.is_first():
+            self._observations.extend([self._blank] * self._observations.maxlen)
+        self._observations.append(np.array(time_step.observation))
+        return np.concatenate(self._observations)
+
+
+class ObservationDropout(_ObservationWrapper):
+    """An environment whose observations are lost at random: all of one is zero then.
+
+    Each one independently, the first of an episode, too.
+    """
+
+    def __init__(
+        self, environment: py_environment.PyEnvironment, probability: float, seed: int | None = None
+    ):
+        """Takes the environment over.
+
+        Args:
+          environment: Any.
+          probability: Of losing an observation, in [0, 1).
+          seed: That of the environment, >= 0; the draws here differ from its own. None draws one
+            from the system.
+
+        Raises:
+          ConfigError: If the probability is outside [0, 1).
+        """
+        super().__init__(environment)
+        if not 0 <= probability < 1:
+            raise ConfigError(
+                f"ObservationDropout: probability is {probability}; allowed is 0 <= p < 1."
+            )
+        self._probability = probability
+        self._random = _generator(seed)
+        self._spec = tree.map_structure(_with_zero, self._spec)
+
+    def seed(self, seed: int) -> Any:
+        """Seeds the environment and, at once, what is lost. Returns what the environment does."""
+        self._random = _generator(seed)
+        return self._env.seed(seed)
+
+    def _observe(self, time_step: ts.TimeStep, action: Any) -> Any:
+        if self._random.random() < self._probability:
+            return tree.map_structure(np.zeros_like, time_step.observation)
+        return time_step.observation
+
+
+def _generator(seed: int | None) -> np.random.Generator:
+    """A spawned sequence: gym's environments draw from a generator of the seed itself."""
+    return np.random.default_rng(np.random.SeedSequence(seed).spawn(1)[0])
+
+
+def _checked_parts(spec: Any, parts: Sequence[int | str], owner: str) -> list[Any]:
+    """Returns the parts of an observation as a list; raises ConfigError unless all exist, once."""
+    parts = list(parts)
+    if isinstance(spec, Mapping):
+        for key in parts:
+            if key not in spec:
+                hint = did_you_mean(str(key), spec)
+                raise ConfigError(f"{owner}: the observation has no key {key!r}.{hint}")
+    else:
+        _check_is_vector(spec, owner)
+        size = spec.shape[0]
+        for index in parts:
+            if not isinstance(index, (int, np.integer)) or not 0 <= index < size:
+                raise ConfigError(
+                    f"{owner}: the observation has no index {index!r}; allowed is 0 to {size - 1}."
+                )
+    if not parts or len(set(parts)) < len(parts):
+        raise ConfigError(f"{owner}: the parts are {parts}; allowed are one or more, each once.")
+    return parts
+
+
+def _check_is_vector(spec: Any, owner: str, what: str = "observation") -> None:
+    is_array = isinstance(spec, array_spec.ArraySpec)
+    if is_array and len(spec.shape) == 1 and np.issubdtype(spec.dtype, np.floating):
+        return
+    found = f"{spec.dtype} {list(spec.shape)}" if is_array else f"a {type(spec).__name__}"
+    raise ConfigError(f"{owner} needs an {what} that is a vector of floats; this one is {found}.")
+
+
+def _bounds(spec: array_spec.ArraySpec) -> tuple[np.ndarray, np.ndarray]:
+    """Returns minimum and maximum of each entry."""
+    low, high = getattr(spec, "minimum", -np.inf), getattr(spec, "maximum", np.inf)
+    return np.broadcast_to(low, spec.shape), np.broadcast_to(high, spec.shape)
+
+
+def _with_zero(spec: array_spec.ArraySpec) -> array_spec.ArraySpec:
+    """Returns the spec with its bounds, if it has any, widened to include zero."""
+    if not isinstance(spec, array_spec.BoundedArraySpec):
+        return spec
+    low, high = np.minimum(spec.minimum, 0), np.maximum(spec.maximum, 0)
+    return array_spec.BoundedArraySpec(spec.shape, spec.dtype, low, high, spec.name)
+
+
+def _vector_spec(low: np.ndarray, high: np.ndarray, dtype: Any) -> array_spec.BoundedArraySpec:
+    low, high = np.array(low, dtype), np.array(high, dtype)
+    return array_spec.BoundedArraySpec(low.shape, dtype, low, high, "observation")
