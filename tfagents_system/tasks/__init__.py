@@ -1,0 +1,1 @@
+"""Tasks of partial observation that come with the package."""

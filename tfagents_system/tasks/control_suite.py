@@ -1,0 +1,55 @@
+"""Tasks of dm_control with repeated actions, also from pixels."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from tf_agents.environments import py_environment, wrappers
+from tf_agents.specs import array_spec
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.environments import dm_control_adapter, headless
+
+SIZE = 84  # pixels
+
+
+class ActionRepeat(wrappers.ActionRepeat):
+    """Takes each action several times and adds up the rewards, up to the end of the episode."""
+
+    @property
+    def dt(self) -> float:
+        """Seconds of an env step, which films go by."""
+        return self._times * self._env.dt
+
+
+class Pixels(wrappers.PyEnvironmentBaseWrapper):
+    """A task of dm_control that is seen as an image [84, 84, 3] uint8, by the model's camera 0."""
+
+    def __init__(self, environment: py_environment.PyEnvironment):
+        """Takes it over; raises ConfigError if MuJoCo cannot draw."""
+        super().__init__(environment)
+        headless.check_can_render("Pixels")
+
+    def observation_spec(self) -> array_spec.BoundedArraySpec:
+        """Returns the spec of the image."""
+        return array_spec.BoundedArraySpec((SIZE, SIZE, 3), np.uint8, 0, 255, "observation")
+
+    def _reset(self) -> ts.TimeStep:
+        return self._drawn(self._env.reset())
+
+    def _step(self, action: Any) -> ts.TimeStep:
+        return self._drawn(self._env.step(action))
+
+    def _drawn(self, time_step: ts.TimeStep) -> ts.TimeStep:
+        physics = self._env.gym.env.physics  # of the adapter, below any wrappers
+        frame = np.array(physics.render(SIZE, SIZE, camera_id=0))
+        return time_step._replace(observation=frame)
+
+
+def repeated(domain: str, task: str, times: int) -> Callable[..., py_environment.PyEnvironment]:
+    """Returns a constructor, with the argument `seed`, of the task with actions taken `times`."""
+
+    def make(seed: int | None) -> py_environment.PyEnvironment:
+        return ActionRepeat(dm_control_adapter.load(domain, task, seed=seed), times)
+
+    return make
