@@ -12,17 +12,18 @@ from typing import Any
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import nearest_name
 
-KINDS = ("gymnasium", "gym", "pybullet", "dm_control")
+KINDS = ("gymnasium", "gym", "pybullet", "dm_control", "partial")
 USUAL_HORIZON = 1000  # env steps, where the environment has no time limit of its own
 
 
 @dataclasses.dataclass(frozen=True)
 class EnvironmentId:
-    """A registered environment."""
+    """A registered environment, or a task of ours."""
 
     kind: str  # one of KINDS
-    name: str  # "Pendulum-v1"; of dm_control "cheetah/run"
+    name: str  # "Pendulum-v1"; of dm_control "cheetah/run", of ours "pendulum-p"
     horizon: int  # env steps per episode
+    observes_image: bool = False
 
     @property
     def slug(self) -> str:
@@ -38,7 +39,7 @@ def find_environment(text: str) -> EnvironmentId:
     Args:
       text: An id of gymnasium, gym or PyBullet, looked for in this order (ids with "Bullet" in
         PyBullet alone), or with its package before a colon: "gym:Pendulum-v1",
-        "dm_control:cheetah/run".
+        "dm_control:cheetah/run", "partial:pendulum-p".
 
     Raises:
       ConfigError: If there is no such environment, or its package is not installed.
@@ -50,6 +51,9 @@ def find_environment(text: str) -> EnvironmentId:
         kinds = [kind]
     if kinds == ["dm_control"]:
         return _of_dm_control(name)
+    if kinds == ["partial"]:
+        task = importlib.import_module("tfagents_system.tasks.partial").find(name)
+        return EnvironmentId("partial", name, task.horizon, task.observes_image)
     known: set[str] = set()
     for kind in kinds:
         registry = _registry(kind)

@@ -20,6 +20,7 @@ EXAMPLES = {
     "gym": "Pendulum-v1",
     "pybullet": "InvertedPendulumBulletEnv-v0",
     "dm_control": "cartpole/swingup",
+    "partial": "pendulum-p",
 }
 
 
@@ -28,8 +29,8 @@ def new(name: str, /, from_: str = OWN) -> None:
 
     Args:
       name: Of the project and its experiment.
-      from_: own, a kind of environment (gymnasium, gym, pybullet, dm_control), or an environment
-        such as Pendulum-v1 or dm_control:cheetah/run.
+      from_: own, a kind of environment (gymnasium, gym, pybullet, dm_control, partial), or an
+        environment such as Pendulum-v1, dm_control:cheetah/run or partial:pendulum-p.
 
     Raises:
       ConfigError: If a file is there already, the name cannot be one, or there is no such

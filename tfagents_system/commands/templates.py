@@ -8,17 +8,17 @@ STEPS_PER_ITERATION = 1000
 ENV_STEPS = 300_000
 FIRST_ENV_STEPS = 5_000
 BUFFER_ENV_STEPS = 300_000
+BUFFER_IMAGES = 50_000  # 1 GB of 84 x 84 x 3
 EVAL_EVERY_ENV_STEPS = 10_000
 OWN_HORIZON = 100
 
+# Module, in which package, and its call.
 _LOADERS = {
-    "gymnasium": ("gymnasium_adapter", 'gymnasium_adapter.load("{name}", seed=seed, {kwargs})'),
-    "gym": ("gym_adapter", 'gym_adapter.load("{name}", seed=seed, {kwargs})'),
-    "pybullet": ("pybullet_adapter", 'pybullet_adapter.load("{name}", seed=seed, {kwargs})'),
-    "dm_control": (
-        "dm_control_adapter",
-        'dm_control_adapter.load("{domain}", "{task}", seed=seed)',
-    ),
+    "gymnasium": ("environments", "gymnasium_adapter", '"{name}", seed=seed, gym_kwargs=kwargs'),
+    "gym": ("environments", "gym_adapter", '"{name}", seed=seed, gym_kwargs=kwargs'),
+    "pybullet": ("environments", "pybullet_adapter", '"{name}", seed=seed, gym_kwargs=kwargs'),
+    "dm_control": ("environments", "dm_control_adapter", '"{domain}", "{task}", seed=seed'),
+    "partial": ("tasks", "partial", '"{name}", seed=seed'),
 }
 
 _PARAMS = '''"""{title}
@@ -48,11 +48,28 @@ sac train {slug}_variables.sh trains it; docs/settings.md lists everything that 
     actor_fc_layer_params = ({units}, {units})
     critic_joint_fc_layer_params = ({units}, {units})
     sac_log_alpha = 0.0  # of the order of the rewards per step: higher explores for longer
-
+{image_settings}
     def env_ctor(self, *args, seed=None, **kwargs):
         """Returns the environment; each worker makes its own."""
         return {make}
 '''
+
+_IMAGE_SETTINGS = """
+    frame_stack = 3  # newest frames, of which the networks see motion
+    # Reads the stacked frames [N, H, W, 3 C]; each network has its own copy.
+    preprocessing_combiner = tf.keras.Sequential(
+        [
+            tf.keras.layers.Rescaling(1 / 255),
+            tf.keras.layers.Conv2D(32, 3, strides=2, activation="relu"),
+            tf.keras.layers.Conv2D(32, 3, strides=2, activation="relu"),
+            tf.keras.layers.Conv2D(32, 3, strides=2, activation="relu"),
+            tf.keras.layers.Flatten(),
+            tf.keras.layers.Dense(50),
+            tf.keras.layers.LayerNormalization(),
+            tf.keras.layers.Activation("tanh"),
+        ]
+    )
+"""
 
 _SIMULATOR = '''class Simulator(gym.Env):
     """A mass on a rail that is to stop at the middle. Put your own simulator in its place."""
@@ -96,7 +113,7 @@ _SIMULATOR = '''class Simulator(gym.Env):
 
 
 def params_text(title: str, slug: str, environment: EnvironmentId | None) -> str:
-    """Returns the params file of a registered environment; None: of a simulator to replace."""
+    """Returns the params file of an environment that is found; None: of a simulator to replace."""
     horizon = environment.horizon if environment else OWN_HORIZON
     episodes = max(1, round(STEPS_PER_ITERATION / horizon))
     base = "from tfagents_system.train_params_base import TrainParamsBase"
@@ -105,12 +122,14 @@ def params_text(title: str, slug: str, environment: EnvironmentId | None) -> str
                    "from tfagents_system.environments import gym_adapter\n")  # fmt: skip
         make = 'gym_adapter.GymEnvironment(Simulator(self.env_config["mass"]), seed=seed)'
     else:
-        adapter, call = _LOADERS[environment.kind]
-        imports = f"from tfagents_system.environments import {adapter}\n"
+        package, module, arguments = _LOADERS[environment.kind]
+        imports = f"from tfagents_system.{package} import {module}\n"
         domain, _, task = environment.name.partition("/")
-        make = call.format(
-            name=environment.name, domain=domain, task=task, kwargs="gym_kwargs=kwargs"
-        )
+        call = arguments.format(name=environment.name, domain=domain, task=task)
+        make = f"{module}.load({call})"
+    observes_image = environment is not None and environment.observes_image
+    if observes_image:
+        imports = "import tensorflow as tf\n\n" + imports
     return _PARAMS.format(
         title=title,
         slug=slug,
@@ -120,10 +139,13 @@ def params_text(title: str, slug: str, environment: EnvironmentId | None) -> str
         per_iteration=episodes * horizon,
         episodes_per_iteration=episodes,
         num_iter=-(-(ENV_STEPS if environment else 20_000) // (episodes * horizon)),
-        episodes_in_buffer=max(1, BUFFER_ENV_STEPS // horizon),
+        episodes_in_buffer=max(
+            1, (BUFFER_IMAGES if observes_image else BUFFER_ENV_STEPS) // horizon
+        ),
         first_episodes=max(1, (FIRST_ENV_STEPS if environment else 1000) // horizon),
         eval_period=max(1, (EVAL_EVERY_ENV_STEPS if environment else 5000) // (episodes * horizon)),
         units=256 if environment else 64,
+        image_settings=_IMAGE_SETTINGS if observes_image else "",
     )
 
 

@@ -49,8 +49,8 @@ def train(
 
     Args:
       variables: Variables file.
-      env: Instead of it: an environment, such as Pendulum-v1, HalfCheetahBulletEnv-v0 or
-        dm_control:cheetah/run.
+      env: Instead of it: an environment, such as Pendulum-v1, HalfCheetahBulletEnv-v0,
+        dm_control:cheetah/run or partial:pendulum-p.
       name: Of the experiment. Default: that of the variables file, or after the environment.
       seed: Of everything random; several make an experiment each, NAME_seed_1 and so on.
       algo: sac, td3 or ddpg; the same as --set algorithm=td3.
