@@ -42,6 +42,10 @@ def sac(folder, *arguments, timeout=60, python=None, **environ):
          "mountain_car_continuous"),
         ("HalfCheetahBulletEnv-v0", EnvironmentId("pybullet", "HalfCheetahBulletEnv-v0", 1000),
          "half_cheetah_bullet"),
+        ("partial:pendulum-va-concat10", EnvironmentId("partial", "pendulum-va-concat10", 200),
+         "pendulum_va_concat10"),
+        ("partial:walker-walk-pixels", EnvironmentId("partial", "walker-walk-pixels", 500, True),
+         "walker_walk_pixels"),
     ],
 )  # fmt: skip
 def test_environments_are_found_by_their_ids(text, expected, slug):
@@ -55,6 +59,7 @@ def test_environments_are_found_by_their_ids(text, expected, slug):
     [
         ("gym:Pendulm-v1", "no environment 'gym:Pendulm-v1' in gym. Did you mean Pendulum-v1?"),
         ("HalfCheetaBulletEnv-v0", "in pybullet. Did you mean HalfCheetahBulletEnv-v0?"),
+        ("partial:car-flags", "no task partial:car-flags. Did you mean car-flag?"),
     ],
 )
 def test_misspelt_environments_are_refused_with_the_nearest(text, message):
