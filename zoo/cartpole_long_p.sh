@@ -1,0 +1,5 @@
+# shellcheck shell=bash disable=SC2034
+# sac train zoo/cartpole_long_p.sh --seed 1 2 3
+: "${SAC_EXP_NAME:=cartpole_long_p}"
+: "${SAC_PARAMS:=zoo/partial_params.py}"
+: "${SAC_CONFIG:=zoo/cartpole_long_p.json}"
