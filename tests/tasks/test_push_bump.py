@@ -109,3 +109,30 @@ def test_bumps_lie_in_neighbouring_places_and_the_finger_between():
     assert len(counts) == 3 and np.abs(counts - 200).max() < 3 * 12
     assert np.abs(noise).max() <= 0.03 + 1e-6
     assert np.ptp(noise, axis=0).min() > 0.058
+
+
+def test_a_finger_that_counts_bumps_from_the_left_always_pushes_the_right_one():
+    environment = partial.load("push-r-bump", seed=1)
+    for _ in range(100):
+        step = environment.reset()
+        while step.observation[0] > -0.31:
+            (step,) = move(environment, (-0.05, SOFT))
+        num_met, is_touching = 0, False  # left of all bumps
+        while num_met < 2:
+            (step,) = move(environment, (0.02, SOFT))
+            touched, is_touching = is_touching, step.observation[1] < 0
+            num_met += is_touching and not touched
+        *_, step = move(environment, (-0.02, SOFT), (0.045, STIFF))
+        assert environment.get_info()["success"] and step.reward == 1
+
+
+def test_a_finger_that_pushes_the_first_bump_fails_two_times_of_three():
+    environment = partial.load("push-r-bump", seed=1)
+    num_successes = 0
+    for _ in range(100):
+        step = environment.reset()
+        while not step.is_last():
+            (step,) = move(environment, (0.02, STIFF))
+        num_successes += environment.get_info()["success"]
+    # The first bump to its right is the right one if they lie on both sides: one pair of three.
+    assert abs(num_successes - 100 / 3) < 3 * np.sqrt(100 * 2 / 9)

@@ -114,3 +114,20 @@ def test_only_the_time_limit_ends_an_episode(name):
     steps = swim(environment, *[[0.01, 0]] * 200)
     assert [step.is_last() for step in steps] == [False] * 199 + [True]
     assert all(step.discount == 1 for step in steps)
+
+
+def test_a_swimmer_that_knows_the_platform_earns_five_for_each_way_there():
+    environment = partial.load("water-maze-simple-mdp", seed=1)
+    for _ in range(10):
+        step, earned = environment.reset(), 0
+        velocity, before = np.zeros(2), np.zeros(2)
+        while not step.is_last():
+            position, platform = step.observation[:2], step.observation[3:]
+            velocity, before = position - before, position
+            if np.linalg.norm(velocity) > 0.15:  # put back to the centre
+                velocity = np.zeros(2)
+            (step,) = swim(environment, np.clip((platform - position) / 5 - velocity, -0.03, 0.03))
+            earned += step.reward
+        # Along an axis 0.03 + 0.06 + 0.09 + 3 x 0.1 > 0.4: on it after 6 steps, put back after 10.
+        # Along a diagonal one step less.
+        assert 5 * 200 // 10 <= earned <= 5 * 200 // 9

@@ -56,19 +56,7 @@ sac train {slug}_variables.sh trains it; docs/settings.md lists everything that 
 
 _IMAGE_SETTINGS = """
     frame_stack = 3  # newest frames, of which the networks see motion
-    # Reads the stacked frames [N, H, W, 3 C]; each network has its own copy.
-    preprocessing_combiner = tf.keras.Sequential(
-        [
-            tf.keras.layers.Rescaling(1 / 255),
-            tf.keras.layers.Conv2D(32, 3, strides=2, activation="relu"),
-            tf.keras.layers.Conv2D(32, 3, strides=2, activation="relu"),
-            tf.keras.layers.Conv2D(32, 3, strides=2, activation="relu"),
-            tf.keras.layers.Flatten(),
-            tf.keras.layers.Dense(50),
-            tf.keras.layers.LayerNormalization(),
-            tf.keras.layers.Activation("tanh"),
-        ]
-    )
+    image_augmentation = 4  # pixels by which images are moved at random, against overfitting
 """
 
 _SIMULATOR = '''class Simulator(gym.Env):
@@ -128,8 +116,6 @@ def params_text(title: str, slug: str, environment: EnvironmentId | None) -> str
         call = arguments.format(name=environment.name, domain=domain, task=task)
         make = f"{module}.load({call})"
     observes_image = environment is not None and environment.observes_image
-    if observes_image:
-        imports = "import tensorflow as tf\n\n" + imports
     return _PARAMS.format(
         title=title,
         slug=slug,
