@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tf_agents.environments import utils
 
+from tfagents_system.commands.environment_ids import find_environment
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments import gymnasium_adapter
 
@@ -184,3 +185,22 @@ def test_without_gymnasium_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     with pytest.raises(ConfigError, match="pip install gymnasium"):
         gymnasium_adapter.load("Pendulum-v1")
+
+
+def test_an_id_that_a_package_registers_when_it_is_imported(tmp_path, monkeypatch):
+    (tmp_path / "arms_of_a_test.py").write_text(
+        "import gymnasium\n"
+        "gymnasium.register('ArmOfATest-v0', max_episode_steps=7,\n"
+        "    entry_point='gymnasium.envs.classic_control:PendulumEnv')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    environment = gymnasium_adapter.load("arms_of_a_test:ArmOfATest-v0", seed=1)
+    assert environment.reset().observation.shape == (3,)
+    environment.close()
+    assert find_environment("arms_of_a_test:ArmOfATest-v0").horizon == 7
+    with pytest.raises(ConfigError, match="no_such_arms:A-v0 .*No module named 'no_such_arms'"):
+        gymnasium_adapter.load("no_such_arms:A-v0")
+    with pytest.raises(ConfigError, match="no_such_arms cannot be imported .* one of gymnas"):
+        find_environment("no_such_arms:A-v0")
+    with pytest.raises(ConfigError, match="no environment .*ArmOfATests-v0.* mean ArmOfATest-v0"):
+        find_environment("arms_of_a_test:ArmOfATests-v0")

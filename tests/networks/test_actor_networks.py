@@ -4,7 +4,6 @@ import tensorflow as tf
 from recurrent_fakes import recurrent_actor
 from tf_agents.specs import tensor_spec
 
-from tfagents_system.core.errors import ConfigError
 from tfagents_system.networks.actor_networks import MlpActorNetwork
 
 OBSERVATION = tf.TensorSpec([2], tf.float32, "observation")
@@ -69,13 +68,10 @@ def test_recurrent_action_depends_on_earlier_observations():
 NESTED = {"a": tf.TensorSpec([2], tf.float32), "b": tf.TensorSpec([1], tf.float32)}
 
 
+@pytest.mark.parametrize("combiner", [None, tf.keras.layers.Concatenate()])
 @pytest.mark.parametrize("ctor", [MlpActorNetwork, recurrent_actor])
-def test_nested_observation_needs_a_combiner(ctor):
-    with pytest.raises(ConfigError, match="preprocessing_combiner is None"):
-        make(ctor, observation_spec=NESTED)
-    network = make(
-        ctor, observation_spec=NESTED, preprocessing_combiner=tf.keras.layers.Concatenate()
-    )
+def test_nested_observations(ctor, combiner):
+    network = make(ctor, observation_spec=NESTED, preprocessing_combiner=combiner)
     distribution, _ = network({"a": tf.zeros([5, 2]), "b": tf.zeros([5, 1])})
     assert distribution.mode().shape == [5, 1]
 

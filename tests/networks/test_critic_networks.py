@@ -4,7 +4,6 @@ import tensorflow as tf
 from recurrent_fakes import recurrent_critic
 from tf_agents.specs import tensor_spec
 
-from tfagents_system.core.errors import ConfigError
 from tfagents_system.networks.critic_networks import MlpCriticNetwork
 
 OBSERVATION = tf.TensorSpec([2], tf.float32, "observation")
@@ -58,10 +57,8 @@ def test_a_recurrent_one_remembers_observations_but_not_actions():
 NESTED = {"a": tf.TensorSpec([2], tf.float32), "b": tf.TensorSpec([1], tf.float32)}
 
 
+@pytest.mark.parametrize("combiner", [None, tf.keras.layers.Concatenate()])
 @pytest.mark.parametrize("ctor", [MlpCriticNetwork, recurrent_critic])
-def test_nested_observation_needs_a_combiner(ctor):
-    with pytest.raises(ConfigError, match="preprocessing_combiner is None"):
-        make(ctor, observation_spec=NESTED)
-    combiner = tf.keras.layers.Concatenate()
+def test_nested_observations(ctor, combiner):
     network = make(ctor, observation_spec=NESTED, preprocessing_combiner=combiner)
     assert network(({"a": normal(5, 2), "b": normal(5, 1)}, normal(5, 1)))[0].shape == [5]

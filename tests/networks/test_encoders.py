@@ -70,9 +70,19 @@ def test_integers_become_float32():
 NESTED = {"joints": tf.TensorSpec([2], tf.float32), "camera": tf.TensorSpec([3], tf.uint8)}
 
 
-def test_nested_observation_without_combiner_raises():
-    with pytest.raises(ConfigError, match="has 2 parts but preprocessing_combiner is None. Set it"):
-        encoders.ObservationEncoder(NESTED)
+def test_parts_without_a_combiner_are_flattened_and_joined_by_key():
+    specs = NESTED | {"matrix": tf.TensorSpec([2, 2], tf.float64)}
+    encoder = encoders.ObservationEncoder(specs)
+    observation = {
+        "joints": tf.constant([[0.5, 0.25]]),
+        "camera": tf.constant([[1, 2, 3]], tf.uint8),
+        "matrix": tf.constant([[[4, 5], [6, 7]]], tf.float64),
+    }
+    encoded = encoder(observation)
+    assert encoded.dtype == tf.float32
+    np.testing.assert_array_equal(encoded, [[1, 2, 3, 0.5, 0.25, 4, 5, 6, 7]])
+    sequence = {name: tf.stack([part, part], axis=1) for name, part in observation.items()}
+    np.testing.assert_array_equal(encoder(sequence), tf.stack([encoded, encoded], axis=1))
 
 
 def test_combiner_joins_the_leaves_of_a_nested_observation_by_key():

@@ -67,9 +67,16 @@ def test_built_in_networks_act_in_numpy(recurrent):
     assert type(policies.greedy) is NumpyGreedyPolicy
 
 
-def test_nested_observation_without_combiner_raises():
-    with pytest.raises(ConfigError, match="2 parts but preprocessing_combiner is None"):
-        policies_for(NestedEnv())
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_nested_observation_without_combiner_acts_in_numpy(recurrent):
+    environment = NestedEnv()
+    agent, policies = policies_for(environment, recurrent=recurrent)
+    assert type(policies.greedy) is NumpyGreedyPolicy
+    in_tensorflow = TfActingPolicy(agent.policy)
+    time_step = environment.reset()
+    expected, _ = in_tensorflow.action(time_step, in_tensorflow.initial_state())
+    action, _ = policies.greedy.action(time_step, policies.greedy.initial_state())
+    np.testing.assert_allclose(action, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("recurrent", [False, True])

@@ -39,7 +39,8 @@ def find_environment(text: str) -> EnvironmentId:
     Args:
       text: An id of gymnasium, gym or PyBullet, looked for in this order (ids with "Bullet" in
         PyBullet alone), or with its package before a colon: "gym:Pendulum-v1",
-        "dm_control:cheetah/run", "partial:pendulum-p".
+        "dm_control:cheetah/run", "partial:pendulum-p". An id that a package registers when it is
+        imported has that before it: "panda_gym:PandaReach-v3".
 
     Raises:
       ConfigError: If there is no such environment, or its package is not installed.
@@ -54,20 +55,37 @@ def find_environment(text: str) -> EnvironmentId:
     if kinds == ["partial"]:
         task = importlib.import_module("tfagents_system.tasks.partial").find(name)
         return EnvironmentId("partial", name, task.horizon, task.observes_image)
+    package, _, registered = name.rpartition(":")
+    if package:
+        _import_package(package, text)
     known: set[str] = set()
     for kind in kinds:
         registry = _registry(kind)
-        if name in registry:
-            horizon = registry[name].max_episode_steps or USUAL_HORIZON
+        if registered in registry:
+            horizon = registry[registered].max_episode_steps or USUAL_HORIZON
             return EnvironmentId(kind, name, int(horizon))
         known |= registry.keys()
-    nearest = nearest_name(name, known)
+    nearest = nearest_name(registered, known)
     raise ConfigError(
         f"There is no environment {text!r} in {', '.join(kinds)}."
         + (f" Did you mean {nearest}?" if nearest else "")
+        + ("" if package else
+           " One that a package of yours registers is PACKAGE:ID, such as panda_gym:PandaReach-v3.")
         + ("" if _is_installed("gymnasium") else
            " gymnasium is not installed: ./setup.sh --with mujoco")
     )  # fmt: skip
+
+
+def _import_package(package: str, text: str) -> None:
+    """Imports what registers an environment; raises ConfigError if that is impossible."""
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):  # some say what they are
+            importlib.import_module(package)
+    except Exception as error:  # of any kind: it is not ours
+        raise ConfigError(
+            f"{text}: {package} cannot be imported ({error}). Allowed before the colon is a "
+            f"package that registers environments, or one of {', '.join(KINDS)}."
+        ) from error
 
 
 def _kinds_of(name: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Environments of gymnasium, an optional package, as PyEnvironments."""
 
 import copy
+import importlib
 import inspect
 import sys
 from collections.abc import Callable, Mapping
@@ -130,8 +131,11 @@ def _import_gymnasium() -> Any:
 
 def _find_spec(gymnasium: Any, name: str) -> Any:
     """Registered spec of `name`; imports the package of a "package:Id-v0" name."""
+    package, _, registered = name.rpartition(":")
+    if package:
+        importlib.import_module(package)
     try:
-        return gymnasium.spec(name)
+        return gymnasium.spec(registered)
     except gymnasium.error.Error as error:
         raise adapter.unknown_id_error(name, gymnasium.registry, "gymnasium") from error
 

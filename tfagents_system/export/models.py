@@ -75,7 +75,11 @@ def _write_onnx(agent: tf_agent.TFAgent, folder: pathlib.Path) -> None:
 
 
 def _arrays(agent: tf_agent.TFAgent, name: str) -> dict[str, np.ndarray]:
-    if obstacle := obstacle_to_numpy(agent.collect_policy):
+    num_parts = len(tree.flatten(agent.policy.time_step_spec.observation))
+    obstacle = obstacle_to_numpy(agent.collect_policy)
+    if obstacle is None and num_parts != 1:
+        obstacle = f"its observation has {num_parts} parts"
+    if obstacle:
         raise ConfigError(
             f"{name} cannot hold this policy: {obstacle}. Allowed is one of the built-in networks "
             "for a single observation array. Export to savedmodel or tflite instead."

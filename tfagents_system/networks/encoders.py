@@ -58,37 +58,40 @@ _MERGE_LAYER = tf.keras.layers.Add.__base__  # also of Concatenate; Keras does n
 class ObservationEncoder(tf.keras.layers.Layer):
     """Joins an observation into one float32 vector for each step.
 
-    A single array is flattened. A nest needs `preprocessing_combiner`; each network uses its own
-    copy of it. As in TF-Agents' EncodingNetwork, it receives the nest [N, ...] with the dtypes of
+    Each part is flattened, and they are joined in the order of `tf.nest.flatten`, which sorts the
+    keys of a dict. With a `preprocessing_combiner` each network uses its own copy of it. As in
+    TF-Agents' EncodingNetwork, it receives the nest [N, ...] with the dtypes of
     the environment, where N counts all steps of a batch of sequences, and what it returns is
     flattened. Keras' merge layers (Concatenate, Add, ...) take no nest but a list: they receive the
-    leaves as float32, in the order of `tf.nest.flatten`, which sorts the keys of a dict.
+    leaves as float32, in that order.
     """
 
     def __init__(self, observation_spec, preprocessing_combiner=None):
-        """Raises ConfigError for a nested observation without a combiner."""
+        """Takes the spec of an observation without batch axis."""
         super().__init__(name="observation_encoder")
         self._leaf_shapes = [tuple(spec.shape) for spec in tf.nest.flatten(observation_spec)]
-        if preprocessing_combiner is None and len(self._leaf_shapes) != 1:
-            raise ConfigError(
-                f"The observation has {len(self._leaf_shapes)} parts but preprocessing_combiner is "
-                "None. Set it to a Keras layer that joins them, such as "
-                "tf.keras.layers.Concatenate()."
-            )
         self.combiner = copy.deepcopy(preprocessing_combiner)
 
     def call(self, observation):
         """Returns [B, n] for leaves [B, ...], or [B, T, n] for leaves [B, T, ...]."""
-        first, shape = tf.nest.flatten(observation)[0], self._leaf_shapes[0]
-        num_outer = first.shape.rank - len(shape)
-        outer = tf.shape(first)[:num_outer]
-        if self.combiner is not None:
-            first = self._combine(observation, num_outer)
-            shape = tuple(first.shape[1:])
-        first = tf.cast(first, tf.float32)
-        if len(shape) == 1 and first.shape.rank == 1 + outer.shape[0]:
-            return first
-        return tf.reshape(first, tf.concat([outer, [math.prod(shape)]], axis=0))
+        leaves = tf.nest.flatten(observation)
+        num_outer = leaves[0].shape.rank - len(self._leaf_shapes[0])
+        outer = tf.shape(leaves[0])[:num_outer]
+        if self.combiner is None:
+            parts = [
+                self._flat(leaf, shape, outer)
+                for leaf, shape in zip(leaves, self._leaf_shapes, strict=True)
+            ]
+            return parts[0] if len(parts) == 1 else tf.concat(parts, axis=-1)
+        combined = self._combine(observation, num_outer)
+        return self._flat(combined, tuple(combined.shape[1:]), outer)
+
+    def _flat(self, part, shape, outer):
+        """Returns `part` as [*outer, n] float32; its axes before `shape` may be joined."""
+        part = tf.cast(part, tf.float32)
+        if len(shape) == 1 and part.shape.rank == 1 + outer.shape[0]:
+            return part
+        return tf.reshape(part, tf.concat([outer, [math.prod(shape)]], axis=0))
 
     def _combine(self, observation, num_outer):
         leaves = tf.nest.flatten(observation)

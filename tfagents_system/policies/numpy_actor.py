@@ -22,8 +22,7 @@ from tfagents_system.policies.recurrent_step import read_layers, run_layers, zer
 def obstacle_to_numpy(policy) -> str | None:
     """Returns why `NumpyActor` cannot be made of `policy`; None if it can.
 
-    It can of an ActorPolicy over a built-in actor of a single array, also with the noise of a
-    NoisyPolicy.
+    It can of an ActorPolicy over a built-in actor, also with the noise of a NoisyPolicy.
     """
     policy = _without_noise(policy)
     if type(policy) is not actor_policy.ActorPolicy:
@@ -126,9 +125,11 @@ class NumpyActor:
         return x[: self.num_actions], state
 
     def _forward(self, observation, state):
-        if not isinstance(observation, np.ndarray):
-            (observation,) = tree.flatten(observation)
-        x = np.asarray(observation, np.float32).ravel()
+        if isinstance(observation, np.ndarray):
+            x = np.asarray(observation, np.float32).ravel()
+        else:
+            parts = [np.asarray(p, np.float32).ravel() for p in tree.flatten(observation)]
+            x = parts[0] if len(parts) == 1 else np.concatenate(parts)
         *hidden, (kernel, bias) = self._layers
         if self._recurrent_layers:
             x, state = run_layers(self._recurrent_layers, x, state)
