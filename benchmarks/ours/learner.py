@@ -53,7 +53,8 @@ def measure(
         layout = PackedLayout(items) if environment == "FreeEnv" else images_layout(items)
         layout.insert(server.address, num_transitions)
         spec = program_specs(paths, server.address)["learner"]
-        num_loops = min(2, len(spec.cpus))  # with several CPUs that of a run that lasts, too
+        # With several CPUs that of a run that lasts, too, which images would take an hour to reach.
+        num_loops = min(2, len(spec.cpus)) if environment == "FreeEnv" else 1
         log = paths.stdout("learner")
         with running(spec.argv, spec.env, log) as learner:
 
