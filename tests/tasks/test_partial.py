@@ -51,7 +51,9 @@ def episode(environment, num_steps, seed=0):
 
 @pytest.mark.parametrize("name", partial.TASKS)
 def test_one_seed_repeats_an_episode_and_another_does_not(name, load):
-    num_steps = 3 if name in PIXELS else 100
+    num_steps = 3 if name in PIXELS else 20
+    if "maze" in name:  # until the swimmer meets the platform, in another place with another seed
+        num_steps = 100
     first, second, other = (
         [step.observation for step in episode(load(name, seed), num_steps)] for seed in (1, 1, 2)
     )
