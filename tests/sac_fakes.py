@@ -64,6 +64,10 @@ def set_weights(net, values):
         variable.assign(tf.reshape(tf.constant(value, tf.float32), variable.shape))
 
 
+# Two transitions; the second is terminal.
+BATCH = dict(step_type=[FIRST, MID], s=[1.0, -2.0], a=[0.5, 1.0], r=[1.0, 10.0], d=[1.0, 0.0],
+             next_s=[2.0, 7.0])  # fmt: skip
+
 # Q_i(s, a) = x s + y a + z with (x, y), z:
 CRITICS = [([1.0, 2.0], 0.5), ([2.0, -1.0], 0.25)]
 TARGETS = [([3.0, 1.0], 0.0), ([-1.0, 4.0], 2.0)]

@@ -4,27 +4,16 @@ from typing import Any
 
 from tf_agents.environments import py_environment
 
+from tfagents_system.pendulum_params import TrainParams as PendulumParams
 from tfagents_system.tasks import partial
-from tfagents_system.train_params_base import TrainParamsBase
 
 
-class TrainParams(TrainParamsBase):
-    """One train step per env step; with memory, of 16 segments of 50 env steps each."""
+class TrainParams(PendulumParams):
+    """The settings of the Pendulum example; with memory, of 16 segments of 50 env steps each."""
 
-    actor_learning_rate = 1e-3
-    critic_learning_rate = 1e-3
-    alpha_learning_rate = 1e-3
-    sac_log_alpha = 0.0
-    actor_fc_layer_params = (64, 64)
-    critic_joint_fc_layer_params = (64, 64)
     rnn_units = 64
-    num_iter = 50
-    n_episodes_in_buffer = 100
-    n_buffer_init_episodes = 5
     eval_period_itrs = 10
     n_eval_episodes = 20
-    log_period_itrs = 1
-    checkpoint_period_itrs = 25
 
     def __init__(self, env_config: dict[str, Any]):
         """The config says whether there is memory."""

@@ -72,6 +72,34 @@ def test_the_critics_train_the_convolutions_and_all_have_targets(algorithm, imag
     assert any((x != y).numpy().any() for x, y in zip(before, target.variables, strict=True))
 
 
+def test_augmentation_changes_what_the_critics_are_trained_on():
+    settings = {"algorithm": "ddpg"}  # draws nothing itself
+    losses = [
+        float(make_agent(**settings, image_augmentation=pixels).gradients(batch(4))[1].loss)
+        for pixels in (0, 0, 3)
+    ]
+    assert losses[0] == losses[1] != losses[2]
+
+
+def test_the_state_value_network_reads_the_features_and_leaves_the_convolutions_alone():
+    agent = make_agent(state_value_network=True)
+    (summarizer,), (value,) = agent.summarizers, agent.state_values
+    gradients, _ = agent.gradients(batch(4))
+    shapes = [[g.shape for g in of_network] for of_network in gradients.critics]
+    networks = [*agent.critics, summarizer, value]
+    assert shapes == [[v.shape for v in net.trainable_variables] for net in networks]
+    for variable in value.variables:  # another V, the same targets: its own gradients alone differ
+        variable.assign(variable + 0.1)
+    tf.random.set_seed(0)
+    others, _ = agent.gradients(batch(4))
+    for one, other in zip(gradients.critics[2], others.critics[2], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+    assert any(
+        (np.abs(one - other) > 1e-6).any()
+        for one, other in zip(gradients.critics[3], others.critics[3], strict=True)
+    )
+
+
 @pytest.mark.parametrize("share_summarizer", [False, True])
 def test_recurrent_networks_train_on_images(share_summarizer):
     agent = make_agent(recurrent=True, rnn_units=4, share_summarizer=share_summarizer)

@@ -6,6 +6,7 @@ import tensorflow as tf
 from kernel_marks import needs_int16
 from sac_fakes import (
     ACTOR_WEIGHT,
+    BATCH,
     CRITICS,
     FIRST,
     GAMMA,
@@ -29,10 +30,6 @@ from tfagents_system.agents import off_policy_agent, sac_losses
 from tfagents_system.agents.sac_agent import SacAgent, SacInfo
 from tfagents_system.networks.actor_networks import MlpActorNetwork
 from tfagents_system.networks.critic_networks import MlpCriticNetwork
-
-# Two transitions; the second is terminal.
-BATCH = dict(step_type=[FIRST, MID], s=[1.0, -2.0], a=[0.5, 1.0], r=[1.0, 10.0], d=[1.0, 0.0],
-             next_s=[2.0, 7.0])  # fmt: skip
 
 # By hand, with the numbers above. The policy's action is s / 2, its log-probability 3 s / 2.
 NEXT_Q = min(3 * 2 + 1 * 1 + 0, -1 * 2 + 4 * 1 + 2)  # target critics at (2, 1)

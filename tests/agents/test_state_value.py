@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from sac_fakes import (
+    BATCH,
     CRITICS,
-    FIRST,
     GAMMA,
     MID,
     OBSERVATION,
@@ -21,9 +21,7 @@ from sac_fakes import (
 from tfagents_system.agents import sac_losses
 from tfagents_system.networks.critic_networks import MlpValueNetwork
 
-# Two transitions; the second is terminal. The action is s / 2, its log-probability 3 s / 2.
-BATCH = dict(step_type=[FIRST, MID], s=[1.0, -2.0], a=[0.5, 1.0], r=[1.0, 10.0], d=[1.0, 0.0],
-             next_s=[2.0, 7.0])  # fmt: skip
+# The action is s / 2, its log-probability 3 s / 2.
 ALPHA = 0.2
 VALUE, TARGET_VALUE = (2.0, 1.0), (4.0, -3.0)  # V(s) = x s + y: x, y
 

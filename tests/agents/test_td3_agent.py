@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from recurrent_fakes import recurrent_actor, recurrent_critic
 from sac_fakes import (
+    BATCH,
     CRITICS,
     FIRST,
     GAMMA,
@@ -24,9 +25,6 @@ from tfagents_system.agents import td3_losses
 from tfagents_system.agents.td3_agent import Td3Agent
 from tfagents_system.networks.critic_networks import MlpCriticNetwork
 
-# Two transitions; the second is terminal.
-BATCH = dict(step_type=[FIRST, MID], s=[1.0, -2.0], a=[0.5, 1.0], r=[1.0, 10.0], d=[1.0, 0.0],
-             next_s=[2.0, 7.0])  # fmt: skip
 WEIGHT, TARGET_WEIGHT = 0.5, 0.25  # of actor and target actor: action = weight * observation
 
 # By hand: critics at (s, a) and (s, s / 2), target critics at (2, 2 / 4); see sac_fakes.

@@ -202,6 +202,9 @@ def test_custom_network_and_combiner_are_refused_with_the_reason(name, tmp_path)
     with pytest.raises(ConfigError, match=f"{name} cannot hold .* ActorDistributionNetwork, no bu"):
         written(make_agent(VECTOR, params_class=CustomActor), name, tmp_path)
     (tmp_path / name).rmdir()
+    with pytest.raises(ConfigError, match=f"{name} cannot hold .* its observation has 2 parts"):
+        written(make_agent({"a": VECTOR, "b": VECTOR}), name, tmp_path)
+    (tmp_path / name).rmdir()
     agent = make_agent({"a": VECTOR, "b": VECTOR}, combiner=tf.keras.layers.Concatenate())
     with pytest.raises(ConfigError, match="preprocessing_combiner.*Export to savedmodel or tflite"):
         written(agent, name, tmp_path)

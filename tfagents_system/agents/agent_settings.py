@@ -73,7 +73,8 @@ class SharedSettings:
         get_args(ImageEncoder),
         "nature_cnn",
         "convolutions for images (uint8 [H, W, C]), unless there is a preprocessing_combiner; "
-        "actor and critics share them, and the critics' loss alone trains them",
+        "actor and critics share them, and the critics' loss alone trains them, unless `recurrent` "
+        "without `share_summarizer`: each network has its own then",
     )
     image_augmentation: int = count(
         0,
@@ -97,8 +98,7 @@ class AgentSettings(Td3Settings, SacSettings, SharedSettings):  # fields: those 
 
 def check_agent_settings(settings: AgentSettings, is_recurrent: bool, where: str) -> None:
     """Raises ConfigError for settings that are each allowed but do not fit together."""
-    for name in ("state_value_network", "share_summarizer"):
-        needs_recurrent = name == "share_summarizer"
+    for name, needs_recurrent in (("state_value_network", False), ("share_summarizer", True)):
         if getattr(settings, name) and is_recurrent != needs_recurrent:
             raise ConfigError(
                 f"{where}: {name} is True and recurrent is {is_recurrent}; allowed is recurrent = "

@@ -23,8 +23,9 @@ def step_codec(observation_spec: Any, action_spec: Any, layout: ItemLayout) -> C
 class SampleReader:
     """Finds the samples in items of one layout, and unpacks them."""
 
-    def __init__(self, codec: Codec, layout: ItemLayout, gamma: float = 1.0):
-        """Takes the codec of a Step; `gamma` discounts rewards within a return over steps."""
+    def __init__(self, codec: Codec, layout: ItemLayout, gamma: float | None = None):
+        """Takes the codec of a Step; returns over several steps need `gamma`, their discount."""
+        assert gamma is not None or layout.n_step == 1, layout
         self._codec = codec
         self._layout = layout
         self._gamma = gamma

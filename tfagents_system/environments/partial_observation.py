@@ -51,7 +51,7 @@ class KeepObservations(_ObservationWrapper):
     """An environment whose observation has only the parts that are named, in the order given.
 
     Of a vector these are entries, of a dict its values. A dict of which one value is left becomes
-    that value itself, which networks take without a `preprocessing_combiner`.
+    that value itself.
     """
 
     def __init__(self, environment: py_environment.PyEnvironment, parts: Sequence[int | str]):

@@ -30,7 +30,7 @@ def _offpcc():
 
 
 def _simple():
-    """The two convolutions of Mnih et al. 2013, arXiv:1312.5602, section 5, with ELU."""
+    """The two convolutions of Mnih et al. 2013, arXiv:1312.5602, section 4.1, with ELU."""
     return [
         _Conv(16, 8, 4, activation="elu"),
         _Conv(32, 4, 2, activation="elu"),
