@@ -1,5 +1,6 @@
 """Arithmetic of the prediction, by hand, and a real run that takes as long as predicted."""
 
+import contextlib
 import csv
 import dataclasses
 import json
@@ -8,11 +9,10 @@ import pathlib
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 
-from tfagents_system.commands.environment_check import EnvironmentCheck
-from tfagents_system.commands.forecast import make_forecast, rows_of
 from tfagents_system.commands.prediction import (
     Allotment,
     Speeds,
@@ -20,10 +20,6 @@ from tfagents_system.commands.prediction import (
     predict,
     workers_worth_having,
 )
-from tfagents_system.core.curriculum import Curriculum
-from tfagents_system.core.env_config import load_env_config
-from tfagents_system.core.params_loader import load_params
-from tfagents_system.core.settings import Settings
 from tfagents_system.train_params_base import TrainParamsBase
 
 REPO = pathlib.Path(__file__).parents[2]
@@ -157,39 +153,85 @@ HORIZON = 10
 NUM_TRAIN_STEPS = 10 * 10
 
 
-@pytest.mark.multiprocess
-def test_a_real_run_takes_as_long_as_predicted(tmp_path, monkeypatch):
-    (tmp_path / "params.py").write_text(PARAMS)
-    (tmp_path / "config.json").write_text(json.dumps({"horizon": HORIZON}))
+@pytest.fixture(scope="module")
+def checked_and_run(tmp_path_factory):
+    """The rows of `sac check`, and what the run then took: seconds, bytes, and its episodes."""
+    folder = tmp_path_factory.mktemp("slept")
+    (folder / "params.py").write_text(PARAMS)
+    (folder / "config.json").write_text(json.dumps({"horizon": HORIZON}))
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("SAC_", "SLURM_"))}
     environ = clean | {
         "SAC_EXP_NAME": "slept", "SAC_PARAMS": "params.py", "SAC_CONFIG": "config.json",
         "SAC_NUM_COLLECT_WORKERS": "2", "PYTHONPATH": str(REPO),
     }  # fmt: skip
-    monkeypatch.chdir(tmp_path)
-    command = [sys.executable, "-m", "tfagents_system", "train"]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    rows = []
-    for worker in (0, 1):
-        with (tmp_path / f"logs/slept/episodes/collect_{worker}.csv").open(newline="") as file:
-            rows += [(float(r["wall_time"]), int(r["train_step"])) for r in csv.DictReader(file)]
-    # Before, the learner was being compiled.
-    (first, first_step), *_, (last, last_step) = sorted(row for row in rows if row[1] > 0)
-    assert last_step - first_step > NUM_TRAIN_STEPS / 2
+    command = [sys.executable, "-m", "tfagents_system"]
+    check = subprocess.run(
+        [*command, "check"], cwd=folder, env=environ, capture_output=True, text=True, timeout=240
+    )
+    assert check.returncode == 0, check.stdout + check.stderr
+    rows = dict(re.findall(r"^(\w+) +ok +(.*)$", check.stdout.partition("The run on")[2], re.M))
 
-    settings = Settings.from_environ(environ)
-    params = load_params(settings.params, load_env_config(settings.config))
-    looked = EnvironmentCheck(params, HORIZON, Curriculum({}), num_episodes=3)
-    looked.run(lambda step: None)
-    assert looked.measured.step_secs > SLEEP_SECS
-    forecast = make_forecast(settings, environ, params, HORIZON, looked.measured)
-    prediction = forecast.prediction
-    assert (prediction.bottleneck, forecast.allotment.num_workers) == ("workers", 2)
-    predicted_secs = prediction.training * (last_step - first_step) / NUM_TRAIN_STEPS
+    started, most_bytes = time.monotonic(), 0
+    with (folder / "output").open("w+") as output:
+        run = subprocess.Popen([*command, "train"], cwd=folder, env=environ, stdout=output)
+        try:
+            while run.poll() is None:
+                most_bytes = max(most_bytes, bytes_of_programs(folder / "logs/slept"))
+                assert time.monotonic() - started < 240
+                time.sleep(0.5)
+        finally:
+            run.terminate()
+        secs = time.monotonic() - started
+        output.seek(0)
+        assert run.wait() == 0, output.read()
+    episodes = []
+    for worker in (0, 1):
+        with (folder / f"logs/slept/episodes/collect_{worker}.csv").open(newline="") as file:
+            episodes += [
+                (float(r["wall_time"]), int(r["train_step"])) for r in csv.DictReader(file)
+            ]
+    return rows, secs, most_bytes, sorted(episodes)
+
+
+def bytes_of_programs(exp_dir):
+    """What the programs of a run have in memory, pages that several have counted once."""
+    total = 0
+    for path in (exp_dir / "status").glob("*.json"):
+        pid = json.loads(path.read_text())["pid"]
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            shown = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+            total += 1024 * int(re.search(r"^Pss: +(\d+) kB", shown, re.M)[1])
+    return total
+
+
+def secs_of(shown):
+    """The seconds of "about 1 min 2 s"."""
+    units = {"h": 3600, "min": 60, "s": 1}
+    return sum(int(number) * units[unit] for number, unit in re.findall(r"(\d+) (h|min|s)", shown))
+
+
+@pytest.mark.multiprocess
+def test_a_real_run_takes_as_long_as_predicted(checked_and_run):
+    rows, secs, _, episodes = checked_and_run
+    total, parts = rows["time"].split(":")
+    assert secs_of(total) == pytest.approx(secs, rel=0.3)
+    # Before, the learner was being compiled.
+    (first, first_step), *_, (last, last_step) = [e for e in episodes if e[1] > 0]
+    assert last_step - first_step > NUM_TRAIN_STEPS / 2
+    training = secs_of(re.search(r"training (.*) for", parts)[1])
+    predicted_secs = training * (last_step - first_step) / NUM_TRAIN_STEPS
     assert predicted_secs == pytest.approx(last - first, rel=0.3)
-    rows = {row.what: row for row in rows_of(forecast, looked.measured)}
-    assert list(rows) == ["learner", "time", "bottleneck", "workers", "memory"]
-    worth = int(re.search(r"2 planned, (\d+) worth having", rows["workers"].value)[1])
-    assert worth > 2  # they wait for their simulators, so a CPU has room for many
-    assert rows["memory"].verdict == "ok"
+
+
+@pytest.mark.multiprocess
+def test_a_real_run_takes_as_much_memory_as_predicted(checked_and_run):
+    rows, _, most_bytes, _ = checked_and_run
+    number, unit = re.search(r"at most ([\d.]+) (\w+)", rows["memory"]).groups()
+    assert float(number) * {"MB": 1e6, "GB": 1e9}[unit] == pytest.approx(most_bytes, rel=0.3)
+
+
+@pytest.mark.multiprocess
+def test_the_check_says_what_a_run_will_wait_for(checked_and_run):
+    rows, *_ = checked_and_run
+    assert list(rows) == ["learner", "time", "bottleneck", "memory"]  # "workers" is a note
+    assert rows["bottleneck"].startswith("the workers; ")

@@ -15,6 +15,7 @@ from tf_agents.environments import py_environment
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.commands import environment_probes as probes
 from tfagents_system.commands.check_rows import Row, explained
+from tfagents_system.core import memory
 from tfagents_system.core.curriculum import Curriculum
 from tfagents_system.core.meters import PhaseTimer
 from tfagents_system.core.seeds import derive_seed
@@ -43,7 +44,7 @@ class Measured:
     greedy_step_secs: float = 0.0  # per env step of an evaluation
     episode_length: float = 0.0  # env steps, mean
     leak_mb: float = 0.0  # per episode
-    worker_mb: float = 0.0  # resident memory of a program with environments and agent
+    worker_own_mb: float = 0.0  # memory of a program with environments and agent, but libraries
 
     @property
     def has_leak(self) -> bool:
@@ -166,7 +167,7 @@ class EnvironmentCheck:
 
         for _ in range(self._num_episodes):
             episode = run_episode(environment, policy, self._horizon, observe, self._timer)
-            self._memory.append(probes.resident_mb())
+            self._memory.append(memory.resident_mb())
             num_steps += episode.length
             if not episode.is_complete:
                 break
@@ -228,7 +229,7 @@ class EnvironmentCheck:
 
     def _judge_memory(self) -> None:
         measured = self.measured
-        measured.worker_mb = probes.resident_mb()
+        measured.worker_own_mb = memory.own_mb()
         growth = [b - a for a, b in zip(self._memory[1:], self._memory[2:], strict=False)]
         measured.leak_mb = statistics.median(growth) if growth else 0.0
         value = f"{measured.leak_mb:.3f} MB more per episode (median of {len(growth)})"

@@ -2,8 +2,6 @@
 
 import collections
 import functools
-import os
-import pathlib
 import time
 from typing import Any
 
@@ -134,14 +132,6 @@ def check_seeding(params: Any) -> Row:
 def seed_of(index: int, seed: int = SEED) -> int:
     """Returns the seed of an environment of the check."""
     return derive_seed(seed, SeedPurpose.COLLECT_ENV, index)
-
-
-def resident_mb() -> float:
-    """Returns the resident memory of this process in MB; 0 where the system does not say."""
-    statm = pathlib.Path("/proc/self/statm")
-    if not statm.exists():
-        return 0.0
-    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def _trajectory(params: Any, seed: int) -> list[Any]:

@@ -17,6 +17,7 @@ from tfagents_system.commands.prediction import (
     predict,
     workers_worth_having,
 )
+from tfagents_system.core import memory
 from tfagents_system.core.cpus import available_cpus
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings import Settings
@@ -137,7 +138,7 @@ def _bottleneck_row(forecast: Forecast) -> Row:
 
 def _workers_row(forecast: Forecast, measured: Measured) -> Row:
     allotment = forecast.allotment
-    fitting = max(1, int(available_bytes() / 1e6 / max(measured.worker_mb, 1.0)))
+    fitting = max(1, int(memory.available_bytes() / 1e6 / max(measured.worker_own_mb, 1.0)))
     worth = workers_worth_having(forecast.work, forecast.speeds, allotment, fitting)
     value = f"{allotment.num_workers} planned, {worth} worth having on this machine"
     if worth == allotment.num_workers or allotment.takes_turns:
@@ -154,36 +155,21 @@ def _workers_row(forecast: Forecast, measured: Measured) -> Row:
 def _memory_row(forecast: Forecast, measured: Measured) -> Row:
     allotment, work = forecast.allotment, forecast.work
     collectors = allotment.num_workers + allotment.num_evaluators
-    per_worker = measured.worker_mb * 1e6
+    workers_bytes = collectors * measured.worker_own_mb * 1e6
     episodes = work.env_steps / measured.episode_length / allotment.num_workers
     leaked = measured.leak_mb * 1e6 * episodes if measured.has_leak else 0.0
     parts = {
-        "learner": forecast.learner.resident_mb * 1e6,
-        f"{collectors} worker" + ("s" if collectors > 1 else ""): collectors * per_worker,
+        "libraries that all share": forecast.learner.libraries_mb * 1e6,
+        "learner": forecast.learner.own_mb * 1e6,
+        f"{collectors} worker" + ("s" if collectors > 1 else ""): workers_bytes,
         "full replay buffer": SERVER_BYTES + work.replay_bytes,
     }
     if leaked:
         parts["leaks of the environments"] = collectors * leaked
-    total, free = sum(parts.values()), available_bytes()
+    total, free = sum(parts.values()), memory.available_bytes()
     shown = ", ".join(f"{what} {format_bytes(int(size))}" for what, size in parts.items())
     value = f"at most {format_bytes(int(total))} ({shown}); {format_bytes(int(free))} are free now"
     if total <= free:
         return Row("memory", "ok", value)
     advice = "Fewer workers, or fewer n_episodes_in_buffer, or mend the leak."
-    return Row("memory", "WRONG" if total > total_bytes() else "note", value, advice)
-
-
-def available_bytes() -> float:
-    """Returns the memory that programs can still have on this machine."""
-    return _meminfo("MemAvailable")
-
-
-def total_bytes() -> float:
-    """Returns the memory of this machine."""
-    return _meminfo("MemTotal")
-
-
-def _meminfo(key: str) -> float:
-    lines = pathlib.Path("/proc/meminfo").read_text().splitlines()
-    (kilobytes,) = (line.split()[1] for line in lines if line.startswith(f"{key}:"))
-    return 1024.0 * int(kilobytes)
+    return Row("memory", "WRONG" if total > memory.total_bytes() else "note", value, advice)

@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tfagents_system.core import memory
 from tfagents_system.core.command_line import run_tool
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import ConfigError
@@ -34,7 +35,8 @@ class LearnerSpeed:
     train_step_secs: float
     train_step_cpu_secs: float
     start_secs: float  # until the first train step could be taken
-    resident_mb: float
+    own_mb: float  # memory but for libraries
+    libraries_mb: float  # which programs share
     row_bytes: int  # of an env step in the replay buffer
     arithmetic: str
 
@@ -88,7 +90,6 @@ def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
     import tensorflow as tf
 
     from tfagents_system.agents.construction import arithmetic_of, make_agent
-    from tfagents_system.commands.environment_probes import resident_mb
     from tfagents_system.core.curriculum import Curriculum
     from tfagents_system.core.params_loader import Run, load_params
     from tfagents_system.core.paths import ExperimentPaths
@@ -131,7 +132,8 @@ def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
         "train_step_secs": secs / num_steps,
         "train_step_cpu_secs": cpu_secs / num_steps,
         "ready_at": ready_at,
-        "resident_mb": resident_mb(),
+        "own_mb": memory.own_mb(),
+        "libraries_mb": memory.resident_mb() - memory.own_mb(),
         "row_bytes": sum(c.shape.num_elements() * c.dtype.size for c in codec.columns),
         "arithmetic": arithmetic_of(agent),
     }

@@ -11,7 +11,6 @@ import dataclasses
 import enum
 import json
 import os
-import pathlib
 import platform
 import time
 import types
@@ -22,6 +21,7 @@ from typing import Any
 from tfagents_system.core.cpus import available_cpus, cpu_list
 from tfagents_system.core.disk import SpaceGuard, is_disk_full
 from tfagents_system.core.files import overwrite, write_json_atomically
+from tfagents_system.core.memory import resident_mb
 from tfagents_system.core.paths import ExperimentPaths
 
 RESTARTS_VARIABLE = "SERVICE_RESTARTS"  # set by launch/restart_budget.py
@@ -185,15 +185,6 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
     if kind in (int, float, str) and isinstance(value, allowed) and not isinstance(value, bool):
         return value
     raise ReportError(f"{where} is {value!r}, no {getattr(kind, '__name__', kind)}")
-
-
-def resident_mb() -> float:
-    """Returns the resident memory of this process in MB; 0 where the system does not tell."""
-    try:
-        pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
-    except OSError:
-        return 0.0
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 class StatusReporter:

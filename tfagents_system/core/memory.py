@@ -1,0 +1,40 @@
+"""Memory of this process and of this machine."""
+
+import os
+import pathlib
+
+
+def resident_mb() -> float:
+    """Returns the resident memory of this process in MB; 0 where the system does not tell."""
+    return _resident_and_files()[0]
+
+
+def own_mb() -> float:
+    """Returns that without the pages of files: libraries, which programs share."""
+    resident, files = _resident_and_files()
+    return resident - files
+
+
+def _resident_and_files() -> tuple[float, float]:
+    try:
+        _, resident, files, *_ = pathlib.Path("/proc/self/statm").read_text().split()
+    except OSError:
+        return 0.0, 0.0
+    page_mb = os.sysconf("SC_PAGE_SIZE") / 1e6
+    return int(resident) * page_mb, int(files) * page_mb
+
+
+def available_bytes() -> float:
+    """Returns the memory that programs can still have on this machine."""
+    return _meminfo("MemAvailable")
+
+
+def total_bytes() -> float:
+    """Returns the memory of this machine."""
+    return _meminfo("MemTotal")
+
+
+def _meminfo(key: str) -> float:
+    lines = pathlib.Path("/proc/meminfo").read_text().splitlines()
+    (kilobytes,) = (line.split()[1] for line in lines if line.startswith(f"{key}:"))
+    return 1024.0 * int(kilobytes)
