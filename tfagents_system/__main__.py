@@ -16,6 +16,7 @@ from tfagents_system.core.command_line import flags_of, print_error, run_tool
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
 from tfagents_system.core.names import did_you_mean
 from tfagents_system.core.program import run_program
+from tfagents_system.launch.packages import check_packages
 
 # Of each command its summary and its function, which is imported when it is called: some bring in
 # TensorFlow.
@@ -90,6 +91,11 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         print_error(["sac"], ConfigError(
             f"{command} is not a command.{did_you_mean(command, COMMANDS)} See sac --help."
         ))  # fmt: skip
+        sys.exit(EXIT_CONFIG)
+    try:
+        check_packages()
+    except ConfigError as error:
+        print_error([f"sac {command}"], error)
         sys.exit(EXIT_CONFIG)
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `sac list | head`

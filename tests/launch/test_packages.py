@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tfagents_system.__main__ import main
 from tfagents_system.core.command_line import run_tool
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.launch.packages import LOCKS, check_packages
@@ -75,6 +76,15 @@ def test_version_that_tensorflow_cannot_work_with_is_named(install, name, versio
     assert pins == [pin_of(name)]
 
 
+def test_without_lock_files_what_tensorflow_needs_is_held_to_all_the_same(install, tmp_path):
+    no_lock = [tmp_path / "none.lock"]
+    check_packages(no_lock)
+    install("numpy", "2.4.1")
+    problem, pins = message_of(no_lock)
+    assert problem.endswith(": numpy 2.4.1, but tensorflow needs <2.0.0,>=1.23.5.")
+    assert pins == ["numpy<2.0.0,>=1.23.5"]
+
+
 def test_tensorflow_and_what_is_built_for_it_are_exactly_as_locked(install):
     install("tensorflow", "2.15.0")
     problem, pins = message_of()
@@ -111,6 +121,14 @@ def test_a_run_does_not_start_with_packages_that_break_it(install, monkeypatch, 
         run_tool(run_share, ["run_script.sh", "local"])
     assert raised.value.code == 78
     assert "run_script.sh: The packages in " in capsys.readouterr().err
+
+
+def test_no_command_starts_with_packages_that_break_it(install, capsys):
+    install("numpy", "2.4.1")
+    with pytest.raises(SystemExit) as raised:
+        main(["list", "logs"])
+    assert raised.value.code == 78
+    assert "sac list: The packages in " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

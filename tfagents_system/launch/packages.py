@@ -6,10 +6,11 @@ setup.sh asks it whether an active environment fits: exit code 0, or 78 and what
 packages' metadata only; none is imported.
 """
 
+import dataclasses
 import pathlib
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from typing import Annotated
 
@@ -29,22 +30,26 @@ def check_packages(locks: Sequence[pathlib.Path] = (LOCKS / "base.lock",)) -> No
     """Raises a ConfigError that names each package that is missing or breaks TensorFlow.
 
     Other versions than the locked ones are allowed, as far as TensorFlow, TF-Agents and Reverb
-    declare to work with them; of these three themselves, only the locked ones. Without the lock
-    files, as where pip has installed this project into an environment, pip has seen to that.
+    declare to work with them; of these three themselves, only the locked ones. Where pip has
+    installed this project into an environment, there are no lock files: the three are as pip has
+    chosen them, what they need may have been changed since.
     """
     locks = [path for path in locks if path.exists()]
     locked = {name: version for path in locks for name, version in _read_lock(path)}
-    installed = {name: found for name in locked if (found := _find(name)) is not None}
-    missing = [name for name in locked if name not in installed]
-    wrong = {
-        name: f"{name} {installed[name].version} is not the locked {locked[name]}"
+    missing = [name for name in locked if _find(name) is None]
+    other = {
+        name: f"{name} {found.version} is not the locked {locked[name]}"
         for name in LOCKED_TOGETHER
-        if name in installed and installed[name].version != locked[name]
-    } | _unfit(installed)
-    if not missing and not wrong:
+        if name in locked and (found := _find(name)) and found.version != locked[name]
+    }
+    unfit = {need.name: need for need in _unmet_needs() if need.name not in missing}
+    if not missing and not other and not unfit:
         return
-    problems = [*wrong.values(), *_in_short(missing)]
-    pins = [f"{name}=={locked[name]}" for name in (*wrong, *missing)]
+    problems = [*other.values(), *(need.problem for need in unfit.values()), *_in_short(missing)]
+    pins = [
+        f"{name}=={locked[name]}" if name in locked else unfit[name].requirement
+        for name in (*other, *unfit, *missing)
+    ]
     if len(pins) > 10:
         pins = [argument for path in locks for argument in ("-r", str(path))]
     command = shlex.join([sys.executable, "-m", "pip", "install", "--no-deps", *pins])
@@ -63,19 +68,27 @@ def _read_lock(path: pathlib.Path) -> Iterator[tuple[str, str]]:
             yield name, version
 
 
-def _unfit(installed: Mapping[str, Distribution]) -> dict[str, str]:
-    """What is wrong with each of the `installed` packages that TensorFlow cannot work with."""
-    unfit = {}
+@dataclasses.dataclass(frozen=True)
+class _UnmetNeed:
+    """A package in a version that TensorFlow, TF-Agents or Reverb cannot work with."""
+
+    name: str
+    requirement: str  # what would do
+    problem: str
+
+
+def _unmet_needs() -> Iterator[_UnmetNeed]:
     for dependent in LOCKED_TOGETHER:
-        for text in (installed[dependent].requires or ()) if dependent in installed else ():
+        of_dependent = _find(dependent)
+        for text in (of_dependent.requires or ()) if of_dependent else ():
             requirement = Requirement(text)
             name = requirement.name.lower().replace("_", "-")
-            if (dependent, name) in NOT_HELD_TO or name not in installed or not _holds(requirement):
+            if (dependent, name) in NOT_HELD_TO or not _holds(requirement):
                 continue
-            version = installed[name].version
-            if not requirement.specifier.contains(version, prereleases=True):
-                unfit[name] = f"{name} {version}, but {dependent} needs {requirement.specifier}"
-    return unfit
+            found = _find(name)
+            if found and not requirement.specifier.contains(found.version, prereleases=True):
+                problem = f"{name} {found.version}, but {dependent} needs {requirement.specifier}"
+                yield _UnmetNeed(name, f"{name}{requirement.specifier}", problem)
 
 
 def _holds(requirement: Requirement) -> bool:
