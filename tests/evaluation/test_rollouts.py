@@ -88,6 +88,7 @@ def test_observer_ends_the_episode_which_is_then_not_complete():
     [
         (ReportingEnv({"success": True}), True),
         (ReportingEnv({"success": np.bool_(False)}), False),
+        (ReportingEnv({"is_success": np.float32(1)}), True),
         (ReportingEnv({}), None),
         (ReportingEnv(None), None),
         (AuxEnv(1), True),

@@ -19,6 +19,7 @@ from tfagents_system.train_params_base import TrainParamsBase
 
 VECTOR = tf.TensorSpec([3], tf.float32, "observation")
 IMAGE = tf.TensorSpec([2, 3], tf.uint8, "observation")
+VECTORS = {"goal": VECTOR, "arm": {"joints": tf.TensorSpec([2, 2], tf.float32)}}
 NEST = {"arm": {"angle": VECTOR}, "camera": IMAGE}
 ACTION = tensor_spec.BoundedTensorSpec(
     [2], tf.float32, np.float32([-1, 2]), np.float32([5, 2.5]), "action"
@@ -118,6 +119,8 @@ CASES = {
         FORMATS,
     ),
     "image": (IMAGE, {}, None, FORMATS),
+    "vectors": (VECTORS, {}, None, FORMATS),
+    "vectors, lstm": (VECTORS, {"recurrent": True}, None, FORMATS),
     "nest": (
         NEST,
         {},
@@ -201,9 +204,6 @@ class CustomActor(Params):
 def test_custom_network_and_combiner_are_refused_with_the_reason(name, tmp_path):
     with pytest.raises(ConfigError, match=f"{name} cannot hold .* ActorDistributionNetwork, no bu"):
         written(make_agent(VECTOR, params_class=CustomActor), name, tmp_path)
-    (tmp_path / name).rmdir()
-    with pytest.raises(ConfigError, match=f"{name} cannot hold .* its observation has 2 parts"):
-        written(make_agent({"a": VECTOR, "b": VECTOR}), name, tmp_path)
     (tmp_path / name).rmdir()
     agent = make_agent({"a": VECTOR, "b": VECTOR}, combiner=tf.keras.layers.Concatenate())
     with pytest.raises(ConfigError, match="preprocessing_combiner.*Export to savedmodel or tflite"):

@@ -81,8 +81,9 @@ def _success(environment: Environment, last: ts.TimeStep) -> bool | None:
         info = environment.get_info()
     except NotImplementedError:
         info = None
-    if isinstance(info, dict) and "success" in info:
-        return bool(info["success"])
+    for key in ("success", "is_success"):  # the latter as gymnasium's robotics have it
+        if isinstance(info, dict) and key in info:
+            return bool(info[key])
     if isinstance(last.observation, dict) and "successful" in last.observation.get("aux", {}):
         return bool(np.all(last.observation["aux"]["successful"]))
     return None

@@ -64,27 +64,26 @@ def write(policy: RestoredPolicy, name: str, folder: pathlib.Path) -> None:
 
 
 def _write_numpy(agent: tf_agent.TFAgent, folder: pathlib.Path) -> None:
-    np.savez(folder / "policy.npz", **_arrays(agent, "numpy"))
+    parts = list(_vector_parts(agent, "numpy"))
+    np.savez(folder / "policy.npz", parts=parts, **NumpyActor(agent.collect_policy).arrays())
     shutil.copy(recurrent_step.__file__, folder)
 
 
 def _write_onnx(agent: tf_agent.TFAgent, folder: pathlib.Path) -> None:
-    arrays = _arrays(agent, "onnx")
-    (spec,) = tree.flatten(agent.policy.time_step_spec.observation)
-    write_onnx(arrays, tuple(spec.shape), folder / "policy.onnx")
+    parts = _vector_parts(agent, "onnx")
+    write_onnx(NumpyActor(agent.collect_policy).arrays(), parts, folder / "policy.onnx")
 
 
-def _arrays(agent: tf_agent.TFAgent, name: str) -> dict[str, np.ndarray]:
-    num_parts = len(tree.flatten(agent.policy.time_step_spec.observation))
+def _vector_parts(agent: tf_agent.TFAgent, name: str) -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of the parts of an observation, which the actor joins in this order."""
     obstacle = obstacle_to_numpy(agent.collect_policy)
-    if obstacle is None and num_parts != 1:
-        obstacle = f"its observation has {num_parts} parts"
     if obstacle:
         raise ConfigError(
             f"{name} cannot hold this policy: {obstacle}. Allowed is one of the built-in networks "
-            "for a single observation array. Export to savedmodel or tflite instead."
+            "for vectors. Export to savedmodel or tflite instead."
         )
-    return NumpyActor(agent.collect_policy).arrays()
+    parts = observation_parts(agent.policy.time_step_spec.observation)
+    return {part: tuple(spec.shape) for part, spec in parts.items()}
 
 
 WRITERS: Mapping[str, Callable[[tf_agent.TFAgent, pathlib.Path], None]] = {

@@ -7,7 +7,7 @@ import numpy as np
 
 
 class Policy:
-    """Greedy actions, one observation at a time; each episode begins with reset()."""
+    """Greedy actions; reset() begins an episode. A nested observation is a dict of its parts."""
 
     def __init__(self, folder=pathlib.Path(__file__).parent):
         self.arrays = dict(np.load(pathlib.Path(folder) / "policy.npz"))
@@ -19,7 +19,9 @@ class Policy:
         self.states = self.recurrent["zero_states"](self.recurrent_layers)
 
     def action(self, observation):
-        arrays, x, layer = self.arrays, np.asarray(observation, np.float32).ravel(), 0
+        arrays, layer = self.arrays, 0
+        parts = observation if isinstance(observation, dict) else {"observation": observation}
+        x = np.concatenate([np.ravel(np.float32(parts[name])) for name in arrays["parts"]])
         x, self.states = self.recurrent["run_layers"](self.recurrent_layers, x, self.states)
         while f"hidden_kernel_{layer}" in arrays:
             x = np.maximum(x @ arrays[f"hidden_kernel_{layer}"] + arrays[f"hidden_bias_{layer}"], 0)

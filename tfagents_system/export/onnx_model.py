@@ -12,13 +12,13 @@ OPSET = 13  # as old as its operations allow, so that old runtimes read it
 
 
 def write_onnx(
-    arrays: Mapping[str, np.ndarray], shape: tuple[int, ...], file: pathlib.Path
+    arrays: Mapping[str, np.ndarray], parts: Mapping[str, tuple[int, ...]], file: pathlib.Path
 ) -> None:
     """Writes the model of the actor with these `NumpyActor.arrays()`.
 
-    Its inputs are `observation` (`shape`, float32) and, of recurrent layer k, `h_<k>` and, of an
-    LSTM, `c_<k>` [units], zeros at the begin of an episode; its outputs `action` [A], `next_h_<k>`
-    and `next_c_<k>`.
+    Its inputs are the `parts` of an observation, float32 of these shapes, and, of recurrent layer
+    k, `h_<k>` and, of an LSTM, `c_<k>` [units], zeros at the begin of an episode; its outputs
+    `action` [A], `next_h_<k>` and `next_c_<k>`.
 
     Raises:
       ConfigError: If the package onnx is missing.
@@ -35,8 +35,9 @@ def write_onnx(
         return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
     nodes = _Nodes(helper.make_node)
-    x = nodes.add("Reshape", "observation", "one_row")
-    inputs, outputs = [vector("observation", shape)], [vector("action", arrays["center"].shape)]
+    x = nodes.add("Concat", *[nodes.add("Reshape", part, "one_row") for part in parts], axis=1)
+    inputs = [vector(part, shape) for part, shape in parts.items()]
+    outputs = [vector("action", arrays["center"].shape)]
     constants = dict(arrays, one_row=np.array([1, -1]), flat=np.array([-1]), one=np.float32([1]))
     for kind, index in _recurrent_layers(arrays):
         units = arrays[f"{kind}_recurrent_kernel_{index}"].shape[:1]

@@ -7,7 +7,7 @@ import onnxruntime
 
 
 class Policy:
-    """Greedy actions, one observation at a time; each episode begins with reset()."""
+    """Greedy actions; reset() begins an episode. A nested observation is a dict of its parts."""
 
     def __init__(self, folder=pathlib.Path(__file__).parent):
         options = onnxruntime.SessionOptions()
@@ -17,11 +17,13 @@ class Policy:
         self.reset()
 
     def reset(self):
-        _, *states = self.session.get_inputs()
+        _, *nexts = [output.name for output in self.session.get_outputs()]
+        states = [i for i in self.session.get_inputs() if f"next_{i.name}" in nexts]
         self.states = {state.name: np.zeros(state.shape, np.float32) for state in states}
 
     def action(self, observation):
-        inputs = self.states | {"observation": np.asarray(observation, np.float32)}
-        action, *states = self.session.run(None, inputs)
+        parts = observation if isinstance(observation, dict) else {"observation": observation}
+        parts = {name: np.asarray(part, np.float32) for name, part in parts.items()}
+        action, *states = self.session.run(None, parts | self.states)
         self.states = dict(zip(self.states, states))
         return action
