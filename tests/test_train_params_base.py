@@ -7,8 +7,10 @@ from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import policy_step, trajectory
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.agents.crossq_agent import CrossQAgent
 from tfagents_system.agents.sac_agent import SacAgent
 from tfagents_system.agents.td3_agent import Td3Agent
+from tfagents_system.agents.tqc_agent import TqcAgent
 from tfagents_system.core.attribute_names import HOOKS
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.launch.params_check import PUBLISHED
@@ -120,7 +122,7 @@ def test_recurrent_networks_have_layers_of_their_own(rnn_type, num_gates):
                           [5, of_gates], [5, of_gates], [of_gates]]  # fmt: skip
 
 
-@pytest.mark.parametrize("algorithm", ["sac", "td3", "ddpg"])
+@pytest.mark.parametrize("algorithm", ["sac", "tqc", "td3", "ddpg"])
 def test_a_shared_summarizer_is_one_with_one_target(algorithm):
     params = params_with(recurrent=True, share_summarizer=True, rnn_units=5, algorithm=algorithm)
     agent = params.agent_ctor(
@@ -195,6 +197,58 @@ def test_algorithms_have_their_critics_delays_and_noise(algorithm, num_critics, 
         changed.append(any((a != b).any() for a, b in zip(now, before, strict=True)))
         before = now
     assert changed == [(step + 1) % delay == 0 for step in range(3)]
+
+
+def test_the_critics_of_tqc_and_crossq_are_as_their_settings_say():
+    agent = agent_of(algorithm="tqc", tqc_critics=3, tqc_quantiles=7, tqc_dropped_quantiles=1)
+    assert type(agent) is TqcAgent
+    assert [net.variables[-1].shape for net in agent.critics + agent.target_critics] == [7] * 6
+    agent = agent_of(algorithm="crossq")
+    assert type(agent) is CrossQAgent
+    assert (len(agent.critics), agent.target_critics, agent.policy_delay) == (2, [], 3)
+    assert agent_of(algorithm="crossq", policy_delay=1).policy_delay == 1
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"algorithm": "tqc"},
+        {"algorithm": "crossq"},
+        {"critic_layer_norm": True, "critic_dropout_rate": 0.1, "policy_delay": 2},
+    ],
+    ids=["tqc", "crossq", "droq"],
+)
+def test_every_kind_of_critic_learns_the_rewards_of_episodes_that_end(values):
+    agent = agent_of(**values, critic_learning_rate=0.01)
+    batch = transitions()
+    reward, over = tf.constant([1.0, 2.0, 3.0, 4.0]), tf.zeros(4)
+    batch = batch._replace(
+        next_time_step=batch.next_time_step._replace(reward=reward, discount=over)
+    )
+    train = tf.function(agent.train, autograph=False)
+    losses = [float(train(batch).extra.critic_loss) for _ in range(400)]
+    info = train(batch).extra
+    np.testing.assert_allclose(info.td_target, (1 + 2 + 3 + 4) / 4, rtol=1e-6)
+    assert sum(losses[-10:]) < 0.1 * sum(losses[:10])
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        ({"algorithm": "crossq", "recurrent": True}, "'crossq' and recurrent is True"),
+        ({"algorithm": "crossq", "critic_layer_norm": True}, "'crossq' and critic_layer_norm is T"),
+        ({"critic_dropout_rate": 0.1}, "critic_dropout_rate is 0.1 and critic_layer_norm is False"),
+        ({"tqc_dropped_quantiles": 25}, "is 25; allowed is less than tqc_quantiles .25."),
+        (
+            {"algorithm": "tqc", "state_value_network": True},
+            "algorithm is 'tqc' and policy_delay 1",
+        ),
+        ({"policy_delay": 2, "state_value_network": True}, "algorithm is 'sac' and policy_delay 2"),
+    ],
+)
+def test_settings_that_do_not_fit_together_are_named(values, message):
+    with pytest.raises(ConfigError, match=f"params.py: .*{message}"):
+        params_with(**values).check("params.py")
 
 
 def test_alpha_may_be_fixed_and_its_target_be_given():

@@ -1,6 +1,7 @@
 """The class a user extends to describe a training task."""
 
 import abc
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -12,14 +13,22 @@ from tf_agents.networks import network
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
-from tfagents_system.agents.agent_settings import AgentSettings, check_agent_settings
+from tfagents_system.agents.agent_settings import (
+    STOCHASTIC,
+    AgentSettings,
+    check_agent_settings,
+    own_policy_delay,
+)
+from tfagents_system.agents.crossq_agent import CrossQAgent
 from tfagents_system.agents.optimizers import LearningRate
 from tfagents_system.agents.sac_agent import SacAgent
 from tfagents_system.agents.td3_agent import Td3Agent
+from tfagents_system.agents.tqc_agent import TqcAgent
 from tfagents_system.core.attribute_names import check_attribute_name
 from tfagents_system.core.hyperparameters import check_hyperparameter, hyperparameters
 from tfagents_system.core.training_settings import TrainingSettings, check_training_settings
 from tfagents_system.networks.actor_networks import MlpActorNetwork, acting_network
+from tfagents_system.networks.batch_renorm import BatchRenormCriticNetwork
 from tfagents_system.networks.critic_networks import (
     MlpCriticNetwork,
     MlpValueNetwork,
@@ -82,17 +91,28 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
             action_spec,
             fc_layer_params=tuple(self.actor_fc_layer_params),
             preprocessing_combiner=None if self.recurrent else self.preprocessing_combiner,
-            deterministic=self.algorithm != "sac",
+            deterministic=self.algorithm not in STOCHASTIC,
         )
         return acting_network(actor, summarizer)
 
     def critic_ctor(self, obs_spec, action_spec) -> network.Network:
-        """Returns one critic network: (observation, action) -> (Q, state)."""
+        """Returns one critic network: (observation, action) -> (Q, state).
+
+        Of TQC: -> (`tqc_quantiles` quantiles, state). Of CrossQ, a BatchRenormCriticNetwork.
+        """
         summarizer = self._own_summarizer(obs_spec)
+        specs = (summarizer.features_spec if summarizer else obs_spec, action_spec)
+        layers = tuple(self.critic_joint_fc_layer_params)
+        combiner = None if self.recurrent else self.preprocessing_combiner
+        if self.algorithm == "crossq":
+            return BatchRenormCriticNetwork(specs, layers, combiner)
         critic = MlpCriticNetwork(
-            (summarizer.features_spec if summarizer else obs_spec, action_spec),
-            joint_fc_layer_params=tuple(self.critic_joint_fc_layer_params),
-            preprocessing_combiner=None if self.recurrent else self.preprocessing_combiner,
+            specs,
+            layers,
+            combiner,
+            num_quantiles=self.tqc_quantiles if self.algorithm == "tqc" else None,
+            layer_norm=self.critic_layer_norm,
+            dropout_rate=self.critic_dropout_rate,
         )
         return SummarizingCriticNetwork(summarizer, critic) if summarizer else critic
 
@@ -149,6 +169,7 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
             "critic_learning_rate": self._learning_rate(self.critic_learning_rate, train_step),
             "target_update_tau": self.target_update_tau,
             "target_update_period": self.target_update_period,
+            "policy_delay": own_policy_delay(self),
             "gamma": self.discount,
             "gradient_clipping": self.gradient_clipping,
             "precision": self.matmul_precision,
@@ -156,33 +177,39 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
             "image_augmentation": self.image_augmentation,
             "train_step_counter": train_step,
         }
-        if self.algorithm == "sac":
-            return SacAgent(
-                time_step_spec,
-                action_spec,
-                *networks,
-                alpha_learning_rate=self.alpha_learning_rate,
-                initial_log_alpha=self.sac_log_alpha,
-                learn_alpha=self.learn_alpha,
-                target_entropy=self.target_entropy,
+        if self.algorithm in STOCHASTIC:
+            shared |= {
+                "alpha_learning_rate": self.alpha_learning_rate,
+                "initial_log_alpha": self.sac_log_alpha,
+                "learn_alpha": self.learn_alpha,
+                "target_entropy": self.target_entropy,
+            }
+        else:
+            shared |= {
+                "exploration_noise_std": self.exploration_noise_std,
+                "is_ornstein_uhlenbeck": self.exploration_noise == "ornstein_uhlenbeck",
+            }
+        make = {
+            "sac": functools.partial(
+                SacAgent,
                 state_value_network=(
                     self.state_value_ctor(obs_spec) if self.state_value_network else None
                 ),
-                **shared,
-            )
-        is_td3 = self.algorithm == "td3"
-        return Td3Agent(
-            time_step_spec,
-            action_spec,
-            *networks,
-            num_critics=2 if is_td3 else 1,
-            policy_delay=self.policy_delay if is_td3 else 1,
-            target_noise_std=self.target_noise_std if is_td3 else 0.0,
-            target_noise_clip=self.target_noise_clip,
-            exploration_noise_std=self.exploration_noise_std,
-            is_ornstein_uhlenbeck=self.exploration_noise == "ornstein_uhlenbeck",
-            **shared,
-        )
+            ),
+            "tqc": functools.partial(
+                TqcAgent,
+                num_critics=self.tqc_critics,
+                num_dropped_quantiles=self.tqc_dropped_quantiles,
+            ),
+            "crossq": CrossQAgent,
+            "td3": functools.partial(
+                Td3Agent,
+                target_noise_std=self.target_noise_std,
+                target_noise_clip=self.target_noise_clip,
+            ),
+            "ddpg": functools.partial(Td3Agent, num_critics=1, target_noise_std=0.0),
+        }[self.algorithm]
+        return make(time_step_spec, action_spec, *networks, **shared)
 
     def _learning_rate(self, initial: float, train_step: tf.Variable) -> LearningRate:
         """Returns the step size by `learning_rate_schedule`."""

@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 
 from tfagents_system.agents.sac_settings import SacSettings
 from tfagents_system.agents.td3_settings import Td3Settings
+from tfagents_system.agents.tqc_settings import TqcSettings
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.hyperparameters import (
     count,
@@ -15,11 +16,14 @@ from tfagents_system.core.hyperparameters import (
     layers,
     number_between,
     one_of,
+    optional_count,
     optional_positive,
     positive,
 )
 
-Algorithm = Literal["sac", "td3", "ddpg"]
+Algorithm = Literal["sac", "tqc", "crossq", "td3", "ddpg"]
+STOCHASTIC = ("sac", "tqc", "crossq")
+OWN_POLICY_DELAYS = {"crossq": 3, "td3": 2}  # of the papers; the others have none
 LearningRateSchedule = Literal["constant", "linear"]
 ImageEncoder = Literal["nature_cnn", "simple", "offpcc", "impala"]
 RnnType = Literal["lstm", "gru", "rnn"]
@@ -32,8 +36,9 @@ class SharedSettings:
     algorithm: Algorithm = one_of(
         get_args(Algorithm),
         "sac",
-        "what is trained: Soft Actor-Critic, Twin Delayed DDPG, or DDPG, which is TD3 with one "
-        "critic, without delay and without noise in its targets",
+        "what is trained: Soft Actor-Critic (SAC), Truncated Quantile Critics or CrossQ, which are "
+        "SAC with other critics, Twin Delayed DDPG (TD3), or DDPG, which is TD3 with one critic, "
+        "without delay and without noise in its targets",
     )
     discount: float = number_between(0, 1, 0.99, "discount factor per env step")
     critic_learning_rate: float = positive(3e-4, "Adam step size of the critics")
@@ -50,12 +55,29 @@ class SharedSettings:
         "weight of a network in each soft update of its target",
     )
     target_update_period: int = count(1, "train steps between updates of the target networks")
+    policy_delay: int | None = optional_count(
+        None,
+        "train steps of the critics for each of the actor, and of all targets of TD3; None is what "
+        "the algorithm's paper has: 3 for crossq, 2 for td3, 1 for sac and tqc; ddpg always has 1",
+    )
     gradient_clipping: float | None = optional_positive(
         None, "largest global gradient norm of each network; None does not clip"
     )
     actor_fc_layer_params: Sequence[int] = layers((256, 256), "units of the actor's hidden layers")
     critic_joint_fc_layer_params: Sequence[int] = layers(
         (256, 256), "units of each critic's hidden layers"
+    )
+    critic_layer_norm: bool = flag(
+        False,
+        "layer normalization in the critics' hidden layers, which steadies many train steps per "
+        "env step",
+    )
+    critic_dropout_rate: float = declare(
+        0.0,
+        lambda v: is_number(v) and 0 <= v < 1,
+        "a number in [0, 1)",
+        "share of the units that the critics' hidden layers drop, with `critic_layer_norm`; DroQ "
+        "has 0.01",
     )
     rnn_type: RnnType = one_of(
         get_args(RnnType),
@@ -92,7 +114,9 @@ class SharedSettings:
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class AgentSettings(Td3Settings, SacSettings, SharedSettings):  # fields: those of the last first
+class AgentSettings(
+    Td3Settings, TqcSettings, SacSettings, SharedSettings
+):  # fields: those of the last first
     """What all built-in agents are made from: of each algorithm its own, and what they share."""
 
 
@@ -104,3 +128,36 @@ def check_agent_settings(settings: AgentSettings, is_recurrent: bool, where: str
                 f"{where}: {name} is True and recurrent is {is_recurrent}; allowed is recurrent = "
                 f"{needs_recurrent} then."
             )
+    algorithm, delay = settings.algorithm, own_policy_delay(settings)
+    if settings.state_value_network and (algorithm != "sac" or delay > 1):
+        raise ConfigError(
+            f"{where}: state_value_network is True, algorithm is {algorithm!r} and policy_delay "
+            f"{delay}; allowed is algorithm = 'sac' with policy_delay = 1 then."
+        )
+    if algorithm == "crossq" and is_recurrent:
+        raise ConfigError(
+            f"{where}: algorithm is 'crossq' and recurrent is True; allowed is recurrent = False "
+            "then: its critics normalize minibatches of transitions."
+        )
+    if algorithm == "crossq" and settings.critic_layer_norm:
+        raise ConfigError(
+            f"{where}: algorithm is 'crossq' and critic_layer_norm is True; allowed is False then: "
+            "its critics normalize batches."
+        )
+    if settings.critic_dropout_rate and not settings.critic_layer_norm:
+        raise ConfigError(
+            f"{where}: critic_dropout_rate is {settings.critic_dropout_rate} and critic_layer_norm "
+            "is False; allowed is 0 then, because dropout alone makes critics unstable."
+        )
+    if settings.tqc_dropped_quantiles >= settings.tqc_quantiles:
+        raise ConfigError(
+            f"{where}: tqc_dropped_quantiles is {settings.tqc_dropped_quantiles}; allowed is less "
+            f"than tqc_quantiles ({settings.tqc_quantiles})."
+        )
+
+
+def own_policy_delay(settings: AgentSettings) -> int:
+    """Returns `policy_delay`, or what the algorithm's paper has."""
+    if settings.algorithm == "ddpg":
+        return 1
+    return settings.policy_delay or OWN_POLICY_DELAYS.get(settings.algorithm, 1)

@@ -32,6 +32,8 @@ class OffPolicyAgent(tf_agent.TFAgent):
     """
 
     masks_padding = True  # so workers may pad episodes that are shorter than a sequence
+    has_target_critics = True
+    adam_beta_1 = 0.9
 
     def __init__(
         self,
@@ -49,6 +51,7 @@ class OffPolicyAgent(tf_agent.TFAgent):
         critic_learning_rate: LearningRate = 3e-4,
         target_update_tau: float = 0.005,
         target_update_period: int = 1,
+        policy_delay: int = 1,
         gamma: float = 0.99,
         gradient_clipping: float | None = None,
         image_augmentation: int = 0,
@@ -62,7 +65,7 @@ class OffPolicyAgent(tf_agent.TFAgent):
           action_spec: One bounded float32 vector.
           actor_network: Of `policy` and `collect_policy`.
           critic_network: ((observation, action), step_type, network_state) -> (Q, state).
-          num_critics: 1 or 2.
+          num_critics: At least 1; all after the first are made as copies of it.
           state_value_network: (observation, step_type, network_state) -> (V, state). Its target is
             what TD targets bootstrap from then; None gives each critic a target.
           summarizer: (observation, step_type, network_state) -> (features, state). All other
@@ -74,6 +77,7 @@ class OffPolicyAgent(tf_agent.TFAgent):
           critic_learning_rate: See `actor_learning_rate`.
           target_update_tau: Weight of a network in an update of its target, in (0, 1].
           target_update_period: Train steps between target updates.
+          policy_delay: Train steps of the critics for each of the actor.
           gamma: Discount factor per env step.
           gradient_clipping: Largest global gradient norm per network; None does not clip.
           image_augmentation: Largest shift of the images of a minibatch, in pixels.
@@ -99,11 +103,11 @@ class OffPolicyAgent(tf_agent.TFAgent):
                 net.create_variables(observation_spec)
             observation_spec = summarizer.features_spec
         self.critics, self.target_critics = [critic_network], []
-        for twin in ("", "twin_")[:num_critics]:
-            if twin:
-                self.critics.append(critic_network.copy(name=f"{twin}critic"))
-            if state_value_network is None:
-                self.target_critics.append(critic_network.copy(name=f"{twin}target_critic"))
+        for index in range(num_critics):
+            if index:
+                self.critics.append(critic_network.copy(name=f"critic_{index}"))
+            if state_value_network is None and self.has_target_critics:
+                self.target_critics.append(critic_network.copy(name=f"target_critic_{index}"))
         for critic in self.critics + self.target_critics:
             critic.create_variables((observation_spec, self.action_spec))
         self.state_values, self.target_state_values = [], []
@@ -116,12 +120,15 @@ class OffPolicyAgent(tf_agent.TFAgent):
         self.gamma = gamma
         self.target_update_tau = target_update_tau
         self.target_update_period = target_update_period
+        self.policy_delay = policy_delay
         self.gradient_clipping = gradient_clipping
         self._image_augmentation = image_augmentation
         self._precision = precision
-        self.actor_optimizer = make_adam(actor_learning_rate, self.actor.trainable_variables)
+        self.actor_optimizer = make_adam(
+            actor_learning_rate, self.actor.trainable_variables, self.adam_beta_1
+        )
         self.critic_optimizer = make_adam(
-            critic_learning_rate, list(itertools.chain(*self._critic_variables))
+            critic_learning_rate, list(itertools.chain(*self._critic_variables)), self.adam_beta_1
         )
 
     @functools.cached_property
@@ -150,7 +157,7 @@ class OffPolicyAgent(tf_agent.TFAgent):
         pairs = list(zip(self.summarizers, self.target_summarizers, strict=True))
         if self.state_values:
             return pairs + list(zip(self.state_values, self.target_state_values, strict=True))
-        return pairs + list(zip(self.critics, self.target_critics, strict=True))
+        return pairs + list(zip(self.critics, self.target_critics, strict=self.has_target_critics))
 
     def _train(self, experience: trajectory.Transition, weights=None):
         """One train step; see the class docstring."""
@@ -235,6 +242,13 @@ class OffPolicyAgent(tf_agent.TFAgent):
                 )
             value = loss(q_values, target, valid)
         return value, q_values, tape.gradient(value, variables)
+
+    def _is_step_of_actor(self) -> Any:
+        return tf.equal((self.train_step_counter + 1) % self.policy_delay, 0)
+
+    def _if(self, condition, then, otherwise):
+        """tf.cond, but for a delay of one, where `condition` always holds."""
+        return then() if self.policy_delay == 1 else tf.cond(condition, then, otherwise)
 
     def _next_steps(self, experience: trajectory.Transition) -> ts.TimeStep:
         """Returns the steps that targets are computed at: the next ones, [B] or [B, T].

@@ -9,13 +9,13 @@ LearningRate = float | Callable[[], Any]
 
 
 def make_adam(
-    learning_rate: LearningRate, variables: Sequence[tf.Variable]
+    learning_rate: LearningRate, variables: Sequence[tf.Variable], beta_1: float = 0.9
 ) -> tf.keras.optimizers.Optimizer:
-    """Returns Adam for `variables`, whose moments exist already."""
+    """Returns Adam for `variables`, whose moments exist already; `beta_1` is of the first one."""
     # The legacy one has a fused kernel per variable. It gets a function, because a number would be
     # saved, and restored in place of one changed since.
     step_size = learning_rate if callable(learning_rate) else lambda: learning_rate
-    optimizer = tf.keras.optimizers.legacy.Adam(step_size)
+    optimizer = tf.keras.optimizers.legacy.Adam(step_size, beta_1=beta_1)
     _create_moments(optimizer, variables)
     return optimizer
 

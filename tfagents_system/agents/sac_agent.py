@@ -6,6 +6,7 @@ Reinforcement Learning with a Stochastic Actor, arXiv:1801.01290.
 """
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -64,10 +65,35 @@ class SacGradients(NamedTuple):
     critics: list[list[tf.Tensor]]  # of both, then of the state-value network, if there is one
     actor: list[list[tf.Tensor]]  # of the one
     log_alpha: tf.Tensor
+    moments: Sequence = ()  # of the minibatch, of critics that normalize by them
+
+
+class CriticsBranch(NamedTuple):
+    """What a train step of the critics gives."""
+
+    loss: tf.Tensor
+    q_values: tf.Tensor  # [B], of the first critic at the replayed actions
+    td_target: tf.Tensor  # [B]
+    gradients: list[list[tf.Tensor]]  # by the variables of each, and by features
+    moments: Sequence = ()
+
+
+class _ActorBranch(NamedTuple):
+    """What a train step of the actor and the temperature gives; zeros in the others."""
+
+    actor_loss: tf.Tensor  # times `policy_delay`, so that means over train steps are right
+    alpha_loss: tf.Tensor  # likewise, as the entropy
+    entropy: tf.Tensor
+    soft_values: tf.Tensor  # [B], of the states, by the critics
+    actor_gradients: list[list[tf.Tensor]]
+    alpha_gradient: tf.Tensor
 
 
 class SacAgent(OffPolicyAgent):
-    """SAC, with the entropy temperature learned or fixed; see OffPolicyAgent."""
+    """SAC, with the entropy temperature learned or fixed; see OffPolicyAgent.
+
+    What judges actions can be overridden: `_judged`, `td_target`, `_critics_branch`.
+    """
 
     def __init__(
         self,
@@ -76,6 +102,7 @@ class SacAgent(OffPolicyAgent):
         actor_network: network.Network,
         critic_network: network.Network,
         *,
+        num_critics: int = 2,
         alpha_learning_rate: float = 3e-4,
         initial_log_alpha: float = 1.0,
         learn_alpha: bool = True,
@@ -83,7 +110,7 @@ class SacAgent(OffPolicyAgent):
         summarizer: network.Network | None = None,
         **kwargs,
     ):
-        """Creates twin critics.
+        """Creates the critics.
 
         The entropy target is expressed in the units of the environment's action.
 
@@ -92,6 +119,7 @@ class SacAgent(OffPolicyAgent):
           action_spec: One bounded float32 vector.
           actor_network: (observation, step_type, network_state) -> (distribution, state).
           critic_network: ((observation, action), step_type, network_state) -> (Q, state).
+          num_critics: See OffPolicyAgent.
           alpha_learning_rate: Adam step size of log alpha.
           initial_log_alpha: Initial log of the entropy temperature.
           learn_alpha: Whether to adjust it.
@@ -108,7 +136,7 @@ class SacAgent(OffPolicyAgent):
             action_spec,
             actor_network,
             critic_network,
-            num_critics=2,
+            num_critics=num_critics,
             summarizer=summarizer,
             policy=greedy_policy.GreedyPolicy(policy),
             collect_policy=policy,
@@ -119,57 +147,88 @@ class SacAgent(OffPolicyAgent):
         _, magnitude = action_center_and_magnitude(self.action_spec)
         scaled = -len(magnitude) if target_entropy is None else target_entropy
         self.target_entropy = scaled + sum(math.log(m) for m in magnitude)
-        self.alpha_optimizer = make_adam(alpha_learning_rate, [self.log_alpha])
+        self.alpha_optimizer = make_adam(alpha_learning_rate, [self.log_alpha], self.adam_beta_1)
         self._initialize()
 
     def apply_gradients(self, gradients: SacGradients) -> None:
         """Clips and applies `gradients`, counts the train step and updates the targets."""
         self._apply(self.critic_optimizer, gradients.critics, self._critic_variables)
-        self._apply(self.actor_optimizer, gradients.actor, [self.actor.trainable_variables])
-        if self._learns_alpha:
-            self.alpha_optimizer.apply_gradients([(gradients.log_alpha, self.log_alpha)])
+        is_due = self._is_step_of_actor()
         self.train_step_counter.assign_add(1)
+
+        def update_actor_and_temperature():
+            self._apply(self.actor_optimizer, gradients.actor, [self.actor.trainable_variables])
+            if self._learns_alpha:
+                self.alpha_optimizer.apply_gradients([(gradients.log_alpha, self.log_alpha)])
+
+        self._if(is_due, update_actor_and_temperature, lambda: None)
         self._update_targets()
 
     def _gradients(self, experience):
         alpha = tf.exp(self.log_alpha)
         valid = valid_of(experience)
         # First, because ops wait for a core in this order, and the actor's chain is the longest.
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            actor_variables = [self.actor.trainable_variables]
-            tape.watch(actor_variables)
-            actions, log_prob = self._sample(experience.time_step)
-            actor_q_values = self._values(self.critics, experience.time_step, actions)
-            actor_loss_value = actor_loss(log_prob, actor_q_values, alpha, valid)
-        actor_gradients = tape.gradient(actor_loss_value, actor_variables)
-
-        td_target = tf.stop_gradient(self.td_target(experience, alpha))
-        critic_loss_value, q_values, critic_gradients = self._critic_branch(
-            critic_loss, experience, td_target, valid
+        actor = self._if(
+            self._is_step_of_actor(),
+            lambda: self._actor_branch(experience.time_step, alpha, valid),
+            lambda: self._no_actor_branch(valid),
         )
-
-        log_prob = tf.stop_gradient(log_prob)
+        critics = self._critics_branch(experience, alpha, valid)
         value_losses, value_gradients = self._state_value_branch(
-            experience.time_step, state_value_target(actor_q_values, log_prob, alpha), valid
+            experience.time_step, actor.soft_values, valid
         )
-        alpha_loss_value = alpha_loss(self.log_alpha, log_prob, self.target_entropy, valid)
-        alpha_gradient = -valid_mean(log_prob + self.target_entropy, valid)
         info = SacInfo(
-            critic_loss=critic_loss_value,
-            actor_loss=actor_loss_value,
-            alpha_loss=alpha_loss_value,
+            critic_loss=critics.loss,
+            actor_loss=actor.actor_loss,
+            alpha_loss=actor.alpha_loss,
             alpha=alpha,
-            entropy=-valid_mean(log_prob, valid),
-            q_value=valid_mean(q_values[0], valid),
-            td_target=valid_mean(td_target, valid),
+            entropy=actor.entropy,
+            q_value=valid_mean(critics.q_values, valid),
+            td_target=valid_mean(critics.td_target, valid),
         )
         if value_losses:
             info = StateValueSacInfo(*info, *value_losses)
-        loss = critic_loss_value + actor_loss_value + alpha_loss_value + sum(value_losses)
+        loss = critics.loss + actor.actor_loss + actor.alpha_loss + sum(value_losses)
         gradients = SacGradients(
-            critic_gradients + value_gradients, actor_gradients, alpha_gradient
+            critics.gradients + value_gradients,
+            actor.actor_gradients,
+            actor.alpha_gradient,
+            critics.moments,
         )
         return gradients, tf_agent.LossInfo(loss, info)
+
+    def _actor_branch(self, time_steps, alpha, valid) -> _ActorBranch:
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            variables = [self.actor.trainable_variables]
+            tape.watch(variables)
+            actions, log_prob = self._sample(time_steps)
+            q_values = self._judged(self._values(self.critics, time_steps, actions))
+            loss = actor_loss(log_prob, q_values, alpha, valid)
+        gradients = tape.gradient(loss, variables)
+        log_prob = tf.stop_gradient(log_prob)
+        return _ActorBranch(
+            actor_loss=self.policy_delay * loss,
+            alpha_loss=self.policy_delay
+            * alpha_loss(self.log_alpha, log_prob, self.target_entropy, valid),
+            entropy=-self.policy_delay * valid_mean(log_prob, valid),
+            soft_values=state_value_target(q_values, log_prob, alpha),
+            actor_gradients=gradients,
+            alpha_gradient=-valid_mean(log_prob + self.target_entropy, valid),
+        )
+
+    def _no_actor_branch(self, valid) -> _ActorBranch:
+        zero = tf.constant(0.0)
+        gradients = [[tf.zeros_like(variable) for variable in self.actor.trainable_variables]]
+        return _ActorBranch(zero, zero, zero, tf.zeros_like(valid), gradients, zero)
+
+    def _judged(self, values) -> list[tf.Tensor]:
+        """Returns what the actor maximizes the smallest of, [B] each, of the critics' values."""
+        return values
+
+    def _critics_branch(self, experience, alpha, valid) -> CriticsBranch:
+        td_target = tf.stop_gradient(self.td_target(experience, alpha))
+        loss, q_values, gradients = self._critic_branch(critic_loss, experience, td_target, valid)
+        return CriticsBranch(loss, q_values[0], td_target, gradients)
 
     def _state_value_branch(self, time_steps, target, valid):
         """Returns the losses and the gradients of the state-value network, each a list of one.

@@ -5,7 +5,14 @@ Haarnoja et al. 2018, Soft Actor-Critic: Off-Policy Maximum Entropy Deep Reinfor
 a Stochastic Actor, arXiv:1801.01290, which has a state-value network.
 """
 
+import functools
+
 import tensorflow as tf
+
+
+def smallest(q_values):
+    """Returns the smallest of the critics' values, each [B] or [B, T]."""
+    return functools.reduce(tf.minimum, q_values)
 
 
 def bootstrapped_return(reward, discount, gamma, next_value):
@@ -22,7 +29,7 @@ def soft_td_target(reward, discount, gamma, next_q_values, next_log_prob, alpha)
       reward: [B] or [B, T], as all others.
       discount: Environment's discount; 0 only after a true termination.
       gamma: Discount factor per env step, in [0, 1].
-      next_q_values: Pair of the target critics' values at (s', a'), a' from the policy.
+      next_q_values: Of each target critic the value at (s', a'), a' from the policy.
       next_log_prob: log pi(a'|s').
       alpha: [] entropy temperature, >= 0.
     """
@@ -36,11 +43,11 @@ def state_value_target(q_values, log_prob, alpha):
     Source: arXiv:1801.01290, equation 3, for one action.
 
     Args:
-      q_values: Pair of the critics' values, [B], as all others.
+      q_values: Of each critic the value, [B], as all others.
       log_prob: log pi(a|s).
       alpha: [] entropy temperature, >= 0.
     """
-    return tf.minimum(*q_values) - alpha * log_prob
+    return smallest(q_values) - alpha * log_prob
 
 
 def state_value_loss(value, target, valid):
@@ -49,13 +56,13 @@ def state_value_loss(value, target, valid):
 
 
 def critic_loss(q_values, td_target, valid):
-    """Sum over the twin critics of mean 1/2 (Q - y)^2; arXiv:1812.05905, equation 5."""
+    """Sum over the critics of mean 1/2 (Q - y)^2; arXiv:1812.05905, equation 5."""
     return tf.add_n([0.5 * valid_mean(tf.square(q - td_target), valid) for q in q_values])
 
 
 def actor_loss(log_prob, q_values, alpha, valid):
     """Mean of alpha log pi(a|s) - min_i Q_i(s, a), a from the policy; equation 9."""
-    return valid_mean(alpha * log_prob - tf.minimum(*q_values), valid)
+    return valid_mean(alpha * log_prob - smallest(q_values), valid)
 
 
 def alpha_loss(log_alpha, log_prob, target_entropy, valid):

@@ -83,6 +83,7 @@ class Td3Agent(OffPolicyAgent):
             actor_network,
             critic_network,
             num_critics=num_critics,
+            policy_delay=policy_delay,
             summarizer=summarizer,
             policy=policy,
             collect_policy=NoisyPolicy(policy, exploration_noise_std, is_ornstein_uhlenbeck),
@@ -92,7 +93,6 @@ class Td3Agent(OffPolicyAgent):
         self.target_actor.create_variables(
             summarizer.features_spec if summarizer else self.time_step_spec.observation
         )
-        self._policy_delay = policy_delay
         center, self._magnitude = action_center_and_magnitude(self.action_spec)
         self._low, self._high = center - self._magnitude, center + self._magnitude
         self._target_noise_std = target_noise_std * self._magnitude
@@ -114,12 +114,6 @@ class Td3Agent(OffPolicyAgent):
     def _pairs_with_targets(self):
         return [*super()._pairs_with_targets(), (self.actor, self.target_actor)]
 
-    def _is_step_of_actor(self):
-        return tf.equal((self.train_step_counter + 1) % self._policy_delay, 0)
-
-    def _if(self, condition, then, otherwise):
-        return then() if self._policy_delay == 1 else tf.cond(condition, then, otherwise)
-
     def _gradients(self, experience):
         valid = valid_of(experience)
         actor_variables = self.actor.trainable_variables
@@ -133,7 +127,7 @@ class Td3Agent(OffPolicyAgent):
                     self._act(self.actor, experience.time_step),
                 )
                 loss = actor_loss(q_value, valid)
-            return self._policy_delay * loss, tape.gradient(loss, actor_variables)
+            return self.policy_delay * loss, tape.gradient(loss, actor_variables)
 
         def nothing():
             return tf.constant(0.0), [tf.zeros_like(variable) for variable in actor_variables]

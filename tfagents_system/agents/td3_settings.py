@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any, Literal, get_args
 
-from tfagents_system.core.hyperparameters import count, declare, is_number, one_of
+from tfagents_system.core.hyperparameters import declare, is_number, one_of
 
 ExplorationNoise = Literal["gaussian", "ornstein_uhlenbeck"]
 
@@ -30,6 +30,3 @@ class Td3Settings:
         0.2, "standard deviation of the noise in the actions of TD3's targets"
     )
     target_noise_clip: float = _deviation(0.5, "largest size of that noise")
-    policy_delay: int = count(
-        2, "train steps of TD3's critics for each of its actor and target networks"
-    )

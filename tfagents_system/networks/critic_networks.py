@@ -14,6 +14,9 @@ class MlpCriticNetwork(network.Network):
         input_tensor_spec,
         joint_fc_layer_params=(256, 256),
         preprocessing_combiner=None,
+        num_quantiles=None,
+        layer_norm=False,
+        dropout_rate=0.0,
         name="MlpCriticNetwork",
     ):
         """Builds the layers; the variables appear with `create_variables`.
@@ -22,20 +25,28 @@ class MlpCriticNetwork(network.Network):
           input_tensor_spec: (observation_spec, action_spec) without batch axis.
           joint_fc_layer_params: Units of each hidden layer.
           preprocessing_combiner: Keras layer that joins the leaves of a nested observation.
+          num_quantiles: Of the distribution of returns; None: Q alone.
+          layer_norm: Whether each hidden layer is Dense + dropout + layer normalization + ReLU.
+          dropout_rate: Share of the units that it drops, in each call anew.
           name: Name of the network.
         """
         super().__init__(input_tensor_spec=input_tensor_spec, state_spec=(), name=name)
         self.encoder = encoders.ObservationEncoder(input_tensor_spec[0], preprocessing_combiner)
-        self.hidden_layers = encoders.dense_layers(joint_fc_layer_params)
-        self.value_layer = tf.keras.layers.Dense(1, name="q_value")
+        self.hidden_layers = encoders.dense_layers(joint_fc_layer_params, layer_norm, dropout_rate)
+        self._is_distribution = num_quantiles is not None
+        self.value_layer = tf.keras.layers.Dense(num_quantiles or 1, name="q_value")
 
     def call(self, inputs, step_type=None, network_state=(), training=False):
-        """Returns (Q [B] or [B, T], `network_state` unchanged) for inputs (observation, action)."""
+        """Returns (Q [B] or [B, T], `network_state` unchanged) for inputs (observation, action).
+
+        With `num_quantiles` it is [B, num_quantiles] or [B, T, num_quantiles].
+        """
         observation, action = inputs
         features = tf.concat([self.encoder(observation), action], axis=-1)
         for layer in self.hidden_layers:
             features = layer(features)
-        return tf.squeeze(self.value_layer(features), axis=-1), network_state
+        values = self.value_layer(features)
+        return values if self._is_distribution else tf.squeeze(values, axis=-1), network_state
 
 
 class MlpValueNetwork(network.Network):

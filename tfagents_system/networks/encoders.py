@@ -105,8 +105,40 @@ class ObservationEncoder(tf.keras.layers.Layer):
         return self.combiner(tf.nest.pack_sequence_as(observation, leaves))
 
 
-def dense_layers(fc_layer_params) -> list[tf.keras.layers.Layer]:
-    """Returns Dense + ReLU layers with these numbers of units; the first one reads observations."""
+class NormalizedDense(tf.keras.layers.Layer):
+    """Dense + dropout + layer normalization + ReLU; dropout acts in every call.
+
+    Source: Hiraoka et al. 2022, Dropout Q-Functions for Doubly Efficient Reinforcement Learning,
+    arXiv:2110.02034, section 3; layer normalization: arXiv:1607.06450.
+    """
+
+    def __init__(self, units: int, dropout_rate: float, name: str | None = None):
+        """Makes no variables yet; `dropout_rate` is in [0, 1)."""
+        super().__init__(name=name)
+        self._dense = tf.keras.layers.Dense(units)
+        self._dropout_rate = dropout_rate
+        self._norm = tf.keras.layers.LayerNormalization(epsilon=1e-5)
+
+    def call(self, inputs):
+        """Returns [..., units] for `inputs` [..., n]."""
+        features = self._dense(inputs)
+        if self._dropout_rate:
+            features = tf.nn.dropout(features, self._dropout_rate)
+        return tf.nn.relu(self._norm(features))
+
+
+def dense_layers(
+    fc_layer_params, layer_norm: bool = False, dropout_rate: float = 0.0
+) -> list[tf.keras.layers.Layer]:
+    """Returns Dense + ReLU layers with these numbers of units; the first one reads observations.
+
+    With `layer_norm` they are NormalizedDense.
+    """
+    if layer_norm:
+        return [
+            NormalizedDense(units, dropout_rate, name=f"hidden_{index}")
+            for index, units in enumerate(fc_layer_params)
+        ]
     return [
         DenseRelu(units, is_first=index == 0, name=f"hidden_{index}")
         for index, units in enumerate(fc_layer_params)

@@ -52,15 +52,18 @@ class DenseRelu(tf.keras.layers.Dense):
 
     def call(self, inputs):
         """Returns [..., units] float32 for `inputs` [..., n] float32."""
+        return self.of(inputs, self.kernel, self.bias)
+
+    def of(self, inputs, kernel, bias):
+        """Returns what the layer would with this `kernel` [n, units] and `bias` [units]."""
         values, gradients = _precisions.get()
         is_int16 = values == "int16"
-        is_keras = self._is_first and (not is_int16 or inputs.shape[-1] > LARGEST_FIRST)
-        if is_keras or values == gradients == "float32":
-            return super().call(inputs)
-
+        is_plain = self._is_first and (not is_int16 or inputs.shape[-1] > LARGEST_FIRST)
         rows = tf.reshape(inputs, [-1, inputs.shape[-1]])
-        kernel, bias = tf.convert_to_tensor(self.kernel), tf.convert_to_tensor(self.bias)
-        if is_int16:
+        kernel, bias = tf.convert_to_tensor(kernel), tf.convert_to_tensor(bias)
+        if is_plain or values == gradients == "float32":
+            outputs = tf.nn.relu(tf.nn.bias_add(tf.matmul(rows, kernel), bias))
+        elif is_int16:
             outputs = _compiled(rows, kernel, bias, self._is_first)
         else:
             outputs = tf.nn.relu(tf.nn.bias_add(_product(rows, kernel, values, gradients), bias))

@@ -1,0 +1,125 @@
+"""Batch renormalization against numbers by hand, and against TensorFlow's normalization."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_agents.specs import tensor_spec
+
+from tfagents_system.networks import batch_renorm
+from tfagents_system.networks.batch_renorm import BatchRenorm, BatchRenormCriticNetwork
+
+EPSILON = 1e-3
+OBSERVATION = tf.TensorSpec([2], tf.float32)
+ACTION = tensor_spec.BoundedTensorSpec([1], tf.float32, -1, 1)
+COLD, WARM = (tf.Variable(step, dtype=tf.int64) for step in (99_999, 100_000))
+BATCH = np.float32([[1.0], [3.0], [8.0]])
+MEAN, VARIANCE = (1 + 3 + 8) / 3, ((1 - 4) ** 2 + (3 - 4) ** 2 + (8 - 4) ** 2) / 3
+
+
+def layer_with(gamma=2.0, beta=0.5, mean=0.0, variance=1.0):
+    layer = BatchRenorm()
+    layer.build([None, 1])
+    for variable, value in zip(layer.variables, (gamma, beta, mean, variance), strict=True):
+        variable.assign([value])
+    return layer
+
+
+def normalized(linear_map):
+    scale, offset = linear_map
+    return BATCH * scale + offset
+
+
+def test_before_the_warm_up_has_ended_a_batch_is_normalized_by_its_own_moments():
+    linear_map, (mean, variance) = layer_with(mean=7.0, variance=9.0).of_batch(BATCH, COLD)
+    np.testing.assert_allclose([mean[0], variance[0]], [MEAN, VARIANCE], rtol=1e-6)
+    expected = 2.0 * (BATCH - MEAN) / np.sqrt(VARIANCE + EPSILON) + 0.5
+    np.testing.assert_allclose(normalized(linear_map), expected, rtol=1e-5)
+
+
+def test_after_it_as_the_running_moments_would_as_far_as_they_are_near():
+    layer = layer_with(mean=3.0, variance=9.0)
+    linear_map, _ = layer.of_batch(BATCH, WARM)
+    np.testing.assert_allclose(normalized(linear_map), normalized(layer(BATCH)), rtol=1e-5)
+    expected = 2.0 * (BATCH - 3.0) / np.sqrt(9.0 + EPSILON) + 0.5
+    np.testing.assert_allclose(normalized(linear_map), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "mean, variance, r, d",
+    [(MEAN, 1e-3, 3.0, 0.0), (MEAN, 1e4, 1 / 3, 0.0), (-100.0, VARIANCE, 1.0, 5.0),
+     (100.0, VARIANCE, 1.0, -5.0)],
+)  # fmt: skip
+def test_the_correction_is_clipped(mean, variance, r, d):
+    linear_map, _ = layer_with(mean=mean, variance=variance).of_batch(BATCH, WARM)
+    own = (BATCH - MEAN) / np.sqrt(VARIANCE + EPSILON)
+    np.testing.assert_allclose(normalized(linear_map), 2.0 * (own * r + d) + 0.5, rtol=1e-4)
+
+
+def test_running_moments_move_by_a_hundredth():
+    layer = layer_with(mean=1.0, variance=2.0)
+    layer.update((tf.constant([3.0]), tf.constant([6.0])))
+    np.testing.assert_allclose(layer.mean, [1 + 0.01 * (3 - 1)], rtol=1e-6)
+    np.testing.assert_allclose(layer.variance, [2 + 0.01 * (6 - 2)], rtol=1e-6)
+    assert [v.name for v in layer.trainable_variables] == ["gamma:0", "beta:0"]
+
+
+def critic_and_batch():
+    critic = BatchRenormCriticNetwork((OBSERVATION, ACTION), (5, 4))
+    critic.create_variables()
+    rng = np.random.default_rng(1)
+    for variable in critic.variables:
+        variable.assign(rng.uniform(0.2, 1.0, variable.shape))
+    observation, action = rng.normal(size=(16, 2)), rng.uniform(-1, 1, size=(16, 1))
+    return critic, (tf.constant(observation, tf.float32), tf.constant(action, tf.float32))
+
+
+def by_tensorflow(critic, inputs, moments_of):
+    """The same network, layer by layer, as it stands in the paper."""
+
+    def normalize(normalization, x):
+        mean, variance = moments_of(normalization, x)
+        return tf.nn.batch_normalization(
+            x, mean, variance, normalization.beta, normalization.gamma, EPSILON
+        )
+
+    x = normalize(critic.normalizations[0], tf.concat(inputs, axis=-1))
+    for layer, normalization in zip(critic.hidden_layers, critic.normalizations[1:], strict=True):
+        x = normalize(normalization, tf.nn.relu(x @ layer.kernel + layer.bias))
+    return tf.squeeze(critic.value_layer(x), axis=-1)
+
+
+def test_values_and_gradients_are_those_of_normalized_layers():
+    critic, inputs = critic_and_batch()
+    variables = critic.trainable_variables
+    with tf.GradientTape() as tape:
+        q_values, moments = critic.of_batch(inputs, COLD)
+        loss = tf.reduce_sum(q_values**2)
+    with tf.GradientTape() as reference:
+        expected = by_tensorflow(critic, inputs, lambda _, x: tf.nn.moments(x, [0]))
+        expected_loss = tf.reduce_sum(expected**2)
+    np.testing.assert_allclose(q_values, expected, rtol=1e-4)
+    assert [len(mean) for mean, _ in moments] == [3, 5, 4]
+    for one, other in zip(
+        tape.gradient(loss, variables), reference.gradient(expected_loss, variables), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
+
+
+def test_an_action_alone_is_judged_by_the_running_moments():
+    critic, inputs = critic_and_batch()
+    q_values, _ = critic(inputs)
+    np.testing.assert_allclose(
+        q_values, by_tensorflow(critic, inputs, lambda n, _: (n.mean, n.variance)), rtol=1e-4
+    )
+    one = tf.nest.map_structure(lambda x: x[3:4], inputs)
+    np.testing.assert_allclose(critic(one)[0], q_values[3:4], rtol=1e-4)
+
+
+def test_a_feature_that_never_changes_gives_finite_gradients():
+    constant = tf.ones([4, 1])
+    with tf.GradientTape() as tape:
+        tape.watch(constant)
+        scale, offset = layer_with().of_batch(constant, COLD)[0]
+        loss = tf.reduce_sum((constant * scale + offset) ** 2)
+    assert np.isfinite(tape.gradient(loss, constant)).all()
+    assert batch_renorm.EPSILON == EPSILON

@@ -1,0 +1,80 @@
+"""The loss and the targets of Truncated Quantile Critics.
+
+Source: Kuznetsov et al. 2020, Controlling Overestimation Bias with Truncated Mixture of Continuous
+Distributional Quantile Critics, arXiv:2005.04269.
+"""
+
+import tensorflow as tf
+
+from tfagents_system.agents.sac_losses import bootstrapped_return, valid_mean
+
+
+def truncated(next_quantiles, num_dropped):
+    """Returns the smallest quantiles of the mixture of all critics, [..., N M - num_dropped].
+
+    Section 3.2: the largest, which are overestimated the most, are left out.
+
+    Args:
+      next_quantiles: Of each of the N critics, [..., M].
+      num_dropped: How many of the N M are left out.
+    """
+    mixture = tf.concat(next_quantiles, axis=-1)
+    return tf.sort(mixture, axis=-1)[..., : mixture.shape[-1] - num_dropped]
+
+
+def soft_td_targets(reward, discount, gamma, next_quantiles, next_log_prob, alpha):
+    """Returns y_i = r + gamma d (z_i(s', a') - alpha log pi(a'|s')), [..., K]; equation 11.
+
+    Args:
+      reward: [...], as `discount` and `next_log_prob`.
+      discount: Environment's discount; 0 only after a true termination.
+      gamma: Discount factor per env step, in [0, 1].
+      next_quantiles: [..., K], those that `truncated` has left.
+      next_log_prob: log pi(a'|s').
+      alpha: [] entropy temperature, >= 0.
+    """
+    next_values = next_quantiles - alpha * next_log_prob[..., tf.newaxis]
+    return bootstrapped_return(
+        reward[..., tf.newaxis], discount[..., tf.newaxis], gamma, next_values
+    )
+
+
+def critic_loss(quantiles, targets, valid):
+    """Sum over the critics of the mean quantile Huber loss; equations 8 and 12.
+
+    Args:
+      quantiles: Of each critic, [..., M]: at the fractions (m - 1/2) / M of its distribution.
+      targets: [..., K].
+      valid: [...], 0 for padding.
+    """
+    return tf.add_n([valid_mean(_quantile_huber(q, targets), valid) for q in quantiles])
+
+
+@tf.custom_gradient
+def _quantile_huber(quantiles, targets):
+    """Mean over all pairs of |tau_m - 1{delta < 0}| huber(delta), delta = y_k - theta_m: [...].
+
+    By hand it and its gradient take a third of the passes over the pairs. Targets get none.
+    """
+    num_quantiles, num_targets = quantiles.shape[-1], targets.shape[-1]
+    fractions = (tf.range(num_quantiles, dtype=tf.float32) + 0.5) / num_quantiles
+    deltas = targets[..., tf.newaxis, :] - quantiles[..., tf.newaxis]
+    slopes = tf.maximum(tf.minimum(deltas, 1.0), -1.0)  # of Huber's loss
+    positive_slopes = tf.nn.relu(slopes)
+
+    def weighted_sum(of_all, of_positive):
+        """Sums up over targets, those with delta > 0 times tau, the others times 1 - tau."""
+        all_of_them, positive = tf.reduce_sum(of_all, axis=-1), tf.reduce_sum(of_positive, axis=-1)
+        return fractions * positive + (1.0 - fractions) * (all_of_them - positive)
+
+    # Huber's loss is d^2 / 2 where |d| <= 1 and |d| - 1/2 elsewhere: slope (d - slope / 2).
+    rest = deltas - 0.5 * slopes
+    losses = weighted_sum(slopes * rest, positive_slopes * rest)
+    num_pairs = num_quantiles * num_targets
+
+    def gradient(upstream):
+        by_quantiles = weighted_sum(slopes, positive_slopes)
+        return upstream[..., tf.newaxis] * by_quantiles / -num_pairs, None
+
+    return tf.reduce_sum(losses, axis=-1) / num_pairs, gradient
+

@@ -1,0 +1,131 @@
+"""Batch renormalization, and a critic with it, as CrossQ has it.
+
+Sources: Ioffe 2017, Batch Renormalization: Towards Reducing Minibatch Dependence in
+Batch-Normalized Models, arXiv:1702.03275, algorithm 1; Bhatt et al. 2024, CrossQ: Batch
+Normalization in Deep Reinforcement Learning for Greater Sample Efficiency and Simplicity,
+arXiv:1902.05605.
+"""
+
+import tensorflow as tf
+from tf_agents.networks import network
+
+from tfagents_system.networks import encoders
+
+EPSILON = 1e-3
+MOMENTUM = 0.99  # of the running moments
+LARGEST_R, LARGEST_D = 3.0, 5.0  # of the paper, once its training has settled
+WARM_UP_STEPS = 100_000  # train steps with plain batch normalization, as in CrossQ's code
+
+Moments = tuple[tf.Tensor, tf.Tensor]  # mean and variance of a batch, [n] each
+Map = tuple[tf.Tensor, tf.Tensor]  # scale and offset, [n] each: x -> scale x + offset
+
+
+class BatchRenorm(tf.keras.layers.Layer):
+    """Normalizes each of n features: a map that is linear in them, once their moments are known.
+
+    The dense layer that follows takes it up into its kernel, which is smaller than a batch.
+    """
+
+    def build(self, input_shape):
+        """Creates scale and offset, and the running moments, which are not trained."""
+        shape = input_shape[-1:]
+        self.gamma = self.add_weight("gamma", shape, initializer="ones")
+        self.beta = self.add_weight("beta", shape, initializer="zeros")
+        self.mean = self.add_weight("mean", shape, initializer="zeros", trainable=False)
+        self.variance = self.add_weight("variance", shape, initializer="ones", trainable=False)
+        super().build(input_shape)
+
+    def call(self, inputs):
+        """Returns the map by the running moments, for `inputs` [..., n] of whatever values."""
+        scale = self.gamma * tf.math.rsqrt(self.variance + EPSILON)
+        return scale, self.beta - self.mean * scale
+
+    def of_batch(self, inputs: tf.Tensor, train_step: tf.Variable) -> tuple[Map, Moments]:
+        """Returns the map by the moments of `inputs` [B, n], and these.
+
+        After the warm-up it is corrected towards that by the running moments, by r and d of the
+        paper, through which no gradient flows.
+        """
+        mean, variance = moments = _moments(inputs)
+        deviation = tf.sqrt(variance + EPSILON)
+        running = tf.sqrt(self.variance + EPSILON)
+        r = tf.clip_by_value(deviation / running, 1 / LARGEST_R, LARGEST_R)
+        d = tf.clip_by_value((mean - self.mean) / running, -LARGEST_D, LARGEST_D)
+        is_warm = train_step >= WARM_UP_STEPS
+        r = tf.stop_gradient(tf.where(is_warm, r, tf.ones_like(r)))
+        d = tf.stop_gradient(tf.where(is_warm, d, tf.zeros_like(d)))
+        scale = self.gamma * r / deviation
+        return (scale, self.gamma * d + self.beta - mean * scale), moments
+
+    def update(self, moments: Moments) -> None:
+        """Moves the running moments towards those of a batch."""
+        for running, of_batch in zip((self.mean, self.variance), moments, strict=True):
+            running.assign_add((1.0 - MOMENTUM) * (of_batch - running))
+
+
+@tf.custom_gradient
+def _moments(inputs):
+    """Mean and variance of each column of [B, n]; the gradient by hand takes two passes."""
+    num_rows = tf.cast(tf.shape(inputs)[0], tf.float32)
+    mean = tf.reduce_mean(inputs, axis=0)
+    centered = inputs - mean
+    variance = tf.reduce_sum(tf.square(centered), axis=0) / num_rows
+
+    def gradient(by_mean, by_variance):
+        return (centered * (2.0 * by_variance) + by_mean) / num_rows
+
+    return (mean, variance), gradient
+
+
+class BatchRenormCriticNetwork(network.Network):
+    """(observation, action) -> renormalization, then Dense + ReLU + the same, each -> Q."""
+
+    def __init__(
+        self,
+        input_tensor_spec,
+        joint_fc_layer_params=(256, 256),
+        preprocessing_combiner=None,
+        name="BatchRenormCriticNetwork",
+    ):
+        """See MlpCriticNetwork."""
+        super().__init__(input_tensor_spec=input_tensor_spec, state_spec=(), name=name)
+        self.encoder = encoders.ObservationEncoder(input_tensor_spec[0], preprocessing_combiner)
+        self.hidden_layers = encoders.dense_layers(joint_fc_layer_params)
+        self.normalizations = [BatchRenorm() for _ in range(1 + len(self.hidden_layers))]
+        self.value_layer = tf.keras.layers.Dense(1, name="q_value")
+
+    def call(self, inputs, step_type=None, network_state=(), training=False):
+        """Returns (Q [B], `network_state` unchanged), by the running moments."""
+        return self._q_values(inputs, lambda normalization, x: normalization(x)), network_state
+
+    def of_batch(self, inputs, train_step: tf.Variable) -> tuple[tf.Tensor, list[Moments]]:
+        """Returns Q [B] by the moments of the batch, and the moments of each layer."""
+        all_moments = []
+
+        def map_of(normalization, features):
+            linear_map, moments = normalization.of_batch(features, train_step)
+            all_moments.append(moments)
+            return linear_map
+
+        return self._q_values(inputs, map_of), all_moments
+
+    def _q_values(self, inputs, map_of):
+        observation, action = inputs
+        features = tf.concat([self.encoder(observation), action], axis=-1)
+        for normalization, layer in zip(self.normalizations, self.hidden_layers, strict=False):
+            if not layer.built:
+                layer.build(features.shape)
+            kernel, bias = _taken_up(map_of(normalization, features), layer)
+            features = layer.of(features, kernel, bias)
+        if not self.value_layer.built:
+            self.value_layer.build(features.shape)
+        kernel, bias = _taken_up(map_of(self.normalizations[-1], features), self.value_layer)
+        return tf.squeeze(tf.matmul(features, kernel) + bias, axis=-1)
+
+
+def _taken_up(linear_map: Map, layer) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns kernel and bias with which `layer` does what it would after the map."""
+    scale, offset = linear_map
+    return scale[:, tf.newaxis] * layer.kernel, layer.bias + tf.linalg.matvec(
+        layer.kernel, offset, transpose_a=True
+    )
