@@ -14,6 +14,11 @@ IN_ARITHMETIC = {
 BINDINGS = {
     WITHOUT_POOL: "--binding=TrainParams.fresh_samples_per_step = None", **IN_ARITHMETIC
 }  # fmt: skip
+ALGORITHMS = ("sac", "tqc", "crossq", "droq")  # of SBX
+CROSSQ = (  # what its paper has where the defaults here are those of SAC
+    "TrainParams.algorithm = 'crossq'",
+    *(f"TrainParams.{name}_learning_rate = 1e-3" for name in ("actor", "critic", "alpha")),
+)
 UNPROTECTED = "unprotected"  # ours without checkpoints and journal
 WITHOUT_LINK = "no link"  # ours with a replay server that is open to all hosts
 HOSTS = "SleepingEnv, {} workers on {} hosts"
@@ -68,7 +73,9 @@ TARGETS: Mapping[TargetKey, Target] = {  # None: in any environment, on any numb
     ("hosts", "training_after_secs", None, None): Target(value=60.0),
     ("solve", "solved_secs", "Pendulum-v1", None): Target(times_best_peer=1 / 0.9),
     ("solve", "solved_secs", "HalfCheetahBulletEnv-v0", None): Target(times_best_peer=1 / 0.8),
+    ("solve", "solved_secs", "HopperBulletEnv-v0", None): Target(times_best_peer=1 / 0.6),
 }
+LEVELS_OF_ALGORITHMS = {"HopperBulletEnv-v0": 1800.0, "HalfCheetahBulletEnv-v0, defaults": 2000.0}
 LEAST_SCALING = 0.95  # of N times the env steps/s of one worker
 
 
@@ -152,8 +159,31 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
                 ("Pendulum-v1", -200, 1000, 300.0),
                 *([("HalfCheetahBulletEnv-v0", 1000, 10_000, 1800.0)] * is_full),
             )
+        ]
+        + [
+            _solve_by_any_algorithm(commands, name, level)
+            for name, level in LEVELS_OF_ALGORITHMS.items()
+            if is_full
         ],
     }
+
+
+def _solve_by_any_algorithm(commands: Commands, environment: str, level: float) -> Case:
+    """SBX's algorithms and ours, each with its own defaults, and networks of 256 and 256 units."""
+    arguments = (
+        f"--environment={environment}", f"--level={level}", f"--seed={REPEAT}",
+        "--eval_period=10000", "--limit_secs=1200",
+    )  # fmt: skip
+    bindings = [f"--binding={binding}" for binding in CROSSQ]
+    ours = {
+        OURS: commands.ours("solve", *arguments),
+        f"{OURS}, crossq": commands.ours("solve", *arguments, *bindings),
+    }
+    peers = {
+        f"sbx {name}": commands.peer("sbx", "solve", *arguments, f"--algorithm={name}")
+        for name in ALGORITHMS
+    }
+    return Case(environment, 2, ours | peers, deadline_secs=1500.0)
 
 
 def _learner(commands: Commands, cores: int) -> Case:

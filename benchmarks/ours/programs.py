@@ -30,6 +30,11 @@ EXAMPLES = {
         "benchmarks/params/half_cheetah.py",
         "benchmarks/params/half_cheetah.json",
     ),
+    "HalfCheetahBulletEnv-v0, defaults": (
+        "benchmarks/params/locomotion.py",
+        "benchmarks/params/half_cheetah.json",
+    ),
+    "HopperBulletEnv-v0": ("benchmarks/params/locomotion.py", "benchmarks/params/hopper.json"),
     "InvertedDoublePendulumBulletEnv-v0": (
         "benchmarks/params/double_pendulum.py",
         "benchmarks/params/double_pendulum.json",

@@ -71,6 +71,7 @@ def main(
     seed: int,
     eval_period: Annotated[int, AtLeast(1)],
     limit_secs: Annotated[float, AtLeast(0)],
+    binding: tuple[str, ...] = (),
 ) -> None:
     """Measures and prints the result.
 
@@ -80,8 +81,9 @@ def main(
       seed: Seed of the run.
       eval_period: Env steps between evaluations.
       limit_secs: Gives up after as long.
+      binding: gin binding, beside those of the benchmark.
     """
-    gin_bindings = bindings(environment, eval_period)
+    gin_bindings = [*bindings(environment, eval_period), *binding]
     with training_run(environment, gin_bindings, seed=seed) as run:
         solved_at = None
         while solved_at is None and time.time() - run.started < limit_secs:

@@ -1,4 +1,4 @@
-"""SAC of Stable-Baselines3 and of SBX, which have one interface."""
+"""Models of Stable-Baselines3 and of SBX, which have one interface."""
 
 import time
 from collections.abc import Callable
@@ -8,19 +8,21 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 
 
-def make_model(peer: str, environment: Any, **settings: Any) -> Any:
-    """Returns a SAC model that logs nothing: with convolutions for images, else a perceptron.
+def make_model(peer: str, environment: Any, algorithm: str = "SAC", **settings: Any) -> Any:
+    """Returns a model that logs nothing: with convolutions for images, else a perceptron.
 
     Only the peer that is asked for is imported, besides torch, which SBX needs too.
     """
     if peer == "sb3":
-        from stable_baselines3 import SAC
+        import stable_baselines3 as package
 
         settings = {"device": "cpu"} | settings
     else:
-        from sbx import SAC
+        import sbx as package
     is_image = len(environment.observation_space.shape) == 3
-    model = SAC("CnnPolicy" if is_image else "MlpPolicy", environment, **settings)
+    model = getattr(package, algorithm)(
+        "CnnPolicy" if is_image else "MlpPolicy", environment, **settings
+    )
     model.set_logger(Logger(folder=None, output_formats=[]))
     return model
 

@@ -2,7 +2,8 @@
 
 Example: python -m benchmarks.peers.solve --peer sbx --environment Pendulum-v1 --level -200 \
 --seed 1 --eval_period 1000 --limit_secs 300
-The settings are those of the RL Zoo for SAC, the best known ones.
+The settings are those of the RL Zoo for SAC, the best known ones. With --algorithm they are the
+package's defaults for it, with networks of 256 and 256 units.
 """
 
 from typing import Annotated, Any
@@ -35,6 +36,18 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "policy_kwargs": {"log_std_init": -3, "net_arch": [400, 300]},
     },
 }
+NETWORKS = {"net_arch": [256, 256]}
+DEFAULTS: dict[str, dict[str, Any]] = {  # by algorithm of SBX: class and arguments
+    "sac": {"algorithm": "SAC", "policy_kwargs": NETWORKS},
+    "tqc": {"algorithm": "TQC", "policy_kwargs": NETWORKS},
+    "crossq": {"algorithm": "CrossQ", "policy_kwargs": NETWORKS},
+    "droq": {  # SAC with these settings, as SBX's documentation has it
+        "algorithm": "SAC",
+        "policy_kwargs": NETWORKS | {"dropout_rate": 0.01, "layer_norm": True},
+        "gradient_steps": 20,
+        "policy_delay": 20,
+    },
+}
 
 
 class Evaluator(BaseCallback):
@@ -59,11 +72,12 @@ class Evaluator(BaseCallback):
 
 def main(
     peer: Annotated[str, OneOf(PEERS)],
-    environment: Annotated[str, OneOf(SETTINGS)],
+    environment: str,
     level: float,
     seed: int,
     eval_period: Annotated[int, AtLeast(1)],
     limit_secs: Annotated[float, AtLeast(0)],
+    algorithm: Annotated[str | None, OneOf(DEFAULTS)] = None,
 ) -> None:
     """Measures and prints the result.
 
@@ -74,7 +88,9 @@ def main(
       seed: Seed of the run.
       eval_period: Env steps between evaluations.
       limit_secs: Gives up after as long.
+      algorithm: Of SBX, with its defaults.
     """
+    environment = environment.partition(",")[0]
     eval_environment = Monitor(make_environment(environment))
     eval_environment.reset(seed=seed + 1_000_000)
     evaluator = Evaluator(eval_environment, level, eval_period, limit_secs)
@@ -82,7 +98,7 @@ def main(
         peer,
         make_environment(environment),
         seed=seed,
-        **SETTINGS[environment],
+        **(DEFAULTS[algorithm] if algorithm else SETTINGS[environment]),
     )
     model.learn(10**9, evaluator, log_interval=None)
     program.print_result(
