@@ -27,7 +27,8 @@ from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.run_views import view_of_run
 from tfagents_system.data.sample_reader import SampleReader, step_codec
 from tfagents_system.data.transition import Transition
-from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits, start_server
+from tfagents_system.services.replay import EXPERIENCE_TABLE, start_server
+from tfagents_system.services.replay_limits import ReplayLimits
 from tfagents_system.train_params_base import TrainParamsBase
 
 # Neither side ever waits for the other.

@@ -11,7 +11,8 @@ from tfagents_system.core.training_settings import num_fresh_samples, num_sample
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.learning.sampling_pool import SamplingPool, pool_capacity
 from tfagents_system.learning.whole_buffer import RoundMinibatches, WholeBuffer
-from tfagents_system.services.replay import ReplayLimits, experience_dataset
+from tfagents_system.services.replay import experience_dataset
+from tfagents_system.services.replay_limits import ReplayLimits
 from tfagents_system.services.rounds import RoundReader
 
 DATA_TIMEOUT_SECS = 2.0  # how long the learner waits for data before it looks up

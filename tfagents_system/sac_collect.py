@@ -56,7 +56,8 @@ from tfagents_system.policies.newest_policies import NewestPolicies
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.checkpoint_watch import CheckpointWatch
 from tfagents_system.services.journal import Journal, Stream
-from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits, experience_stats
+from tfagents_system.services.replay import EXPERIENCE_TABLE, experience_stats
+from tfagents_system.services.replay_limits import ReplayLimits
 from tfagents_system.services.rounds import ROUND_TABLES, round_publisher
 from tfagents_system.services.signatures import check_columns
 from tfagents_system.services.table_info import table_signature

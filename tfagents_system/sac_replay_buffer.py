@@ -19,7 +19,7 @@ import reverb
 import tensorflow as tf
 
 from tfagents_system.core.command_line import AtLeast
-from tfagents_system.core.errors import EXIT_STOPPED
+from tfagents_system.core.errors import EXIT_STOPPED, ConfigError
 from tfagents_system.core.generations import REPLAY_FOLDER, newest_intact_generation
 from tfagents_system.core.incarnation import Fence
 from tfagents_system.core.paths import ExperimentPaths
@@ -29,8 +29,9 @@ from tfagents_system.core.run_spec import RunSpec, await_run_spec
 from tfagents_system.core.training_settings import TrainingSettings
 from tfagents_system.data.item_description import described_item
 from tfagents_system.launch.supervision import is_alive, is_supervised
-from tfagents_system.services.replay import ReplayLimits, experience_stats, start_server
+from tfagents_system.services.replay import experience_stats, start_server
 from tfagents_system.services.replay_files import empty_reverb_root
+from tfagents_system.services.replay_limits import ReplayLimits
 
 LEARNER_TIMEOUT_SECS = 110.0  # train_script.sh waits 120 s for the learner's end
 SIGNAL_SECS = 1.0  # within which a signal to every process of a job has reached them all
@@ -61,6 +62,11 @@ def serve(
     spec = RunSpec.read(paths.run_spec)
     layout, columns = described_item(spec.item)
     settings = _training_settings(spec)
+    if deterministic and settings.update_ratio != "fixed":
+        raise ConfigError(
+            f"{paths.params}: update_ratio is {settings.update_ratio!r}; allowed is 'fixed' in a "
+            "deterministic run (SAC_DETERMINISTIC), because the other depends on speeds."
+        )
     limits = ReplayLimits.from_settings(settings, spec.horizon)
     reporter = StatusReporter(paths, "replay")
     server = _start(

@@ -52,6 +52,9 @@ def test_work_of_full_episodes():
     assert work.fill_env_steps == 5 * 100
     assert work.eval_env_steps == 3 * 4 * 100  # after 10 and 20 iterations, and at the end
     assert work.samples == 25 * 200 * 64
+    params.update_ratio, params.max_update_ratio = "auto", 5.0
+    automatic = Work.of_run(params, horizon=100, episode_length=100, row_bytes=ROW_BYTES)
+    assert automatic.env_steps == 25 * 200 / 5  # at least
     blocks = 80 * (100 + 1) / 8
     assert work.replay_bytes == pytest.approx(blocks * (900 + 9 * ROW_BYTES))
 

@@ -9,7 +9,8 @@ from replay_fakes import EpisodeStepEnv, codec_of, samples_of, serving
 
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.sample_reader import SampleReader
-from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits
+from tfagents_system.services.replay import EXPERIENCE_TABLE
+from tfagents_system.services.replay_limits import ReplayLimits
 
 LAYOUT = ItemLayout(4)  # of a TinyRun
 BURST = 48  # steps that a killed worker may not have sent yet

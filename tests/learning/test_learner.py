@@ -23,7 +23,8 @@ from tfagents_system.learning.train_step import as_experience
 from tfagents_system.networks.distributions import SquashedGaussian
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.replay import ReplayLimits, experience_dataset
+from tfagents_system.services.replay import experience_dataset
+from tfagents_system.services.replay_limits import ReplayLimits
 
 CODEC = step_codec(tf.TensorSpec([2], tf.float32), tf.TensorSpec([1], tf.float32), SINGLE)
 READER = SampleReader(CODEC, SINGLE)

@@ -19,8 +19,9 @@ from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services import adder as adder_lib
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.journal import Checkpoints, Journal, Stream, streams_with_journals
-from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits, experience_stats
+from tfagents_system.services.replay import EXPERIENCE_TABLE, experience_stats
 from tfagents_system.services.replay_files import describe_items, stored_numbers
+from tfagents_system.services.replay_limits import ReplayLimits
 
 LAST = float(ts.StepType.LAST)
 

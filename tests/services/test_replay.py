@@ -4,7 +4,6 @@ import pathlib
 import hypothesis
 import numpy as np
 import pytest
-import reverb
 import tree
 from fakes import UNRIVALLED
 from hypothesis import strategies as st
@@ -20,7 +19,6 @@ from tfagents_system.services.adder import Adder
 from tfagents_system.services.journal import Checkpoints, Journal, Stream
 from tfagents_system.services.replay import (
     EXPERIENCE_TABLE,
-    ReplayLimits,
     ReplaySnapshots,
     experience_dataset,
     experience_stats,
@@ -31,6 +29,7 @@ from tfagents_system.services.replay_files import (
     first_number,
     stored_numbers,
 )
+from tfagents_system.services.replay_limits import NO_RATIO, ReplayLimits
 
 
 def limits_of(horizon, **values):
@@ -85,6 +84,33 @@ def test_the_error_buffer_holds_the_batches_in_flight_and_no_more_than_the_fill_
     )
 
 
+def test_an_automatic_ratio_is_at_most_the_largest_and_only_the_learner_waits():
+    settings = dict(horizon=200, num_steps_per_iter=100, max_update_ratio=4)
+    limits = limits_of(update_ratio="auto", **settings)
+    assert limits.samples_per_insert == pytest.approx(64 * 4 * 200 / 201)
+    low, high = limits.range_of_difference
+    middle = limits.samples_per_insert * math.ceil(30 * 201 / 8)
+    assert low == pytest.approx(middle - 64 * 100 / 8)
+    assert high == NO_RATIO
+    fixed = limits_of(**settings)
+    assert sum(fixed.range_of_difference) / 2 == fixed.samples_per_insert * fixed.min_size
+    assert limits_of(update_ratio="auto", n_train_episodes_per_iter=7, **settings) == limits
+
+
+def test_workers_never_wait_for_a_learner_with_an_automatic_ratio(tmp_path):
+    values = dict(capacity=1000, min_size=2, samples_per_insert=1.0, error_buffer=2.0)
+    with serving(tmp_path / "auto", ReplayLimits(**values, workers_wait=False)) as replay:
+        codec = fill(replay, num_steps=300)
+        dataset = experience_dataset(replay.address, SampleReader(codec, SINGLE), batch_size=2,
+                                     num_in_flight=2, timeout_secs=0.5)  # fmt: skip
+        num_samples = sum(len(batch.data[0]) for batch in dataset)
+        assert num_samples == 300  # the ratio; from the low end of the range on
+        checkpoint = pathlib.Path(replay.client().checkpoint())
+    with serving(tmp_path / "fixed", ReplayLimits(**values), restore_from=checkpoint) as replay:
+        info = replay.client().server_info(timeout=5)[EXPERIENCE_TABLE].rate_limiter_info
+        assert (info.min_diff, info.max_diff) == (2 - 2.0, 2 + 2.0)
+
+
 def test_too_short_a_fill_is_an_error_with_the_arithmetic():
     # 8 samples per iteration / (2 x 5 inserts) = 0.8; 5 x 0.8 < 3 x 8 + 2 x 8 = 40; 10 x 4 = 40.
     values = dict(train_batch_size=8, num_steps_per_iter=1, n_train_episodes_per_iter=2)
@@ -120,9 +146,7 @@ def test_reverb_takes_any_limits_and_the_advice_of_the_error_is_the_smallest_tha
         limits = limits_of(horizon, **values | {"n_buffer_init_episodes": advised})
         with pytest.raises(ConfigError):
             limits_of(horizon, **values | {"n_buffer_init_episodes": advised - 1})
-    reverb.rate_limiters.SampleToInsertRatio(
-        limits.samples_per_insert, limits.min_size, limits.error_buffer
-    )
+    limits.rate_limiter()
     batch_size = values["train_batch_size"]
     num_fresh = min(values["fresh_samples_per_step"] or batch_size, batch_size)
     has_pool = num_fresh < batch_size

@@ -10,7 +10,7 @@ from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.journal import Journal, Stream
-from tfagents_system.services.replay import EXPERIENCE_TABLE, ReplayLimits, experience_stats
+from tfagents_system.services.replay import EXPERIENCE_TABLE, experience_stats
 from tfagents_system.services.replay_files import (
     NUMBERS_PER_STREAM,
     StoredNumbers,
@@ -23,6 +23,7 @@ from tfagents_system.services.replay_files import (
     repeated_items,
     stored_numbers,
 )
+from tfagents_system.services.replay_limits import ReplayLimits
 
 FIRST = [first_number(stream) for stream in range(5)]
 STORED = StoredNumbers(

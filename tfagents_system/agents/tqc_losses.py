@@ -77,4 +77,3 @@ def _quantile_huber(quantiles, targets):
         return upstream[..., tf.newaxis] * by_quantiles / -num_pairs, None
 
     return tf.reduce_sum(losses, axis=-1) / num_pairs, gradient
-

@@ -39,6 +39,8 @@ class Work:
         layout = ItemLayout.from_settings(params)
         train_steps = params.num_iter * params.num_steps_per_iter
         per_env_step = params.num_steps_per_iter / (params.n_train_episodes_per_iter * horizon)
+        if params.update_ratio == "auto":
+            per_env_step = params.max_update_ratio
         if layout.is_block:  # an episode's first rows are items, too, but no transitions
             stack = layout.frame_stack
             per_env_step *= (1 + stack / episode_length) / (1 + stack / horizon)

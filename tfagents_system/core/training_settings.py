@@ -17,6 +17,7 @@ from tfagents_system.core.hyperparameters import (
     positive,
 )
 
+UpdateRatio = Literal["fixed", "auto"]
 MatmulPrecision = Literal["auto", "float32", "bfloat16", "int16"]
 
 
@@ -29,6 +30,16 @@ class TrainingSettings:
     n_episodes_in_buffer: int = count(350, "replay capacity, in episodes of `horizon` env steps")
     n_train_episodes_per_iter: int = count(
         1, "episodes of `horizon` env steps all workers together collect per iteration"
+    )
+    update_ratio: UpdateRatio = one_of(
+        get_args(UpdateRatio),
+        "fixed",
+        "train steps per env step: fixed is `num_steps_per_iter` for `n_train_episodes_per_iter` "
+        "episodes, and the faster side waits for the other; auto is as many as the learner does "
+        "while the workers collect and never wait for it, up to `max_update_ratio`",
+    )
+    max_update_ratio: float = positive(
+        4.0, "most train steps per env step, if `update_ratio` is auto"
     )
     n_eval_episodes: int = count(5, "greedy episodes per evaluation, over all workers", at_least=0)
     n_buffer_init_episodes: int = count(

@@ -1,7 +1,6 @@
-"""The tables of the replay server, their limits, and the learner's view of them."""
+"""The tables of the replay server, and the learner's view of them."""
 
 import dataclasses
-import math
 import pathlib
 import shutil
 from collections.abc import Sequence
@@ -11,22 +10,15 @@ import reverb
 import tensorflow as tf
 from reverb.platform.checkpointers_lib import DefaultCheckpointer
 
-from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.training_settings import (
-    TrainingSettings,
-    num_fresh_samples,
-    num_samples_in_flight,
-)
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.services.replay_files import (
     check_is_whole,
-    copy_with_table,
     describe_items,
     empty_reverb_root,
-    read_table,
     repeated_items,
 )
+from tfagents_system.services.replay_limits import NO_RATIO, ReplayLimits, checkpoint_with_limits
 from tfagents_system.services.signatures import check_saved_columns
 from tfagents_system.services.table_info import table_stats
 from tfagents_system.services.tickets import tickets_table
@@ -34,61 +26,7 @@ from tfagents_system.services.tickets import tickets_table
 EXPERIENCE_TABLE = "experience"
 VARIABLES_TABLE = "variables"
 STREAM_TABLE = "stream"  # of a deterministic run: items that the learner has not taken yet
-NO_RATIO = 1e12  # samples that either side may be ahead
 ROUNDS_TABLE = "rounds"  # of a deterministic run: whose policy's round is complete
-
-
-@dataclasses.dataclass(frozen=True)
-class ReplayLimits:
-    """Sizes and ratio of the experience table, in items of an ItemLayout."""
-
-    capacity: int
-    min_size: int  # items before the first sample
-    samples_per_insert: float
-    error_buffer: float  # samples that collection or learning may run ahead of the ratio
-
-    @classmethod
-    def from_settings(cls, settings: TrainingSettings, horizon: int) -> "ReplayLimits":
-        """Derives the limits from what a full episode, of `horizon` env steps, gives.
-
-        The server counts items. With full episodes the ratio of train steps to env steps is exact.
-        In blocks each episode has `frame_stack` rows that begin no transition, so episodes that end
-        after t steps give (1 + frame_stack / t) / (1 + frame_stack / horizon) times as many train
-        steps per env step.
-
-        Collection and learning may each run ahead by one iteration. The learner's samples in
-        flight must fit into that, or both sides would wait for each other for ever.
-
-        Raises:
-          ConfigError: If the initial episodes are fewer than what may be in flight.
-        """
-        layout = ItemLayout.from_settings(settings)
-        per_episode = layout.items_per_episode(horizon)
-        num_fresh = num_fresh_samples(settings)
-        samples_per_iteration = num_fresh * settings.num_steps_per_iter
-        episodes_per_iteration = settings.n_train_episodes_per_iter
-        samples_per_insert = float(
-            samples_per_iteration / layout.samples / (per_episode * episodes_per_iteration)
-        )
-        num_initial = per_episode * settings.n_buffer_init_episodes
-        in_flight = num_samples_in_flight(settings) + 2 * num_fresh  # and batches made of them
-        ahead = max(samples_per_iteration, in_flight) / layout.samples
-        min_size = math.ceil(num_initial)  # no less than is in flight
-        smallest = -(-in_flight * episodes_per_iteration // samples_per_iteration)  # rounded up
-        if settings.n_buffer_init_episodes < smallest:
-            raise ConfigError(
-                f"n_buffer_init_episodes = {settings.n_buffer_init_episodes} is too small: "
-                f"{float(num_initial * layout.samples):g} steps x {samples_per_insert:g} samples "
-                f"per insert is less than the {in_flight} samples that the learner keeps in flight "
-                f"(prefetch_batches x train_batch_size + 2 x the smaller of train_batch_size and "
-                f"fresh_samples_per_step). Use at least {smallest}."
-            )
-        return cls(
-            capacity=math.ceil(per_episode * settings.n_episodes_in_buffer),
-            min_size=min_size,
-            samples_per_insert=samples_per_insert,
-            error_buffer=min(max(ahead, samples_per_insert, 1.0), samples_per_insert * min_size),
-        )
 
 
 def start_server(
@@ -117,21 +55,19 @@ def start_server(
       ConfigError: If the items in `restore_from` have other columns.
     """
     if is_deterministic:
-        limits = dataclasses.replace(limits, min_size=1, error_buffer=NO_RATIO)
+        limits = dataclasses.replace(limits, min_size=1, error_buffer=NO_RATIO, workers_wait=True)
     other_limits = checkpoint_root.with_name(".other_limits")
     shutil.rmtree(other_limits, ignore_errors=True)
     if restore_from:
         if columns is not None:
             check_saved_columns(restore_from, EXPERIENCE_TABLE, columns)
-        restore_from = _with_limits(restore_from, limits, other_limits)
+        restore_from = checkpoint_with_limits(restore_from, EXPERIENCE_TABLE, limits, other_limits)
     experience = reverb.Table(
         name=EXPERIENCE_TABLE,
         sampler=reverb.selectors.Uniform(),
         remover=reverb.selectors.Fifo(),
         max_size=limits.capacity,
-        rate_limiter=reverb.rate_limiters.SampleToInsertRatio(
-            limits.samples_per_insert, limits.min_size, limits.error_buffer
-        ),
+        rate_limiter=limits.rate_limiter(),
         signature=None if columns is None else tuple(columns),
     )
     messages = [_message_table(VARIABLES_TABLE), tickets_table(num_eval_episodes)]
@@ -215,41 +151,6 @@ class ReplaySnapshots:
     def describe(self, folder: pathlib.Path) -> dict[str, Any]:
         """Returns the numbers of the items in `folder`; see `describe_items`."""
         return describe_items(folder, EXPERIENCE_TABLE, self._layout.row_stride)
-
-
-def _with_limits(
-    checkpoint: pathlib.Path, limits: ReplayLimits, copy: pathlib.Path
-) -> pathlib.Path:
-    """Returns `checkpoint`, or the folder `copy` with `limits` if it has others.
-
-    Reverb would keep those of the checkpoint and say nothing.
-    """
-    table = read_table(checkpoint, EXPERIENCE_TABLE)
-    limiter = table.rate_limiter
-    saved = ReplayLimits(
-        capacity=table.max_size,
-        min_size=limiter.min_size_to_sample,
-        samples_per_insert=limiter.samples_per_insert,
-        error_buffer=(limiter.max_diff - limiter.min_diff) / 2,
-    )
-    pairs = zip(dataclasses.asdict(saved).items(), dataclasses.astuple(limits), strict=True)
-    differences = [
-        f"{name} {before:g} in the checkpoint, {now:g} now"
-        for (name, before), now in pairs
-        if not math.isclose(before, now, rel_tol=1e-6)
-    ]
-    if not differences:
-        return checkpoint
-    print(f"The limits of the replay buffer, in items, have changed: {'; '.join(differences)}.")
-    middle = limits.samples_per_insert * limits.min_size
-    table.max_size = limits.capacity
-    limiter.min_size_to_sample = limits.min_size
-    limiter.samples_per_insert = limits.samples_per_insert
-    limiter.min_diff, limiter.max_diff = middle - limits.error_buffer, middle + limits.error_buffer
-    # As many samples as the new ratio would have given, so that neither side has to catch up.
-    limiter.sample_count = max(0, round(limiter.insert_count * limits.samples_per_insert - middle))
-    copy_with_table(checkpoint, copy, table)
-    return copy
 
 
 def experience_dataset(
