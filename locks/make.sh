@@ -35,7 +35,7 @@ compile --all-extras --output-file "$all" "$@" >/dev/null
 } >locks/base.lock.new
 mv locks/base.lock.new locks/base.lock
 
-sed -n '/^\[project.optional-dependencies\]/,/^$/s/^\([a-z_]*\) = .*/\1/p' pyproject.toml | while read -r extra; do
+sed -n '/^\[project.optional-dependencies\]/,/^$/s/^\([a-z0-9_]*\) = .*/\1/p' pyproject.toml | while read -r extra; do
   {
     echo "# What the extra \"$extra\" adds to base.lock. locks/make.sh makes it anew."
     compile --constraint "$all" --extra "$extra" | grep -vxFf locks/base.lock

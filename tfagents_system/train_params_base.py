@@ -28,7 +28,7 @@ from tfagents_system.core.attribute_names import check_attribute_name
 from tfagents_system.core.hyperparameters import check_hyperparameter, hyperparameters
 from tfagents_system.core.training_settings import TrainingSettings, check_training_settings
 from tfagents_system.networks.actor_networks import MlpActorNetwork, acting_network
-from tfagents_system.networks.batch_renorm import BatchRenormCriticNetwork
+from tfagents_system.networks.batch_renorm import BatchRenormActorNetwork, BatchRenormCriticNetwork
 from tfagents_system.networks.critic_networks import (
     MlpCriticNetwork,
     MlpValueNetwork,
@@ -85,6 +85,11 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
         Of TD3 and DDPG: observation -> (action, state). With `share_summarizer` or images,
         `obs_spec` is that of the summarizer's features, as for `critic_ctor`.
         """
+        if self.algorithm == "crossq":
+            layers = tuple(self.actor_fc_layer_params)
+            return BatchRenormActorNetwork(
+                obs_spec, action_spec, layers, self.preprocessing_combiner
+            )
         summarizer = self._own_summarizer(obs_spec)
         actor = MlpActorNetwork(
             summarizer.features_spec if summarizer else obs_spec,

@@ -18,7 +18,7 @@ from sac_fakes import (
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.crossq_agent import CrossQAgent
-from tfagents_system.networks.batch_renorm import BatchRenormCriticNetwork
+from tfagents_system.networks.batch_renorm import BatchRenormActorNetwork, BatchRenormCriticNetwork
 
 EPSILON = 1e-3
 # The replayed pairs, then the next states with the policy's actions: of (s, a) in this order, the
@@ -37,15 +37,17 @@ NEXT_LOG_PROB = 3 * 0.5 * 2
 TD_TARGETS = [1 + GAMMA * (min(q[0] for q in NEXT_Q_VALUES) - 0.2 * NEXT_LOG_PROB), 10.0]
 
 
-def crossq_agent(**kwargs):
+def crossq_agent(actor=None, **kwargs):
     critic = BatchRenormCriticNetwork((OBSERVATION, action_spec()), joint_fc_layer_params=())
     agent = CrossQAgent(
-        ts.time_step_spec(OBSERVATION), action_spec(), LinearActor(k=3.0), critic, gamma=GAMMA,
-        initial_log_alpha=LOG_ALPHA, train_step_counter=tf.Variable(0, dtype=tf.int64), **kwargs,
+        ts.time_step_spec(OBSERVATION), action_spec(), actor or LinearActor(k=3.0), critic,
+        gamma=GAMMA, initial_log_alpha=LOG_ALPHA,
+        train_step_counter=tf.Variable(0, dtype=tf.int64), **kwargs,
     )  # fmt: skip
-    agent.actor.weight.assign(ACTOR_WEIGHT)
+    if actor is None:
+        agent.actor.weight.assign(ACTOR_WEIGHT)
     for net, values in zip(agent.critics, CRITICS, strict=True):
-        set_weights(net.value_layer, values)
+        set_weights(net.layers_of_value.output_layer, values)
     return agent
 
 
@@ -71,10 +73,12 @@ def test_an_update_by_hand_leaves_targets_out_of_the_gradient():
     inputs = (ROWS[:2] - MEAN) / np.sqrt(VARIANCE + EPSILON)
     for critic, q_values, (weights, bias) in zip(agent.critics, Q_VALUES, CRITICS, strict=True):
         errors = (q_values - np.float64(TD_TARGETS)) / 2
-        kernel = critic.value_layer.kernel[:, 0]
+        kernel = critic.layers_of_value.output_layer.kernel[:, 0]
         np.testing.assert_allclose(kernel, weights - errors @ inputs, rtol=1e-3, atol=1e-5)
-        np.testing.assert_allclose(critic.value_layer.bias, [bias - errors.sum()], rtol=1e-4)
-        (normalization,) = critic.normalizations
+        np.testing.assert_allclose(
+            critic.layers_of_value.output_layer.bias, [bias - errors.sum()], rtol=1e-4
+        )
+        (normalization,) = critic.layers_of_value.normalizations
         np.testing.assert_allclose(normalization.mean, 0.01 * MEAN, rtol=1e-5)
         np.testing.assert_allclose(normalization.variance, 1 + 0.01 * (VARIANCE - 1), rtol=1e-5)
 
@@ -106,3 +110,16 @@ def test_actor_and_temperature_move_every_third_step_and_metrics_are_right_on_av
     assert changes == [[False, False], [False, False], [True, True]]
     entropy = -sum(3 * 0.5 * s for s in BATCH["s"]) / 2
     np.testing.assert_allclose(losses, [0, 0, 3 * entropy], rtol=1e-5)
+
+
+def test_the_running_moments_of_its_actor_are_those_of_the_observations_that_it_is_trained_on():
+    actor = BatchRenormActorNetwork(OBSERVATION, action_spec(), fc_layer_params=(4,))
+    agent = crossq_agent(actor, policy_delay=2)
+    train = tf.function(agent.train, autograph=False)
+    first, *_ = actor.layers_of_head.normalizations
+    train(experience(**BATCH))
+    assert (first.mean.numpy(), first.variance.numpy()) == ([0], [1])
+    train(experience(**BATCH))
+    mean, variance = np.mean(BATCH["s"]), np.var(BATCH["s"])
+    np.testing.assert_allclose(first.mean, [0.01 * mean], rtol=1e-5)
+    np.testing.assert_allclose(first.variance, [1 + 0.01 * (variance - 1)], rtol=1e-5)

@@ -6,7 +6,11 @@ import tensorflow as tf
 from tf_agents.specs import tensor_spec
 
 from tfagents_system.networks import batch_renorm
-from tfagents_system.networks.batch_renorm import BatchRenorm, BatchRenormCriticNetwork
+from tfagents_system.networks.batch_renorm import (
+    BatchRenorm,
+    BatchRenormActorNetwork,
+    BatchRenormCriticNetwork,
+)
 
 EPSILON = 1e-3
 OBSERVATION = tf.TensorSpec([2], tf.float32)
@@ -73,8 +77,8 @@ def critic_and_batch():
     return critic, (tf.constant(observation, tf.float32), tf.constant(action, tf.float32))
 
 
-def by_tensorflow(critic, inputs, moments_of):
-    """The same network, layer by layer, as it stands in the paper."""
+def by_tensorflow(layers, features, moments_of):
+    """The same layers, one by one, as they stand in the paper."""
 
     def normalize(normalization, x):
         mean, variance = moments_of(normalization, x)
@@ -82,10 +86,23 @@ def by_tensorflow(critic, inputs, moments_of):
             x, mean, variance, normalization.beta, normalization.gamma, EPSILON
         )
 
-    x = normalize(critic.normalizations[0], tf.concat(inputs, axis=-1))
-    for layer, normalization in zip(critic.hidden_layers, critic.normalizations[1:], strict=True):
+    x = normalize(layers.normalizations[0], features)
+    for layer, normalization in zip(layers.hidden_layers, layers.normalizations[1:], strict=True):
         x = normalize(normalization, tf.nn.relu(x @ layer.kernel + layer.bias))
-    return tf.squeeze(critic.value_layer(x), axis=-1)
+    return layers.output_layer(x)
+
+
+def q_by_tensorflow(critic, inputs, moments_of):
+    values = by_tensorflow(critic.layers_of_value, tf.concat(inputs, axis=-1), moments_of)
+    return tf.squeeze(values, axis=-1)
+
+
+def of_batch(_, features):
+    return tf.nn.moments(features, [0])
+
+
+def running(normalization, _):
+    return normalization.mean, normalization.variance
 
 
 def test_values_and_gradients_are_those_of_normalized_layers():
@@ -95,7 +112,7 @@ def test_values_and_gradients_are_those_of_normalized_layers():
         q_values, moments = critic.of_batch(inputs, COLD)
         loss = tf.reduce_sum(q_values**2)
     with tf.GradientTape() as reference:
-        expected = by_tensorflow(critic, inputs, lambda _, x: tf.nn.moments(x, [0]))
+        expected = q_by_tensorflow(critic, inputs, of_batch)
         expected_loss = tf.reduce_sum(expected**2)
     np.testing.assert_allclose(q_values, expected, rtol=1e-4)
     assert [len(mean) for mean, _ in moments] == [3, 5, 4]
@@ -108,11 +125,29 @@ def test_values_and_gradients_are_those_of_normalized_layers():
 def test_an_action_alone_is_judged_by_the_running_moments():
     critic, inputs = critic_and_batch()
     q_values, _ = critic(inputs)
-    np.testing.assert_allclose(
-        q_values, by_tensorflow(critic, inputs, lambda n, _: (n.mean, n.variance)), rtol=1e-4
-    )
+    np.testing.assert_allclose(q_values, q_by_tensorflow(critic, inputs, running), rtol=1e-4)
     one = tf.nest.map_structure(lambda x: x[3:4], inputs)
     np.testing.assert_allclose(critic(one)[0], q_values[3:4], rtol=1e-4)
+
+
+def test_an_actor_acts_by_the_running_moments_and_is_trained_by_those_of_the_batch():
+    actor = BatchRenormActorNetwork(OBSERVATION, ACTION, (5, 4))
+    actor.create_variables()
+    rng = np.random.default_rng(1)
+    for variable in actor.variables:
+        variable.assign(rng.uniform(0.2, 1.0, variable.shape))
+    observations = tf.constant(rng.normal(size=(16, 2)), tf.float32)
+    in_training, moments = actor.of_batch(observations, COLD)
+    acting, _ = actor(observations)
+    assert [len(mean) for mean, _ in moments] == [2, 5, 4]
+    for distribution, moments_of in ((in_training, of_batch), (acting, running)):
+        projected = by_tensorflow(actor.layers_of_head, observations, moments_of)
+        parameters = distribution.parameters
+        np.testing.assert_allclose(parameters["loc"], projected[:, :1], rtol=1e-4)
+        np.testing.assert_allclose(
+            parameters["log_std"], np.minimum(projected[:, 1:], 2), rtol=1e-4
+        )
+    assert not actor.layers_of_head.no_moments()[1][0].numpy().any()
 
 
 def test_a_feature_that_never_changes_gives_finite_gradients():

@@ -8,6 +8,7 @@ from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.networks.actor_networks import MlpActorNetwork, acting_network
+from tfagents_system.networks.batch_renorm import BatchRenormActorNetwork
 from tfagents_system.networks.image_encoders import VisualSummarizer
 from tfagents_system.policies.numpy_actor import (
     NumpyActor,
@@ -26,7 +27,8 @@ def make_policy(ctor, observation_spec=OBSERVATION, layers=(6, 5), **kwargs):
     policy = actor_policy.ActorPolicy(ts.time_step_spec(observation_spec), ACTION, network)
     rng = np.random.default_rng(1)
     for variable in policy.variables():
-        variable.assign(rng.normal(size=variable.shape))
+        values = rng.normal(size=variable.shape)
+        variable.assign(abs(values) if "variance" in variable.name else values)
     return policy
 
 
@@ -72,13 +74,13 @@ def check_equal_to(policy, actor, spec=OBSERVATION):
 
 
 @pytest.mark.parametrize("layers", [(6, 5), (4,)])
-@pytest.mark.parametrize("ctor", [MlpActorNetwork, recurrent_actor])
+@pytest.mark.parametrize("ctor", [MlpActorNetwork, BatchRenormActorNetwork, recurrent_actor])
 def test_equals_the_tf_policy_before_and_after_an_update(ctor, layers):
     policy = make_policy(ctor, layers=layers)
     actor = NumpyActor(policy)
     check_equal_to(policy, actor)
     rng = np.random.default_rng(2)
-    values = [rng.normal(size=v.shape).astype(np.float32) for v in policy.variables()]
+    values = [rng.uniform(0.1, 1, v.shape).astype(np.float32) for v in policy.variables()]
     actor.update(values)
     for variable, value in zip(policy.variables(), values, strict=True):
         variable.assign(value)

@@ -1,4 +1,4 @@
-"""CrossQ: SAC without target networks, whose critics have batch renormalization.
+"""CrossQ: SAC without target networks, whose networks have batch renormalization.
 
 Source: Bhatt et al. 2024, CrossQ: Batch Normalization in Deep Reinforcement Learning for Greater
 Sample Efficiency and Simplicity, arXiv:1902.05605.
@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfagents_system.agents.sac_agent import CriticsBranch, SacAgent, SacGradients
 from tfagents_system.agents.sac_losses import critic_loss, soft_td_target
+from tfagents_system.networks.batch_renorm import BatchRenormActorNetwork, RenormalizedLayers
 
 
 class CrossQAgent(SacAgent):
@@ -21,12 +22,30 @@ class CrossQAgent(SacAgent):
     has_target_critics = False
     adam_beta_1 = 0.5  # of all networks, as in the authors' code
 
+    @property
+    def _layers_of_actor(self) -> list[RenormalizedLayers]:
+        """Empty if the user's own actor has none."""
+        is_own = isinstance(self.actor, BatchRenormActorNetwork)
+        return [self.actor.layers_of_head] if is_own else []
+
     def apply_gradients(self, gradients: SacGradients) -> None:
-        """Also updates the running moments of the critics."""
+        """Also updates the running moments."""
         super().apply_gradients(gradients)
-        for critic, moments in zip(self.critics, gradients.moments, strict=True):
-            for normalization, of_layer in zip(critic.normalizations, moments, strict=True):
-                normalization.update(of_layer)
+        for critic, moments in zip(self.critics, gradients.critics_moments, strict=True):
+            critic.layers_of_value.update(moments)
+
+    def _update_actor_moments(self, moments):
+        for layers in self._layers_of_actor:
+            layers.update(moments)
+
+    def _sample_to_train(self, time_steps):
+        if not self._layers_of_actor:
+            return super()._sample_to_train(time_steps)
+        distribution, moments = self.actor.of_batch(time_steps.observation, self.train_step_counter)
+        return *distribution.experimental_sample_and_log_prob(), moments
+
+    def _no_moments(self):
+        return [moments for layers in self._layers_of_actor for moments in layers.no_moments()]
 
     def _critics_branch(self, experience, alpha, valid) -> CriticsBranch:
         step = experience.next_time_step

@@ -65,7 +65,8 @@ class SacGradients(NamedTuple):
     critics: list[list[tf.Tensor]]  # of both, then of the state-value network, if there is one
     actor: list[list[tf.Tensor]]  # of the one
     log_alpha: tf.Tensor
-    moments: Sequence = ()  # of the minibatch, of critics that normalize by them
+    critics_moments: Sequence = ()  # of the minibatch, of networks that normalize by them
+    actor_moments: Sequence = ()
 
 
 class CriticsBranch(NamedTuple):
@@ -87,12 +88,14 @@ class _ActorBranch(NamedTuple):
     soft_values: tf.Tensor  # [B], of the states, by the critics
     actor_gradients: list[list[tf.Tensor]]
     alpha_gradient: tf.Tensor
+    moments: Sequence
 
 
 class SacAgent(OffPolicyAgent):
     """SAC, with the entropy temperature learned or fixed; see OffPolicyAgent.
 
-    What judges actions can be overridden: `_judged`, `td_target`, `_critics_branch`.
+    What judges actions can be overridden, `_judged`, `td_target`, `_critics_branch`, and how the
+    actor is called in its own train step, `_sample_to_train`.
     """
 
     def __init__(
@@ -158,11 +161,15 @@ class SacAgent(OffPolicyAgent):
 
         def update_actor_and_temperature():
             self._apply(self.actor_optimizer, gradients.actor, [self.actor.trainable_variables])
+            self._update_actor_moments(gradients.actor_moments)
             if self._learns_alpha:
                 self.alpha_optimizer.apply_gradients([(gradients.log_alpha, self.log_alpha)])
 
         self._if(is_due, update_actor_and_temperature, lambda: None)
         self._update_targets()
+
+    def _update_actor_moments(self, moments: Sequence) -> None:
+        """Does nothing: the actor does not normalize."""
 
     def _gradients(self, experience):
         alpha = tf.exp(self.log_alpha)
@@ -194,6 +201,7 @@ class SacAgent(OffPolicyAgent):
             actor.actor_gradients,
             actor.alpha_gradient,
             critics.moments,
+            actor.moments,
         )
         return gradients, tf_agent.LossInfo(loss, info)
 
@@ -201,7 +209,7 @@ class SacAgent(OffPolicyAgent):
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             variables = [self.actor.trainable_variables]
             tape.watch(variables)
-            actions, log_prob = self._sample(time_steps)
+            actions, log_prob, moments = self._sample_to_train(time_steps)
             q_values = self._judged(self._values(self.critics, time_steps, actions))
             loss = actor_loss(log_prob, q_values, alpha, valid)
         gradients = tape.gradient(loss, variables)
@@ -214,12 +222,21 @@ class SacAgent(OffPolicyAgent):
             soft_values=state_value_target(q_values, log_prob, alpha),
             actor_gradients=gradients,
             alpha_gradient=-valid_mean(log_prob + self.target_entropy, valid),
+            moments=moments,
         )
 
     def _no_actor_branch(self, valid) -> _ActorBranch:
         zero = tf.constant(0.0)
         gradients = [[tf.zeros_like(variable) for variable in self.actor.trainable_variables]]
-        return _ActorBranch(zero, zero, zero, tf.zeros_like(valid), gradients, zero)
+        moments = self._no_moments()
+        return _ActorBranch(zero, zero, zero, tf.zeros_like(valid), gradients, zero, moments)
+
+    def _sample_to_train(self, time_steps):
+        """Returns actions, their log-probabilities and the moments that they were normalized by."""
+        return *self._sample(time_steps), self._no_moments()
+
+    def _no_moments(self) -> Sequence:
+        return ()
 
     def _judged(self, values) -> list[tf.Tensor]:
         """Returns what the actor maximizes the smallest of, [B] each, of the critics' values."""

@@ -53,7 +53,7 @@ def train(
         dm_control:cheetah/run or partial:pendulum-p.
       name: Of the experiment. Default: that of the variables file, or after the environment.
       seed: Of everything random; several make an experiment each, NAME_seed_1 and so on.
-      algo: sac, td3 or ddpg; the same as --set algorithm=td3.
+      algo: sac, tqc, crossq, td3 or ddpg; the same as --set algorithm=td3.
       set_: Hyperparameters, such as train_batch_size=512.
       extend: Goes on with a finished experiment for so many more iterations.
       force_new: Starts anew; an experiment of this name is renamed and kept.

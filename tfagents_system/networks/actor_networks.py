@@ -10,17 +10,23 @@ from tfagents_system.networks.distributions import SquashedGaussian
 LOG_STD_RANGE = (-20.0, 2.0)  # as in the authors' code of arXiv:1812.05905
 
 
-class _GaussianHead(tf.keras.layers.Layer):
+class GaussianHead(tf.keras.layers.Layer):
     """Maps features [B, n] to a SquashedGaussian over the bounds of `action_spec`."""
 
     def __init__(self, action_spec):
+        """Makes no variables yet."""
         super().__init__(name="gaussian_head")
         self._num_actions = int(np.prod(action_spec.shape))
         self.center, self.magnitude = encoders.action_center_and_magnitude(action_spec)
         self.projection = tf.keras.layers.Dense(2 * self._num_actions, name="mean_and_log_std")
 
     def call(self, features):
-        loc, log_std = tf.split(self.projection(features), 2, axis=-1)
+        """Returns the distribution."""
+        return self.distribution(self.projection(features))
+
+    def distribution(self, projected):
+        """Returns that of the projected features [B, 2 A]."""
+        loc, log_std = tf.split(projected, 2, axis=-1)
         return SquashedGaussian(
             loc, tf.clip_by_value(log_std, *LOG_STD_RANGE), self.center, self.magnitude
         )
@@ -63,7 +69,7 @@ class MlpActorNetwork(network.Network):
         super().__init__(input_tensor_spec=observation_spec, state_spec=(), name=name)
         self.encoder = encoders.ObservationEncoder(observation_spec, preprocessing_combiner)
         self.hidden_layers = encoders.dense_layers(fc_layer_params)
-        self.head = (_DeterministicHead if deterministic else _GaussianHead)(action_spec)
+        self.head = (_DeterministicHead if deterministic else GaussianHead)(action_spec)
 
     def call(self, observation, step_type=None, network_state=(), training=False):
         """Returns (SquashedGaussian or action, the same state) for [B, ...] or [B, T, ...]."""

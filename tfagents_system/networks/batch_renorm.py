@@ -1,4 +1,4 @@
-"""Batch renormalization, and a critic with it, as CrossQ has it.
+"""Batch renormalization, and actor and critic with it, as CrossQ has them.
 
 Sources: Ioffe 2017, Batch Renormalization: Towards Reducing Minibatch Dependence in
 Batch-Normalized Models, arXiv:1702.03275, algorithm 1; Bhatt et al. 2024, CrossQ: Batch
@@ -10,6 +10,7 @@ import tensorflow as tf
 from tf_agents.networks import network
 
 from tfagents_system.networks import encoders
+from tfagents_system.networks.actor_networks import GaussianHead
 
 EPSILON = 1e-3
 MOMENTUM = 0.99  # of the running moments
@@ -77,8 +78,57 @@ def _moments(inputs):
     return (mean, variance), gradient
 
 
+class RenormalizedLayers(tf.keras.layers.Layer):
+    """Renormalization, then Dense + ReLU + the same, each, then the output layer."""
+
+    def __init__(self, fc_layer_params, output_layer: tf.keras.layers.Dense):
+        """Takes the units of the hidden layers, and over the last one."""
+        super().__init__(name="renormalized_layers")
+        self.hidden_layers = encoders.dense_layers(fc_layer_params)
+        self.normalizations = [BatchRenorm() for _ in range(1 + len(self.hidden_layers))]
+        self.output_layer = output_layer
+
+    def call(self, features):
+        """Returns the outputs [..., units] for `features` [..., n], by the running moments."""
+        return self._outputs(features, lambda normalization, x: normalization(x))
+
+    def of_batch(self, features, train_step: tf.Variable) -> tuple[tf.Tensor, list[Moments]]:
+        """Returns the outputs [B, units] by the moments of the batch, and those of each layer."""
+        all_moments = []
+
+        def map_of(normalization, x):
+            linear_map, moments = normalization.of_batch(x, train_step)
+            all_moments.append(moments)
+            return linear_map
+
+        return self._outputs(features, map_of), all_moments
+
+    def no_moments(self) -> list[Moments]:
+        """Returns zeros in place of the moments of each layer."""
+        return [(tf.zeros_like(n.mean), tf.zeros_like(n.variance)) for n in self.normalizations]
+
+    def update(self, moments: list[Moments]) -> None:
+        """Moves the running moments of each layer towards those of a batch."""
+        for normalization, of_layer in zip(self.normalizations, moments, strict=True):
+            normalization.update(of_layer)
+
+    def _outputs(self, features, map_of):
+        for normalization, layer in zip(self.normalizations, self.hidden_layers, strict=False):
+            features = layer.of(features, *_taken_up(map_of(normalization, features), layer))
+        last = self.output_layer
+        kernel, bias = _taken_up(map_of(self.normalizations[-1], features), last)
+        return tf.tensordot(features, kernel, 1) + bias
+
+    def build(self, input_shape):
+        """Creates the variables of all layers, which are not called themselves."""
+        for layer in (*self.hidden_layers, self.output_layer):
+            layer.build(input_shape)
+            input_shape = [*input_shape[:-1], layer.units]
+        super().build(input_shape)
+
+
 class BatchRenormCriticNetwork(network.Network):
-    """(observation, action) -> renormalization, then Dense + ReLU + the same, each -> Q."""
+    """(observation, action) -> RenormalizedLayers -> Q; no state."""
 
     def __init__(
         self,
@@ -90,37 +140,54 @@ class BatchRenormCriticNetwork(network.Network):
         """See MlpCriticNetwork."""
         super().__init__(input_tensor_spec=input_tensor_spec, state_spec=(), name=name)
         self.encoder = encoders.ObservationEncoder(input_tensor_spec[0], preprocessing_combiner)
-        self.hidden_layers = encoders.dense_layers(joint_fc_layer_params)
-        self.normalizations = [BatchRenorm() for _ in range(1 + len(self.hidden_layers))]
-        self.value_layer = tf.keras.layers.Dense(1, name="q_value")
+        value_layer = tf.keras.layers.Dense(1, name="q_value")
+        self.layers_of_value = RenormalizedLayers(joint_fc_layer_params, value_layer)
 
     def call(self, inputs, step_type=None, network_state=(), training=False):
         """Returns (Q [B], `network_state` unchanged), by the running moments."""
-        return self._q_values(inputs, lambda normalization, x: normalization(x)), network_state
+        return tf.squeeze(self.layers_of_value(self._features(inputs)), axis=-1), network_state
 
     def of_batch(self, inputs, train_step: tf.Variable) -> tuple[tf.Tensor, list[Moments]]:
         """Returns Q [B] by the moments of the batch, and the moments of each layer."""
-        all_moments = []
+        values, moments = self.layers_of_value.of_batch(self._features(inputs), train_step)
+        return tf.squeeze(values, axis=-1), moments
 
-        def map_of(normalization, features):
-            linear_map, moments = normalization.of_batch(features, train_step)
-            all_moments.append(moments)
-            return linear_map
-
-        return self._q_values(inputs, map_of), all_moments
-
-    def _q_values(self, inputs, map_of):
+    def _features(self, inputs):
         observation, action = inputs
-        features = tf.concat([self.encoder(observation), action], axis=-1)
-        for normalization, layer in zip(self.normalizations, self.hidden_layers, strict=False):
-            if not layer.built:
-                layer.build(features.shape)
-            kernel, bias = _taken_up(map_of(normalization, features), layer)
-            features = layer.of(features, kernel, bias)
-        if not self.value_layer.built:
-            self.value_layer.build(features.shape)
-        kernel, bias = _taken_up(map_of(self.normalizations[-1], features), self.value_layer)
-        return tf.squeeze(tf.matmul(features, kernel) + bias, axis=-1)
+        return tf.concat([self.encoder(observation), action], axis=-1)
+
+
+class BatchRenormActorNetwork(network.Network):
+    """Observation -> RenormalizedLayers -> SquashedGaussian; no state."""
+
+    def __init__(
+        self,
+        observation_spec,
+        action_spec,
+        fc_layer_params=(256, 256),
+        preprocessing_combiner=None,
+        name="BatchRenormActorNetwork",
+    ):
+        """See MlpActorNetwork."""
+        super().__init__(input_tensor_spec=observation_spec, state_spec=(), name=name)
+        self.encoder = encoders.ObservationEncoder(observation_spec, preprocessing_combiner)
+        self.head = GaussianHead(action_spec)
+        self.layers_of_head = RenormalizedLayers(fc_layer_params, self.head.projection)
+
+    @property
+    def hidden_layers(self):
+        """The dense layers; `layers_of_head.normalizations` come before them and after the last."""
+        return self.layers_of_head.hidden_layers
+
+    def call(self, observation, step_type=None, network_state=(), training=False):
+        """Returns (SquashedGaussian, `network_state` unchanged), by the running moments."""
+        projected = self.layers_of_head(self.encoder(observation))
+        return self.head.distribution(projected), network_state
+
+    def of_batch(self, observation, train_step: tf.Variable):
+        """Returns the SquashedGaussian by the moments of the batch, and those of each layer."""
+        projected, moments = self.layers_of_head.of_batch(self.encoder(observation), train_step)
+        return self.head.distribution(projected), moments
 
 
 def _taken_up(linear_map: Map, layer) -> tuple[tf.Tensor, tf.Tensor]:

@@ -13,6 +13,7 @@ from tfagents_system.networks.actor_networks import (
     MlpActorNetwork,
     SummarizingActorNetwork,
 )
+from tfagents_system.networks.batch_renorm import EPSILON, BatchRenormActorNetwork
 from tfagents_system.networks.image_encoders import VisualEncoder, VisualSummarizer
 from tfagents_system.networks.summarizers import RecurrentSummarizer
 from tfagents_system.policies.noise import ColoredNoise, Noise
@@ -31,7 +32,8 @@ def obstacle_to_numpy(policy) -> str | None:
         return "it has an observation_normalizer of TF-Agents"
     summarizer, network = _parts_of(policy._actor_network)
     built_in = type(None), RecurrentSummarizer, VisualSummarizer
-    if type(network) is not MlpActorNetwork or type(summarizer) not in built_in:
+    actors = MlpActorNetwork, BatchRenormActorNetwork
+    if type(network) not in actors or type(summarizer) not in built_in:
         return f"its network is a {type(policy._actor_network).__name__}, no built-in one"
     encoder = (summarizer or network).encoder
     if isinstance(encoder, VisualEncoder):
@@ -52,6 +54,19 @@ def _parts_of(network):
     return None, network
 
 
+def _normalizations_of(network):
+    """Returns what stands before each dense layer, of a network that normalizes."""
+    is_normalized = isinstance(network, BatchRenormActorNetwork)
+    return network.layers_of_head.normalizations if is_normalized else []
+
+
+def _taken_up(normalization, kernel, bias):
+    """Returns kernel and bias of a dense layer that does what it would after the normalization."""
+    gamma, beta, mean, variance = normalization
+    scale = gamma / np.sqrt(variance + EPSILON)
+    return scale[:, np.newaxis] * kernel, bias + np.dot(beta - mean * scale, kernel)
+
+
 class NumpyActor:
     """Weights of a built-in actor and its forward pass for one observation.
 
@@ -68,6 +83,10 @@ class NumpyActor:
         self._dense = [
             (position[layer.kernel.ref()], position[layer.bias.ref()]) for layer in dense
         ]
+        self._normalizations = [
+            [position[variable.ref()] for variable in normalization.variables]
+            for normalization in _normalizations_of(network)
+        ]
         self._recurrent = {}  # positions by the names of `read_layers`
         for layer, cell in enumerate(summarizer.cells if summarizer else ()):
             for part in ("kernel", "recurrent_kernel", "bias"):
@@ -83,6 +102,9 @@ class NumpyActor:
         """Replaces the weights; `values` in the order of `policy.variables()`."""
         self._values = [np.ascontiguousarray(value) for value in values]
         self._layers = [(self._values[kernel], self._values[bias]) for kernel, bias in self._dense]
+        for index, positions in enumerate(self._normalizations):
+            normalization = [self._values[position] for position in positions]
+            self._layers[index] = _taken_up(normalization, *self._layers[index])
         self._recurrent_layers = read_layers(self._recurrent_arrays())
         # An array of zeros, because a scalar would double the time of np.maximum.
         self._zeros = np.zeros(max(bias.size for _, bias in self._layers), np.float32)
