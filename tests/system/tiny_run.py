@@ -1,5 +1,6 @@
 """A real run of the whole system that is small enough for a test."""
 
+import contextlib
 import csv
 import dataclasses
 import json
@@ -278,9 +279,7 @@ class TinyRun:
 
     def kill_everything(self) -> None:
         """Kills all programs, the launcher too, with -9, and waits for their end."""
-        for pid in self.alive():
-            os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not self.alive(), 60, "the end of all programs")
+        wait_until(lambda: not self._kill_alive(), 60, "the end of all programs")
 
     def port(self) -> int:
         return int(re.search(r"--port=(\d+)", (self.paths.services / "replay/run").read_text())[1])
@@ -306,8 +305,17 @@ class TinyRun:
         return "\n".join(f"--- {f.name}\n{f.read_text()[-6000:]}" for f in files)
 
     def end(self) -> None:
-        """Kills what is left."""
-        for pid in self.alive():
-            os.kill(pid, signal.SIGKILL)
+        """Kills what is left, and what that has started meanwhile."""
+        for run in self._started:
+            run.kill()
+        wait_until(lambda: not self._kill_alive(), 60, "the end of all programs")
         for run in self._started:
             run.wait(timeout=10)
+
+    def _kill_alive(self) -> bool:
+        """Kills all programs that there are now; returns whether there were any."""
+        pids = list(self.alive())
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return bool(pids)
