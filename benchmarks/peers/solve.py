@@ -13,7 +13,7 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 
 from benchmarks import program
-from benchmarks.measurements import PEERS
+from benchmarks.measurements import LEVELS_OF_ALGORITHMS, PEERS
 from benchmarks.peers.environments import make_environment
 from benchmarks.peers.models import make_model
 from benchmarks.process_stats import secs_since_start
@@ -72,7 +72,7 @@ class Evaluator(BaseCallback):
 
 def main(
     peer: Annotated[str, OneOf(PEERS)],
-    environment: str,
+    environment: Annotated[str, OneOf([*SETTINGS, *LEVELS_OF_ALGORITHMS])],
     level: float,
     seed: int,
     eval_period: Annotated[int, AtLeast(1)],

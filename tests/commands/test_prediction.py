@@ -172,7 +172,12 @@ def checked_and_run(tmp_path_factory):
         [*command, "check"], cwd=folder, env=environ, capture_output=True, text=True, timeout=240
     )
     assert check.returncode == 0, check.stdout + check.stderr
-    rows = dict(re.findall(r"^(\w+) +ok +(.*)$", check.stdout.partition("The run on")[2], re.M))
+    of_run = re.sub(r"\n {6,}", " ", check.stdout.partition("The run on")[2])  # wrapped lines
+    rows = dict(
+        row
+        for verdict in ("ok", "note")
+        for row in re.findall(rf"^(\w+) +{verdict} +(.*)$", of_run, re.M)
+    )
 
     started, most_bytes = time.monotonic(), 0
     with (folder / "output").open("w+") as output:
@@ -236,5 +241,7 @@ def test_a_real_run_takes_as_much_memory_as_predicted(checked_and_run):
 @pytest.mark.multiprocess
 def test_the_check_says_what_a_run_will_wait_for(checked_and_run):
     rows, *_ = checked_and_run
-    assert list(rows) == ["learner", "time", "bottleneck", "memory"]  # "workers" is a note
+    assert list(rows) == ["learner", "time", "bottleneck", "memory", "workers"]  # a note, the last
     assert rows["bottleneck"].startswith("the workers; ")
+    worth = int(re.search(r"2 planned, (\d+) worth having", rows["workers"])[1])
+    assert worth > 2  # they wait for their simulators, so a CPU has room for many

@@ -37,6 +37,25 @@ def time_recovery(run, ledger, fault, break_it, is_back, limit_secs=RECOVERY_SEC
     ledger.add(run.PLACEMENT, fault, passed=True, recovery_secs=secs)
 
 
+def kill_program(run, program):
+    """Returns (function that kills it, condition: another process of it has reported)."""
+    old_pid, killed_at = run.pid(program), []
+    status = {"sac_train.py": "learner", "sac_replay_buffer.py": "replay"}.get(
+        program, program.replace("sac_collect.py ", "worker_")
+    )
+
+    def kill():
+        killed_at.append(time.time())
+        os.kill(old_pid, signal.SIGKILL)
+
+    def is_back():
+        return run.pid(program) not in (None, old_pid) and (
+            run.status(status).get("written_at", 0) > killed_at[0]
+        )
+
+    return kill, is_back
+
+
 def has_all_moving(run):
     """Returns a condition: since now, the learner has trained and both workers have collected."""
     train_step = run.train_step()

@@ -4,7 +4,14 @@ import os
 import signal
 
 import pytest
-from faults.recovery import ENDLESS, WORKERS, has_all_moving, has_all_moving_after, stop_and_account
+from faults.recovery import (
+    ENDLESS,
+    WORKERS,
+    has_all_moving,
+    has_all_moving_after,
+    kill_program,
+    stop_and_account,
+)
 from system.tiny_run import TinyRun
 
 pytestmark = [pytest.mark.faults, pytest.mark.multiprocess, pytest.mark.timeout(900)]
@@ -51,8 +58,8 @@ KINDS = {
 }
 OF_VECTORS = ("td3", "ddpg", "tqc", "crossq", "droq")  # whose items are transitions of SAC's layout
 PROGRAMS = {
-    "worker": ("sac_collect.py 1", "worker_1"), "learner": ("sac_train.py", "learner"),
-    "replay server": ("sac_replay_buffer.py", "replay"),
+    "worker": "sac_collect.py 1", "learner": "sac_train.py",
+    "replay server": "sac_replay_buffer.py",
 }  # fmt: skip
 
 
@@ -69,10 +76,10 @@ def _break_and_account(run, kind, ledger):
     run.set_pace(0.02)
     process = run.start(num_workers=2)
     run.wait_for(run.generations, 180, "the first generation")
-    for name, (program, status) in PROGRAMS.items():
+    for name, program in PROGRAMS.items():
         run.wait_for(has_all_moving(run), 60, "movement")
-        old_pid = run.kill(program)
-        is_back = lambda pid=old_pid, s=status: run.status(s).get("pid", pid) != pid  # noqa: E731
+        kill, is_back = kill_program(run, program)
+        kill()
         run.wait_for(has_all_moving_after(run, is_back), 120, f"the recovery of the {name}")
         ledger.add(kind, f"{name} killed", passed=True)
     if kind != "images":  # whose pixels are numbers in any case

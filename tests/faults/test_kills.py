@@ -15,6 +15,7 @@ from faults.recovery import (
     env_steps,
     has_all_moving,
     has_all_moving_after,
+    kill_program,
     stop_and_account,
 )
 from system.tiny_run import HORIZON, TinyRun
@@ -62,25 +63,6 @@ class Faults:
         secs = time.monotonic() - began
         self._ledger.add(self._row, fault, secs <= self._limit_secs, secs)
         assert secs <= self._limit_secs, f"{self._row}, {fault}: {secs:.1f} s"
-
-
-def kill_program(run, program):
-    """Returns (function that kills it, condition: another process of it has reported)."""
-    old_pid, killed_at = run.pid(program), []
-    status = {"sac_train.py": "learner", "sac_replay_buffer.py": "replay"}.get(
-        program, program.replace("sac_collect.py ", "worker_")
-    )
-
-    def kill():
-        killed_at.append(time.time())
-        os.kill(old_pid, signal.SIGKILL)
-
-    def is_back():
-        return run.pid(program) not in (None, old_pid) and (
-            run.status(status).get("written_at", 0) > killed_at[0]
-        )
-
-    return kill, is_back
 
 
 def open_files(run):

@@ -155,9 +155,9 @@ class OffPolicyAgent(tf_agent.TFAgent):
     def _pairs_with_targets(self) -> Sequence[tuple[network.Network, network.Network]]:
         """Returns each network that has a target, with it."""
         pairs = list(zip(self.summarizers, self.target_summarizers, strict=True))
-        if self.state_values:
-            return pairs + list(zip(self.state_values, self.target_state_values, strict=True))
-        return pairs + list(zip(self.critics, self.target_critics, strict=self.has_target_critics))
+        sources = self.critics if self.target_critics else self.state_values
+        targets = self.target_critics or self.target_state_values
+        return pairs + list(zip(sources, targets, strict=True))
 
     def _train(self, experience: trajectory.Transition, weights=None):
         """One train step; see the class docstring."""

@@ -21,7 +21,7 @@ class Policy:
     def action(self, observation):
         arrays, layer = self.arrays, 0
         parts = observation if isinstance(observation, dict) else {"observation": observation}
-        x = np.concatenate([np.ravel(np.float32(parts[name])) for name in arrays["parts"]])
+        x = np.concatenate([np.ravel(parts[name]) for name in arrays["parts"]], dtype=np.float32)
         x, self.states = self.recurrent["run_layers"](self.recurrent_layers, x, self.states)
         while f"hidden_kernel_{layer}" in arrays:
             x = np.maximum(x @ arrays[f"hidden_kernel_{layer}"] + arrays[f"hidden_bias_{layer}"], 0)

@@ -48,7 +48,7 @@ def check_packages(locks: Sequence[pathlib.Path] = (LOCKS / "base.lock",)) -> No
     problems = [*other.values(), *(need.problem for need in unfit.values()), *_in_short(missing)]
     pins = [
         f"{name}=={locked[name]}" if name in locked else unfit[name].requirement
-        for name in (*other, *unfit, *missing)
+        for name in dict.fromkeys((*other, *unfit, *missing))
     ]
     if len(pins) > 10:
         pins = [argument for path in locks for argument in ("-r", str(path))]
