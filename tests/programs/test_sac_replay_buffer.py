@@ -184,3 +184,12 @@ def test_after_a_stop_it_serves_a_learner_that_outlives_its_supervise(paths, mon
     thread.join(5)
     assert not thread.is_alive()
     check_port_is_free(port)
+
+
+def test_a_deterministic_run_has_a_fixed_ratio(tmp_path):
+    paths = make_experiment(tmp_path / "exp")
+    for file in (paths.params, paths.running_params):
+        file.write_text(file.read_text().rstrip() + "\n    update_ratio = 'auto'\n")
+    write_run_spec(paths)
+    with pytest.raises(ConfigError, match="update_ratio is 'auto'; allowed is 'fixed' in a determ"):
+        sac_replay_buffer.serve(str(paths.root), free_port(), deterministic=True, stop=Stop())
