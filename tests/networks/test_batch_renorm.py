@@ -156,3 +156,14 @@ def test_a_feature_that_never_changes_gives_finite_gradients():
         scale, offset = layer_with().of_batch(constant, COLD)[0]
         loss = tf.reduce_sum((constant * scale + offset) ** 2)
     assert np.isfinite(tape.gradient(loss, constant)).all()
+
+
+def test_initial_weights_are_of_the_size_that_the_authors_have():
+    tf.keras.utils.set_random_seed(1)
+    observation, action = tf.TensorSpec([12], tf.float32), tf.TensorSpec([4], tf.float32)
+    critic = BatchRenormCriticNetwork((observation, action), (512, 512))
+    critic.create_variables()
+    layers = [*critic.layers_of_value.hidden_layers, critic.layers_of_value.output_layer]
+    for layer, num_inputs in zip(layers, (12 + 4, 512, 512), strict=True):
+        # LeCun et al. 1998, Efficient BackProp, equation 16
+        np.testing.assert_allclose(np.std(layer.kernel), num_inputs**-0.5, rtol=0.1)

@@ -87,6 +87,10 @@ class RenormalizedLayers(tf.keras.layers.Layer):
         self.hidden_layers = encoders.dense_layers(fc_layer_params)
         self.normalizations = [BatchRenorm() for _ in range(1 + len(self.hidden_layers))]
         self.output_layer = output_layer
+        for layer in (*self.hidden_layers, output_layer):
+            # Normalized layers learn in steps relative to the size of their weights, and Keras'
+            # default makes those that read observations a third of what the authors' code does.
+            layer.kernel_initializer = tf.keras.initializers.LecunNormal()
 
     def call(self, features):
         """Returns the outputs [..., units] for `features` [..., n], by the running moments."""
