@@ -22,7 +22,7 @@ import reverb
 import tensorflow as tf
 from tf_agents.environments import py_environment
 
-from tfagents_system.agents.construction import make_agent, masks_padding
+from tfagents_system.agents.construction import make_agent, masks_padding, stored_state_spec
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.incarnation import Fence
@@ -109,7 +109,7 @@ def collect(
     client = reverb.Client(replay_address)
     layout = ItemLayout.from_settings(params)
     specs = agent.time_step_spec.observation, agent.action_spec
-    codec = step_codec(*specs, layout)
+    codec = step_codec(*specs, layout, stored_state_spec(agent, params))
     if not await_run_spec(run.paths.run_spec, stop):
         return EXIT_STOPPED
     view_of_run(run, *specs, codec, layout).check(run.paths.run_spec)

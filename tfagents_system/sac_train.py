@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import reverb
 import tensorflow as tf
 
-from tfagents_system.agents.construction import arithmetic_of, make_agent
+from tfagents_system.agents.construction import arithmetic_of, make_agent, stored_state_spec
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.disk import SpaceGuard
 from tfagents_system.core.errors import EXIT_DIVERGED, EXIT_FINISHED, EXIT_STOPPED, ConfigError
@@ -75,7 +75,7 @@ class Training:
         environment.close()
         layout = ItemLayout.from_settings(params)
         specs = agent.time_step_spec.observation, agent.action_spec
-        codec = step_codec(*specs, layout)
+        codec = step_codec(*specs, layout, stored_state_spec(agent, params))
         spec = view_of_run(run, *specs, codec, layout, self._arithmetic)
         fence.check()
         spec.agree(run.paths.run_spec)

@@ -180,6 +180,7 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
             "precision": self.matmul_precision,
             "summarizer": summarizer,
             "image_augmentation": self.image_augmentation,
+            "burn_in_len": self.burn_in_len,
             "train_step_counter": train_step,
         }
         if self.algorithm in STOCHASTIC:

@@ -145,9 +145,9 @@ class Worker:
         """Collects one episode; ends it early when the run ends or `is_enough` after a burst."""
         records, observers = self._records, self._environments.collect_observers
 
-        def observe(time_step, action, next_time_step) -> bool:
+        def observe(time_step, action, next_time_step, state) -> bool:
             records.env_step += 1
-            goes_on = self._adder.add(time_step, action, next_time_step)
+            goes_on = self._adder.add(time_step, action, next_time_step, state)
             if observers:
                 observers(time_step, action, next_time_step)
             if self._adder.is_burst_due:

@@ -72,8 +72,8 @@ def measure(folder: pathlib.Path, secs: float) -> dict[bool, float]:
 
 
 def _observer(adder: Adder):
-    def observe(time_step, action, next_time_step) -> bool:
-        goes_on = adder.add(time_step, action, next_time_step)
+    def observe(time_step, action, next_time_step, state) -> bool:
+        goes_on = adder.add(time_step, action, next_time_step, state)
         if adder.is_burst_due:
             adder.send()
             if not adder.is_confirmed(timeout_secs=5.0):

@@ -10,7 +10,7 @@ from tf_agents.agents.sac.tanh_normal_projection_network import TanhNormalProjec
 from tf_agents.agents.td3.td3_agent import Td3Agent
 from tf_agents.networks.actor_distribution_network import ActorDistributionNetwork
 
-from tfagents_system.agents.construction import make_agent
+from tfagents_system.agents.construction import make_agent, stored_state_spec
 from tfagents_system.agents.sac_agent import SacAgent
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.data.transition import Transition
@@ -152,3 +152,25 @@ def test_agent_trains_on_replayed_transitions_and_acts(params):
             assert (action.shape, action.dtype) == ((1,), np.float32)
             assert -2 <= action <= 3
             time_step = environment.step(action)
+
+
+@pytest.mark.parametrize(
+    ("is_shared", "rnn_type", "num_parts"), [(False, "lstm", 2 * 2), (True, "gru", 2)]
+)
+def test_the_stored_state_is_that_of_the_policy(is_shared, rnn_type, num_parts):
+    params = Params()
+    params.recurrent = params.stored_state = True
+    params.share_summarizer, params.rnn_type = is_shared, rnn_type
+    params.rnn_layers, params.rnn_units = 2, 5
+    agent, _ = make_agent(params, CountingEnv())
+    assert [part.shape.as_list() for part in stored_state_spec(agent, params)] == [[5]] * num_parts
+    params.stored_state = False
+    assert stored_state_spec(agent, params) == []
+
+
+def test_a_policy_without_state_has_none_to_store():
+    params = Params()
+    agent, _ = make_agent(params, CountingEnv())
+    params.stored_state = True
+    with pytest.raises(ConfigError, match="stored_state is True, but .* no state; .* False"):
+        stored_state_spec(agent, params)

@@ -1,6 +1,7 @@
 """The agent on sequences, with networks that have a state."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from recurrent_fakes import recurrent_actor, recurrent_critic
 from sac_fakes import (
@@ -20,6 +21,7 @@ from sac_fakes import (
 )
 
 from tfagents_system.agents import sac_losses
+from tfagents_system.agents.experience import valid_of
 from tfagents_system.networks.actor_networks import MlpActorNetwork
 from tfagents_system.networks.critic_networks import MlpCriticNetwork
 from tfagents_system.networks.summarizers import RecurrentSummarizer
@@ -190,3 +192,47 @@ def test_the_loss_of_the_critics_alone_trains_a_shared_summarizer():
     tf.function(agent.train, autograph=False)(batch)
     after = weights_of([summarizer])
     assert all((x != y).any() for x, y in zip(before, after, strict=True))
+
+
+def test_burn_in_does_not_count_unless_the_episode_begins_with_it():
+    batch = experience(**SEQUENCES)
+    assert valid_of(batch, 1).numpy().tolist() == [[1, 1, 1, 1], [0, 1, 0, 0]]
+    assert valid_of(batch, 2).numpy().tolist() == [[1, 1, 1, 1], [0, 0, 0, 0]]
+    assert valid_of(batch).numpy().tolist() == [[1, 1, 1, 1], [1, 1, 0, 0]]
+
+
+MIDDLE = {  # of an episode
+    name: [row[:] for row in rows] for name, rows in SEQUENCES.items() if name != "step_type"
+} | {"step_type": [[MID] * 4, [MID] * 4]}
+
+
+def with_linear_critics(**kwargs):
+    """A recurrent actor, and critics without a state."""
+    tf.keras.utils.set_random_seed(4)
+    actor = recurrent_actor(OBSERVATION, action_spec(), fc_layer_params=(4,), units=UNITS)
+    return make_agent(actor, gamma=GAMMA, **kwargs)
+
+
+@pytest.mark.parametrize("make", [shared_agent, with_linear_critics])
+def test_a_stored_state_stands_for_the_steps_before(make):
+    def infos(agent, batch):
+        agent.actor.variables[-1].assign([0.1, -100.0])  # hardly any noise
+        tf.keras.utils.set_random_seed(4)
+        return agent.gradients(batch)[1].extra
+
+    expected = infos(make(initial_log_alpha=-100.0, burn_in_len=2), experience(**MIDDLE))
+    agent = make(initial_log_alpha=-100.0)
+    before = tf.constant(MIDDLE["s"])[:, :2, tf.newaxis]
+    if agent.summarizers:
+        _, state = agent.summarizers[0](before)
+    else:
+        _, state = agent.actor(before)
+    tail = experience(**{name: [row[2:] for row in rows] for name, rows in MIDDLE.items()})
+    later = [tf.fill(part.shape, 1e9) for part in state]  # of steps after the first: not used
+    info = [tf.stack(parts, axis=1) for parts in zip(state, later, strict=True)]
+    with_state = tail._replace(action_step=tail.action_step._replace(info=info))
+    actual = infos(make(initial_log_alpha=-100.0), with_state)
+    for name in ("critic_loss", "actor_loss", "q_value", "td_target"):
+        np.testing.assert_allclose(getattr(actual, name), getattr(expected, name), rtol=1e-4)
+    without = infos(make(initial_log_alpha=-100.0), tail)
+    assert abs(float(without.td_target - expected.td_target)) > 1e-3

@@ -212,6 +212,28 @@ def test_segments_need_recurrent_networks_and_episodes_as_long_as_they_are():
         check_training_settings(settings, horizon=11, where="params.py")
 
 
+def test_burn_in_leaves_something_of_each_sequence():
+    settings = TrainingSettings(recurrent=True, burn_in_len=20, recurrent_sequence_length=20)
+    message = r"burn_in_len is 20; allowed is less than recurrent_sequence_length \(20\)"
+    with pytest.raises(ConfigError, match=message):
+        check_training_settings(settings, horizon=100, where="params.py")
+    settings.segment_len = 21
+    check_training_settings(settings, horizon=100, where="params.py")
+    settings.segment_len = 19
+    with pytest.raises(ConfigError, match=r"allowed is less than segment_len \(19\)"):
+        check_training_settings(settings, horizon=100, where="params.py")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "unused"), [("burn_in_len", 1, 0), ("stored_state", True, False)]
+)
+def test_burn_in_and_stored_state_need_recurrent_networks(name, value, unused):
+    settings = TrainingSettings(**{name: value})
+    message = f"{name} is {value} and recurrent is False; allowed is {unused} then"
+    with pytest.raises(ConfigError, match=message):
+        check_training_settings(settings, horizon=100, where="params.py")
+
+
 @pytest.mark.parametrize(
     ("name", "is_recurrent"), [("state_value_network", False), ("share_summarizer", True)]
 )

@@ -27,6 +27,11 @@ SEQUENCE = ItemLayout(20, is_sequence=True)
         ({"frame_stack": 4, "fresh_samples_per_step": None}, ItemLayout(1, frame_stack=4)),
         ({"frame_stack": 4, "recurrent": True}, ItemLayout(20, True, frame_stack=4)),
         ({"recurrent": True, "segment_len": 50}, ItemLayout(50, True, is_segment=True)),
+        (
+            {"recurrent": True, "segment_len": 50, "burn_in_len": 10},
+            ItemLayout(50, True, is_segment=True, burn_in=10),
+        ),
+        ({"recurrent": True, "burn_in_len": 10}, ItemLayout(20, True)),
         ({"n_step_returns": 3}, ItemLayout(8, n_step=3)),
         ({"n_step_returns": 3, "fresh_samples_per_step": 7}, ItemLayout(1, n_step=3)),
         # repeats 2 + 3 - 1 rows
@@ -68,6 +73,9 @@ def test_items_of_a_full_episode():
     assert SEQUENCE.items_per_episode(25) == 25 - 20 + 1
     assert ItemLayout(20, True, is_segment=True).items_per_episode(45) == 3  # 20 + 20 + 5
     assert ItemLayout(20, True, is_segment=True).items_per_episode(40) == 2
+    overlapping = ItemLayout(20, True, is_segment=True, burn_in=5)
+    assert overlapping.items_per_episode(50) == 3  # 20, 15 more, 15 more
+    assert overlapping.items_per_episode(51) == 4
     assert ItemLayout(8).items_per_episode(10) == Fraction(11, 8)  # 11 rows
     assert ItemLayout(8).samples_in(11, horizon=10) == 8 * 10  # eight episodes
     assert SINGLE.samples_in(11, horizon=10) == 11
@@ -82,4 +90,7 @@ def test_where_sequences_and_segments_end():
     assert ends(SINGLE, 3) == [1, 2, 3]
     missing = ItemLayout(3, True, is_segment=True).num_missing
     assert [missing(k) for k in range(1, 7)] == [2, 1, 0, 2, 1, 0]
+    overlapping = ItemLayout(4, True, is_segment=True, burn_in=1)
+    assert ends(overlapping, 11) == [4, 4 + 3, 4 + 3 + 3]
+    assert [overlapping.num_missing(k) for k in range(3, 9)] == [1, 0, 2, 1, 0, 2]
     assert [SEQUENCE.num_missing(k) for k in (1, 19, 20, 21)] == [19, 1, 0, 0]

@@ -39,6 +39,7 @@ def test_a_spec_says_what_the_run_is(run):
         "is_sequence": False,
         "frame_stack": 1,
         "is_segment": False,
+        "burn_in": 0,
         "n_step": 1,
         "columns": columns,
     }

@@ -75,7 +75,7 @@ def test_learners_get_the_observations_that_workers_acted_on(tmp_path, layout):
     codec = step_codec(observation_spec, tensor_spec.from_spec(ACTION), layout)
     acted = []
 
-    def observe(time_step, action, next_time_step):
+    def observe(time_step, action, next_time_step, state):
         pair = (time_step.observation, next_time_step.observation)
         acted.append([o["camera"].ravel().tolist() for o in pair])
         return adder.add(time_step, action, next_time_step)

@@ -66,7 +66,7 @@ def test_each_episode_begins_with_a_reset_and_the_initial_policy_state():
 def test_observer_sees_every_transition_of_the_episode():
     tape = []
 
-    def observe(time_step, action, next_time_step):
+    def observe(time_step, action, next_time_step, state):
         tape.append((time_step.observation.item(), action.item(), next_time_step.observation.item(),
                      next_time_step.discount.item(), bool(next_time_step.is_last())))  # fmt: skip
         return True
@@ -76,7 +76,7 @@ def test_observer_sees_every_transition_of_the_episode():
 
 
 def test_observer_ends_the_episode_which_is_then_not_complete():
-    def observe(time_step, action, next_time_step: ts.TimeStep):
+    def observe(time_step, action, next_time_step: ts.TimeStep, state):
         return next_time_step.observation.item() < 2
 
     episode = run_episode(CountingEnv(), StatefulPolicy(), 10, observe)

@@ -49,7 +49,7 @@ def film(environment, folder, horizon, num_episodes=1, **camera_arguments):
     warnings = []
     camera = Camera(horizon, folder, warnings.append, **camera_arguments)
 
-    def observe(time_step, action, next_time_step):
+    def observe(time_step, action, next_time_step, state):
         camera.observe(next_time_step)
         return True
 

@@ -53,6 +53,7 @@ KINDS = {
     "recurrent": RECURRENT,
     "recurrent td3": RECURRENT
     + "    algorithm = 'td3'\n    rnn_type = 'gru'\n    segment_len = 10\n"
+    "    burn_in_len = 4\n    stored_state = True\n"
     "    share_summarizer = True\n",
     "images": IMAGES + "    image_augmentation = 2\n",
 }

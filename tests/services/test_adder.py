@@ -14,6 +14,7 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.ports import free_port
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
+from tfagents_system.data.sample_reader import step_codec
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services import adder as adder_lib
@@ -60,6 +61,35 @@ def test_stored_transitions_are_exactly_the_env_steps_and_never_cross_an_episode
         assert t.discount == (last_discounts[episode] if is_last else 1)
         assert t.step_type == (ts.StepType.FIRST if step == 0 else ts.StepType.MID)
         assert t.action.shape == (1,) and np.all(np.abs(t.action) <= 1)
+
+
+class CountingPolicy(RandomPolicy):
+    """Its state counts the steps of an episode, with the batch axis that TensorFlow has."""
+
+    def initial_state(self):
+        return [[np.zeros([1, 2], np.float32)]]
+
+    def action(self, time_step, state):
+        action, _ = super().action(time_step, state)
+        return action, [[state[0][0] + np.float32([1, 10])]]
+
+
+def test_a_state_is_stored_with_the_step_before_which_the_policy_had_it(replay):
+    environment = EpisodeStepEnv(ends=[(3, 0.0)])
+    spec = codec_of(environment).spec
+    layout = ItemLayout(2, is_sequence=True)
+    codec = step_codec(spec.observation, spec.action, layout, [tf.TensorSpec([2], tf.float32)])
+    adder = Adder(replay.client(), codec, layout)
+    for policy in (CountingPolicy, RandomPolicy):
+        run_episode(environment, policy(environment.action_spec(), seed=0), 3, adder.add)
+        adder.end_episode()
+    adder.send()
+    assert adder.is_confirmed(timeout_secs=5)
+    items = all_items(replay.client(), codec, layout)
+    assert [item.observation[:, 1].tolist() for item in items] == [[0, 1], [1, 2]] * 2
+    states = [item.extras[0].tolist() for item in items]
+    assert states[:2] == [[[0, 0], [1, 10]], [[1, 10], [2, 20]]]
+    assert states[2:] == [[[0, 0], [0, 0]]] * 2  # a random policy has none
 
 
 def test_blocks_join_what_a_worker_does_next_whatever_the_episode(replay):

@@ -26,7 +26,7 @@ def test_an_item_survives_being_described():
     row = [tf.TensorSpec([3], tf.float32), tf.TensorSpec([7], tf.uint8)]
     description = describe_item(layout, row)
     expected = {"length": 4, "is_sequence": False, "frame_stack": 2, "is_segment": False,
-                "n_step": 1}  # fmt: skip
+                "burn_in": 0, "n_step": 1}  # fmt: skip
     assert description == expected | {"columns": [["float32", [3]], ["uint8", [7]]]}
     rows = 4 + 2
     columns = [tf.TensorSpec([rows, 3], tf.float32), tf.TensorSpec([rows, 7], tf.uint8)]

@@ -9,6 +9,7 @@ from tf_agents.specs import tensor_spec
 
 from tfagents_system.agents.off_policy_agent import OffPolicyAgent
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.training_settings import TrainingSettings
 
 
 def make_agent(
@@ -29,6 +30,23 @@ def make_agent(
             "allowed is a TF-Agents agent."
         )
     return agent, train_step
+
+
+def stored_state_spec(agent: tf_agent.TFAgent, settings: TrainingSettings) -> list[tf.TensorSpec]:
+    """Returns the parts of the collect policy's state, if `stored_state` asks for it, else none.
+
+    Raises:
+      ConfigError: If the policy has no state.
+    """
+    if not settings.stored_state:
+        return []
+    parts = tf.nest.flatten(agent.collect_policy.policy_state_spec)
+    if not parts:
+        raise ConfigError(
+            "TrainParams.stored_state is True, but the collect policy of the agent has no state; "
+            "allowed is False then."
+        )
+    return parts
 
 
 def arithmetic_of(agent: tf_agent.TFAgent) -> str:

@@ -38,9 +38,9 @@ class CrossQAgent(SacAgent):
         for layers in self._layers_of_actor:
             layers.update(moments)
 
-    def _sample_to_train(self, time_steps):
+    def _sample_to_train(self, time_steps, state):
         if not self._layers_of_actor:
-            return super()._sample_to_train(time_steps)
+            return super()._sample_to_train(time_steps, state)
         distribution, moments = self.actor.of_batch(time_steps.observation, self.train_step_counter)
         return *distribution.experimental_sample_and_log_prob(), moments
 

@@ -1,5 +1,7 @@
 """What is taken of a minibatch, and what is done to it."""
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
@@ -8,9 +10,25 @@ from tfagents_system.data.frames import is_image
 from tfagents_system.networks.image_encoders import random_shift
 
 
-def valid_of(experience: trajectory.Transition) -> tf.Tensor:
-    """Returns 1 for each transition, 0 for padding: [B] or [B, T] float32."""
-    return tf.cast(tf.not_equal(experience.time_step.step_type, ts.StepType.LAST), tf.float32)
+def valid_of(experience: trajectory.Transition, burn_in_len: int = 0) -> tf.Tensor:
+    """Returns 1 for each transition that counts, 0 for padding and burn-in: [B] or [B, T] float32.
+
+    The first `burn_in_len` transitions of a sequence only let the state of recurrent networks
+    recover what was observed before, unless nothing was: the sequence begins an episode.
+    Source: Kapturowski et al. 2019, Recurrent Experience Replay in Distributed Reinforcement
+    Learning (R2D2), section 3.
+    """
+    step_type = experience.time_step.step_type
+    valid = tf.not_equal(step_type, ts.StepType.LAST)
+    if burn_in_len:
+        is_past = tf.range(tf.shape(step_type)[1]) >= burn_in_len
+        valid &= is_past | tf.equal(step_type[:, :1], ts.StepType.FIRST)
+    return tf.cast(valid, tf.float32)
+
+
+def initial_state(experience: trajectory.Transition) -> Sequence[tf.Tensor]:
+    """Returns the state that was stored before each sequence, [B, units] each; or ()."""
+    return [part[:, 0] for part in tf.nest.flatten(experience.action_step.info)] or ()
 
 
 def next_steps(experience, is_sequence):

@@ -12,7 +12,12 @@ from tf_agents.policies import tf_policy
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
-from tfagents_system.agents.experience import next_steps, with_shifted_images
+from tfagents_system.agents.experience import (
+    initial_state,
+    next_steps,
+    valid_of,
+    with_shifted_images,
+)
 from tfagents_system.agents.optimizers import LearningRate, make_adam
 from tfagents_system.kernels.arithmetic import resolve, this_host
 from tfagents_system.networks.matmul import matmul_precision
@@ -26,7 +31,9 @@ class OffPolicyAgent(tf_agent.TFAgent):
         gradients, loss_info = agent.gradients(experience)  # a trajectory.Transition
         agent.apply_gradients(gradients)                    # both together: agent.train(experience)
 
-    A transition whose `time_step` is LAST is padding and does not count. All gradients of a train
+    A transition whose `time_step` is LAST is padding and does not count. The info of a sequence's
+    action steps may be the state of the summarizer, or else of the actor, that was stored with each
+    step: they begin with it, all other networks with zeros. All gradients of a train
     step are taken at the same parameters, so that the branches of the graph (targets, critics,
     actor) are independent of each other.
     """
@@ -55,6 +62,7 @@ class OffPolicyAgent(tf_agent.TFAgent):
         gamma: float = 0.99,
         gradient_clipping: float | None = None,
         image_augmentation: int = 0,
+        burn_in_len: int = 0,
         precision: str = "float32",
         train_step_counter: tf.Variable,
     ):
@@ -81,6 +89,8 @@ class OffPolicyAgent(tf_agent.TFAgent):
           gamma: Discount factor per env step.
           gradient_clipping: Largest global gradient norm per network; None does not clip.
           image_augmentation: Largest shift of the images of a minibatch, in pixels.
+          burn_in_len: Transitions at the begin of a sequence that do not count, unless it begins an
+            episode.
           precision: Of the matrix products of train steps, "float32", "bfloat16", "int16" or
             "auto"; see `kernels/arithmetic.py`.
           train_step_counter: int64 scalar, incremented by each train step.
@@ -123,6 +133,7 @@ class OffPolicyAgent(tf_agent.TFAgent):
         self.policy_delay = policy_delay
         self.gradient_clipping = gradient_clipping
         self._image_augmentation = image_augmentation
+        self._burn_in_len = burn_in_len
         self._precision = precision
         self.actor_optimizer = make_adam(
             actor_learning_rate, self.actor.trainable_variables, self.adam_beta_1
@@ -181,15 +192,17 @@ class OffPolicyAgent(tf_agent.TFAgent):
         (summarizer,), (target,) = self.summarizers, self.target_summarizers
         is_sequence = bool(tf.nest.flatten(summarizer.state_spec))
         variables = summarizer.trainable_variables
+        state = initial_state(experience)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(variables)
-            features = _summary(summarizer, experience.time_step)
-        next_features = _summary(target, next_steps(experience, is_sequence))
+            features = _summary(summarizer, experience.time_step, state)
+        next_features = _summary(target, next_steps(experience, is_sequence), state)
         if is_sequence:
             next_features = next_features[:, 1:]
         gradients, loss_info = self._gradients(
             experience._replace(
                 time_step=experience.time_step._replace(observation=features),
+                action_step=experience.action_step._replace(info=()),
                 next_time_step=experience.next_time_step._replace(observation=next_features),
             )
         )
@@ -243,6 +256,9 @@ class OffPolicyAgent(tf_agent.TFAgent):
             value = loss(q_values, target, valid)
         return value, q_values, tape.gradient(value, variables)
 
+    def _valid(self, experience: trajectory.Transition) -> tf.Tensor:
+        return valid_of(experience, self._burn_in_len)
+
     def _is_step_of_actor(self) -> Any:
         return tf.equal((self.train_step_counter + 1) % self.policy_delay, 0)
 
@@ -287,8 +303,8 @@ class OffPolicyAgent(tf_agent.TFAgent):
             tf.cond(is_due, soft_update, lambda: None)
 
 
-def _summary(summarizer, time_steps):
+def _summary(summarizer, time_steps, state):
     features, _ = summarizer(
-        time_steps.observation, step_type=time_steps.step_type, network_state=()
+        time_steps.observation, step_type=time_steps.step_type, network_state=state
     )
     return features

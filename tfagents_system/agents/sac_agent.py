@@ -16,7 +16,7 @@ from tf_agents.policies import actor_policy, greedy_policy
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
-from tfagents_system.agents.experience import valid_of
+from tfagents_system.agents.experience import initial_state
 from tfagents_system.agents.off_policy_agent import OffPolicyAgent
 from tfagents_system.agents.optimizers import make_adam
 from tfagents_system.agents.sac_losses import (
@@ -173,11 +173,11 @@ class SacAgent(OffPolicyAgent):
 
     def _gradients(self, experience):
         alpha = tf.exp(self.log_alpha)
-        valid = valid_of(experience)
+        valid, state = self._valid(experience), initial_state(experience)
         # First, because ops wait for a core in this order, and the actor's chain is the longest.
         actor = self._if(
             self._is_step_of_actor(),
-            lambda: self._actor_branch(experience.time_step, alpha, valid),
+            lambda: self._actor_branch(experience.time_step, state, alpha, valid),
             lambda: self._no_actor_branch(valid),
         )
         critics = self._critics_branch(experience, alpha, valid)
@@ -205,11 +205,11 @@ class SacAgent(OffPolicyAgent):
         )
         return gradients, tf_agent.LossInfo(loss, info)
 
-    def _actor_branch(self, time_steps, alpha, valid) -> _ActorBranch:
+    def _actor_branch(self, time_steps, state, alpha, valid) -> _ActorBranch:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             variables = [self.actor.trainable_variables]
             tape.watch(variables)
-            actions, log_prob, moments = self._sample_to_train(time_steps)
+            actions, log_prob, moments = self._sample_to_train(time_steps, state)
             q_values = self._judged(self._values(self.critics, time_steps, actions))
             loss = actor_loss(log_prob, q_values, alpha, valid)
         gradients = tape.gradient(loss, variables)
@@ -231,9 +231,9 @@ class SacAgent(OffPolicyAgent):
         moments = self._no_moments()
         return _ActorBranch(zero, zero, zero, tf.zeros_like(valid), gradients, zero, moments)
 
-    def _sample_to_train(self, time_steps):
+    def _sample_to_train(self, time_steps, state):
         """Returns actions, their log-probabilities and the moments that they were normalized by."""
-        return *self._sample(time_steps), self._no_moments()
+        return *self._sample(time_steps, state), self._no_moments()
 
     def _no_moments(self) -> Sequence:
         return ()
@@ -273,7 +273,7 @@ class SacAgent(OffPolicyAgent):
                 value, _ = self.target_state_values[0](step.observation, network_state=())
             return bootstrapped_return(step.reward, step.discount, self.gamma, value)
         next_steps = self._next_steps(experience)
-        next_actions, next_log_prob = self._sample(next_steps)
+        next_actions, next_log_prob = self._sample(next_steps, initial_state(experience))
         with self._exact_values():
             next_q_values = self._values(self.target_critics, next_steps, next_actions)
         next_log_prob, *next_q_values = self._of_next_steps([next_log_prob, *next_q_values])
@@ -286,9 +286,9 @@ class SacAgent(OffPolicyAgent):
             alpha,
         )
 
-    def _sample(self, time_steps):
+    def _sample(self, time_steps, state=()):
         distribution, _ = self.actor(  # stock networks insist on a network_state
-            time_steps.observation, step_type=time_steps.step_type, network_state=()
+            time_steps.observation, step_type=time_steps.step_type, network_state=state
         )
         if isinstance(distribution, SquashedGaussian):
             return distribution.experimental_sample_and_log_prob()

@@ -14,7 +14,7 @@ from tf_agents.policies import actor_policy
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
-from tfagents_system.agents.experience import valid_of
+from tfagents_system.agents.experience import initial_state
 from tfagents_system.agents.exploration import NoisyPolicy
 from tfagents_system.agents.off_policy_agent import OffPolicyAgent
 from tfagents_system.agents.sac_losses import valid_mean
@@ -115,7 +115,7 @@ class Td3Agent(OffPolicyAgent):
         return [*super()._pairs_with_targets(), (self.actor, self.target_actor)]
 
     def _gradients(self, experience):
-        valid = valid_of(experience)
+        valid, state = self._valid(experience), initial_state(experience)
         actor_variables = self.actor.trainable_variables
 
         def of_actor():
@@ -124,7 +124,7 @@ class Td3Agent(OffPolicyAgent):
                 (q_value,) = self._values(
                     self.critics[:1],
                     experience.time_step,
-                    self._act(self.actor, experience.time_step),
+                    self._act(self.actor, experience.time_step, state),
                 )
                 loss = actor_loss(q_value, valid)
             return self.policy_delay * loss, tape.gradient(loss, actor_variables)
@@ -151,7 +151,7 @@ class Td3Agent(OffPolicyAgent):
     def td_target(self, experience: trajectory.Transition) -> tf.Tensor:
         """Returns the targets of the critics, [B] or [B, T]."""
         next_steps = self._next_steps(experience)
-        actions = self._act(self.target_actor, next_steps)
+        actions = self._act(self.target_actor, next_steps, initial_state(experience))
         if np.any(self._target_noise_std):
             noise = self._target_noise_std * tf.random.normal(tf.shape(actions))
             actions = smoothed_action(
@@ -163,6 +163,8 @@ class Td3Agent(OffPolicyAgent):
         next_q_values = self._of_next_steps(next_q_values)
         return td_target(step.reward, step.discount, self.gamma, next_q_values)
 
-    def _act(self, actor, time_steps):
-        actions, _ = actor(time_steps.observation, step_type=time_steps.step_type, network_state=())
+    def _act(self, actor, time_steps, state):
+        actions, _ = actor(
+            time_steps.observation, step_type=time_steps.step_type, network_state=state
+        )
         return actions

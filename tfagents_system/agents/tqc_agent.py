@@ -6,6 +6,7 @@ Source: Kuznetsov et al. 2020, arXiv:2005.04269; see tqc_losses.py.
 import tensorflow as tf
 
 from tfagents_system.agents import tqc_losses
+from tfagents_system.agents.experience import initial_state
 from tfagents_system.agents.sac_agent import CriticsBranch, SacAgent
 
 
@@ -30,7 +31,7 @@ class TqcAgent(SacAgent):
     def td_target(self, experience, alpha):
         """Returns the targets of all quantiles, [B, K] or [B, T, K]."""
         next_steps = self._next_steps(experience)
-        actions, log_prob = self._sample(next_steps)
+        actions, log_prob = self._sample(next_steps, initial_state(experience))
         with self._exact_values():
             quantiles = self._values(self.target_critics, next_steps, actions)
         log_prob, *quantiles = self._of_next_steps([log_prob, *quantiles])

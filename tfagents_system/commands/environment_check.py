@@ -159,7 +159,7 @@ class EnvironmentCheck:
         before, cpu_before = self._timer.totals(), time.process_time()
         returns, num_steps = [], 0
 
-        def observe(time_step, action, next_time_step) -> bool:
+        def observe(time_step, action, next_time_step, state) -> bool:
             self._examiner.pack(action, next_time_step)
             self._timer.enter("looking")  # which a worker does not
             self._examiner.look(next_time_step)

@@ -12,6 +12,7 @@ from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.agents.construction import stored_state_spec
 from tfagents_system.commands.check_rows import Row, explained
 from tfagents_system.core.curriculum import Curriculum
 from tfagents_system.core.errors import ConfigError
@@ -43,7 +44,8 @@ class StepExaminer:
         self._spec = environment.observation_spec()
         self._stacks = settings.frame_stack > 1
         layout = ItemLayout.from_settings(settings)
-        self._codec = step_codec(agent.time_step_spec.observation, agent.action_spec, layout)
+        specs = agent.time_step_spec.observation, agent.action_spec
+        self._codec = step_codec(*specs, layout, stored_state_spec(agent, settings))
         self._blank = self._codec.zeros()
 
     def pack(self, action: Any, next_time_step: ts.TimeStep) -> None:

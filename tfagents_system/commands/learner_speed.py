@@ -89,7 +89,7 @@ def print_speed(cpus: str, /) -> None:
 def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
     import tensorflow as tf
 
-    from tfagents_system.agents.construction import arithmetic_of, make_agent
+    from tfagents_system.agents.construction import arithmetic_of, make_agent, stored_state_spec
     from tfagents_system.core.curriculum import Curriculum
     from tfagents_system.core.params_loader import Run, load_params
     from tfagents_system.core.paths import ExperimentPaths
@@ -107,7 +107,8 @@ def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
     agent, train_step = make_agent(params, environment)
     environment.close()
     layout = ItemLayout.from_settings(params)
-    codec = step_codec(agent.time_step_spec.observation, agent.action_spec, layout)
+    specs = agent.time_step_spec.observation, agent.action_spec
+    codec = step_codec(*specs, layout, stored_state_spec(agent, params))
     reader = SampleReader(codec, layout, params.discount)
     run = Run(ExperimentPaths(pathlib.Path()), params, Curriculum({}), 1)
     num_items = num_fresh_samples(params) // layout.samples

@@ -109,6 +109,19 @@ class TrainingSettings:
         "env steps of the segments, one after the other, that episodes are cut into in place of "
         "those sequences, the last one padded; the horizon: whole episodes; None: sequences",
     )
+    burn_in_len: int = count(
+        0,
+        "env steps at the begin of each sequence or segment that only let the state of recurrent "
+        "networks recover, and count in no loss, unless the episode begins with them; segments "
+        "then overlap by as many",
+        at_least=0,
+    )
+    stored_state: bool = flag(
+        False,
+        "store the policy's recurrent state with each env step, so that sequences begin with it in "
+        "place of zeros: that of `share_summarizer`, otherwise the actor's; takes 4 bytes per "
+        "unit, and twice as much of an LSTM",
+    )
     frame_stack: int = count(
         1,
         "newest frames of the episode that an image observation (uint8 [H, W, C]) joins along its "
@@ -153,9 +166,17 @@ def check_training_settings(settings: TrainingSettings, horizon: int, where: str
             f"{where}: {name} ({length}) exceeds the horizon ({horizon}): no episode would hold "
             f"one {'segment' if settings.segment_len else 'sequence'}."
         )
-    if settings.segment_len and not settings.recurrent:
+    of_sequences = {"segment_len": None, "burn_in_len": 0, "stored_state": False}
+    for setting, unused in of_sequences.items():
+        value = getattr(settings, setting)
+        if value and not settings.recurrent:
+            raise ConfigError(
+                f"{where}: {setting} is {value} and recurrent is False; allowed is {unused} then."
+            )
+    if settings.burn_in_len >= length:
         raise ConfigError(
-            f"{where}: segment_len is {length} and recurrent is False; allowed is None then."
+            f"{where}: burn_in_len is {settings.burn_in_len}; allowed is less than {name} "
+            f"({length}), because what is burnt in counts in no loss."
         )
     _check_n_step_returns(settings, where)
     _check_video_period(settings, where)

@@ -18,8 +18,8 @@ class ItemLayout:
     A block joins the steps of up to `length` transitions, whatever episodes they are of: the last
     `frame_stack` + `n_step` - 1 rows of a block are written again as the first of the next, so that
     each transition begins one sample. A sequence joins `length` transitions of one episode; there
-    is one for each step of the episode from the `length`th on, or, of segments, for every
-    `length`th. A single transition is a sequence of one.
+    is one for each step of the episode from the `length`th on; segments overlap only by `burn_in`
+    transitions. A single transition is a sequence of one.
 
     A sample is a window of `window` rows of an item: two, with the frames before them where frames
     are stacked, and the rows after them that a return over `n_step` transitions takes.
@@ -28,7 +28,8 @@ class ItemLayout:
     length: int  # transitions per item, >= 1
     is_sequence: bool = False
     frame_stack: int = 1  # frames per image observation; the stream repeats an episode's first
-    is_segment: bool = False  # a sequence that no other one of the episode overlaps
+    is_segment: bool = False  # a sequence that shares no other transition than those of `burn_in`
+    burn_in: int = 0  # transitions that a segment shares with the one before
     n_step: int = 1  # transitions that a return sums rewards over; more than 1 in blocks alone
 
     @classmethod
@@ -44,8 +45,10 @@ class ItemLayout:
         """
         frame_stack = settings.frame_stack
         if settings.recurrent:
-            length = settings.segment_len or settings.recurrent_sequence_length
-            return cls(length, True, frame_stack, settings.segment_len is not None)
+            if settings.segment_len:
+                burn_in = settings.burn_in_len
+                return cls(settings.segment_len, True, frame_stack, True, burn_in)
+            return cls(settings.recurrent_sequence_length, True, frame_stack)
         num_fresh = num_fresh_samples(settings)
         if num_fresh == settings.train_batch_size:
             return cls(1, frame_stack=frame_stack)
@@ -83,7 +86,7 @@ class ItemLayout:
     @property
     def _stride(self) -> int:
         """Transitions from the begin of one sequence to that of the next."""
-        return self.length if self.is_segment else 1
+        return self.length - self.burn_in if self.is_segment else 1
 
     def items_per_episode(self, horizon: int) -> Fraction:
         """Returns the items that a full episode of `horizon` transitions gives."""

@@ -15,9 +15,15 @@ from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.transition import FIRST, LAST, Step, Transition, step_spec
 
 
-def step_codec(observation_spec: Any, action_spec: Any, layout: ItemLayout) -> Codec:
-    """Returns the codec of a Step of an environment; its observations have stacked frames."""
-    return Codec(step_spec(single_frame_spec(observation_spec, layout.frame_stack), action_spec))
+def step_codec(
+    observation_spec: Any, action_spec: Any, layout: ItemLayout, state_spec: Any = ()
+) -> Codec:
+    """Returns the codec of a Step of an environment; its observations have stacked frames.
+
+    `state_spec` is of the policy's state, where it is stored with each step.
+    """
+    frame_spec = single_frame_spec(observation_spec, layout.frame_stack)
+    return Codec(step_spec(frame_spec, action_spec, extras_spec=state_spec))
 
 
 class SampleReader:

@@ -92,7 +92,7 @@ def run_episodes(
     for index in range(num_episodes):
         steps = itertools.count(1)
 
-        def observe(time_step, action, next_time_step, index=index, steps=steps) -> bool:
+        def observe(time_step, action, next_time_step, state, index=index, steps=steps) -> bool:
             camera.observe(next_time_step)
             step = next(steps)
             terminal.show(lambda: f"episode {index} of {num_episodes}: step {step} of {horizon}")

@@ -128,7 +128,7 @@ def _film(
     camera = Camera(horizon, folder, terminal.print)
     num_steps = 0
 
-    def observe(time_step: Any, action: Any, next_time_step: Any) -> bool:
+    def observe(time_step: Any, action: Any, next_time_step: Any, state: Any) -> bool:
         nonlocal num_steps
         num_steps += 1
         camera.observe(next_time_step)

@@ -39,7 +39,7 @@ def run_episode(
     environment: Environment,
     policy: ActingPolicy,
     horizon: int,
-    observe: Callable[[ts.TimeStep, Any, ts.TimeStep], bool] | None = None,
+    observe: Callable[[ts.TimeStep, Any, ts.TimeStep, Any], bool] | None = None,
     timer: PhaseTimer | None = None,
 ) -> Episode:
     """Runs one episode from its reset to its last step, `horizon` steps at most.
@@ -51,8 +51,8 @@ def run_episode(
       environment: Reset here; unbatched.
       policy: Chooses the actions; its state begins anew.
       horizon: Largest number of env steps.
-      observe: Called as observe(time_step, action, next_time_step) after each env step; returning
-        False ends the episode.
+      observe: Called as observe(time_step, action, next_time_step, state) after each env step,
+        where `state` is the policy's after the action; returning False ends the episode.
       timer: Enters the phases "acting", "env step" and, for `observe`, "writing".
     """
     enter = timer.enter if timer else lambda phase: None
@@ -67,7 +67,7 @@ def run_episode(
         next_time_step = environment.step(action)
         enter("writing")
         episode_return += float(next_time_step.reward)
-        if observe is not None and not observe(time_step, action, next_time_step):
+        if observe is not None and not observe(time_step, action, next_time_step, state):
             return Episode(episode_return, length, None, False)
         time_step = next_time_step
         if time_step.step_type == LAST:

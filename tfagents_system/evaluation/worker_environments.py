@@ -42,7 +42,7 @@ class Environments(NamedTuple):
         if film_name is not None:
             self.eval_camera.begin(film_name, self.eval.current())
 
-        def observe(time_step, action, next_time_step) -> bool:
+        def observe(time_step, action, next_time_step, state) -> bool:
             if self.eval_observers:
                 self.eval_observers(time_step, action, next_time_step)
             if film_name is not None:

@@ -68,6 +68,7 @@ def as_experience(transition: Transition) -> trajectory.Transition:
     """Returns the TF-Agents form of a batch of replayed transitions.
 
     Only `next_time_step.discount` says whether an episode ended; the next step's type is MID.
+    The extras are the info of the action step.
     """
     step_type = tf.cast(transition.step_type, tf.int32)
     ones = tf.ones_like(transition.reward)
@@ -79,7 +80,9 @@ def as_experience(transition: Transition) -> trajectory.Transition:
         transition.next_observation,
     )
     return trajectory.Transition(
-        time_step, policy_step.PolicyStep(transition.action), next_time_step
+        time_step,
+        policy_step.PolicyStep(transition.action, info=transition.extras),
+        next_time_step,
     )
 
 

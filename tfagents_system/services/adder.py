@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import reverb
+import tree
 from reverb import pybind
 from tf_agents.trajectories import time_step as ts
 
@@ -30,7 +31,7 @@ SHARED_CHUNK_LENGTH = 8  # rows, of items that are not blocks
 class Adder:
     """Packs env steps and writes them in bursts.
 
-        adder.add(time_step, action, next_time_step)   # every env step
+        adder.add(time_step, action, next_time_step, state)   # every env step
         adder.end_episode()
         if adder.is_burst_due: adder.send()
         while not adder.is_confirmed(timeout_secs=1): ...   # the rate limiter holds collection
@@ -100,10 +101,19 @@ class Adder:
         self.rejected: collections.Counter[str] = collections.Counter()
         self.num_left_out = 0  # short episodes
 
-    def add(self, time_step: ts.TimeStep, action, next_time_step: ts.TimeStep) -> bool:
+    def add(
+        self, time_step: ts.TimeStep, action: Any, next_time_step: ts.TimeStep, state: Any = ()
+    ) -> bool:
         """Adds one env step; returns False if its data does not fit the spec.
 
         The caller then ends the episode: going on would leave a gap in the stream.
+
+        Args:
+          time_step: What the action was chosen at.
+          action: As its spec says.
+          next_time_step: What it led to.
+          state: The policy's after the action, stored if the codec's extras ask for it; a policy
+            without one, such as a random one, leaves zeros.
         """
         if self._newest is None:
             # With as many frames before its first transition as are stacked.
@@ -119,6 +129,7 @@ class Adder:
                 action=action,
                 reward=next_time_step.reward,
                 discount=next_time_step.discount,
+                extras=self._stored(state),
             )
         )
 
@@ -136,6 +147,12 @@ class Adder:
                 self._leave_out()
         self._newest = None
         self._rows_in_episode = 0
+
+    def _stored(self, state: Any) -> Any:
+        """Returns the parts of a state [units], or [1, units] as TensorFlow has them."""
+        if not self._codec.spec.extras:
+            return ()
+        return [np.ravel(part) for part in tree.flatten(state)] or self._blank.extras
 
     def _frames(self, observation: Any) -> Any:
         """Returns what of an observation the environment has not given before."""
