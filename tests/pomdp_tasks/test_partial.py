@@ -110,7 +110,7 @@ else:
 @pytest.mark.parametrize(
     ("name", "shape"),
     [
-        *((name, "(84, 84, 3)") for name in PIXELS),
+        *((name, "(84, 84, 1)") for name in PIXELS),
         ("cartpole-balance-va", "(240, 320, 3)"),
         ("reacher-pomdp", "(480, 480, 3)"),
     ],

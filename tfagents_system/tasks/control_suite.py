@@ -11,6 +11,7 @@ from tf_agents.trajectories import time_step as ts
 from tfagents_system.environments import dm_control_adapter, headless
 
 SIZE = 84  # pixels
+LUMA = np.float32([0.2989, 0.587, 0.114])  # of red, green and blue; ITU-R BT.601
 
 
 class ActionRepeat(wrappers.ActionRepeat):
@@ -23,7 +24,7 @@ class ActionRepeat(wrappers.ActionRepeat):
 
 
 class Pixels(wrappers.PyEnvironmentBaseWrapper):
-    """A task of dm_control that is seen as an image [84, 84, 3] uint8, by the model's camera 0."""
+    """A task of dm_control that is seen as a gray image [84, 84, 1] uint8, by its camera 0."""
 
     def __init__(self, environment: py_environment.PyEnvironment):
         """Takes it over; raises ConfigError if MuJoCo cannot draw."""
@@ -32,7 +33,7 @@ class Pixels(wrappers.PyEnvironmentBaseWrapper):
 
     def observation_spec(self) -> array_spec.BoundedArraySpec:
         """Returns the spec of the image."""
-        return array_spec.BoundedArraySpec((SIZE, SIZE, 3), np.uint8, 0, 255, "observation")
+        return array_spec.BoundedArraySpec((SIZE, SIZE, 1), np.uint8, 0, 255, "observation")
 
     def _reset(self) -> ts.TimeStep:
         return self._drawn(self._env.reset())
@@ -42,8 +43,12 @@ class Pixels(wrappers.PyEnvironmentBaseWrapper):
 
     def _drawn(self, time_step: ts.TimeStep) -> ts.TimeStep:
         physics = self._env.gym.env.physics  # of the adapter, below any wrappers
-        frame = np.array(physics.render(SIZE, SIZE, camera_id=0))
-        return time_step._replace(observation=frame)
+        return time_step._replace(observation=gray(physics.render(SIZE, SIZE, camera_id=0)))
+
+
+def gray(frame: np.ndarray) -> np.ndarray:
+    """Returns the brightness [H, W, 1] of a frame [H, W, 3], both uint8."""
+    return np.rint(frame @ LUMA)[..., np.newaxis].astype(np.uint8)
 
 
 def repeated(domain: str, task: str, times: int) -> Callable[..., py_environment.PyEnvironment]:

@@ -103,6 +103,8 @@ _cart_pole = _own(ContinuousCartPole, 1000)
 _simple_maze, _maze = _own(SimpleWaterMaze, 200), _own(WaterMaze, 200)
 _dense_maze = _own(DenseWaterMaze, 200)
 _balance, _swingup = repeated("cartpole", "balance", 5), repeated("cartpole", "swingup", 5)
+_balance_p, _swingup_p = (_keep(make, [0, 1, 2]) for make in (_balance, _swingup))
+_balance_va, _swingup_va = (_with_action(_keep(make, [3, 4])) for make in (_balance, _swingup))
 
 TASKS: dict[str, Task] = {
     "pendulum-p": Task(_pendulum_p, 200),
@@ -119,12 +121,16 @@ TASKS: dict[str, Task] = {
     "cartpole-continuous-long-p": Task(_keep(_cart_pole, [0, 2]), 1000),
     "cartpole-continuous-long-v": Task(_keep(_cart_pole, [1, 3]), 1000),
     "cartpole-balance": Task(_balance, 200),
-    "cartpole-balance-p": Task(_keep(_balance, [0, 1, 2]), 200),
-    "cartpole-balance-va": Task(_with_action(_keep(_balance, [3, 4])), 200),
+    "cartpole-balance-p": Task(_balance_p, 200),
+    "cartpole-balance-va": Task(_balance_va, 200),
+    "cartpole-balance-p-concat5": Task(_stack(_balance_p, 5), 200),
+    "cartpole-balance-va-concat10": Task(_stack(_balance_va, 10), 200),
     "cartpole-balance-pixels": Task(_pixels(repeated("cartpole", "balance", 2)), 500, True),
     "cartpole-swingup": Task(_swingup, 200),
-    "cartpole-swingup-p": Task(_keep(_swingup, [0, 1, 2]), 200),
-    "cartpole-swingup-va": Task(_with_action(_keep(_swingup, [3, 4])), 200),
+    "cartpole-swingup-p": Task(_swingup_p, 200),
+    "cartpole-swingup-va": Task(_swingup_va, 200),
+    "cartpole-swingup-p-concat5": Task(_stack(_swingup_p, 5), 200),
+    "cartpole-swingup-va-concat10": Task(_stack(_swingup_va, 10), 200),
     "walker-walk-pixels": Task(_pixels(repeated("walker", "walk", 2)), 500, True),
     # Of PyBullet's walkers: positions of the joints, which alternate with velocities; the feet.
     "half-cheetah-p": Task(
