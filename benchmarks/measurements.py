@@ -17,6 +17,7 @@ BINDINGS = {
 ALGORITHMS = ("sac", "tqc", "crossq", "droq")  # of SBX
 CROSSQ = (  # what its paper has where the defaults here are those of SAC
     "TrainParams.algorithm = 'crossq'",
+    "TrainParams.sac_log_alpha = 0.0",
     *(f"TrainParams.{name}_learning_rate = 1e-3" for name in ("actor", "critic", "alpha")),
 )
 UNPROTECTED = "unprotected"  # ours without checkpoints and journal

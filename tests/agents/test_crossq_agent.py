@@ -123,3 +123,18 @@ def test_the_running_moments_of_its_actor_are_those_of_the_observations_that_it_
     mean, variance = np.mean(BATCH["s"]), np.var(BATCH["s"])
     np.testing.assert_allclose(first.mean, [0.01 * mean], rtol=1e-5)
     np.testing.assert_allclose(first.variance, [1 + 0.01 * (variance - 1)], rtol=1e-5)
+
+
+def test_the_warm_up_of_its_actor_is_counted_in_updates_of_the_actor(monkeypatch):
+    actor = BatchRenormActorNetwork(OBSERVATION, action_spec(), fc_layer_params=(4,))
+    agent, counts = crossq_agent(actor, policy_delay=2), []
+    of_batch = actor.of_batch
+
+    def recorded(observation, num_updates):
+        counts.append(int(num_updates))
+        return of_batch(observation, num_updates)
+
+    monkeypatch.setattr(actor, "of_batch", recorded)
+    for _ in range(6):
+        agent.train(experience(**BATCH))
+    assert counts == [0, 1, 2]

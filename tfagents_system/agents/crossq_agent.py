@@ -41,7 +41,8 @@ class CrossQAgent(SacAgent):
     def _sample_to_train(self, time_steps, state):
         if not self._layers_of_actor:
             return super()._sample_to_train(time_steps, state)
-        distribution, moments = self.actor.of_batch(time_steps.observation, self.train_step_counter)
+        num_updates = self.train_step_counter // self.policy_delay
+        distribution, moments = self.actor.of_batch(time_steps.observation, num_updates)
         return *distribution.experimental_sample_and_log_prob(), moments
 
     def _no_moments(self):

@@ -15,7 +15,7 @@ from tfagents_system.networks.actor_networks import GaussianHead
 EPSILON = 1e-3
 MOMENTUM = 0.99  # of the running moments
 LARGEST_R, LARGEST_D = 3.0, 5.0  # of the paper, once its training has settled
-WARM_UP_STEPS = 100_000  # train steps with plain batch normalization, as in CrossQ's code
+WARM_UP_UPDATES = 100_000  # of a network, with plain batch normalization, as in CrossQ's code
 
 Moments = tuple[tf.Tensor, tf.Tensor]  # mean and variance of a batch, [n] each
 Map = tuple[tf.Tensor, tf.Tensor]  # scale and offset, [n] each: x -> scale x + offset
@@ -41,7 +41,7 @@ class BatchRenorm(tf.keras.layers.Layer):
         scale = self.gamma * tf.math.rsqrt(self.variance + EPSILON)
         return scale, self.beta - self.mean * scale
 
-    def of_batch(self, inputs: tf.Tensor, train_step: tf.Variable) -> tuple[Map, Moments]:
+    def of_batch(self, inputs: tf.Tensor, num_updates: tf.Tensor) -> tuple[Map, Moments]:
         """Returns the map by the moments of `inputs` [B, n], and these.
 
         After the warm-up it is corrected towards that by the running moments, by r and d of the
@@ -52,7 +52,7 @@ class BatchRenorm(tf.keras.layers.Layer):
         running = tf.sqrt(self.variance + EPSILON)
         r = tf.clip_by_value(deviation / running, 1 / LARGEST_R, LARGEST_R)
         d = tf.clip_by_value((mean - self.mean) / running, -LARGEST_D, LARGEST_D)
-        is_warm = train_step >= WARM_UP_STEPS
+        is_warm = num_updates >= WARM_UP_UPDATES
         r = tf.stop_gradient(tf.where(is_warm, r, tf.ones_like(r)))
         d = tf.stop_gradient(tf.where(is_warm, d, tf.zeros_like(d)))
         scale = self.gamma * r / deviation
@@ -96,12 +96,12 @@ class RenormalizedLayers(tf.keras.layers.Layer):
         """Returns the outputs [..., units] for `features` [..., n], by the running moments."""
         return self._outputs(features, lambda normalization, x: normalization(x))
 
-    def of_batch(self, features, train_step: tf.Variable) -> tuple[tf.Tensor, list[Moments]]:
+    def of_batch(self, features, num_updates: tf.Tensor) -> tuple[tf.Tensor, list[Moments]]:
         """Returns the outputs [B, units] by the moments of the batch, and those of each layer."""
         all_moments = []
 
         def map_of(normalization, x):
-            linear_map, moments = normalization.of_batch(x, train_step)
+            linear_map, moments = normalization.of_batch(x, num_updates)
             all_moments.append(moments)
             return linear_map
 
@@ -151,9 +151,9 @@ class BatchRenormCriticNetwork(network.Network):
         """Returns (Q [B], `network_state` unchanged), by the running moments."""
         return tf.squeeze(self.layers_of_value(self._features(inputs)), axis=-1), network_state
 
-    def of_batch(self, inputs, train_step: tf.Variable) -> tuple[tf.Tensor, list[Moments]]:
+    def of_batch(self, inputs, num_updates: tf.Tensor) -> tuple[tf.Tensor, list[Moments]]:
         """Returns Q [B] by the moments of the batch, and the moments of each layer."""
-        values, moments = self.layers_of_value.of_batch(self._features(inputs), train_step)
+        values, moments = self.layers_of_value.of_batch(self._features(inputs), num_updates)
         return tf.squeeze(values, axis=-1), moments
 
     def _features(self, inputs):
@@ -188,9 +188,9 @@ class BatchRenormActorNetwork(network.Network):
         projected = self.layers_of_head(self.encoder(observation))
         return self.head.distribution(projected), network_state
 
-    def of_batch(self, observation, train_step: tf.Variable):
+    def of_batch(self, observation, num_updates: tf.Tensor):
         """Returns the SquashedGaussian by the moments of the batch, and those of each layer."""
-        projected, moments = self.layers_of_head.of_batch(self.encoder(observation), train_step)
+        projected, moments = self.layers_of_head.of_batch(self.encoder(observation), num_updates)
         return self.head.distribution(projected), moments
 
 
