@@ -33,9 +33,10 @@ class OffPolicyAgent(tf_agent.TFAgent):
 
     A transition whose `time_step` is LAST is padding and does not count. The info of a sequence's
     action steps may be the state of the summarizer, or else of the actor, that was stored with each
-    step: they begin with it, all other networks with zeros. All gradients of a train
-    step are taken at the same parameters, so that the branches of the graph (targets, critics,
-    actor) are independent of each other.
+    step: they begin with it, all other networks with zeros.
+
+    All gradients of a train step are taken at the same parameters, so that the branches of the
+    graph (targets, critics, actor) are independent of each other.
     """
 
     masks_padding = True  # so workers may pad episodes that are shorter than a sequence
