@@ -116,7 +116,7 @@ class FakeAdder:
         self.num_recovered = self.num_unprotected = self.num_left_out = 0
         self.rejected = collections.Counter()
 
-    def add(self, time_step, action, next_time_step):
+    def add(self, time_step, action, next_time_step, state):
         self.num_unsent += 1
         self.num_added += 1
         return True

@@ -12,12 +12,7 @@ from tf_agents.policies import tf_policy
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
-from tfagents_system.agents.experience import (
-    initial_state,
-    next_steps,
-    valid_of,
-    with_shifted_images,
-)
+from tfagents_system.agents.experience import initial_state, next_steps, with_shifted_images
 from tfagents_system.agents.optimizers import LearningRate, make_adam
 from tfagents_system.kernels.arithmetic import resolve, this_host
 from tfagents_system.networks.matmul import matmul_precision
@@ -257,9 +252,6 @@ class OffPolicyAgent(tf_agent.TFAgent):
             value = loss(q_values, target, valid)
         return value, q_values, tape.gradient(value, variables)
 
-    def _valid(self, experience: trajectory.Transition) -> tf.Tensor:
-        return valid_of(experience, self._burn_in_len)
-
     def _is_step_of_actor(self) -> Any:
         return tf.equal((self.train_step_counter + 1) % self.policy_delay, 0)
 
@@ -304,8 +296,5 @@ class OffPolicyAgent(tf_agent.TFAgent):
             tf.cond(is_due, soft_update, lambda: None)
 
 
-def _summary(summarizer, time_steps, state):
-    features, _ = summarizer(
-        time_steps.observation, step_type=time_steps.step_type, network_state=state
-    )
-    return features
+def _summary(summarizer, steps, state):
+    return summarizer(steps.observation, step_type=steps.step_type, network_state=state)[0]

@@ -16,7 +16,7 @@ from tf_agents.policies import actor_policy, greedy_policy
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
-from tfagents_system.agents.experience import initial_state
+from tfagents_system.agents.experience import initial_state, valid_of
 from tfagents_system.agents.off_policy_agent import OffPolicyAgent
 from tfagents_system.agents.optimizers import make_adam
 from tfagents_system.agents.sac_losses import (
@@ -173,7 +173,7 @@ class SacAgent(OffPolicyAgent):
 
     def _gradients(self, experience):
         alpha = tf.exp(self.log_alpha)
-        valid, state = self._valid(experience), initial_state(experience)
+        valid, state = valid_of(experience, self._burn_in_len), initial_state(experience)
         # First, because ops wait for a core in this order, and the actor's chain is the longest.
         actor = self._if(
             self._is_step_of_actor(),

@@ -14,7 +14,7 @@ from tf_agents.policies import actor_policy
 from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
-from tfagents_system.agents.experience import initial_state
+from tfagents_system.agents.experience import initial_state, valid_of
 from tfagents_system.agents.exploration import NoisyPolicy
 from tfagents_system.agents.off_policy_agent import OffPolicyAgent
 from tfagents_system.agents.sac_losses import valid_mean
@@ -115,7 +115,7 @@ class Td3Agent(OffPolicyAgent):
         return [*super()._pairs_with_targets(), (self.actor, self.target_actor)]
 
     def _gradients(self, experience):
-        valid, state = self._valid(experience), initial_state(experience)
+        valid, state = valid_of(experience, self._burn_in_len), initial_state(experience)
         actor_variables = self.actor.trainable_variables
 
         def of_actor():
