@@ -19,9 +19,11 @@ from sac_fakes import (
     set_weights,
     weights_of,
 )
+from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents import sac_losses
 from tfagents_system.agents.experience import valid_of
+from tfagents_system.agents.td3_agent import Td3Agent
 from tfagents_system.networks.actor_networks import MlpActorNetwork
 from tfagents_system.networks.critic_networks import MlpCriticNetwork
 from tfagents_system.networks.summarizers import RecurrentSummarizer
@@ -213,10 +215,23 @@ def with_linear_critics(**kwargs):
     return make_agent(actor, gamma=GAMMA, **kwargs)
 
 
-@pytest.mark.parametrize("make", [shared_agent, with_linear_critics])
+def deterministic(initial_log_alpha=None, **kwargs):
+    """TD3 with a recurrent actor, critics without a state and no noise in its targets."""
+    tf.keras.utils.set_random_seed(4)
+    specs = OBSERVATION, action_spec()
+    actor = recurrent_actor(*specs, fc_layer_params=(4,), units=UNITS, deterministic=True)
+    return Td3Agent(
+        ts.time_step_spec(OBSERVATION), action_spec(), actor, MlpCriticNetwork(specs, ()),
+        gamma=GAMMA, policy_delay=1, target_noise_std=0.0,
+        train_step_counter=tf.Variable(0, dtype=tf.int64), **kwargs,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [shared_agent, with_linear_critics, deterministic])
 def test_a_stored_state_stands_for_the_steps_before(make):
     def infos(agent, batch):
-        agent.actor.variables[-1].assign([0.1, -100.0])  # hardly any noise
+        if make is not deterministic:
+            agent.actor.variables[-1].assign([0.1, -100.0])  # hardly any noise
         tf.keras.utils.set_random_seed(4)
         return agent.gradients(batch)[1].extra
 
