@@ -174,3 +174,23 @@ def test_a_policy_without_state_has_none_to_store():
     params.stored_state = True
     with pytest.raises(ConfigError, match="stored_state is True, but .* no state; .* False"):
         stored_state_spec(agent, params)
+
+
+@pytest.mark.parametrize(("burn_in_len", "counts"), [(0, True), (1, False)])
+def test_the_agent_leaves_out_the_burn_in_of_the_settings(burn_in_len, counts):
+    params = Params()
+    params.recurrent, params.burn_in_len = True, burn_in_len
+    params.rnn_units = 3
+    agent, _ = make_agent(params, CountingEnv())
+    observation = np.zeros([1, 2, *agent.time_step_spec.observation.shape], np.float32)
+    action = np.zeros([1, 2, *agent.action_spec.shape], np.float32)
+    ones = np.ones([1, 2], np.float32)  # also the step type MID
+
+    def target(first_reward):
+        tf.keras.utils.set_random_seed(1)
+        reward = np.float32([[first_reward, 0]])
+        step = Transition(ones, observation, action, reward, 0 * ones, observation)
+        experience = as_experience(tf.nest.map_structure(tf.constant, step))
+        return float(agent.gradients(experience)[1].extra.td_target)
+
+    assert (target(100.0) != target(0.0)) == counts
