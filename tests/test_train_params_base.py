@@ -251,6 +251,44 @@ def test_settings_that_do_not_fit_together_are_named(values, message):
         params_with(**values).check("params.py")
 
 
+@pytest.mark.parametrize(
+    ("values", "unused"),
+    [
+        ({"tqc_quantiles": 50}, "tqc_quantiles is 50, which has no effect: algorithm is 'sac'."),
+        (
+            {"algorithm": "ddpg", "learn_alpha": False},
+            "learn_alpha is False, which has no effect: algorithm is 'ddpg'.",
+        ),
+        (
+            {"algorithm": "crossq", "exploration_noise_std": 0.2},
+            "exploration_noise_std is 0.2, which has no effect: algorithm is 'crossq'.",
+        ),
+    ],
+)
+def test_a_setting_that_the_algorithm_does_not_have_is_noted(values, unused):
+    assert params_with(**values).check("params.py") == [f"params.py: {unused}"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"algorithm": "tqc", "tqc_quantiles": 50, "sac_log_alpha": 0.0},
+        {"algorithm": "crossq", "sac_log_alpha": 0.0},
+        {"algorithm": "td3", "exploration_noise_std": 0.2},
+    ],
+)
+def test_a_setting_that_the_algorithm_has_needs_no_note(values):
+    assert params_with(**values).check("params.py") == []
+
+
+def test_an_agent_of_the_users_own_may_read_any_setting():
+    class OwnAgent(Params):
+        def agent_ctor(self, *args, **kwargs):
+            raise AssertionError("not needed here")
+
+    assert params_with(OwnAgent, tqc_quantiles=50).check("params.py") == []
+
+
 def test_alpha_may_be_fixed_and_its_target_be_given():
     agent = agent_of(learn_alpha=False, target_entropy=-0.5, sac_log_alpha=-2.0)
     assert agent.target_entropy == pytest.approx(agent_of().target_entropy + 2 - 0.5)

@@ -18,6 +18,7 @@ from tfagents_system.agents.agent_settings import (
     AgentSettings,
     check_agent_settings,
     own_policy_delay,
+    unused_settings,
 )
 from tfagents_system.agents.crossq_agent import CrossQAgent
 from tfagents_system.agents.optimizers import LearningRate
@@ -244,7 +245,7 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
         return {name: getattr(self, name) for name in hyperparameters(TrainParamsBase)}
 
     def check(self, where: str) -> list[str]:
-        """Returns notes about attributes that may be meant as published ones.
+        """Returns notes about attributes that may be meant as published ones, or have no effect.
 
         Args:
           where: The params file, for the messages.
@@ -265,4 +266,10 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
             check_hyperparameter(declared, name, value, where)
         check_training_settings(self, self.env_config["horizon"], where)
         check_agent_settings(self, self.recurrent, where)
+        if type(self).agent_ctor is TrainParamsBase.agent_ctor:
+            notes += [
+                f"{where}: {name} is {getattr(self, name)!r}, which has no effect: algorithm is "
+                f"{self.algorithm!r}."
+                for name in unused_settings(self)
+            ]
         return [note for note in notes if note]

@@ -147,6 +147,13 @@ def test_set_state_gets_every_value_of_the_curriculum(tmp_path, capsys):
     assert text.startswith("slope = 0.5: ValueError: too steep")
 
 
+def test_settings_without_effect_are_noted(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("SAC_GIN_BINDINGS", "TrainParams.tqc_quantiles = 50")
+    code, rows = checked(tmp_path, capsys)
+    text = f"{tmp_path}/params.py: tqc_quantiles is 50, which has no effect: algorithm is 'sac'."
+    assert (code, rows["settings"]) == (0, ("note", text))
+
+
 def test_horizon_beyond_the_environments_own_limit_is_noted(tmp_path, capsys):
     code, rows = checked(tmp_path, capsys, horizon=1000)
     verdict, text = rows["time limit"]

@@ -12,6 +12,7 @@ from tfagents_system.core.hyperparameters import (
     count,
     declare,
     flag,
+    hyperparameters,
     is_number,
     layers,
     number_between,
@@ -120,6 +121,13 @@ class AgentSettings(
     """What all built-in agents are made from: of each algorithm its own, and what they share."""
 
 
+_ALGORITHMS_WITH = {
+    SacSettings: STOCHASTIC,
+    TqcSettings: ("tqc",),
+    Td3Settings: ("td3", "ddpg"),
+}
+
+
 def check_agent_settings(settings: AgentSettings, is_recurrent: bool, where: str) -> None:
     """Raises ConfigError for settings that are each allowed but do not fit together."""
     for name, needs_recurrent in (("state_value_network", False), ("share_summarizer", True)):
@@ -154,6 +162,17 @@ def check_agent_settings(settings: AgentSettings, is_recurrent: bool, where: str
             f"{where}: tqc_dropped_quantiles is {settings.tqc_dropped_quantiles}; allowed is less "
             f"than tqc_quantiles ({settings.tqc_quantiles})."
         )
+
+
+def unused_settings(settings: AgentSettings) -> list[str]:
+    """Returns names of settings not at their defaults that the algorithm does not have."""
+    return [
+        name
+        for own_settings, algorithms in _ALGORITHMS_WITH.items()
+        if settings.algorithm not in algorithms
+        for name, declared in hyperparameters(own_settings).items()
+        if getattr(settings, name) != declared.default
+    ]
 
 
 def own_policy_delay(settings: AgentSettings) -> int:

@@ -12,7 +12,7 @@ import os
 import pathlib
 from typing import Annotated
 
-from tfagents_system.commands.check_rows import table
+from tfagents_system.commands.check_rows import Row, table
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.curriculum import Curriculum
 from tfagents_system.core.env_config import load_env_config
@@ -56,7 +56,8 @@ def check(
     looked = EnvironmentCheck(train_params, env_config["horizon"], curriculum, num_episodes)
     with progress_bar(*STEPS) as begin:
         looked.run(begin)
-    rows = looked.rows
+    notes = train_params.check(str(settings.params))
+    rows = [*looked.rows, *(Row("settings", "note", note) for note in notes)]
     print(table(rows), flush=True)
     if predict and looked.agent is not None:
         from tfagents_system.commands import forecast
