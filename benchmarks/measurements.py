@@ -20,6 +20,12 @@ CROSSQ = (  # what its paper has where the defaults here are those of SAC
     "TrainParams.sac_log_alpha = 0.0",
     *(f"TrainParams.{name}_learning_rate = 1e-3" for name in ("actor", "critic", "alpha")),
 )
+RECURRENT = (  # segments of 50 env steps
+    "recurrent = True",
+    "segment_len = 50",
+    "train_batch_size = 16",
+    "rnn_units = 64",
+)
 UNPROTECTED = "unprotected"  # ours without checkpoints and journal
 WITHOUT_LINK = "no link"  # ours with a replay server that is open to all hosts
 HOSTS = "SleepingEnv, {} workers on {} hosts"
@@ -53,7 +59,7 @@ TARGETS: Mapping[TargetKey, Target] = {  # None: in any environment, on any numb
     ("collection", "env_steps_per_sec", "FreeEnv", None): Target(value=10_000.0),
     ("loop", "env_steps_per_sec", "Pendulum-v1", None): Target(times_best_peer=1.4),
     ("loop", "env_steps_per_sec", "MinitaurBulletEnv-v0", None): Target(times_best_peer=1.5),
-    ("protection", "env_steps_per_sec", None, None): Target(times_best_peer=0.97),
+    ("protection", "train_steps_per_sec", None, None): Target(times_best_peer=0.97),
     ("journal", "worker_rate_with_journal", None, None): Target(value=97.0),
     ("startup", "first_train_step_secs", None, None): Target(value=12.0),
     ("startup", "worker_pss_mb", None, None): Target(value=250.0),
@@ -128,7 +134,12 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
         "image_learner": [_image_learner(commands, cores) for cores in (1, 2)],
         "collection": [_collection(commands, name) for name in ("Pendulum-v1", "FreeEnv")],
         "loop": [_loop(commands, name) for name in ("Pendulum-v1", "MinitaurBulletEnv-v0")],
-        "protection": [_protection(commands)],
+        "protection": [
+            _protection(commands, "Pendulum-v1"),
+            _protection(commands, "Pendulum-v1", "td3", "algorithm = 'td3'"),
+            _protection(commands, "Pendulum-v1", "recurrent", *RECURRENT),
+            _protection(commands, "ImageEnv", "images", "checkpoint_period_secs = 60"),
+        ],
         "journal": [Case("Pendulum-v1", 1, {OURS: commands.ours("journal")})],
         "pool": [_pool(commands, "InvertedDoublePendulumBulletEnv-v0", 20_000)],
         "precision": [
@@ -211,10 +222,15 @@ def _collection(commands: Commands, environment: str) -> Case:
     return Case(environment, 1, {OURS: commands.ours("collection", *arguments)} | peers)
 
 
-def _protection(commands: Commands) -> Case:
-    """A whole run of two periods of checkpoints (60 s)."""
-    command = commands.ours("loop", "--environment=Pendulum-v1", "--secs=120")
-    return Case("Pendulum-v1", 2, {OURS: command, UNPROTECTED: [*command, "--unprotected"]})
+def _protection(commands: Commands, environment: str, variant: str = "", *settings: str) -> Case:
+    """A whole run of two periods of checkpoints (60 s); a variant's train steps are slower."""
+    warmup = ["--warmup_train_steps=200"] if variant in ("recurrent", "images") else []
+    bindings = [f"--binding=TrainParams.{setting}" for setting in settings]
+    command = commands.ours(
+        "loop", f"--environment={environment}", "--secs=120", *warmup, *bindings
+    )
+    name = f"{environment}, {variant}" if variant else environment
+    return Case(name, 2, {OURS: command, UNPROTECTED: [*command, "--unprotected"]})
 
 
 def _pool(commands: Commands, environment: str, num_env_steps: int) -> Case:

@@ -28,6 +28,7 @@ WARMUP_TRAIN_STEPS = UNROLL_AFTER_STEPS + 1000  # as in a run that lasts
 def main(
     environment: Annotated[str, OneOf(EXAMPLES)],
     binding: tuple[str, ...] = (),
+    warmup_train_steps: Annotated[int, AtLeast(1)] = WARMUP_TRAIN_STEPS,
     secs: Annotated[float, AtLeast(0)] = 40.0,
     unprotected: bool = False,
 ) -> None:
@@ -36,13 +37,14 @@ def main(
     Args:
       environment: Environment to measure on.
       binding: gin binding, beside those of the benchmark.
+      warmup_train_steps: Train steps before it is measured.
       secs: How long to measure.
       unprotected: Without checkpoints and journals.
     """
     bindings = BINDINGS + SHORT_FILL.get(environment, ()) + binding
     bindings += UNPROTECTED if unprotected else ()
     with training_run(environment, bindings) as run:
-        run.await_training(WARMUP_TRAIN_STEPS)
+        run.await_training(warmup_train_steps)
         first = [run.next_report(name) for name in ("learner", "worker_0")]
         time.sleep(secs)
         last = [run.next_report(name) for name in ("learner", "worker_0")]
