@@ -24,6 +24,7 @@ from tf_agents.trajectories import time_step as ts
 from tfagents_system.agents import sac_losses
 from tfagents_system.agents.experience import valid_of
 from tfagents_system.agents.td3_agent import Td3Agent
+from tfagents_system.agents.tqc_agent import TqcAgent
 from tfagents_system.networks.actor_networks import MlpActorNetwork
 from tfagents_system.networks.critic_networks import MlpCriticNetwork
 from tfagents_system.networks.summarizers import RecurrentSummarizer
@@ -227,7 +228,19 @@ def deterministic(initial_log_alpha=None, **kwargs):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("make", [shared_agent, with_linear_critics, deterministic])
+def of_quantiles(**kwargs):
+    """TQC with a recurrent actor, and critics without a state."""
+    tf.keras.utils.set_random_seed(4)
+    specs = OBSERVATION, action_spec()
+    return TqcAgent(
+        ts.time_step_spec(OBSERVATION), action_spec(),
+        recurrent_actor(*specs, fc_layer_params=(4,), units=UNITS),
+        MlpCriticNetwork(specs, (), num_quantiles=2), gamma=GAMMA, num_dropped_quantiles=1,
+        train_step_counter=tf.Variable(0, dtype=tf.int64), **kwargs,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [shared_agent, with_linear_critics, of_quantiles, deterministic])
 def test_a_stored_state_stands_for_the_steps_before(make):
     def infos(agent, batch):
         if make is not deterministic:
