@@ -160,8 +160,8 @@ def test_a_feature_that_never_changes_gives_finite_gradients():
 
 def test_initial_weights_are_of_the_size_that_the_authors_have():
     tf.keras.utils.set_random_seed(1)
-    observation, action = tf.TensorSpec([12], tf.float32), tf.TensorSpec([4], tf.float32)
-    critic = BatchRenormCriticNetwork((observation, action), (512, 512))
+    action = tensor_spec.BoundedTensorSpec([4], tf.float32, -1, 1)
+    critic = BatchRenormCriticNetwork((tf.TensorSpec([12], tf.float32), action), (512, 512))
     critic.create_variables()
     layers = [*critic.layers_of_value.hidden_layers, critic.layers_of_value.output_layer]
     for layer, num_inputs in zip(layers, (12 + 4, 512, 512), strict=True):

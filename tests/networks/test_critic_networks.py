@@ -30,8 +30,9 @@ def test_mlp_by_hand():
     for variable, value in zip(network.variables, weights, strict=True):
         variable.assign(value)
     q_values, state = network((tf.constant([[1.0, 2.0], [1.0, 2.0]]), tf.constant([[3.0], [-1.0]])))
-    # Hidden: relu(x + 2 a), relu(y - a + 0.5): rows (7, 0), (0, 3.5).
-    np.testing.assert_allclose(q_values, [10 * 7 + 7, 100 * 3.5 + 7], rtol=1e-6)
+    # Actions are from -1 to 5, so that these are a = 1/3 and -1 when scaled.
+    # Hidden: relu(x + 2 a), relu(y - a + 0.5): rows (5/3, 13/6), (0, 3.5).
+    np.testing.assert_allclose(q_values, [10 * 5 / 3 + 100 * 13 / 6 + 7, 100 * 3.5 + 7], rtol=1e-6)
     assert state == ()
 
 
@@ -41,9 +42,10 @@ def test_hidden_layers_with_layer_normalization_by_hand():
                [[10.0], [100.0]], [7.0]]  # fmt: skip
     for variable, value in zip(network.variables, weights, strict=True):
         variable.assign(value)
-    q_values, _ = network((tf.constant([[1.0, 2.0]]), tf.constant([[3.0]])))
-    # Before the normalization: x + 2 a = 7 and y - a + 0.5 = -0.5; their mean is 3.25, their
-    # variance 3.75 ** 2. After it 1 and -1, then 3 * 1 + 1 = 4 and relu(4 * -1 + 2) = 0.
+    q_values, _ = network((tf.constant([[1.0, 2.0]]), tf.constant([[2.0 + 3 * 3.0]])))
+    # The action is a = 3 when scaled. Before the normalization: x + 2 a = 7 and y - a + 0.5 = -0.5;
+    # their mean is 3.25, their variance 3.75 ** 2. After it 1 and -1, then 3 * 1 + 1 = 4 and
+    # relu(4 * -1 + 2) = 0.
     np.testing.assert_allclose(q_values, [10 * 4 + 100 * 0 + 7], rtol=1e-5)
 
 

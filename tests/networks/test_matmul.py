@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from kernel_marks import needs_bfloat16, needs_int16
+from tf_agents.specs import tensor_spec
 
 from tfagents_system.kernels.ops import load_ops
 from tfagents_system.networks.critic_networks import MlpCriticNetwork
@@ -228,8 +229,10 @@ def test_sequences_give_what_their_steps_give(arithmetic):
 
 
 def test_observations_actions_and_values_keep_their_digits(arithmetic):
-    specs = tf.TensorSpec([1], tf.float32), tf.TensorSpec([1], tf.float32)
-    critic = MlpCriticNetwork(specs, joint_fc_layer_params=(1, 1))
+    action = tensor_spec.BoundedTensorSpec([1], tf.float32, -1, 1)
+    critic = MlpCriticNetwork(
+        (tf.TensorSpec([1], tf.float32), action), joint_fc_layer_params=(1, 1)
+    )
     critic.create_variables()
     ones = [np.ones_like(weight) for weight in critic.get_weights()]
     critic.set_weights([one if one.ndim == 2 else 0 * one for one in ones])

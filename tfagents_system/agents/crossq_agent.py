@@ -43,7 +43,7 @@ class CrossQAgent(SacAgent):
             return super()._sample_to_train(time_steps, state)
         num_updates = self.train_step_counter // self.policy_delay
         distribution, moments = self.actor.of_batch(time_steps.observation, num_updates)
-        return *distribution.experimental_sample_and_log_prob(), moments
+        return *self._drawn(distribution), moments
 
     def _no_moments(self):
         return [moments for layers in self._layers_of_actor for moments in layers.no_moments()]

@@ -5,7 +5,6 @@ a state-value network: Haarnoja et al. 2018, Soft Actor-Critic: Off-Policy Maxim
 Reinforcement Learning with a Stochastic Actor, arXiv:1801.01290.
 """
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -31,7 +30,7 @@ from tfagents_system.agents.sac_losses import (
 )
 from tfagents_system.networks.actor_networks import acting_network
 from tfagents_system.networks.distributions import SquashedGaussian
-from tfagents_system.networks.encoders import action_center_and_magnitude
+from tfagents_system.networks.encoders import ActionScaling
 
 
 class SacInfo(NamedTuple):
@@ -41,7 +40,7 @@ class SacInfo(NamedTuple):
     actor_loss: tf.Tensor
     alpha_loss: tf.Tensor
     alpha: tf.Tensor
-    entropy: tf.Tensor  # -E[log pi(a|s)], nats
+    entropy: tf.Tensor  # -E[log pi(a|s)], nats, of actions scaled to [-1, 1]
     q_value: tf.Tensor  # first critic at the replayed actions
     td_target: tf.Tensor
 
@@ -115,7 +114,8 @@ class SacAgent(OffPolicyAgent):
     ):
         """Creates the critics.
 
-        The entropy target is expressed in the units of the environment's action.
+        Log-probabilities and entropies are those of actions scaled to [-1, 1], so that neither
+        alpha nor the value of staying alive depends on the unit of the action.
 
         Args:
           time_step_spec: See OffPolicyAgent, also for `kwargs`.
@@ -126,8 +126,7 @@ class SacAgent(OffPolicyAgent):
           alpha_learning_rate: Adam step size of log alpha.
           initial_log_alpha: Initial log of the entropy temperature.
           learn_alpha: Whether to adjust it.
-          target_entropy: In nats, of actions scaled to [-1, 1]; None is -A for A action dimensions,
-            the authors' choice.
+          target_entropy: In nats; None is -A for A action dimensions, the authors' choice.
           summarizer: See OffPolicyAgent.
           **kwargs: Go to OffPolicyAgent.
         """
@@ -147,9 +146,9 @@ class SacAgent(OffPolicyAgent):
         )
         self.log_alpha = tf.Variable(initial_log_alpha, dtype=tf.float32, name="log_alpha")
         self._learns_alpha = learn_alpha
-        _, magnitude = action_center_and_magnitude(self.action_spec)
-        scaled = -len(magnitude) if target_entropy is None else target_entropy
-        self.target_entropy = scaled + sum(math.log(m) for m in magnitude)
+        num_actions = self.action_spec.shape[0]
+        self.target_entropy = -num_actions if target_entropy is None else target_entropy
+        self._log_volume = ActionScaling(self.action_spec).log_volume
         self.alpha_optimizer = make_adam(alpha_learning_rate, [self.log_alpha], self.adam_beta_1)
         self._initialize()
 
@@ -278,19 +277,20 @@ class SacAgent(OffPolicyAgent):
             next_q_values = self._values(self.target_critics, next_steps, next_actions)
         next_log_prob, *next_q_values = self._of_next_steps([next_log_prob, *next_q_values])
         return soft_td_target(
-            step.reward,
-            step.discount,
-            self.gamma,
-            next_q_values,
-            next_log_prob,
-            alpha,
+            step.reward, step.discount, self.gamma, next_q_values, next_log_prob, alpha
         )
 
     def _sample(self, time_steps, state=()):
         distribution, _ = self.actor(  # stock networks insist on a network_state
             time_steps.observation, step_type=time_steps.step_type, network_state=state
         )
+        return self._drawn(distribution)
+
+    def _drawn(self, distribution):
+        """Returns actions and their log-probabilities when scaled to [-1, 1]."""
         if isinstance(distribution, SquashedGaussian):
-            return distribution.experimental_sample_and_log_prob()
-        actions = distribution.sample()  # TF-Agents' own distributions have no joint method
-        return actions, distribution.log_prob(actions)
+            actions, log_prob = distribution.experimental_sample_and_log_prob()
+        else:  # TF-Agents' own distributions have no joint method
+            actions = distribution.sample()
+            log_prob = distribution.log_prob(actions)
+        return actions, log_prob + self._log_volume

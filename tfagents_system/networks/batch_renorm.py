@@ -144,6 +144,7 @@ class BatchRenormCriticNetwork(network.Network):
         """See MlpCriticNetwork."""
         super().__init__(input_tensor_spec=input_tensor_spec, state_spec=(), name=name)
         self.encoder = encoders.ObservationEncoder(input_tensor_spec[0], preprocessing_combiner)
+        self.scaled = encoders.ActionScaling(input_tensor_spec[1])
         value_layer = tf.keras.layers.Dense(1, name="q_value")
         self.layers_of_value = RenormalizedLayers(joint_fc_layer_params, value_layer)
 
@@ -158,7 +159,7 @@ class BatchRenormCriticNetwork(network.Network):
 
     def _features(self, inputs):
         observation, action = inputs
-        return tf.concat([self.encoder(observation), action], axis=-1)
+        return tf.concat([self.encoder(observation), self.scaled(action)], axis=-1)
 
 
 class BatchRenormActorNetwork(network.Network):

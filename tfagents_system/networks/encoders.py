@@ -33,6 +33,21 @@ def action_center_and_magnitude(action_spec) -> tuple[np.ndarray, np.ndarray]:
     return (high + low) / 2, (high - low) / 2
 
 
+class ActionScaling:
+    """Maps actions to [-1, 1], so that what is learned does not depend on their unit."""
+
+    def __init__(self, action_spec):
+        """See action_center_and_magnitude, also for its error."""
+        self._center, self._magnitude = action_center_and_magnitude(action_spec)
+        self._is_identity = not self._center.any() and (self._magnitude == 1).all()
+        self.log_volume = float(np.log(self._magnitude).sum())
+        """Of the bounds by that of [-1, 1]^A: log pi of a scaled action is larger by this."""
+
+    def __call__(self, action):
+        """Returns the scaled action, [..., A]."""
+        return action if self._is_identity else (action - self._center) / self._magnitude
+
+
 def _unusable(action_spec) -> ConfigError:
     if tf.nest.is_nested(action_spec):
         found = f"a nest, {action_spec}"
