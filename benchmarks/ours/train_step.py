@@ -5,12 +5,13 @@ Profiles the learner's compiled loop on one thread; minibatches come from memory
 runs. What no op accounts for is the executor's: finding the next op, and the profiler itself.
 """
 
+import ast
 import collections
 import functools
 import pathlib
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import tensorflow as tf
@@ -47,9 +48,13 @@ class Params(TrainParamsBase):
         )
 
 
-def make_learner() -> Learner:
-    """Returns a learner that has compiled its loop."""
+def make_learner(settings: Iterable[str] = ()) -> Learner:
+    """Returns a learner that has compiled its loop; settings are such as "policy_delay=2"."""
     params = Params({"horizon": FreeEnv.horizon})
+    for setting in settings:
+        name, _, value = setting.partition("=")
+        setattr(params, name, ast.literal_eval(value))
+    params.check("--setting")
     agent, _ = make_agent(params, params.env_ctor())
     codec = step_codec(agent.time_step_spec.observation, agent.action_spec, SINGLE)
     reader = SampleReader(codec, SINGLE)
@@ -87,15 +92,16 @@ def profile(learner: Learner, num_steps: int) -> tuple[float, dict[str, float]]:
     return step_secs, secs
 
 
-def main(num_steps: Annotated[int, AtLeast(1)] = 200) -> None:
+def main(num_steps: Annotated[int, AtLeast(1)] = 200, setting: tuple[str, ...] = ()) -> None:
     """Measures and prints the results.
 
     Args:
       num_steps: Train steps to profile.
+      setting: Hyperparameters, such as critic_layer_norm=True or algorithm="'tqc'".
     """
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    step_secs, secs = profile(make_learner(), num_steps)
+    step_secs, secs = profile(make_learner(setting), num_steps)
     by_kind = {
         kind: sum(value for op, value in secs.items() if part in op) for kind, part in KINDS.items()
     }

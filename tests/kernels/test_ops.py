@@ -12,7 +12,15 @@ from tfagents_system.kernels.ops import load_ops
 @pytest.mark.parametrize(
     "shapes", [([2, 3], [4, 5], [5]), ([2, 3], [3, 5], [4]), ([3], [3, 5], [5])]
 )
-@pytest.mark.parametrize("name", ["mat_mul_bias_relu", "float32_mat_mul_bias_relu"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mat_mul_bias_relu",
+        "mat_mul_bias",
+        "float32_mat_mul_bias_relu",
+        "float32_mat_mul_bias",
+    ],
+)
 def test_shapes_that_do_not_fit_are_errors(shapes, name):
     with pytest.raises(tf.errors.InvalidArgumentError, match="inputs do not fit|wrong rank"):
         getattr(load_ops(), name)(*map(tf.zeros, shapes))

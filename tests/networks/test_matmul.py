@@ -6,7 +6,7 @@ from tf_agents.specs import tensor_spec
 
 from tfagents_system.kernels.ops import load_ops
 from tfagents_system.networks.critic_networks import MlpCriticNetwork
-from tfagents_system.networks.matmul import LARGEST_FIRST, DenseRelu, matmul_precision
+from tfagents_system.networks.matmul import LARGEST_FIRST, Dense, matmul_precision
 
 EPSILON = 2.0**-9  # bfloat16 has 8 bits: 1 + EPSILON rounds to 1
 LARGEST = 2**15 - 1  # of the integers of our ops, and their norm in each row and column
@@ -23,7 +23,7 @@ def arithmetic(request):
 
 
 def layer_of(kernel, bias, **kwargs):
-    layer = DenseRelu(len(bias), **kwargs)
+    layer = Dense(len(bias), **kwargs)
     layer.build([None, len(kernel)])
     layer.set_weights([np.float32(kernel), np.float32(bias)])
     return layer
@@ -94,27 +94,32 @@ def product_and_error(arithmetic, left, right):
     return product, 2 * EPSILON * np.abs(product)  # the sum is rounded, too
 
 
+def activated(values, has_relu):
+    return np.maximum(values, 0) if has_relu else values
+
+
 # Whole tiles of 12 rows and 32 columns, and what is left over beside them.
 @pytest.mark.parametrize("rows", [1, 11, 12, 25])
 @pytest.mark.parametrize("inputs, units", [(1, 1), (33, 31), (64, 32), (47, 81)])
+@pytest.mark.parametrize("has_relu", [True, False])
 def test_values_and_gradients_of_any_size_are_those_of_rounded_factors(
-    arithmetic, rows, inputs, units
+    arithmetic, rows, inputs, units, has_relu
 ):
     rng = np.random.default_rng(rows + inputs)
     x, kernel, upstream, bias = (
         np.float32(rng.normal(size=size))
         for size in ([rows, inputs], [inputs, units], [rows, units], units)
     )
-    layer, x = layer_of(kernel, bias), tf.constant(x)
+    layer, x = layer_of(kernel, bias, has_relu=has_relu), tf.constant(x)
     with matmul_precision(arithmetic, arithmetic), tf.GradientTape() as tape:
         tape.watch(x)
         outputs = layer(x)
     gradients = tape.gradient(outputs, [x, layer.kernel, layer.bias], upstream)
     x = x.numpy()
     product, error = product_and_error(arithmetic, x, kernel)
-    wanted = np.maximum(product + bias, 0)
+    wanted = activated(product + bias, has_relu)
     assert (np.abs(outputs - wanted) <= error + 1e-6 * np.abs(product + bias).max()).all()
-    passed = upstream * (outputs.numpy() > 0)
+    passed = upstream * (outputs.numpy() > 0) if has_relu else upstream
     for got, (wanted, error) in zip(
         gradients,
         [
@@ -129,18 +134,20 @@ def test_values_and_gradients_of_any_size_are_those_of_rounded_factors(
 
 @pytest.mark.parametrize("rows", [1, 11, 25])
 @pytest.mark.parametrize("inputs, units", [(1, 1), (33, 31), (36, 96)])
-def test_the_first_layer_and_its_gradients_are_float32(arithmetic, rows, inputs, units):
+@pytest.mark.parametrize("has_relu", [True, False])
+def test_the_first_layer_and_its_gradients_are_float32(arithmetic, rows, inputs, units, has_relu):
     rng = np.random.default_rng(rows + inputs)
     x, kernel, upstream, bias = (
         np.float32(rng.normal(size=size))
         for size in ([rows, inputs], [inputs, units], [rows, units], units)
     )
-    layer, x = layer_of(kernel, bias, is_first=True), tf.constant(x)
+    layer, x = layer_of(kernel, bias, is_first=True, has_relu=has_relu), tf.constant(x)
     with matmul_precision(arithmetic, arithmetic), tf.GradientTape() as tape:
         tape.watch(x)
         outputs = layer(x)
-    np.testing.assert_allclose(outputs, np.maximum(x @ kernel + bias, 0), rtol=1e-5, atol=1e-5)
-    passed = upstream * (outputs.numpy() > 0)
+    wanted = activated(x @ kernel + bias, has_relu)
+    np.testing.assert_allclose(outputs, wanted, rtol=1e-5, atol=1e-5)
+    passed = upstream * (outputs.numpy() > 0) if has_relu else upstream
     gradients = tape.gradient(outputs, [x, layer.kernel, layer.bias], upstream)
     for got, wanted in zip(
         gradients, [passed @ kernel.T, x.numpy().T @ passed, passed.sum(axis=0)], strict=True
@@ -162,8 +169,8 @@ def test_large_observations_are_multiplied_by_tensorflow(num_inputs, is_ours):
     "multiply",
     [
         lambda ops, left, right: ops.mat_mul_bias_relu(left, right, tf.zeros(right.shape[1])),
-        lambda ops, left, right: ops.mat_mul_bias_relu_input_grad(left, left, right.T),
-        lambda ops, left, right: ops.mat_mul_bias_relu_kernel_grad(right, right**2, left.T)[0],
+        lambda ops, left, right: ops.mat_mul_bias_relu_input_grad(left, right.T, left),
+        lambda ops, left, right: ops.mat_mul_bias_relu_kernel_grad(right, left.T, right**2)[0],
     ],
     ids=["values", "gradients of inputs", "gradients of kernels"],
 )
@@ -269,9 +276,11 @@ def gradient_penalty(layer, x, values, gradients):
     [("float32", "bfloat16"), ("bfloat16", "bfloat16"),
      pytest.param("int16", "int16", marks=needs_int16)],
 )  # fmt: skip
-def test_second_derivatives_are_those_of_keras(values, arithmetic, compiles, is_first):
+@pytest.mark.parametrize("has_relu", [True, False])
+def test_second_derivatives_are_those_of_keras(values, arithmetic, compiles, is_first, has_relu):
     rng = np.random.default_rng(0)
-    layer = layer_of(rng.normal(size=[12, 16]), rng.normal(size=16), is_first=is_first)
+    weights = rng.normal(size=[12, 16]), rng.normal(size=16)
+    layer = layer_of(*weights, is_first=is_first, has_relu=has_relu)
     x = tf.constant(rng.normal(size=[8, 12]), tf.float32)
     call = tf.function(gradient_penalty) if compiles else gradient_penalty
     got = call(layer, x, values, arithmetic)

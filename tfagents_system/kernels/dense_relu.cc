@@ -1,4 +1,5 @@
-// A dense layer with ReLU and its gradients on one core, most of it from integers of 16 bits.
+// A dense layer, with ReLU or without, and its gradients on one core, most of it from integers of
+// 16 bits.
 //
 // TensorFlow takes one op each for rounding, the product, its rounding, bias and ReLU, and each
 // reads and writes whole matrices. Here, factors are rounded while they are copied into the order
@@ -10,6 +11,9 @@
 // factors. So both factors are packed as pairs, one uint32_t each, that are neighbours along the
 // axis of summation; what is missing in the last pair is zero. The layer that reads observations
 // has float32 products, and a single factor in place of each pair.
+//
+// Layer normalization with ReLU is float32. TensorFlow takes a dozen ops for it and for its
+// gradients, here a row stays in the cache until it is done.
 
 #include <immintrin.h>
 #include <tensorflow/c/kernels.h>
@@ -311,8 +315,15 @@ struct InFloat32 {
   }
 };
 
-// outputs [m, n] = relu(inputs [m, k] kernel [k, n] + bias [n]).
-void DenseRelu(const Matrix& inputs, const Matrix& kernel, const float* bias, float* outputs) {
+template <bool kHasRelu>
+__m512 Activated(__m512 values) {
+  if constexpr (!kHasRelu) return values;
+  return _mm512_max_ps(_mm512_setzero_ps(), values);  // the second operand if one is NaN
+}
+
+// outputs [m, n] = inputs [m, k] kernel [k, n] + bias [n], or ReLU of that.
+template <bool kHasRelu>
+void Dense(const Matrix& inputs, const Matrix& kernel, const float* bias, float* outputs) {
   const int64_t stride = PairsOfRow(inputs.columns) + kPad, pairs = PairsOfColumn(kernel.rows);
   uint32_t* left = left_buffer.OfSize(inputs.rows * stride);
   uint32_t* right = right_buffer.OfSize(pairs * RoundUp(kernel.columns, kPanel));
@@ -323,21 +334,20 @@ void DenseRelu(const Matrix& inputs, const Matrix& kernel, const float* bias, fl
   const InFloat32 in_float32 = {left_units, right_units};
   const auto finish = [=](__m512i sums, int64_t row, int64_t column, __mmask16 inside) {
     const __m512 biases = _mm512_maskz_loadu_ps(inside, bias + column);
-    const __m512 values = in_float32(sums, row, column, inside) + biases;
-    return _mm512_max_ps(_mm512_setzero_ps(), values);  // the second operand if one is NaN
+    return Activated<kHasRelu>(in_float32(sums, row, column, inside) + biases);
   };
   Multiply<Int16>({left, stride, 1}, right, pairs, finish, outputs, inputs.rows, kernel.columns);
 }
 
 // The same from float32 numbers.
-void Float32DenseRelu(const Matrix& inputs, const Matrix& kernel, const float* bias,
-                      float* outputs) {
+template <bool kHasRelu>
+void Float32Dense(const Matrix& inputs, const Matrix& kernel, const float* bias, float* outputs) {
   const Left left = {reinterpret_cast<const uint32_t*>(inputs.data), inputs.columns, 1};
   uint32_t* right = right_buffer.OfSize(kernel.rows * RoundUp(kernel.columns, kPanel));
   PackPanels(kernel, right);
   const auto finish = [=](__m512 sums, int64_t, int64_t column, __mmask16 inside) {
     const __m512 biases = _mm512_maskz_loadu_ps(inside, bias + column);
-    return _mm512_max_ps(_mm512_setzero_ps(), sums + biases);
+    return Activated<kHasRelu>(sums + biases);
   };
   Multiply<Float32>(left, right, kernel.rows, finish, outputs, inputs.rows, kernel.columns);
 }
@@ -376,6 +386,80 @@ void KernelGradient(const Matrix& inputs, const Matrix& upstream, float* gradien
   const InFloat32 in_float32 = {left_units, right_units};
   Multiply<Int16>({left, 1, stride}, right, pairs, in_float32, gradient, inputs.columns,
                   upstream.columns);
+}
+
+constexpr float kEpsilon = 1e-5f;  // is added to variances
+
+// Normalizes one row after another, each to mean 0 and variance 1.
+struct Normalized {
+  const Matrix& inputs;
+  int64_t row;
+  __m512 mean, inverse_deviation;
+
+  Normalized(const Matrix& inputs, int64_t row) : inputs(inputs), row(row) {
+    __m512 sums = _mm512_setzero_ps(), squares = _mm512_setzero_ps();
+    for (int64_t column = 0; column < inputs.columns; column += kLanes) {
+      sums += inputs.Load(row, column);
+    }
+    mean = _mm512_set1_ps(_mm512_reduce_add_ps(sums) / inputs.columns);
+    for (int64_t column = 0; column < inputs.columns; column += kLanes) {
+      const __m512 difference = Centered(column);
+      squares = _mm512_fmadd_ps(difference, difference, squares);
+    }
+    const float variance = _mm512_reduce_add_ps(squares) / inputs.columns;
+    inverse_deviation =
+        _mm512_set1_ps(1) / _mm512_sqrt_ps(_mm512_set1_ps(variance + kEpsilon));
+  }
+  __m512 Centered(int64_t column) const {
+    return _mm512_maskz_sub_ps(Lanes(inputs.columns - column), inputs.Load(row, column), mean);
+  }
+  __m512 operator()(int64_t column) const { return Centered(column) * inverse_deviation; }
+};
+
+// outputs [m, n] = relu(gamma [n] normalized inputs [m, n] + beta [n]).
+void LayerNormRelu(const Matrix& inputs, const Matrix& gamma, const float* beta, float* outputs) {
+  for (int64_t row = 0; row < inputs.rows; ++row) {
+    const Normalized normalized(inputs, row);
+    for (int64_t column = 0; column < inputs.columns; column += kLanes) {
+      const __mmask16 inside = Lanes(inputs.columns - column);
+      const __m512 betas = _mm512_maskz_loadu_ps(inside, beta + column);
+      const __m512 values = _mm512_fmadd_ps(normalized(column), gamma.Load(0, column), betas);
+      _mm512_mask_storeu_ps(outputs + row * inputs.columns + column, inside,
+                            Activated<true>(values));
+    }
+  }
+}
+
+// gradients of inputs [m, n], gamma [n] and beta [n].
+void LayerNormReluGradient(const Matrix& upstream, const Matrix& inputs, const Matrix& gamma,
+                           float* gradient, float* gamma_gradient, float* beta_gradient) {
+  const int64_t columns = inputs.columns;
+  std::fill_n(gamma_gradient, columns, 0);
+  std::fill_n(beta_gradient, columns, 0);
+  const auto add = [](float* sums, __mmask16 inside, __m512 values) {
+    _mm512_mask_storeu_ps(sums, inside, _mm512_maskz_loadu_ps(inside, sums) + values);
+  };
+  for (int64_t row = 0; row < inputs.rows; ++row) {
+    const Normalized normalized(inputs, row);
+    __m512 sums = _mm512_setzero_ps(), products = _mm512_setzero_ps();
+    for (int64_t column = 0; column < columns; column += kLanes) {
+      const __mmask16 inside = Lanes(columns - column);
+      const __m512 passed = upstream.Load(row, column), values = normalized(column);
+      const __m512 scaled = passed * gamma.Load(0, column);
+      sums += scaled;
+      products = _mm512_fmadd_ps(scaled, values, products);
+      add(gamma_gradient + column, inside, passed * values);
+      add(beta_gradient + column, inside, passed);
+    }
+    const __m512 mean = _mm512_set1_ps(_mm512_reduce_add_ps(sums) / columns);
+    const __m512 slope = _mm512_set1_ps(_mm512_reduce_add_ps(products) / columns);
+    for (int64_t column = 0; column < columns; column += kLanes) {
+      const __m512 scaled = upstream.Load(row, column) * gamma.Load(0, column);
+      const __m512 values = (scaled - mean - normalized(column) * slope) *
+                            normalized.inverse_deviation;
+      _mm512_mask_storeu_ps(gradient + row * columns + column, Lanes(columns - column), values);
+    }
+  }
 }
 
 // What follows connects this to TensorFlow.
@@ -435,51 +519,73 @@ class Call {
  private:
   TF_OpKernelContext* context_;
   Status status_;
-  Tensor tensors_[5];  // as many as an op has at most
+  Tensor tensors_[7];  // as many as an op has at most
   int num_tensors_ = 0;
 };
 
-template <typename Layer>
-void ComputeLayer(TF_OpKernelContext* context, Layer layer) {
+template <void (*kLayer)(const Matrix&, const Matrix&, const float*, float*)>
+void ComputeLayer(void*, TF_OpKernelContext* context) {
   Call call(context);
   const Matrix inputs = call.Input(0, 2), kernel = call.Input(1, 2), bias = call.Input(2, 1);
   call.CheckSame(inputs.columns, kernel.rows);
   call.CheckSame(kernel.columns, bias.columns);
   float* outputs = call.Output(0, {inputs.rows, kernel.columns});
-  if (call.ok) layer(inputs, kernel, bias.data, outputs);
+  if (call.ok) kLayer(inputs, kernel, bias.data, outputs);
 }
 
-void ComputeDenseRelu(void*, TF_OpKernelContext* context) { ComputeLayer(context, DenseRelu); }
-
-void ComputeFloat32DenseRelu(void*, TF_OpKernelContext* context) {
-  ComputeLayer(context, Float32DenseRelu);
-}
-
-// The upstream gradient, zero where ReLU gave zero.
-Matrix UpstreamOf(Call& call, int index_of_upstream, int index_of_outputs) {
-  Matrix upstream = call.Input(index_of_upstream, 2);
-  const Matrix outputs = call.Input(index_of_outputs, 2);
-  call.CheckSame(upstream.rows, outputs.rows);
-  call.CheckSame(upstream.columns, outputs.columns);
-  upstream.gate = outputs.data;
+// The upstream gradient, which is input 0; zero where ReLU, whose outputs are input 2, gave zero.
+template <bool kHasRelu>
+Matrix Upstream(Call& call) {
+  Matrix upstream = call.Input(0, 2);
+  if constexpr (kHasRelu) {
+    const Matrix outputs = call.Input(2, 2);
+    call.CheckSame(upstream.rows, outputs.rows);
+    call.CheckSame(upstream.columns, outputs.columns);
+    upstream.gate = outputs.data;
+  }
   return upstream;
 }
 
+template <bool kHasRelu>
 void ComputeInputGradient(void*, TF_OpKernelContext* context) {
   Call call(context);
-  const Matrix upstream = UpstreamOf(call, 0, 1), kernel = call.Input(2, 2);
+  const Matrix upstream = Upstream<kHasRelu>(call), kernel = call.Input(1, 2);
   call.CheckSame(upstream.columns, kernel.columns);
   float* gradient = call.Output(0, {upstream.rows, kernel.rows});
   if (call.ok) InputGradient(upstream, kernel, gradient);
 }
 
+template <bool kHasRelu>
 void ComputeKernelGradient(void*, TF_OpKernelContext* context) {
   Call call(context);
-  const Matrix upstream = UpstreamOf(call, 0, 1), inputs = call.Input(2, 2);
+  const Matrix upstream = Upstream<kHasRelu>(call), inputs = call.Input(1, 2);
   call.CheckSame(upstream.rows, inputs.rows);
   float* gradient = call.Output(0, {inputs.columns, upstream.columns});
   float* bias = call.Output(1, {upstream.columns});
   if (call.ok) KernelGradient(inputs, upstream, gradient, bias);
+}
+
+void ComputeLayerNormRelu(void*, TF_OpKernelContext* context) {
+  Call call(context);
+  const Matrix inputs = call.Input(0, 2), gamma = call.Input(1, 1), beta = call.Input(2, 1);
+  call.CheckSame(inputs.columns, gamma.columns);
+  call.CheckSame(inputs.columns, beta.columns);
+  float* outputs = call.Output(0, {inputs.rows, inputs.columns});
+  if (call.ok) LayerNormRelu(inputs, gamma, beta.data, outputs);
+}
+
+void ComputeLayerNormReluGradient(void*, TF_OpKernelContext* context) {
+  Call call(context);
+  const Matrix upstream = Upstream<true>(call), inputs = call.Input(1, 2), gamma = call.Input(3, 1);
+  call.CheckSame(upstream.rows, inputs.rows);
+  call.CheckSame(upstream.columns, inputs.columns);
+  call.CheckSame(inputs.columns, gamma.columns);
+  float* gradient = call.Output(0, {inputs.rows, inputs.columns});
+  float* gamma_gradient = call.Output(1, {inputs.columns});
+  float* beta_gradient = call.Output(2, {inputs.columns});
+  if (call.ok) {
+    LayerNormReluGradient(upstream, inputs, gamma, gradient, gamma_gradient, beta_gradient);
+  }
 }
 
 void Register(const char* name, std::initializer_list<const char*> inputs,
@@ -499,13 +605,27 @@ void Register(const char* name, std::initializer_list<const char*> inputs,
 
 const bool kAreRegistered = [] {
   Register("MatMulBiasRelu", {"inputs: float", "kernel: float", "bias: float"},
-           {"outputs: float"}, ComputeDenseRelu);
+           {"outputs: float"}, ComputeLayer<Dense<true>>);
   Register("Float32MatMulBiasRelu", {"inputs: float", "kernel: float", "bias: float"},
-           {"outputs: float"}, ComputeFloat32DenseRelu);
-  Register("MatMulBiasReluInputGrad", {"upstream: float", "outputs: float", "kernel: float"},
-           {"input_gradient: float"}, ComputeInputGradient);
-  Register("MatMulBiasReluKernelGrad", {"upstream: float", "outputs: float", "inputs: float"},
-           {"kernel_gradient: float", "bias_gradient: float"}, ComputeKernelGradient);
+           {"outputs: float"}, ComputeLayer<Float32Dense<true>>);
+  Register("MatMulBiasReluInputGrad", {"upstream: float", "kernel: float", "outputs: float"},
+           {"input_gradient: float"}, ComputeInputGradient<true>);
+  Register("MatMulBiasReluKernelGrad", {"upstream: float", "inputs: float", "outputs: float"},
+           {"kernel_gradient: float", "bias_gradient: float"}, ComputeKernelGradient<true>);
+  Register("MatMulBias", {"inputs: float", "kernel: float", "bias: float"}, {"outputs: float"},
+           ComputeLayer<Dense<false>>);
+  Register("Float32MatMulBias", {"inputs: float", "kernel: float", "bias: float"},
+           {"outputs: float"}, ComputeLayer<Float32Dense<false>>);
+  Register("MatMulBiasInputGrad", {"upstream: float", "kernel: float"}, {"input_gradient: float"},
+           ComputeInputGradient<false>);
+  Register("MatMulBiasKernelGrad", {"upstream: float", "inputs: float"},
+           {"kernel_gradient: float", "bias_gradient: float"}, ComputeKernelGradient<false>);
+  Register("LayerNormRelu", {"inputs: float", "gamma: float", "beta: float"}, {"outputs: float"},
+           ComputeLayerNormRelu);
+  Register("LayerNormReluGrad",
+           {"upstream: float", "inputs: float", "outputs: float", "gamma: float"},
+           {"input_gradient: float", "gamma_gradient: float", "beta_gradient: float"},
+           ComputeLayerNormReluGradient);
   return true;
 }();
 

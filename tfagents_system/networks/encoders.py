@@ -8,7 +8,8 @@ import tensorflow as tf
 from tf_agents.specs import tensor_spec
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.networks.matmul import DenseRelu
+from tfagents_system.networks.layer_norm import LayerNormRelu
+from tfagents_system.networks.matmul import Dense
 
 
 def action_center_and_magnitude(action_spec) -> tuple[np.ndarray, np.ndarray]:
@@ -124,22 +125,24 @@ class NormalizedDense(tf.keras.layers.Layer):
     """Dense + dropout + layer normalization + ReLU; dropout acts in every call.
 
     Source: Hiraoka et al. 2022, Dropout Q-Functions for Doubly Efficient Reinforcement Learning,
-    arXiv:2110.02034, section 3; layer normalization: arXiv:1607.06450.
+    arXiv:2110.02034, section 3.
     """
 
-    def __init__(self, units: int, dropout_rate: float, name: str | None = None):
-        """Makes no variables yet; `dropout_rate` is in [0, 1)."""
+    def __init__(
+        self, units: int, dropout_rate: float, is_first: bool = False, name: str | None = None
+    ):
+        """Makes no variables yet; `dropout_rate` is in [0, 1), `is_first` as of Dense."""
         super().__init__(name=name)
-        self._dense = tf.keras.layers.Dense(units)
+        self._dense = Dense(units, is_first, has_relu=False)
         self._dropout_rate = dropout_rate
-        self._norm = tf.keras.layers.LayerNormalization(epsilon=1e-5)
+        self._norm = LayerNormRelu()
 
     def call(self, inputs):
         """Returns [..., units] for `inputs` [..., n]."""
         features = self._dense(inputs)
         if self._dropout_rate:
             features = tf.nn.dropout(features, self._dropout_rate)
-        return tf.nn.relu(self._norm(features))
+        return self._norm(features)
 
 
 def dense_layers(
@@ -151,10 +154,10 @@ def dense_layers(
     """
     if layer_norm:
         return [
-            NormalizedDense(units, dropout_rate, name=f"hidden_{index}")
+            NormalizedDense(units, dropout_rate, is_first=index == 0, name=f"hidden_{index}")
             for index, units in enumerate(fc_layer_params)
         ]
     return [
-        DenseRelu(units, is_first=index == 0, name=f"hidden_{index}")
+        Dense(units, is_first=index == 0, name=f"hidden_{index}")
         for index, units in enumerate(fc_layer_params)
     ]

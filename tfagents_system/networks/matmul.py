@@ -35,20 +35,29 @@ def matmul_precision(values: str, gradients: str) -> Iterator[None]:
         _precisions.reset(token)
 
 
-class DenseRelu(tf.keras.layers.Dense):
-    """Keras' Dense with ReLU; the products have the precisions that `matmul_precision` has set."""
+def is_compiled() -> bool:
+    """Whether what is traced here has the compiled ops, those of the precision int16."""
+    return _precisions.get()[0] == "int16"
 
-    def __init__(self, units: int, is_first: bool = False, name: str | None = None):
+
+class Dense(tf.keras.layers.Dense):
+    """Keras' Dense with ReLU or without; its products have the set `matmul_precision`."""
+
+    def __init__(
+        self, units: int, is_first: bool = False, has_relu: bool = True, name: str | None = None
+    ):
         """Makes no variables yet.
 
         Args:
           units: Length of the outputs.
           is_first: It reads observations. Its products are float32 in any case: they cost little,
             and bfloat16 would cut observations to three digits.
+          has_relu: Whether ReLU is its activation; else it has none.
           name: Name of the layer.
         """
-        super().__init__(units, activation="relu", name=name)
+        super().__init__(units, activation="relu" if has_relu else None, name=name)
         self._is_first = is_first
+        self._has_relu = has_relu
 
     def call(self, inputs):
         """Returns [..., units] float32 for `inputs` [..., n] float32."""
@@ -57,23 +66,27 @@ class DenseRelu(tf.keras.layers.Dense):
     def of(self, inputs, kernel, bias):
         """Returns what the layer would with this `kernel` [n, units] and `bias` [units]."""
         values, gradients = _precisions.get()
-        is_int16 = values == "int16"
-        is_plain = self._is_first and (not is_int16 or inputs.shape[-1] > LARGEST_FIRST)
+        is_plain = self._is_first and (not is_compiled() or inputs.shape[-1] > LARGEST_FIRST)
         rows = tf.reshape(inputs, [-1, inputs.shape[-1]])
         kernel, bias = tf.convert_to_tensor(kernel), tf.convert_to_tensor(bias)
-        if is_plain or values == gradients == "float32":
-            outputs = tf.nn.relu(tf.nn.bias_add(tf.matmul(rows, kernel), bias))
-        elif is_int16:
-            outputs = _compiled(rows, kernel, bias, self._is_first)
+        if is_compiled() and not is_plain:
+            outputs = _compiled(rows, kernel, bias, self._is_first, self._has_relu)
         else:
-            outputs = tf.nn.relu(tf.nn.bias_add(_product(rows, kernel, values, gradients), bias))
+            if is_plain or values == gradients == "float32":
+                products = tf.matmul(rows, kernel)
+            else:
+                products = _product(rows, kernel, values, gradients)
+            outputs = self.activation(tf.nn.bias_add(products, bias))
         return tf.reshape(outputs, tf.concat([tf.shape(inputs)[:-1], [self.units]], axis=0))
 
 
-def _compiled(rows, kernel, bias, is_first):
+def _compiled(rows, kernel, bias, is_first, has_relu):
     """The layer by one compiled op, which knows neither shapes nor gradients."""
     ops = load_ops()
-    op = ops.float32_mat_mul_bias_relu if is_first else ops.mat_mul_bias_relu
+    if has_relu:
+        op = ops.float32_mat_mul_bias_relu if is_first else ops.mat_mul_bias_relu
+    else:
+        op = ops.float32_mat_mul_bias if is_first else ops.mat_mul_bias
     gradients_of = _float32_gradients if is_first else _int16_gradients
 
     @tf.custom_gradient
@@ -82,17 +95,19 @@ def _compiled(rows, kernel, bias, is_first):
         outputs.set_shape([rows.shape[0], kernel.shape[1]])
 
         def backward(upstream):
-            return _twice_differentiable(gradients_of, outputs)(upstream, rows, kernel)
+            gates = [outputs] if has_relu else []
+            return _twice_differentiable(gradients_of, gates)(upstream, rows, kernel)
 
         return outputs, backward
 
     return layer(rows, kernel, bias)
 
 
-def _twice_differentiable(gradients_of, outputs):
+def _twice_differentiable(gradients_of, gates):
     """`gradients_of` with derivatives of its own, which are TensorFlow's, in float32.
 
-    `outputs` only tell where ReLU lets a gradient pass, so there is no derivative by them.
+    `gates` are the outputs of ReLU, if there is one. They only tell where it lets a gradient pass,
+    so there is no derivative by them.
     """
 
     @tf.custom_gradient
@@ -101,31 +116,36 @@ def _twice_differentiable(gradients_of, outputs):
             arguments = upstream, rows, kernel
             with tf.GradientTape() as tape:
                 tape.watch(arguments)
-                values = _float32_gradients(upstream, tf.stop_gradient(outputs), rows, kernel)
+                values = _float32_gradients(*arguments, *map(tf.stop_gradient, gates))
             return tape.gradient(
                 values, arguments, upstreams, unconnected_gradients=tf.UnconnectedGradients.ZERO
             )
 
-        return gradients_of(upstream, outputs, rows, kernel), backward
+        return gradients_of(upstream, rows, kernel, *gates), backward
 
     return gradients
 
 
-def _int16_gradients(upstream, outputs, rows, kernel):
+def _int16_gradients(upstream, rows, kernel, *gates):
     ops = load_ops()
-    to_rows = ops.mat_mul_bias_relu_input_grad(upstream, outputs, kernel)
-    to_kernel, to_bias = ops.mat_mul_bias_relu_kernel_grad(upstream, outputs, rows)
+    if gates:
+        to_rows = ops.mat_mul_bias_relu_input_grad(upstream, kernel, *gates)
+        to_kernel, to_bias = ops.mat_mul_bias_relu_kernel_grad(upstream, rows, *gates)
+    else:
+        to_rows = ops.mat_mul_bias_input_grad(upstream, kernel)
+        to_kernel, to_bias = ops.mat_mul_bias_kernel_grad(upstream, rows)
     to_rows.set_shape(rows.shape)
     to_kernel.set_shape(kernel.shape)
     to_bias.set_shape(kernel.shape[1:])
     return to_rows, to_kernel, to_bias
 
 
-def _float32_gradients(upstream, outputs, rows, kernel):
-    passed = tf.raw_ops.ReluGrad(gradients=upstream, features=outputs)
-    to_rows = tf.matmul(passed, kernel, transpose_b=True)
-    to_kernel = tf.matmul(rows, passed, transpose_a=True)
-    return to_rows, to_kernel, tf.raw_ops.BiasAddGrad(out_backprop=passed)
+def _float32_gradients(upstream, rows, kernel, *gates):
+    for outputs in gates:
+        upstream = tf.raw_ops.ReluGrad(gradients=upstream, features=outputs)
+    to_rows = tf.matmul(upstream, kernel, transpose_b=True)
+    to_kernel = tf.matmul(rows, upstream, transpose_a=True)
+    return to_rows, to_kernel, tf.raw_ops.BiasAddGrad(out_backprop=upstream)
 
 
 def _product(rows, kernel, values, gradients):

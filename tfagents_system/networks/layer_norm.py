@@ -1,0 +1,65 @@
+"""Layer normalization with ReLU, by one compiled op where hidden layers have compiled products."""
+
+import tensorflow as tf
+
+from tfagents_system.kernels.ops import load_ops
+from tfagents_system.networks.matmul import is_compiled
+
+EPSILON = 1e-5  # is added to variances; also in the compiled op
+
+
+class LayerNormRelu(tf.keras.layers.LayerNormalization):
+    """relu(gamma (x - mean) / deviation + beta), over the last axis.
+
+    Source: Ba et al. 2016, Layer Normalization, arXiv:1607.06450, equation 4.
+    """
+
+    def __init__(self, name: str | None = None):
+        """Makes no variables yet."""
+        super().__init__(epsilon=EPSILON, name=name)
+
+    def call(self, inputs):
+        """Returns [..., n] float32 for `inputs` [..., n] float32."""
+        variables = tf.convert_to_tensor(self.gamma), tf.convert_to_tensor(self.beta)
+        if not is_compiled():
+            return _plain(inputs, *variables)
+        rows = tf.reshape(inputs, [-1, inputs.shape[-1]])
+        return tf.reshape(_compiled(rows, *variables), tf.shape(inputs))
+
+
+def _plain(inputs, gamma, beta):
+    centered = inputs - tf.reduce_mean(inputs, axis=-1, keepdims=True)
+    variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
+    return tf.nn.relu(centered * tf.math.rsqrt(variance + EPSILON) * gamma + beta)
+
+
+@tf.custom_gradient
+def _compiled(rows, gamma, beta):
+    outputs = load_ops().layer_norm_relu(rows, gamma, beta)
+    outputs.set_shape(rows.shape)
+
+    @tf.custom_gradient
+    def gradients(upstream, rows, gamma, beta):
+        def backward(*upstreams):
+            arguments = upstream, rows, gamma, beta
+            with tf.GradientTape() as tape:
+                tape.watch(arguments)
+                values = _plain_gradients(*arguments)
+            return tape.gradient(
+                values, arguments, upstreams, unconnected_gradients=tf.UnconnectedGradients.ZERO
+            )
+
+        to_rows, to_gamma, to_beta = load_ops().layer_norm_relu_grad(upstream, rows, outputs, gamma)
+        to_rows.set_shape(rows.shape)
+        to_gamma.set_shape(gamma.shape)
+        to_beta.set_shape(beta.shape)
+        return (to_rows, to_gamma, to_beta), backward
+
+    return outputs, lambda upstream: gradients(upstream, rows, gamma, beta)
+
+
+def _plain_gradients(upstream, *arguments):
+    with tf.GradientTape() as tape:
+        tape.watch(arguments)
+        outputs = _plain(*arguments)
+    return tape.gradient(outputs, arguments, upstream)
