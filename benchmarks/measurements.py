@@ -15,11 +15,18 @@ BINDINGS = {
     WITHOUT_POOL: "--binding=TrainParams.fresh_samples_per_step = None", **IN_ARITHMETIC
 }  # fmt: skip
 ALGORITHMS = ("sac", "tqc", "crossq", "droq")  # of SBX
-CROSSQ = (  # what its paper has where the defaults here are those of SAC
-    "TrainParams.algorithm = 'crossq'",
+FAST_STEPS = (
     "TrainParams.sac_log_alpha = 0.0",
     *(f"TrainParams.{name}_learning_rate = 1e-3" for name in ("actor", "critic", "alpha")),
 )
+OTHERS_OF_OURS = {  # than the defaults; with what CrossQ's paper has
+    f"{OURS}, crossq": ("TrainParams.algorithm = 'crossq'", *FAST_STEPS),
+    f"{OURS}, layer norm and 3-step returns": (
+        "TrainParams.critic_layer_norm = True",
+        "TrainParams.n_step_returns = 3",
+        *FAST_STEPS,
+    ),
+}
 RECURRENT = (  # segments of 50 env steps
     "recurrent = True",
     "segment_len = 50",
@@ -186,10 +193,9 @@ def _solve_by_any_algorithm(commands: Commands, environment: str, level: float) 
         f"--environment={environment}", f"--level={level}", f"--seed={REPEAT}",
         "--eval_period=10000", "--limit_secs=1200",
     )  # fmt: skip
-    bindings = [f"--binding={binding}" for binding in CROSSQ]
     ours = {
-        OURS: commands.ours("solve", *arguments),
-        f"{OURS}, crossq": commands.ours("solve", *arguments, *bindings),
+        name: commands.ours("solve", *arguments, *(f"--binding={b}" for b in bindings))
+        for name, bindings in ({OURS: ()} | OTHERS_OF_OURS).items()
     }
     peers = {
         f"sbx {name}": commands.peer("sbx", "solve", *arguments, f"--algorithm={name}")

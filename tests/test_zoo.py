@@ -24,7 +24,7 @@ def test_each_task_names_an_environment_that_can_be_stepped(task, monkeypatch):
     settings = Settings.from_environ(read_variables(pathlib.Path(variables), {}))
     assert settings.exp_name == task
     config = load_env_config(settings.config)
-    params = load_params(settings.params, config, [])
+    params = load_params(settings.params, config, settings.gin_bindings)
     environment = make_collect_environment(params, 1, 0)
     environment.reset()
     action = np.zeros(environment.action_spec().shape, environment.action_spec().dtype)
