@@ -15,11 +15,11 @@ BINDINGS = {
     WITHOUT_POOL: "--binding=TrainParams.fresh_samples_per_step = None", **IN_ARITHMETIC
 }  # fmt: skip
 ALGORITHMS = ("sac", "tqc", "crossq", "droq")  # of SBX
-FAST_STEPS = (
+FAST_STEPS = (  # what CrossQ's paper has where the defaults here are those of SAC
     "TrainParams.sac_log_alpha = 0.0",
     *(f"TrainParams.{name}_learning_rate = 1e-3" for name in ("actor", "critic", "alpha")),
 )
-OTHERS_OF_OURS = {  # than the defaults; with what CrossQ's paper has
+OTHERS_OF_OURS = {  # what is not by the defaults
     f"{OURS}, crossq": ("TrainParams.algorithm = 'crossq'", *FAST_STEPS),
     f"{OURS}, layer norm and 3-step returns": (
         "TrainParams.critic_layer_norm = True",

@@ -41,8 +41,8 @@ class ActionScaling:
         """See action_center_and_magnitude, also for its error."""
         self._center, self._magnitude = action_center_and_magnitude(action_spec)
         self._is_identity = not self._center.any() and (self._magnitude == 1).all()
+        # log of the bounds' volume by that of [-1, 1]^A: log pi of a scaled action is so much more.
         self.log_volume = float(np.log(self._magnitude).sum())
-        """Of the bounds by that of [-1, 1]^A: log pi of a scaled action is larger by this."""
 
     def __call__(self, action):
         """Returns the scaled action, [..., A]."""

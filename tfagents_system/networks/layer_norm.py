@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from tfagents_system.kernels.ops import load_ops
-from tfagents_system.networks.matmul import is_compiled
+from tfagents_system.networks.matmul import is_compiled, twice_differentiable
 
 EPSILON = 1e-5  # is added to variances; also in the compiled op
 
@@ -38,24 +38,17 @@ def _compiled(rows, gamma, beta):
     outputs = load_ops().layer_norm_relu(rows, gamma, beta)
     outputs.set_shape(rows.shape)
 
-    @tf.custom_gradient
     def gradients(upstream, rows, gamma, beta):
-        def backward(*upstreams):
-            arguments = upstream, rows, gamma, beta
-            with tf.GradientTape() as tape:
-                tape.watch(arguments)
-                values = _plain_gradients(*arguments)
-            return tape.gradient(
-                values, arguments, upstreams, unconnected_gradients=tf.UnconnectedGradients.ZERO
-            )
-
         to_rows, to_gamma, to_beta = load_ops().layer_norm_relu_grad(upstream, rows, outputs, gamma)
         to_rows.set_shape(rows.shape)
         to_gamma.set_shape(gamma.shape)
         to_beta.set_shape(beta.shape)
-        return (to_rows, to_gamma, to_beta), backward
+        return to_rows, to_gamma, to_beta
 
-    return outputs, lambda upstream: gradients(upstream, rows, gamma, beta)
+    def backward(upstream):
+        return twice_differentiable(gradients, _plain_gradients)(upstream, rows, gamma, beta)
+
+    return outputs, backward
 
 
 def _plain_gradients(upstream, *arguments):

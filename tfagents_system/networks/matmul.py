@@ -95,33 +95,34 @@ def _compiled(rows, kernel, bias, is_first, has_relu):
         outputs.set_shape([rows.shape[0], kernel.shape[1]])
 
         def backward(upstream):
-            gates = [outputs] if has_relu else []
-            return _twice_differentiable(gradients_of, gates)(upstream, rows, kernel)
+            gates = [outputs] if has_relu else []  # only tell where ReLU lets a gradient pass
+            return twice_differentiable(
+                lambda *arguments: gradients_of(*arguments, *gates),
+                lambda *arguments: _float32_gradients(*arguments, *map(tf.stop_gradient, gates)),
+            )(upstream, rows, kernel)
 
         return outputs, backward
 
     return layer(rows, kernel, bias)
 
 
-def _twice_differentiable(gradients_of, gates):
-    """`gradients_of` with derivatives of its own, which are TensorFlow's, in float32.
+def twice_differentiable(gradients_of, plain_gradients_of):
+    """`gradients_of`, which are of compiled ops, with derivatives of their own.
 
-    `gates` are the outputs of ReLU, if there is one. They only tell where it lets a gradient pass,
-    so there is no derivative by them.
+    Those are TensorFlow's, of `plain_gradients_of` the same arguments.
     """
 
     @tf.custom_gradient
-    def gradients(upstream, rows, kernel):
+    def gradients(*arguments):
         def backward(*upstreams):
-            arguments = upstream, rows, kernel
             with tf.GradientTape() as tape:
                 tape.watch(arguments)
-                values = _float32_gradients(*arguments, *map(tf.stop_gradient, gates))
+                values = plain_gradients_of(*arguments)
             return tape.gradient(
                 values, arguments, upstreams, unconnected_gradients=tf.UnconnectedGradients.ZERO
             )
 
-        return gradients_of(upstream, rows, kernel, *gates), backward
+        return gradients_of(*arguments), backward
 
     return gradients
 
