@@ -7,8 +7,17 @@ from tfagents_system.train_params_base import TrainParamsBase
 
 
 class TrainParams(TrainParamsBase):
-    """70,000 env steps, each followed by a train step, with the usual settings of SAC."""
+    """70,000 env steps, each followed by a train step.
 
+    The learning rates are those of the RL Zoo of Stable-Baselines3. Layer normalization and targets
+    over three steps made all of three seeds solve LunarLander, which plain SAC did for one.
+    """
+
+    actor_learning_rate = 7.3e-4
+    critic_learning_rate = 7.3e-4
+    alpha_learning_rate = 7.3e-4
+    critic_layer_norm = True
+    n_step_returns = 3
     sac_log_alpha = 0.0
     num_iter = 70
     num_steps_per_iter = 1000

@@ -27,11 +27,13 @@ PROJECT = ZOO.parent
 PAGE = PROJECT / "docs/zoo.md"
 MARKS = "<!-- table -->\n", "<!-- end of table -->\n"
 EXAMPLES = {"pendulum": "Pendulum-v1", "minitaur": "MinitaurBulletEnv-v0"}
-# SAC in the documentation of Stable-Baselines3 2.x, "Results: PyBullet environments": mean and
-# standard error over three seeds after a million env steps.
+# In the documentation of Stable-Baselines3 2.x, "Results: PyBullet environments" of SAC, TD3 and
+# DDPG: mean and standard error over three seeds after a million env steps.
 OF_STABLE_BASELINES3 = {
     "half_cheetah_bullet": "2,757 ± 53", "ant_bullet": "3,146 ± 35",
     "hopper_bullet": "2,422 ± 168", "walker2d_bullet": "2,184 ± 54",
+    "half_cheetah_bullet_td3": "2,774 ± 35", "hopper_bullet_td3": "2,429 ± 126",
+    "half_cheetah_bullet_ddpg": "2,272 ± 69",
 }  # fmt: skip
 
 
