@@ -21,9 +21,10 @@ FAST_STEPS = (  # what CrossQ's paper has where the defaults here are those of S
 )
 OTHERS_OF_OURS = {  # what is not by the defaults
     f"{OURS}, crossq": ("TrainParams.algorithm = 'crossq'", *FAST_STEPS),
-    f"{OURS}, layer norm and 3-step returns": (
+    f"{OURS}, layer norm, 3-step returns, pink noise": (
         "TrainParams.critic_layer_norm = True",
         "TrainParams.n_step_returns = 3",
+        "TrainParams.exploration_noise_beta = 1.0",
         *FAST_STEPS,
     ),
 }
