@@ -5,6 +5,7 @@ Example: benchmarks/run.sh learner --repeats 1
 Writes benchmarks.jsonl, benchmarks.md and plots to DIR, also when it is cut short.
 """
 
+import dataclasses
 import pathlib
 import signal
 import subprocess
@@ -52,23 +53,32 @@ def run_measurement(
     repeats: Sequence[int],
     output: pathlib.Path,
     resume: bool = False,
+    contestants: Sequence[str] = (),
 ) -> bool:
     """Measures; returns whether all programs succeeded.
 
     Each value is in benchmarks.jsonl as soon as it is there. The report follows at the end, also
     when the measurement is cut short. `resume` leaves out the runs that it has values of.
+    `contestants` are measured alone, if there are any; the values of the others stay.
     """
     path = output / report.RECORDS
+    if contestants:
+        cases = [_with_contestants(case, contestants) for case in cases]
     done = harness.succeeded(harness.read_records(path), name, cases, repeats) if resume else []
     records = list(done)
     try:
         for record in harness.measure(name, cases, repeats, harness.run_pinned, done):
             print(_progress(record), file=sys.stderr, flush=True)
             records.append(record)
-            harness.replace_records(path, records)
+            harness.replace_records(path, records, contestants)
     finally:
         report.write(output)
     return not any("error" in record for record in records)
+
+
+def _with_contestants(case: Case, contestants: Sequence[str]) -> Case:
+    commands = {name: case.commands[name] for name in case.commands if name in contestants}
+    return dataclasses.replace(case, commands=commands)
 
 
 def _progress(record: harness.Record) -> str:
@@ -84,6 +94,7 @@ def main(
     repeats: Annotated[int, AtLeast(1)] = 3,
     first_repeat: Annotated[int, AtLeast(1)] = 1,
     environment: str | None = None,
+    contestant: tuple[str, ...] = (),
     output: pathlib.Path = OUTPUT,
     full: bool = False,
     resume: bool = False,
@@ -95,6 +106,7 @@ def main(
       repeats: Runs of each contestant, which take turns.
       first_repeat: Begins with this run; records of those before stay.
       environment: Measures on this environment alone.
+      contestant: Measures these alone; the values of the others stay.
       output: Folder of benchmarks.jsonl, benchmarks.md and the plots.
       full: Also what takes hours: 64 real workers, 1,000,000 transitions, HalfCheetah.
       resume: Leaves out the runs that benchmarks.jsonl has values of, and does the others.
@@ -104,10 +116,14 @@ def main(
             f"--first_repeat is {first_repeat}; allowed is 1 to --repeats, {repeats}."
         )
     measurements = select_cases(names, environment, full)
+    contestants = {c for cases in measurements.values() for case in cases for c in case.commands}
+    if unknown := [name for name in contestant if name not in contestants]:
+        raise ConfigError(
+            f"--contestant is {unknown[0]}; allowed is one of {'; '.join(sorted(contestants))}."
+        )
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda received, frame: sys.exit(128 + received))
-    contestants = {c for cases in measurements.values() for case in cases for c in case.commands}
-    if any(contestant.partition(" ")[0] in PEERS for contestant in contestants):
+    if any(name.partition(" ")[0] in PEERS for name in contestant or contestants):
         setup = [str(harness.PROJECT / "benchmarks" / "setup_peers.sh")]
         if code := subprocess.run(setup).returncode:
             return code
@@ -115,7 +131,8 @@ def main(
     output.mkdir(parents=True, exist_ok=True)
     runs = range(first_repeat, repeats + 1)
     succeeded = [
-        run_measurement(name, cases, runs, output, resume) for name, cases in measurements.items()
+        run_measurement(name, cases, runs, output, resume, contestant)
+        for name, cases in measurements.items()
     ]
     return 0 if all(succeeded) else 1
 

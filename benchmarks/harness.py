@@ -9,7 +9,7 @@ import pathlib
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import psutil
@@ -115,10 +115,13 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def replace_records(path: pathlib.Path, records: Iterable[Mapping[str, Any]]) -> None:
+def replace_records(
+    path: pathlib.Path, records: Iterable[Mapping[str, Any]], contestants: Collection[str] = ()
+) -> None:
     """Adds `records` to the lines of `path`, all at once.
 
-    They take the place of those of the same cases, but for the repeats before their first one.
+    They take the place of those of the same cases, but for the repeats before their first one,
+    and but for those of others than the `contestants`, if there are any.
     """
     records = list(records)
     first_repeat: dict[tuple, int] = {}
@@ -129,6 +132,7 @@ def replace_records(path: pathlib.Path, records: Iterable[Mapping[str, Any]]) ->
         record
         for record in read_records(path)
         if record["repeat"] < first_repeat.get(_case(record), math.inf)
+        or (contestants and record["contestant"] not in contestants)
     ]
     text = "".join(json.dumps(record) + "\n" for record in [*kept, *records])
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")

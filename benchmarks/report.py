@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks import plots
-from benchmarks.common_level import at_common_levels
 from benchmarks.harness import Record, read_records
+from benchmarks.levels import at_common_levels, with_env_steps
 from benchmarks.measurements import LEAST_SCALING, OURS, Target, find_target, is_ours
 from tfagents_system.core.command_line import run_tool
 from tfagents_system.evaluation.compare import compare_scores, verdict
@@ -208,7 +208,7 @@ def write(output: pathlib.Path = pathlib.Path("docs/results"), /) -> None:
       output: Folder that has benchmarks.jsonl.
     """
     records, levels = at_common_levels(read_records(output / RECORDS))
-    comparisons = compare(records)
+    comparisons = compare(with_env_steps(records))
     parts = [INTRODUCTION.format(records=RECORDS), _machine(records)]
     wins = peer_wins(comparisons) or ["Nowhere."]
     parts.append("## Where a peer is better\n\n" + "\n".join(f"- {line}" for line in wins))

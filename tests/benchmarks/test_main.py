@@ -31,6 +31,10 @@ NAMES = (
             "--environment is Pendulum; loop, solve measure on MinitaurBulletEnv-v0, Pendulum-v1; "
             "there are more with --full.",
         ),
+        (
+            ["solve", "--contestant", "ours", "sbx2"],
+            "--contestant is sbx2; allowed is one of ours; sb3; sbx.",
+        ),
     ],
 )
 def test_wrong_input_is_refused_before_anything_runs(argv, message):
@@ -100,6 +104,26 @@ def test_resuming_does_what_is_missing_or_has_failed_and_keeps_all_values(tmp_pa
     done.clear()
     assert run_measurement("precision", [case], [1, 2, 3], tmp_path, resume=True)
     assert done == []
+
+
+def test_contestants_can_be_measured_alone_and_the_values_of_the_others_stay(tmp_path, monkeypatch):
+    values = {"ours": 1.0, "ours, td3": 2.0, "sbx": 3.0}
+
+    def run_pinned(command, num_cores, deadline_secs):
+        return [{"metric": "mean_return", "value": values[command[0]], "unit": "return"}]
+
+    monkeypatch.setattr(harness, "run_pinned", run_pinned)
+    case = Case("Pendulum-v1", 1, {name: [name] for name in values})
+    run_measurement("solve", [case], [1, 2], tmp_path)
+    values.update({"ours": 10.0, "sbx": 30.0})
+
+    run_measurement("solve", [case], [1], tmp_path, contestants=("sbx",))
+
+    records = harness.read_records(tmp_path / "benchmarks.jsonl")
+    assert sorted((r["contestant"], r["repeat"], r["value"]) for r in records) == [
+        ("ours", 1, 1.0), ("ours", 2, 1.0), ("ours, td3", 1, 2.0), ("ours, td3", 2, 2.0),
+        ("sbx", 1, 30.0),
+    ]  # fmt: skip
 
 
 def test_precision_compares_all_arithmetics_for_200_000_env_steps():

@@ -1,4 +1,4 @@
-"""The level at which learning curves are compared if not every run reached the one asked for."""
+"""Learning curves of `solve`: the level at which they are compared, and the env steps to it."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -30,13 +30,28 @@ def at_common_levels(records: Iterable[Record]) -> tuple[list[Record], list[str]
             f"{environment}: seconds to a mean return of {common:,.0f}, the highest that every run "
             f"reached. Of {group[0]['level']:,g}: {_reached(group)}."
         )
-        replaced = {id(record): record | {"value": _secs_to(record, common)} for record in group}
+        replaced = {id(record): record | _reaching(record, common) for record in group}
         records = [replaced.get(id(record), record) for record in records]
     return records, sentences
 
 
-def _secs_to(record: Record, level: float) -> float:
-    return next(secs for secs, _, mean in record["evaluations"] if mean >= level)
+def with_env_steps(records: Iterable[Record]) -> list[Record]:
+    """Adds the env steps to the level after each record of seconds to it."""
+    extended = []
+    for record in records:
+        extended.append(record)
+        if record["name"] == "solve" and "evaluations" in record:
+            steps = (step for _, step, mean in record["evaluations"] if mean >= record["level"])
+            value = next(steps, None) if record["value"] is not None else None
+            as_steps = {"metric": "solved_env_steps", "value": value, "unit": "env steps"}
+            extended.append(record | as_steps)
+    return extended
+
+
+def _reaching(record: Record, level: float) -> Record:
+    """Returns what changes in a record if the level is another one."""
+    secs = next(secs for secs, _, mean in record["evaluations"] if mean >= level)
+    return {"value": secs, "level": level}
 
 
 def _reached(group: Iterable[Record]) -> str:
