@@ -137,6 +137,7 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
             num_layers=self.rnn_layers,
             preprocessing_combiner=self.preprocessing_combiner,
             image_encoder=image_encoder,
+            burn_in_len=self.burn_in_len,
         )
 
     def _is_visual(self, obs_spec) -> bool:

@@ -194,3 +194,18 @@ def test_the_agent_leaves_out_the_burn_in_of_the_settings(burn_in_len, counts):
         return float(agent.gradients(experience)[1].extra.td_target)
 
     assert (target(100.0) != target(0.0)) == counts
+
+
+@pytest.mark.parametrize(("burn_in_len", "flows"), [(0, True), (1, False)])
+def test_the_summarizer_stops_gradients_at_the_burn_in_of_the_settings(burn_in_len, flows):
+    params = Params()
+    params.recurrent, params.burn_in_len = True, burn_in_len
+    summarizer = params.summarizer_ctor(tf.TensorSpec([2], tf.float32))
+    observations = tf.ones([1, 2, 2])
+    with tf.GradientTape() as tape:
+        tape.watch(observations)
+        features, _ = summarizer(observations)
+        last = tf.reduce_sum(features[:, 1])
+    gradient = tape.gradient(last, observations)
+    assert bool(tf.reduce_any(gradient[0, 0] != 0)) == flows
+    assert bool(tf.reduce_any(gradient[0, 1] != 0))

@@ -13,8 +13,8 @@ FEATURES = np.random.default_rng(1).normal(size=(2, 4, 2)).astype(np.float32)  #
 KINDS = ["lstm", "gru", "rnn"]
 
 
-def make(rnn_type, num_layers=1, seed=0):
-    network = RecurrentSummarizer(OBSERVATION, rnn_type, UNITS, num_layers)
+def make(rnn_type, num_layers=1, seed=0, **kwargs):
+    network = RecurrentSummarizer(OBSERVATION, rnn_type, UNITS, num_layers, **kwargs)
     network.create_variables()
     rng = np.random.default_rng(seed)
     for variable in network.variables:
@@ -117,6 +117,28 @@ def test_gradients_of_a_sequence_equal_those_of_its_steps(rnn_type):
     for one, other in zip(*gradients, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
         assert np.abs(one).max() > 1e-3
+
+
+@pytest.mark.parametrize("rnn_type", KINDS)
+def test_no_gradient_flows_through_a_burn_in_but_that_at_the_begin_of_an_episode(rnn_type):
+    step_type = tf.constant([[FIRST] + [MID] * 3, [MID] * 4])
+    outputs, gradients = [], []
+    for burn_in_len in (0, 3):
+        network = make(rnn_type, num_layers=2, burn_in_len=burn_in_len)
+        features = tf.constant(FEATURES)
+        with tf.GradientTape() as tape:
+            tape.watch(features)
+            sequence, last = network(features, step_type)
+            loss = tf.reduce_sum(sequence[:, 3:] ** 2)
+        outputs.append([sequence, *last])
+        gradients.append(tape.gradient(loss, features).numpy())
+    for one, other in zip(*outputs, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    through, stopped = gradients
+    np.testing.assert_allclose(stopped[0], through[0], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(stopped[1, 3], through[1, 3], rtol=1e-4, atol=1e-6)
+    assert np.abs(through[1, :3]).max() > 1e-3
+    assert not stopped[1, :3].any()
 
 
 @pytest.mark.parametrize("rnn_type", KINDS)

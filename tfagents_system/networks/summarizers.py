@@ -28,6 +28,7 @@ class RecurrentSummarizer(network.Network):
         num_layers=1,
         preprocessing_combiner=None,
         image_encoder=None,
+        burn_in_len=0,
         name="RecurrentSummarizer",
     ):
         """Builds the layers; the variables appear with `create_variables`.
@@ -39,6 +40,9 @@ class RecurrentSummarizer(network.Network):
           num_layers: At least 1.
           preprocessing_combiner: Keras layer that joins the leaves of a nested observation.
           image_encoder: See VisualEncoder; None flattens images, or leaves them to the combiner.
+          burn_in_len: Steps at the begin of each sequence through which no gradient flows, unless
+            the episode begins with them: they only make the state after them. Less than the
+            length of a sequence. Source: Kapturowski et al. 2019, R2D2, section 3.
           name: Name of the network.
         """
         parts = ("h", "c") if rnn_type == "lstm" else ("h",)
@@ -60,6 +64,7 @@ class RecurrentSummarizer(network.Network):
         self.cells = [_CELLS[rnn_type](units, name=f"{rnn_type}_{i}") for i in range(num_layers)]
         self.features_spec = tf.TensorSpec([units], tf.float32, name="features")
         self._parts_per_layer = len(parts)
+        self._burn_in_len = burn_in_len
 
     def call(self, observation, step_type=None, network_state=(), training=False):
         """Returns (features, state after the last step).
@@ -76,17 +81,26 @@ class RecurrentSummarizer(network.Network):
         state = network_state
         if not tf.nest.flatten(state):
             state = self.get_initial_state(tf.shape(features)[0])
+        begins = tf.zeros([tf.shape(features)[0], 1], tf.bool)
         if step_type is not None:
-            first = step_type[:, 0] if is_sequence else step_type
-            kept = tf.cast(tf.not_equal(first, ts.StepType.FIRST), tf.float32)[:, tf.newaxis]
-            state = [part * kept for part in state]
+            first = step_type[:, :1] if is_sequence else step_type[:, tf.newaxis]
+            begins = tf.equal(first, ts.StepType.FIRST)
+            state = [tf.where(begins, tf.zeros_like(part), part) for part in state]
+        if not (is_sequence and self._burn_in_len):
+            return self._unrolled(features, state)
+        burn_in, state = self._unrolled(features[:, : self._burn_in_len], state)
+        state = [tf.where(begins, part, tf.stop_gradient(part)) for part in state]
+        features, state = self._unrolled(features[:, self._burn_in_len :], state)
+        return tf.concat([burn_in, features], axis=1), state
+
+    def _unrolled(self, features, state):
         next_state = []
         for index, cell in enumerate(self.cells):
             begin = index * self._parts_per_layer
             of_cell = list(state[begin : begin + self._parts_per_layer])
             if not cell.built:  # no variable may be made within a loop
                 cell.build(features.shape)
-            if not is_sequence:
+            if features.shape.rank == 2:
                 features, of_cell = cell(features, of_cell)
             elif self.rnn_type == "lstm":
                 features, of_cell = _fused_lstm(cell, features, of_cell)
