@@ -20,8 +20,8 @@ COMMON = {
 def learner_report(**changes):
     fields = {
         "phase": Phase.TRAINING, "train_step": 6_000, "total_train_steps": 50_000,
-        "iteration": 120, "num_iter": 1_000, "train_steps_per_sec": 200.0, "graph_traces": 1,
-        "arithmetic": "int16",
+        "iteration": 120, "num_iter": 1_000, "train_steps_per_sec": 200.0, "secs_left": 220.0,
+        "graph_traces": 1, "arithmetic": "int16",
     }  # fmt: skip
     return LearnerReport(**(COMMON | {"program": "learner"} | fields | changes))
 

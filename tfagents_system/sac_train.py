@@ -20,7 +20,7 @@ from tfagents_system.core.disk import SpaceGuard
 from tfagents_system.core.errors import EXIT_DIVERGED, EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.files import write_json_atomically, write_text_atomically
 from tfagents_system.core.incarnation import Fence
-from tfagents_system.core.meters import PhaseTimer, RateMeter
+from tfagents_system.core.meters import PhaseTimer, RateMeter, RecentRate
 from tfagents_system.core.params_loader import Run, gin_text, load_run
 from tfagents_system.core.program import StopFlag, run_program
 from tfagents_system.core.provenance import record_arithmetic
@@ -127,9 +127,10 @@ class Training:
         """Trains until finished or stopped, saves, and returns the exit code."""
         params = self._run.params
         num_steps = params.num_steps_per_iter
-        status_rate, summary_rate = RateMeter(self.train_step), RateMeter(self.train_step)
+        rates = RateMeter(self.train_step), RecentRate()
+        summary_rate = RateMeter(self.train_step)
         self._publish()
-        self._reporter.report_now(Phase.WAITING_FOR_DATA, self._progress(0.0))
+        self._reporter.report_now(Phase.WAITING_FOR_DATA, self._progress())
         self._exporter.prepare()  # while workers fill the replay buffer
         while not self._is_finished and not stop:
             train_step, iteration = self.train_step, self.iteration
@@ -144,7 +145,7 @@ class Training:
                 self._timer.move(call_secs - wait_secs, "waiting for data", "train steps")
             phase = Phase.WAITING_FOR_DATA if metrics is None else Phase.TRAINING
             self._reporter.report(
-                phase, lambda: self._progress(status_rate.rate_at(self.train_step))
+                phase, lambda: self._progress(*(m.rate_at(self.train_step) for m in rates))
             )
             # Also without a step: a replay server that was restarted may have lost the variables.
             # The confirmation is not waited for: while the server saves it takes half a second.
@@ -198,14 +199,14 @@ class Training:
         if self._learner.is_compiling:  # and uses the agent, so that it cannot be saved now
             print("Stopped while the train step was being compiled: there is nothing to save.")
             return EXIT_STOPPED
-        self._reporter.report_now(Phase.SAVING, self._progress(0.0))
+        self._reporter.report_now(Phase.SAVING, self._progress())
         while not (is_saved := self._save()) and self._is_finished and not stop:
             time.sleep(SPACE_PERIOD_SECS)  # what has been learned waits for space on the disk
-            self._reporter.report_now(Phase.SAVING, self._progress(0.0))
+            self._reporter.report_now(Phase.SAVING, self._progress())
         self._summaries.close()
         if not self._is_finished or not is_saved:
             return EXIT_STOPPED
-        self._reporter.report_now(Phase.FINISHED, self._progress(0.0))
+        self._reporter.report_now(Phase.FINISHED, self._progress())
         return EXIT_FINISHED
 
     def _save(self) -> bool:
@@ -233,20 +234,21 @@ class Training:
         path = self._run.paths.diverged(self.train_step)
         kept = keep_minibatch(error.minibatch, path)
         self._checkpointer.wait(STOP_TIMEOUT_SECS)  # for one begun before, of a finite state
-        self._reporter.report_now(Phase.DIVERGED, self._progress(0.0))
+        self._reporter.report_now(Phase.DIVERGED, self._progress())
         print(f"sac_train.py: training diverged at train step {self.train_step}: {error}. "
               f"{kept}. Nothing since the last checkpoint was saved. Lower the learning rates "
               f"or set gradient_clipping in {self._run.paths.params}, and start the same command "
               "again.", file=sys.stderr)  # fmt: skip
         return EXIT_DIVERGED
 
-    def _progress(self, train_steps_per_sec: float) -> dict[str, Any]:
+    def _progress(self, rate: float = 0.0, recent: float | None = None) -> dict[str, Any]:
         return {
             "train_step": self.train_step,
             "total_train_steps": self._run.num_train_steps,
             "iteration": self.iteration,
             "num_iter": self._run.params.num_iter,
-            "train_steps_per_sec": train_steps_per_sec,
+            "train_steps_per_sec": rate,
+            "secs_left": (self._run.num_train_steps - self.train_step) / recent if recent else None,
             "phase_secs": self._timer.totals(),
             "graph_traces": self._learner.num_traces,
             "arithmetic": self._arithmetic,

@@ -8,4 +8,4 @@ TrainParams.n_buffer_init_episodes = 30
 TrainParams.exploration_noise_beta = 1.0
 TrainParams.learning_rate_schedule = 'linear'
 TrainParams.eval_period_itrs = 20
-TrainParams.num_iter = 160}"
+TrainParams.num_iter = 300}"

@@ -1,7 +1,7 @@
 import pytest
 from fakes import FakeClock
 
-from tfagents_system.core.meters import PhaseTimer, RateMeter
+from tfagents_system.core.meters import PhaseTimer, RateMeter, RecentRate
 
 
 @pytest.fixture
@@ -22,6 +22,21 @@ def test_rate_is_the_mean_since_the_last_reading(clock):
 def test_rate_of_two_readings_at_the_same_time_is_finite(clock):
     meter = RateMeter(clock=clock)
     assert meter.rate_at(0) == 0.0
+
+
+def test_recent_rate_is_the_mean_over_its_window_with_the_pauses(clock):
+    meter = RecentRate(60.0, clock=clock)
+    assert meter.rate_at(1_000) is None
+    clock.now += 5.0  # before the first event: does not count
+    assert meter.rate_at(1_000) is None
+    clock.now += 10.0
+    assert meter.rate_at(2_000) == (2_000 - 1_000) / 10
+    clock.now += 30.0  # a pause
+    assert meter.rate_at(2_000) == (2_000 - 1_000) / (10 + 30)
+    clock.now += 25.0  # the first reading is 65 s old, and the second 55 s
+    assert meter.rate_at(4_750) == (4_750 - 2_000) / (30 + 25)
+    clock.now += 61.0
+    assert meter.rate_at(5_000) is None
 
 
 def test_phases_add_up_to_the_time_that_passed(clock):

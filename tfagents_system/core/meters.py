@@ -1,5 +1,6 @@
 """Meters of a program's own speed and time."""
 
+import collections
 import time
 from collections.abc import Callable
 
@@ -19,6 +20,26 @@ class RateMeter:
         rate = (count - self._count) / elapsed
         self._count, self._time = count, now
         return rate
+
+
+class RecentRate:
+    """Events per second over the last minutes, pauses included, from the first event on."""
+
+    def __init__(self, window_secs: float = 600.0, clock: Callable[[], float] = time.monotonic):
+        """Forgets readings that are older than `window_secs`."""
+        self._clock, self._window_secs = clock, window_secs
+        self._readings: collections.deque[tuple[float, int]] = collections.deque()
+
+    def rate_at(self, count: int) -> float | None:
+        """Returns the mean rate since the oldest reading; None if there is no other."""
+        now = self._clock()
+        if len(self._readings) == 1 and self._readings[0][1] == count:
+            self._readings.clear()
+        self._readings.append((now, count))
+        while self._readings[0][0] < now - self._window_secs:
+            self._readings.popleft()
+        since, first_count = self._readings[0]
+        return (count - first_count) / (now - since) if now > since else None
 
 
 class PhaseTimer:

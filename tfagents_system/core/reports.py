@@ -92,6 +92,7 @@ class LearnerReport(Report):
     iteration: int
     num_iter: int
     train_steps_per_sec: float
+    secs_left: float | None = None  # by the rate of the last minutes
     graph_traces: int  # of the compiled loop
     arithmetic: str  # of the matrix products of train steps: float32, bfloat16 or int16
     arithmetic_change: str | None = note("ARITHMETIC CHANGED: {text}")  # since the checkpoint

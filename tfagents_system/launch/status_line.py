@@ -120,17 +120,18 @@ def _random_fill(snapshot: Snapshot) -> list[str]:
 
 
 def _training(snapshot: Snapshot, learner: LearnerReport) -> list[str]:
-    step, total, rate = learner.train_step, learner.total_train_steps, learner.train_steps_per_sec
+    step, total = learner.train_step, learner.total_train_steps
     done = f"{step / total:.0%}" if total else "-"
     has_ended = learner.phase in (Phase.FINISHED, Phase.STOPPED, Phase.DIVERGED)
     is_shown = has_ended or (snapshot.is_running and learner.phase != Phase.TRAINING)
     parts = [str(learner.phase)] if is_shown else []
     parts.append(f"iteration {learner.iteration:,} of {learner.num_iter:,} ({done})")
     arithmetic = f" in {learner.arithmetic}" if snapshot.is_running else ""
+    rate = learner.train_steps_per_sec
     parts.append(_count_and_rate(snapshot, "train steps", step, rate) + arithmetic)
     parts += _collecting(snapshot) + _evaluation(snapshot)
-    if snapshot.is_running and rate > 0 and step < total:
-        parts.append(f"{format_duration((total - step) / rate)} left")
+    if snapshot.is_running and learner.secs_left:
+        parts.append(f"{format_duration(learner.secs_left)} left")
     return parts
 
 
