@@ -102,6 +102,7 @@ def test_each_program_comes_back_after_kill_9_and_the_run_finishes(make_run):
     after = run.train_step()
     assert after < NUM_TRAIN_STEPS
     run.wait_for(lambda: run.train_step() > after, 30, "training with the new replay server")
+    run.wait_for(lambda: run.status("learner").get("secs_left"), 30, "a forecast")
 
     def have_newer_policy():
         return all(run.episodes("collect", k)[-1]["train_step"] > after for k in (0, 1))
