@@ -75,6 +75,26 @@ def test_a_measurement_that_is_cut_short_keeps_and_reports_what_it_has(tmp_path,
     assert not list(tmp_path.glob(".*"))
 
 
+def test_a_measurement_without_the_named_contestants_runs_nothing_and_keeps_its_values(
+    tmp_path, monkeypatch
+):
+    ran = []
+
+    def run_pinned(command, num_cores, deadline_secs):
+        ran.append(command)
+        return [{"metric": "env_steps_per_sec", "value": 1234.5, "unit": "env steps/s"}]
+
+    monkeypatch.setattr(harness, "run_pinned", run_pinned)
+    case = Case("Pendulum-v1", 1, {"ours": ["ours"]})
+    assert run_measurement("loop", [case], [1], tmp_path)
+    before = harness.read_records(tmp_path / "benchmarks.jsonl")
+
+    assert run_measurement("loop", [case], [1], tmp_path, contestants=["sbx"])
+    assert ran == [["ours"]]
+    assert harness.read_records(tmp_path / "benchmarks.jsonl") == before
+    assert "1,234" in (tmp_path / "benchmarks.md").read_text()
+
+
 def test_resuming_does_what_is_missing_or_has_failed_and_keeps_all_values(tmp_path, monkeypatch):
     fails, done = {("sbx", "1"), ("ours", "2")}, []
 
