@@ -1,4 +1,9 @@
+import os
+import subprocess
+import sys
+
 import numpy as np
+import pytest
 
 from tfagents_system.tasks.control_suite import gray
 
@@ -10,3 +15,34 @@ def test_gray_weighs_red_green_and_blue():
     frame = gray(colors)
     assert frame.dtype == np.uint8 and frame.shape == (1, 5, 1)
     assert frame.ravel().tolist() == [round(brightness) for brightness in expected]
+
+
+SHADOW = """
+import numpy as np
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.tasks import partial
+from tfagents_system.tasks.control_suite import gray
+
+try:
+    environment = partial.load("cartpole-balance-pixels", seed=3)
+    image = environment.reset().observation.astype(int)
+except ConfigError as error:
+    print(error)
+else:
+    drawn = gray(environment.gym.env.physics.render(84, 84, camera_id=0))
+    floor = slice(55, 84)  # rows; the cart casts its shadow of some 3 x 13 pixels on it
+    rows, columns, _ = np.nonzero(image[floor] - drawn[floor] > 10)
+    print(len(rows) > 20, np.ptp(rows) < 5, np.ptp(columns) < 20)
+"""
+
+
+def test_the_shadow_that_dm_control_draws_is_not_in_the_image():
+    pytest.importorskip("dm_control")
+    unset = ("DISPLAY", "WAYLAND_DISPLAY", "MUJOCO_GL", "PYOPENGL_PLATFORM")
+    environ = {k: v for k, v in os.environ.items() if k not in unset}
+    done = subprocess.run(
+        [sys.executable, "-c", SHADOW], env=environ, capture_output=True, text=True, timeout=120
+    )
+    if "cannot render" in done.stdout:
+        pytest.skip("neither EGL nor OSMesa works here")
+    assert done.stdout.split() == 3 * ["True"], done.stderr

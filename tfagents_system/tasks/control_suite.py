@@ -12,6 +12,7 @@ from tfagents_system.environments import dm_control_adapter, headless
 
 SIZE = 84  # pixels
 LUMA = np.float32([0.2989, 0.587, 0.114])  # of red, green and blue; ITU-R BT.601
+_PLAIN = {"shadow": False, "reflection": False}  # most of the time of a software renderer
 
 
 class ActionRepeat(wrappers.ActionRepeat):
@@ -24,7 +25,10 @@ class ActionRepeat(wrappers.ActionRepeat):
 
 
 class Pixels(wrappers.PyEnvironmentBaseWrapper):
-    """A task of dm_control that is seen as a gray image [84, 84, 1] uint8, by its camera 0."""
+    """A task of dm_control that is seen as a gray image [84, 84, 1] uint8, by its camera 0.
+
+    Without shadows and reflections, which show no more of the state and take most of the time.
+    """
 
     def __init__(self, environment: py_environment.PyEnvironment):
         """Takes it over; raises ConfigError if MuJoCo cannot draw."""
@@ -43,7 +47,8 @@ class Pixels(wrappers.PyEnvironmentBaseWrapper):
 
     def _drawn(self, time_step: ts.TimeStep) -> ts.TimeStep:
         physics = self._env.gym.env.physics  # of the adapter, below any wrappers
-        return time_step._replace(observation=gray(physics.render(SIZE, SIZE, camera_id=0)))
+        frame = physics.render(SIZE, SIZE, camera_id=0, render_flag_overrides=_PLAIN)
+        return time_step._replace(observation=gray(frame))
 
 
 def gray(frame: np.ndarray) -> np.ndarray:
