@@ -81,8 +81,8 @@ class Adder:
         self._pads_short_episodes = pads_short_episodes
         chunk_length = _rows_per_chunk(codec, layout)
         keep = max(chunk_length, layout.rows)
-        # Validation would wait here for the server without limit; the codec has validated, and
-        # the program compares the table's signature (services/signatures.py).
+        # Not `open_writer`: the program has just asked for the table's signature, and compared it
+        # (services/signatures.py). The codec validates.
         self._writer = client.trajectory_writer(num_keep_alive_refs=keep, validate_items=False)
         # The writer in C++: its Python layer takes four times as long as all else that it does.
         self._cpp_writer = self._writer._writer

@@ -21,6 +21,7 @@ from tfagents_system.core.files import read_json, write_json_atomically
 from tfagents_system.core.training_settings import TrainingSettings
 from tfagents_system.services.table_info import table_stats
 from tfagents_system.services.versions import PolicyVersion, VersionCodec
+from tfagents_system.services.writers import open_writer
 
 TICKETS_TABLE = "evaluation"
 ANSWER_SECS = 2.0  # of the server
@@ -91,8 +92,7 @@ class TicketOffice:
         self._guard = SpaceGuard("evaluation", path.parent)
         self._recorded = recorded
         self._versions = VersionCodec(variables)
-        # Validation would wait here for the server without limit.
-        self._writer = client.trajectory_writer(num_keep_alive_refs=1, validate_items=False)
+        self._writer: reverb.TrajectoryWriter | None = None
         self._is_confirmed = True
         self._knows_server, self._look_at = False, 0.0
         self._newest = _read(path)
@@ -146,6 +146,8 @@ class TicketOffice:
         is_last = due >= self._settings.num_iter
         if num_waiting > num_episodes and not is_last:
             return
+        if self._writer is None:
+            self._writer = open_writer(self._client, TICKETS_TABLE, ANSWER_SECS)
         is_filmed = self._is_film_due(due)
         self._write_down(HandedOut(due, train_step, num_inserted + num_episodes))
         self._writer.append(self._versions.pack(train_step))
@@ -245,11 +247,11 @@ class TicketTaker:
     def give_back(self, ticket: PolicyVersion) -> None:
         """Lets another worker take the ticket; gives up if the server is away.
 
-        Waits for its confirmation, CONFIRMATION_SECS at most.
+        Waits for its answer and its confirmation, ANSWER_SECS and CONFIRMATION_SECS at most.
         """
-        writer = self._client.trajectory_writer(num_keep_alive_refs=1, validate_items=False)
-        writer.append(self._versions.pack_version(ticket))
-        priority = FILMED if ticket.is_filmed else NOT_FILMED
-        writer.create_item(TICKETS_TABLE, priority, [column[-1] for column in writer.history])
-        with contextlib.suppress(reverb.errors.ReverbError):
+        with contextlib.suppress(TimeoutError, reverb.errors.ReverbError):
+            writer = open_writer(self._client, TICKETS_TABLE, ANSWER_SECS)
+            writer.append(self._versions.pack_version(ticket))
+            priority = FILMED if ticket.is_filmed else NOT_FILMED
+            writer.create_item(TICKETS_TABLE, priority, [column[-1] for column in writer.history])
             writer.flush(timeout_ms=int(CONFIRMATION_SECS * 1000))

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tfagents_system.services.replay import VARIABLES_TABLE
 from tfagents_system.services.table_info import table_stats
 from tfagents_system.services.versions import PolicyVersion, VersionCodec
+from tfagents_system.services.writers import open_writer
 
 MOST_TIME_PULLING = 0.05
 MOST_PERIOD_SECS = 5.0  # a pull that seems to take longer has waited for a server
@@ -21,12 +22,14 @@ class VariablePublisher:
     def __init__(
         self, client: reverb.Client, variables: Sequence[tf.Variable], table: str = VARIABLES_TABLE
     ):
-        """`variables` are read at each `publish`; `table` keeps one version."""
+        """`variables` are read at each `publish`; `table` keeps one version.
+
+        Asks the server for nothing yet.
+        """
         self._client = client
         self._table = table
         self._versions = VersionCodec(variables)
-        # Validation would wait here for the server without limit.
-        self._writer = client.trajectory_writer(num_keep_alive_refs=1, validate_items=False)
+        self._writer: reverb.TrajectoryWriter | None = None
         self._is_confirmed = True
         self._published: tuple[int, int] | None = None
 
@@ -41,6 +44,11 @@ class VariablePublisher:
             return False
         if self._published == (train_step, num_tickets) and self._is_there():
             return True
+        if self._writer is None:
+            try:
+                self._writer = open_writer(self._client, self._table, timeout_secs)
+            except TimeoutError:
+                return False
         self._writer.append(self._versions.pack(train_step, num_tickets))
         self._published = train_step, num_tickets
         self._writer.create_item(self._table, 1.0, [column[-1] for column in self._writer.history])

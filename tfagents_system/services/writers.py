@@ -1,0 +1,27 @@
+"""Opens Reverb's writers, which a server that is away must not end the program with."""
+
+import reverb
+
+from tfagents_system.services.table_info import table_stats
+
+
+def open_writer(
+    client: reverb.Client, table: str, timeout_secs: float, num_keep_alive_refs: int = 1
+) -> reverb.TrajectoryWriter:
+    """Returns a writer that does not validate, once the server has answered.
+
+    The constructor of Reverb 0.14 starts a thread before its object is complete: if the server
+    refuses the connection meanwhile, the process ends with a segmentation fault, once in thirty
+    times. Validation would wait for the server without limit.
+
+    Args:
+      client: Connection to the replay server.
+      table: One that it has.
+      timeout_secs: That the server may take to answer.
+      num_keep_alive_refs: Newest rows that items can be made of.
+
+    Raises:
+      TimeoutError: If the server does not answer.
+    """
+    table_stats(client, table, timeout_secs)
+    return client.trajectory_writer(num_keep_alive_refs, validate_items=False)
