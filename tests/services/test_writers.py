@@ -1,4 +1,4 @@
-"""While the replay server is away, no writer of Reverb is made: one in thirty ends the program."""
+"""While the replay server is away, no writer of Reverb is made: some of them end the program."""
 
 import pathlib
 import subprocess

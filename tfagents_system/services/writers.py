@@ -11,8 +11,8 @@ def open_writer(
     """Returns a writer that does not validate, once the server has answered.
 
     The constructor of Reverb 0.14 starts a thread before its object is complete: if the server
-    refuses the connection meanwhile, the process ends with a segmentation fault, once in thirty
-    times. Validation would wait for the server without limit.
+    refuses the connection meanwhile, the process ends with a segmentation fault. Validation would
+    wait for the server without limit.
 
     Args:
       client: Connection to the replay server.
