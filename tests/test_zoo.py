@@ -15,7 +15,10 @@ from tfagents_system.launch.variables import read_variables
 from zoo import table
 
 PROJECT = pathlib.Path(__file__).parents[1]
-UPDATE_RATIOS = {"lunar_lander": 1 / 2}  # train steps per env step, where it is not one
+UPDATE_RATIOS = {  # train steps per env step, where it is not one
+    "pybullet_params": 1 / 4, "dm_control_params": 1 / 2, "mujoco_params": 1 / 2,
+    "box2d_params": 1 / 2, "pixels_params": 2 / 5,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("task", table.tasks())
@@ -32,7 +35,8 @@ def test_each_task_names_an_environment_that_can_be_stepped(task, monkeypatch):
     assert np.isfinite(environment.step(action).reward)
     environment.close()
     env_steps_per_iter = params.n_train_episodes_per_iter * config["horizon"]
-    assert params.num_steps_per_iter == env_steps_per_iter * UPDATE_RATIOS.get(task, 1)
+    update_ratio = UPDATE_RATIOS.get(pathlib.Path(settings.params).stem, 1)
+    assert params.num_steps_per_iter == update_ratio * env_steps_per_iter
 
 
 def test_results_are_the_last_evaluations_of_finished_experiments(tmp_path):

@@ -7,16 +7,20 @@ from tfagents_system.train_params_base import TrainParamsBase
 
 
 class TrainParams(TrainParamsBase):
-    """A million env steps, each followed by a train step, with the usual settings of SAC."""
+    """200,000 env steps, and a train step for every second, with the usual settings of SAC.
+
+    The learning rates fall to zero.
+    """
 
     sac_log_alpha = 0.0
-    num_iter = 1000
-    num_steps_per_iter = 1000
-    n_episodes_in_buffer = 1000
+    learning_rate_schedule = "linear"
+    num_iter = 200
+    num_steps_per_iter = 500
+    n_episodes_in_buffer = 500
     n_buffer_init_episodes = 5
-    eval_period_itrs = 50
+    eval_period_itrs = 20
     n_eval_episodes = 10
-    checkpoint_period_itrs = 50
+    checkpoint_period_itrs = 20
 
     def env_ctor(self, *args, seed=None, **kwargs) -> py_environment.PyEnvironment:
         """Returns the environment; each worker makes its own."""

@@ -7,10 +7,10 @@ from tfagents_system.train_params_base import TrainParamsBase
 
 
 class TrainParams(TrainParamsBase):
-    """A million env steps, each followed by a train step.
+    """A million env steps, and a train step for every fourth.
 
     Discount, learning rate and target update are those of the RL Zoo of Stable-Baselines3. Pink
-    noise takes the place of its gSDE exploration.
+    noise takes the place of its gSDE exploration, and the learning rates fall to zero.
     """
 
     discount = 0.98
@@ -18,10 +18,11 @@ class TrainParams(TrainParamsBase):
     actor_learning_rate = 7.3e-4
     critic_learning_rate = 7.3e-4
     alpha_learning_rate = 7.3e-4
+    learning_rate_schedule = "linear"
     sac_log_alpha = 0.0
     exploration_noise_beta = 1.0
     num_iter = 1000
-    num_steps_per_iter = 1000
+    num_steps_per_iter = 250
     n_episodes_in_buffer = 300
     n_buffer_init_episodes = 10
     eval_period_itrs = 50
