@@ -15,9 +15,11 @@ from tfagents_system.launch.variables import read_variables
 from zoo import table
 
 PROJECT = pathlib.Path(__file__).parents[1]
-UPDATE_RATIOS = {  # train steps per env step, where it is not one
+UPDATE_RATIOS = {  # train steps per env step of params files and tasks, where it is not one
     "pybullet_params": 1 / 4, "dm_control_params": 1 / 2, "mujoco_params": 1 / 2,
     "box2d_params": 1 / 2, "pixels_params": 2 / 5,
+    "water_maze_simple": 1 / 4, "water_maze_simple_mdp": 1 / 4,
+    "water_maze_simple_without_memory": 1 / 4,
 }  # fmt: skip
 
 
@@ -35,7 +37,8 @@ def test_each_task_names_an_environment_that_can_be_stepped(task, monkeypatch):
     assert np.isfinite(environment.step(action).reward)
     environment.close()
     env_steps_per_iter = params.n_train_episodes_per_iter * config["horizon"]
-    update_ratio = UPDATE_RATIOS.get(pathlib.Path(settings.params).stem, 1)
+    of_params = UPDATE_RATIOS.get(pathlib.Path(settings.params).stem, 1)
+    update_ratio = UPDATE_RATIOS.get(task, of_params)
     assert params.num_steps_per_iter == update_ratio * env_steps_per_iter
 
 

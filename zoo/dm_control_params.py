@@ -12,7 +12,7 @@ from tfagents_system.train_params_base import TrainParamsBase
 class TrainParams(TrainParamsBase):
     """200,000 env steps, and a train step for every second, with the usual settings of SAC.
 
-    The learning rates fall to zero.
+    That the learning rates fall to zero is not usual.
     """
 
     sac_log_alpha = 0.0

@@ -9,10 +9,11 @@ from tfagents_system.train_params_base import TrainParamsBase
 class TrainParams(TrainParamsBase):
     """200,000 env steps, and a train step for every second, with the usual settings of SAC.
 
-    The learning rates fall to zero.
+    Pink noise, and learning rates that fall to zero, are not usual.
     """
 
     sac_log_alpha = 0.0
+    exploration_noise_beta = 1.0
     learning_rate_schedule = "linear"
     num_iter = 200
     num_steps_per_iter = 500

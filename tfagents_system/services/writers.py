@@ -5,10 +5,8 @@ import reverb
 from tfagents_system.services.table_info import table_stats
 
 
-def open_writer(
-    client: reverb.Client, table: str, timeout_secs: float, num_keep_alive_refs: int = 1
-) -> reverb.TrajectoryWriter:
-    """Returns a writer that does not validate, once the server has answered.
+def open_writer(client: reverb.Client, table: str, timeout_secs: float) -> reverb.TrajectoryWriter:
+    """Returns a writer of single rows that does not validate, once the server has answered.
 
     The constructor of Reverb 0.14 starts a thread before its object is complete: if the server
     refuses the connection meanwhile, the process ends with a segmentation fault. Validation would
@@ -18,10 +16,9 @@ def open_writer(
       client: Connection to the replay server.
       table: One that it has.
       timeout_secs: That the server may take to answer.
-      num_keep_alive_refs: Newest rows that items can be made of.
 
     Raises:
       TimeoutError: If the server does not answer.
     """
     table_stats(client, table, timeout_secs)
-    return client.trajectory_writer(num_keep_alive_refs, validate_items=False)
+    return client.trajectory_writer(num_keep_alive_refs=1, validate_items=False)
