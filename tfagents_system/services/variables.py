@@ -38,7 +38,8 @@ class VariablePublisher:
 
         Publishes nothing if the server still has the version of this train step. An unconfirmed
         version is sent again by itself; until it is confirmed, the next calls only wait for that
-        and return False, so that versions do not pile up while the server is away.
+        and return False, so that versions do not pile up while the server is away. The first call
+        also waits up to `timeout_secs` for an answer.
         """
         if not self._is_confirmed and not self._await_confirmation(timeout_secs):
             return False
