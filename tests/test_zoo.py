@@ -1,14 +1,12 @@
 """The tasks of the zoo can be trained, and its table says what their experiments have reached."""
 
 import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from run_files import write_run
+from undisplayed import run_undisplayed
 
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.params_loader import load_params
@@ -55,17 +53,8 @@ def test_each_task_names_an_environment_that_can_be_stepped(task, monkeypatch):
 
 @pytest.mark.parametrize("task", PIXELS)
 def test_each_task_seen_through_a_camera_can_be_stepped(task):
-    # In a process of its own: MuJoCo draws as its first import in a process has found best.
-    unset = ("DISPLAY", "WAYLAND_DISPLAY", "MUJOCO_GL", "PYOPENGL_PLATFORM")
-    environ = {k: v for k, v in os.environ.items() if k not in unset}
-    folders = [PROJECT, PROJECT / "tests"]
-    done = subprocess.run(
-        [sys.executable, "-c", f"import test_zoo; test_zoo.check({task!r}); print('stepped')"],
-        env=environ | {"PYTHONPATH": os.pathsep.join(map(str, folders))},
-        cwd=PROJECT, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    if "cannot render" in done.stderr:
-        pytest.skip("neither EGL nor OSMesa works here")
+    script = f"import sys; sys.path.insert(0, 'tests'); import test_zoo; test_zoo.check({task!r})"
+    done = run_undisplayed(f"{script}; print('stepped')", cwd=PROJECT)
     assert done.stdout.endswith("stepped\n"), done.stderr
 
 

@@ -1,13 +1,10 @@
 """What films are seen through, in real environments."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from fakes import CountingEnv
 from tf_agents.environments import wrappers
+from undisplayed import run_undisplayed
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments import adapter, gym_adapter, pybullet_adapter
@@ -46,14 +43,7 @@ except ConfigError as error:
 def test_cameras_of_mujoco_by_name_and_id(module, arguments, name, cameras):
     pytest.importorskip("mujoco")
     pytest.importorskip(module.removesuffix("_adapter"))
-    unset = ("DISPLAY", "WAYLAND_DISPLAY", "MUJOCO_GL", "PYOPENGL_PLATFORM")
-    environ = {key: value for key, value in os.environ.items() if key not in unset}
-    script = MUJOCO.format(module=module, arguments=arguments, name=name)
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=environ, capture_output=True, text=True, timeout=120
-    )
-    if "cannot render" in done.stdout:
-        pytest.skip("neither EGL nor OSMesa works here")
+    done = run_undisplayed(MUJOCO.format(module=module, arguments=arguments, name=name))
     assert done.stdout.splitlines() == [cameras, "True True"], done.stderr
 
 

@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 from tf_agents.environments import utils
+from undisplayed import run_undisplayed
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments import dm_control_adapter, headless
@@ -185,14 +186,7 @@ except ConfigError as error:
     ],
 )
 def test_environment_renders_without_a_display(module, arguments, shape):
-    unset = ("DISPLAY", "WAYLAND_DISPLAY", "MUJOCO_GL", "PYOPENGL_PLATFORM")
-    environ = {name: value for name, value in os.environ.items() if name not in unset}
-    script = RENDERS.format(module=module, arguments=arguments)
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=environ, capture_output=True, text=True, timeout=120
-    )
-    if "cannot render" in done.stdout:
-        pytest.skip("neither EGL nor OSMesa works here")
+    done = run_undisplayed(RENDERS.format(module=module, arguments=arguments))
     assert done.stdout == f"{shape} uint8 True\n", done.stderr
 
 

@@ -2,14 +2,12 @@
 
 import contextlib
 import importlib.util
-import os
 import pathlib
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from undisplayed import run_undisplayed
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments import dm_control_adapter, gymnasium_adapter, pybullet_adapter
@@ -117,14 +115,7 @@ else:
 )
 def test_what_mujoco_draws_is_that_of_the_seed(name, shape):
     pytest.importorskip("mujoco" if "reacher" in name else "dm_control")
-    unset = ("DISPLAY", "WAYLAND_DISPLAY", "MUJOCO_GL", "PYOPENGL_PLATFORM")
-    environ = {k: v for k, v in os.environ.items() if k not in unset}
-    done = subprocess.run(
-        [sys.executable, "-c", DRAWN.format(name=name)],
-        env=environ, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    if "cannot render" in done.stdout:
-        pytest.skip("neither EGL nor OSMesa works here")
+    done = run_undisplayed(DRAWN.format(name=name))
     assert done.stdout.splitlines()[-1:] == [f"{shape} uint8 True"], done.stderr
 
 
