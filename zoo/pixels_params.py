@@ -10,7 +10,7 @@ from tfagents_system.train_params_base import TrainParamsBase
 
 
 class TrainParams(TrainParamsBase):
-    """30,000 env steps, of `action_repeat` simulator steps each, and as many train steps.
+    """45,000 env steps, of `action_repeat` simulator steps each, and as many train steps.
 
     First learning rate, first temperature and random shifts are those of DrQ (Yarats et al. 2021,
     arXiv:2004.13649). Train steps are few, so minibatches are small, and values travel fast: by
@@ -30,7 +30,7 @@ class TrainParams(TrainParamsBase):
     discount = 0.95
     target_update_tau = 0.02
     sac_log_alpha = -2.3
-    num_iter = 240
+    num_iter = 360
     num_steps_per_iter = 125
     n_episodes_in_buffer = 400
     n_buffer_init_episodes = 8
