@@ -51,6 +51,26 @@ def test_other_settings_of_ours_are_no_peer_and_have_a_verdict_of_their_own():
     assert peer_wins([comparison]) == []
 
 
+def test_the_best_variant_stands_for_ours_where_ours_was_not_measured():
+    steps = {"ours, pink": [80], "ours, norm": [60], "sbx crossq": [20, 40, 50], "sbx td7": [90]}
+    (comparison,) = compare(records("solved_env_steps", "env steps", "E", "solve", **steps))
+
+    assert comparison.best_peer == "sbx crossq"
+    ratios = [row.split(" | ")[7] for row in table([comparison]).splitlines()[2:]]
+    assert ratios == ["1.33", "1.00", "0.67", "1.50"]  # 80, 60, 40 and 90 / 60
+    assert peer_wins([comparison]) == [
+        "sbx crossq wins solve `solved_env_steps` on E, 2 cores: 40.0 against 60.0 env steps, "
+        "1.50 times as good."
+    ]
+
+
+def test_variants_alone_have_no_ratio():
+    (comparison,) = compare(records("mean_return", "return", **{"ours, a": [1], "ours, b": [2]}))
+
+    assert comparison.ours is None
+    assert all(row.endswith(" |  |  |  |") for row in table([comparison]).splitlines()[2:])
+
+
 def test_less_is_better_where_seconds_count():
     times = records(
         "solved_secs", "s", "Pendulum-v1", "solve", ours=[20, 30, 25], sbx=[50], sb3=[40, 60]
