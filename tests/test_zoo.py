@@ -27,8 +27,8 @@ UPDATE_RATIOS = {  # train steps per env step of params files and tasks, where i
 PIXELS = [task for task in table.tasks() if task.endswith("_pixels")]
 
 
-def check(task):
-    """Loads the task's files from the current folder, and steps its environment."""
+def environment_of(task):
+    """Loads the task's files from the current folder; returns its environment and horizon."""
     _, variables = table.tasks()[task]
     settings = Settings.from_environ(read_variables(pathlib.Path(variables), {}))
     assert settings.exp_name == task
@@ -38,24 +38,37 @@ def check(task):
     update_ratio = UPDATE_RATIOS.get(task, of_params)
     env_steps_per_iter = params.n_train_episodes_per_iter * config["horizon"]
     assert params.num_steps_per_iter == update_ratio * env_steps_per_iter
-    environment = make_collect_environment(params, 1, 0)
+    return make_collect_environment(params, 1, 0), config["horizon"]
+
+
+@pytest.mark.parametrize("task", [task for task in table.tasks() if task not in PIXELS])
+def test_each_task_names_an_environment_that_can_be_stepped(task, monkeypatch):
+    monkeypatch.chdir(PROJECT)
+    environment, _ = environment_of(task)
     environment.reset()
     action = np.zeros(environment.action_spec().shape, environment.action_spec().dtype)
     assert np.isfinite(environment.step(action).reward)
     environment.close()
 
 
-@pytest.mark.parametrize("task", [task for task in table.tasks() if task not in PIXELS])
-def test_each_task_names_an_environment_that_can_be_stepped(task, monkeypatch):
-    monkeypatch.chdir(PROJECT)
-    check(task)
+STEPPED = """
+import sys
+sys.path.insert(0, "tests")
+import numpy as np
+import test_zoo
+
+environment, horizon = test_zoo.environment_of({task!r})
+environment.reset()
+action = np.zeros(environment.action_spec().shape, environment.action_spec().dtype)
+steps = [environment.step(action) for _ in range(horizon)]
+print([step.is_last() for step in steps].index(True) + 1 == horizon, steps[0].observation.shape)
+"""
 
 
 @pytest.mark.parametrize("task", PIXELS)
-def test_each_task_seen_through_a_camera_can_be_stepped(task):
-    script = f"import sys; sys.path.insert(0, 'tests'); import test_zoo; test_zoo.check({task!r})"
-    done = run_undisplayed(f"{script}; print('stepped')", cwd=PROJECT)
-    assert done.stdout.endswith("stepped\n"), done.stderr
+def test_each_task_seen_through_a_camera_lasts_for_its_horizon(task):
+    done = run_undisplayed(STEPPED.format(task=task), cwd=PROJECT)
+    assert done.stdout.endswith("True (84, 84, 3)\n"), done.stderr
 
 
 def test_results_are_the_last_evaluations_of_finished_experiments(tmp_path):
