@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.evaluation.event_files import read_events
 from tfagents_system.evaluation.event_log import EventLog
 
 PROJECT = pathlib.Path(__file__).parents[1]
@@ -63,6 +64,21 @@ def run_python(code, folder, **more_environ):
     environ = {name: value for name, value in os.environ.items() if name != "WANDB_SERVICE"}
     return subprocess.run([sys.executable, "-c", script], cwd=folder, env=environ | more_environ,
                           stdout=subprocess.PIPE, text=True, timeout=120)  # fmt: skip
+
+
+def in_tensorboard(paths, num_workers=1):
+    """(name, step, value) of every value that a run has written, with the names of mirrors."""
+    folders = {"train/learner": "", "eval": ""} | {
+        f"{kind}/worker_{worker}": f"worker_{worker}/"
+        for kind in ("train", "eval") for worker in range(num_workers)
+    }  # fmt: skip
+    return sorted(
+        (prefix + entry.tag, event.step, entry.simple_value)
+        for folder, prefix in folders.items()
+        for file in (paths.root / folder).glob("events.*")
+        for event, _ in read_events(file)
+        for entry in event.summary.value if entry.HasField("simple_value")
+    )  # fmt: skip
 
 
 def mlflow_run(uri):

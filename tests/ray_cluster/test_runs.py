@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from mirror_fakes import in_tensorboard, mlflow_history
 from ray_cluster.cluster import ray_cluster
 from ray_cluster.ray_run import CORE, NUM_TRAIN_STEPS, WHOLE_NODES, RayRun
 
@@ -16,7 +17,7 @@ def test_a_run_on_two_nodes_trains_to_its_end(tmp_path):
     with ray_cluster(num_nodes=2) as cluster:
         run = RayRun(tmp_path, cluster)
         run.set_pace(0.1)
-        driver = run.drive()
+        driver = run.drive(SAC_MLFLOW="1")
         run.await_train_step(1, 120)
         hosts = [run.host(program) for program in ("learner", "worker_0")]
         assert cluster.ask() == {
@@ -28,6 +29,8 @@ def test_a_run_on_two_nodes_trains_to_its_end(tmp_path):
         assert sorted(hosts) == ["n1", "n2"] and run.host("replay") == hosts[0]
         run.check_end(driver)
         assert f"{CORE.rpartition(':')[2]} is on {hosts[0]}" in run.output
+        database = f"sqlite:///{run.paths.mirrors / 'mlflow' / 'mlflow.db'}"
+        assert mlflow_history(database) == in_tensorboard(run.paths)
 
 
 @pytest.mark.faults

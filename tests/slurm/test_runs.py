@@ -4,6 +4,7 @@ import json
 import sys
 
 import pytest
+from mirror_fakes import in_tensorboard, mlflow_history
 from slurm.cluster import CPUS, slurm_cluster
 from slurm.slurm_run import SlurmRun
 from system.tiny_run import STEPS_PER_ITER
@@ -21,7 +22,8 @@ def test_a_cancelled_run_over_several_hosts_resumes_and_trains_to_its_end():
     with slurm_cluster(num_nodes=4) as cluster:
         run = SlurmRun(cluster)
         run.set_pace(0.1)
-        run.submit(num_workers=2, SAC_PRIVATE_NETWORK="0")
+        asked_for = {"SAC_PRIVATE_NETWORK": "0", "SAC_MLFLOW": "1"}
+        run.submit(num_workers=2, **asked_for)
         run.wait_for(run.generations, 60, "the first generation")
         train_step = run.train_step()
         cancel(run)
@@ -29,7 +31,7 @@ def test_a_cancelled_run_over_several_hosts_resumes_and_trains_to_its_end():
         assert saved >= train_step
 
         run.set_pace(0)
-        assert "Resuming logs/tiny, seed 1." in run.submit(num_workers=2, SAC_PRIVATE_NETWORK="0")
+        assert "Resuming logs/tiny, seed 1." in run.submit(num_workers=2, **asked_for)
         for job in (run.jobs["core"], *(f"{run.jobs['workers']}_{k}" for k in range(2))):
             ended = cluster.await_state(job, "COMPLETED", "FAILED", timeout_secs=120)
             assert (ended["JobState"], ended["Restarts"]) == ("COMPLETED", "0"), run.logs()
@@ -37,13 +39,16 @@ def test_a_cancelled_run_over_several_hosts_resumes_and_trains_to_its_end():
         assert run.generations()[0] == NUM_TRAIN_STEPS
         assert len({run.host(p) for p in ("learner", "worker_0", "worker_1")}) == 3
         assert run.paths.policies.joinpath("greedy_policy").is_dir()
+        database = f"sqlite:///{run.paths.mirrors / 'mlflow' / 'mlflow.db'}"
+        assert mlflow_history(database) == in_tensorboard(run.paths, num_workers=2)
         run.check_nothing_is_left()
 
 
 def cancel(run):
     """Cancels all jobs, of which nothing is left."""
     running = " ".join(run.cluster.processes().values())
-    for program in ("supervise", "stunnel", "launch.relay", "sac_train.py", "sac_collect.py"):
+    programs = "supervise", "stunnel", "launch.relay", "sac_train.py", "sac_collect.py", "mirror"
+    for program in programs:
         assert program in running, running
     run.cluster.ask("scancel", *run.jobs.values())
     wait_until(lambda: run.cluster.ask("squeue", "--noheader") == "", 40, "an empty queue")

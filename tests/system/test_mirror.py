@@ -5,10 +5,8 @@ import signal
 import socket
 
 import pytest
-from mirror_fakes import mlflow_history, mlflow_run, wandb_history, wandb_rows
+from mirror_fakes import in_tensorboard, mlflow_history, mlflow_run, wandb_history, wandb_rows
 from system.tiny_run import TinyRun
-
-from tfagents_system.evaluation.event_files import read_events
 
 pytestmark = pytest.mark.multiprocess
 
@@ -21,19 +19,6 @@ def run(tmp_path, monkeypatch):
     run.set_pace(0.1)  # 40 s or more
     yield run
     run.end()
-
-
-def in_tensorboard(paths):
-    """(name, step, value) of every value that was written, with the names that mirrors give."""
-    folders = {"train/learner": "", "eval": "",
-               "train/worker_0": "worker_0/", "eval/worker_0": "worker_0/"}  # fmt: skip
-    return sorted(
-        (prefix + entry.tag, event.step, entry.simple_value)
-        for folder, prefix in folders.items()
-        for file in (paths.root / folder).glob("events.*")
-        for event, _ in read_events(file)
-        for entry in event.summary.value if entry.HasField("simple_value")
-    )  # fmt: skip
 
 
 def test_trackers_have_what_tensorboard_has_after_kills_and_a_resume(run):
