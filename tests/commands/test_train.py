@@ -112,6 +112,12 @@ def test_a_variables_file_sees_and_loses_to_the_variables_of_the_caller(tmp_path
             "--set is 'num_iter'; allowed is NAME=VALUE.",
         ),
         (["--env=gym:Pendulum-v1", "--name=a b"], "'a b' cannot be the name of a project;"),
+        (
+            ["--env=gym:CartPole-v1"],
+            "The actions of CartPole-v1 are Discrete(2). Allowed is a Box: one floating point "
+            "vector with finite bounds, such as Box(-1, 1, (2,)). To wrap the environment: sac new "
+            "NAME --from gym:CartPole-v1",
+        ),
         (["--sed=3"], "--sed is not a flag. Did you mean --seed?"),
         (["no.sh"], "sac train: no such variables file: no.sh."),
     ],

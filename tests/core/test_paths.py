@@ -6,7 +6,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.paths import ExperimentPaths, existing_experiment, is_experiment
 
 PATHS = ExperimentPaths(pathlib.Path("logs/walk"))
 
@@ -65,3 +66,17 @@ def test_a_folder_of_any_other_name_is_no_policy_checkpoint(name):
         stray.mkdir(exist_ok=True)
         is_checkpoint = bool(re.fullmatch("policy_checkpoint_[0-9]+", name, re.ASCII))
         assert (stray in paths.policy_checkpoints()) == is_checkpoint
+
+
+def test_a_folder_that_holds_experiments_is_none_itself(tmp_path):
+    with pytest.raises(ConfigError, match="is not the folder of an experiment.$"):
+        existing_experiment(tmp_path)
+    (tmp_path / "a" / "episodes").mkdir(parents=True)
+    with pytest.raises(ConfigError, match=f"is not the .* It holds {tmp_path}/a$"):
+        existing_experiment(tmp_path)
+    (tmp_path / "b" / "running").mkdir(parents=True)
+    assert not is_experiment(tmp_path / "b")
+    (tmp_path / "b" / "provenance.json").touch()
+    with pytest.raises(ConfigError, match=f"holds {tmp_path}/a and 1 more: sac list {tmp_path}$"):
+        existing_experiment(tmp_path)
+    assert existing_experiment(tmp_path / "a").root == tmp_path / "a"

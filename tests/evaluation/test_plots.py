@@ -56,6 +56,7 @@ def test_drawing_of_the_largest_numbers_in_a_folder_of_any_name(tmp_path):
 
 
 def test_experiment_without_episodes_and_an_unknown_one_are_refused(tmp_path):
+    (tmp_path / "policies").mkdir()
     with pytest.raises(ConfigError, match="episodes has no episodes yet"):
         plot(exp_dir=tmp_path)
     with pytest.raises(ConfigError, match="nowhere: no such experiment folder"):
@@ -73,6 +74,7 @@ def test_groups_of_seeds_are_drawn_beside_each_other(tmp_path, capsys):
 
 
 def test_what_cannot_be_drawn_is_refused(tmp_path):
+    (tmp_path / "episodes").mkdir()
     with pytest.raises(ConfigError, match="Give either experiments, or --exp_dir"):
         plot()
     with pytest.raises(ConfigError, match="Give either experiments, or --exp_dir"):

@@ -139,6 +139,7 @@ def test_curves_tell_their_values_and_can_be_zoomed(paths, browser, tmp_path):
 
 
 def test_report_of_an_experiment_that_has_only_begun(tmp_path, browser):
+    (tmp_path / "episodes").mkdir()
     report(tmp_path)
     browser.open(tmp_path / "report.html")
     assert "no evaluation yet" in browser.run("return document.body.textContent")
@@ -146,6 +147,10 @@ def test_report_of_an_experiment_that_has_only_begun(tmp_path, browser):
 
 
 def test_what_cannot_be_reported_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="is not the folder of an experiment"):
+        report(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "episodes").mkdir()
     with pytest.raises(ConfigError, match="nowhere: no such experiment folder"):
         report(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match="No report of .*: .*No such file"):

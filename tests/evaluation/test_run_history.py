@@ -48,8 +48,9 @@ def test_experiment_without_evaluation_has_none(paths):
 
 def test_group_is_a_folder_a_pattern_or_a_begin(tmp_path):
     for name in ("a", "a_1", "a_2", "b_1", "b_2"):
-        (tmp_path / name).mkdir()
+        (tmp_path / name / "episodes").mkdir(parents=True)
     (tmp_path / "b_file").touch()
+    (tmp_path / "b_x").mkdir()
 
     def names(text):
         return [paths.root.name for paths in find_group(str(tmp_path / text)).experiments]

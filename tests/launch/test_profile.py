@@ -27,6 +27,7 @@ def test_table_ranks_the_phases_by_share():
 
 def test_main_prints_what_the_programs_reported(tmp_path, capsys):
     paths = ExperimentPaths(tmp_path)
+    paths.episodes.mkdir()
     phase_secs = {"train steps": 30.0, "waiting for data": 10.0}
     write_report(paths, learner_report(phase_secs=phase_secs))
     write_report(paths, replay_report())
@@ -38,6 +39,7 @@ def test_main_prints_what_the_programs_reported(tmp_path, capsys):
 
 
 def test_a_folder_without_reports_and_an_unknown_one_are_refused(tmp_path):
+    (tmp_path / "episodes").mkdir()
     with pytest.raises(ConfigError, match="No program has reported phases in .*status"):
         profile.profile(tmp_path, 0.0)
     with pytest.raises(ConfigError, match="nowhere: no such experiment folder"):

@@ -18,6 +18,7 @@ from tfagents_system.launch.status_line import status_line
 
 @pytest.fixture
 def paths(tmp_path):
+    (tmp_path / "episodes").mkdir()
     return ExperimentPaths(tmp_path)
 
 

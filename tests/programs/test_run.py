@@ -201,6 +201,7 @@ def test_long_list_of_checkpoints_is_shortened(tmp_path):
 def test_experiment_without_folder_or_policies_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="missing: no such experiment folder"):
         evaluate(tmp_path / "missing")
+    (tmp_path / "episodes").mkdir()
     with pytest.raises(ConfigError, match="policies has no checkpoint yet"):
         evaluate(tmp_path)
 

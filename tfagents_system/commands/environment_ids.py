@@ -7,10 +7,12 @@ import importlib.util
 import io
 import re
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import nearest_name
+from tfagents_system.environments import headless
 
 KINDS = ("gymnasium", "gym", "pybullet", "dm_control", "partial")
 USUAL_HORIZON = 1000  # env steps, where the environment has no time limit of its own
@@ -76,10 +78,34 @@ def find_environment(text: str) -> EnvironmentId:
     )  # fmt: skip
 
 
+def check_actions(environment: EnvironmentId) -> None:
+    """Makes a registered environment of gymnasium, gym or PyBullet once, and looks at its actions.
+
+    Raises:
+      ConfigError: If it cannot be made, or its actions are none that an agent of ours has.
+    """
+    if environment.kind not in ("gymnasium", "gym", "pybullet"):
+        return
+    package = importlib.import_module("gymnasium" if environment.kind == "gymnasium" else "gym")
+    try:
+        with _hidden_output():
+            made = package.make(environment.name)
+            space = made.action_space
+            made.close()
+    except Exception as error:  # of any kind: it is not ours
+        raise ConfigError(f"{environment.name} cannot be made: {error}") from error
+    if not hasattr(space, "high"):  # a Box; agents look at its dtype and bounds
+        raise ConfigError(
+            f"The actions of {environment.name} are {space}. Allowed is a Box: one floating point "
+            "vector with finite bounds, such as Box(-1, 1, (2,)). To wrap the environment: sac new "
+            f"NAME --from {environment.kind}:{environment.name}"
+        )
+
+
 def _import_package(package: str, text: str) -> None:
     """Imports what registers an environment; raises ConfigError if that is impossible."""
     try:
-        with contextlib.redirect_stdout(io.StringIO()):  # some say what they are
+        with _hidden_output():
             importlib.import_module(package)
     except Exception as error:  # of any kind: it is not ours
         raise ConfigError(
@@ -102,24 +128,32 @@ def _is_installed(package: str) -> bool:
 
 def _registry(kind: str) -> dict[str, Any]:
     """Returns the specs by id; each has `max_episode_steps`."""
-    hidden = io.StringIO()  # gym advertises its successor, pybullet_envs says where its data are
+    with _hidden_output():
+        try:
+            if kind == "gymnasium":
+                return dict(importlib.import_module("gymnasium").registry)
+            if kind == "pybullet":
+                importlib.import_module("pybullet_envs")
+            gym = importlib.import_module("gym")
+        except ImportError as error:
+            raise ConfigError(f"{kind} is not installed ({error}).") from error
+    return dict(gym.envs.registry.env_specs)
+
+
+@contextlib.contextmanager
+def _hidden_output() -> Iterator[None]:
+    """Hides that gym advertises its successor, pybullet_envs says where its data are, and so on."""
+    hidden = io.StringIO()
     with contextlib.redirect_stdout(hidden), contextlib.redirect_stderr(hidden):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            try:
-                if kind == "gymnasium":
-                    return dict(importlib.import_module("gymnasium").registry)
-                if kind == "pybullet":
-                    importlib.import_module("pybullet_envs")
-                gym = importlib.import_module("gym")
-            except ImportError as error:
-                raise ConfigError(f"{kind} is not installed ({error}).") from error
-    return dict(gym.envs.registry.env_specs)
+            yield
 
 
 def _of_dm_control(name: str) -> EnvironmentId:
     if not _is_installed("dm_control"):
         raise ConfigError("dm_control is not installed: ./setup.sh --with dm_control")
+    headless.choose_renderer()  # dm_control looks while it is imported
     suite = importlib.import_module("dm_control.suite")
     tasks = ["/".join(pair) for pair in suite.ALL_TASKS]
     if name not in tasks:

@@ -10,7 +10,11 @@ import time
 
 from tfagents_system.core.best_policies import best_policy
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.paths import POLICY_CHECKPOINT_PREFIX, ExperimentPaths
+from tfagents_system.core.paths import (
+    POLICY_CHECKPOINT_PREFIX,
+    ExperimentPaths,
+    is_experiment,
+)
 from tfagents_system.evaluation.progress import progress_bar
 from tfagents_system.evaluation.run_history import read_evaluations
 from tfagents_system.launch.status import Watch
@@ -43,12 +47,6 @@ def list_runs(folder: pathlib.Path = pathlib.Path("logs"), /) -> None:
         cells = (cell.ljust(width) if column < 2 else cell.rjust(width)
                  for column, (cell, width) in enumerate(zip(row, widths, strict=True)))  # fmt: skip
         print("  ".join(cells).rstrip())
-
-
-def is_experiment(folder: pathlib.Path) -> bool:
-    """Returns whether a run has made `folder`."""
-    paths = ExperimentPaths(folder)
-    return paths.config.is_file() and paths.params.is_file()
 
 
 def state_of(paths: ExperimentPaths) -> str:

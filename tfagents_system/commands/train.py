@@ -18,7 +18,7 @@ from typing import Annotated, get_args
 from tfagents_system.agents.agent_settings import Algorithm
 from tfagents_system.commands.bindings import with_bindings
 from tfagents_system.commands.earlier_runs import check_is_same
-from tfagents_system.commands.environment_ids import find_environment
+from tfagents_system.commands.environment_ids import check_actions, find_environment
 from tfagents_system.commands.new import project_files, write_project
 from tfagents_system.core.command_line import OneOf
 from tfagents_system.core.errors import ConfigError
@@ -104,6 +104,7 @@ def _project_of(env: str, name: str | None) -> pathlib.Path:
     files = project_files(project, pathlib.Path(), environment)
     params, *_, variables = files
     if not any(path.exists() for path in files):
+        check_actions(environment)
         write_project(files)
         print(f"Written, to be edited for the next step: {', '.join(map(str, files))}", flush=True)
     elif missing := [str(path) for path in files if not path.exists()]:

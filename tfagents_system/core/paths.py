@@ -197,15 +197,26 @@ class ExperimentPaths:
         )
 
 
+def is_experiment(folder: pathlib.Path) -> bool:
+    """Returns whether `folder` is that of an experiment, or of its policies or episodes alone."""
+    paths = ExperimentPaths(folder)
+    return any(map(os.path.exists, (paths.provenance, paths.policies, paths.episodes)))
+
+
 def existing_experiment(exp_dir: pathlib.Path) -> ExperimentPaths:
     """Returns the paths of the experiment in the folder `exp_dir`.
 
     Raises:
-      ConfigError: If there is no such folder.
+      ConfigError: If there is no such folder, or it is not that of an experiment.
     """
-    if os.path.isdir(exp_dir):  # also answers for names that no file can have
-        return ExperimentPaths(exp_dir)
-    others = [str(path) for path in exp_dir.parent.glob("*") if path.is_dir()]
-    nearest = nearest_name(str(exp_dir), others)
-    hint = f" Did you mean {nearest}?" if nearest else ""
-    raise ConfigError(f"{exp_dir}: no such experiment folder.{hint}")
+    if not os.path.isdir(exp_dir):  # also answers for names that no file can have
+        others = [str(path) for path in exp_dir.parent.glob("*") if path.is_dir()]
+        nearest = nearest_name(str(exp_dir), others)
+        hint = f" Did you mean {nearest}?" if nearest else ""
+        raise ConfigError(f"{exp_dir}: no such experiment folder.{hint}")
+    if not is_experiment(exp_dir):
+        inside = sorted(str(path) for path in exp_dir.glob("[!.]*") if is_experiment(path))
+        hint = f" It holds {inside[0]}" if inside else ""
+        hint += f" and {len(inside) - 1} more: sac list {exp_dir}" if inside[1:] else ""
+        raise ConfigError(f"{exp_dir} is not the folder of an experiment.{hint}")
+    return ExperimentPaths(exp_dir)

@@ -3,7 +3,7 @@
 import pathlib
 from typing import NamedTuple
 
-from tfagents_system.core.paths import ExperimentPaths, existing_experiment
+from tfagents_system.core.paths import ExperimentPaths, existing_experiment, is_experiment
 
 
 class RunGroup(NamedTuple):
@@ -27,7 +27,7 @@ def find_group(text: str) -> RunGroup:
         return RunGroup(path.name or text, [existing_experiment(path)])
     has_pattern = any(sign in path.name for sign in "*?[")
     pattern = path.name if has_pattern else f"{path.name}*"
-    folders = sorted(folder for folder in path.parent.glob(pattern) if folder.is_dir())
+    folders = sorted(folder for folder in path.parent.glob(pattern) if is_experiment(folder))
     if not folders:
         existing_experiment(path)  # raises, with a suggestion
     return RunGroup(path.name, [ExperimentPaths(folder) for folder in folders])
