@@ -69,7 +69,7 @@ ELSEWHERE = {
 CHANGES = {
     r"--num_episodes \d+": "--num_episodes 1",
     r"(minitaur_params\.py .*)": r"\1 --novideo",
-    r"(seed(?: in)? 1 2) 3( 4)?": r"\1",
+    r"(--seed 1 2) 3( 4)?": r"\1",
     r"(sac profile \S+)": r"\1 0",
     r"(sac report \S+)": r"\1 --nofilm",
     r"\bPROJECT\b": "$PROJECT",
@@ -87,12 +87,12 @@ def text_of(page):
 
 
 def commands_of(page):
-    """Returns the commands of a page's shell blocks; a loop is one."""
+    """Returns the commands of a page's shell blocks."""
     commands = []
     for block in re.findall(r"^```(?:bash|sh)\n(.*?)^```", text_of(page), re.M | re.S):
         block = re.sub(r"\\\n *", "", block)  # continued lines
         block = re.sub(r"[ \t]*# .*", "", block)
-        commands += re.findall(r"^for (?s:.*?)^done$|^\S.*$", block, re.M)
+        commands += re.findall(r"^\S.*$", block, re.M)
     return commands
 
 
