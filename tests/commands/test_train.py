@@ -11,6 +11,7 @@ import pytest
 from run_files import write_finished_run
 
 from tfagents_system.commands import templates
+from tfagents_system.commands.bindings import with_bindings
 from tfagents_system.commands.environment_ids import EnvironmentId, find_environment
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.launch.params_check import check_params_file
@@ -83,6 +84,19 @@ def test_files_of_a_project_are_what_a_start_accepts(tmp_path, horizon):
     assert json.loads(templates.config_text(environment)) == {"horizon": horizon}
 
 
+@pytest.mark.parametrize(
+    ("assignment", "binding"),
+    [
+        ("actor_fc_layer_params=64,32", "TrainParams.actor_fc_layer_params = (64, 32)"),
+        ("actor_fc_layer_params=(64, 32)", "TrainParams.actor_fc_layer_params = (64, 32)"),
+        ("algorithm=td3", "TrainParams.algorithm = 'td3'"),
+        ("TrainParams.discount = 5e-1", "TrainParams.discount = 5e-1"),
+    ],
+)
+def test_an_assignment_is_a_binding_of_gin(assignment, binding):
+    assert with_bindings([assignment], {}) == {"SAC_GIN_BINDINGS": binding}
+
+
 def test_a_variables_file_sees_and_loses_to_the_variables_of_the_caller(tmp_path):
     file = tmp_path / "v.sh"
     file.write_text('echo hello\n: "${SAC_EXP_NAME:=a}"\nSAC_CONFIG="$HOME_OF_ROBOT/c d.json"\n')
@@ -105,7 +119,7 @@ def test_a_variables_file_sees_and_loses_to_the_variables_of_the_caller(tmp_path
         (["v.sh", "--env=gym:Pendulum-v1"], "Give either a variables file or --env."),
         (
             ["--env=gym:Pendulum-v1", "--set", "num_itr=3"],
-            "--set: TrainParams.num_itr is not a training parameter. Did you mean num_iter?",
+            "--set: num_itr is not a training parameter. Did you mean num_iter?",
         ),
         (
             ["--env=gym:Pendulum-v1", "--set", "num_iter"],

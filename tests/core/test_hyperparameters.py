@@ -1,10 +1,16 @@
 import dataclasses
+import re
 
 import pytest
 
 from tfagents_system.agents.agent_settings import AgentSettings, check_agent_settings
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.hyperparameters import check_hyperparameter, count, hyperparameters
+from tfagents_system.core.hyperparameters import (
+    NAMES_ELSEWHERE,
+    check_hyperparameter,
+    count,
+    hyperparameters,
+)
 from tfagents_system.core.training_settings import TrainingSettings, check_training_settings
 
 DECLARED = hyperparameters(TrainingSettings, AgentSettings)
@@ -145,6 +151,29 @@ def test_unknown_name_names_the_nearest():
     assert str(error.value) == (
         "gin bindings: train_bach_size is not a training parameter. Did you mean train_batch_size?"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("gamma", "discount."),
+        ("polyak", "1 - target_update_tau."),
+        ("learning_rate", "actor_learning_rate, critic_learning_rate and alpha_learning_rate."),
+        ("seed", "--seed, or the variable SAC_SEED."),
+    ],
+)
+def test_a_name_of_another_library_names_ours(name, meant):
+    with pytest.raises(ConfigError) as error:
+        check(name, 1, "--set")
+    assert str(error.value) == f"--set: {name} is not a training parameter. Here it is {meant}"
+
+
+def test_no_name_of_another_library_is_one_of_ours():
+    assert not DECLARED.keys() & NAMES_ELSEWHERE.keys()
+    words = {
+        word for text in NAMES_ELSEWHERE.values() for word in re.findall(r"[a-z_]+_[a-z_]+", text)
+    }
+    assert words <= DECLARED.keys()
 
 
 def test_first_fill_larger_than_the_buffer_raises():

@@ -134,8 +134,8 @@ def test_gin_bindings_returns_the_last_literal_of_each_name():
 @pytest.mark.parametrize(
     ("binding", "message"),
     [
-        ("TrainParams.num_itr = 3", "TrainParams.num_itr is not a training parameter. "
-         "Did you mean num_iter?"),
+        ("TrainParams.num_itr = 3", "num_itr is not a training parameter. Did you mean num_iter?"),
+        ("TrainParams.gamma = 3", "gamma is not a training parameter. Here it is discount."),
         ("TrainParams.num_iter = 0", "num_iter is 0; allowed is an integer >= 1"),
         ("TrainParams.num_iter = 5x", "'5x' is not a Python literal or a gin reference"),
         ("num_iter 5", "'num_iter 5' is not a gin binding; write TrainParams.num_iter = 500"),

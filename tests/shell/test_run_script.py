@@ -365,8 +365,8 @@ WRONG_INPUT = {
     "missing import": (_change_params("\nfrom", "import no_such_robot\nfrom"), None, {},
                        "pendulum_params.py:1: imports no_such_robot, which is neither installed"),
     "unknown gin name": (None, None, {"SAC_GIN_BINDINGS": "TrainParams.num_itr = 5"},
-                         "SAC_GIN_BINDINGS: TrainParams.num_itr is not a training parameter. Did "
-                         "you mean num_iter?"),
+                         "SAC_GIN_BINDINGS: num_itr is not a training parameter. Did you mean "
+                         "num_iter?"),
     "CPUs do not fit": (None, None, {"SAC_TRAIN_CPUS": "4000"},
                         "replay 1 + learner 4000 + worker 1 = 4002 CPUs, but this job has "),
 }  # fmt: skip

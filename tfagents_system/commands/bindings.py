@@ -25,7 +25,8 @@ def with_bindings(assignments: Sequence[str], environ: Mapping[str, str]) -> dic
         if not (name and equals and value):
             raise ConfigError(f"--set is {assignment!r}; allowed is NAME=VALUE.")
         try:
-            ast.literal_eval(value)
+            if isinstance(literal := ast.literal_eval(value), tuple):
+                value = repr(literal)  # gin needs parentheses: --set actor_fc_layer_params=256,256
         except (ValueError, SyntaxError):
             if not value.startswith(("@", "%")):  # references of gin
                 value = repr(value)  # --set matmul_precision=float32

@@ -17,6 +17,23 @@ from tfagents_system.core.names import did_you_mean
 
 MOST_COUNT = 10**9  # the product of two still fits into 64 bits
 _KEY = "hyperparameter"  # of a field's metadata
+_STEP_SIZES = "actor_learning_rate, critic_learning_rate and alpha_learning_rate"
+_LAYERS = "actor_fc_layer_params and critic_joint_fc_layer_params"
+_ALPHA = "sac_log_alpha, the logarithm"
+_CAPACITY = "n_episodes_in_buffer, in episodes"
+_FIRST_FILL = "n_buffer_init_episodes, in episodes"
+_UPDATES = "num_steps_per_iter, per iteration"
+_WORKERS = "the variable SAC_NUM_COLLECT_WORKERS"
+# What other libraries call some hyperparameters: what that is here.
+NAMES_ELSEWHERE = {
+    "gamma": "discount", "tau": "target_update_tau", "polyak": "1 - target_update_tau",
+    "lr": _STEP_SIZES, "learning_rate": _STEP_SIZES, "alpha": _ALPHA, "ent_coef": _ALPHA,
+    "buffer_size": _CAPACITY, "replay_size": _CAPACITY, "learning_starts": _FIRST_FILL,
+    "start_steps": _FIRST_FILL, "total_timesteps": "num_iter, in iterations",
+    "train_freq": _UPDATES, "gradient_steps": _UPDATES, "utd_ratio": _UPDATES,
+    "n_steps": "n_step_returns", "net_arch": _LAYERS, "hidden_sizes": _LAYERS,
+    "seed": "--seed, or the variable SAC_SEED", "n_envs": _WORKERS, "num_workers": _WORKERS,
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,11 +66,17 @@ def check_hyperparameter(
     declared: Mapping[str, Hyperparameter], name: str, value: Any, where: str
 ) -> None:
     """Raises ConfigError if `name` is not declared or `value` is not allowed."""
-    if name not in declared:
-        raise ConfigError(
-            f"{where}: {name} is not a training parameter.{did_you_mean(name, declared)}"
-        )
+    check_is_declared(declared, name, where)
     declared[name].check(name, value, where)
+
+
+def check_is_declared(declared: Collection[str], name: str, where: str) -> None:
+    """Raises ConfigError, with what may be meant, if `name` is no hyperparameter."""
+    if name in declared:
+        return
+    meant = NAMES_ELSEWHERE.get(name)
+    hint = f" Here it is {meant}." if meant else did_you_mean(name, declared)
+    raise ConfigError(f"{where}: {name} is not a training parameter.{hint}")
 
 
 def declare(default: Any, is_allowed: Callable[[Any], bool], allowed: str, meaning: str) -> Any:

@@ -12,7 +12,11 @@ from tfagents_system.agents.agent_settings import AgentSettings
 from tfagents_system.core.attribute_names import check_attribute_name
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.gin_syntax import check_gin_syntax
-from tfagents_system.core.hyperparameters import check_hyperparameter, hyperparameters
+from tfagents_system.core.hyperparameters import (
+    check_hyperparameter,
+    check_is_declared,
+    hyperparameters,
+)
 from tfagents_system.core.names import did_you_mean
 from tfagents_system.core.training_settings import TrainingSettings
 from tfagents_system.launch.import_check import check_imports
@@ -57,11 +61,7 @@ def check_gin_bindings(bindings: Sequence[str], where: str) -> dict[str, Any]:
             check_gin_syntax(binding, where)
             continue
         name, value = match["name"], match["value"].strip()
-        if name not in PUBLISHED:
-            raise ConfigError(
-                f"{where}: TrainParams.{name} is not a training parameter."
-                f"{did_you_mean(name, PUBLISHED)}"
-            )
+        check_is_declared(PUBLISHED, name, where)
         if value.startswith(("@", "%")):  # a gin reference or macro
             check_gin_syntax(binding, where)
             continue
