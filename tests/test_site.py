@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tfagents_system.__main__ import COMMANDS, function_of
+from tfagents_system.commands.table import COMMANDS, function_of
 from tfagents_system.core.attribute_names import HOOKS
 from tfagents_system.core.command_line import flags_of
 from tfagents_system.core.settings import VARIABLES

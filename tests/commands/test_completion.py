@@ -4,7 +4,8 @@ import subprocess
 
 import pytest
 
-from tfagents_system.__main__ import COMMANDS, completion
+from tfagents_system.commands.completion import completion
+from tfagents_system.commands.table import COMMANDS
 from tfagents_system.core.errors import ConfigError
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -133,6 +134,11 @@ def test_a_variables_file_sees_and_loses_to_the_variables_of_the_caller(tmp_path
             "NAME --from gym:CartPole-v1",
         ),
         (["--sed=3"], "--sed is not a flag. Did you mean --seed?"),
+        (
+            ["--env=gym:Pendulum-v1", "--num-iter", "5"],
+            "--num_iter is not a flag. Did you mean --name? A hyperparameter is set by "
+            "--set num_iter=VALUE. See --help.",
+        ),
         (["no.sh"], "sac train: no such variables file: no.sh."),
     ],
 )
@@ -147,6 +153,13 @@ def test_a_command_that_there_is_not_is_refused_with_the_nearest(tmp_path):
     assert sac(tmp_path, "trian") == (
         78, "", "sac: trian is not a command. Did you mean train? See sac --help.\n"
     )  # fmt: skip
+
+
+def test_version_and_help_of_a_command(tmp_path):
+    version = re.search(r'^version = "(.*)"$', (REPO / "pyproject.toml").read_text(), re.M)[1]
+    assert sac(tmp_path, "--version") == (0, f"sac {version}\n", "")
+    assert sac(tmp_path, "help", "list") == sac(tmp_path, "list", "--help")
+    assert sac(tmp_path, "help") == sac(tmp_path)
 
 
 def test_new_writes_a_project_once(tmp_path):

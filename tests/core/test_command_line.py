@@ -11,7 +11,7 @@ from typing import Annotated
 
 import pytest
 
-from tfagents_system.__main__ import COMMANDS, function_of
+from tfagents_system.commands.table import COMMANDS, function_of
 from tfagents_system.core.command_line import AtLeast, OneOf, run_tool, with_arguments
 from tfagents_system.core.errors import ConfigError
 

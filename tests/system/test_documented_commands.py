@@ -17,7 +17,7 @@ import sys
 import pytest
 from system.tiny_run import TINY
 
-from tfagents_system.__main__ import COMMANDS, function_of
+from tfagents_system.commands.table import COMMANDS, function_of
 from tfagents_system.core.command_line import flags_of
 
 pytestmark = [pytest.mark.multiprocess, pytest.mark.timeout(600)]

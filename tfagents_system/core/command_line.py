@@ -213,7 +213,10 @@ def _check_names(arguments: Sequence[str], parameters: Sequence[_Parameter]) -> 
     for argument in arguments:
         name = argument.partition("=")[0]
         if argument.startswith("--") and name not in allowed:
-            raise ConfigError(f"{name} is not a flag.{did_you_mean(name, allowed)} See --help.")
+            hint = did_you_mean(name, allowed)
+            if "--set" in allowed:
+                hint += f" A hyperparameter is set by --set {name[2:]}=VALUE."
+            raise ConfigError(f"{name} is not a flag.{hint} See --help.")
 
 
 def _parameters(function: Callable[..., Any]) -> list[_Parameter]:
