@@ -136,8 +136,8 @@ def test_a_variables_file_sees_and_loses_to_the_variables_of_the_caller(tmp_path
         (["--sed=3"], "--sed is not a flag. Did you mean --seed?"),
         (
             ["--env=gym:Pendulum-v1", "--num-iter", "5"],
-            "--num_iter is not a flag. Did you mean --name? A hyperparameter is set by "
-            "--set num_iter=VALUE. See --help.",
+            "--num_iter is not a flag. Did you mean --name? Hyperparameters are set by "
+            "--set NAME=VALUE. See --help.",
         ),
         (["no.sh"], "sac train: no such variables file: no.sh."),
     ],

@@ -13,6 +13,7 @@ from typing import Annotated
 
 from tfagents_system.commands.list_runs import format_bytes, size_and_change
 from tfagents_system.core.command_line import AtLeast
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.generations import generations, newest_intact_generation
 from tfagents_system.core.paths import ExperimentPaths, existing_experiment
 from tfagents_system.launch.lock import take_lock
@@ -35,6 +36,8 @@ def prune(
       ConfigError: If there is no such experiment, or it is running.
     """
     paths = existing_experiment(exp_dir)
+    if not paths.provenance.exists():
+        raise ConfigError(f"{exp_dir} has no provenance.json: only what a run has made is pruned.")
     take_lock(paths.lock)  # until this process ends
     freed = 0
     for folder in [*superfluous_checkpoints(paths), *paths.policy_checkpoints()[:-keep_policies]]:

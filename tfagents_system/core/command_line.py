@@ -215,7 +215,7 @@ def _check_names(arguments: Sequence[str], parameters: Sequence[_Parameter]) -> 
         if argument.startswith("--") and name not in allowed:
             hint = did_you_mean(name, allowed)
             if "--set" in allowed:
-                hint += f" A hyperparameter is set by --set {name[2:]}=VALUE."
+                hint += " Hyperparameters are set by --set NAME=VALUE."
             raise ConfigError(f"{name} is not a flag.{hint} See --help.")
 
 

@@ -22,7 +22,7 @@ _LAYERS = "actor_fc_layer_params and critic_joint_fc_layer_params"
 _ALPHA = "sac_log_alpha, the logarithm"
 _CAPACITY = "n_episodes_in_buffer, in episodes"
 _FIRST_FILL = "n_buffer_init_episodes, in episodes"
-_UPDATES = "num_steps_per_iter, per iteration"
+_UPDATES = "num_steps_per_iter, for n_train_episodes_per_iter episodes"
 _WORKERS = "the variable SAC_NUM_COLLECT_WORKERS"
 # What other libraries call some hyperparameters: what that is here.
 NAMES_ELSEWHERE = {
