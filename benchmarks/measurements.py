@@ -25,7 +25,8 @@ OTHERS_OF_OURS = {  # what is not by the defaults
         "TrainParams.exploration_noise_beta = 1.0",
         *FAST_STEPS,
     ),
-    f"{OURS}, layer norm, 3-step returns, pink noise": (
+    f"{OURS}, layer norm, 3-step returns, pink noise, update ratio 2": (
+        "TrainParams.num_steps_per_iter = 2000",  # for a horizon of 1,000
         "TrainParams.critic_layer_norm = True",
         "TrainParams.n_step_returns = 3",
         "TrainParams.exploration_noise_beta = 1.0",
