@@ -220,12 +220,9 @@ class OffPolicyAgent(tf_agent.TFAgent):
         return matmul_precision(values=values, gradients=self.arithmetic)
 
     def _values(self, critics, time_steps, actions):
+        inputs = time_steps.observation, actions
         return [
-            critic(
-                (time_steps.observation, actions),
-                step_type=time_steps.step_type,
-                network_state=(),
-            )[0]
+            critic(inputs, step_type=time_steps.step_type, network_state=())[0]
             for critic in critics
         ]
 
@@ -276,7 +273,9 @@ class OffPolicyAgent(tf_agent.TFAgent):
         if self.gradient_clipping is not None:
             gradients = [tf.clip_by_global_norm(g, self.gradient_clipping)[0] for g in gradients]
         pairs = zip(itertools.chain(*gradients), itertools.chain(*variables), strict=True)
-        optimizer.apply_gradients(pairs)
+        # Aggregation joins all gradients in one op, through which TensorFlow takes reads to precede
+        # updates, and which it then removes: tests/agents/test_update_order.py.
+        optimizer.apply_gradients(pairs, experimental_aggregate_gradients=False)
 
     def _update_targets(self):
         pairs = [
