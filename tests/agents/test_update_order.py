@@ -13,6 +13,7 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.train_params_base import TrainParamsBase
 
+SEQUENCES = {name: [steps, steps] for name, steps in BATCH.items()}
 WRITES = "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "ResourceApplyAdam"
 
 
@@ -35,7 +36,8 @@ def optimized_train_step(**settings):
     train = tf.function(agent.train, autograph=False)
     context.enable_run_metadata()
     try:
-        assert np.isfinite(train(experience(**BATCH)).loss)
+        batch = experience(**SEQUENCES if params.recurrent else BATCH)
+        assert np.isfinite(train(batch).loss)
         graphs = [f.post_optimization_graph for f in context.export_run_metadata().function_graphs]
     finally:
         context.disable_run_metadata()
@@ -63,6 +65,8 @@ def ancestors(nodes, name):
         {"algorithm": "crossq"},
         {"algorithm": "td3"},
         {"algorithm": "ddpg"},
+        {"recurrent": True},
+        {"recurrent": True, "share_summarizer": True},
     ],
     ids=str,
 )
