@@ -32,7 +32,8 @@ INTRODUCTION = """# Benchmarks
 Made by `benchmarks/run.sh`, from [{records}]({records}). All contestants ran in turns, each with
 all of its programs on the same cores of one machine. Of units with `/s`, of `%` and of returns
 more is better, of all others less. A run that did not reach its level within the limit counts as
-infinitely slow, unless a level is named that all runs reached.
+infinitely slow; where every contestant has such a run, a level that all runs reached is named
+and taken instead.
 """
 
 
@@ -135,14 +136,14 @@ def _summary(records: Sequence[Record]) -> Summary:
     return Summary(values, records[0]["unit"])
 
 
-def number(value: float | None) -> str:
-    """Returns three significant digits or all digits before the point; `not reached` for None."""
+def number(value: float | None, unit: str = "") -> str:
+    """Returns three significant digits or all before the point, and `unit`; or `not reached`."""
     if value is None or math.isinf(value):
         return "not reached"
     if value == 0:
-        return "0"
+        return f"0{unit}"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{digits}f}"
+    return f"{value:,.{digits}f}{unit}"
 
 
 def table(comparisons: Iterable[Comparison]) -> str:
@@ -153,7 +154,7 @@ def table(comparisons: Iterable[Comparison]) -> str:
         for contestant, summary in comparison.summaries.items():
             cells = [
                 f"`{comparison.metric}`", comparison.environment, comparison.cores, contestant,
-                f"{number(summary.median)} {summary.unit}", number(min(summary.values)),
+                number(summary.median, f" {summary.unit}"), number(min(summary.values)),
                 number(max(summary.values)), _ratio(summary, ours),
                 *_verdict(comparison, contestant),
             ]  # fmt: skip
