@@ -121,7 +121,7 @@ def test_a_level_that_was_not_reached_counts_as_infinitely_slow():
     assert comparison.summaries["ours"].median == 30
     assert comparison.summaries["sbx"].median == math.inf
     assert comparison.is_met()
-    assert "| sbx | not reached s | 1.00 | not reached |  |" in table([comparison])
+    assert "| sbx | not reached | 1.00 | not reached |  |" in table([comparison])
 
 
 @pytest.mark.parametrize(("value", "is_met"), [(289, True), (291, False)])
