@@ -7,7 +7,7 @@ Record = dict[str, Any]
 
 
 def at_common_levels(records: Iterable[Record]) -> tuple[list[Record], list[str]]:
-    """Replaces the seconds of `solve` where no contestant reached its level in all runs.
+    """Replaces the seconds of `solve` where a run did not reach its level, and says so.
 
     The highest level that every run of an environment reached takes its place. Where a run has no
     evaluation all stay as they are.
@@ -23,9 +23,7 @@ def at_common_levels(records: Iterable[Record]) -> tuple[list[Record], list[str]
     sentences = []
     for environment, group in groups.items():
         bests = [record["best_mean"] for record in group]
-        contestants = {record["contestant"] for record in group}
-        missed = {record["contestant"] for record in group if record["value"] is None}
-        if contestants != missed or None in bests:
+        if all(record["value"] is not None for record in group) or None in bests:
             continue
         common = min(bests)
         sentences.append(

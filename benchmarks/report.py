@@ -32,8 +32,7 @@ INTRODUCTION = """# Benchmarks
 Made by `benchmarks/run.sh`, from [{records}]({records}). All contestants ran in turns, each with
 all of its programs on the same cores of one machine. Of units with `/s`, of `%` and of returns
 more is better, of all others less. A run that did not reach its level within the limit counts as
-infinitely slow; where every contestant has such a run, a level that all runs reached is named
-and taken instead.
+infinitely slow, unless a level is named that all runs reached.
 """
 
 
