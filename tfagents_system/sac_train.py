@@ -127,7 +127,7 @@ class Training:
         """Trains until finished or stopped, saves, and returns the exit code."""
         params = self._run.params
         num_steps = params.num_steps_per_iter
-        rates = RateMeter(self.train_step), RecentRate()
+        rates = RateMeter(self.train_step), RecentRate(self.train_step)
         summary_rate = RateMeter(self.train_step)
         self._publish()
         self._reporter.report_now(Phase.WAITING_FOR_DATA, self._progress())

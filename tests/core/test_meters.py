@@ -25,9 +25,9 @@ def test_rate_of_two_readings_at_the_same_time_is_finite(clock):
 
 
 def test_recent_rate_is_the_mean_over_its_window_with_the_pauses(clock):
-    meter = RecentRate(60.0, clock=clock)
-    assert meter.rate_at(1_000) is None
-    clock.now += 5.0  # before the first event: does not count
+    meter = RecentRate(999, 60.0, clock=clock)
+    assert meter.rate_at(999) is None
+    clock.now += 5.0  # with the first event: does not count
     assert meter.rate_at(1_000) is None
     clock.now += 10.0
     assert meter.rate_at(2_000) == (2_000 - 1_000) / 10

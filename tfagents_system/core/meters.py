@@ -23,18 +23,26 @@ class RateMeter:
 
 
 class RecentRate:
-    """Events per second over the last minutes, pauses included, from the first event on."""
+    """Events per second over the last minutes, pauses included.
 
-    def __init__(self, window_secs: float = 600.0, clock: Callable[[], float] = time.monotonic):
-        """Forgets readings that are older than `window_secs`."""
-        self._clock, self._window_secs = clock, window_secs
+    Begins at the first reading after the first event, which may take long: a train step compiles.
+    """
+
+    def __init__(
+        self,
+        count: int = 0,
+        window_secs: float = 600.0,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        """Starts at `count` events; forgets readings that are older than `window_secs`."""
+        self._start, self._clock, self._window_secs = count, clock, window_secs
         self._readings: collections.deque[tuple[float, int]] = collections.deque()
 
     def rate_at(self, count: int) -> float | None:
         """Returns the mean rate since the oldest reading; None if there is no other."""
+        if count == self._start:
+            return None
         now = self._clock()
-        if len(self._readings) == 1 and self._readings[0][1] == count:
-            self._readings.clear()
         self._readings.append((now, count))
         while self._readings[0][0] < now - self._window_secs:
             self._readings.popleft()
