@@ -1,7 +1,9 @@
 """`sac check` with environments that have one fault each."""
 
 import json
+import pathlib
 import re
+import tempfile
 
 import pytest
 
@@ -92,7 +94,8 @@ def checked(folder, capsys, fault=None, **config):
     (folder / "params.py").write_text(PARAMS)
     config = {"horizon": 20, "fault": fault} | config
     (folder / "config.json").write_text(json.dumps(config))
-    code = check(None, folder / "params.py", folder / "config.json", predict=False)
+    files = {"params": folder / "params.py", "config": folder / "config.json"}
+    code = check(**files, predict=False)
     rows = {}
     for line in capsys.readouterr().out.split("\n\n")[0].splitlines():
         if found := re.fullmatch(r"(\S.*?)  +(ok|WRONG|note) +(.*)", line):
@@ -169,5 +172,32 @@ def test_horizon_before_the_environments_own_limit_is_right(tmp_path, capsys):
 
 
 def test_without_files_it_says_what_to_give():
-    with pytest.raises(ConfigError, match="Give a variables file, or --params and --config"):
+    with pytest.raises(ConfigError, match="Give --env or a variables file"):
         check()
+
+
+def test_environment_is_checked_without_files_of_the_users(tmp_path, capsys, monkeypatch):
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert check(env="Pendulum-v1", set_=("tqc_quantiles=50",), predict=False) == 0
+    table = capsys.readouterr().out
+    assert "observation float32 [3]; action float32 [1]" in table
+    assert "6 episodes of 200 steps, 0 with discount 0" in table
+    assert "tqc_quantiles is 50, which has no effect" in table
+    assert list(tmp_path.iterdir()) == [folder] and not list(folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"env": "Pendulum-v"}, "Did you mean Pendulum-v1"),
+        ({"env": "CartPole-v1"}, r"The actions of CartPole-v1 are Discrete\(2\)"),
+        ({"env": "Pendulum-v1", "params": pathlib.Path("params.py")}, "either --env or files"),
+        ({"env": "Pendulum-v1", "set_": ("discount=2",)}, "--set: .*discount is 2; allowed is"),
+    ],
+)
+def test_wrong_environment_or_setting_is_refused_before_anything_runs(given, error):
+    with pytest.raises(ConfigError, match=error):
+        check(**given)

@@ -1,6 +1,6 @@
 """Checks an environment before it is trained.
 
-Example: sac check training_variables_pendulum.sh
+Example: sac check --env HalfCheetahBulletEnv-v0, or sac check training_variables_pendulum.sh
 
 Makes the environments as a worker does, runs random episodes and greedy ones of the untrained
 policy, and prints in one table what is right and what is not. Then trains on made-up data for
@@ -10,9 +10,14 @@ if something would make training wrong.
 
 import os
 import pathlib
+import tempfile
+from collections.abc import Mapping
 from typing import Annotated
 
+from tfagents_system.commands.bindings import with_bindings
 from tfagents_system.commands.check_rows import Row, table
+from tfagents_system.commands.environment_ids import check_actions, find_environment
+from tfagents_system.commands.new import project_files, write_project
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.curriculum import Curriculum
 from tfagents_system.core.env_config import load_env_config
@@ -27,8 +32,10 @@ from tfagents_system.launch.variables import read_variables
 def check(
     variables: pathlib.Path | None = None,
     /,
+    env: str | None = None,
     params: pathlib.Path | None = None,
     config: pathlib.Path | None = None,
+    set_: tuple[str, ...] = (),
     num_episodes: Annotated[int, AtLeast(1)] = 3,
     predict: bool = True,
 ) -> int:
@@ -36,15 +43,37 @@ def check(
 
     Args:
       variables: Variables file; without one, the SAC_* variables of the shell are used.
+      env: Instead of files: an environment, such as Pendulum-v1, HalfCheetahBulletEnv-v0,
+        dm_control:cheetah/run or partial:pendulum-p.
       params: Params file, instead of that of the variables.
       config: JSON config, instead of that of the variables.
+      set_: Hyperparameters, such as train_batch_size=512.
       num_episodes: Episodes of each policy; fewer if they take more than 20 s.
       predict: Predict the run, too: 20 s more, Linux only.
 
     Raises:
       ConfigError: If a file is missing or wrong in itself.
     """
-    environ = _environ_of(variables, params, config)
+    with tempfile.TemporaryDirectory(prefix="sac_check_") as folder:
+        if env is not None:
+            if any(file is not None for file in (variables, params, config)):
+                raise ConfigError("Give either --env or files.")
+            params, config = _files_for(env, pathlib.Path(folder))
+        environ = _environ_of(variables, params, config)
+        return _check(environ | with_bindings(set_, environ), num_episodes, predict)
+
+
+def _files_for(env: str, folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
+    """Writes the params and config files that `sac train --env` would, and returns their paths."""
+    environment = find_environment(env)
+    check_actions(environment)
+    files = project_files(environment.slug, folder, environment)
+    write_project(files)
+    params, config, _ = files
+    return params, config
+
+
+def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
     settings = Settings.from_environ(environ)
     check_gin_bindings(settings.gin_bindings, "SAC_GIN_BINDINGS")
     env_config = load_env_config(settings.config)
@@ -88,5 +117,5 @@ def _environ_of(
     given = {"SAC_PARAMS": params, "SAC_CONFIG": config}
     environ |= {name: str(path) for name, path in given.items() if path is not None}
     if not environ.get("SAC_PARAMS") or not environ.get("SAC_CONFIG"):
-        raise ConfigError("What is to be checked? Give a variables file, or --params and --config.")
+        raise ConfigError("What is to be checked? Give --env or a variables file.")
     return environ
