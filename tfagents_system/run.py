@@ -1,6 +1,7 @@
 """Evaluates a trained policy: greedy episodes, a table, a CSV and a video of each.
 
 Example: python tfagents_system/run.py --exp_dir logs/pendulum
+Example: sac eval logs/pendulum
 Reads config.json, params.py and policies/ in the experiment's folder, also while it is training.
 Writes videos/<checkpoint>/episode_<k>.mp4 and episodes.csv there, and with --beside videos/
 side_by_side/; the bar along the bottom of a video counts the env steps up to the horizon. Needs no

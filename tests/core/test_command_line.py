@@ -72,12 +72,15 @@ def test_a_flag_takes_several_values_and_hyphens():
     assert parse("logs/x", *flags)[1] == expected
 
 
-def test_the_first_required_flag_may_be_given_by_its_place():
+def test_the_first_required_flag_may_be_given_by_its_place(capsys):
     def draw(exp_dir: str, output: str, width: int = 3):
         """Draws."""
 
     call = with_arguments(draw, ["draw.py", "logs/x", "--output=x.png"])
     assert call.keywords == {"exp_dir": "logs/x", "output": "x.png", "width": 3}
+    with pytest.raises(SystemExit):
+        with_arguments(draw, ["draw.py", "--help"])
+    assert capsys.readouterr().out.endswith("EXP_DIR may come first, without --exp_dir.\n")
 
 
 @pytest.mark.parametrize(

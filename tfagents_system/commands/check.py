@@ -1,6 +1,7 @@
 """Checks an environment before it is trained.
 
-Example: sac check --env HalfCheetahBulletEnv-v0, or sac check training_variables_pendulum.sh
+Example: sac check --env HalfCheetahBulletEnv-v0
+Example: sac check training_variables_pendulum.sh
 
 Makes the environments as a worker does, runs random episodes and greedy ones of the untrained
 policy, and prints in one table what is right and what is not. Then trains on made-up data for

@@ -140,12 +140,16 @@ def with_arguments(function: Callable[..., Any], argv: Sequence[str]) -> Callabl
       ConfigError: If an argument is unknown, missing or has a value that is not allowed.
     """
     parameters = _parameters(function)
+    by_place = _flag_given_by_place(parameters)
     parser = _Parser(
         prog=pathlib.Path(argv[0]).name,
         description=sys.modules[function.__module__].__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    if by_place:
+        name = by_place.shown_name
+        parser.epilog = f"{by_place.flag.upper()} may come first, without {name}."
     for parameter in parameters:
         parameter.add_to(parser)
     arguments = _with_full_names(argv[1:], parameters)
@@ -201,10 +205,17 @@ def _with_full_names(arguments: Sequence[str], parameters: Sequence[_Parameter])
         is_flag = name.startswith("--")
         named.append((name.replace("-", "_").replace("__", "--", 1) if is_flag else name)
                      + equals + value)  # fmt: skip
-    first = next((p for p in parameters if p.is_flag and p.is_required), None)
-    if first and named and not named[0].startswith("-") and all(p.is_flag for p in parameters):
-        named[0] = f"{first.shown_name}={named[0]}"
+    by_place = _flag_given_by_place(parameters)
+    if by_place and named and not named[0].startswith("-"):
+        named[0] = f"{by_place.shown_name}={named[0]}"
     return named
+
+
+def _flag_given_by_place(parameters: Sequence[_Parameter]) -> _Parameter | None:
+    """Returns the first required flag, unless there are parameters before `/`."""
+    if not all(p.is_flag for p in parameters):
+        return None
+    return next((p for p in parameters if p.is_required), None)
 
 
 def _check_names(arguments: Sequence[str], parameters: Sequence[_Parameter]) -> None:
