@@ -53,7 +53,7 @@ def check(
       predict: Predict the run, too: 20 s more, Linux only.
 
     Raises:
-      ConfigError: If a file is missing or wrong in itself.
+      ConfigError: If a file is missing or wrong in itself, or there is no such environment.
     """
     with tempfile.TemporaryDirectory(prefix="sac_check_") as folder:
         if env is not None:
