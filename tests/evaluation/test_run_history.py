@@ -36,6 +36,15 @@ def test_time_in_which_the_run_was_stopped_does_not_count(paths):
     assert times == [1010 - 990, (1020 - 990) + (1512 - 1500)]
 
 
+def test_time_of_a_start_that_wrote_nothing_does_not_count(paths):
+    # It starts at 990, 1200, 1500 and 1800 s, and writes after the second and the fourth start.
+    starts = [f"1970-01-01T00:{minutes}+0000" for minutes in ("16:30", "20:00", "25:00", "30:00")]
+    paths.provenance.write_text(json.dumps({"started_at": starts}))
+    write_episodes(paths, "eval", 0, [(10, 20, -4, 1210), (20, 40, -4, 1805)])
+    times = [point.training_secs for point in read_evaluations(paths)]
+    assert times == [1210 - 1200, (1210 - 1200) + (1805 - 1800)]
+
+
 def test_start_that_is_no_time_is_refused(paths):
     paths.provenance.write_text(json.dumps({"started_at": ["yesterday"]}))
     with pytest.raises(ConfigError, match="provenance.json: damaged .*'yesterday'"):

@@ -74,7 +74,8 @@ def returns_of(paths: ExperimentPaths, train_step: int) -> list[float]:
 def training_clock(paths: ExperimentPaths, times: list[float]) -> Callable[[float], float]:
     """Returns the function from unix time to seconds of training.
 
-    Training does not go on from the last of `times` before a later start of the run until then.
+    Training does not go on from the last of `times` before a later start of the run until then; nor
+    from a start after which nothing was written until the next.
 
     Args:
       paths: Of the experiment; without provenance it has one start, at the first of `times`.
@@ -86,9 +87,9 @@ def training_clock(paths: ExperimentPaths, times: list[float]) -> Callable[[floa
     times = sorted(times)
     starts = _starts(paths) or times[:1]
     pauses = []  # (end, length)
-    for start in starts[1:]:
-        if index := bisect.bisect_left(times, start):
-            pauses.append((start, start - times[index - 1]))
+    for earlier, start in itertools.pairwise(starts):
+        last_sign = max([earlier, *times[: bisect.bisect_left(times, start)][-1:]])
+        pauses.append((start, start - last_sign))
 
     def training_secs(time: float) -> float:
         return time - starts[0] - math.fsum(secs for end, secs in pauses if end <= time)
