@@ -85,7 +85,8 @@ def _progress(record: harness.Record) -> str:
     where = "{name}, {environment}, {cores} cores, repeat {repeat}, {contestant}".format(**record)
     if "error" in record:
         return f"{where}: {record['error']}"
-    return f"{where}: {record['metric']} {report.number(record['value'])} {record['unit']}"
+    value = report.number(record["value"], f" {record['unit']}")
+    return f"{where}: {record['metric']} {value}"
 
 
 def main(

@@ -173,7 +173,7 @@ def peer_wins(comparisons: Iterable[Comparison]) -> list[str]:
             sentences.append(
                 f"{peer} wins {comparison.name} `{comparison.metric}` on "
                 f"{comparison.environment}, {comparison.cores_text}: {number(theirs.median)} "
-                f"against {number(ours.median)} {ours.unit}{_times_better(factor)}."
+                f"against {number(ours.median, f' {ours.unit}')}{_times_better(factor)}."
             )
     return sentences
 

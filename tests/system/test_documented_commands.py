@@ -56,8 +56,6 @@ ELSEWHERE = {
         "tests/benchmarks/test_main.py::test_every_command_names_a_program_that_exists",
     ".venv/bin/mkdocs build --strict":
         "tests/test_site.py::test_every_page_of_docs_is_in_the_navigation_of_every_other",
-    "sac check --env HalfCheetahBulletEnv-v0":
-        "tests/commands/test_check.py::test_environment_is_checked_without_files_of_the_users",
     "sac check arm_variables.sh": CHECK,
     ".venv/bin/sac check training_variables_pendulum.sh": CHECK,
     ".venv/bin/sac export --params tfagents_system/minitaur_params.py "

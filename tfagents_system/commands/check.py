@@ -9,6 +9,7 @@ seconds, and predicts the run: time, bottleneck, workers worth having, memory. T
 if something would make training wrong.
 """
 
+import contextlib
 import os
 import pathlib
 import tempfile
@@ -55,11 +56,12 @@ def check(
     Raises:
       ConfigError: If a file is missing or wrong in itself, or there is no such environment.
     """
-    with tempfile.TemporaryDirectory(prefix="sac_check_") as folder:
+    with contextlib.ExitStack() as until_checked:
         if env is not None:
             if any(file is not None for file in (variables, params, config)):
                 raise ConfigError("Give either --env or files.")
-            params, config = _files_for(env, pathlib.Path(folder))
+            folder = tempfile.TemporaryDirectory(prefix="sac_check_")
+            params, config = _files_for(env, pathlib.Path(until_checked.enter_context(folder)))
         environ = _environ_of(variables, params, config)
         return _check(environ | with_bindings(set_, environ), num_episodes, predict)
 
