@@ -38,5 +38,5 @@ def test_a_program_that_hangs_ends_and_shows_where(hang):
 
 
 def test_a_program_that_is_fed_or_rests_lives_on():
-    feeds = "for _ in range(30): watchdog.feed(); time.sleep(0.05)"
-    assert run(1.0, f"exec({feeds!r}); watchdog.rest(); time.sleep(1.5)").stdout == "alive\n"
+    feeds = "for _ in range(70): watchdog.feed(); time.sleep(0.05)"
+    assert run(3.0, f"exec({feeds!r}); watchdog.rest(); time.sleep(3.5)").stdout == "alive\n"

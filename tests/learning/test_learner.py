@@ -421,7 +421,7 @@ def test_sac_learns_from_a_server_that_starves_it_and_comes_back(tmp_path, layou
         num_steps = num_items + layout.length - 1
         run_episode(environment, RandomPolicy(environment.action_spec(), 0), num_steps, adder.add)
         adder.send()
-        assert adder.is_confirmed(timeout_secs=5)
+        assert adder.is_confirmed(timeout_secs=60)
 
     def learn_until_starved():
         while learner.run(100) is not None:
@@ -432,7 +432,7 @@ def test_sac_learns_from_a_server_that_starves_it_and_comes_back(tmp_path, layou
         def make_iterator():
             return iter(experience_dataset(
                 replay.address, reader, batch_size=4, num_in_flight=4,
-                timeout_secs=0.3,
+                timeout_secs=2.0,
             ))  # fmt: skip
 
         learner = Learner(agent, reader, make_iterator)
