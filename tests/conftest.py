@@ -4,11 +4,15 @@ import os
 import pathlib
 import signal
 
+import hypothesis
 import pytest
 from faults.ledger import Ledger
 from xdist.scheduler import LoadFileScheduling
 
 from tfagents_system.kernels import build
+
+# The same examples every time, and no failure because the machine is busy.
+hypothesis.settings.load_profile("ci")
 
 # A script's background jobs ignore it, and so would all programs that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)

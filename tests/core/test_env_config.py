@@ -190,7 +190,7 @@ def file(tmp_path_factory):
 @hypothesis.given(
     TEXTS | (JSON_VALUES | NEARLY_VALID).map(lambda value: json.dumps(value).encode())
 )
-@hypothesis.settings(max_examples=200, deadline=None, derandomize=True)
+@hypothesis.settings(max_examples=200)
 def test_any_content_is_a_usable_config_or_an_error_that_names_the_file(file, content):
     file.write_bytes(content)
     try:

@@ -398,7 +398,7 @@ def two_generations(tmp_path_factory):
 
 @pytest.mark.fault_row("damaged generations")
 @hypothesis.given(mutations(), mutations())
-@hypothesis.settings(max_examples=150, deadline=None, derandomize=True)
+@hypothesis.settings(max_examples=150)
 def test_any_single_change_of_any_file_is_found_and_named(two_generations, newer, older):
     output = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(output):
@@ -422,7 +422,7 @@ NAMES = st.text(st.characters(blacklist_characters="/\0", blacklist_categories=[
 @hypothesis.example("300")
 @hypothesis.example("0000000300")
 @hypothesis.example("\N{FULLWIDTH DIGIT TWO}" * 10)
-@hypothesis.settings(max_examples=200, deadline=None, derandomize=True)
+@hypothesis.settings(max_examples=200)
 def test_a_folder_of_any_other_name_is_not_restored(two_generations, name):
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         root = pathlib.Path(folder, "checkpoints")

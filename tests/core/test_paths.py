@@ -57,7 +57,7 @@ def test_policy_checkpoints_are_the_complete_ones_oldest_first(tmp_path):
 @pytest.mark.fault_row("malformed input")
 @hypothesis.given(st.from_regex(r"(policy_checkpoint_)?\w{1,20}", fullmatch=True))
 @hypothesis.example("policy_checkpoint_\N{SUPERSCRIPT TWO}")
-@hypothesis.settings(max_examples=200, deadline=None, derandomize=True)
+@hypothesis.settings(max_examples=200)
 def test_a_folder_of_any_other_name_is_no_policy_checkpoint(name):
     with tempfile.TemporaryDirectory() as folder:
         paths = ExperimentPaths(pathlib.Path(folder))

@@ -67,7 +67,7 @@ def test_missing_key_is_named(file, key):
         st.sampled_from(KEYS), st.none() | st.integers() | st.floats() | st.lists(st.text())
     ).map(lambda changes: json.dumps(GOOD | changes).encode())
 )
-@hypothesis.settings(max_examples=150, deadline=None, derandomize=True)
+@hypothesis.settings(max_examples=150)
 def test_any_content_is_read_or_an_error_that_names_the_file(file, content):
     file.write_bytes(content)
     try:

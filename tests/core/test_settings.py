@@ -213,7 +213,7 @@ def test_gin_bindings_are_split_at_semicolons_and_newlines():
         st.text() | st.integers().map(str) | st.sampled_from(["auto", "\udcff", "9" * 5000]),
     )
 )
-@hypothesis.settings(max_examples=150, deadline=None, derandomize=True)
+@hypothesis.settings(max_examples=150)
 def test_any_values_give_settings_or_an_error_that_names_the_variable(environ):
     try:
         settings = Settings.from_environ(REQUIRED | environ)

@@ -51,7 +51,7 @@ GARBAGE = st.binary().filter(lambda content: b"," not in content) | st.sampled_f
 
 @pytest.mark.fault_row("malformed input")
 @hypothesis.given(st.lists(GARBAGE, max_size=4))
-@hypothesis.settings(max_examples=200, deadline=None, derandomize=True)
+@hypothesis.settings(max_examples=200)
 def test_garbage_between_lines_costs_none_of_them(file, garbage):
     content, expected = HEADER.encode(), []
     for number, part in enumerate(garbage):
@@ -63,7 +63,7 @@ def test_garbage_between_lines_costs_none_of_them(file, garbage):
 
 @pytest.mark.fault_row("malformed input")
 @hypothesis.given(st.binary())
-@hypothesis.settings(max_examples=200, deadline=None, derandomize=True)
+@hypothesis.settings(max_examples=200)
 def test_any_bytes_are_a_file_of_episodes(file, content):
     file.write_bytes(content)
     assert all(row.train_step >= 0 for row in read_rows(file))

@@ -256,7 +256,7 @@ BASES = st.lists(
 
 @pytest.mark.fault_row("malformed input")
 @hypothesis.given(st.lists(STATEMENTS, max_size=3), BASES, st.lists(STATEMENTS, max_size=4))
-@hypothesis.settings(max_examples=200, deadline=None, derandomize=True)
+@hypothesis.settings(max_examples=200)
 def test_any_python_is_answered(file, before, bases, body):
     lines = [*before, f"class TrainParams({', '.join(bases)}):", "    pass"]
     assert_is_answered(file, "\n".join([*lines, *(f"    {line}" for line in body)]).encode())
@@ -264,7 +264,7 @@ def test_any_python_is_answered(file, before, bases, body):
 
 @pytest.mark.fault_row("malformed input")
 @hypothesis.given(st.binary() | st.text().map(lambda text: text.encode(errors="surrogatepass")))
-@hypothesis.settings(max_examples=200, deadline=None, derandomize=True)
+@hypothesis.settings(max_examples=200)
 def test_any_bytes_are_answered(file, content):
     assert_is_answered(file, content)
 
@@ -282,7 +282,7 @@ BINDINGS = st.one_of(
 
 @pytest.mark.fault_row("malformed input")
 @hypothesis.given(BINDINGS)
-@hypothesis.settings(max_examples=200, deadline=None, derandomize=True)
+@hypothesis.settings(max_examples=200)
 def test_any_gin_binding_is_read_or_an_error_that_says_where(binding):
     try:
         values = check_gin_bindings([binding], "SAC_GIN_BINDINGS")

@@ -165,7 +165,7 @@ def test_unknown_checkpoint_lists_those_that_exist(exp_dir):
 @hypothesis.example("a" * 5000)
 @hypothesis.example("\0")
 @hypothesis.example("\udcff")
-@hypothesis.settings(max_examples=100, deadline=None, derandomize=True)
+@hypothesis.settings(max_examples=100)
 def test_any_other_checkpoint_name_is_answered(trained, name):
     with pytest.raises(ConfigError, match="There are: policy_checkpoint_0000000050, policy_"):
         evaluate(trained, checkpoint=name)

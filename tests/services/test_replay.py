@@ -135,7 +135,7 @@ def test_too_short_a_fill_is_an_error_with_the_arithmetic():
         "prefetch_batches": st.integers(1, 9),
     }),
 )  # fmt: skip
-@hypothesis.settings(max_examples=300, deadline=None, derandomize=True)
+@hypothesis.settings(max_examples=300)
 def test_reverb_takes_any_limits_and_the_advice_of_the_error_is_the_smallest_that_works(
     horizon, values
 ):
