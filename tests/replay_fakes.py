@@ -105,7 +105,7 @@ def all_items(
     Samples until each has been seen. Leaves have a leading axis in blocks and sequences.
     """
     reader = SampleReader(codec, layout)
-    size = client.server_info(timeout=60)[EXPERIENCE_TABLE].current_size
+    size = client.server_info(timeout=5)[EXPERIENCE_TABLE].current_size
     seen = {}
     for _ in range(20 * size + 200):
         (sample,) = client.sample(EXPERIENCE_TABLE, 1, emit_timesteps=False)

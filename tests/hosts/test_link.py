@@ -63,7 +63,7 @@ class Lab:
         folder = self.folder(name)
         module = "tfagents_system.launch.relay"
         relay = self.start(host, "-m", module, (paths or self.paths).root, folder)
-        wait_until((folder / "replay").exists, 60, "the relay's socket")
+        wait_until((folder / "replay").exists, 20, "the relay's socket")
         return folder / "replay", relay
 
 
@@ -107,14 +107,14 @@ def succeeds(host: Host, code: str, *prefix: str) -> str:
         f"try:\n    {code}\n    print('yes')\nexcept Exception as e:\n    print(type(e).__name__)"
     )
     command = host.command(*prefix, sys.executable, "-c", f"import socket, ssl\n{guarded}")
-    return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.strip()
+    return subprocess.run(command, capture_output=True, text=True, timeout=20).stdout.strip()
 
 
 def test_key_holders_get_through_and_nobody_else(lab):
     core, workers, others = lab.hosts
     port = lab.core(core, 1, "core 1")
     replay, _ = lab.relay(workers, "workers")
-    wait_until(lambda: ask(replay) == "core 1", 60, "an answer")
+    wait_until(lambda: ask(replay) == "core 1", 20, "an answer")
     link = Link.read(lab.paths)
     assert link is not None
 
@@ -128,7 +128,7 @@ def test_key_holders_get_through_and_nobody_else(lab):
 
     # A wrong key, on a host from which the right one opens.
     right, _ = lab.relay(others, "right")
-    wait_until(lambda: ask(right) == "core 1", 60, "an answer with the right key")
+    wait_until(lambda: ask(right) == "core 1", 20, "an answer with the right key")
     wrong = ExperimentPaths(lab.folder("exp_of_another"))
     dataclasses.replace(link, key="0" * len(link.key)).publish(wrong)
     assert ask(lab.relay(others, "wrong", wrong)[0]) == ""
@@ -150,16 +150,16 @@ def test_workers_follow_a_core_that_moves_and_its_old_key_is_worthless(lab):
     first, workers, second = lab.hosts
     lab.core(first, 1, "core 1")
     replay, relay = lab.relay(workers, "workers")
-    wait_until(lambda: ask(replay) == "core 1", 60, "an answer")
+    wait_until(lambda: ask(replay) == "core 1", 20, "an answer")
     old = Link.read(lab.paths)
     assert old is not None
 
     lab.core(second, 2, "core 2")
-    wait_until(lambda: ask(replay) == "core 2", 60, "an answer of the new core")
+    wait_until(lambda: ask(replay) == "core 2", 20, "an answer of the new core")
     new = Link.read(lab.paths)
     assert new is not None and new.key != old.key
     right, _ = lab.relay(first, "with_new_key")
-    wait_until(lambda: ask(right) == "core 2", 60, "an answer with the new key")
+    wait_until(lambda: ask(right) == "core 2", 20, "an answer with the new key")
     replayed = ExperimentPaths(lab.folder("replayed"))
     dataclasses.replace(new, key=old.key).publish(replayed)
     assert ask(lab.relay(first, "with_old_key", replayed)[0]) == ""
@@ -167,7 +167,7 @@ def test_workers_follow_a_core_that_moves_and_its_old_key_is_worthless(lab):
     (stunnel,) = (c for c in psutil.Process(relay.pid).children() if "stunnel" in c.name())
     stunnel.send_signal(signal.SIGKILL)
     stunnel.wait(5)
-    wait_until(lambda: ask(replay) == "core 2", 60, "an answer after stunnel was killed")
+    wait_until(lambda: ask(replay) == "core 2", 20, "an answer after stunnel was killed")
     assert relay.poll() is None
 
 

@@ -89,7 +89,7 @@ def test_nobody_outside_reaches_a_port_inside(user):
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port), timeout=5)
     finally:
-        process.communicate("\n", timeout=60)
+        process.communicate("\n", timeout=10)
     assert process.returncode == 0
 
 

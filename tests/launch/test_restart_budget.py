@@ -76,7 +76,7 @@ def make_service(root: pathlib.Path) -> Iterator[pathlib.Path]:
 
 def run_guard(service: pathlib.Path, *command: str) -> subprocess.CompletedProcess[str]:
     argv = ["-m", "tfagents_system.launch.restart_budget", str(service), log_of(service), *command]
-    return subprocess.run([sys.executable, *argv], capture_output=True, text=True, timeout=60)
+    return subprocess.run([sys.executable, *argv], capture_output=True, text=True, timeout=20)
 
 
 def log_of(service: pathlib.Path) -> str:
@@ -106,7 +106,7 @@ def end_with(
 def test_first_start_becomes_the_program_at_once(service):
     began = time.monotonic()
     result = run_guard(service, "sh", "-c", "echo it is me; exit 5")
-    assert time.monotonic() - began < 5  # 0.1 s, where nothing else runs
+    assert time.monotonic() - began < 1
     assert result.returncode == 5
     assert result.stdout.startswith("=== start 1 of worker_0, ")
     assert result.stdout.endswith("it is me\n")
@@ -127,7 +127,7 @@ def test_restart_waits_for_the_delay(service):
     end_with(service, 1, failures_before=1, log="")
     began = time.monotonic()
     run_guard(service, "true")
-    assert 1.0 <= time.monotonic() - began < 5.0  # with the start of a process
+    assert 1.0 <= time.monotonic() - began < 2.0
 
 
 @pytest.mark.parametrize("jump_secs", [-3600.0, 86_400.0])

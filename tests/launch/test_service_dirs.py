@@ -34,7 +34,7 @@ def test_run_script_starts_the_program_from_paths_with_spaces_and_quotes(tmp_pat
     listener = os.open(service / "supervise" / "ok", os.O_RDWR)
     try:
         environ = os.environ | {"PYTHONPATH": os.getcwd()}
-        subprocess.run([service / "run"], check=True, timeout=60, cwd="/", env=environ)
+        subprocess.run([service / "run"], check=True, timeout=20, cwd="/", env=environ)
     finally:
         os.close(listener)
     mark, report = paths.stdout("worker_0").read_text().splitlines()

@@ -25,7 +25,7 @@ def paths(tmp_path):
 def show(*arguments):
     """Runs the program to its end; returns exit code, output and error output."""
     command = [sys.executable, "-m", "tfagents_system", "watch", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -342,7 +342,7 @@ def test_a_generation_holds_the_items_and_counts_of_a_real_server(tmp_path):
         adder = Adder(replay.client(), codec)
         run_episode(environment, RandomPolicy(environment.action_spec(), 0), 7, adder.add)
         adder.send()
-        assert adder.is_confirmed(timeout_secs=60)
+        assert adder.is_confirmed(timeout_secs=5)
         snapshots = ReplaySnapshots(replay.client(), SINGLE, root, 0)
         checkpointer = make_checkpointer(root, agent, train_step, snapshots)
         for step in (1, 2):
@@ -351,7 +351,7 @@ def test_a_generation_holds_the_items_and_counts_of_a_real_server(tmp_path):
     for step in (1, 2):  # the later one does not take the data of the earlier away
         restore_from = root / f"{step:010d}" / "replay"
         with serving(tmp_path / f"after_{step}", restore_from=restore_from) as replay:
-            assert experience_stats(replay.client(), timeout_secs=60) == (7, 7)
+            assert experience_stats(replay.client(), timeout_secs=5) == (7, 7)
             items = all_items(replay.client(), codec)
             assert [t.observation.tolist() for t in items] == [[0, step] for step in range(7)]
 

@@ -37,7 +37,7 @@ def replay(tmp_path, layout):
         adder = Adder(running.client(), codec_of(environment), layout)
         run_episode(environment, RandomPolicy(environment.action_spec(), 0), 100, adder.add)
         adder.send()
-        assert adder.is_confirmed(timeout_secs=60)
+        assert adder.is_confirmed(timeout_secs=5)
         yield running
 
 
@@ -56,7 +56,7 @@ def make_pool(reader):
 
 
 def num_samples(replay):
-    info = replay.client().server_info(timeout=60)[EXPERIENCE_TABLE]
+    info = replay.client().server_info(timeout=5)[EXPERIENCE_TABLE]
     return info.rate_limiter_info.sample_stats.completed
 
 

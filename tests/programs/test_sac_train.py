@@ -59,7 +59,7 @@ def fill(replay):
         run_episode(environment, RandomPolicy(environment.action_spec(), 0), 3, adder.add)
         adder.end_episode()
     adder.send()
-    assert adder.is_confirmed(timeout_secs=60)
+    assert adder.is_confirmed(timeout_secs=5)
 
 
 def steps(paths):
@@ -130,7 +130,7 @@ def test_training_ends_with_everything_on_disk_and_the_last_policy_published(
 
     greedy = tf.saved_model.load(str(paths.policies / "greedy_policy"))
     reader = VariableReader(replay.address, list(greedy.model_variables), period_secs=0.01)
-    wait_until(lambda: reader.latest, 60, "the published policy")
+    wait_until(lambda: reader.latest, 10, "the published policy")
     reader.close()
     assert reader.latest.train_step == NUM_TRAIN_STEPS
     for value, variable in zip(reader.latest.values, greedy.model_variables, strict=True):
@@ -196,7 +196,7 @@ def test_a_superseded_learner_publishes_and_writes_nothing_more(tmp_path, replay
 
     def state():
         files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-        info = replay.client().server_info(timeout=60)["variables"]
+        info = replay.client().server_info(timeout=5)["variables"]
         return (
             {path: path.read_bytes() for path in files},
             info.rate_limiter_info.insert_stats.completed,

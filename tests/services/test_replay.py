@@ -41,7 +41,7 @@ def fill(replay, num_steps, layout=SINGLE):
     adder = Adder(replay.client(), codec_of(environment), layout)
     run_episode(environment, RandomPolicy(environment.action_spec(), 0), num_steps, adder.add)
     adder.send()
-    assert adder.is_confirmed(timeout_secs=60)
+    assert adder.is_confirmed(timeout_secs=5)
     return codec_of(environment)
 
 
@@ -107,7 +107,7 @@ def test_workers_never_wait_for_a_learner_with_an_automatic_ratio(tmp_path):
         assert num_samples == 300  # the ratio; from the low end of the range on
         checkpoint = pathlib.Path(replay.client().checkpoint())
     with serving(tmp_path / "fixed", ReplayLimits(**values), restore_from=checkpoint) as replay:
-        info = replay.client().server_info(timeout=60)[EXPERIENCE_TABLE].rate_limiter_info
+        info = replay.client().server_info(timeout=5)[EXPERIENCE_TABLE].rate_limiter_info
         assert (info.min_diff, info.max_diff) == (2 - 2.0, 2 + 2.0)
 
 
@@ -158,7 +158,7 @@ def test_the_oldest_items_leave_a_full_table(tmp_path):
     limits = ReplayLimits(capacity=5, min_size=1, samples_per_insert=1.0, error_buffer=1e9)
     with serving(tmp_path / "reverb", limits) as replay:
         codec = fill(replay, num_steps=12)
-        assert experience_stats(replay.client(), timeout_secs=60) == (5, 12)
+        assert experience_stats(replay.client(), timeout_secs=5) == (5, 12)
         items = all_items(replay.client(), codec)
     assert [t.observation[1] for t in items] == [7, 8, 9, 10, 11]
 
@@ -200,18 +200,18 @@ def test_a_restored_server_has_the_items_and_counts_of_the_checkpoint(tmp_path):
         checkpoint = pathlib.Path(replay.client().checkpoint())
     for attempt in ("after", "once more"):  # restoring changes nothing in the checkpoint
         with serving(tmp_path / attempt, restore_from=checkpoint) as replay:
-            assert experience_stats(replay.client(), timeout_secs=60) == (20, 20)
+            assert experience_stats(replay.client(), timeout_secs=5) == (20, 20)
             restored = all_items(replay.client(), codec)
             for one, other in zip(restored, items, strict=True):
                 tree.map_structure(np.testing.assert_array_equal, one, other)
             fill(replay, num_steps=3)
-            assert experience_stats(replay.client(), timeout_secs=60) == (23, 23)
+            assert experience_stats(replay.client(), timeout_secs=5) == (23, 23)
 
 
 def test_stats_of_a_server_that_is_away_time_out(tmp_path):
     with serving(tmp_path / "reverb") as replay:
         client = replay.client()
-        assert experience_stats(client, timeout_secs=60) == (0, 0)
+        assert experience_stats(client, timeout_secs=5) == (0, 0)
     with pytest.raises(TimeoutError, match="no answer from the replay server"):
         experience_stats(client, timeout_secs=1)
 
@@ -222,12 +222,12 @@ def test_a_checkpoint_made_with_other_limits_takes_over_the_new_ones(tmp_path, c
         codec = fill(replay, num_steps=8)
         checkpoint = pathlib.Path(replay.client().checkpoint())
     with serving(tmp_path / "same", limits, restore_from=checkpoint) as replay:
-        assert experience_stats(replay.client(), timeout_secs=60) == (8, 8)
+        assert experience_stats(replay.client(), timeout_secs=5) == (8, 8)
     assert "have changed" not in capsys.readouterr().out
     changed = ReplayLimits(capacity=6, min_size=3, samples_per_insert=2.0, error_buffer=4.0)
     with serving(tmp_path / "changed", changed, restore_from=checkpoint) as replay:
-        assert experience_stats(replay.client(), timeout_secs=60) == (6, 8)
-        info = replay.client().server_info(timeout=60)[EXPERIENCE_TABLE]
+        assert experience_stats(replay.client(), timeout_secs=5) == (6, 8)
+        info = replay.client().server_info(timeout=5)[EXPERIENCE_TABLE]
         limiter = info.rate_limiter_info
         assert info.max_size == 6
         assert (limiter.min_size_to_sample, limiter.samples_per_insert) == (3, 2.0)
@@ -262,12 +262,12 @@ def test_what_arrives_after_another_worker_has_sent_it_is_saved_once(tmp_path, c
         living = make_adder((5, 1))
         run_episode(environment, RandomPolicy(environment.action_spec(), 0), 40, living.add)
         living.send()
-        assert living.is_confirmed(timeout_secs=60)
+        assert living.is_confirmed(timeout_secs=5)
         gone = Checkpoints(NOTHING, NOTHING, {Stream(5, 1)})
         heir, num_items = make_adder((5, 2)), 40 // 4
         for _ in heir.send_lost(gone):
-            assert heir.is_confirmed(timeout_secs=60)
-        assert experience_stats(replay.client(), timeout_secs=60)[0] == 2 * num_items
+            assert heir.is_confirmed(timeout_secs=5)
+        assert experience_stats(replay.client(), timeout_secs=5)[0] == 2 * num_items
 
         snapshots = ReplaySnapshots(replay.client(), layout, root, incarnation=1)
         stored = stored_numbers(snapshots.describe(snapshots.checkpoint()))

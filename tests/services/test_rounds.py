@@ -32,7 +32,7 @@ class OneWorker:
             run_episode(self._environment, policy, 3, self._adder.add)
             self._adder.end_episode()
         self._adder.send()
-        assert self._adder.is_confirmed(timeout_secs=60)
+        assert self._adder.is_confirmed(timeout_secs=5)
 
     def end_round(self, train_step):
         assert self._publisher.publish(train_step)
@@ -107,7 +107,7 @@ def test_a_checkpoint_can_be_restored_in_either_mode_without_what_was_under_way(
     )
     with after as replay:
         assert experience_stats(replay.client(), 5)[0] == 12
-        tables = replay.client().server_info(timeout=60)
+        tables = replay.client().server_info(timeout=5)
         assert set(tables) - {"experience", "variables", "evaluation"} == (
             {"stream", "rounds"} if is_deterministic else set()
         )

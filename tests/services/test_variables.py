@@ -58,7 +58,7 @@ def test_the_newest_version_arrives_with_its_step(tmp_path):
         await_step(reader, 200)
         assert reader.latest.values[0].tolist() == [[200, 200], [200, 200]]
         assert first[0].tolist() == [[1, 2], [3, 4]]
-        assert replay.client().server_info(timeout=60)["variables"].current_size == 1
+        assert replay.client().server_info(timeout=5)["variables"].current_size == 1
 
 
 def test_versions_arrive_also_if_no_confirmation_is_waited_for(tmp_path):
@@ -112,7 +112,7 @@ def test_while_the_server_is_away_publish_returns_false_and_keeps_one_version(tm
     with serving_until_killed(tmp_path / "after", port), readers:
         wait_until(lambda: publisher.publish(5, timeout_secs=1), 60, "the first confirmation")
         await_step(reader, 5)
-        info = client.server_info(timeout=60)["variables"]
+        info = client.server_info(timeout=5)["variables"]
         assert info.rate_limiter_info.insert_stats.completed == 2  # the oldest and the newest
 
 
@@ -122,7 +122,7 @@ def test_a_restored_server_offers_no_version_until_the_learner_publishes(tmp_pat
         VariablePublisher(replay.client(), make_variables()).publish(70)
         checkpoint = pathlib.Path(replay.client().checkpoint())
     with serving(tmp_path / "after", restore_from=checkpoint) as replay:
-        assert replay.client().server_info(timeout=60)["variables"].current_size == 0
+        assert replay.client().server_info(timeout=5)["variables"].current_size == 0
         with reading(replay.address) as reader:
             VariablePublisher(replay.client(), make_variables()).publish(50)
             await_step(reader, 50)
@@ -130,7 +130,7 @@ def test_a_restored_server_offers_no_version_until_the_learner_publishes(tmp_pat
 
 def num_fetched(replay):
     """Versions that the server has sent so far."""
-    info = replay.client().server_info(timeout=60)["variables"]
+    info = replay.client().server_info(timeout=5)["variables"]
     return info.rate_limiter_info.sample_stats.completed
 
 
@@ -158,7 +158,7 @@ def test_the_same_version_is_published_again_only_to_a_server_that_lacks_it(tmp_
         publisher = VariablePublisher(replay.client(), make_variables())
 
         def num_published():
-            info = replay.client().server_info(timeout=60)["variables"]
+            info = replay.client().server_info(timeout=5)["variables"]
             return info.rate_limiter_info.insert_stats.completed
 
         for _ in range(3):  # as by a learner that waits for data
@@ -168,7 +168,7 @@ def test_the_same_version_is_published_again_only_to_a_server_that_lacks_it(tmp_
         assert num_published() == 2
         replay.client().reset("variables")  # as a server that was restarted
         assert publisher.publish(7, num_tickets=5)
-        assert replay.client().server_info(timeout=60)["variables"].current_size == 1
+        assert replay.client().server_info(timeout=5)["variables"].current_size == 1
 
 
 @pytest.mark.parametrize(("pull_secs", "period_secs"), [(0.001, 0.5), (0.1, 0.1 / 0.05), (60, 5)])

@@ -97,8 +97,8 @@ def test_a_cancelled_job_saves_and_stays_away(cluster):
     job_id = submit(cluster, "cancelled")
     await_start(cluster, "cancelled")
     cluster.ask("scancel", job_id)
-    wait_until(lambda: tape(cluster, "cancelled") == ["start 0", "saved"], 60, "the end of the job")
-    wait_until(lambda: cluster.ask("squeue", "--noheader") == "", 60, "an empty queue")
+    wait_until(lambda: tape(cluster, "cancelled") == ["start 0", "saved"], 20, "the end of the job")
+    wait_until(lambda: cluster.ask("squeue", "--noheader") == "", 20, "an empty queue")
     job = cluster.job(job_id)
     assert (job["JobState"], job["Restarts"]) == ("CANCELLED", "0")
 

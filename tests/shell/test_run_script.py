@@ -89,7 +89,7 @@ class Sandbox:
             return []
 
     def await_tape(self, *events: str) -> None:
-        wait_until(lambda: set(events) <= set(self.tape()), 60, f"{events} in {self.tape()}")
+        wait_until(lambda: set(events) <= set(self.tape()), 10, f"{events} in {self.tape()}")
 
     def seen(self, name: str) -> dict:
         return json.loads((self.exp_dir / f"seen_{name}.json").read_text())
@@ -117,7 +117,7 @@ def sandbox(tmp_path: pathlib.Path) -> Iterator[Sandbox]:
     for pid in sandbox.alive():
         os.kill(pid, signal.SIGKILL)
     for run in sandbox.started:
-        run.communicate(timeout=60)
+        run.communicate(timeout=10)
 
 
 STARTS = [f"{name} starts" for name in ("learner", "replay", "worker_0", "worker_1")]
@@ -172,7 +172,7 @@ def test_ctrl_c_twice_stops_in_order_and_the_same_command_resumes(sandbox):
     os.write(ours, b"\x03")
     time.sleep(0.1)
     os.write(ours, b"\x03")
-    _, err = run.communicate(timeout=60)
+    _, err = run.communicate(timeout=20)
     screen = os.read(ours, 100_000).decode()
     assert run.returncode == 143
     assert sandbox.alive() == {}
@@ -185,9 +185,9 @@ def test_ctrl_c_twice_stops_in_order_and_the_same_command_resumes(sandbox):
     seed = json.loads((sandbox.exp_dir / "provenance.json").read_text())["seed"]
     sandbox.write("config/pendulum.json", '{"horizon": 100, "mass": 2}')
     run = sandbox.start(**TWO)
-    wait_until(lambda: len(sandbox.tape()) == 12, 60, "the second start")
+    wait_until(lambda: len(sandbox.tape()) == 12, 10, "the second start")
     run.terminate()
-    out, _ = run.communicate(timeout=60)
+    out, _ = run.communicate(timeout=20)
     assert run.returncode == 143
     assert f"Resuming logs/pendulum, seed {seed}." in out
     assert "config/pendulum.json differs in horizon, mass; the run keeps its own values" in out
@@ -203,7 +203,7 @@ def test_a_terminal_that_takes_no_more_holds_up_nothing(sandbox):
     termios.tcflow(terminal, termios.TCOOFF)  # as Ctrl-S does
     time.sleep(1.5)  # the status line waits
     os.kill(sandbox.pid_of("supervise", "learner"), signal.SIGKILL)
-    wait_until(lambda: sandbox.tape().count("learner starts") == 2, 60, "the learner's restart")
+    wait_until(lambda: sandbox.tape().count("learner starts") == 2, 20, "the learner's restart")
     os.kill(launcher, signal.SIGTERM)
     assert run.wait(timeout=40) == 143
     assert sandbox.alive() == {}
@@ -215,21 +215,21 @@ def test_kill_9_of_a_program_of_supervise_and_of_the_launcher(sandbox):
     sandbox.await_tape(*STARTS)
     before = sandbox.seen("learner")["pid"]
     os.kill(before, signal.SIGKILL)
-    wait_until(lambda: sandbox.seen("learner")["pid"] != before, 60, "the learner's restart")
+    wait_until(lambda: sandbox.seen("learner")["pid"] != before, 10, "the learner's restart")
 
     os.kill(sandbox.pid_of("supervise", "worker_1"), signal.SIGKILL)
-    wait_until(lambda: sandbox.tape().count("worker_1 starts") == 2, 60, "the worker's restart")
+    wait_until(lambda: sandbox.tape().count("worker_1 starts") == 2, 10, "the worker's restart")
     assert sandbox.tape().count("worker_1 stops") == 1  # before the new one started
     assert sandbox.tape().count("worker_0 starts") == 1
 
     second = sandbox.start(**TWO)
-    _, err = second.communicate(timeout=60)
+    _, err = second.communicate(timeout=10)
     assert second.returncode == 78
     assert "run_script.sh: logs/pendulum is in use by another run (process " in err
     assert str(sandbox.seen("replay")["pid"]) in err
 
     run.kill()
-    wait_until(lambda: not sandbox.alive(), 60, f"the end of {sandbox.alive()}")
+    wait_until(lambda: not sandbox.alive(), 5, f"the end of {sandbox.alive()}")
 
 
 def test_crash_loop_gives_up_with_the_traceback(sandbox):
@@ -280,7 +280,7 @@ def test_a_superseded_worker_ends_alone_and_a_superseded_learner_ends_the_start(
     (sandbox.exp_dir / "superseded").touch()
     sandbox.await_tape("worker_1 is superseded")
     service = "service/worker_1"
-    wait_until(lambda: not any(service in line for line in sandbox.alive().values()), 60, service)
+    wait_until(lambda: not any(service in line for line in sandbox.alive().values()), 10, service)
     run.terminate()
     _, err = run.communicate(timeout=40)
     assert run.returncode == 143
@@ -297,7 +297,7 @@ def test_a_superseded_start_does_not_wait_for_a_learner_that_cannot_save(sandbox
     run = sandbox.start(**TWO, STUB_REPLAY="superseded", STUB_LEARNER="deaf")
     sandbox.await_tape(*STARTS)
     (sandbox.exp_dir / "superseded").touch()
-    _, err = run.communicate(timeout=60)
+    _, err = run.communicate(timeout=20)
     assert run.returncode == 75
     assert sandbox.alive() == {}
     assert "learner ended within 5 s; killing them" in err
@@ -322,7 +322,7 @@ def test_sbatch_runs_a_copy_of_the_script_from_a_spool_folder(sandbox, tmp_path)
     environ = os.environ | {"SLURM_SUBMIT_DIR": str(sandbox.project), "SAC_EXP_NAME": ".wrong"}
     result = subprocess.run(
         [spool, "training_variables_pendulum.sh"],
-        env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60,
+        env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=10,
     )  # fmt: skip
     assert result.returncode == 78
     assert result.stderr.startswith("run_script.sh: SAC_EXP_NAME is '.wrong'; allowed are letters")
@@ -377,9 +377,13 @@ def test_wrong_input_is_answered_at_once_and_changes_no_file(sandbox, case):
     change, variables, environ, message = WRONG_INPUT[case]
     if change is not None:
         change(sandbox)
-    began = time.monotonic()
-    code, out, err = sandbox.run(variables or "training_variables_pendulum.sh", **environ)
-    assert time.monotonic() - began < 10  # 1 s, where nothing else runs
+    for _ in range(3):  # the quickest counts: a busy machine may hold up one of them
+        began = time.monotonic()
+        code, out, err = sandbox.run(variables or "training_variables_pendulum.sh", **environ)
+        secs = time.monotonic() - began
+        if secs < 2:
+            break
+    assert secs < 2
     assert err.startswith("run_script.sh: ") and message in err and len(err.splitlines()) == 1
     assert (code, out) == (78, "")
     assert not (sandbox.project / "logs").exists()
@@ -399,10 +403,10 @@ def test_programs_share_a_private_network_and_are_reached_as_ever(sandbox, user)
     assert not int(ignored[1], 16) & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGINT - 1)
 
     os.kill(sandbox.seen("learner")["pid"], signal.SIGKILL)
-    wait_until(lambda: sandbox.tape().count("learner starts") == 2, 60, "the learner's restart")
+    wait_until(lambda: sandbox.tape().count("learner starts") == 2, 10, "the learner's restart")
     assert sandbox.seen("learner")["network"] == network
     run.terminate()
-    out, _ = run.communicate(timeout=60)
+    out, _ = run.communicate(timeout=20)
     assert run.returncode == 143
     assert sandbox.alive() == {}
     assert "\nNetwork: private, " in out
@@ -492,4 +496,4 @@ def test_a_stop_just_after_the_status_was_started_does_not_hang(sandbox):
     assert script.count("\n  reporter=$!\n") == 1
     sandbox.write(path, script.replace("\n  reporter=$!", "\n  kill -TERM $$\n  reporter=$!"))
     assert sandbox.start(**TWO).wait(timeout=40) == 143
-    wait_until(lambda: sandbox.alive() == {}, 60, "the end of all processes")
+    wait_until(lambda: sandbox.alive() == {}, 10, "the end of all processes")

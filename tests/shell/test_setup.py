@@ -158,7 +158,7 @@ def test_second_call_is_quick_silent_and_installs_nothing(ready):
 
     started = time.monotonic()
     second = ready.run()
-    assert time.monotonic() - started < 5  # 0.1 s, where nothing else runs
+    assert time.monotonic() - started < 1
     assert (second, ready.tape()) == ((0, f"{ready.venv_bin}\n", ""), [])
 
 
