@@ -29,10 +29,11 @@ HEADER = (
 )
 INTRODUCTION = """# Benchmarks
 
-Made by `benchmarks/run.sh`, from [{records}]({records}). All contestants ran in turns, each with
-all of its programs on the same cores of one machine. Of units with `/s`, of `%` and of returns
-more is better, of all others less. A run that did not reach its level within the limit counts as
-infinitely slow, unless a level is named that all runs reached.
+Made by `benchmarks/run.sh`, from [{records}]({records}). Contestants of one call ran in turns,
+each with all of its programs on the same cores of one machine; the records have the time of each.
+Of units with `/s`, of `%` and of returns more is better, of all others less. A run that did not
+reach its level within the limit counts as infinitely slow, unless a level is named that all runs
+reached.
 """
 
 
