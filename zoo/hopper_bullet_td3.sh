@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034
 # sac train zoo/hopper_bullet_td3.sh --seed 1 2
-# A train step for every second env step; with one for every fourth seeds 1 and 2 return 2,260 and 1,843.
+# A train step for every second env step; with one for every fourth, seeds 1 and 2 return 2,260 and 1,843.
 : "${SAC_EXP_NAME:=hopper_bullet_td3}"
 : "${SAC_PARAMS:=zoo/pybullet_params.py}"
 : "${SAC_CONFIG:=zoo/hopper_bullet_td3.json}"
