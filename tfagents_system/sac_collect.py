@@ -98,7 +98,16 @@ def collect(
     params = run.params
     records = WorkerRecords(run.paths, worker_id, run.horizon, params.log_period_itrs, collects)
     run_seed = run.seed if collects else derive_seed(run.seed, SeedPurpose.EVALUATORS)
-    seed = functools.partial(derive_seed, run_seed, index=worker_id, env_step=records.env_step)
+    # What ends each life of a worker before its first episode must not give the same life again. A
+    # first start has the seeds of other runs with the run's seed; a deterministic run all of them.
+    is_repeated = deterministic or records.fence.is_first
+    seed = functools.partial(
+        derive_seed,
+        run_seed,
+        index=worker_id,
+        env_step=records.env_step,
+        start=0 if is_repeated else records.fence.number,
+    )
     seed_global_generators(seed)
     environments = _make_environments(run, worker_id, seed, Watchdog(env_timeout_secs))
     agent, _ = make_agent(params, environments.collect.current())

@@ -61,6 +61,15 @@ def test_a_worker_is_superseded_by_its_own_number_alone(tmp_path):
     assert [fence.is_newest for fence in fences] == [True, False, True]
 
 
+def test_a_start_is_the_first_one_of_its_program_alone(tmp_path):
+    paths = ExperimentPaths(tmp_path)
+    fences = [Fence.of_worker(paths, f"worker_{k}") for k in (1, 11, 0, 1, 11)]
+    assert [fence.is_first for fence in fences] == [True] * 3 + [False] * 2
+    (paths.streams / "000003").write_text("{")  # damaged: it may have been anybody's
+    assert not Fence.of_worker(paths, "worker_0").is_first
+    assert not Fence.of_worker(paths, "worker_2").is_first
+
+
 def test_what_was_never_claimed_is_the_newest_until_somebody_claims(tmp_path):
     paths = ExperimentPaths(tmp_path)
     fence = Fence.of_core(paths, 0)

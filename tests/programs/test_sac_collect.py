@@ -22,6 +22,7 @@ from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.files import read_json, write_json_atomically
 from tfagents_system.core.params_loader import load_run
 from tfagents_system.core.reports import read_report
+from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.data.item_description import item_columns
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
@@ -29,6 +30,7 @@ from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.environments.replaceable import EnvironmentFailure
 from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.evaluation.rollouts import Episode
+from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import experience_stats
 from tfagents_system.services.tickets import TicketOffice
@@ -146,9 +148,9 @@ def test_a_stop_before_the_server_answers_ends_the_worker(tmp_path):
     assert sac_collect.collect(str(paths.root), replay.address, 0, 60.0, stop) == EXIT_STOPPED
 
 
-def test_a_worker_that_is_started_again_has_environments_with_other_seeds(tmp_path, monkeypatch):
-    paths = make_experiment(tmp_path / "exp")
-    write_run_spec(paths)
+@pytest.fixture
+def env_seeds(monkeypatch):
+    """Those that environments are made with."""
     seeds = []
 
     def make(params, seed, *worker):
@@ -157,7 +159,12 @@ def test_a_worker_that_is_started_again_has_environments_with_other_seeds(tmp_pa
 
     monkeypatch.setattr(sac_collect, "make_collect_environment", make)
     monkeypatch.setattr(sac_collect, "make_eval_environment", make)
-    stop = Stop()
+    return seeds
+
+
+def test_a_worker_that_is_started_again_has_environments_with_other_seeds(tmp_path, env_seeds):
+    paths, stop = make_experiment(tmp_path / "exp"), Stop()
+    write_run_spec(paths)
     stop.is_set = True
     with serving(tmp_path / "reverb") as replay:
         for env_step in (0, 30):
@@ -165,7 +172,35 @@ def test_a_worker_that_is_started_again_has_environments_with_other_seeds(tmp_pa
             assert log.env_step == env_step
             sac_collect.collect(str(paths.root), replay.address, 0, 60.0, stop)
             log.append(Episode(0.0, 10, None, True), iteration=0, train_step=0, env_step=30)
-    assert len(set(seeds)) == 2 * 2  # collect and eval
+    assert len(set(env_seeds)) == 2 * 2  # collect and eval
+
+
+@pytest.mark.parametrize("deterministic, num_seeds", [(False, 3), (True, 1)])
+def test_a_worker_that_dies_before_its_first_episode_has_other_seeds_in_each_life(
+    tmp_path, monkeypatch, env_seeds, deterministic, num_seeds
+):
+    """Otherwise the buffer fills with copies of one episode."""
+    paths, stop, policy_seeds = make_experiment(tmp_path / "exp"), Stop(), []
+    write_run_spec(paths)
+    stop.is_set = True
+
+    def make_policy(action_spec, seed):
+        policy_seeds.append(seed)
+        return RandomPolicy(action_spec, seed)
+
+    monkeypatch.setattr(sac_collect, "RandomPolicy", make_policy)
+    run, draws = load_run(str(paths.root)), []
+    with serving(tmp_path / "reverb") as replay:
+        for _ in range(3):
+            sac_collect.collect(
+                str(paths.root), replay.address, 0, 60.0, stop, deterministic=deterministic
+            )
+            draws.append((random.random(), np.random.random()))
+    assert len(set(env_seeds)) == 2 * num_seeds
+    assert len(set(policy_seeds)) == len(set(draws)) == num_seeds
+    # Those of a first start are what they always were.
+    assert env_seeds[0] == derive_seed(run.seed, SeedPurpose.COLLECT_ENV)
+    assert policy_seeds[0] == derive_seed(run.seed, SeedPurpose.RANDOM_POLICY)
 
 
 def test_a_server_that_never_answers_is_an_error(tmp_path, monkeypatch):
@@ -293,13 +328,13 @@ def test_a_worker_that_acts_in_tensorflow_says_so(tmp_path, capfd, class_body, o
     assert obstacle is None or obstacle in reported
 
 
-def test_a_stock_agent_acts_as_the_seed_says_and_each_worker_differently(tmp_path, monkeypatch):
-    paths = make_experiment(tmp_path / "exp", STOCK_AGENT)
-    write_run_spec(paths)
+@pytest.fixture
+def acting_tape(monkeypatch):
+    """What each worker's policy does from the same weights, and what the generators draw."""
     tape = []
 
     class ActingWorker:
-        """Notes what its policy does from the same weights, and what the generators draw."""
+        """Notes four actions and a draw of each generator."""
 
         def __init__(self, run, environments, policies, *others, **more):
             self._environment, self._policies = environments.collect, policies
@@ -312,10 +347,27 @@ def test_a_stock_agent_acts_as_the_seed_says_and_each_worker_differently(tmp_pat
             return EXIT_FINISHED
 
     monkeypatch.setattr(sac_collect, "Worker", ActingWorker)
+    monkeypatch.setattr(sac_collect, "LockStepWorker", ActingWorker)
+    return tape
+
+
+def test_a_stock_agent_acts_as_the_seed_says_and_each_worker_differently(tmp_path, acting_tape):
+    paths = make_experiment(tmp_path / "exp", STOCK_AGENT)
+    write_run_spec(paths)
     with serving(tmp_path / "reverb") as replay:
         for worker_id in (0, 0, 1):
-            sac_collect.collect(str(paths.root), replay.address, worker_id, 60.0, Stop())
-    first, again, other = tape
+            sac_collect.collect(str(paths.root), replay.address, worker_id, 60.0, Stop(), True)
+    first, again, other = acting_tape
     assert len(set(first[0])) == 4
     assert first == again
     assert not {*first[0], *first[1:]} & {*other[0], *other[1:]}
+
+
+def test_a_stock_agent_acts_differently_in_each_life_of_a_worker(tmp_path, acting_tape):
+    paths = make_experiment(tmp_path / "exp", STOCK_AGENT)
+    write_run_spec(paths)
+    with serving(tmp_path / "reverb") as replay:
+        for _ in range(2):
+            sac_collect.collect(str(paths.root), replay.address, 0, 60.0, Stop())
+    first, again = acting_tape
+    assert first[0] != again[0] and not {*first[1:]} & {*again[1:]}

@@ -8,6 +8,7 @@ program; one with a lower number changes nothing any more and ends with EXIT_SUP
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import pathlib
@@ -91,6 +92,11 @@ class Claims:
                 return number
         return above
 
+    def is_first(self, program: str, number: int) -> bool:
+        """Returns whether every claim before `number` is of another program, and can be read."""
+        earlier = [known for known in self._numbers() if known < number]
+        return not {program, None} & set(map(self._program_of, earlier))
+
     def owner(self, number: int) -> dict[str, Any]:
         """Returns who has claimed `number`: program, host, pid, since, job."""
         return json.loads(self._path(number).read_text())
@@ -136,6 +142,11 @@ class Fence:
         """Claims a stream for this start of a worker or evaluator, and returns its fence."""
         claims = Claims(paths.streams)
         return cls(claims, program, claims.claim(program, Job.from_environ(os.environ)))
+
+    @functools.cached_property
+    def is_first(self) -> bool:
+        """Whether this is the first start of the program in the experiment."""
+        return self._claims.is_first(self._program, self.number)
 
     @property
     def is_newest(self) -> bool:

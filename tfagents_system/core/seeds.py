@@ -1,10 +1,20 @@
-"""One seed enters a run; every program and environment derives its own."""
+"""One seed enters a run; every program and environment derives its own.
+
+Two derivations differ because they hash different words: each argument has words of its own in a
+list whose length follows from them, no argument reaches into the words of another, and no two
+purposes have one value. The hash keeps 31 bits, so that two of N derived seeds are equal by chance
+in about N^2 / 2^32 of all runs. A seed that is itself derived, such as that of the evaluators or of
+a task, enters as the first word, where only another seed of a run could stand.
+"""
 
 import enum
 
 import numpy as np
 
+_WORD = 2**32  # NumPy splits a larger number into several words
 
+
+@enum.unique  # two purposes of one value would be aliases, and have the same seeds
 class SeedPurpose(enum.IntEnum):
     """What a derived seed is for; the values are part of what makes runs repeatable."""
 
@@ -17,12 +27,17 @@ class SeedPurpose(enum.IntEnum):
     NUMPY = 6  # the global generator of `numpy.random`
     TENSORFLOW = 7  # the global seed of TensorFlow
     MINIBATCHES = 8  # of the learner of a deterministic run
-    EVALUATORS = 9  # from which they derive theirs, as workers do from the run's
     TASK = 9  # seed of a run that is one of an array of experiments
+    EVALUATORS = 10  # from which they derive theirs, as workers do from the run's
 
 
 def derive_seed(
-    seed: int, purpose: SeedPurpose, index: int = 0, env_step: int = 0, num_failures: int = 0
+    seed: int,
+    purpose: SeedPurpose,
+    index: int = 0,
+    env_step: int = 0,
+    num_failures: int = 0,
+    start: int = 0,
 ) -> int:
     """Returns a seed in [0, 2^31) that differs by each of the arguments.
 
@@ -32,7 +47,14 @@ def derive_seed(
       index: Such as the worker's id.
       env_step: Of a worker when it starts; one that goes on draws other numbers than at first.
       num_failures: Of environments before the one that is seeded.
+      start: Number of a worker's start, 0 of its first one: a worker that dies before it has
+        recorded an episode starts again with the same `env_step`.
     """
-    numbers = [seed, purpose.value, index, env_step]
-    sequence = np.random.SeedSequence([*numbers, num_failures] if num_failures else numbers)
-    return int(sequence.generate_state(1)[0]) & 0x7FFFFFFF
+    high_step, low_step = divmod(env_step, _WORD)
+    high_seed, low_seed = divmod(seed, _WORD)  # the only number without limit comes last
+    words = [low_seed, purpose.value, index, low_step, num_failures, start, high_step, high_seed]
+    if max(words[1:-1]) >= _WORD:
+        raise ValueError(f"{words[1:-1]} has a number beyond 32 bits")
+    while len(words) > 4 and not words[-1]:  # NumPy takes a list of four or more as it is
+        words.pop()
+    return int(np.random.SeedSequence(words).generate_state(1)[0]) & 0x7FFFFFFF
