@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import pwd
 
 import pytest
 
@@ -43,6 +44,33 @@ def test_programs_inherit_it_and_it_is_free_at_the_end(lock):
     os.close(descriptor)
     os.close(take_lock(lock))
     assert recorded_job(lock) is None
+
+
+def test_it_says_who_holds_it(lock, hold):
+    hold(None)
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    with pytest.raises(ConfigError, match=rf"process {os.getpid()} on .* since .*, of {user}; liv"):
+        take_lock(lock)
+
+
+def test_another_user_s_experiment_is_refused_with_its_owner(lock, hold, monkeypatch):
+    hold(None)
+
+    def refuse(*arguments):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tfagents_system.launch.lock.open_lock", refuse)  # root may open all
+    owner = pwd.getpwuid(os.geteuid()).pw_name
+    with pytest.raises(ConfigError, match=f"is an experiment of {owner}, who alone can start it"):
+        take_lock(lock)
+
+
+@pytest.mark.parametrize("record", ["[]", "7", '{"pid": 1}', "\\udcff", "[" * 5000])
+def test_a_damaged_record_of_the_holder_is_no_traceback(lock, hold, record):
+    hold(None)
+    lock.write_text(record)
+    with pytest.raises(ConfigError, match="in use by another run .which has not recorded itself"):
+        take_lock(lock, SECOND)
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,23 @@ def test_a_run_is_running_while_its_lock_is_held(paths):
     assert not Watch(paths).look().is_running
 
 
+def test_a_look_takes_no_lock(paths, monkeypatch):
+    paths.lock.touch()
+    monkeypatch.setattr(fcntl, "flock", lambda *arguments: pytest.fail("a lock was taken"))
+    assert not Watch(paths).look().is_running
+
+
+def test_another_user_s_run_on_another_host_is_running_while_its_reports_change(paths, monkeypatch):
+    paths.lock.touch()
+    monkeypatch.setattr("os.access", lambda path, mode: path != paths.lock)
+    clock = FakeClock(50.0)
+    watch = Watch(paths, clock)
+    write_report(paths, learner_report(host=f"not {platform.node()}"))
+    assert watch.look().is_running
+    clock.now += GONE_SECS + 1
+    assert not watch.look().is_running
+
+
 def test_a_run_on_another_host_is_running_while_its_reports_change(paths):
     paths.lock.write_text(json.dumps({"host": f"not {platform.node()}", "pid": 1, "since": ""}))
     clock = FakeClock(50.0)

@@ -20,10 +20,10 @@ from typing import Annotated
 
 from tfagents_system.core.command_line import OneOf
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
+from tfagents_system.core.file_locks import open_lock, try_lock
 from tfagents_system.core.paths import ExperimentPaths, existing_experiment
 from tfagents_system.core.program import EXIT_CODE_FILE_VARIABLE
 from tfagents_system.core.reports import Phase, StatusReporter
-from tfagents_system.launch.lock import try_lock
 from tfagents_system.launch.mirrors import TRACKERS, check_has_package, program_name
 from tfagents_system.launch.status import Watch
 from tfagents_system.mirror.mirror import Mirror
@@ -121,7 +121,7 @@ def _lock(folder: pathlib.Path, waits: bool, stop: object) -> Iterator[bool]:
     The end of an earlier start of the run, on a host that died, may free the lock late.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("ab") as file:
+    with os.fdopen(open_lock(folder / "lock"), "ab") as file:
         while not try_lock(file.fileno()):
             if not waits:
                 raise ConfigError(f"{folder}: another process mirrors this run.")

@@ -26,8 +26,8 @@ from tfagents_system.core.files import read_json
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.settings import INITIALIZE_FROM, Settings
 from tfagents_system.launch.initial_weights import InitialWeights
+from tfagents_system.launch.lock import take_lock
 from tfagents_system.launch.start import environment_of_runs, run_apart, start
-from tfagents_system.launch.supervision import is_locked
 from tfagents_system.launch.variables import read_variables
 
 ALGORITHMS = get_args(Algorithm)
@@ -128,16 +128,27 @@ def _prepare_folder(environ: dict[str, str], extend: int | None, force_new: bool
         num_iter = read_json(paths.finished)["num_iter"] + extend
         environ |= with_bindings([f"num_iter={num_iter}"], environ)
     elif paths.root.exists():
-        if is_locked(paths.lock):
-            raise ConfigError(f"--force_new: {paths.root} is running. Stop it first.")
-        if weights := environ.get(INITIALIZE_FROM):
-            source = InitialWeights.find(weights).checkpoint
-            if paths.root.resolve() in source.resolve().parents:
-                raise ConfigError(f"--force_new would rename {paths.root}, which is to give the "
-                                  "weights. Choose another --name.")  # fmt: skip
-        kept = paths.root.with_name(f"{paths.root.name}_until_{time.strftime('%Y%m%d_%H%M%S')}")
-        os.rename(paths.root, kept)
-        print(f"The earlier {paths.root} is now {kept}.", flush=True)
+        _move_away(paths, environ.get(INITIALIZE_FROM))
+
+
+def _move_away(paths: ExperimentPaths, initialize_from: str | None) -> None:
+    """Renames an experiment that nobody runs; raises ConfigError if its weights are asked for."""
+    lock = None
+    if paths.root.is_dir():
+        try:
+            lock = take_lock(paths.lock)  # so that it is not started meanwhile
+        except ConfigError as error:
+            raise ConfigError(f"--force_new: {paths.root} is running. Stop it first.") from error
+    if initialize_from:
+        source = InitialWeights.find(initialize_from).checkpoint
+        if paths.root.resolve() in source.resolve().parents:
+            raise ConfigError(f"--force_new would rename {paths.root}, which is to give the "
+                              "weights. Choose another --name.")  # fmt: skip
+    kept = paths.root.with_name(f"{paths.root.name}_until_{time.strftime('%Y%m%d_%H%M%S')}")
+    os.rename(paths.root, kept)
+    if lock is not None:
+        os.close(lock)
+    print(f"The earlier {paths.root} is now {kept}.", flush=True)
 
 
 def _train_seeds(

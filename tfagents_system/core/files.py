@@ -69,8 +69,15 @@ def overwrite(path: pathlib.Path, content: bytes) -> None:
 
 
 def read_json(path: pathlib.Path) -> Any:
-    """Returns the parsed file, or None if it does not exist."""
+    """Returns the parsed file, or None if it does not exist.
+
+    Raises:
+      OSError: If it cannot be read.
+      ValueError: If it is no JSON.
+    """
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
+    except RecursionError:
+        raise ValueError(f"{path}: nested too deeply") from None

@@ -1,15 +1,17 @@
 """One run per experiment folder."""
 
 import dataclasses
-import fcntl
 import json
 import os
 import pathlib
 import platform
+import pwd
 import time
 from collections.abc import Callable
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.file_locks import open_lock, try_lock, users
+from tfagents_system.core.files import read_json
 from tfagents_system.core.incarnation import Job
 
 TAKEOVER_SECS = 120.0  # a dead NFS client's lock outlives it by a lease of about 90 s
@@ -37,7 +39,7 @@ def take_lock(
     Raises:
       ConfigError: If another run holds it; its folder has not been changed.
     """
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+    descriptor = _open(lock)
     if not try_lock(descriptor):
         if job is None or not job.replaces(_job_of_holder(lock)):
             os.close(descriptor)
@@ -57,6 +59,7 @@ def take_lock(
             time.sleep(0.5)
     holder = {
         "host": platform.node(),
+        "user": _user_name(os.geteuid()),
         "pid": os.getpid(),
         "since": time.strftime("%F %T"),
         "job": None if job is None else dataclasses.asdict(job),
@@ -67,34 +70,40 @@ def take_lock(
     return descriptor
 
 
-def try_lock(descriptor: int) -> bool:
-    """Takes the lock if nobody holds it; returns whether it has."""
+def _open(lock: pathlib.Path) -> int:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        return open_lock(lock)
+    except PermissionError as error:
+        if not lock.exists():
+            raise
+        owner = _user_name(lock.stat().st_uid)
+        raise ConfigError(
+            f"{lock.parent} is an experiment of {owner}, who alone can start it: {lock} is not for "
+            f"{_user_name(os.geteuid())}. Choose another SAC_EXP_NAME."
+        ) from error
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:  # as in a container
+        return f"user {uid}"
 
 
 def _job_of_holder(lock: pathlib.Path) -> Job | None:
     try:
-        return Job(**json.loads(lock.read_text())["job"])
+        return Job(**read_json(lock)["job"])
     except (OSError, ValueError, LookupError, TypeError):  # no job, or written by an older version
         return None
 
 
 def _describe_holder(lock: pathlib.Path) -> str:
     try:
-        holder = json.loads(lock.read_text())
-        recorded = f"process {holder['pid']} on {holder['host']} since {holder['since']}"
-    except (OSError, ValueError, KeyError):
+        holder = read_json(lock)
+        process = f"process {holder['pid']} on {holder['host']} since {holder['since']}"
+        user = holder.get("user")  # not of older versions
+        recorded = f"{process}, of {user}" if user else process
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         recorded = "which has not recorded itself yet"
-    alive = [pid for pid in os.listdir("/proc") if pid.isdigit() and _has_open(pid, lock)]
-    return f"{recorded}; living here: {', '.join(alive)}" if alive else recorded
-
-
-def _has_open(pid: str, file: pathlib.Path) -> bool:
-    try:
-        return any(link.samefile(file) for link in pathlib.Path("/proc", pid, "fd").iterdir())
-    except OSError:  # ended meanwhile, or another user's
-        return False
+    alive = ", ".join(map(str, users(lock)))
+    return f"{recorded}; living here: {alive}" if alive else recorded

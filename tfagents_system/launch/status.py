@@ -7,7 +7,6 @@ itself for its free space, because logs say nothing once it is full. The experim
 other hosts that share the disk.
 """
 
-import json
 import os
 import pathlib
 import platform
@@ -15,15 +14,15 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from tfagents_system.core.command_line import run_tool
 from tfagents_system.core.disk import checkpoint_bytes, free_bytes, keep_printing_on_full_disk
+from tfagents_system.core.file_locks import is_locked, recorded_host
 from tfagents_system.core.paths import ExperimentPaths, existing_experiment
 from tfagents_system.core.reports import Report, ReportError, read_report
 from tfagents_system.core.running import edited_files
 from tfagents_system.launch.status_line import Snapshot, status_line
-from tfagents_system.launch.supervision import is_locked
 
 GONE_SECS = 5.0  # without a new report of any program, on another host: it reports each second
 PLAIN_PERIOD_SECS = 10.0
@@ -62,7 +61,7 @@ class Watch:
             reports=reports,
             unknown=unknown,
             silent_secs={name: self._clock() - since for name, (_, since) in self._seen.items()},
-            is_running=self._is_running(),
+            is_running=self._is_running(reports.values()),
             edited=edited_files(self._paths),
             free_bytes=free_bytes(self._paths.root),
             checkpoint_bytes=checkpoint_bytes(self._paths.checkpoints),
@@ -76,22 +75,18 @@ class Watch:
         reported = {path.stem for path in self._paths.statuses.glob("[!.]*.json")}
         return sorted({service.name for service in self._services()} | reported)
 
-    def _is_running(self) -> bool:
+    def _is_running(self, reports: Iterable[Report | None]) -> bool:
         """Asks the lock, which knows its own host alone; elsewhere new reports are the sign."""
-        if is_locked(self._paths.lock):
+        lock = self._paths.lock
+        if is_locked(lock):
             return True
-        if _host_of(self._paths.lock) in (None, platform.node()):
+        hosts = {recorded_host(lock)}
+        if lock.exists() and not os.access(lock, os.R_OK):  # it is another user's
+            hosts |= {report.host for report in reports if report}
+        if hosts <= {None, platform.node()}:
             return False
         last_change = max([self._began, *(since for _, since in self._seen.values())])
         return self._clock() - last_change < GONE_SECS
-
-
-def _host_of(lock: pathlib.Path) -> str | None:
-    """Returns the host of the run that last took the lock; None if none has recorded itself."""
-    try:
-        return json.loads(lock.read_text())["host"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def ending(paths: ExperimentPaths) -> str:

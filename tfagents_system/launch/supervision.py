@@ -3,9 +3,10 @@
 Status and profile take nothing else of a service folder than its `starts`.
 """
 
-import fcntl
 import os
 import pathlib
+
+from tfagents_system.core.file_locks import is_locked
 
 
 def is_supervised(service: pathlib.Path) -> bool:
@@ -20,15 +21,3 @@ def is_supervised(service: pathlib.Path) -> bool:
 def is_alive(service: pathlib.Path) -> bool:
     """Returns whether its supervise or its program lives: either holds the service's lock."""
     return is_locked(service / "lock")
-
-
-def is_locked(lock: pathlib.Path) -> bool:
-    """Returns whether a process of this host holds the lock (flock)."""
-    try:
-        with lock.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except FileNotFoundError:
-        return False
-    return False
