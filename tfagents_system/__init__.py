@@ -2,8 +2,13 @@
 
 import os
 
+from tfagents_system.core.installed import tolerate_broken_plugins
+
 # TensorFlow 2.15 wraps dicts with wrapt. Its C extension hides their __dict__ from Python, so that
 # typing-extensions >= 4.6, which most packages that users add need, fails in a tf.function ("this
 # __dict__ descriptor does not support '_DictWrapper' objects"). wrapt reads this variable when
 # TensorFlow is first imported, in this process or in one that it starts.
 os.environ.setdefault("WRAPT_DISABLE_EXTENSIONS", "1")
+
+# gym 0.23, which TF-Agents imports, fails where any installed package has broken metadata.
+tolerate_broken_plugins()

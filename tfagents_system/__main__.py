@@ -5,7 +5,6 @@ Example: sac train --env Pendulum-v1
 `sac COMMAND --help` explains a command and has an example.
 """
 
-import importlib.metadata
 import os
 import signal
 import sys
@@ -15,6 +14,7 @@ from typing import NoReturn
 from tfagents_system.commands.table import COMMANDS, function_of
 from tfagents_system.core.command_line import print_error, run_tool
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
+from tfagents_system.core.installed import versions
 from tfagents_system.core.names import did_you_mean
 from tfagents_system.core.program import run_program
 from tfagents_system.launch.packages import check_packages
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         print(usage())
         sys.exit()
     if command == "--version":
-        print(f"sac {importlib.metadata.version('tfagents_system')}")
+        print(f"sac {' '.join(versions('tfagents_system')) or 'of a checkout'}")
         sys.exit()
     if command not in COMMANDS:
         print_error(["sac"], ConfigError(

@@ -51,7 +51,7 @@ def test_a_library_is_built_once_for_the_same_source_compiler_and_system(tmp_pat
         lambda patch, tmp_path: fake_compiler(tmp_path, version="fake c++ 2"),
         lambda patch, tmp_path: patch.setattr(platform, "libc_ver", lambda: ("glibc", "9.9")),
         lambda patch, tmp_path: patch.setattr(
-            shared_library.importlib.metadata, "version", lambda package: "2.16.0"
+            shared_library, "versions", lambda package: ["2.16.0"]
         ),
         lambda patch, tmp_path: patch.setattr(shared_library, "COMPILER_FLAGS", ("-O1",)),
     ],

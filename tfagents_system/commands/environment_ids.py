@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import importlib
-import importlib.util
 import io
 import re
 import warnings
@@ -11,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.installed import is_installed
 from tfagents_system.core.names import nearest_name
 from tfagents_system.environments import headless
 
@@ -73,7 +73,7 @@ def find_environment(text: str) -> EnvironmentId:
         + (f" Did you mean {nearest}?" if nearest else "")
         + ("" if package else
            " One that a package of yours registers is PACKAGE:ID, such as panda_gym:PandaReach-v3.")
-        + ("" if _is_installed("gymnasium") else
+        + ("" if is_installed("gymnasium") else
            " gymnasium is not installed: ./setup.sh --with mujoco")
     )  # fmt: skip
 
@@ -115,15 +115,11 @@ def _import_package(package: str, text: str) -> None:
 
 
 def _kinds_of(name: str) -> list[str]:
-    if "/" in name and _is_installed("dm_control") and ":" not in name:
+    if "/" in name and is_installed("dm_control") and ":" not in name:
         return ["dm_control"]
     if "Bullet" in name:
         return ["pybullet"]
-    return ["gymnasium", "gym"] if _is_installed("gymnasium") else ["gym"]
-
-
-def _is_installed(package: str) -> bool:
-    return importlib.util.find_spec(package) is not None
+    return ["gymnasium", "gym"] if is_installed("gymnasium") else ["gym"]
 
 
 def _registry(kind: str) -> dict[str, Any]:
@@ -151,7 +147,7 @@ def _hidden_output() -> Iterator[None]:
 
 
 def _of_dm_control(name: str) -> EnvironmentId:
-    if not _is_installed("dm_control"):
+    if not is_installed("dm_control"):
         raise ConfigError("dm_control is not installed: ./setup.sh --with dm_control")
     headless.choose_renderer()  # dm_control looks while it is imported
     suite = importlib.import_module("dm_control.suite")

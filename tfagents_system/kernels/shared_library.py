@@ -6,10 +6,11 @@ one. The second part lets the build notice another compiler.
 """
 
 import hashlib
-import importlib.metadata
 import pathlib
 import platform
 import stat
+
+from tfagents_system.core.installed import versions
 
 FOLDER = pathlib.Path(__file__).parent
 SOURCE = FOLDER / "dense_relu.cc"
@@ -38,7 +39,7 @@ def fit() -> str:
     return digest(
         SOURCE.read_bytes(),
         *COMPILER_FLAGS,
-        importlib.metadata.version("tensorflow"),
+        *versions("tensorflow"),
         *platform.libc_ver(),
     )
 

@@ -1,7 +1,6 @@
 """The folder of an experiment: made whole at its first start, resumed by every later one."""
 
 import dataclasses
-import importlib.metadata
 import json
 import os
 import pathlib
@@ -21,6 +20,7 @@ from tfagents_system.core.files import (
 )
 from tfagents_system.core.hyperparameters import hyperparameters
 from tfagents_system.core.incarnation import Job
+from tfagents_system.core.installed import all_versions
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.provenance import read_provenance
 from tfagents_system.core.running import begin_run
@@ -78,7 +78,6 @@ class Provenance:
         project = GitState.of_folder(pathlib.Path(__file__).parents[2])
         params = GitState.of_folder(pathlib.Path(self.params_dir))
         _write_diff(paths.git_diff, project, params)
-        packages = {package.name: package.version for package in importlib.metadata.distributions()}
         record = dataclasses.asdict(self) | {
             "git_hash": project.commit if project else None,
             "params_git_hash": params.commit if params else None,
@@ -86,7 +85,7 @@ class Provenance:
             "host": platform.node(),
             "cpu_model": _cpu_model(),
             "cpus": cpus,
-            "packages": dict(sorted(packages.items(), key=lambda item: item[0].lower())),
+            "packages": dict(sorted(all_versions().items(), key=lambda item: item[0].lower())),
         }
         write_json_atomically(paths.provenance, record)
 

@@ -1,6 +1,5 @@
 """The programs beside a run that hand its records over to trackers: Weights & Biases, MLflow."""
 
-import importlib.util
 import os
 import pathlib
 import subprocess
@@ -9,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from tfagents_system.core.cpus import available_cpus
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.installed import is_installed
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.settings import Settings
 from tfagents_system.launch.places import Service
@@ -40,7 +40,7 @@ def check_has_package(tracker: str, environ: Mapping[str, str]) -> None:
     modules = ["wandb"] if tracker == "wandb" else ["mlflow"]
     if tracker == "mlflow" and not environ.get("MLFLOW_TRACKING_URI"):
         modules += ["sqlalchemy", "alembic"]
-    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    missing = [name for name in modules if not is_installed(name)]
     if missing:
         raise ConfigError(
             f"To mirror a run to {tracker}, {' and '.join(missing)} must be installed in "

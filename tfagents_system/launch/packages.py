@@ -11,13 +11,14 @@ import pathlib
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from typing import Annotated
 
 from packaging.requirements import Requirement
+from packaging.version import InvalidVersion
 
 from tfagents_system.core.command_line import OneOf, run_tool
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.installed import distributions, versions
 
 LOCKS = pathlib.Path(__file__).parents[2] / "locks"
 LOCK_NAMES = sorted(path.name for path in LOCKS.glob("*.lock"))
@@ -36,11 +37,11 @@ def check_packages(locks: Sequence[pathlib.Path] = (LOCKS / "base.lock",)) -> No
     """
     locks = [path for path in locks if path.exists()]
     locked = {name: version for path in locks for name, version in _read_lock(path)}
-    missing = [name for name in locked if _find(name) is None]
+    missing = [name for name in locked if not versions(name)]
     other = {
-        name: f"{name} {found.version} is not the locked {locked[name]}"
+        name: f"{name} {' and '.join(found)} is not the locked {locked[name]}"
         for name in LOCKED_TOGETHER
-        if name in locked and (found := _find(name)) and found.version != locked[name]
+        if name in locked and (found := versions(name)) and locked[name] not in found
     }
     unfit = {need.name: need for need in _unmet_needs() if need.name not in missing}
     if not missing and not other and not unfit:
@@ -79,15 +80,16 @@ class _UnmetNeed:
 
 def _unmet_needs() -> Iterator[_UnmetNeed]:
     for dependent in LOCKED_TOGETHER:
-        of_dependent = _find(dependent)
-        for text in (of_dependent.requires or ()) if of_dependent else ():
+        of_dependent = distributions(dependent)
+        for text in (of_dependent[0].requires or ()) if of_dependent else ():
             requirement = Requirement(text)
             name = requirement.name.lower().replace("_", "-")
             if (dependent, name) in NOT_HELD_TO or not _holds(requirement):
                 continue
-            found = _find(name)
-            if found and not requirement.specifier.contains(found.version, prereleases=True):
-                problem = f"{name} {found.version}, but {dependent} needs {requirement.specifier}"
+            found = versions(name)
+            if found and not any(_satisfies(version, requirement) for version in found):
+                problem = (f"{name} {' and '.join(found)}, but {dependent} needs "
+                           f"{requirement.specifier}")  # fmt: skip
                 yield _UnmetNeed(name, f"{name}{requirement.specifier}", problem)
 
 
@@ -95,11 +97,11 @@ def _holds(requirement: Requirement) -> bool:
     return requirement.marker is None or requirement.marker.evaluate({"extra": ""})
 
 
-def _find(name: str) -> Distribution | None:
+def _satisfies(version: str, requirement: Requirement) -> bool:
     try:
-        return distribution(name)
-    except PackageNotFoundError:
-        return None
+        return requirement.specifier.contains(version, prereleases=True)
+    except InvalidVersion:  # of somebody's own build: nothing says that it does not
+        return True
 
 
 def _in_short(missing: Sequence[str]) -> list[str]:

@@ -11,13 +11,13 @@ stops the run first. Exit codes: 0 finished, 70, 78 wrong input, 143 stopped, wi
 1.
 """
 
-import importlib.util
 import os
 import shutil
 import sys
 
 from tfagents_system.core.command_line import run_tool
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
+from tfagents_system.core.installed import is_installed
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.settings import Settings
 from tfagents_system.launch import experiment
@@ -35,7 +35,7 @@ def run_on_ray(settings: Settings) -> int:
         cluster that can take it.
     """
     demand = Demand.of(settings)
-    if importlib.util.find_spec("ray") is None:
+    if not is_installed("ray"):
         raise ConfigError(
             "SAC_PLACEMENT is ray, and the package ray is missing. Call ./setup.sh --with ray; or "
             "install the version that your cluster has: "

@@ -1,0 +1,111 @@
+"""What is installed in this Python, where others have left broken or half-removed packages, too.
+
+An interrupted pip, a copied environment or a plugin whose package is gone leaves metadata that
+Python's own functions raise at. It is not this project's, so it stops nothing.
+"""
+
+import functools
+import importlib.metadata
+import importlib.util
+import sys
+from collections.abc import Iterator
+from importlib.metadata import Distribution
+from typing import Any
+
+PLUGINS_OF_GYM = "gym.envs"  # gym 0.23 loads them when it is imported, which TF-Agents does
+
+
+def versions(name: str) -> list[str]:
+    """Returns the versions of the package `name`, in the first folder of sys.path that has one.
+
+    Usually one; several where an update was interrupted; none if it is not installed.
+    """
+    return [package.version for package in distributions(name)]
+
+
+def distributions(name: str) -> list[Distribution]:
+    """Returns the readable metadata of the package `name`; see `versions`."""
+    found = [package for package in Distribution.discover(name=name) if _identity(package)]
+    return [p for p in found if _folder(p) == _folder(found[0])]
+
+
+def all_versions() -> dict[str, str]:
+    """Returns the version of each installed package by its name, in the order of sys.path."""
+    found: dict[str, str] = {}
+    for package in _discover():
+        name, version = _identity(package) or ("", "")
+        if name:
+            found.setdefault(name, version)
+    return found
+
+
+def is_installed(module: str) -> bool:
+    """Returns whether the top-level `module` can be found; an empty folder of its name is none."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except ValueError:  # it is in sys.modules, made by hand
+        return True
+    return spec is not None and spec.loader is not None and spec.origin is not None
+
+
+def tolerate_broken_plugins() -> None:
+    """Lets no entry point of a package that is broken or gone raise in those that look for some."""
+    entry_points = importlib.metadata.entry_points
+    if hasattr(entry_points, "__wrapped__"):
+        return
+
+    @functools.wraps(entry_points)
+    def readable_entry_points(**params: Any) -> Any:
+        try:
+            found: Any = entry_points(**params)
+        except Exception:  # one package's file spoils the list of all
+            found = _entry_points(**params)
+        if params.get("group") == PLUGINS_OF_GYM:
+            found = importlib.metadata.EntryPoints(filter(_can_be_loaded, found))
+        return found
+
+    importlib.metadata.entry_points = readable_entry_points  # type: ignore[assignment]
+
+
+def _entry_points(**params: Any) -> importlib.metadata.EntryPoints:
+    """Does what `importlib.metadata.entry_points` does, without those that cannot be read."""
+    points: list[importlib.metadata.EntryPoint] = []
+    for package in _discover():
+        try:
+            points += package.entry_points if _identity(package) else ()
+        except Exception:  # of a parser of Python's own
+            continue
+    return importlib.metadata.EntryPoints(points).select(**params)
+
+
+def _can_be_loaded(point: importlib.metadata.EntryPoint) -> bool:
+    try:
+        point.load()
+    except Exception as error:  # of any kind: it is not ours
+        print(f"Note: the plugin {point.value} of gym is left out: {error!r}", file=sys.stderr)
+        return False
+    return True
+
+
+def _discover() -> Iterator[Distribution]:
+    packages = iter(importlib.metadata.distributions())
+    while True:
+        try:
+            yield next(packages)
+        except StopIteration:
+            return
+        except Exception:  # of a finder that another package has installed: it finds no more
+            return
+
+
+def _identity(package: Distribution) -> tuple[str, str] | None:
+    """Returns name and version; None if its metadata cannot be read, or have none."""
+    try:
+        name, version = package.metadata["Name"], package.version
+    except Exception:  # missing, not UTF-8, not readable
+        return None
+    return (name, version) if name and version else None
+
+
+def _folder(package: Distribution) -> str:
+    return str(package.locate_file(""))
