@@ -82,7 +82,8 @@ def test_the_pages_have_links():
 @functools.cache
 def messages():
     """Every text in the package, with an ellipsis for each value put into it, and the scripts."""
-    texts = [path.read_text().replace("\\\n", "") for path in PROJECT.glob("*.sh")]
+    scripts = [*PROJECT.glob("*.sh"), *(PROJECT / "tfagents_system").rglob("*.sh")]
+    texts = [path.read_text().replace("\\\n", "") for path in scripts]
     for path in (PROJECT / "tfagents_system").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.JoinedStr):

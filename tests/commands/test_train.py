@@ -114,6 +114,24 @@ def test_a_variables_file_sees_and_loses_to_the_variables_of_the_caller(tmp_path
 
 
 @pytest.mark.parametrize(
+    "content",
+    ["\ufeffSAC_EXP_NAME=a\n".encode(), b"X=b\r\nSAC_EXP_NAME=a\r\n",
+     "\ufeffSAC_EXP_NAME=a\r\n".encode(), "SAC_EXP_NAME=a\r\n".encode("utf-16")],
+    ids=["byte order mark", "CRLF", "both", "UTF-16"],
+)  # fmt: skip
+def test_a_file_of_windows_is_read_after_the_command_that_the_refusal_names(tmp_path, content):
+    file = tmp_path / "it's my variables.sh"
+    file.write_bytes(content)
+    environ = {"PATH": os.environ["PATH"]}
+    with pytest.raises(ConfigError, match="^it's my variables.sh (is UTF-16|has the by)") as raised:
+        read_variables(file, environ)
+    (message,) = str(raised.value).splitlines()
+    remedy = re.search("(sed|iconv) .*", message)[0]
+    subprocess.run(remedy, shell=True, check=True, cwd=tmp_path)
+    assert read_variables(file, environ)["SAC_EXP_NAME"] == "a"
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "sac train: What is to be trained? Give --env or a variables file. See --help."),

@@ -36,3 +36,14 @@ def test_shares_are_told_what_was_automatic():
 def test_an_automatic_number_of_workers_is_refused(placement):
     with pytest.raises(ConfigError, match=f"_WORKERS is auto and SAC_PLACEMENT is {placement}; a"):
         demand(SAC_NUM_COLLECT_WORKERS="auto", SAC_PLACEMENT=placement)
+
+
+def test_what_is_too_large_for_any_node_is_shown_as_a_sum():
+    asked = demand(SAC_COLLECT_WORKER_CPUS="3", SAC_WORKERS_PER_SHARE="4")
+    assert (
+        "the 12 CPUs of the workers (SAC_WORKERS_PER_SHARE = 4 x SAC_COLLECT_WORKER_CPUS = 3)"
+        in (asked.advice("workers"))
+    )
+    assert "the 3 CPUs of the evaluators (SAC_COLLECT_WORKER_CPUS = 3)" in asked.advice(
+        "evaluators"
+    )

@@ -82,9 +82,14 @@ def submit(cluster: Cluster, run: TinyRun, **environ: str):
     [
         ({"SBATCH_PARTITION": "nowhere"}, "invalid partition specified: nowhere"),
         ({"SAC_TRAIN_CPUS": "64"}, "CPU count per node can not be satisfied"),
+        (
+            {"SAC_TRAIN_CPUS": "64"},
+            "No node of the partition has the 65 CPUs of the core (SAC_REVERB_CPUS = 1 + "
+            "SAC_TRAIN_CPUS = 64): set lower numbers, or choose another partition",
+        ),
         ({"SAC_GIN_BINDINGS": "TrainParams.num_itre = 3"}, "Did you mean num_iter"),
     ],
-    ids=["partition", "CPUs", "input"],
+    ids=["partition", "CPUs", "CPUs of the core", "input"],
 )
 def test_what_slurm_or_we_refuse_is_shown_and_leaves_nothing(cluster, run, environ, message):
     answer = submit(cluster, run, **environ)

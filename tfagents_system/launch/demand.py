@@ -52,6 +52,21 @@ class Demand:
             "evaluators": self.worker_cpus,
         }[kind]
 
+    def advice(self, kind: str) -> str:
+        """Returns what to lower if no node has the CPUs of a share."""
+        reverb, train = (
+            f"SAC_REVERB_CPUS = {self.reverb_cpus}",
+            f"SAC_TRAIN_CPUS = {self.train_cpus}",
+        )
+        worker = f"SAC_COLLECT_WORKER_CPUS = {self.worker_cpus}"
+        parts = {
+            "core": f"{reverb} + {train}",
+            "workers": f"SAC_WORKERS_PER_SHARE = {self.workers_per_share} x {worker}",
+            "evaluators": worker,
+        }[kind]
+        return (f"No node of the partition has the {self.cpus(kind)} CPUs of the {kind} ({parts}): "
+                "set lower numbers, or choose another partition (SBATCH_PARTITION).")  # fmt: skip
+
     def environ(self) -> dict[str, str]:
         """Returns the variables that are no longer automatic."""
         return {

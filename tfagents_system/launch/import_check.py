@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import nearest_name
 
+OURS = "tfagents_system"
 # What a source mentions that makes modules, or lets others be found, when it is executed.
 MAKES_MODULES = re.compile(
     r"\b(sys\.(modules|path|meta_path|path_hooks)|__path__|declare_namespace|addsitedir)\b"
@@ -74,7 +75,7 @@ def _check_module(name: str, finder: "_Finder", where: str) -> None:
         if inner is None:
             raise ConfigError(
                 f"{where}: imports {name}, but {package} ({_place(found)}) has no module "
-                f"{submodule}.{_hint(submodule, _submodules(found))}"
+                f"{submodule}.{_hint(submodule, _submodules(found)) or _advice(package)}"
             )
         package, found = f"{package}.{submodule}", inner
 
@@ -202,6 +203,17 @@ def _names(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 def _place(spec: importlib.machinery.ModuleSpec) -> str:
     return spec.origin or ", ".join(spec.submodule_search_locations or [])
+
+
+def _advice(package: str) -> str:
+    """Returns what to do about a module that this project has never had."""
+    if package.partition(".")[0] != OURS:
+        return ""
+    return (
+        " A params file of another framework of this name? Remove the import and what uses it: "
+        "docs/environments.md lists what a params file may define, docs/settings.md what it may "
+        "set; success rates need no metric, but get_info()['success'] of the environment."
+    )
 
 
 def _hint(name: str, allowed: Iterable[str]) -> str:

@@ -29,6 +29,7 @@ from tfagents_system.launch.prepare import PROJECT, explained_os_errors, prepare
 
 SLURM_TIMEOUT_SECS = 120.0  # sbatch itself tries again while SLURM is busy
 SCRIPTS = ("slurm/core.sbatch", "slurm/workers.sbatch", "slurm/job.sh")  # of the jobs
+TOO_LARGE = "CPU count per node"  # what sbatch says of a job that fits on no node
 PATHS = (
     "PATH",
     "PYTHONPATH",
@@ -79,14 +80,15 @@ def submit(settings: Settings, environ: Mapping[str, str]) -> None:
     _write_environment(paths, environ, demand.environ() | {"SAC_EXP_NAME": name})
     submitted: dict[str, str] = {}
     try:
-        submitted["core"] = _sbatch(job_options(name, "core", demand))
+        submitted["core"] = _sbatch("core", job_options(name, "core", demand), demand)
         after = f"--dependency=after:{submitted['core']}"
         _write_jobs(paths, submitted)
         arrays = {"workers": demand.num_shares, "evaluators": demand.num_evaluators}
         for kind, count in arrays.items():
             if count:
                 array = f"--array=0-{count - 1}"
-                submitted[kind] = _sbatch([array, after, *job_options(name, kind, demand)])
+                options = [array, after, *job_options(name, kind, demand)]
+                submitted[kind] = _sbatch(kind, options, demand)
         _write_jobs(paths, submitted)
     except BaseException:
         if submitted:
@@ -174,12 +176,13 @@ def _write_jobs(paths: ExperimentPaths, jobs: Mapping[str, str]) -> None:
     write_text_atomically(paths.slurm / "jobs", text)
 
 
-def _sbatch(options: Sequence[str]) -> str:
-    """Returns the job's id."""
+def _sbatch(kind: str, options: Sequence[str], demand: Demand) -> str:
+    """Returns the id of the job for a kind of share."""
     command = ["sbatch", "--parsable", *options]
     answer = ask_slurm(command)
     if answer.returncode != 0:
-        raise ConfigError(f"SLURM does not take a job: {answer.stderr.strip()}\n"
+        advice = f"{demand.advice(kind)}\n" if TOO_LARGE in answer.stderr else ""
+        raise ConfigError(f"SLURM does not take a job: {answer.stderr.strip()}\n{advice}"
                           f"The command was: {shlex.join(command)}")  # fmt: skip
     return answer.stdout.strip().partition(";")[0]  # a name of the cluster may follow
 
