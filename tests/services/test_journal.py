@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,7 +15,12 @@ from tfagents_system.services.journal import (
     Stream,
     streams_with_journals,
 )
-from tfagents_system.services.replay_files import NOTHING, StoredNumbers, first_number
+from tfagents_system.services.replay_files import (
+    NOTHING,
+    StoredNumbers,
+    _as_ranges,
+    first_number,
+)
 
 COLUMNS = [tf.TensorSpec([2], tf.float32), tf.TensorSpec([1], tf.int32)]
 RECORD_BYTES = 8 + 8 + 1 + 2 * 4 + 4
@@ -23,6 +30,13 @@ def stored(*ranges, is_full=False, stream=1):
     """What a checkpoint holds: ranges of the rows of a stream, counted from 1."""
     ranges = np.array(ranges, np.int64).reshape(-1, 2)
     return StoredNumbers(ranges + first_number(stream) - 1, is_full)
+
+
+def described(numbers, capacity, older=NOTHING):
+    """What the checkpoint after `older` holds of a table in which `numbers` have arrived."""
+    left = np.sort(np.array(numbers[-capacity:], np.int64))
+    contents = StoredNumbers(_as_ranges(left, stride=1), len(left) == capacity)
+    return dataclasses.replace(contents, removed=contents.removed_after(older))
 
 
 def together(*contents):
@@ -178,6 +192,101 @@ def test_what_a_full_table_has_removed_of_an_earlier_start_is_not_taken_over(ope
     newest = together(stored([2, 2], is_full=True, stream=2), stored([2, 2], stream=3))
     lost = reconcile(journal, newest, gone={Stream(0, 1), Stream(5, 2)})
     assert values(lost) == [23]  # 21 was before 22, and 1, 2, 3 before 5
+
+
+@pytest.mark.parametrize("gone, living", [(1, 2), (2, 1)])
+def test_a_gone_worker_of_which_a_full_table_has_removed_everything_has_lost_nothing(
+    open_journal, gone, living
+):
+    num_rows, capacity = 1000, 400
+    of_gone = open_journal(stream=(7, gone)).append([step(v) for v in range(num_rows)])
+    heir = open_journal(stream=(3, living))
+    of_heir = heir.append([step(v) for v in range(2 * num_rows)])
+    in_order = [row.number for row in [*of_heir[:10], *of_gone, *of_heir[10:]]]
+    older = described(in_order[:num_rows], capacity)
+    newest = described(in_order, capacity, older)
+    assert newest.last(gone) == 0
+    assert reconcile(heir, newest, older, gone={Stream(7, gone)}) == []
+    assert heir.num_recovered == 0
+
+
+def test_a_gone_worker_that_a_full_table_never_had_is_taken_over(open_journal):
+    """It has not been removed: a crash of the server, and its own, came before a checkpoint."""
+    heir = open_journal(stream=(3, 1))
+    of_heir = [row.number for row in heir.append([step(v) for v in range(500)])]
+    open_journal(stream=(7, 2)).append([step(v) for v in (1000, 1001)])
+    older = described(of_heir[:490], capacity=100)
+    newest = described(of_heir, 100, older)
+    lost = reconcile(heir, newest, older, gone={Stream(7, 2)})
+    assert values(lost) == [1000, 1001]
+
+
+class Table:
+    """Removes its oldest items when it is full; a crash takes it back to its last checkpoint."""
+
+    def __init__(self, capacity):
+        self.capacity, self.numbers, self.steps = capacity, [], []
+        self.removed = set()  # steps
+        self.saved = self.before = ([], [], set(), NOTHING)
+
+    def insert(self, rows):
+        for number, value in zip([row.number for row in rows], values(rows), strict=True):
+            assert value not in self.steps and value not in self.removed
+            self.numbers.append(number)
+            self.steps.append(value)
+        self.removed |= set(self.steps[: -self.capacity])
+        self.numbers, self.steps = self.numbers[-self.capacity :], self.steps[-self.capacity :]
+
+    def save(self):
+        stored = described(self.numbers, self.capacity, self.saved[-1])
+        self.before, self.saved = self.saved, (self.numbers, self.steps, self.removed, stored)
+        self.removed = set(self.removed)
+
+    def crash(self):
+        self.numbers, self.steps, removed, _ = self.saved
+        self.numbers, self.steps, self.removed = [*self.numbers], [*self.steps], set(removed)
+
+    def checkpoints(self, gone):
+        return Checkpoints(self.saved[-1], self.before[-1], gone)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_crashes_and_a_death_beside_a_full_table_lose_and_repeat_nothing(open_journal, seed):
+    """Two workers send to a table that turns over; one is lost, maybe with its last rows."""
+    rng, steps = np.random.default_rng(seed), iter(range(10**6))
+    table = Table(capacity=int(rng.integers(50, 300)))
+    streams = [Stream(worker, k + 1) for k, worker in enumerate(rng.permutation(2).tolist())]
+    journals = {stream: open_journal(stream=stream) for stream in streams}
+
+    def send(stream):
+        new = [step(next(steps)) for _ in range(int(rng.integers(1, 20)))]
+        table.insert(journals[stream].append(new))
+
+    def save_and_reconcile(living, gone=()):
+        for stream in living:
+            send(stream)  # what comes after a loss tells that it is one
+        table.save()
+        checkpoints = table.checkpoints(gone)
+        for stream in living:
+            table.insert(journals[stream].reconcile(checkpoints, num_unordered=1))
+
+    for _ in range(8):
+        for _ in range(int(rng.integers(1, 5))):
+            send(streams[rng.integers(2)])
+        if rng.random() < 0.25:
+            table.crash()
+        save_and_reconcile(streams)
+    gone, heir = (streams[k] for k in rng.permutation(2))
+    send(gone)
+    if rng.random() < 0.5:
+        table.crash()
+    for _ in range(int(rng.integers(0, 12))):
+        send(heir)
+        save_and_reconcile([heir])
+    save_and_reconcile([heir], {gone})
+    # What nothing younger has been removed of is there, once: `insert` has seen to the latter.
+    last_removed = max(table.removed, default=-1)
+    assert set(range(last_removed + 1, next(steps))) <= set(table.steps)
 
 
 def test_two_journals_with_the_same_items_are_taken_over_as_one(open_journal, tmp_path):

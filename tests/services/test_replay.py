@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from replay_fakes import EpisodeStepEnv, all_items, codec_of, serving
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.generations import publish_generation
 from tfagents_system.core.training_settings import TrainingSettings
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.sample_reader import SampleReader
@@ -277,3 +278,44 @@ def test_what_arrives_after_another_worker_has_sent_it_is_saved_once(tmp_path, c
         assert f"{num_items} items have arrived twice" in capsys.readouterr().out
         assert pathlib.Path(snapshots.checkpoint()).is_dir()
         assert "twice" not in capsys.readouterr().out
+
+
+def test_what_a_full_table_has_removed_of_a_gone_worker_is_not_sent_again(tmp_path):
+    """It has the later stream, so that its numbers alone do not tell that it is older."""
+    environment = EpisodeStepEnv(ends=[(10**6, 0.0)])
+    codec, root, num_rows = codec_of(environment), tmp_path / "root", 1000
+    limits = ReplayLimits(num_rows, min_size=1, samples_per_insert=1.0, error_buffer=1e9)
+    snapshots_root = empty_reverb_root(root, 1)
+    with serving(snapshots_root, limits) as replay:
+        heir, gone = (
+            Adder(replay.client(), codec, journal=Journal(
+                tmp_path / "journals", stream, codec.columns, 1, 10**7, UNRIVALLED
+            ))
+            for stream in (Stream(0, 1), Stream(1, 2))
+        )  # fmt: skip
+        snapshots = ReplaySnapshots(replay.client(), SINGLE, root, incarnation=1)
+
+        def collect(adder, num_steps):
+            policy = RandomPolicy(environment.action_spec(), 0)
+            run_episode(environment, policy, num_steps, adder.add)
+            adder.end_episode()
+            adder.send()
+            assert adder.is_confirmed(timeout_secs=5)
+
+        def save(train_step):
+            unfinished = root / ".tmp-1"
+            facts = {"stored": snapshots.describe(snapshots.checkpoint())}
+            unfinished.mkdir()
+            publish_generation(unfinished, root, train_step, facts, UNRIVALLED)
+            return stored_numbers(facts["stored"])
+
+        collect(heir, 10)
+        collect(gone, num_rows)
+        save(1)
+        collect(heir, num_rows // 2)
+        older = save(2)
+        collect(heir, num_rows // 2)
+        newest = save(3)
+        assert older.last(2) and not newest.last(2)
+        assert list(heir.send_lost(Checkpoints(newest, older, {Stream(1, 2)}))) == []
+        assert heir.num_recovered == 0

@@ -30,6 +30,7 @@ STORED = StoredNumbers(
     np.array([[FIRST[1] + 3, FIRST[1] + 5], [FIRST[1] + 8, FIRST[1] + 8],
               [FIRST[3], FIRST[3] + 9]]), is_full=False)  # fmt: skip
 FULL = StoredNumbers(STORED.ranges, is_full=True)
+NO_ITEMS = {"is_full": False, "ranges": [], "removed": []}
 
 
 def test_every_priority_is_a_number_of_its_own():
@@ -52,6 +53,27 @@ def test_a_full_table_has_removed_what_is_before_the_lowest_number_of_a_worker()
     first = [0, FIRST[1] + 3, 0, FIRST[3], FIRST[1] + 3, FIRST[3]]
     assert [FULL.first_left(of_a_worker) for of_a_worker in streams] == first
     assert [STORED.first_left(of_a_worker) for of_a_worker in streams] == [0] * 6
+
+
+def test_what_a_full_table_has_removed_is_remembered_for_good():
+    def contents(*of_streams, is_full=True, removed=()):
+        description = {"is_full": is_full, "ranges": ranges(*of_streams), "removed": removed}
+        return stored_numbers(description)
+
+    older = contents((1, 0, 9), (2, 0, 4), (2, 6, 9), (3, 0, 9))
+    assert contents((2, 0, 9), is_full=False).removed_after(older) == {}
+    newest = contents((2, 8, 9), (3, 0, 40))
+    removed = newest.removed_after(older)
+    assert removed == {1: FIRST[1] + 9, 2: FIRST[2] + 7}
+    # A larger table, which is not full, has lost nothing more, and forgets nothing.
+    larger = contents((3, 0, 60), is_full=False, removed=sorted(removed.values()))
+    assert larger.removed == larger.removed_after(newest) | removed == removed
+    assert [larger.first_left([k]) for k in (1, 2, 3)] == [FIRST[1] + 10, FIRST[2] + 8, 0]
+    assert larger.first_left([1, 2]) == FIRST[2] + 8  # the later start of a worker tells more
+
+
+def test_an_older_versions_manifest_is_read():
+    assert stored_numbers({"is_full": True, "ranges": ranges((1, 0, 9))}).removed == {}
 
 
 def test_nothing_is_stored_in_an_empty_table():
@@ -88,7 +110,7 @@ def ranges(*of_streams):
 def test_a_checkpoint_tells_the_numbers_of_all_streams(tmp_path):
     checkpoint, _ = save(tmp_path, [(1, 5), (3, 4)])
     description = describe_items(checkpoint, EXPERIENCE_TABLE)
-    assert description == {"is_full": False, "ranges": ranges((1, 1, 5), (3, 1, 4))}
+    assert description == {"is_full": False, "ranges": ranges((1, 1, 5), (3, 1, 4)), "removed": []}
     assert repeated_items(checkpoint, EXPERIENCE_TABLE) == []
 
 
@@ -100,14 +122,15 @@ def test_items_without_a_number_are_not_described_and_no_repetitions(tmp_path):
         adder.send()
         assert adder.is_confirmed(timeout_secs=5)
         checkpoint = pathlib.Path(replay.client().checkpoint())
-    assert describe_items(checkpoint, EXPERIENCE_TABLE) == {"is_full": False, "ranges": []}
+    assert describe_items(checkpoint, EXPERIENCE_TABLE) == NO_ITEMS
     assert repeated_items(checkpoint, EXPERIENCE_TABLE) == []
 
 
 def test_an_item_of_a_block_stands_for_its_rows(tmp_path):
     checkpoint, _ = save(tmp_path, [(1, 11), (3, 4)], layout=ItemLayout(4))
     description = describe_items(checkpoint, EXPERIENCE_TABLE, stride=5)
-    assert description == {"is_full": False, "ranges": ranges((1, 0, 2 * 5 - 1), (3, 0, 5 - 1))}
+    assert description == {"is_full": False, "ranges": ranges((1, 0, 2 * 5 - 1), (3, 0, 5 - 1)),
+                           "removed": []}  # fmt: skip
 
 
 def test_a_start_empties_its_own_folder_and_those_before(tmp_path):
@@ -135,7 +158,7 @@ def test_a_full_table_says_so(tmp_path):
     limits = ReplayLimits(capacity=6, min_size=1, samples_per_insert=1.0, error_buffer=1e9)
     checkpoint, _ = save(tmp_path, [(1, 5), (3, 4)], limits)
     description = describe_items(checkpoint, EXPERIENCE_TABLE)
-    assert description == {"is_full": True, "ranges": ranges((1, 4, 5), (3, 1, 4))}
+    assert description == {"is_full": True, "ranges": ranges((1, 4, 5), (3, 1, 4)), "removed": []}
 
 
 @pytest.mark.parametrize("capacity, first", [(20, 0), (4, 5)])

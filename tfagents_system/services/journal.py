@@ -144,7 +144,7 @@ class Journal:
         lost = self._select(records, is_lost)
         known = records["number"][records["completes_item"]]
         for stream in sorted(gone):
-            inherited = self._lost_by(stream, newest, gone, known)
+            inherited = self._lost_by(stream, checkpoints, known)
             known = np.concatenate([known, inherited["number"][inherited["completes_item"]]])
             lost = np.concatenate([lost, inherited])
         # Its own get new numbers, as the table removes in the order of arrival.
@@ -180,12 +180,20 @@ class Journal:
         return [s.number for s in known if s.worker_id == stream.worker_id and s >= stream]
 
     def _lost_by(
-        self, stream: Stream, newest: StoredNumbers, gone: Collection[Stream], known: np.ndarray
+        self, stream: Stream, checkpoints: Checkpoints, known: np.ndarray
     ) -> np.ndarray:
-        """Returns the rows in the journal of a stream that is gone which are nowhere else."""
+        """Returns the rows in the journal of a stream that is gone which are nowhere else.
+
+        Nor those that are older than anything in a full table, stored before or not: the stream
+        sends no more, so they are if everything there is of later streams, or has come since the
+        checkpoint before while nothing of this stream came.
+        """
+        newest, older, gone = checkpoints
         records = self._read(self._path_of(stream))
         number = records["number"]
-        is_removed = records["place"] < newest.first_left(self._same_worker(stream, gone))
+        first_left = max(newest.oldest, newest.first_left(self._same_worker(stream, gone)))
+        is_outlived = newest.has_replaced(older) and not newest.last(stream.number)
+        is_removed = (records["place"] < first_left) | is_outlived
         is_lost = ~newest.contains(number) & ~is_removed & ~np.isin(number, known)
         return self._select(records, self._ends_whole_item(records) & is_lost)
 

@@ -10,13 +10,16 @@ import reverb
 import tensorflow as tf
 from reverb.platform.checkpointers_lib import DefaultCheckpointer
 
+from tfagents_system.core.generations import read_manifests
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.services.replay_files import (
+    NOTHING,
     check_is_whole,
     describe_items,
     empty_reverb_root,
     repeated_items,
+    stored_numbers,
 )
 from tfagents_system.services.replay_limits import NO_RATIO, ReplayLimits, checkpoint_with_limits
 from tfagents_system.services.signatures import check_saved_columns
@@ -150,7 +153,9 @@ class ReplaySnapshots:
 
     def describe(self, folder: pathlib.Path) -> dict[str, Any]:
         """Returns the numbers of the items in `folder`; see `describe_items`."""
-        return describe_items(folder, EXPERIENCE_TABLE, self._layout.row_stride)
+        manifests = [m for m in read_manifests(self._root) if "stored" in m]
+        older = stored_numbers(manifests[0]["stored"]) if manifests else NOTHING
+        return describe_items(folder, EXPERIENCE_TABLE, self._layout.row_stride, older)
 
 
 def experience_dataset(

@@ -29,6 +29,11 @@ def first_number(stream: int) -> int:
     return stream * NUMBERS_PER_STREAM + 1
 
 
+def stream_of(number: int) -> int:
+    """Returns the stream of a row."""
+    return (number - 1) // NUMBERS_PER_STREAM
+
+
 def empty_reverb_root(root: pathlib.Path, incarnation: int) -> pathlib.Path:
     """Empties the folder in `root` that is this start's Reverb's own, and returns it.
 
@@ -57,6 +62,13 @@ class StoredNumbers:
 
     ranges: np.ndarray  # [N, 2] int64, ascending, disjoint
     is_full: bool  # the table is: it has removed what was inserted before its oldest item
+    # The highest number of each stream that an earlier checkpoint held and a full table has removed.
+    removed: Mapping[int, int] = dataclasses.field(default_factory=dict)
+
+    @property
+    def oldest(self) -> int:
+        """The lowest number in a full table: streams that ended before it are removed; else 0."""
+        return int(self.ranges[0, 0]) if self.is_full and len(self.ranges) else 0
 
     def contains(self, numbers: np.ndarray) -> np.ndarray:
         """Returns for each of `numbers` [N] whether it is stored."""
@@ -75,8 +87,27 @@ class StoredNumbers:
 
         0 if it has removed nothing. `streams` are all of the worker that there is news of.
         """
+        streams = list(streams)
         firsts = [int(r[0, 0]) for stream in streams if len(r := self._of_stream(stream))]
-        return min(firsts, default=0) if self.is_full else 0
+        first = min(firsts, default=0) if self.is_full else 0
+        return max(first, *(self.removed.get(stream, -1) + 1 for stream in streams), 0)
+
+    def has_replaced(self, older: "StoredNumbers") -> bool:
+        """Returns whether a full table has removed all that an earlier checkpoint held."""
+        are_full = self.is_full and older.is_full
+        return are_full and not self.contains(older.ranges.reshape(-1)).any()
+
+    def removed_after(self, older: "StoredNumbers") -> dict[int, int]:
+        """Returns `removed` of this checkpoint, which follows `older`."""
+        removed = dict(older.removed)
+        for stream in {stream_of(first) for first, _ in older.ranges} if self.is_full else ():
+            ranges, left = older._of_stream(stream), self._of_stream(stream)
+            if len(left):
+                first = left[0, 0]
+                ranges = np.minimum(ranges[ranges[:, 0] < first], first - 1)
+            if len(ranges):
+                removed[stream] = max(removed.get(stream, 0), int(ranges[-1, 1]))
+        return removed
 
     def _of_stream(self, stream: int) -> np.ndarray:
         bounds = first_number(stream), first_number(stream + 1)
@@ -101,24 +132,32 @@ def check_is_whole(folder: pathlib.Path) -> None:
             raise ValueError(f"{path} is cut short")
 
 
-def describe_items(folder: pathlib.Path, table: str, stride: int = 1) -> dict[str, Any]:
+def describe_items(
+    folder: pathlib.Path, table: str, stride: int = 1, older: StoredNumbers = NOTHING
+) -> dict[str, Any]:
     """Returns what a checkpoint holds of `table`, for a manifest: JSON that `stored_numbers` reads.
 
     Reads all items. An item stands for its own number and the `stride` - 1 before it, the rows that
-    it alone refers to.
+    it alone refers to. `older` is what the checkpoint before holds.
     """
     items = _items(folder, table)
     numbers = np.unique(np.array([item.priority for item in items], np.int64))
+    is_full = len(items) >= read_table(folder, table).max_size
+    stored = StoredNumbers(_as_ranges(numbers[numbers > 0], stride), is_full)
+    removed = stored.removed_after(older)
     return {
-        "is_full": len(items) >= read_table(folder, table).max_size,
-        "ranges": _as_ranges(numbers[numbers > 0], stride).tolist(),
+        "is_full": is_full,
+        "ranges": stored.ranges.tolist(),
+        "removed": sorted(removed.values()),
     }
 
 
 def stored_numbers(description: Mapping[str, Any]) -> StoredNumbers:
     """Returns the contents that `describe_items` has described."""
     ranges = np.array(description["ranges"], np.int64).reshape(-1, 2)
-    return StoredNumbers(ranges, description["is_full"])
+    removed = description.get("removed", ())  # an older version has not written it
+    by_stream = {stream_of(number): number for number in removed}
+    return StoredNumbers(ranges, description["is_full"], by_stream)
 
 
 def repeated_items(folder: pathlib.Path, table: str) -> list[int]:
