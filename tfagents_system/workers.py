@@ -162,9 +162,11 @@ class Worker:
             return
         try:
             self._apply_curriculum()
-            episode = run_episode(
-                self._environments.collect, policy, self._run.horizon, observe, records.timer
-            )
+            environment = self._environments.collect
+            with environment.judged():
+                episode = run_episode(
+                    environment, policy, self._run.horizon, observe, records.timer
+                )
         except EnvironmentFailure as failure:
             self._adder.end_episode()
             self._note(failure)

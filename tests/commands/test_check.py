@@ -27,6 +27,7 @@ class Line(py_environment.PyEnvironment):
     def __init__(self, fault, seed):
         super().__init__()
         self._fault = fault
+        self._buffer = np.zeros(1, np.float32)
         self._rng = np.random.default_rng(None if fault == "unseeded" else seed)
         if fault == "same":
             self._rng = np.random.default_rng(0)
@@ -41,6 +42,9 @@ class Line(py_environment.PyEnvironment):
         return array_spec.BoundedArraySpec([1], np.float32, -1.0, 1.0, "action")
 
     def _observe(self):
+        if self._fault == "buffer":
+            self._buffer[:] = self._place
+            return self._buffer
         if self._fault == "shape" and self._count == 7:
             return np.zeros(2, np.float32)
         if self._fault == "nan" and self._count == 7:
@@ -58,6 +62,8 @@ class Line(py_environment.PyEnvironment):
             return self.reset()
         self._count += 1
         self._place += 0.1 * float(action[0])
+        if self._fault == "scribbles":
+            action *= 5
         if self._fault == "falls" and self._count >= 3 + int(2 * abs(self._place)):
             return ts.termination(self._observe(), 0.0)
         if self._count >= 20:
@@ -111,8 +117,8 @@ def test_environment_without_a_fault_is_right_in_every_row(tmp_path, capsys):
     assert code == 0
     assert {verdict for verdict, _ in rows.values()} == {"ok"}
     assert list(rows) == ["construction", "specs", "random episodes", "greedy episodes", "bounds",
-                          "time limit", "speed", "memory leak", "set_state", "rendering",
-                          "seeding"]  # fmt: skip
+                          "time limit", "speed", "memory leak", "set_state", "arrays",
+                          "rendering", "seeding"]  # fmt: skip
     assert rows["specs"][1] == "observation float32 [1]; action float32 [1]"
     assert rows["random episodes"][1].startswith("3 episodes, 60 env steps, mean return -")
     assert rows["time limit"][1].startswith("6 episodes of 20 steps, 0 with discount 0")
@@ -129,6 +135,8 @@ def test_environment_without_a_fault_is_right_in_every_row(tmp_path, capsys):
         ("bounds", "bounds", "note", r"observation \(\d+ steps\)"),
         ("unseeded", "seeding", "note", "one seed gave two different episodes"),
         ("same", "seeding", "note", "two seeds gave the same episode"),
+        ("scribbles", "arrays", "note", "step writes into its argument, the action"),
+        ("buffer", "arrays", "note", "step returns the same array as before"),
         ("render", "rendering", "note", "a film needs uint8"),
         ("leak", "memory leak", "note", r"[3-5]\.\d+ MB more per episode"),
     ],

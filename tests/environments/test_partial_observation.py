@@ -108,6 +108,19 @@ def test_one_key_of_a_dict_is_left_as_an_array_and_several_as_a_dict():
     assert both.reset().observation == {"velocity": [0], "position": [0]}
 
 
+def test_the_last_action_is_what_the_policy_chose_whatever_the_environment_writes_into_it():
+    class Scribbler(Counter):
+        def _step(self, action):
+            action *= 5
+            return super()._step(action)
+
+    environment = LastAction(KeepObservations(Scribbler(), [0]))
+    environment.reset()
+    action = np.float32([0.5, -1])
+    assert environment.step(action).observation.tolist() == [2, 0.5, -1]
+    assert action.tolist() == [0.5, -1]
+
+
 def test_last_action_and_reward_are_zero_after_a_reset():
     environment = LastAction(KeepObservations(Counter(), [0]), with_reward=True)
     expected = [[1, 0, 0, 0], [2, 0.5, -1, 0.5], [3, 1, 2, 0.5], [4, -2, 3, -1.5]]

@@ -4,6 +4,7 @@ from fakes import CountingEnv
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.environments.own_arrays import NotFiniteError
 from tfagents_system.evaluation.rollouts import Episode, run_episode
 
 
@@ -98,3 +99,86 @@ def test_observer_ends_the_episode_which_is_then_not_complete():
 )
 def test_success_is_what_the_environment_reports_at_the_end(environment, success):
     assert run_episode(environment, StatefulPolicy(), horizon=10).success is success
+
+
+class SharingEnv(CountingEnv):
+    """Writes into each action, and returns the same buffer at each step; all observations 7s."""
+
+    def __init__(self):
+        super().__init__(truncates_at=3)
+        self._buffer = np.zeros(1, np.float32)
+
+    def _observation(self):
+        self._buffer[:] = self._count
+        return self._buffer
+
+    def _step(self, action):
+        time_step = super()._step(action)
+        action *= 5
+        return time_step
+
+
+class KeepingPolicy(StatefulPolicy):
+    """Keeps the actions that it chose, and the observations for which."""
+
+    def __init__(self):
+        self.actions, self.observations = [], []
+
+    def action(self, time_step, state):
+        action, state = super().action(time_step, state)
+        self.actions.append(action)
+        self.observations.append(time_step.observation)
+        return action, state
+
+
+def test_an_environment_that_writes_into_arrays_changes_neither_actions_nor_observations():
+    environment, policy, steps = SharingEnv(), KeepingPolicy(), []
+
+    def observe(time_step, action, next_time_step, state):
+        steps.append((time_step.observation, action, next_time_step.observation))
+        return True
+
+    run_episode(environment, policy, 10, observe)
+    chosen = [0, 0.01, 0.02]
+    np.testing.assert_allclose(np.ravel(environment.actions), chosen)
+    np.testing.assert_allclose(np.ravel(policy.actions), chosen)
+    np.testing.assert_array_equal(np.ravel(policy.observations), [0, 1, 2])
+    np.testing.assert_allclose(
+        np.squeeze(steps), [[0, 0, 1], [1, 0.01, 2], [2, 0.02, 3]], rtol=1e-6
+    )
+
+
+class BrokenSensorEnv(CountingEnv):
+    """Observes `value` from env step `at` on."""
+
+    def __init__(self, at, value, **kwargs):
+        super().__init__(**kwargs)
+        self._at, self._value = at, value
+
+    def _observation(self):
+        return super()._observation() if self._count < self._at else np.float32([self._value])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("at", [0, 2])
+def test_no_policy_acts_on_what_is_not_finite(at, value):
+    environment = BrokenSensorEnv(at, value)
+    with pytest.raises(NotFiniteError, match=f"observation is not finite at env step {at} of"):
+        run_episode(environment, StatefulPolicy(), 10)
+    assert len(environment.actions) == at
+
+
+def test_a_last_observation_that_is_not_finite_ends_an_episode_as_any():
+    environment = BrokenSensorEnv(2, np.nan, terminates_at=2)
+    assert run_episode(environment, StatefulPolicy(), 10).length == 2
+
+
+def test_an_action_that_is_not_finite_reaches_no_environment():
+    class DividingPolicy(StatefulPolicy):
+        def action(self, time_step, state):
+            return np.float32([np.nan if state == 2 else 0]), state + 1
+
+    environment = CountingEnv()
+    with pytest.raises(NotFiniteError, match="^action is not finite at env step 3 of the episode"):
+        run_episode(environment, DividingPolicy(), 10)
+    assert len(environment.actions) == 2

@@ -150,6 +150,20 @@ def test_every_format_acts_as_the_policy_on_1000_observations(case, tmp_path):
         assert count == 1000
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_runner_acts_on_what_is_not_finite_and_its_state_stays(name, bad, tmp_path):
+    policy = runner_of(name).Policy(written(make_agent(VECTOR, recurrent=True), name, tmp_path))
+    first, second = np.float32([0.1, 0.2, 0.3]), np.float32([-1, 0, 1])
+    policy.action(first)
+    expected = policy.action(second)
+    policy.reset()
+    policy.action(first)
+    with pytest.raises(ValueError, match="infs or NaNs"):
+        policy.action(np.float32([0, bad, 0]))
+    np.testing.assert_array_equal(policy.action(second), expected)
+
+
 ONLY_NUMPY = """
 import json, runpy, sys
 

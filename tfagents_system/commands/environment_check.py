@@ -15,10 +15,12 @@ from tf_agents.environments import py_environment
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.commands import environment_probes as probes
 from tfagents_system.commands.check_rows import Row, explained
+from tfagents_system.commands.sharing_check import check_sharing
 from tfagents_system.core import memory
 from tfagents_system.core.curriculum import Curriculum
 from tfagents_system.core.meters import PhaseTimer
 from tfagents_system.core.seeds import derive_seed
+from tfagents_system.environments import own_arrays
 from tfagents_system.environments.construction import (
     make_collect_environment,
     make_eval_environment,
@@ -91,6 +93,7 @@ class EnvironmentCheck:
         begin(PROBING)
         self.rows += [
             probes.check_curriculum(self.environment, self._curriculum, self._examiner),
+            check_sharing(self.environment),
             probes.check_rendering(self._eval_environment),
             probes.check_seeding(self._params),
         ]
@@ -141,7 +144,9 @@ class EnvironmentCheck:
         for what, (policy, environment) in kinds.items():
             begin(what)
             try:
-                policy.action(environment.reset(), policy.initial_state())  # compiles some policies
+                time_step = own_arrays.reset(environment)
+                own_arrays.check_finite(time_step.observation, "observation", 0)
+                policy.action(time_step, policy.initial_state())  # compiles some policies
                 self._run_kind(what, policy, environment)
             except Exception as error:
                 advice = "Workers would fail, or reject the step and end the episode."

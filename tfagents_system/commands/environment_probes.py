@@ -22,6 +22,7 @@ from tfagents_system.data.frames import newest_frames
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.sample_reader import step_codec
 from tfagents_system.data.transition import MID
+from tfagents_system.environments import own_arrays
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.policies.acting import RandomPolicy
@@ -88,8 +89,8 @@ def check_curriculum(
         for value in dict.fromkeys(ramp.values):
             try:
                 environment.set_state({name: value})
-                action, _ = policy.action(environment.reset(), ())
-                examiner.pack(action, environment.step(action))
+                action, _ = policy.action(own_arrays.reset(environment), ())
+                examiner.pack(action, own_arrays.step(environment, action))
             except Exception as error:
                 shown = f"{name} = {value}: {explained(error)}"
                 return Row("set_state", "WRONG", shown, "The curriculum would end the workers.")
@@ -121,11 +122,11 @@ def check_seeding(params: Any) -> Row:
     except Exception as error:
         advice = "A worker makes a new environment after each failure; that would fail, too."
         return Row("seeding", "WRONG", f"another environment: {explained(error)}", advice)
-    if not _are_equal(first, second):
+    if not are_equal(first, second):
         advice = ("Draw everything from a generator made of env_ctor's seed; otherwise "
                   "SAC_DETERMINISTIC repeats nothing.")  # fmt: skip
         return Row("seeding", "note", "one seed gave two different episodes", advice)
-    if _are_equal(first, other):
+    if are_equal(first, other):
         advice = "If resets are meant to be random, use env_ctor's seed."
         return Row("seeding", "note", "two seeds gave the same episode", advice)
     return Row("seeding", "ok", "one seed repeats an episode, another one does not")
@@ -141,17 +142,18 @@ def _trajectory(params: Any, seed: int) -> list[Any]:
     seed_global_generators(functools.partial(derive_seed, seed))
     environment = make_collect_environment(params, seed_of(0, seed))
     policy = RandomPolicy(environment.action_spec(), SEED)
-    time_step = environment.reset()
+    time_step = own_arrays.reset(environment)
     seen: list[Any] = [time_step.observation]
     while not time_step.is_last() and len(seen) <= NUM_SEEDED_STEPS:
         action, _ = policy.action(time_step, ())
-        time_step = environment.step(action)
-        seen.append((time_step.observation, time_step.reward))
+        time_step = own_arrays.step(environment, action)
+        seen.append((time_step.observation, float(time_step.reward)))
     environment.close()
     return seen
 
 
-def _are_equal(first: Any, second: Any) -> bool:
+def are_equal(first: Any, second: Any) -> bool:
+    """Whether two nests have equal arrays, NaN in the same places included."""
     a, b = tree.flatten(first), tree.flatten(second)
     pairs = zip(a, b, strict=False)
     return len(a) == len(b) and all(np.array_equal(x, y, equal_nan=True) for x, y in pairs)

@@ -20,6 +20,7 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
+from tfagents_system.environments.own_arrays import own
 
 
 class _ObservationWrapper(wrappers.PyEnvironmentBaseWrapper, abc.ABC):
@@ -37,7 +38,7 @@ class _ObservationWrapper(wrappers.PyEnvironmentBaseWrapper, abc.ABC):
         return self._changed(self._env.reset(), None)
 
     def _step(self, action: Any) -> ts.TimeStep:
-        return self._changed(self._env.step(action), action)
+        return self._changed(self._env.step(own(action)), action)
 
     def _changed(self, time_step: ts.TimeStep, action: Any) -> ts.TimeStep:
         return time_step._replace(observation=self._observe(time_step, action))

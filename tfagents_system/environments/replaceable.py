@@ -1,6 +1,7 @@
 """An environment that may fail and hang without harm to the worker that steps it."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tf_agents.environments import py_environment
@@ -8,6 +9,7 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.watchdog import Watchdog
+from tfagents_system.environments.own_arrays import NotFiniteError
 
 
 class EnvironmentFailure(Exception):
@@ -69,6 +71,14 @@ class ReplaceableEnvironment:
     def get_info(self) -> Any:
         """Returns the info of the last step."""
         return self._environment.get_info()
+
+    @contextlib.contextmanager
+    def judged(self) -> Iterator[None]:
+        """Makes a NotFiniteError within the block a failure of the environment."""
+        try:
+            yield
+        except NotFiniteError as error:
+            raise self._failure() from error
 
     def _guard(self, call: Callable[..., Any], *arguments: Any) -> Any:
         self._watchdog.feed()

@@ -1,15 +1,15 @@
 """Tells time limits from terminations, where the environment itself does not."""
 
 import collections
-from collections.abc import Iterator
 from typing import Any
 
 import gym
 import numpy as np
-from tf_agents.environments import gym_wrapper, py_environment, wrappers
+from tf_agents.environments import gym_wrapper, py_environment
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.environments.gym_adapter import check_time_limits
+from tfagents_system.environments.layers import py_layers
 
 _LAST = int(ts.StepType.LAST)
 
@@ -26,19 +26,11 @@ def keep_discount_at_time_limits(environment: py_environment.PyEnvironment) -> N
     Raises:
       ConfigError: If two of gym's TimeLimits end the episode at the same step.
     """
-    for layer in _layers(environment):
+    for layer in py_layers(environment):
         if isinstance(layer, gym_wrapper.GymWrapper):
             if isinstance(layer.gym, gym.Env):
                 check_time_limits(layer.gym, type(layer.gym.unwrapped).__name__)
             _read_truncation(layer)
-
-
-def _layers(environment: Any) -> Iterator[Any]:
-    """Yields the environment from its outermost TF-Agents wrapper to the innermost environment."""
-    yield environment
-    while isinstance(environment, wrappers.PyEnvironmentBaseWrapper):
-        environment = environment.wrapped_env()
-        yield environment
 
 
 def _read_truncation(wrapper: gym_wrapper.GymWrapper) -> None:

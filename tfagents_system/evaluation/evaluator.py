@@ -85,6 +85,9 @@ def run_episodes(
       terminal: Gets the table.
       should_stop: Asked after each env step; True ends the evaluation.
       window: Shows the episodes; closing it ends the evaluation, too.
+
+    Raises:
+      NotFiniteError: Instead of acting on an observation that is not finite.
     """
     camera = Camera(horizon, video_folder, terminal.print, window=window)
     results: list[EvaluatedEpisode] = []
@@ -99,10 +102,12 @@ def run_episodes(
             return not (should_stop() or (window is not None and window.is_closed))
 
         camera.begin(f"episode_{index}", environment)
-        episode = run_episode(environment, policy, horizon, observe)
-        if not episode.is_complete:
-            camera.discard()
-            break
-        results.append(EvaluatedEpisode(index, episode, camera.end()))
+        try:
+            episode = run_episode(environment, policy, horizon, observe)
+            if not episode.is_complete:
+                break
+            results.append(EvaluatedEpisode(index, episode, camera.end()))
+        finally:
+            camera.discard()  # a film that has ended stays
         terminal.print(summary.row(results[-1]))
     return results

@@ -7,19 +7,14 @@ import numpy as np
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.meters import PhaseTimer
+from tfagents_system.environments import own_arrays
 from tfagents_system.policies.acting import ActingPolicy
 
 LAST = int(ts.StepType.LAST)
 
 
-class Environment(Protocol):
+class Environment(own_arrays.Environment, Protocol):
     """What an episode needs of a PyEnvironment."""
-
-    def reset(self) -> ts.TimeStep:
-        """Begins an episode."""
-
-    def step(self, action: Any) -> ts.TimeStep:
-        """Takes one env step."""
 
     def get_info(self) -> Any:
         """Returns the info of the last step."""
@@ -54,17 +49,23 @@ def run_episode(
       observe: Called as observe(time_step, action, next_time_step, state) after each env step,
         where `state` is the policy's after the action; returning False ends the episode.
       timer: Enters the phases "acting", "env step" and, for `observe`, "writing".
+
+    Raises:
+      NotFiniteError: Before the policy acts on an observation that is not finite, or the
+        environment takes such an action.
     """
     enter = timer.enter if timer else lambda phase: None
     enter("env step")
-    time_step = environment.reset()
+    time_step = own_arrays.reset(environment)
     state = policy.initial_state()
     episode_return = 0.0
     for length in range(1, horizon + 1):
         enter("acting")
+        own_arrays.check_finite(time_step.observation, "observation", length - 1)
         action, state = policy.action(time_step, state)
+        own_arrays.check_finite(action, "action", length)
         enter("env step")
-        next_time_step = environment.step(action)
+        next_time_step = own_arrays.step(environment, action)
         enter("writing")
         episode_return += float(next_time_step.reward)
         if observe is not None and not observe(time_step, action, next_time_step, state):

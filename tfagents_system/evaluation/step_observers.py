@@ -8,6 +8,7 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.hooks import call_hook
+from tfagents_system.environments.own_arrays import own
 
 
 class StepObservers:
@@ -56,7 +57,7 @@ class StepObservers:
         step = trajectory.from_transition(time_step, policy_step.PolicyStep(action), next_time_step)
         for observer in self._observers:
             try:
-                observer(step)
+                observer(own(step))  # which it may keep, and write into
             except Exception as error:
                 raise RuntimeError(
                     f"{observer!r} of TrainParams.{self._hook_name} raised"

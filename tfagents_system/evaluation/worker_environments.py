@@ -50,7 +50,8 @@ class Environments(NamedTuple):
             return goes_on()
 
         try:
-            episode = run_episode(self.eval, policy, horizon, observe)
+            with self.eval.judged():
+                episode = run_episode(self.eval, policy, horizon, observe)
             if episode.is_complete:
                 self.eval_camera.end()
             return episode

@@ -12,6 +12,7 @@ from tf_agents.agents import tf_agent
 
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.environments import own_arrays
 from tfagents_system.evaluation.evaluator import make_eval_environment
 from tfagents_system.export.onnx_model import write_onnx
 from tfagents_system.export.tensorflow_models import (
@@ -37,12 +38,14 @@ def restore(params: Any, checkpoint: pathlib.Path) -> RestoredPolicy:
     """Builds environment and agent as `params` say, and restores the checkpoint.
 
     Raises:
-      ConfigError: If `params` describes none, or the checkpoint is of another network.
+      ConfigError: If `params` describes none, the checkpoint is of another network, or the first
+        observation is not finite.
     """
     with make_eval_environment(params, seed=0) as environment:
         agent, _ = make_agent(params, environment)
         restore_policy(checkpoint, agent.collect_policy.variables())
-        time_step = environment.reset()
+        time_step = own_arrays.reset(environment)
+    own_arrays.check_finite(time_step.observation, "observation", 0)
     greedy = TfActingPolicy(agent.policy)
     action, _ = greedy.action(time_step, greedy.initial_state())
     return RestoredPolicy(agent, time_step.observation, action)

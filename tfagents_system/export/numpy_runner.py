@@ -19,9 +19,9 @@ class Policy:
         self.states = self.recurrent["zero_states"](self.recurrent_layers)
 
     def action(self, observation):
-        arrays, layer = self.arrays, 0
+        arrays, layer, finite = self.arrays, 0, np.asarray_chkfinite  # no action for NaN
         parts = observation if isinstance(observation, dict) else {"observation": observation}
-        x = np.concatenate([np.ravel(parts[name]) for name in arrays["parts"]], dtype=np.float32)
+        x = np.concatenate([np.ravel(finite(parts[name])) for name in arrays["parts"]], dtype="f4")
         x, self.states = self.recurrent["run_layers"](self.recurrent_layers, x, self.states)
         while f"hidden_kernel_{layer}" in arrays:
             x = np.maximum(x @ arrays[f"hidden_kernel_{layer}"] + arrays[f"hidden_bias_{layer}"], 0)

@@ -23,7 +23,7 @@ class Policy:
 
     def action(self, observation):
         parts = observation if isinstance(observation, dict) else {"observation": observation}
-        parts = {name: np.asarray(part, np.float32) for name, part in parts.items()}
+        parts = {name: np.asarray_chkfinite(part, np.float32) for name, part in parts.items()}
         action, *states = self.session.run(None, parts | self.states)
         self.states = dict(zip(self.states, states))
         return action

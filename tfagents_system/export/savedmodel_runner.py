@@ -2,14 +2,12 @@
 
 import pathlib
 
+import numpy as np
 import tensorflow as tf
 
 
 class Policy:
-    """Greedy actions, one observation at a time; each episode begins with reset().
-
-    A nested observation is a dict of its parts, such as {"camera": ..., "arm_angles": ...}.
-    """
+    """Greedy actions; reset() begins an episode. A nested observation is a dict of its parts."""
 
     def __init__(self, folder=pathlib.Path(__file__).parent):
         self.model = tf.saved_model.load(str(pathlib.Path(folder) / "saved_model"))
@@ -23,6 +21,8 @@ class Policy:
 
     def action(self, observation):
         parts = observation if isinstance(observation, dict) else {"observation": observation}
+        for part in parts.values():
+            np.asarray_chkfinite(part)  # raises ValueError: no action for NaN
         parts = {name: tf.constant(part, self.specs[name].dtype) for name, part in parts.items()}
         outputs = self.act(**parts, **self.states)
         self.states = {name: outputs[f"next_{name}"] for name in self.states}

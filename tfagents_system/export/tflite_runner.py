@@ -24,7 +24,7 @@ class Policy:
 
     def action(self, observation):
         parts = observation if isinstance(observation, dict) else {"observation": observation}
-        parts = {name: np.asarray(part, self.specs[name]["dtype"]) for name, part in parts.items()}
+        parts = {n: np.asarray_chkfinite(p, self.specs[n]["dtype"]) for n, p in parts.items()}
         outputs = self.act(**parts, **self.states)
         self.states = {name: outputs[f"next_{name}"] for name in self.states}
         return outputs["action"]
