@@ -7,6 +7,7 @@ from tf_agents.environments import py_environment
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.hooks import call_hook
+from tfagents_system.environments.exact_casts import refuse_lossy_casts
 from tfagents_system.environments.frame_stack import FrameStack
 from tfagents_system.environments.time_limits import keep_discount_at_time_limits
 
@@ -74,6 +75,7 @@ def _make(
         raise ConfigError("TrainParams.env_ctor returned a batched environment; allowed is one "
                           "whose observations have no batch axis.")  # fmt: skip
     keep_discount_at_time_limits(environment)
+    refuse_lossy_casts(environment)
     if params.frame_stack > 1:
         return FrameStack(environment, params.frame_stack)
     return environment

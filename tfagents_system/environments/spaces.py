@@ -8,6 +8,7 @@ from tf_agents.specs import array_spec
 from tf_agents.typing import types
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.environments.exact_casts import exact, leaf_cast
 
 _SUPPORTED = ("Box", "Dict", "Discrete", "MultiBinary", "MultiDiscrete", "Tuple")
 _ROUNDING = 1e-5  # fraction of the action range that float32 arithmetic may overshoot a bound by
@@ -50,7 +51,8 @@ def observation_cast(spec: types.NestedArraySpec) -> Callable[[Any], types.Neste
     """Returns the function that copies an observation into arrays as the spec describes them.
 
     It copies because some environments return one buffer that they overwrite in the next step;
-    observation and next observation of a transition would then silently be the same.
+    observation and next observation of a transition would then silently be the same. It raises
+    ValueError for a number that an integer dtype cannot hold.
     """
     if isinstance(spec, dict):
         casts = {key: observation_cast(child) for key, child in spec.items()}
@@ -60,8 +62,7 @@ def observation_cast(spec: types.NestedArraySpec) -> Callable[[Any], types.Neste
         return lambda observation: tuple(
             cast(part) for cast, part in zip(parts, observation, strict=True)
         )
-    dtype = spec.dtype
-    return lambda observation: np.array(observation, dtype)
+    return leaf_cast(spec)
 
 
 def action_cast(spec: types.NestedArraySpec, owner: str) -> Callable[[types.NestedArray], Any]:
@@ -77,7 +78,8 @@ def action_cast(spec: types.NestedArraySpec, owner: str) -> Callable[[types.Nest
       owner: Class name of the environment, for error messages.
 
     Returns:
-      A function that raises ValueError for an action of the wrong shape or out of bounds.
+      A function that raises ValueError for an action of the wrong shape, out of bounds, or with a
+      number that an integer dtype cannot hold.
     """
     if isinstance(spec, dict):
         casts = {key: action_cast(child, owner) for key, child in spec.items()}
@@ -138,7 +140,7 @@ def _scalar_integer_cast(spec: array_spec.BoundedArraySpec, owner: str) -> Calla
     minimum, maximum = int(spec.minimum), int(spec.maximum)
 
     def cast(action: Any) -> int:
-        value = int(action)
+        value = int(exact(action, spec.dtype, f"The {spec.name} of {owner}"))
         if not minimum <= value <= maximum:
             raise ValueError(f"Action {value} of {owner} is outside {minimum}..{maximum}.")
         return value
@@ -153,10 +155,10 @@ def _array_action_cast(
     maximum = np.broadcast_to(spec.maximum, spec.shape).copy()
     is_float = spec.dtype.kind == "f"
     tolerance = _ROUNDING * (maximum - minimum) if is_float else np.zeros(spec.shape)
-    shape, dtype = spec.shape, spec.dtype
+    shape, dtype, name = spec.shape, spec.dtype, f"The {spec.name} of {owner}"
 
     def cast(action: Any) -> np.ndarray:
-        action = np.asarray(action, dtype)
+        action = np.asarray(action, dtype) if is_float else exact(action, dtype, name)
         if action.shape != shape:
             raise ValueError(f"Action of {owner} has shape {action.shape}; expected {shape}.")
         clipped = np.minimum(np.maximum(action, minimum), maximum)  # a third of np.clip's time

@@ -1,0 +1,117 @@
+import gym
+import numpy as np
+import pytest
+from fakes import CountingEnv
+from tf_agents.environments import suite_gym
+
+from tfagents_system.environments import construction, spaces
+from tfagents_system.environments.gym_adapter import GymEnvironment
+from tfagents_system.environments.partial_observation import KeepObservations
+from tfagents_system.train_params_base import TrainParamsBase
+
+NAN = float("nan")
+LOST = [
+    (np.uint8, np.array([300, 1]), "value 300, .* uint8 .* from 0 to 255"),
+    (np.uint8, [1, 300], "value 300"),
+    (np.uint8, np.array([-1, 0], np.int8), "value -1"),
+    (np.uint8, np.array([0.5, 0]), "value 0.5"),
+    (np.int16, np.array([0, NAN]), "value nan"),
+    (np.int8, np.array([0, 128], np.uint8), "value 128, .* from -128 to 127"),
+    (np.int64, np.array([0, 2**63], np.uint64), "value 9223372036854775808"),
+    (np.uint64, np.array([-1, 0]), "value -1"),
+    (np.int32, np.array([2.0**40, 0], np.float32), "value 1099511627776.0"),
+    (np.uint8, np.array(["1", "2"]), "dtype <U1"),
+]
+KEPT = [
+    (np.uint8, np.array([255, 0], np.int64), [255, 0]),
+    (np.uint8, [True, False], [1, 0]),
+    (np.int8, np.array([-128.0, 127.0]), [-128, 127]),
+    (np.int64, (3, 2**62), [3, 2**62]),
+]
+
+
+def observe(dtype, given):
+    space = gym.spaces.Dict(
+        speed=gym.spaces.Box(0, 1, (2,), np.float32),
+        codes=gym.spaces.Box(np.iinfo(dtype).min, np.iinfo(dtype).max, (2,), dtype),
+    )
+    cast = spaces.observation_cast(spaces.observation_spec(space, "Env"))
+    return cast({"codes": given, "speed": [0.5, 1e-9]})
+
+
+@pytest.mark.parametrize(("dtype", "given", "message"), LOST)
+def test_an_integer_that_would_change_is_an_error_with_the_name_of_its_leaf(dtype, given, message):
+    with pytest.raises(ValueError, match=f"^observation/codes has (the )?{message}"):
+        observe(dtype, given)
+
+
+@pytest.mark.parametrize(("dtype", "given", "kept"), KEPT)
+def test_integers_that_fit_are_kept(dtype, given, kept):
+    codes = observe(dtype, given)["codes"]
+    assert codes.tolist() == kept and codes.dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("space", "given", "value"),
+    [
+        (gym.spaces.Discrete(3), np.float32(1.5), "1.5"),
+        (gym.spaces.Discrete(3), np.array(NAN), "nan"),
+        (gym.spaces.MultiDiscrete([3, 9]), np.array([1, 2.5]), "2.5"),
+        (gym.spaces.Box(-9, 9, (2,), np.int8), np.array([257, 0]), "257"),
+    ],
+)
+def test_an_action_that_would_change_is_an_error(space, given, value):
+    cast = spaces.action_cast(spaces.action_spec(space, "Arm"), "Arm")
+    with pytest.raises(ValueError, match=f"The action of Arm has the value {value}, which its"):
+        cast(given)
+
+
+def test_an_action_of_integers_in_floats_is_taken():
+    cast = spaces.action_cast(spaces.action_spec(gym.spaces.MultiDiscrete([3, 9]), "Arm"), "Arm")
+    assert cast(np.array([2.0, 8.0])).tolist() == [2, 8]
+
+
+class Camera(gym.Env):
+    """Pixels of `values`, one after the other, in more bits than it declares."""
+
+    action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+
+    def __init__(self, values, nests):
+        self._values, self._nests = iter(values), nests
+        pixels = gym.spaces.Box(0, 255, (2,), np.uint8)
+        self.observation_space = gym.spaces.Dict(eye=pixels) if nests else pixels
+
+    def _observe(self):
+        pixels = np.full(2, next(self._values), np.int64)
+        return {"eye": pixels} if self._nests else pixels
+
+    def reset(self):
+        return self._observe()
+
+    def step(self, action):
+        return self._observe(), 0.0, False, {}
+
+
+@pytest.mark.parametrize("adapt", [GymEnvironment, suite_gym.wrap_env])
+@pytest.mark.parametrize("nests", [False, True])
+def test_no_way_to_an_environment_stores_300_as_44(adapt, nests):
+    class Params(TrainParamsBase):
+        def env_ctor(self, *args, seed=None, **kwargs):
+            environment = adapt(Camera([7, 8, 300], nests))
+            return KeepObservations(environment, ["eye"]) if nests else environment
+
+    environment = construction.make_collect_environment(Params({"horizon": 3}), seed=0)
+    assert environment.reset().observation.tolist() == [7, 7]
+    action = np.zeros(1, np.float32)
+    observation = environment.step(action).observation
+    assert observation.tolist() == [8, 8] and observation.dtype == np.uint8
+    with pytest.raises(ValueError, match="^observation(/eye)? has the value 300, which its dtype"):
+        environment.step(action)
+
+
+def test_other_environments_are_left_as_they_are():
+    class Params(TrainParamsBase):
+        def env_ctor(self, *args, seed=None, **kwargs):
+            return CountingEnv()
+
+    assert construction.make_collect_environment(Params({"horizon": 3}), 0).reset().is_first()

@@ -1,0 +1,75 @@
+"""Casts to integers that lose nothing, or fail: NumPy's own store 300 in 8 bits as 44."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tree
+from tf_agents.environments import gym_wrapper, py_environment
+from tf_agents.specs import array_spec
+
+from tfagents_system.environments.layers import py_layers
+
+
+def exact(values: Any, dtype: np.dtype, name: str) -> np.ndarray:
+    """Returns a copy of `values` with an integer dtype.
+
+    Raises:
+      ValueError: If the dtype cannot hold a value as it is.
+    """
+    given = np.asarray(values)
+    if given.dtype == dtype:
+        return given.copy()
+    if given.dtype.kind not in "biuf":
+        raise ValueError(f"{name} has dtype {given.dtype}, its spec {dtype}")
+    with np.errstate(invalid="ignore"):  # NaN as an integer is any number
+        result = given.astype(dtype)
+    is_lost = np.asarray(result != given)
+    if is_lost.any():
+        limits = np.iinfo(dtype)
+        raise ValueError(
+            f"{name} has the value {given[is_lost].flat[0]}, which its dtype {dtype} cannot hold: "
+            f"allowed are integers from {limits.min} to {limits.max}"
+        )
+    return result
+
+
+def leaf_cast(spec: array_spec.ArraySpec) -> Callable[[Any], np.ndarray]:
+    """Returns the function that copies a leaf into an array of the spec's dtype.
+
+    It raises ValueError for a number that an integer dtype cannot hold.
+    """
+    dtype, name = np.dtype(spec.dtype), spec.name or "observation"
+    if dtype.kind not in "iu":
+        return lambda leaf: np.array(leaf, dtype)
+
+    def cast(leaf: Any) -> np.ndarray:
+        if type(leaf) is np.ndarray and leaf.dtype == dtype:
+            return leaf.copy()
+        return exact(leaf, dtype, name)
+
+    return cast
+
+
+def refuse_lossy_casts(environment: py_environment.PyEnvironment) -> None:
+    """Lets an environment from a TF-Agents suite raise for integers that its spec cannot hold.
+
+    The GymWrapper below any TF-Agents wrappers would wrap them silently. Changed in place, as in
+    `time_limits`.
+    """
+    for layer in py_layers(environment):
+        if isinstance(layer, gym_wrapper.GymWrapper):
+            _cast_exactly(layer)
+
+
+def _cast_exactly(wrapper: gym_wrapper.GymWrapper) -> None:
+    spec = wrapper.observation_spec()
+    casts = [leaf_cast(leaf) for leaf in tree.flatten(spec)]
+
+    def to_spec(observation: Any) -> Any:
+        leaves = tree.flatten_up_to(spec, observation, check_types=False)
+        return tree.unflatten_as(
+            spec, [cast(leaf) for cast, leaf in zip(casts, leaves, strict=True)]
+        )
+
+    wrapper._to_obs_space_dtype = to_spec
