@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.liveness import LivingPrograms
 from tfagents_system.core.params_loader import Run
+from tfagents_system.core.reporting import OnlyReports
 from tfagents_system.core.reports import Phase
 from tfagents_system.environments.replaceable import EnvironmentFailure
 from tfagents_system.evaluation.rollouts import Episode, run_episode
@@ -262,7 +263,8 @@ class Worker:
                 if episode.is_complete:
                     self._failures_in_a_row = 0
                     self._records.evaluated(episode, iteration, ticket.train_step)
-                    self._keep_best(ticket)
+                    with OnlyReports("the best policy"):
+                        self._keep_best(ticket)
                     return
         self._tickets.give_back(ticket)
 

@@ -51,6 +51,14 @@ def test_a_report_that_cannot_be_read_is_unknown_and_not_starting():
     assert line == "unknown: replay (damaged) | starting learner"
 
 
+@pytest.mark.parametrize("returns", [(1e308, 1e308), (float("inf"), float("-inf"))])
+def test_status_line_shows_returns_of_any_size(returns):
+    evaluations = [Evaluation(100, list(returns))]
+    workers = [worker_report(k, last_return=r, eval=evaluations[0]) for k, r in enumerate(returns)]
+    mean = "nan" if returns[1] < 0 else f"{1e308:,.1f}"
+    assert f"return {mean} | eval {mean} (" in line_of(learner_report(), *workers)
+
+
 def test_status_line_counts_troubles_and_names_parked_workers():
     line = line_of(
         learner_report(),

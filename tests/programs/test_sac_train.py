@@ -1,3 +1,4 @@
+import errno
 import shutil
 import threading
 
@@ -8,6 +9,7 @@ from small_disk import small_disk
 
 from tfagents_system import learner_data, sac_train
 from tfagents_system.agents.sac_agent import SacAgent
+from tfagents_system.core import reports
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, SupersededError
 from tfagents_system.core.files import read_json
 from tfagents_system.core.generations import generations
@@ -15,6 +17,7 @@ from tfagents_system.core.incarnation import CORE, Claims
 from tfagents_system.core.reports import Phase, read_report
 from tfagents_system.core.running import begin_run
 from tfagents_system.core.waiting import wait_until
+from tfagents_system.evaluation import event_log
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.kernels.arithmetic import resolve, this_host
 from tfagents_system.learning import learner
@@ -144,6 +147,22 @@ def test_training_ends_with_everything_on_disk_and_the_last_policy_published(
     assert tags["learner/critic_loss"] == [10, 20, 30, 40]
     names = ("loss", "actor_loss", "alpha", "entropy", "q_value", "train_steps_per_sec")
     assert tags.keys() >= {f"learner/{name}" for name in names}
+
+
+def test_nothing_that_only_reports_ends_the_learner(tmp_path, replay, monkeypatch, capsys):
+    def broken(*arguments, **more):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(event_log.tf.summary, "create_file_writer", broken)
+    monkeypatch.setattr(reports, "write_json_atomically", broken)
+    paths = make_experiment(tmp_path / "exp")
+    fill(replay)
+    assert sac_train.train(str(paths.root), replay.address, 2, stop=False) == EXIT_FINISHED
+    assert read_json(paths.finished) == {"train_step": NUM_TRAIN_STEPS, "num_iter": 4}
+    assert steps(paths) == [40, 20]
+    said = capsys.readouterr().out
+    for what in ("TensorBoard events", "status"):
+        assert f"REPORT FAILED: {what} (OSError: [Errno 5] Input/output error)." in said
 
 
 def test_the_training_state_is_saved_after_a_time_too_without_an_export(tmp_path, replay):

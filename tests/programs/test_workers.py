@@ -1,4 +1,5 @@
 import collections
+import errno
 import functools
 import itertools
 import pathlib
@@ -21,6 +22,7 @@ from tf_agents.metrics import py_metrics
 from tf_agents.trajectories import trajectory
 
 from tfagents_system import sac_collect, workers
+from tfagents_system.core import reporting, reports
 from tfagents_system.core.curriculum import Curriculum
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.params_loader import Run
@@ -28,6 +30,8 @@ from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.reports import Phase, read_report
 from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
 from tfagents_system.evaluating_worker import EvaluatingWorker
+from tfagents_system.evaluation import camera, episode_log, event_log, worker_records
+from tfagents_system.evaluation.best_policy_keeper import BestPolicyKeeper
 from tfagents_system.evaluation.camera import Camera
 from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.evaluation.step_observers import StepObservers
@@ -915,3 +919,66 @@ def test_a_learner_that_has_gone_back_is_not_waited_for_and_gets_no_steps_twice(
     run = make_run(tmp_path, num_iter=5, n_buffer_init_episodes=2, eval_period_itrs=0)
     tape = run_in_lock_step(run, [0, 1, 2, 1, 2, 3, 4, 5])
     assert tape == [(0, 7), (1, 10), (2, 12), (1, 12), (2, 12), (3, 15), (4, 20)]
+
+
+@pytest.fixture
+def failed_reports():
+    """Counts those of the test alone."""
+    before = reporting.num_failed()
+    return lambda: reporting.num_failed() - before
+
+
+def broken(*arguments, **more):
+    raise OSError(errno.EIO, "Input/output error")
+
+
+@pytest.mark.parametrize(
+    "module, name",
+    [
+        (event_log.tf.summary, "create_file_writer"),
+        (episode_log, "append_whole"),
+        (reports, "write_json_atomically"),
+        (reports, "overwrite"),
+        (camera.Camera, "_write"),
+        (camera.Camera, "end"),
+        (worker_records.EpisodeEnds, "note"),
+        (worker_records.PhaseTimer, "totals"),
+    ],
+)
+def test_nothing_that_only_reports_ends_a_worker(
+    tmp_path, monkeypatch, failed_reports, capsys, module, name
+):
+    run, reader = make_run(tmp_path, log_period_itrs=1), FakeReader(FakeTickets(8, 2))
+    monkeypatch.setattr(module, name, broken)
+    worker = make_worker(run, adder := FakeAdder(advance(reader)), reader)
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    assert adder.num_added >= 3 * (NUM_ITER - 1)
+    said = capsys.readouterr().out
+    is_said = "REPORT FAILED" in said or "No video of" in said
+    assert is_said or (name == "overwrite" and not failed_reports())
+
+
+def test_a_best_policy_that_cannot_be_kept_is_counted_in_the_status(tmp_path, failed_reports):
+    run, reader = make_run(tmp_path), FakeReader(FakeTickets(8, 2))
+    worker = make_worker(run, FakeAdder(advance(reader)), reader)
+    worker._keep_best = broken
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    assert iterations_evaluated(run) == [8] * 2 + [16] * 2 + [20] * 2
+    assert failed_reports() == 6
+    assert read_report(run.paths, "worker_0").failed_reports == reporting.num_failed()
+
+
+@pytest.mark.parametrize("rewards", [(1e-3, 1e13), (1e308, 1e308), (np.nan, 1.0), (np.inf, -1.0)])
+def test_evaluations_of_any_returns_are_recorded(tmp_path, rewards, failed_reports):
+    class Rewarding(EpisodeStepEnv):
+        def _step(self, action):
+            time_step = super()._step(action)
+            return time_step._replace(reward=rewards[self.num_steps % 2])
+
+    run, reader = make_run(tmp_path, n_eval_episodes=2), FakeReader(FakeTickets(8, 2))
+    worker = make_worker(run, FakeAdder(advance(reader)), reader, eval_environment=Rewarding())
+    worker._keep_best = BestPolicyKeeper(run, [tf.Variable("")]).keep
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    assert iterations_evaluated(run) == [8] * 2 + [16] * 2 + [20] * 2
+    assert failed_reports() == 0
+    assert read_report(run.paths, "worker_0").eval.iteration == 20

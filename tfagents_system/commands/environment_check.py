@@ -18,7 +18,7 @@ from tfagents_system.commands.check_rows import Row, explained
 from tfagents_system.commands.sharing_check import check_sharing
 from tfagents_system.core import memory
 from tfagents_system.core.curriculum import Curriculum
-from tfagents_system.core.meters import PhaseTimer
+from tfagents_system.core.meters import PhaseTimer, mean_of
 from tfagents_system.core.seeds import derive_seed
 from tfagents_system.environments import own_arrays
 from tfagents_system.environments.construction import (
@@ -191,7 +191,7 @@ class EnvironmentCheck:
             measured.cpu_secs = min(max(cpu_secs, 0.0), measured.step_secs)
             measured.greedy_step_secs = secs["env step"] + secs["acting"]
             self._env_step_secs = secs["env step"]
-        mean = f"mean return {statistics.fmean(returns):.5g}" if returns else "none complete"
+        mean = f"mean return {mean_of(returns):.5g}" if returns else "none complete"
         cut = "" if len(returns) == self._num_episodes else f", cut after {MAX_SECS:g} s"
         self._add(what, "ok", f"{len(returns)} episodes, {num_steps} env steps, {mean}{cut}")
 

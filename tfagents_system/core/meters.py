@@ -2,7 +2,12 @@
 
 import collections
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+
+def mean_of(values: Sequence[float]) -> float:
+    """Returns the mean of any floats, which are not too large together if each is not."""
+    return sum(value / len(values) for value in values)
 
 
 class RateMeter:

@@ -23,6 +23,7 @@ from tfagents_system.core.disk import SpaceGuard, is_disk_full
 from tfagents_system.core.files import overwrite, write_json_atomically
 from tfagents_system.core.memory import resident_mb
 from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.reporting import OnlyReports, num_failed
 
 RESTARTS_VARIABLE = "SERVICE_RESTARTS"  # set by launch/restart_budget.py
 
@@ -81,6 +82,7 @@ class Report:
     cpus: str  # that it may use: "0-3"
     memory_mb: float  # resident, libraries that it shares with other programs included
     restarts: int = 0  # by supervise, since the start of the program's share
+    failed_reports: int = counted("failed reports")  # of this process
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -209,6 +211,7 @@ class StatusReporter:
         self._clock = clock
         self._reported_at = float("-inf")
         self._sequence = 0
+        self._newest: dict[str, Any] | None = None  # fields; the old ones if new ones fail
 
     def report(self, phase: Phase, make_fields: Callable[[], dict[str, Any]]) -> None:
         """Writes the phase and `make_fields()`, which is called only if a report is due.
@@ -217,7 +220,10 @@ class StatusReporter:
         `phase_secs`.
         """
         if self._clock() - self._reported_at >= self._period_secs:
-            self.report_now(phase, make_fields())
+            with OnlyReports("fields of the status"):
+                self._newest = make_fields()
+            if self._newest is not None:
+                self.report_now(phase, self._newest)
 
     def report_now(self, phase: Phase, fields: dict[str, Any]) -> None:
         """Writes whether due or not."""
@@ -232,11 +238,13 @@ class StatusReporter:
                 phase=phase,
                 cpus=cpu_list(available_cpus()),
                 memory_mb=resident_mb(),
+                failed_reports=num_failed(),
                 **fields,
             )
         )
         self._sequence += 1
-        with self._guard:
+        self._reported_at = self._clock()
+        with OnlyReports("status"), self._guard:
             self._path.parent.mkdir(exist_ok=True)
             try:
                 write_json_atomically(self._path, report)
@@ -244,4 +252,3 @@ class StatusReporter:
                 if not is_disk_full(error):
                     raise
                 overwrite(self._path, json.dumps(report).encode())
-        self._reported_at = self._clock()

@@ -2,7 +2,6 @@
 
 import math
 import shutil
-import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import tensorflow as tf
 from tfagents_system.core.best_policies import EvaluatedPolicy, add_best_policy, best_policy
 from tfagents_system.core.disk import SpaceGuard
 from tfagents_system.core.files import temporary_name
+from tfagents_system.core.meters import mean_of
 from tfagents_system.core.params_loader import Run, gin_text
 from tfagents_system.evaluation.episode_rows import EpisodeRow
 from tfagents_system.evaluation.event_log import EventLog
@@ -39,7 +39,7 @@ class BestPolicyKeeper:
         returns = [row.episode_return for row in rows]
         if len(returns) < params.n_eval_episodes or not all(map(math.isfinite, returns)):
             return
-        best, mean = best_policy(paths), statistics.fmean(returns)
+        best, mean = best_policy(paths), mean_of(returns)
         self._summarize(version.train_step, rows, mean)
         if best is not None and mean <= best.mean_return:
             return
@@ -62,7 +62,7 @@ class BestPolicyKeeper:
         scalars = {"eval/mean_return": mean_return}
         successes = [row.success for row in rows if row.success is not None]
         if successes:
-            scalars["eval/success_rate"] = statistics.fmean(successes)
+            scalars["eval/success_rate"] = mean_of(successes)
         texts = {}
         if not any(folder.glob("events.*")):
             lines = gin_text(self._run.params).splitlines()

@@ -11,6 +11,7 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.disk import free_bytes, is_disk_full, shortage
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.reporting import OnlyReports
 from tfagents_system.environments import adapter
 from tfagents_system.environments.global_generators import kept_generators
 from tfagents_system.evaluation.playback import Playback, innermost_of, playback_of
@@ -103,7 +104,7 @@ class Camera:
         if self._films:
             try:
                 self._write(frame)
-            except (VideoError, OSError) as error:
+            except Exception as error:
                 self._fail(error)
         self._secs += self._clock() - begin
 
@@ -113,7 +114,7 @@ class Camera:
             return None
         try:
             self._writer.finish()
-        except (VideoError, OSError) as error:
+        except Exception as error:
             self._fail(error)
             return None
         self._writer = None
@@ -121,9 +122,10 @@ class Camera:
 
     def discard(self) -> None:
         """Throws away the film that has begun, if any."""
-        if self._writer is not None:
-            self._writer.discard()
-            self._writer = None
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            with OnlyReports("film"):
+                writer.discard()
 
     @property
     def _path(self) -> pathlib.Path:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from tfagents_system.core.disk import SpaceGuard
 from tfagents_system.core.files import append_whole
+from tfagents_system.core.reporting import OnlyReports
 from tfagents_system.evaluation.episode_rows import COLUMNS, read_rows
 from tfagents_system.evaluation.rollouts import Episode
 
@@ -39,6 +40,7 @@ class EpisodeLog:
             episode.length, f"{time.time():.3f}", success,
         ])  # fmt: skip
 
+    @OnlyReports("the record of episodes")
     def _write(self, fields: Sequence[object]) -> None:
         line = io.StringIO()
         csv.writer(line).writerow(fields)

@@ -7,6 +7,10 @@ import numpy as np
 import tensorflow as tf
 
 from tfagents_system.core.disk import SpaceGuard
+from tfagents_system.core.reporting import OnlyReports
+
+NUM_BINS = 30
+LARGEST_VALUE = 1e150  # whose square is a number
 
 
 class EventLog:
@@ -21,6 +25,7 @@ class EventLog:
         self._guard = SpaceGuard("TensorBoard events", folder)
         self._writer: tf.summary.SummaryWriter | None = None
 
+    @OnlyReports("TensorBoard events")
     def write(
         self,
         step: int,
@@ -36,7 +41,8 @@ class EventLog:
             for tag, value in scalars.items():
                 summary.value.add(tag=tag, simple_value=value)
             for tag, values in (distributions or {}).items():
-                summary.value.add(tag=tag, histo=_histogram(values))
+                if len(finite := _finite(values)):
+                    summary.value.add(tag=tag, histo=_histogram(finite))
             for tag, text in (texts or {}).items():
                 plugin = tf.compat.v1.SummaryMetadata.PluginData(plugin_name="text")
                 metadata = tf.compat.v1.SummaryMetadata(plugin_data=plugin)
@@ -47,16 +53,27 @@ class EventLog:
             writer.flush()
             self._writer = writer
 
+    @OnlyReports("TensorBoard events")
     def close(self) -> None:
         """Closes the file; `write` has left nothing to be written."""
         if self._writer is not None:
             self._writer.close()
 
 
-def _histogram(values: Sequence[float]) -> tf.compat.v1.HistogramProto:
+def _finite(values: Sequence[float]) -> np.ndarray:
+    """Returns those that are finite, cut at LARGEST_VALUE."""
     array = np.asarray(values, np.float64)
-    counts, edges = np.histogram(array, bins="auto")
+    return np.clip(array[np.isfinite(array)], -LARGEST_VALUE, LARGEST_VALUE)
+
+
+def _histogram(values: np.ndarray) -> tf.compat.v1.HistogramProto:
+    """Returns NUM_BINS bins, or fewer between values that are almost equal.
+
+    Not as many as the values suggest to NumPy: between 1e-3 and 1e13 that may be 10^14.
+    """
+    limits = np.unique(np.linspace(values.min(), values.max(), NUM_BINS + 1)[1:])
+    counts = np.bincount(np.searchsorted(limits, values), minlength=len(limits))
     return tf.compat.v1.HistogramProto(
-        min=array.min(), max=array.max(), num=len(array), sum=array.sum(),
-        sum_squares=np.square(array).sum(), bucket_limit=edges[1:], bucket=counts,
+        min=values.min(), max=values.max(), num=len(values), sum=values.sum(),
+        sum_squares=np.square(values).sum(), bucket_limit=limits, bucket=counts,
     )  # fmt: skip

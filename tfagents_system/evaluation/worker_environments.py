@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tfagents_system.core.reporting import OnlyReports
 from tfagents_system.core.watchdog import Watchdog
 from tfagents_system.environments.replaceable import ReplaceableEnvironment
 from tfagents_system.evaluation.camera import Camera
@@ -53,7 +54,8 @@ class Environments(NamedTuple):
             with self.eval.judged():
                 episode = run_episode(self.eval, policy, horizon, observe)
             if episode.is_complete:
-                self.eval_camera.end()
+                with OnlyReports("film"):
+                    self.eval_camera.end()
             return episode
         finally:
             self.eval_camera.discard()  # a film that has ended stays

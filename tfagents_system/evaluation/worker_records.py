@@ -5,8 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tfagents_system.core.incarnation import Fence
-from tfagents_system.core.meters import PhaseTimer, RateMeter
+from tfagents_system.core.meters import PhaseTimer, RateMeter, mean_of
 from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.reporting import OnlyReports
 from tfagents_system.core.reports import Evaluation, Phase, StatusReporter
 from tfagents_system.environments.time_limits import EpisodeEnds
 from tfagents_system.evaluation.episode_log import EpisodeLog
@@ -67,6 +68,7 @@ class WorkerRecords:
         print(f"Acts in TensorFlow, not in NumPy, because {obstacle}.", flush=True)
         self._status["obstacle"] = obstacle
 
+    @OnlyReports("a collected episode")
     def collected(
         self, episode: Episode, iteration: int, train_step: int, curriculum: dict[str, int | float]
     ) -> None:
@@ -79,6 +81,7 @@ class WorkerRecords:
             self._summarized_period = period
             self._summarize(episode, curriculum)
 
+    @OnlyReports("an evaluated episode")
     def evaluated(self, episode: Episode, iteration: int, train_step: int) -> None:
         """Records a greedy episode of the policy of `train_step`."""
         self._check_fence()
@@ -91,22 +94,25 @@ class WorkerRecords:
         self._share.append(episode.episode_return)
         self._status["eval"] = Evaluation(iteration, list(self._share))
 
+    @OnlyReports("the summary of an evaluation")
     def evaluation_ended(self) -> None:
         """Summarizes the program's share of the evaluation, if it had one."""
         if self._share:
-            mean = sum(self._share) / len(self._share)
-            self._eval_summaries.write(self._share_step, {"eval/episode_return": mean})
-            self._share = []
+            share, self._share = self._share, []
+            scalars = {"eval/episode_return": mean_of(share)}
+            self._eval_summaries.write(self._share_step, scalars)
 
     def environment_failed(self) -> None:
         """Counts it."""
         self._status["env_failures"] += 1
 
+    @OnlyReports("status")
     def report(self, phase: Phase, more: Callable[[], dict[str, Any]]) -> None:
         """Replaces the report if it is a second old; `more` returns further fields."""
         self._check_fence()
         self._reporter.report(phase, lambda: self._fields() | more())
 
+    @OnlyReports("status")
     def report_now(self, phase: Phase, more: Callable[[], dict[str, Any]]) -> None:
         """Replaces the report in any case."""
         self._check_fence()

@@ -1,11 +1,11 @@
 """The line that describes a run: pure, from what its programs last reported."""
 
 import dataclasses
-import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfagents_system.core.disk import shortage
+from tfagents_system.core.meters import mean_of
 from tfagents_system.core.reports import (
     Evaluation,
     LearnerReport,
@@ -148,7 +148,7 @@ def _collecting(snapshot: Snapshot) -> list[str]:
     parts = [_count_and_rate(snapshot, "env steps", env_steps, rate)]
     returns = [worker.last_return for worker in workers if worker.last_return is not None]
     if returns:
-        parts.append(f"return {statistics.fmean(returns):,.1f}")
+        parts.append(f"return {mean_of(returns):,.1f}")
     return parts
 
 
@@ -164,7 +164,7 @@ def _evaluation(snapshot: Snapshot) -> list[str]:
         return []
     newest = max(evaluation.iteration for evaluation in evaluations)
     returns = [r for e in evaluations if e.iteration == newest for r in e.returns]
-    return [f"eval {statistics.fmean(returns):,.1f} (iteration {newest:,})"] if returns else []
+    return [f"eval {mean_of(returns):,.1f} (iteration {newest:,})"] if returns else []
 
 
 def _disk_full(snapshot: Snapshot) -> list[str]:

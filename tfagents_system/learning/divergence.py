@@ -9,6 +9,7 @@ import tree
 
 from tfagents_system.core.disk import SpaceGuard
 from tfagents_system.core.files import write_bytes_atomically
+from tfagents_system.core.reporting import OnlyReports
 
 
 def keep_minibatch(minibatch: Any | None, path: pathlib.Path) -> str:
@@ -18,7 +19,8 @@ def keep_minibatch(minibatch: Any | None, path: pathlib.Path) -> str:
     leaves = tree.flatten_with_path(minibatch)
     arrays = io.BytesIO()
     np.savez(arrays, **{"/".join(map(str, where)): leaf for where, leaf in leaves})
-    with SpaceGuard("minibatch", path.parent, lambda: arrays.tell()):
+    guard = SpaceGuard("minibatch", path.parent, lambda: arrays.tell())
+    with OnlyReports("minibatch"), guard:
         write_bytes_atomically(path, arrays.getvalue())
         return f"Its minibatch is in {path}: look for extreme rewards and observations"
-    return "Its minibatch was lost, because the disk is full"
+    return "Its minibatch could not be written"

@@ -179,9 +179,7 @@ class Journal:
         known = {self._stream, stream, *gone}
         return [s.number for s in known if s.worker_id == stream.worker_id and s >= stream]
 
-    def _lost_by(
-        self, stream: Stream, checkpoints: Checkpoints, known: np.ndarray
-    ) -> np.ndarray:
+    def _lost_by(self, stream: Stream, checkpoints: Checkpoints, known: np.ndarray) -> np.ndarray:
         """Returns the rows in the journal of a stream that is gone which are nowhere else.
 
         Nor those that are older than anything in a full table, stored before or not: the stream

@@ -62,7 +62,7 @@ class StoredNumbers:
 
     ranges: np.ndarray  # [N, 2] int64, ascending, disjoint
     is_full: bool  # the table is: it has removed what was inserted before its oldest item
-    # The highest number of each stream that an earlier checkpoint held and a full table has removed.
+    # By stream, the highest number that an earlier checkpoint held and a full table has removed.
     removed: Mapping[int, int] = dataclasses.field(default_factory=dict)
 
     @property
