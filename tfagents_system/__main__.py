@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tfagents_system.commands.table import COMMANDS, function_of
+from tfagents_system.core.checkout import version
 from tfagents_system.core.command_line import print_error, run_tool
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
-from tfagents_system.core.installed import versions
 from tfagents_system.core.names import did_you_mean
 from tfagents_system.core.program import run_program
+from tfagents_system.launch.git_state import GitState
 from tfagents_system.launch.packages import check_packages
 
 PROGRAMS = ("eval", "mirror")  # end in order when they get a signal
@@ -29,6 +30,12 @@ def usage() -> str:
     return f"{__doc__}\nCommands:\n" + "\n".join(rows)
 
 
+def _commit() -> str:
+    """Returns the commit of a checkout, in brackets; nothing elsewhere."""
+    state = GitState.of_project()
+    return f" (commit {state.short_commit})" if state else ""
+
+
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Calls the command that `argv` names, by default the command line, and exits."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -39,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         print(usage())
         sys.exit()
     if command == "--version":
-        print(f"sac {' '.join(versions('tfagents_system')) or 'of a checkout'}")
+        print(f"sac {version()}{_commit()}")
         sys.exit()
     if command not in COMMANDS:
         print_error(["sac"], ConfigError(

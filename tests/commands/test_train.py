@@ -175,7 +175,10 @@ def test_a_command_that_there_is_not_is_refused_with_the_nearest(tmp_path):
 
 def test_version_and_help_of_a_command(tmp_path):
     version = re.search(r'^version = "(.*)"$', (REPO / "pyproject.toml").read_text(), re.M)[1]
-    assert sac(tmp_path, "--version") == (0, f"sac {version}\n", "")
+    git = ["git", "-C", REPO, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    commit = subprocess.run(git, capture_output=True, text=True).stdout.strip()
+    where = f" (commit {commit})" if commit else ""
+    assert sac(tmp_path, "--version") == (0, f"sac {version}{where}\n", "")
     assert sac(tmp_path, "help", "list") == sac(tmp_path, "list", "--help")
     assert sac(tmp_path, "help") == sac(tmp_path)
 

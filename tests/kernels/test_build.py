@@ -1,6 +1,7 @@
 import os
 import pathlib
 import platform
+import shutil
 import stat
 
 import pytest
@@ -107,6 +108,46 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path, capsys):
     folder = tmp_path / "none"
     assert build.main(folder=folder, compiler=fake_compiler(tmp_path), flags=FLAGS) == 1
     assert f"the build failed: {folder}" in capsys.readouterr().out
+
+
+def test_it_is_built_in_the_cache_of_a_user_who_may_not_write_beside_the_source(
+    tmp_path, folder, monkeypatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert shared_library.choose_folder(folder) == folder
+    monkeypatch.setattr(shared_library.os, "access", lambda path, mode: path != folder)
+    cache = tmp_path / "cache" / "tfagents_system"
+    assert shared_library.choose_folder(folder) == cache
+    monkeypatch.setattr(build, "FOLDER", cache)
+    library, _ = build.build(cache, fake_compiler(tmp_path))
+    assert (library.parent, find_library(cache)) == (cache, library)
+    assert stat.S_IMODE(cache.stat().st_mode) == 0o700
+
+    shutil.copy(library, folder)  # as an administrator's setup leaves it
+    assert shared_library.choose_folder(folder) == folder
+    monkeypatch.setattr(shared_library, "COMPILER_FLAGS", ("-O1",))  # that one is outdated
+    assert shared_library.choose_folder(folder) == cache
+
+
+def test_a_missing_library_is_built_before_a_run_and_an_existing_one_is_not(
+    tmp_path, folder, monkeypatch, capsys
+):
+    monkeypatch.setattr(build, "cpu_flags", lambda: FLAGS)
+    monkeypatch.setattr(build, "COMPILER", fake_compiler(tmp_path))
+    monkeypatch.setattr(build, "FOLDER", folder)
+    answer = f'#!/bin/sh\necho "$*" >>{tmp_path}/started; echo Compiled ops: x was built.\n'
+    python = tmp_path / "python"
+    python.write_text(answer)
+    python.chmod(0o755)
+    monkeypatch.setattr(build.sys, "executable", str(python))
+    build.build_if_missing()
+    started = (tmp_path / "started").read_text()
+    assert started == "-m tfagents_system.kernels.build\n"
+    assert capsys.readouterr().err == "Compiled ops: x was built.\n"
+    build.build(folder, build.COMPILER)
+    build.build_if_missing()
+    assert (tmp_path / "started").read_text() == started
+    assert capsys.readouterr().err == ""
 
 
 def test_no_library_is_found_where_none_was_built(folder):

@@ -3,6 +3,7 @@ import pathlib
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import pytest
 
@@ -29,10 +30,11 @@ print(tf.function(lambda parts: 2 * parts["observation"])(module.parts).numpy())
 def install(tmp_path, monkeypatch):
     """Puts metadata of another version in front of that of an installed package."""
 
-    def install(name: str, version: str) -> None:
+    def install(name: str, version: str, needs: Sequence[str] = ()) -> None:
         folder = tmp_path / f"{name.replace('-', '_')}-{version}.dist-info"
         folder.mkdir()
-        (folder / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
+        requires = "".join(f"Requires-Dist: {need}\n" for need in needs)
+        (folder / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n{requires}")
 
     monkeypatch.syspath_prepend(tmp_path)
     return install
@@ -83,6 +85,18 @@ def test_without_lock_files_what_tensorflow_needs_is_held_to_all_the_same(instal
     problem, pins = message_of(no_lock)
     assert problem.endswith(": numpy 2.4.1, but tensorflow needs <2.0.0,>=1.23.5.")
     assert pins == ["numpy<2.0.0,>=1.23.5"]
+
+
+def test_without_lock_files_what_this_project_needs_must_be_there(install, tmp_path):
+    no_lock = [tmp_path / "none.lock"]
+    needs = ["missing-a>=2", "tensorflow==2.15.*", "missing-b; extra == 'b'", "matplotlib>=99"]
+    install("tfagents_system", "1.0", needs)
+    with pytest.raises(ConfigError) as raised:
+        check_packages(no_lock)
+    problem, command = str(raised.value).splitlines()
+    assert "but tfagents_system needs >=99; not installed: missing-a." in problem
+    wanted = [sys.executable, "-m", "pip", "install", "matplotlib>=99", "missing-a>=2"]
+    assert command == f"This mends them: {shlex.join(wanted)}"
 
 
 def test_tensorflow_and_what_is_built_for_it_are_exactly_as_locked(install):

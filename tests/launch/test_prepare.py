@@ -9,6 +9,7 @@ import sys
 import pytest
 from small_disk import small_disk
 
+from tfagents_system.core.checkout import version
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.settings import Settings
@@ -67,6 +68,7 @@ def test_first_start_writes_the_whole_folder(project):
     assert provenance["gin_bindings"] == ["TrainParams.num_iter = 10", "A.b = 'c'"]
     assert provenance["params_dir"] == str(project / "mine")
     assert provenance["packages"]["numpy"]
+    assert provenance["version"] == version()
     assert set(provenance["cpus"]) == {path.name for path in paths.services.iterdir()}
     assert [path.name for path in (project / "logs").iterdir()] == ["e"]
 

@@ -27,6 +27,7 @@ from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
 from tfagents_system.core.params_loader import load_params
 from tfagents_system.core.settings import Settings
 from tfagents_system.evaluation.progress import progress_bar
+from tfagents_system.kernels.build import build_if_missing
 from tfagents_system.launch.params_check import check_gin_bindings
 from tfagents_system.launch.variables import read_variables
 
@@ -56,6 +57,7 @@ def check(
     Raises:
       ConfigError: If a file is missing or wrong in itself, or there is no such environment.
     """
+    build_if_missing()  # the prediction is for what training will use
     with contextlib.ExitStack() as until_checked:
         if env is not None:
             if any(file is not None for file in (variables, params, config)):

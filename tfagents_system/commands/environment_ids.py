@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from tfagents_system.core.checkout import how_to_install
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.installed import is_installed
 from tfagents_system.core.names import nearest_name
@@ -74,7 +75,7 @@ def find_environment(text: str) -> EnvironmentId:
         + ("" if package else
            " One that a package of yours registers is PACKAGE:ID, such as panda_gym:PandaReach-v3.")
         + ("" if is_installed("gymnasium") else
-           " gymnasium is not installed: ./setup.sh --with mujoco")
+           f" gymnasium is not installed: {how_to_install('mujoco')}")
     )  # fmt: skip
 
 
@@ -148,7 +149,7 @@ def _hidden_output() -> Iterator[None]:
 
 def _of_dm_control(name: str) -> EnvironmentId:
     if not is_installed("dm_control"):
-        raise ConfigError("dm_control is not installed: ./setup.sh --with dm_control")
+        raise ConfigError(f"dm_control is not installed: {how_to_install('dm_control')}")
     headless.choose_renderer()  # dm_control looks while it is imported
     suite = importlib.import_module("dm_control.suite")
     tasks = ["/".join(pair) for pair in suite.ALL_TASKS]

@@ -25,6 +25,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import read_json
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.settings import INITIALIZE_FROM, Settings
+from tfagents_system.kernels.build import build_if_missing
 from tfagents_system.launch.initial_weights import InitialWeights
 from tfagents_system.launch.lock import take_lock
 from tfagents_system.launch.start import environment_of_runs, run_apart, start
@@ -74,7 +75,7 @@ def train(
     if shutil.which("supervise", path=environment_of_runs(environ)["PATH"]) is None:
         raise ConfigError(
             "supervise, of the package daemontools, is not on PATH. Install it (Debian, Ubuntu: "
-            "apt-get install daemontools); setup.sh of this project does so without root."
+            "apt-get install daemontools); setup.sh of a checkout does so without root."
         )
     if env is not None:
         variables = _project_of(env, name)
@@ -89,6 +90,7 @@ def train(
     if initialize_from is not None:
         environ[INITIALIZE_FROM] = initialize_from
     environ = environment_of_runs(environ | with_bindings(set_, environ))
+    build_if_missing()
     if len(seed) > 1:
         return _train_seeds(environ, seed, extend, force_new)
     _prepare_folder(environ, extend, force_new)

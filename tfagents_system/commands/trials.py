@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tfagents_system.core.checkout import how_to_install
 from tfagents_system.core.errors import ConfigError
 
 
@@ -91,7 +92,7 @@ class Study:
             from optuna.storages.journal import JournalFileBackend
         except ImportError as error:
             raise ConfigError(
-                f"--search needs Optuna ({error}): ./setup.sh --with optuna"
+                f"--search needs Optuna ({error}): {how_to_install('optuna')}"
             ) from None
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._ranges = ranges

@@ -10,6 +10,7 @@ import numpy as np
 from tf_agents.trajectories import time_step as ts
 from tf_agents.typing import types
 
+from tfagents_system.core.checkout import how_to_install
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments import adapter, headless
 
@@ -190,7 +191,7 @@ def _import_suite() -> Any:
     except ImportError as error:
         raise ConfigError(
             f"dm_control_adapter needs the package dm_control ({error}): "
-            "./setup.sh --with dm_control, or pip install dm_control 'mujoco<4'"
+            f"{how_to_install('dm_control')}"
         ) from error
     return suite
 

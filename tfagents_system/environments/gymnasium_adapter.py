@@ -11,6 +11,7 @@ import numpy as np
 from tf_agents.trajectories import time_step as ts
 from tf_agents.typing import types
 
+from tfagents_system.core.checkout import how_to_install
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments import adapter, headless
 
@@ -123,8 +124,8 @@ def _import_gymnasium() -> Any:
         import gymnasium
     except ImportError as error:
         raise ConfigError(
-            f"gymnasium_adapter needs the package gymnasium ({error}): ./setup.sh --with gymnasium,"
-            " or pip install gymnasium"
+            f"gymnasium_adapter needs the package gymnasium ({error}): "
+            f"{how_to_install('gymnasium')}"
         ) from error
     return gymnasium
 

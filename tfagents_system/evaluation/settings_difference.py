@@ -10,7 +10,7 @@ from tfagents_system.core.paths import ExperimentPaths
 
 # Of provenance.json; the others are of one start or one seed, or are in run_spec.json, too.
 _PROVENANCE = (
-    "deterministic", "initialized_from", "git_hash", "params_git_hash", "python", "host",
+    "deterministic", "initialized_from", "version", "git_hash", "params_git_hash", "python", "host",
     "cpu_model", "packages",
 )  # fmt: skip
 _NOT_SETTINGS = ("seed", "gin_bindings")  # of run_spec.json; what bindings set is in the settings

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tfagents_system.core.checkout import how_to_install
 from tfagents_system.core.errors import ConfigError
 
 OPSET = 13  # as old as its operations allow, so that old runtimes read it
@@ -27,7 +28,7 @@ def write_onnx(
         import onnx
     except ImportError as error:
         raise ConfigError(
-            f"onnx cannot be imported ({error}). Install it: ./setup.sh --with onnx"
+            f"onnx cannot be imported ({error}). Install it: {how_to_install('onnx')}"
         ) from error
     from onnx import TensorProto, helper, numpy_helper
 

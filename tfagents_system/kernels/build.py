@@ -22,6 +22,7 @@ from tfagents_system.kernels.shared_library import (
     SOURCE,
     LibraryError,
     digest,
+    find_library,
     fit,
     libraries,
 )
@@ -42,6 +43,8 @@ def build(folder: pathlib.Path = FOLDER, compiler: str = COMPILER) -> tuple[path
     library = folder / f"{SOURCE.stem}-{fit()}-{digest(version)}.so"
     is_new = not library.exists()
     try:
+        if folder == FOLDER:  # may be in the user's cache
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if is_new:
             _compile(compiler, library)
         for other in set(libraries(folder)) - {library}:
@@ -49,6 +52,21 @@ def build(folder: pathlib.Path = FOLDER, compiler: str = COMPILER) -> tuple[path
     except OSError as error:
         raise LibraryError(f"{error.filename or folder}: {error.strerror}") from error
     return library, is_new
+
+
+def build_if_missing() -> None:
+    """Builds the library where setup.sh, which does it, was not called; says so on stderr.
+
+    Blocks for seconds then. Does nothing where there is no compiler or the CPU cannot use it.
+    """
+    if missing_flags(NEEDED_CPU_FLAGS, cpu_flags()) or shutil.which(COMPILER) is None:
+        return
+    try:
+        find_library(FOLDER)
+    except LibraryError:
+        command = [sys.executable, "-m", "tfagents_system.kernels.build"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+        print(done.stdout, end="", file=sys.stderr, flush=True)
 
 
 def _compile(compiler: str, library: pathlib.Path) -> None:

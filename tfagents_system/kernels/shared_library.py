@@ -6,14 +6,14 @@ one. The second part lets the build notice another compiler.
 """
 
 import hashlib
+import os
 import pathlib
 import platform
 import stat
 
 from tfagents_system.core.installed import versions
 
-FOLDER = pathlib.Path(__file__).parent
-SOURCE = FOLDER / "dense_relu.cc"
+SOURCE = pathlib.Path(__file__).with_name("dense_relu.cc")
 NEEDED_CPU_FLAGS = ("avx512f", "avx512bw", "avx512_vnni")
 COMPILER_FLAGS = (
     "-O3", "-shared", "-fPIC", "-mavx512f", "-mavx512bw", "-mavx512vnni", "-mprfchw"
@@ -44,9 +44,28 @@ def fit() -> str:
     )
 
 
-def libraries(folder: pathlib.Path = FOLDER) -> list[pathlib.Path]:
+def libraries(folder: pathlib.Path) -> list[pathlib.Path]:
     """Returns all libraries in `folder`, outdated ones too."""
     return sorted(folder.glob(f"{SOURCE.stem}-*.so"))
+
+
+def choose_folder(package: pathlib.Path = SOURCE.parent) -> pathlib.Path:
+    """Returns where the library is or can be built: beside its source, or in the user's cache.
+
+    The cache is for those who may not write where the package is installed.
+    """
+    if os.access(package, os.W_OK) or _fitting(package):
+        return package
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return pathlib.Path(cache, "tfagents_system")
+
+
+def _fitting(folder: pathlib.Path) -> list[pathlib.Path]:
+    wanted = fit()
+    return [path for path in libraries(folder) if path.stem.split("-")[1] == wanted]
+
+
+FOLDER = choose_folder()
 
 
 def find_library(folder: pathlib.Path = FOLDER) -> pathlib.Path:
@@ -55,8 +74,7 @@ def find_library(folder: pathlib.Path = FOLDER) -> pathlib.Path:
     Raises:
       LibraryError: If there is none, or if other users could have changed it.
     """
-    wanted = fit()
-    found = [path for path in libraries(folder) if path.stem.split("-")[1] == wanted]
+    found = _fitting(folder)
     if not found:
         what = "are outdated" if libraries(folder) else "have not been built"
         raise LibraryError(f"the compiled ops {what}; build them with: {BUILD_COMMAND}")

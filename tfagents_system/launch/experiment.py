@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tfagents_system.core.checkout import version
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import (
@@ -75,10 +76,11 @@ class Provenance:
 
         What of them is not committed to git goes to `git.diff`.
         """
-        project = GitState.of_folder(pathlib.Path(__file__).parents[2])
+        project = GitState.of_project()
         params = GitState.of_folder(pathlib.Path(self.params_dir))
         _write_diff(paths.git_diff, project, params)
         record = dataclasses.asdict(self) | {
+            "version": version(),
             "git_hash": project.commit if project else None,
             "params_git_hash": params.commit if params else None,
             "python": platform.python_version(),

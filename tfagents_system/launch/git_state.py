@@ -6,6 +6,8 @@ import pathlib
 import subprocess
 import threading
 
+from tfagents_system.core.checkout import PROJECT, is_checkout
+
 MAX_DIFF_BYTES = 1_000_000
 TIMEOUT_SECS = 5.0
 
@@ -31,6 +33,21 @@ class GitState:
         if commit.strip().endswith("-dirty"):
             diff = _git(folder, "diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color")
         return cls(root, commit.strip(), diff)
+
+    @classmethod
+    def of_project(cls, project: pathlib.Path = PROJECT) -> "GitState | None":
+        """Returns the state of this project's repository; None outside of a checkout.
+
+        What pip has installed may lie in a repository of the user's, as may a copy of the project.
+        """
+        if not is_checkout(project) or not _git(project, "ls-files", "pyproject.toml"):
+            return None
+        return cls.of_folder(project)
+
+    @property
+    def short_commit(self) -> str:
+        """`commit` with 12 digits of the hash."""
+        return self.commit[:12] + ("-dirty" if self.commit.endswith("-dirty") else "")
 
 
 def _git(folder: pathlib.Path, *arguments: str) -> str:

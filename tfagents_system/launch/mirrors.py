@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
+from tfagents_system.core.checkout import how_to_install
 from tfagents_system.core.cpus import available_cpus
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.installed import is_installed
@@ -44,7 +45,7 @@ def check_has_package(tracker: str, environ: Mapping[str, str]) -> None:
     if missing:
         raise ConfigError(
             f"To mirror a run to {tracker}, {' and '.join(missing)} must be installed in "
-            f"{sys.prefix}. Call ./setup.sh --with {tracker}"
+            f"{sys.prefix}. Call {how_to_install(tracker)}"
         )
 
 

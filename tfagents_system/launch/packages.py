@@ -16,11 +16,12 @@ from typing import Annotated
 from packaging.requirements import Requirement
 from packaging.version import InvalidVersion
 
+from tfagents_system.core.checkout import NAME, PROJECT
 from tfagents_system.core.command_line import OneOf, run_tool
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.installed import distributions, versions
 
-LOCKS = pathlib.Path(__file__).parents[2] / "locks"
+LOCKS = PROJECT / "locks"
 LOCK_NAMES = sorted(path.name for path in LOCKS.glob("*.lock"))
 LOCKED_TOGETHER = ("tensorflow", "tf-agents", "dm-reverb")  # each only fits these of the others
 # TF-Agents asks for exactly 4.5.0, without need: see override-dependencies in pyproject.toml.
@@ -32,28 +33,34 @@ def check_packages(locks: Sequence[pathlib.Path] = (LOCKS / "base.lock",)) -> No
 
     Other versions than the locked ones are allowed, as far as TensorFlow, TF-Agents and Reverb
     declare to work with them; of these three themselves, only the locked ones. Where pip has
-    installed this project into an environment, there are no lock files: the three are as pip has
-    chosen them, what they need may have been changed since.
+    installed this project into an environment, there are no lock files: then what this project
+    itself declares to need must be there.
     """
     locks = [path for path in locks if path.exists()]
     locked = {name: version for path in locks for name, version in _read_lock(path)}
-    missing = [name for name in locked if not versions(name)]
+    needs = list(_needs(LOCKED_TOGETHER if locks else (*LOCKED_TOGETHER, NAME)))
+    wanted = locked if locks else [need.name for need in needs if need.dependent == NAME]
+    missing = [name for name in wanted if not versions(name)]
     other = {
         name: f"{name} {' and '.join(found)} is not the locked {locked[name]}"
         for name in LOCKED_TOGETHER
         if name in locked and (found := versions(name)) and locked[name] not in found
     }
-    unfit = {need.name: need for need in _unmet_needs() if need.name not in missing}
+    unfit = {need.name: need for need in needs if need.problem}
     if not missing and not other and not unfit:
         return
-    problems = [*other.values(), *(need.problem for need in unfit.values()), *_in_short(missing)]
+    problems = [*other.values(), *(str(need.problem) for need in unfit.values()),
+                *_in_short(missing)]  # fmt: skip
+    texts = {need.name: need.text for need in (*reversed(needs), *unfit.values())}
     pins = [
-        f"{name}=={locked[name]}" if name in locked else unfit[name].requirement
+        f"{name}=={locked[name]}" if name in locked else texts[name]
         for name in dict.fromkeys((*other, *unfit, *missing))
     ]
-    if len(pins) > 10:
+    if locks and len(pins) > 10:
         pins = [argument for path in locks for argument in ("-r", str(path))]
-    command = shlex.join([sys.executable, "-m", "pip", "install", "--no-deps", *pins])
+    if locks or not missing:
+        pins.insert(0, "--no-deps")
+    command = shlex.join([sys.executable, "-m", "pip", "install", *pins])
     raise ConfigError(
         f"The packages in {sys.prefix} do not work together: {'; '.join(problems)}.\n"
         f"This mends them: {command}"
@@ -70,27 +77,27 @@ def _read_lock(path: pathlib.Path) -> Iterator[tuple[str, str]]:
 
 
 @dataclasses.dataclass(frozen=True)
-class _UnmetNeed:
-    """A package in a version that TensorFlow, TF-Agents or Reverb cannot work with."""
+class _Need:
+    """What a package declares to need, on this system and Python."""
 
+    dependent: str
     name: str
-    requirement: str  # what would do
-    problem: str
+    text: str  # the name, and the versions that would do
+    problem: str | None  # None as well if nothing is installed
 
 
-def _unmet_needs() -> Iterator[_UnmetNeed]:
-    for dependent in LOCKED_TOGETHER:
+def _needs(dependents: Sequence[str]) -> Iterator[_Need]:
+    for dependent in dependents:
         of_dependent = distributions(dependent)
         for text in (of_dependent[0].requires or ()) if of_dependent else ():
             requirement = Requirement(text)
             name = requirement.name.lower().replace("_", "-")
             if (dependent, name) in NOT_HELD_TO or not _holds(requirement):
                 continue
-            found = versions(name)
+            found, fitting, problem = versions(name), requirement.specifier, None
             if found and not any(_satisfies(version, requirement) for version in found):
-                problem = (f"{name} {' and '.join(found)}, but {dependent} needs "
-                           f"{requirement.specifier}")  # fmt: skip
-                yield _UnmetNeed(name, f"{name}{requirement.specifier}", problem)
+                problem = f"{name} {' and '.join(found)}, but {dependent} needs {fitting}"
+            yield _Need(dependent, name, f"{name}{fitting}", problem)
 
 
 def _holds(requirement: Requirement) -> bool:

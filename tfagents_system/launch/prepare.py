@@ -5,6 +5,7 @@ import pathlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from tfagents_system.core.checkout import PROJECT
 from tfagents_system.core.command_line import print_error
 from tfagents_system.core.disk import free_bytes, is_disk_full, shortage
 from tfagents_system.core.env_config import load_env_config
@@ -19,8 +20,6 @@ from tfagents_system.launch.lock import take_lock
 from tfagents_system.launch.mirrors import check_has_packages
 from tfagents_system.launch.params_check import check_gin_bindings, check_params_file
 from tfagents_system.launch.places import Service
-
-PROJECT = pathlib.Path(__file__).parents[2]
 
 
 def prepare(

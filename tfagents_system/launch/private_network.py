@@ -23,10 +23,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+from tfagents_system.core.checkout import PROJECT
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
 
 MODULE = "tfagents_system.launch.private_network"
-PROJECT = pathlib.Path(__file__).parents[2]
 
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000  # linux/sched.h
 SIOCSIFFLAGS, IFF_UP = 0x8914, 0x1  # linux/sockios.h, linux/if.h

@@ -15,6 +15,7 @@ import os
 import shutil
 import sys
 
+from tfagents_system.core.checkout import how_to_install
 from tfagents_system.core.command_line import run_tool
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
 from tfagents_system.core.installed import is_installed
@@ -37,8 +38,8 @@ def run_on_ray(settings: Settings) -> int:
     demand = Demand.of(settings)
     if not is_installed("ray"):
         raise ConfigError(
-            "SAC_PLACEMENT is ray, and the package ray is missing. Call ./setup.sh --with ray; or "
-            "install the version that your cluster has: "
+            "SAC_PLACEMENT is ray, and the package ray is missing. Call "
+            f"{how_to_install('ray')}; or install the version that your cluster has: "
             f"{sys.executable} -m pip install 'ray[client]==VERSION'"
         )
     from tfagents_system.launch.ray_driver import Driver  # which imports ray

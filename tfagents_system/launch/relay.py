@@ -65,9 +65,9 @@ def find_stunnel() -> str:
         if path := shutil.which(name):
             return path
     raise ConfigError(
-        "stunnel, which encrypts what goes from host to host, is not on PATH. Call "
-        "SAC_PLACEMENT=slurm ./setup.sh once where there is internet; it prints the folders for "
-        "the front of PATH."
+        "stunnel, which encrypts what goes from host to host, is not on PATH. Install "
+        "the package stunnel4; in a checkout, SAC_PLACEMENT=slurm ./setup.sh does it without root, "
+        "where there is internet, and prints the folders for the front of PATH."
     )
 
 
