@@ -72,6 +72,9 @@ class Line(py_environment.PyEnvironment):
             return ts.truncation(self._observe(), 0.0)
         return ts.transition(self._observe(), np.float32(-abs(self._place)))
 
+    def get_info(self):
+        return {"success": np.zeros(3)} if self._fault == "success" else {"success": False}
+
     def set_state(self, state):
         if self._fault == "set_state" and state["slope"] > 0.4:
             raise ValueError("too steep")
@@ -137,6 +140,7 @@ def test_environment_without_a_fault_is_right_in_every_row(tmp_path, capsys):
         ("same", "seeding", "note", "two seeds gave the same episode"),
         ("scribbles", "arrays", "note", "step writes into its argument, the action"),
         ("buffer", "arrays", "note", "step returns the same array as before"),
+        ("success", "success", "note", r"info\['success'\] is float64 of shape \(3,\)"),
         ("render", "rendering", "note", "a film needs uint8"),
         ("leak", "memory leak", "note", r"[3-5]\.\d+ MB more per episode"),
     ],

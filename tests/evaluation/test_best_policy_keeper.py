@@ -112,9 +112,11 @@ def test_a_complete_evaluation_is_summed_up_once_over_all_workers(run):
     assert values.keys() == {
         (200, "eval/mean_return"), (200, "eval/success_rate"), (200, "eval/returns"),
         (200, "hyperparameters"), (300, "eval/mean_return"), (300, "eval/returns"),
+        (300, "eval/success_rate"),
     }  # fmt: skip
     assert values[200, "eval/mean_return"].simple_value == statistics.fmean([1.0, 2.0, 6.0])
     assert values[200, "eval/success_rate"].simple_value == 1.0
+    assert values[300, "eval/success_rate"].simple_value == 0.0  # reports successes alone
     histogram = values[200, "eval/returns"].histo
     assert (histogram.min, histogram.max, sum(histogram.bucket)) == (1.0, 6.0, 3)
     (text,) = tf.make_ndarray(values[200, "hyperparameters"].tensor)

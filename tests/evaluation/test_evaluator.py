@@ -4,7 +4,7 @@ import random
 import numpy as np
 from fakes import CountingEnv
 
-from tfagents_system.evaluation import evaluator
+from tfagents_system.evaluation import evaluator, summary
 from tfagents_system.evaluation.terminal import Terminal
 
 
@@ -75,6 +75,31 @@ def test_table_grows_by_a_row_an_episode():
         "      0             6        3  -",
         "      1             6        3  -",
     ]
+
+
+class SometimesEnv(CountingEnv):
+    """Reports what `infos` say of each episode."""
+
+    def __init__(self, infos):
+        super().__init__(terminates_at=1)
+        self._infos = iter(infos)
+
+    def get_info(self):
+        return next(self._infos)
+
+
+def test_an_episode_without_a_report_of_success_has_failed_once_one_has_been_seen():
+    infos = [{}, {"is_success": np.array([1.0])}, {}]
+    results, output = run_episodes(SometimesEnv(infos), 3)
+    assert [line.split()[-1] for line in output.splitlines()[1:]] == ["-", "yes", "no"]
+    assert summary.summary_lines(results)[-1] == "success rate 33% (1 of 3)"
+
+
+def test_a_success_that_cannot_be_read_is_said_once():
+    infos = [{"success": np.zeros(2)}] * 3
+    results, output = run_episodes(SometimesEnv(infos), 3)
+    assert output.count("info['success'] is float64 of shape (2,); allowed is a bool, 0 or 1") == 1
+    assert len(results) == 3 and not summary.summary_lines(results)[-1].startswith("success")
 
 
 def test_stop_in_an_episode_leaves_it_out(tmp_path):

@@ -1,3 +1,5 @@
+import types
+
 import numpy as np
 import pytest
 from fakes import CountingEnv
@@ -41,7 +43,7 @@ class AuxEnv(CountingEnv):
         return {"count": super().observation_spec(), "aux": aux}
 
     def _observation(self):
-        aux = {"successful": np.array([self._successful], np.int32)}
+        aux = {"successful": np.ravel(np.array(self._successful, np.int32))}
         return {"count": super()._observation(), "aux": aux}
 
 
@@ -90,6 +92,13 @@ def test_observer_ends_the_episode_which_is_then_not_complete():
         (ReportingEnv({"success": True}), True),
         (ReportingEnv({"success": np.bool_(False)}), False),
         (ReportingEnv({"is_success": np.float32(1)}), True),
+        (ReportingEnv({"success": np.array(1)}), True),
+        (ReportingEnv({"success": np.array([False])}), False),
+        (ReportingEnv({"success": np.ones((1, 1), np.uint8)}), True),
+        (ReportingEnv({"success": [0.0]}), False),
+        (ReportingEnv({"success": 0}), False),
+        (ReportingEnv({"success": None, "is_success": True}), True),
+        (ReportingEnv(types.MappingProxyType({"success": True})), True),
         (ReportingEnv({}), None),
         (ReportingEnv(None), None),
         (AuxEnv(1), True),
@@ -98,7 +107,33 @@ def test_observer_ends_the_episode_which_is_then_not_complete():
     ],
 )
 def test_success_is_what_the_environment_reports_at_the_end(environment, success):
-    assert run_episode(environment, StatefulPolicy(), horizon=10).success is success
+    episode = run_episode(environment, StatefulPolicy(), horizon=10)
+    assert (episode.success, episode.success_fault) == (success, None)
+
+
+@pytest.mark.parametrize(
+    ("environment", "shown"),
+    [
+        (
+            ReportingEnv({"is_success": np.array([True, False])}),
+            "['is_success'] is bool of shape (2,)",
+        ),
+        (ReportingEnv({"success": np.zeros((2, 3))}), "is float64 of shape (2, 3)"),
+        (ReportingEnv({"success": []}), "is float64 of shape (0,)"),
+        (ReportingEnv({"success": "True"}), "is 'True'"),
+        (ReportingEnv({"success": 0.7}), "is 0.7"),
+        (ReportingEnv({"success": np.nan}), "is nan"),
+        (ReportingEnv({"success": {"door": True}}), "is {'door': True}"),
+        (ReportingEnv({"success": [[True], [True, False]]}), "is [[True], [True, False]]"),
+        (AuxEnv([1, 1]), 'observation["aux"]["successful"] is int32 of shape (2,)'),
+        (AuxEnv(2), "is array([2]"),
+    ],
+)
+def test_a_report_of_success_that_is_no_yes_or_no_is_named_and_ends_nothing(environment, shown):
+    episode = run_episode(environment, StatefulPolicy(), horizon=10)
+    assert (episode.success, episode.is_complete) == (None, True)
+    assert shown in episode.success_fault
+    assert "; allowed is a bool, 0 or 1," in episode.success_fault
 
 
 class SharingEnv(CountingEnv):

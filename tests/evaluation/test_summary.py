@@ -33,14 +33,28 @@ def test_returns_that_are_not_finite_have_a_mean_that_says_so(extreme):
     assert any(word in lines[0] for word in ("inf", "nan"))
 
 
-def test_success_rate_is_over_the_episodes_that_report_it():
-    episodes = [evaluated(0, 1.0, success=True), evaluated(1, 3.0, success=False),
-                evaluated(2, 2.0, success=True), evaluated(3, 2.0)]  # fmt: skip
-    assert summary.summary_lines(episodes) == [
-        "mean return 2, standard error 0.4082",
-        "mean length 10, standard error 0",
-        "success rate 67% (2 of 3)",
-    ]
+@pytest.mark.parametrize(
+    ("successes", "rate"),
+    [
+        ([True, False, True, None], "success rate 50% (2 of 4)"),
+        ([None, None, True, None, True], "success rate 40% (2 of 5)"),  # said of successes alone
+        ([None, False], "success rate 0% (0 of 2)"),
+    ],
+)
+def test_an_episode_without_a_report_has_failed_if_another_has_one(tmp_path, successes, rate):
+    episodes = [evaluated(k, 2.0, success=success) for k, success in enumerate(successes)]
+    assert summary.summary_lines(episodes)[2:] == [rate]
+    summary.write_csv(tmp_path / "episodes.csv", episodes, seed=0)
+    with (tmp_path / "episodes.csv").open(newline="") as file:
+        assert [row["success"] for row in csv.DictReader(file)] == [
+            str(int(success is True)) for success in successes
+        ]
+
+
+def test_success_that_no_episode_reports_is_unknown(tmp_path):
+    summary.write_csv(tmp_path / "episodes.csv", [evaluated(0, 1.0), evaluated(1, 2.0)], seed=0)
+    with (tmp_path / "episodes.csv").open(newline="") as file:
+        assert [row["success"] for row in csv.DictReader(file)] == ["", ""]
 
 
 def test_rows_stand_below_the_header():
@@ -64,6 +78,6 @@ def test_csv_has_the_exact_returns_and_replaces_the_old_file(tmp_path):
     assert rows == [
         {"episode": "0", "return": repr(third), "length": "7", "success": "1", "seed": "5",
          "video": "episode_0.mp4"},
-        {"episode": "1", "return": "-2.0", "length": "9", "success": "", "seed": "5", "video": ""},
+        {"episode": "1", "return": "-2.0", "length": "9", "success": "0", "seed": "5", "video": ""},
     ]  # fmt: skip
     assert [entry.name for entry in tmp_path.iterdir()] == ["episodes.csv"]

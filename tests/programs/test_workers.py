@@ -763,6 +763,18 @@ def test_a_time_limit_that_looks_like_a_termination_is_said_in_log_and_report(tm
     assert read_report(run.paths, "worker_0").suspicion is None
 
 
+def test_a_success_that_cannot_be_read_ends_nothing_and_is_said_once(tmp_path, capsys):
+    environment, reader = EpisodeStepEnv(), FakeReader(FakeTickets(NUM_ITER, 3))
+    environment.get_info = lambda: {"is_success": np.array([True, False])}
+    run = make_run(tmp_path)
+    worker = make_worker(run, FakeAdder(advance(reader)), reader, eval_environment=environment)
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    assert [row["success"] for row in rows_of(run, "eval")] == [""] * 3
+    assert read_report(run.paths, "worker_0").remark == "SUCCESS CANNOT BE READ"
+    printed = capsys.readouterr().out
+    assert printed.count("NOTE: info['is_success'] is bool of shape (2,); allowed is a bool") == 1
+
+
 def test_a_worker_sees_every_iteration_of_a_fast_run(tmp_path):
     curriculum = {"mass": {"iters": list(range(NUM_ITER)), "range": [0, NUM_ITER - 1]}}
     run, environment = make_run(tmp_path, curriculum, n_eval_episodes=0), EpisodeStepEnv()

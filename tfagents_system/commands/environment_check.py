@@ -86,6 +86,7 @@ class EnvironmentCheck:
             return
         if self._run_episodes(begin):
             self._judge_ends()
+            self._judge_success()
             self._judge_speed()
             self._judge_memory()
         else:
@@ -222,6 +223,11 @@ class EnvironmentCheck:
             self._add("time limit", "note", value, advice)
         else:
             self._add("time limit", "ok", value)
+
+    def _judge_success(self) -> None:
+        faults = [e.success_fault for e in self._episodes if e.success_fault]
+        if faults:
+            self._add("success", "note", faults[0], "Report True or False in the last step's info.")
 
     def _judge_speed(self) -> None:
         measured = self.measured

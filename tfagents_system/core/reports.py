@@ -123,6 +123,7 @@ class WorkerReport(Report):
     unprotected_steps: int = counted("not in a journal")
     short_episodes: int = counted("short episodes left out")  # would need padding
     obstacle: str | None = note("workers act in TensorFlow: {text}")
+    remark: str | None = note("{text} (see stdout/{program}.log)")  # on the environment
     suspicion: str | None = note("TIME LIMIT TAKEN FOR A TERMINATION? See stdout/{program}.log")
 
 

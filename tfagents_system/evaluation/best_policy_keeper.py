@@ -14,7 +14,8 @@ from tfagents_system.core.meters import mean_of
 from tfagents_system.core.params_loader import Run, gin_text
 from tfagents_system.evaluation.episode_rows import EpisodeRow
 from tfagents_system.evaluation.event_log import EventLog
-from tfagents_system.evaluation.run_history import evaluation_of
+from tfagents_system.evaluation.run_history import evaluation_of, reports_success
+from tfagents_system.evaluation.success import counted
 from tfagents_system.learning.policy_export import write_policy
 
 
@@ -60,8 +61,8 @@ class BestPolicyKeeper:
         """Writes an event file of its own: TensorBoard follows only the newest of a folder."""
         folder = self._run.paths.eval_summaries
         scalars = {"eval/mean_return": mean_return}
-        successes = [row.success for row in rows if row.success is not None]
-        if successes:
+        successes = counted([row.success for row in rows], reports_success(self._run.paths))
+        if None not in successes:
             scalars["eval/success_rate"] = mean_of(successes)
         texts = {}
         if not any(folder.glob("events.*")):

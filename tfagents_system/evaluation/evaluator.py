@@ -106,8 +106,11 @@ def run_episodes(
             episode = run_episode(environment, policy, horizon, observe)
             if not episode.is_complete:
                 break
+            if episode.success_fault and not any(r.episode.success_fault for r in results):
+                terminal.print(f"{episode.success_fault}.")
             results.append(EvaluatedEpisode(index, episode, camera.end()))
         finally:
             camera.discard()  # a film that has ended stays
-        terminal.print(summary.row(results[-1]))
+        has_been_seen = any(result.episode.success is not None for result in results)
+        terminal.print(summary.row(results[-1], has_been_seen))
     return results

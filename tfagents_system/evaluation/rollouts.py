@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.meters import PhaseTimer
 from tfagents_system.environments import own_arrays
+from tfagents_system.evaluation.success import SuccessError, read_success
 from tfagents_system.policies.acting import ActingPolicy
 
 LAST = int(ts.StepType.LAST)
@@ -28,6 +28,7 @@ class Episode(NamedTuple):
     success: bool | None  # None where the environment does not report it
     is_complete: bool  # False if the observer ended it
     is_terminal: bool = False  # its last step has discount 0
+    success_fault: str | None = None  # why the reported success cannot be read
 
 
 def run_episode(
@@ -74,17 +75,17 @@ def run_episode(
         if time_step.step_type == LAST:
             break
     is_terminal = float(time_step.discount) == 0
-    return Episode(episode_return, length, _success(environment, time_step), True, is_terminal)
+    success, fault = _success(environment, time_step)
+    return Episode(episode_return, length, success, True, is_terminal, fault)
 
 
-def _success(environment: Environment, last: ts.TimeStep) -> bool | None:
+def _success(environment: Environment, last: ts.TimeStep) -> tuple[bool | None, str | None]:
+    """Returns the reported success, and what is wrong with the report."""
     try:
         info = environment.get_info()
     except NotImplementedError:
         info = None
-    for key in ("success", "is_success"):  # the latter as gymnasium's robotics have it
-        if isinstance(info, dict) and key in info:
-            return bool(info[key])
-    if isinstance(last.observation, dict) and "successful" in last.observation.get("aux", {}):
-        return bool(np.all(last.observation["aux"]["successful"]))
-    return None
+    try:
+        return read_success(info, last.observation), None
+    except SuccessError as error:
+        return None, str(error)

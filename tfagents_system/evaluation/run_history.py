@@ -4,7 +4,7 @@ import bisect
 import datetime
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from tfagents_system.core.errors import ConfigError
@@ -62,8 +62,17 @@ def read_evaluations(paths: ExperimentPaths) -> list[EvaluationPoint]:
 
 def evaluation_of(paths: ExperimentPaths, train_step: int) -> list[EpisodeRow]:
     """Returns the greedy episodes of the policy of one train step so far."""
-    rows = (row for file in paths.episodes.glob("eval_*.csv") for row in read_rows(file))
-    return [row for row in rows if row.train_step == train_step]
+    return [row for row in _greedy_episodes(paths) if row.train_step == train_step]
+
+
+def reports_success(paths: ExperimentPaths) -> bool:
+    """Whether any greedy episode of the run so far has reported success or failure."""
+    return any(row.success is not None for row in _greedy_episodes(paths))
+
+
+def _greedy_episodes(paths: ExperimentPaths) -> Iterator[EpisodeRow]:
+    for file in paths.episodes.glob("eval_*.csv"):
+        yield from read_rows(file)
 
 
 def returns_of(paths: ExperimentPaths, train_step: int) -> list[float]:

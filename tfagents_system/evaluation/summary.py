@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tfagents_system.core.files import write_text_atomically
 from tfagents_system.evaluation.bootstrap import mean_and_standard_error
 from tfagents_system.evaluation.rollouts import Episode
+from tfagents_system.evaluation.success import counted
 
 HEADER = f"{'episode':>7}  {'return':>12}  {'length':>7}  success"
 CSV_COLUMNS = ("episode", "return", "length", "success", "seed", "video")
@@ -22,10 +23,11 @@ class EvaluatedEpisode(NamedTuple):
     video: pathlib.Path | None  # None: not filmed
 
 
-def row(evaluated: EvaluatedEpisode) -> str:
-    """Returns the line of the table below `HEADER`."""
+def row(evaluated: EvaluatedEpisode, success_seen: bool = False) -> str:
+    """Returns the line of the table below `HEADER`; `success_seen`: an episode has reported it."""
     episode = evaluated.episode
-    success = {None: "-", True: "yes", False: "no"}[episode.success]
+    (counts,) = counted([episode.success], success_seen)
+    success = {None: "-", True: "yes", False: "no"}[counts]
     return f"{evaluated.index:>7}  {episode.episode_return:>12.6g}  {episode.length:>7}  {success}"
 
 
@@ -36,8 +38,8 @@ def summary_lines(evaluated: Sequence[EvaluatedEpisode]) -> list[str]:
         _mean_line("return", [episode.episode_return for episode in episodes]),
         _mean_line("length", [float(episode.length) for episode in episodes]),
     ]
-    successes = [episode.success for episode in episodes if episode.success is not None]
-    if successes:
+    successes = counted([episode.success for episode in episodes])
+    if None not in successes:
         rate = 100 * sum(successes) / len(successes)
         lines.append(f"success rate {rate:.0f}% ({sum(successes)} of {len(successes)})")
     return lines
@@ -53,14 +55,14 @@ def write_csv(path: pathlib.Path, evaluated: Sequence[EvaluatedEpisode], seed: i
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
-    for index, episode, video in evaluated:
-        success = "" if episode.success is None else int(episode.success)
+    successes = counted([e.episode.success for e in evaluated])
+    for (index, episode, video), success in zip(evaluated, successes, strict=True):
         writer.writerow(
             [
                 index,
                 episode.episode_return,
                 episode.length,
-                success,
+                "" if success is None else int(success),
                 seed,
                 video.name if video else "",
             ]

@@ -59,6 +59,7 @@ class WorkerRecords:
         self._ends, self._has_warned = EpisodeEnds(horizon), False
         self._share: list[float] = []  # returns of the evaluation of train step `_share_step`
         self._share_step = 0
+        self._remarks: list[str] = []
         self._status: dict[str, Any] = {
             "last_return": None, "eval": None, "env_failures": 0, "suspicion": None
         }  # fmt: skip
@@ -67,6 +68,18 @@ class WorkerRecords:
         """Records why NumPy cannot act; also prints it."""
         print(f"Acts in TensorFlow, not in NumPy, because {obstacle}.", flush=True)
         self._status["obstacle"] = obstacle
+
+    def remark(self, shown: str, text: str) -> None:
+        """Records what the user should know of the environment; also prints it, once.
+
+        Args:
+          shown: A few words for the status line.
+          text: A sentence for the log.
+        """
+        if shown not in self._remarks:
+            print(f"NOTE: {text}", flush=True)
+            self._remarks.append(shown)
+            self._status["remark"] = "; ".join(self._remarks)
 
     @OnlyReports("a collected episode")
     def collected(
@@ -91,6 +104,8 @@ class WorkerRecords:
         if train_step != self._share_step:
             self.evaluation_ended()
             self._share_step = train_step
+        if episode.success_fault:
+            self.remark("SUCCESS CANNOT BE READ", f"{episode.success_fault}.")
         self._share.append(episode.episode_return)
         self._status["eval"] = Evaluation(iteration, list(self._share))
 

@@ -1,0 +1,64 @@
+"""Reads and counts the success that environments report: the only place."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+KEYS = ("success", "is_success")  # of the info; the latter as gymnasium's robotics have it
+
+
+class SuccessError(ValueError):
+    """What an environment reports as success is neither true nor false; the message says what."""
+
+
+def read_success(info: Any, observation: Any) -> bool | None:
+    """Returns the success at the end of an episode; None if the environment says nothing of it.
+
+    Args:
+      info: That of the last step, of any type; counts if it has one of `KEYS`.
+      observation: The last one; counts if it has ["aux"]["successful"].
+
+    Raises:
+      SuccessError: If it is no bool, 0 or 1, alone or in an array of one element.
+    """
+    found = {}
+    if isinstance(info, Mapping):
+        found = {f"info[{key!r}]": info[key] for key in KEYS if key in info}
+    if isinstance(observation, Mapping) and isinstance(aux := observation.get("aux"), Mapping):
+        found['observation["aux"]["successful"]'] = aux.get("successful")
+    for name, value in found.items():
+        if value is not None:
+            return _as_bool(value, name)
+    return None
+
+
+def counted(successes: Sequence[bool | None], has_been_seen: bool = False) -> list[bool | None]:
+    """Returns the successes of episodes, of which those without a report have failed.
+
+    Some environments report success only where there is one. All are None if none reports any.
+
+    Args:
+      successes: As the environment has reported them.
+      has_been_seen: Whether another episode has reported any, too.
+    """
+    if not has_been_seen and all(success is None for success in successes):
+        return list(successes)
+    return [bool(success) for success in successes]
+
+
+def _as_bool(value: Any, name: str) -> bool:
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    try:
+        array = np.asarray(value)
+    except Exception:  # of another library, or ragged
+        array = np.array(None)
+    if array.size == 1 and array.dtype.kind in "biuf" and array.item() in (0, 1):
+        return bool(array.item())
+    is_one = array.size == 1 or array.dtype == object
+    shown = repr(value)[:40] if is_one else f"{array.dtype} of shape {array.shape}"
+    raise SuccessError(
+        f"{name} is {shown}; allowed is a bool, 0 or 1, alone or in an array of one element, so "
+        "no success is counted"
+    )
