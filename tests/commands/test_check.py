@@ -80,7 +80,11 @@ class Line(py_environment.PyEnvironment):
             raise ValueError("too steep")
 
     def render(self, mode="rgb_array"):
-        return None if self._fault == "render" else np.zeros((4, 6, 3), np.uint8)
+        picture = np.linspace(0, 1, 4 * 6 * 3).reshape(4, 6, 3)
+        if self._fault == "size":
+            return picture[: 4 - self._count % 2]
+        pictures = {"render": None, "black": picture > 2, "range": 2 * picture - 1}
+        return pictures.get(self._fault, picture)
 
 
 class TrainParams(TrainParamsBase):
@@ -141,7 +145,10 @@ def test_environment_without_a_fault_is_right_in_every_row(tmp_path, capsys):
         ("scribbles", "arrays", "note", "step writes into its argument, the action"),
         ("buffer", "arrays", "note", "step returns the same array as before"),
         ("success", "success", "note", r"info\['success'\] is float64 of shape \(3,\)"),
-        ("render", "rendering", "note", "a film needs uint8"),
+        ("black", "rendering", "note", r"6 x 4, all of one color, \[0, 0, 0\] .*floats 0 to 1"),
+        ("range", "rendering", "note", "Line.render returned float64 from -1 to 1; a film needs"),
+        ("size", "rendering", "note", "frames of 6 x 4 and 6 x 3 .*A film has one size"),
+        ("render", "rendering", "note", "a film needs an array"),
         ("leak", "memory leak", "note", r"[3-5]\.\d+ MB more per episode"),
     ],
 )

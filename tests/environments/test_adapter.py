@@ -33,17 +33,6 @@ def test_as_reward_of_several_elements_raises():
         adapter.as_reward(np.zeros(2))
 
 
-def test_as_frame_drops_alpha_and_casts_to_uint8():
-    frame = adapter.as_frame(np.full((2, 3, 4), 200, np.int64), "Env")
-    assert (frame.shape, frame.dtype, frame.max()) == ((2, 3, 3), np.uint8, 200)
-    assert frame.flags.c_contiguous
-
-
-def test_as_frame_of_none_raises():
-    with pytest.raises(ConfigError, match="Env.render returned NoneType"):
-        adapter.as_frame(None, "Env")
-
-
 @pytest.mark.parametrize("value", [None, 1, np.int64(5)])
 def test_check_max_episode_steps_accepts(value):
     adapter.check_max_episode_steps(value)

@@ -160,6 +160,31 @@ def test_films_before_the_failure_stay(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["episode_0.mp4"]
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        GRAY / 255,
+        GRAY.astype(np.float32),
+        GRAY.astype(np.int64),
+        GRAY[:, :, 0],
+        np.moveaxis(GRAY, 2, 0),
+        np.concatenate([GRAY, GRAY], axis=2)[:, :, :4] / 255,
+    ],
+)
+def test_a_film_has_the_colors_of_whatever_is_rendered(tmp_path, frame):
+    (path,), warnings = film(FilmedEnv(frame=frame), tmp_path, horizon=3)
+    _, frames = read(path)
+    assert warnings == [] and frames.shape == (3, 48, 64, 3)
+    np.testing.assert_allclose(frames[:, :40].mean(axis=(1, 2)), 90, atol=3)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 5), (2, 300)])
+def test_the_encoder_takes_frames_of_any_size(tmp_path, size):
+    frame = np.full((*size, 3), 90, np.uint8)
+    (path,), warnings = film(FilmedEnv(frame=frame), tmp_path, horizon=2)
+    assert (warnings, len(read(path)[1])) == ([], 2)
+
+
 def test_changed_frame_size_ends_filming(tmp_path):
     environment, warnings = FilmedEnv(), []
     camera = Camera(5, tmp_path, warnings.append)

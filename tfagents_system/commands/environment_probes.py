@@ -15,20 +15,20 @@ from tf_agents.trajectories import time_step as ts
 from tfagents_system.agents.construction import stored_state_spec
 from tfagents_system.commands.check_rows import Row, explained
 from tfagents_system.core.curriculum import Curriculum
-from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.training_settings import TrainingSettings
 from tfagents_system.data.frames import newest_frames
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.sample_reader import step_codec
 from tfagents_system.data.transition import MID
-from tfagents_system.environments import own_arrays
+from tfagents_system.environments import own_arrays, rendering
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.policies.acting import RandomPolicy
 
 SEED = 1
 NUM_SEEDED_STEPS = 30
+NUM_FRAMES = 3
 
 
 class StepExaminer:
@@ -99,20 +99,28 @@ def check_curriculum(
 
 
 def check_rendering(environment: py_environment.PyEnvironment) -> Row:
-    """Draws one frame."""
+    """Draws frames as a film does, of an episode's first steps."""
     try:
-        environment.reset()
+        time_step = own_arrays.reset(environment)
         started = time.perf_counter()
-        frame = np.asarray(environment.render())
+        frames = [rendering.draw(environment)]
         secs = time.perf_counter() - started
-        if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3:
-            raise ConfigError(f"render returned {frame.dtype} {list(frame.shape)}; a film "
-                              "needs uint8 [height, width, 3].")  # fmt: skip
+        policy = RandomPolicy(environment.action_spec(), SEED)
+        while len(frames) < NUM_FRAMES and not time_step.is_last():
+            time_step = own_arrays.step(environment, policy.action(time_step, ())[0])
+            frames.append(rendering.draw(environment))
     except Exception as error:
         advice = "Training works; films of policies do not."
         return Row("rendering", "note", explained(error), advice)
-    height, width, _ = frame.shape
-    return Row("rendering", "ok", f"{width} x {height}, the first frame in {secs:.2g} s")
+    sizes = list(dict.fromkeys(f"{frame.shape[1]} x {frame.shape[0]}" for frame in frames))
+    if len(sizes) > 1:
+        advice = "A film has one size: it ends where that changes, and there is none after it."
+        return Row("rendering", "note", f"frames of {' and '.join(sizes)}", advice)
+    if all(int(frame.max()) - int(frame.min()) <= 1 for frame in frames):
+        color = frames[0][0, 0].tolist()
+        advice = "Training works; films show nothing. Colors are 0 to 255, of floats 0 to 1."
+        return Row("rendering", "note", f"{sizes[0]}, all of one color, {color}", advice)
+    return Row("rendering", "ok", f"{sizes[0]}, the first frame in {secs:.2g} s")
 
 
 def check_seeding(params: Any) -> Row:

@@ -162,21 +162,6 @@ def as_reward(reward: Any) -> np.float32:
     return np.float32(scalar.item()) if scalar.shape else scalar
 
 
-def as_frame(frame: Any, owner: str) -> np.ndarray:
-    """Returns a rendered frame as contiguous uint8 [H, W, 3]; drops an alpha channel.
-
-    Raises:
-      ConfigError: If the frame is something else, for example None.
-    """
-    array = np.asarray(frame)
-    if array.ndim != 3 or array.shape[2] not in (3, 4):
-        raise ConfigError(
-            f"{owner}.render returned {type(frame).__name__} of shape {array.shape}; a film needs "
-            "an array [height, width, 3] of uint8."
-        )
-    return np.ascontiguousarray(array[:, :, :3], np.uint8)
-
-
 def no_cameras_error(owner: str, camera: str) -> ConfigError:
     """Returns the error for an environment that cannot choose its camera."""
     return ConfigError(

@@ -12,7 +12,7 @@ from tf_agents.typing import types
 
 from tfagents_system.core.checkout import how_to_install
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.environments import adapter, headless
+from tfagents_system.environments import adapter, headless, rendering
 
 FRAME_HEIGHT, FRAME_WIDTH = 240, 320  # pixels; the software renderer takes 0.1 s for them
 
@@ -99,7 +99,7 @@ class DmControlEnvironment(adapter.EnvironmentAdapter):
         physics = self._env.env.physics
         camera_id = self._camera if camera is None else camera
         frame = physics.render(FRAME_HEIGHT, FRAME_WIDTH, camera_id=camera_id)
-        return adapter.as_frame(frame, self._owner)
+        return rendering.as_frame(frame, self._owner)
 
     def _reset(self) -> ts.TimeStep:
         return self._first(self._observation(self._env.env.reset()))

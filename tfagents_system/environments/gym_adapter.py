@@ -12,7 +12,7 @@ from tf_agents.trajectories import time_step as ts
 from tf_agents.typing import types
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.environments import adapter, headless
+from tfagents_system.environments import adapter, headless, rendering
 
 
 class GymEnvironment(adapter.EnvironmentAdapter):
@@ -62,7 +62,7 @@ class GymEnvironment(adapter.EnvironmentAdapter):
             return None
         if not headless.has_display():
             headless.draw_unseen()  # which pygame looks for when it draws first
-        return adapter.as_frame(self._env.render(mode="rgb_array"), self._owner)
+        return rendering.as_frame(self._env.render(mode="rgb_array"), self._owner)
 
     def _reset(self) -> ts.TimeStep:
         if self._reset_seed is None:

@@ -13,7 +13,7 @@ from tf_agents.typing import types
 
 from tfagents_system.core.checkout import how_to_install
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.environments import adapter, headless
+from tfagents_system.environments import adapter, headless, rendering
 
 
 class GymnasiumEnvironment(adapter.EnvironmentAdapter):
@@ -62,7 +62,7 @@ class GymnasiumEnvironment(adapter.EnvironmentAdapter):
             headless.choose_renderer()
             headless.check_can_render(self._owner)
         frame = self._env.render()
-        return adapter.as_frame(frame, self._owner) if mode == "rgb_array" else None
+        return rendering.as_frame(frame, self._owner) if mode == "rgb_array" else None
 
     def _reset(self) -> ts.TimeStep:
         seed, self._reset_seed = self._reset_seed, None

@@ -12,7 +12,7 @@ from tf_agents.trajectories import time_step as ts
 from tfagents_system.core.disk import free_bytes, is_disk_full, shortage
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.reporting import OnlyReports
-from tfagents_system.environments import adapter
+from tfagents_system.environments import rendering
 from tfagents_system.environments.global_generators import kept_generators
 from tfagents_system.evaluation.playback import Playback, innermost_of, playback_of
 from tfagents_system.evaluation.video import VideoError, VideoWriter, clear_unfinished
@@ -141,8 +141,7 @@ class Camera:
         if self._picture is None or self._secs <= self._max_secs * share:
             own = getattr(innermost_of(self._environment), "np_random", None)
             with kept_generators(own if isinstance(own, np.random.Generator) else None):
-                picture = self._environment.render("rgb_array")
-            self._picture = adapter.as_frame(picture, type(self._environment).__name__)
+                self._picture = rendering.draw(self._environment)
         return with_progress_bar(self._picture, share)
 
     def _write(self, frame: np.ndarray) -> None:
