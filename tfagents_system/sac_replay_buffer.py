@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import reverb
 import tensorflow as tf
 
+from tfagents_system.core.background import raise_failures
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.errors import EXIT_STOPPED, ConfigError
 from tfagents_system.core.generations import REPLAY_FOLDER, newest_intact_generation
@@ -91,6 +92,7 @@ def serve(
 
     while not stop:
         fence.check()
+        raise_failures()
         reporter.report(Phase.SERVING, fields)
         time.sleep(0.2)
     if learner := neighbour_service("learner"):

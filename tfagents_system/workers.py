@@ -5,6 +5,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from tfagents_system.core.background import raise_failures
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.liveness import LivingPrograms
 from tfagents_system.core.params_loader import Run
@@ -281,10 +282,12 @@ class Worker:
         )
 
     def _report(self, phase: Phase) -> None:
+        raise_failures()
         self._records.report(phase, self._status_fields)
 
     def _status_fields(self) -> dict[str, Any]:
         return {
+            "policy_age_secs": self._policies.age_secs,
             "rejected_steps": self._adder.rejected.total(),
             "items_sent_again": self._adder.num_recovered,
             "unprotected_steps": self._adder.num_unprotected,

@@ -59,6 +59,14 @@ def test_status_line_shows_returns_of_any_size(returns):
     assert f"return {mean} | eval {mean} (" in line_of(learner_report(), *workers)
 
 
+def test_status_line_names_workers_with_an_old_policy_while_the_learner_trains():
+    workers = [worker_report(k, policy_age_secs=age) for k, age in enumerate((None, 3.0, 75.0))]
+    workers.append(worker_report(3, policy_age_secs=500.0, phase=Phase.STOPPED))
+    assert line_of(learner_report(), *workers).startswith("OLD POLICY: worker_2 (1 min 15 s) | ")
+    waiting = learner_report(phase=Phase.WAITING_FOR_DATA)
+    assert "OLD POLICY" not in line_of(waiting, replay_report(transitions=7_000), *workers)
+
+
 def test_status_line_counts_troubles_and_names_parked_workers():
     line = line_of(
         learner_report(),

@@ -10,6 +10,7 @@ from replay_fakes import EpisodeStepEnv, codec_of, make_tiny_agent, serving
 from tf_agents.agents import tf_agent
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.core.background import start_thread
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.sample_reader import SampleReader, step_codec
@@ -247,6 +248,16 @@ class SlowAgent(TapeAgent):
         self.is_being_traced.set()
         assert self.may_go_on.wait(60)
         return super().train(experience)
+
+
+def test_the_learner_ends_when_one_of_its_threads_fails():
+    agent = TapeAgent()
+    learner = Learner(agent, READER, lambda: iter(batches([1, 2, 3])))
+    learner.run(1)
+    start_thread(lambda: 1 / 0, "rounds").join()
+    with pytest.raises(ZeroDivisionError):
+        learner.run(1)
+    assert int(agent.train_step) == 1
 
 
 def test_a_stop_does_not_wait_for_the_first_compilation():

@@ -57,3 +57,18 @@ def test_a_pull_that_is_needed_always_asks_and_others_take_two_percent_of_the_ti
         clock.sleep(0.002)
         policies.pull(is_needed=False)
     assert 15 <= reader.num_refreshes <= 20  # 1 ms each
+
+
+def test_the_age_is_that_of_the_newest_arrival_taken_or_not():
+    clock = FakeClock()
+    reader = SlowReader(clock, 0.001)
+    policies = NewestPolicies(TapePolicies(), reader, clock)
+    clock.sleep(100)
+    assert policies.age_secs is None
+    reader.latest = PolicyVersion(7, [])
+    assert policies.age_secs == 0
+    clock.sleep(30)
+    policies.take()
+    assert policies.age_secs == 30
+    reader.latest = PolicyVersion(8, [])
+    assert policies.age_secs == 0

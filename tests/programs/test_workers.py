@@ -23,6 +23,7 @@ from tf_agents.trajectories import trajectory
 
 from tfagents_system import sac_collect, workers
 from tfagents_system.core import reporting, reports
+from tfagents_system.core.background import start_thread
 from tfagents_system.core.curriculum import Curriculum
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.params_loader import Run
@@ -994,3 +995,33 @@ def test_evaluations_of_any_returns_are_recorded(tmp_path, rewards, failed_repor
     assert iterations_evaluated(run) == [8] * 2 + [16] * 2 + [20] * 2
     assert failed_reports() == 0
     assert read_report(run.paths, "worker_0").eval.iteration == 20
+
+
+@pytest.mark.parametrize("make", [Worker, EvaluatingWorker])
+def test_a_worker_ends_when_one_of_its_threads_fails(tmp_path, make):
+    class Broken(Exception):
+        pass
+
+    def read_policies():
+        raise Broken
+
+    def on_confirm():
+        if adder.num_added == 30:
+            start_thread(read_policies, "variables").join()
+        return True
+
+    reader, adder = FakeReader(), FakeAdder(on_confirm)
+    reader.publish_iteration(0)
+    worker = make_worker(make_run(tmp_path), adder, reader, make=make)
+    if make is EvaluatingWorker:
+        start_thread(read_policies, "variables").join()
+    with pytest.raises(Broken):
+        worker.run(no_fill, None)
+    assert adder.num_added <= 30 + 3
+
+
+def test_the_status_shows_how_old_the_policy_is(tmp_path):
+    run, reader = make_run(tmp_path), FakeReader()
+    worker = make_worker(run, FakeAdder(advance(reader)), reader)
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    assert 0 <= read_report(run.paths, "worker_0").policy_age_secs < 60

@@ -319,3 +319,29 @@ def test_what_a_full_table_has_removed_of_a_gone_worker_is_not_sent_again(tmp_pa
         assert older.last(2) and not newest.last(2)
         assert list(heir.send_lost(Checkpoints(newest, older, {Stream(1, 2)}))) == []
         assert heir.num_recovered == 0
+
+
+def test_items_without_a_number_are_removed_and_the_rest_is_saved(tmp_path, capsys):
+    environment = EpisodeStepEnv(ends=[(1000, 0.0)])
+    codec, root = codec_of(environment), tmp_path / "root"
+    with serving(empty_reverb_root(root, 1)) as replay:
+        client = replay.client()
+        journal = Journal(tmp_path / "j", Stream(0, 1), codec.columns, 1, 10**6, UNRIVALLED)
+        adder = Adder(client, codec, journal=journal)
+        run_episode(environment, RandomPolicy(environment.action_spec(), 0), 9, adder.add)
+        adder.send()
+        assert adder.is_confirmed(timeout_secs=5)
+        priorities = [1e300, 1.5, 2.0**60]
+        with client.trajectory_writer(num_keep_alive_refs=2) as writer:
+            columns = [np.zeros(spec.shape, spec.dtype.as_numpy_dtype) for spec in codec.columns]
+            writer.append(columns)
+            writer.append(columns)
+            for priority in priorities:
+                writer.create_item(EXPERIENCE_TABLE, priority, [c[-2:] for c in writer.history])
+            writer.flush()
+        snapshots = ReplaySnapshots(client, SINGLE, root, incarnation=1)
+        stored = stored_numbers(snapshots.describe(snapshots.checkpoint()))
+        assert stored.ranges.tolist() == [[first_number(1) + 1, first_number(1) + 9]]
+        assert experience_stats(client, timeout_secs=5)[0] == 9
+        assert snapshots.num_removed == len(priorities)
+    assert "3 items have a priority that is no number" in capsys.readouterr().out

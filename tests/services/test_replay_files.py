@@ -19,9 +19,10 @@ from tfagents_system.services.replay_files import (
     describe_items,
     empty_reverb_root,
     first_number,
+    is_number,
     read_table,
-    repeated_items,
     stored_numbers,
+    wrong_items,
 )
 from tfagents_system.services.replay_limits import ReplayLimits
 
@@ -111,7 +112,7 @@ def test_a_checkpoint_tells_the_numbers_of_all_streams(tmp_path):
     checkpoint, _ = save(tmp_path, [(1, 5), (3, 4)])
     description = describe_items(checkpoint, EXPERIENCE_TABLE)
     assert description == {"is_full": False, "ranges": ranges((1, 1, 5), (3, 1, 4)), "removed": []}
-    assert repeated_items(checkpoint, EXPERIENCE_TABLE) == []
+    assert wrong_items(checkpoint, EXPERIENCE_TABLE) == ([], [])
 
 
 def test_items_without_a_number_are_not_described_and_no_repetitions(tmp_path):
@@ -123,7 +124,7 @@ def test_items_without_a_number_are_not_described_and_no_repetitions(tmp_path):
         assert adder.is_confirmed(timeout_secs=5)
         checkpoint = pathlib.Path(replay.client().checkpoint())
     assert describe_items(checkpoint, EXPERIENCE_TABLE) == NO_ITEMS
-    assert repeated_items(checkpoint, EXPERIENCE_TABLE) == []
+    assert wrong_items(checkpoint, EXPERIENCE_TABLE) == ([], [])
 
 
 def test_an_item_of_a_block_stands_for_its_rows(tmp_path):
@@ -173,3 +174,12 @@ def test_a_copy_with_another_capacity_keeps_the_newest_items(tmp_path, capacity,
         assert [t.observation[1] for t in items] == list(range(first, 9))
         assert experience_stats(replay.client(), timeout_secs=5) == (9 - first, 9)
     assert read_table(checkpoint, EXPERIENCE_TABLE).max_size == UNLIMITED.capacity
+
+
+@pytest.mark.parametrize(
+    "priority, is_one",
+    [(0.0, True), (2.0**53 - 1, True), (2.0**53, False), (1e300, False), (-1.0, False),
+     (1.5, False), (np.nan, False), (np.inf, False)],
+)  # fmt: skip
+def test_priorities_are_numbers_or_not(priority, is_one):
+    assert is_number(priority) == is_one

@@ -10,6 +10,7 @@ import tensorflow as tf
 from fakes import FakeClock
 from replay_fakes import TinyParams, serving
 
+from tfagents_system.core.background import raise_failures
 from tfagents_system.services import tickets as tickets_lib
 from tfagents_system.services.table_info import table_stats
 from tfagents_system.services.tickets import TICKETS_TABLE, TicketOffice, TicketTaker
@@ -215,3 +216,13 @@ def test_a_server_that_is_away_delays_an_evaluation(tmp_path):
     assert not learner.reach(PERIOD)
     with pytest.raises(TimeoutError):
         TicketTaker(replay.address, learner.variables).take()
+
+
+def test_a_ticket_of_other_variables_ends_the_program(tmp_path, replay):
+    learner = Learner(replay, tmp_path)
+    assert learner.reach(PERIOD)
+    tickets = TicketTaker(replay.address, [tf.Variable([0.0, 1.0])])
+    with pytest.raises(TimeoutError):
+        tickets.take()
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        raise_failures()

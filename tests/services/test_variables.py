@@ -9,6 +9,7 @@ import tensorflow as tf
 from fakes import FakeClock
 from replay_fakes import serving, serving_until_killed
 
+from tfagents_system.core.background import raise_failures
 from tfagents_system.core.ports import free_port
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.services import variables as variables_lib
@@ -185,3 +186,25 @@ def test_the_period_grows_with_what_a_pull_takes(monkeypatch, pull_secs, period_
     monkeypatch.setattr(VariableReader, "_await_request", await_request)
     VariableReader("localhost:1", make_variables(), period_secs=0.5)._thread.join(10)
     assert due_at == [pytest.approx(pull_secs + period_secs)]
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [tf.Variable([[1.0, 2.0]]), *make_variables()[1:]],  # fewer values
+        [tf.Variable(tf.zeros([3, 3])), *make_variables()[1:]],  # more
+        make_variables()[:-2],
+        [*make_variables(), tf.Variable(1, dtype=tf.int32)],
+    ],
+)
+def test_a_version_of_other_variables_ends_the_program(tmp_path, others):
+    with serving(tmp_path / "reverb") as replay, reading(replay.address) as reader:
+        assert VariablePublisher(replay.client(), make_variables()).publish(1)
+        await_step(reader, 1)
+        raise_failures()
+        assert VariablePublisher(replay.client(), others).publish(2)
+        wait_until(lambda: not reader._thread.is_alive(), 10, "the thread's end")
+        with pytest.raises(ValueError, match="The policy that has arrived has other variables"):
+            raise_failures()
+        raise_failures()  # once
+        assert reader.latest.train_step == 1

@@ -117,6 +117,7 @@ class WorkerReport(Report):
     last_return: float | None
     eval: Evaluation | None  # the newest
     curriculum: dict[str, float]  # values in force
+    policy_age_secs: float | None = None  # since the newest policy arrived
     env_failures: int = counted("env failures")
     rejected_steps: int = counted("rejected steps")
     items_sent_again: int = counted("sent again")

@@ -16,6 +16,7 @@ from tfagents_system.core.reports import (
 )
 
 NOT_RESPONDING_SECS = 30.0
+OLD_POLICY_SECS = 60.0
 SEPARATOR = " | "
 ENDED = (Phase.FINISHED, Phase.STOPPED)
 
@@ -63,6 +64,7 @@ def status_line(snapshot: Snapshot) -> str:
     parts: list[str] = []
     if snapshot.is_running:
         parts += _disk_full(snapshot) + _not_responding(snapshot) + _parked(snapshot)
+        parts += _old_policies(snapshot)
         if snapshot.edited:
             files = " and ".join(snapshot.edited)
             parts.append(f"{files} edited: applies at the next start")
@@ -217,6 +219,18 @@ def _by_number(name: tuple[str, ...]) -> tuple[str, int]:
 def _parked(snapshot: Snapshot) -> list[str]:
     names = [name for name, r in snapshot.reports.items() if r and r.phase == Phase.PARKED]
     return [f"PARKED: {', '.join(names)}"] if names else []
+
+
+def _old_policies(snapshot: Snapshot) -> list[str]:
+    """Returns who acts with an old policy although the learner makes new ones all the time."""
+    if snapshot.learner is None or snapshot.learner.phase != Phase.TRAINING:
+        return []
+    ages = {w.program: w.policy_age_secs or 0.0 for w in snapshot.workers
+            if _is_collecting(snapshot, w)}  # fmt: skip
+    old = [
+        f"{name} ({format_duration(age)})" for name, age in ages.items() if age > OLD_POLICY_SECS
+    ]
+    return [f"OLD POLICY: {', '.join(old)}"] if old else []
 
 
 def _counts(reports: Iterable[Report | None]) -> list[str]:

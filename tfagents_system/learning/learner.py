@@ -8,9 +8,9 @@ from typing import Any
 import tensorflow as tf
 from tf_agents.agents import tf_agent
 
+from tfagents_system.core.background import BackgroundCall, raise_failures
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.data.transition import Transition
-from tfagents_system.learning.background import BackgroundCall
 from tfagents_system.learning.sampling_pool import SamplingPool
 from tfagents_system.learning.train_loop import (
     LARGEST_METRIC,
@@ -128,6 +128,7 @@ class Learner:
           DivergedError: If a metric is not finite or its size reaches LARGEST_METRIC, or a variable
             of the agent is not finite. After that train step fewer than UNROLLED_STEPS are done.
         """
+        raise_failures()
         try:
             self._await_data()
             while not self.is_compiled(1, STOP_PERIOD_SECS):

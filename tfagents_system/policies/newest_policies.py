@@ -33,6 +33,15 @@ class NewestPolicies:
         self._policies, self._reader, self._clock = policies, reader, clock
         self._taken: Any = None
         self._next_pull_at = -float("inf")
+        self._newest: Any = None
+        self._arrived_at = 0.0
+
+    @property
+    def age_secs(self) -> float | None:
+        """Seconds since the newest version was first seen to have arrived; None before."""
+        if self._reader.latest is not self._newest:
+            self._newest, self._arrived_at = self._reader.latest, self._clock()
+        return None if self._newest is None else self._clock() - self._arrived_at
 
     @property
     def collect(self) -> ActingPolicy:

@@ -18,8 +18,8 @@ from tfagents_system.services.replay_files import (
     check_is_whole,
     describe_items,
     empty_reverb_root,
-    repeated_items,
     stored_numbers,
+    wrong_items,
 )
 from tfagents_system.services.replay_limits import NO_RATIO, ReplayLimits, checkpoint_with_limits
 from tfagents_system.services.signatures import check_saved_columns
@@ -123,20 +123,28 @@ class ReplaySnapshots:
         self._layout = layout
         self._root = root
         self._incarnation = incarnation
+        self.num_removed = 0  # items that were there twice, or had no number
 
     def checkpoint(self) -> pathlib.Path:
         """Blocks until the server has written all that it holds; returns the folder.
 
-        No item is there twice: one that arrives after another worker has sent it is removed.
+        No item is there twice: one that arrives after another worker has sent it is removed. So is
+        one without a number, of which no manifest can tell.
 
         Raises:
           TimeoutError: If the server does not answer; a checkpoint would wait without limit.
           ValueError: If what it has written is cut short.
         """
         folder = self._write()
-        if repeated := repeated_items(folder, EXPERIENCE_TABLE):
-            print(f"{len(repeated)} items have arrived twice; the later ones are removed.")
-            self._client.mutate_priorities(EXPERIENCE_TABLE, deletes=repeated)
+        wrong = wrong_items(folder, EXPERIENCE_TABLE)
+        if wrong.repeated:
+            print(f"{len(wrong.repeated)} items have arrived twice; the later ones are removed.")
+        if wrong.unnumbered:
+            print(f"{len(wrong.unnumbered)} items have a priority that is no number of an env "
+                  "step, so no worker of this run has sent them; they are removed.")  # fmt: skip
+        if keys := [*wrong.repeated, *wrong.unnumbered]:
+            self._client.mutate_priorities(EXPERIENCE_TABLE, deletes=keys)
+            self.num_removed += len(keys)
             folder = self._write()
         return folder
 

@@ -13,7 +13,7 @@ import shutil
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -141,7 +141,9 @@ def describe_items(
     it alone refers to. `older` is what the checkpoint before holds.
     """
     items = _items(folder, table)
-    numbers = np.unique(np.array([item.priority for item in items], np.int64))
+    numbers = np.unique(
+        np.array([item.priority for item in items if is_number(item.priority)], np.int64)
+    )
     is_full = len(items) >= read_table(folder, table).max_size
     stored = StoredNumbers(_as_ranges(numbers[numbers > 0], stride), is_full)
     removed = stored.removed_after(older)
@@ -160,14 +162,28 @@ def stored_numbers(description: Mapping[str, Any]) -> StoredNumbers:
     return StoredNumbers(ranges, description["is_full"], by_stream)
 
 
-def repeated_items(folder: pathlib.Path, table: str) -> list[int]:
-    """Returns the keys of items whose number an item of before has, too; reads all items."""
-    seen, repeated = set(), []
+class WrongItems(NamedTuple):
+    """Keys of items that must not stay."""
+
+    repeated: list[int]  # an item of before has the same number
+    unnumbered: list[int]  # whose priority is no number, so that nothing can be said of them
+
+
+def wrong_items(folder: pathlib.Path, table: str) -> WrongItems:
+    """Returns which items of a checkpoint must not stay; reads all items."""
+    seen, wrong = set(), WrongItems([], [])
     for item in _items(folder, table):
-        if item.priority and item.priority in seen:
-            repeated.append(item.key)
+        if not is_number(item.priority):
+            wrong.unnumbered.append(item.key)
+        elif item.priority and item.priority in seen:
+            wrong.repeated.append(item.key)
         seen.add(item.priority)
-    return repeated
+    return wrong
+
+
+def is_number(priority: float) -> bool:
+    """Returns whether a priority can be the number of an item, or the 0 of one without."""
+    return 0 <= priority < 2**53 and priority == int(priority)
 
 
 def _items(folder: pathlib.Path, table: str) -> list[Any]:

@@ -1,13 +1,14 @@
 """Rounds of a deterministic run: what its worker collects with one policy, for the learner."""
 
+import contextlib
 import queue
-import threading
 import time
 from collections.abc import Sequence
 
 import numpy as np
 import reverb
 
+from tfagents_system.core.background import start_thread
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.services.replay import (
     EXPERIENCE_TABLE,
@@ -88,11 +89,12 @@ class RoundReader:
         arrived: queue.SimpleQueue[list[np.ndarray]] = queue.SimpleQueue()
 
         def sample() -> None:  # would wait without limit for what a restarted server has lost
-            for item in self._client.sample(table, count, emit_timesteps=False):
-                arrived.put(item.data)
+            with contextlib.suppress(reverb.errors.ReverbError, RuntimeError, StopIteration):
+                for item in self._client.sample(table, count, emit_timesteps=False):
+                    arrived.put(item.data)
 
         if count:
-            threading.Thread(target=sample, daemon=True).start()
+            start_thread(sample, f"sample of {table}")
         items: list[list[np.ndarray]] = []
         try:
             while len(items) < count:

@@ -8,7 +8,6 @@ vanishes loses it.
 import contextlib
 import pathlib
 import queue
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 import reverb
 import tensorflow as tf
 
+from tfagents_system.core.background import start_thread
 from tfagents_system.core.disk import SpaceGuard
 from tfagents_system.core.files import read_json, write_json_atomically
 from tfagents_system.core.training_settings import TrainingSettings
@@ -232,9 +232,14 @@ class TicketTaker:
         arrived: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
         def sample() -> None:  # would wait without limit for a server that goes just now
-            arrived.put(next(iter(self._dataset), None))
+            try:
+                arrived.put(next(iter(self._dataset), None))
+            except tf.errors.InvalidArgumentError:  # a ticket of other variables
+                raise
+            except (reverb.errors.ReverbError, RuntimeError, tf.errors.OpError):
+                pass
 
-        threading.Thread(target=sample, name="ticket", daemon=True).start()
+        start_thread(sample, "ticket")
         try:
             taken = arrived.get(timeout=ANSWER_SECS)
         except queue.Empty:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import reverb
 import tensorflow as tf
 
+from tfagents_system.core.background import start_thread
 from tfagents_system.services.replay import VARIABLES_TABLE
 from tfagents_system.services.table_info import table_stats
 from tfagents_system.services.versions import PolicyVersion, VersionCodec
@@ -75,6 +76,8 @@ class VariablePublisher:
 class VariableReader:
     """A worker's side: a thread pulls the newest version, so that stepping never waits for it.
 
+    It ends with an exception if a version does not fit the variables: see core/background.py.
+
     reader = VariableReader(address, policy.variables(), period_secs=0.5)
     published = reader.latest   # None until the learner has published
     reader.refresh(timeout_secs=0.5)   # now `latest` is the newest, if the server has answered
@@ -101,8 +104,7 @@ class VariableReader:
         self._condition = threading.Condition()  # of the following three
         self._num_requests = self._num_answered = 0
         self._is_closed = False
-        self._thread = threading.Thread(target=self._run, name="variables", daemon=True)
-        self._thread.start()
+        self._thread = start_thread(self._run, "variables")
 
     def refresh(self, timeout_secs: float) -> None:
         """Waits until the thread has asked the server anew, `timeout_secs` at most.

@@ -44,6 +44,17 @@ class VersionCodec:
         return self._codec.pack((*numbers, version.values))
 
     def unpack(self, columns: Sequence[np.ndarray]) -> PolicyVersion:
-        """Returns the version in the columns of an item."""
+        """Returns the version in the columns of an item.
+
+        Raises:
+          ValueError: If they are of other variables.
+        """
+        arrived = [(column.dtype.name, column.shape) for column in columns]
+        expected = [(spec.dtype.name, tuple(spec.shape)) for spec in self.columns]
+        if arrived != expected:
+            raise ValueError(
+                f"The policy that has arrived has other variables than this one: {arrived} instead "
+                f"of {expected}. Do the programs of the run have different params?"
+            )
         train_step, num_tickets, values = self._codec.unpack(columns)
         return PolicyVersion(int(train_step), values, int(num_tickets))
