@@ -11,6 +11,7 @@ from rich.text import Text
 
 from tfagents_system.commands.list_runs import format_bytes
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.files import open_regular
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.reports import (
     LearnerReport,
@@ -110,7 +111,7 @@ def last_errors(paths: ExperimentPaths) -> list[str]:
 
 def _tail(log: pathlib.Path) -> str:
     try:
-        with log.open("rb") as file:
+        with open_regular(log) as file:
             file.seek(max(0, log.stat().st_size - LOG_TAIL_BYTES))
             return file.read().decode(errors="replace")
     except OSError:

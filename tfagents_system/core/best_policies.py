@@ -63,8 +63,8 @@ def _policies(paths: ExperimentPaths) -> list[EvaluatedPolicy]:
     for path in paths.best_policies.glob(f"[!.]*/{FACTS}"):
         try:
             policy = EvaluatedPolicy(path.parent, **read_json(path))
+            if math.isfinite(policy.mean_return) and policy.train_step >= 0:
+                found.append(policy)
         except (OSError, ValueError, TypeError):
             continue  # just removed, or damaged
-        if math.isfinite(policy.mean_return):
-            found.append(policy)
     return found

@@ -66,8 +66,8 @@ def bytes_of(folder: pathlib.Path) -> int:
     total = 0
     for path in folder.rglob("*"):
         try:
-            total += path.stat().st_size
-        except FileNotFoundError:  # removed meanwhile
+            total += path.lstat().st_size
+        except OSError:  # removed meanwhile, or hidden from this user
             continue
     return total
 

@@ -5,7 +5,8 @@ import json
 import os
 import pathlib
 import platform
-from typing import Any
+import stat
+from typing import Any, BinaryIO
 
 
 def temporary_name(path: pathlib.Path) -> pathlib.Path:
@@ -76,8 +77,23 @@ def read_json(path: pathlib.Path) -> Any:
       ValueError: If it is no JSON.
     """
     try:
-        return json.loads(path.read_bytes())
+        with open_regular(path) as file:
+            return json.loads(file.read())
     except FileNotFoundError:
         return None
     except RecursionError:
         raise ValueError(f"{path}: nested too deeply") from None
+
+
+def open_regular(path: pathlib.Path) -> BinaryIO:
+    """Opens a file to be read, which others may have put there.
+
+    Raises:
+      OSError: If it cannot be read, or need not end: a named pipe, a device.
+    """
+    # A named pipe would wait for a writer.
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return file

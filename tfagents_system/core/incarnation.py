@@ -6,6 +6,7 @@ core (replay server and learner) claims a number in `incarnations/`, each start 
 program; one with a lower number changes nothing any more and ends with EXIT_SUPERSEDED.
 """
 
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -13,12 +14,13 @@ import json
 import os
 import pathlib
 import platform
+import re
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from tfagents_system.core.errors import SupersededError
-from tfagents_system.core.files import temporary_name
+from tfagents_system.core.files import read_json, temporary_name
 from tfagents_system.core.paths import ExperimentPaths
 
 CORE = "core"  # replay server and learner claim together
@@ -99,14 +101,15 @@ class Claims:
 
     def owner(self, number: int) -> dict[str, Any]:
         """Returns who has claimed `number`: program, host, pid, since, job."""
-        return json.loads(self._path(number).read_text())
+        return read_json(self._path(number))
 
     def _numbers(self) -> list[int]:
         try:
             names = os.listdir(self._folder)
         except FileNotFoundError:
             return []
-        return [int(name) for name in names if name.isascii() and name.isdecimal()]
+        # Others may put files there; one that is called 20261127 is no claim.
+        return [int(name) for name in names if re.fullmatch("[0-9]{6}|[1-9][0-9]{6}", name)]
 
     def _program_of(self, number: int) -> str | None:
         if number not in self._programs:
@@ -157,7 +160,7 @@ class Fence:
         """Raises SupersededError if a later start has claimed."""
         newest = self._claims.newest(self._program, above=self.number)
         if newest != self.number:
-            owner = self._claims.owner(newest)
+            owner = collections.defaultdict(lambda: "?", self._claims.owner(newest))
             raise SupersededError(
                 f"superseded: {owner['host']} has started {self._program} anew at "
                 f"{owner['since']} (number {newest}, process {owner['pid']}). This start (number "

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.reports import Phase, ReportError, read_report
+from tfagents_system.core.reports import Phase, ReportError, read_report, reporting_programs
 
 SILENT_SECS = 60.0  # without a new report a program counts as gone
 IDLE = (Phase.PARKED, Phase.STOPPED, Phase.FINISHED)
@@ -41,8 +41,8 @@ class LivingPrograms:
         written over.
         """
         kind = self._own_name.partition("_")[0]
-        names = {path.stem for path in self._paths.statuses.glob(f"{kind}_*.json")}
-        return [name for name in sorted(names - {self._own_name}) if self._works(name)]
+        names = (n for n in reporting_programs(self._paths) if n.partition("_")[0] == kind)
+        return [name for name in names if name != self._own_name and self._works(name)]
 
     def silent_secs(self, name: str) -> float:
         """Returns for how long looks at a program have found no new report of it; 0 at first."""

@@ -194,6 +194,7 @@ class ExperimentPaths:
             path
             for path in (self.policies / "checkpoints").glob(f"{POLICY_CHECKPOINT_PREFIX}*")
             if re.fullmatch("[0-9]+", path.name.removeprefix(POLICY_CHECKPOINT_PREFIX))
+            and path.is_dir()
         )
 
 

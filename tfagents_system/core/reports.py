@@ -12,6 +12,7 @@ import enum
 import json
 import os
 import platform
+import re
 import time
 import types
 import typing
@@ -20,11 +21,12 @@ from typing import Any
 
 from tfagents_system.core.cpus import available_cpus, cpu_list
 from tfagents_system.core.disk import SpaceGuard, is_disk_full
-from tfagents_system.core.files import overwrite, write_json_atomically
+from tfagents_system.core.files import overwrite, read_json, write_json_atomically
 from tfagents_system.core.memory import resident_mb
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.reporting import OnlyReports, num_failed
 
+LARGEST_NUMBER = 1e100  # with larger ones, and what is no number, arithmetic fails
 RESTARTS_VARIABLE = "SERVICE_RESTARTS"  # set by launch/restart_budget.py
 
 
@@ -145,12 +147,26 @@ class MirrorReport(Report):
     problem: str | None = note("{program} IS BEHIND: {text}")
 
 
-def report_kind(program: str) -> type[Report]:
-    """Returns the class of the reports of `program`."""
-    kinds = {"learner": LearnerReport, "replay": ReplayReport}
-    kinds |= dict.fromkeys(("worker", "evaluator"), WorkerReport)
-    kinds |= dict.fromkeys(("mirror-wandb", "mirror-mlflow"), MirrorReport)
-    return kinds[program.partition("_")[0]]
+_KINDS = {
+    re.compile("learner"): LearnerReport,
+    re.compile("replay"): ReplayReport,
+    re.compile("(worker|evaluator)_(0|[1-9][0-9]{0,5})"): WorkerReport,
+    re.compile("mirror-(wandb|mlflow)"): MirrorReport,
+}
+
+
+def report_kind(program: str) -> type[Report] | None:
+    """Returns the class of the reports of `program`; None if no program has this name."""
+    return next((kind for names, kind in _KINDS.items() if names.fullmatch(program)), None)
+
+
+def reporting_programs(paths: ExperimentPaths) -> list[str]:
+    """Returns the names of the programs that have reported.
+
+    Others may put files there, such as the copies of a program that synchronizes folders.
+    """
+    names = (path.stem for path in paths.statuses.glob("*.json"))
+    return sorted(name for name in names if report_kind(name))
 
 
 def read_report(paths: ExperimentPaths, program: str) -> Any:
@@ -159,14 +175,19 @@ def read_report(paths: ExperimentPaths, program: str) -> Any:
     Raises:
       ReportError: If it is damaged, or a field is missing, unknown or of another type.
     """
-    path = paths.status(program)
+    path, kind = paths.status(program), report_kind(program)
     try:
-        value = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
+        value = read_json(path)
     except (OSError, ValueError) as error:
         raise ReportError(f"{path.name}: {error}") from None
-    return _decode(report_kind(program), value, path.name)
+    if value is None:
+        return None
+    if kind is None:
+        raise ReportError(f"{path.name}: no program has this name")
+    report = _decode(kind, value, path.name)
+    if report.program != program:
+        raise ReportError(f"{path.name} is of {report.program!r}")
+    return report
 
 
 def _decode(kind: Any, value: Any, where: str) -> Any:
@@ -188,7 +209,8 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
         return Phase(value)
     allowed = (int, float) if kind is float else kind
     if kind in (int, float, str) and isinstance(value, allowed) and not isinstance(value, bool):
-        return value
+        if isinstance(value, str) or abs(value) <= LARGEST_NUMBER:  # not of NaN
+            return value
     raise ReportError(f"{where} is {value!r}, no {getattr(kind, '__name__', kind)}")
 
 
@@ -207,7 +229,10 @@ class StatusReporter:
     ):
         """Writes nothing yet."""
         self._path = paths.status(program)
-        self._program, self._kind = program, report_kind(program)
+        self._program = program
+        kind = report_kind(program)
+        assert kind is not None
+        self._kind = kind
         self._guard = SpaceGuard("status", self._path.parent)
         self._period_secs = period_secs
         self._clock = clock

@@ -29,6 +29,16 @@ class EpisodeRow(NamedTuple):
     success: bool | None = None  # None where the environment does not report it
 
 
+def episode_files(folder: pathlib.Path, kind: str) -> list[pathlib.Path]:
+    """Returns the records of a kind, "collect" or "eval", one of each worker and evaluator.
+
+    A copy beside one, as of a program that synchronizes folders, would count episodes twice.
+    """
+    name = re.compile(rf"{kind}_(evaluator_)?[0-9]+\.csv")
+    return sorted(path for path in folder.glob(f"{kind}_*.csv")
+                  if name.fullmatch(path.name) and path.is_file())  # fmt: skip
+
+
 def read_rows(path: pathlib.Path) -> Iterator[EpisodeRow]:
     """Yields the whole lines of a file; leaves out what a crash or a full disk has cut short.
 

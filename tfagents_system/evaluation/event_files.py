@@ -26,7 +26,7 @@ def read_scalars(folder: pathlib.Path) -> dict[str, list[Scalar]]:
     Of several values for one step, as after a resume, the newest counts.
     """
     newest: dict[str, dict[int, Scalar]] = {}
-    for file in sorted(folder.glob("events.out.tfevents.*")):
+    for file in sorted(filter(pathlib.Path.is_file, folder.glob("events.out.tfevents.*"))):
         for event, _ in read_events(file):
             for entry in event.summary.value:
                 if entry.WhichOneof("value") == "simple_value":

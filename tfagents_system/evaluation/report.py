@@ -20,7 +20,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import read_json, write_text_atomically
 from tfagents_system.core.hyperparameters import hyperparameters
 from tfagents_system.core.paths import ExperimentPaths, existing_experiment
-from tfagents_system.core.reports import ReportError, read_report
+from tfagents_system.core.reports import ReportError, read_report, reporting_programs
 from tfagents_system.core.training_settings import TrainingSettings
 from tfagents_system.evaluation import report_sections as sections
 from tfagents_system.evaluation.curves import make_panels
@@ -145,11 +145,11 @@ def _read_object(path: pathlib.Path) -> dict[str, Any]:
 
 def _phase_secs(paths: ExperimentPaths) -> Mapping[str, Mapping[str, float]]:
     found = {}
-    for path in sorted(paths.statuses.glob("[!.]*.json")):
+    for program in reporting_programs(paths):
         try:
-            program = read_report(paths, path.stem)
+            report = read_report(paths, program)
         except ReportError:
             continue
-        if program is not None and program.phase_secs:
-            found[path.stem] = program.phase_secs
+        if report is not None and report.phase_secs:
+            found[program] = report.phase_secs
     return found

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.provenance import read_provenance
-from tfagents_system.evaluation.episode_rows import EpisodeRow, read_rows
+from tfagents_system.evaluation.episode_rows import EpisodeRow, episode_files, read_rows
 
 LARGEST_RETURN = 1e100  # sums and squares of it are still numbers
 
@@ -34,10 +34,9 @@ def read_kind(paths: ExperimentPaths, kind: str) -> list[list[EpisodeRow]]:
 
     Episodes whose return cannot be drawn, because it is not finite or nearly so, are left out.
     """
-    files = sorted(paths.episodes.glob(f"{kind}_*.csv"))
     return [
         [row for row in read_rows(file) if abs(row.episode_return) <= LARGEST_RETURN]
-        for file in files
+        for file in episode_files(paths.episodes, kind)
     ]
 
 
@@ -71,7 +70,7 @@ def reports_success(paths: ExperimentPaths) -> bool:
 
 
 def _greedy_episodes(paths: ExperimentPaths) -> Iterator[EpisodeRow]:
-    for file in paths.episodes.glob("eval_*.csv"):
+    for file in episode_files(paths.episodes, "eval"):
         yield from read_rows(file)
 
 

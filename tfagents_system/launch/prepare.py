@@ -9,8 +9,10 @@ from tfagents_system.core.checkout import PROJECT
 from tfagents_system.core.command_line import print_error
 from tfagents_system.core.disk import free_bytes, is_disk_full, shortage
 from tfagents_system.core.env_config import load_env_config
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.incarnation import CORE, Claims, Job
 from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.reports import reporting_programs
 from tfagents_system.core.running import begin_run
 from tfagents_system.core.settings import Settings
 from tfagents_system.launch import experiment
@@ -54,8 +56,8 @@ def prepare(
     else:
         lock = take_lock(paths.lock, job, lambda: Claims(paths.incarnations).claim(CORE, job))
         services = _resume(paths, settings, place)
-    for report in paths.statuses.glob("*"):  # what the last start said
-        report.unlink(missing_ok=True)  # workers on other hosts may be writing new ones
+    for report in reporting_programs(paths):  # what the last start said
+        paths.status(report).unlink(missing_ok=True)  # workers elsewhere may write new ones
     return services, lock
 
 
@@ -80,6 +82,7 @@ def _resume(
     check_gin_bindings(provenance.gin_bindings, str(paths.provenance))
     experiment.check_is_unfinished(paths, provenance.gin_bindings)
     _check_files(paths.config, paths.params, pathlib.Path(saved["params_dir"]))
+    _check_has_place_for_reports(paths)
     services = place()
     print(f"Resuming {paths.root}, seed {provenance.seed}.")
     for note in experiment.differences(paths, settings, saved):
@@ -96,6 +99,15 @@ def _check_files(config: pathlib.Path, params: pathlib.Path, params_dir: pathlib
     load_env_config(config)
     for note in check_params_file(params, (params_dir, PROJECT, PROJECT / "tfagents_system")):
         print(f"Note: {note}")
+
+
+def _check_has_place_for_reports(paths: ExperimentPaths) -> None:
+    for program in reporting_programs(paths):
+        if paths.status(program).is_dir():
+            raise ConfigError(
+                f"{paths.status(program)} is a folder, where {program} writes its report. Move it "
+                "away."
+            )
 
 
 def _cpus_by_name(services: Sequence[Service]) -> Mapping[str, Sequence[int]]:

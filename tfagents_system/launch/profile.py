@@ -15,19 +15,19 @@ from typing import Annotated
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths, existing_experiment
-from tfagents_system.core.reports import ReportError, read_report
+from tfagents_system.core.reports import ReportError, read_report, reporting_programs
 
 
 def read_phase_secs(paths: ExperimentPaths) -> dict[str, dict[str, float]]:
     """Returns the seconds of each phase by program; programs without phases are left out."""
     found = {}
-    for path in sorted(paths.statuses.glob("[!.]*.json")):
+    for program in reporting_programs(paths):
         try:
-            report = read_report(paths, path.stem)
+            report = read_report(paths, program)
         except ReportError:
             continue  # damaged: the next report replaces it
         if report is not None and report.phase_secs:
-            found[path.stem] = report.phase_secs
+            found[program] = report.phase_secs
     return found
 
 

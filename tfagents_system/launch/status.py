@@ -18,9 +18,16 @@ from collections.abc import Callable, Iterable
 
 from tfagents_system.core.command_line import run_tool
 from tfagents_system.core.disk import checkpoint_bytes, free_bytes, keep_printing_on_full_disk
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.file_locks import is_locked, recorded_host
 from tfagents_system.core.paths import ExperimentPaths, existing_experiment
-from tfagents_system.core.reports import Report, ReportError, read_report
+from tfagents_system.core.reports import (
+    Report,
+    ReportError,
+    read_report,
+    report_kind,
+    reporting_programs,
+)
 from tfagents_system.core.running import edited_files
 from tfagents_system.launch.status_line import Snapshot, status_line
 
@@ -57,6 +64,11 @@ class Watch:
                 identity = report.host, report.pid, report.sequence
                 if self._seen.get(name, (None, 0.0))[0] != identity:
                     self._seen[name] = identity, self._clock()
+        next_checkpoint_bytes = 0
+        try:
+            next_checkpoint_bytes = checkpoint_bytes(self._paths.checkpoints)
+        except ConfigError as error:
+            unknown["checkpoints"] = str(error)
         return Snapshot(
             reports=reports,
             unknown=unknown,
@@ -64,7 +76,7 @@ class Watch:
             is_running=self._is_running(reports.values()),
             edited=edited_files(self._paths),
             free_bytes=free_bytes(self._paths.root),
-            checkpoint_bytes=checkpoint_bytes(self._paths.checkpoints),
+            checkpoint_bytes=next_checkpoint_bytes,
         )
 
     def _services(self) -> list[pathlib.Path]:
@@ -72,8 +84,8 @@ class Watch:
 
     def _programs(self) -> list[str]:
         """Returns the names of all programs; those of a copied folder may have no service."""
-        reported = {path.stem for path in self._paths.statuses.glob("[!.]*.json")}
-        return sorted({service.name for service in self._services()} | reported)
+        services = {service.name for service in self._services() if report_kind(service.name)}
+        return sorted(services.union(reporting_programs(self._paths)))
 
     def _is_running(self, reports: Iterable[Report | None]) -> bool:
         """Asks the lock, which knows its own host alone; elsewhere new reports are the sign."""

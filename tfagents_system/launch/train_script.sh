@@ -140,7 +140,7 @@ look_after() { # SERVICE, whose supervise has ended
   local code
   code=$(cat "$1/exit_code" 2>/dev/null)
   if [[ $1 == */mirror-* ]]; then # not started again: this script may be in a private network
-    unset "group[$1]"
+    group[$1]= # `unset` would evaluate the path
     say "train_script.sh: ${1##*/} has ended; training goes on. $(cat "$1/failure" 2>/dev/null)
 The next start, or sac mirror, goes on where it was."
   elif [[ -e $1/failure ]]; then
@@ -181,6 +181,6 @@ exec {never}<> <(:) # nothing ever arrives here: `read` sleeps without a process
 while true; do
   read -rt 1 -u "$never"
   for service in "${!group[@]}"; do
-    kill -0 "${group[$service]}" 2>/dev/null || look_after "$service"
+    [[ -z ${group[$service]} ]] || kill -0 "${group[$service]}" 2>/dev/null || look_after "$service"
   done
 done

@@ -17,10 +17,11 @@ check_encoding() { # FILE
 
 # Exports everything that the file FILE sets; ends the script with 78 if it is no such file.
 read_variables() { # FILE
-  local message
+  local message _file
   check_encoding "$1"
   message=$(bash -n "$1" 2>&1) || die "$message"
-  trap 'die "'"${1##*/}"' ended this script (exit, or \${NAME:?}); it may only set variables"' EXIT
+  printf -v _file %q "${1##*/}" # the trap is evaluated, the name never
+  trap "die $_file"' ended this script "(exit, or \${NAME:?}); it may only set variables"' EXIT
   set -a +eu # its own unset variables are its own affair
   # shellcheck source=/dev/null
   source "$1"

@@ -42,7 +42,8 @@ class Checkpoints(NamedTuple):
 
 def streams_with_journals(folder: pathlib.Path) -> set[Stream]:
     """Returns the streams that have journals in `folder`."""
-    names = (re.match(r"worker_(\d+)_stream_(\d+)_", path.name) for path in folder.glob("*.rows"))
+    name = re.compile(r"worker_(\d{1,6})_stream_(\d{1,7})_\w+\.rows")
+    names = (name.fullmatch(path.name) for path in folder.glob("*.rows"))
     return {Stream(int(name[1]), int(name[2])) for name in names if name}
 
 
