@@ -1,7 +1,6 @@
 """The class a user extends to describe a training task."""
 
 import abc
-import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -14,27 +13,16 @@ from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
 from tfagents_system.agents.agent_settings import (
-    STOCHASTIC,
     AgentSettings,
     check_agent_settings,
-    own_policy_delay,
     unused_settings,
 )
-from tfagents_system.agents.crossq_agent import CrossQAgent
-from tfagents_system.agents.optimizers import LearningRate
-from tfagents_system.agents.sac_agent import SacAgent
-from tfagents_system.agents.td3_agent import Td3Agent
-from tfagents_system.agents.tqc_agent import TqcAgent
+from tfagents_system.agents.building import Parts
+from tfagents_system.agents.table import ALGORITHMS
 from tfagents_system.core.attribute_names import check_attribute_name
 from tfagents_system.core.hyperparameters import check_hyperparameter, hyperparameters
 from tfagents_system.core.training_settings import TrainingSettings, check_training_settings
-from tfagents_system.networks.actor_networks import MlpActorNetwork, acting_network
-from tfagents_system.networks.batch_renorm import BatchRenormActorNetwork, BatchRenormCriticNetwork
-from tfagents_system.networks.critic_networks import (
-    MlpCriticNetwork,
-    MlpValueNetwork,
-    SummarizingCriticNetwork,
-)
+from tfagents_system.networks.critic_networks import MlpValueNetwork
 from tfagents_system.networks.image_encoders import VisualSummarizer, has_images
 from tfagents_system.networks.summarizers import RecurrentSummarizer
 
@@ -86,41 +74,16 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
         Of TD3 and DDPG: observation -> (action, state). With `share_summarizer` or images,
         `obs_spec` is that of the summarizer's features, as for `critic_ctor`.
         """
-        if self.algorithm == "crossq":
-            layers = tuple(self.actor_fc_layer_params)
-            return BatchRenormActorNetwork(
-                obs_spec, action_spec, layers, self.preprocessing_combiner
-            )
-        summarizer = self._own_summarizer(obs_spec)
-        actor = MlpActorNetwork(
-            summarizer.features_spec if summarizer else obs_spec,
-            action_spec,
-            fc_layer_params=tuple(self.actor_fc_layer_params),
-            preprocessing_combiner=None if self.recurrent else self.preprocessing_combiner,
-            deterministic=self.algorithm not in STOCHASTIC,
-        )
-        return acting_network(actor, summarizer)
+        make_actor = ALGORITHMS[self.algorithm].implementation().make_actor
+        return make_actor(self, self._own_summarizer(obs_spec), obs_spec, action_spec)
 
     def critic_ctor(self, obs_spec, action_spec) -> network.Network:
         """Returns one critic network: (observation, action) -> (Q, state).
 
         Of TQC: -> (`tqc_quantiles` quantiles, state). Of CrossQ, a BatchRenormCriticNetwork.
         """
-        summarizer = self._own_summarizer(obs_spec)
-        specs = (summarizer.features_spec if summarizer else obs_spec, action_spec)
-        layers = tuple(self.critic_joint_fc_layer_params)
-        combiner = None if self.recurrent else self.preprocessing_combiner
-        if self.algorithm == "crossq":
-            return BatchRenormCriticNetwork(specs, layers, combiner)
-        critic = MlpCriticNetwork(
-            specs,
-            layers,
-            combiner,
-            num_quantiles=self.tqc_quantiles if self.algorithm == "tqc" else None,
-            layer_norm=self.critic_layer_norm,
-            dropout_rate=self.critic_dropout_rate,
-        )
-        return SummarizingCriticNetwork(summarizer, critic) if summarizer else critic
+        make_critic = ALGORITHMS[self.algorithm].implementation().make_critic
+        return make_critic(self, self._own_summarizer(obs_spec), obs_spec, action_spec)
 
     def summarizer_ctor(self, obs_spec) -> network.Network:
         """Returns the first part of recurrent or visual networks: observation -> (features, state).
@@ -170,62 +133,16 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
         if self.share_summarizer or (self._is_visual(obs_spec) and not self.recurrent):
             summarizer = self.summarizer_ctor(obs_spec)
             obs_spec = summarizer.features_spec
-        networks = self.actor_ctor(obs_spec, action_spec), self.critic_ctor(obs_spec, action_spec)
-        shared = {
-            "actor_learning_rate": self._learning_rate(self.actor_learning_rate, train_step),
-            "critic_learning_rate": self._learning_rate(self.critic_learning_rate, train_step),
-            "target_update_tau": self.target_update_tau,
-            "target_update_period": self.target_update_period,
-            "policy_delay": own_policy_delay(self),
-            "gamma": self.discount,
-            "gradient_clipping": self.gradient_clipping,
-            "precision": self.matmul_precision,
-            "summarizer": summarizer,
-            "image_augmentation": self.image_augmentation,
-            "burn_in_len": self.burn_in_len,
-            "train_step_counter": train_step,
-        }
-        if self.algorithm in STOCHASTIC:
-            shared |= {
-                "alpha_learning_rate": self.alpha_learning_rate,
-                "initial_log_alpha": self.sac_log_alpha,
-                "learn_alpha": self.learn_alpha,
-                "target_entropy": self.target_entropy,
-            }
-        else:
-            shared |= {
-                "exploration_noise_std": self.exploration_noise_std,
-                "is_ornstein_uhlenbeck": self.exploration_noise == "ornstein_uhlenbeck",
-            }
-        make = {
-            "sac": functools.partial(
-                SacAgent,
-                state_value_network=(
-                    self.state_value_ctor(obs_spec) if self.state_value_network else None
-                ),
-            ),
-            "tqc": functools.partial(
-                TqcAgent,
-                num_critics=self.tqc_critics,
-                num_dropped_quantiles=self.tqc_dropped_quantiles,
-            ),
-            "crossq": CrossQAgent,
-            "td3": functools.partial(
-                Td3Agent,
-                target_noise_std=self.target_noise_std,
-                target_noise_clip=self.target_noise_clip,
-            ),
-            "ddpg": functools.partial(Td3Agent, num_critics=1, target_noise_std=0.0),
-        }[self.algorithm]
-        return make(time_step_spec, action_spec, *networks, **shared)
-
-    def _learning_rate(self, initial: float, train_step: tf.Variable) -> LearningRate:
-        """Returns the step size by `learning_rate_schedule`."""
-        if self.learning_rate_schedule == "constant":
-            return initial
-        total = self.num_iter * self.num_steps_per_iter
-        # A finished run that is extended goes on with what is left of the longer one.
-        return lambda: initial * (1.0 - tf.cast(train_step, tf.float32) / total)
+        parts = Parts(
+            train_step,
+            time_step_spec,
+            obs_spec,
+            action_spec,
+            self.actor_ctor(obs_spec, action_spec),
+            self.critic_ctor(obs_spec, action_spec),
+            summarizer,
+        )
+        return ALGORITHMS[self.algorithm].implementation().make_agent(self, parts)
 
     def train_observers_ctor(self, **kwargs) -> list[Callable[[trajectory.Trajectory], Any]]:
         """Returns observers, called in a worker with each env step of collection.

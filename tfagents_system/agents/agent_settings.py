@@ -4,9 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
-from tfagents_system.agents.sac_settings import SacSettings
-from tfagents_system.agents.td3_settings import Td3Settings
-from tfagents_system.agents.tqc_settings import TqcSettings
+from tfagents_system.agents.table import ALGORITHMS
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.hyperparameters import (
     count,
@@ -22,9 +20,6 @@ from tfagents_system.core.hyperparameters import (
     positive,
 )
 
-Algorithm = Literal["sac", "tqc", "crossq", "td3", "ddpg"]
-STOCHASTIC = ("sac", "tqc", "crossq")
-OWN_POLICY_DELAYS = {"crossq": 3, "td3": 2}  # of the papers; the others have none
 LearningRateSchedule = Literal["constant", "linear"]
 ImageEncoder = Literal["nature_cnn", "simple", "offpcc", "impala"]
 RnnType = Literal["lstm", "gru", "rnn"]
@@ -34,12 +29,10 @@ RnnType = Literal["lstm", "gru", "rnn"]
 class SharedSettings:
     """What every built-in agent and its networks are made from."""
 
-    algorithm: Algorithm = one_of(
-        get_args(Algorithm),
+    algorithm: str = one_of(
+        tuple(ALGORITHMS),
         "sac",
-        "what is trained: Soft Actor-Critic (SAC), Truncated Quantile Critics or CrossQ, which are "
-        "SAC with other critics, Twin Delayed DDPG (TD3), or DDPG, which is TD3 with one critic, "
-        "without delay and without noise in its targets",
+        "what is trained: " + "; ".join(f"{row.name}: {row.title}" for row in ALGORITHMS.values()),
     )
     discount: float = number_between(0, 1, 0.99, "discount factor per env step")
     critic_learning_rate: float = positive(3e-4, "Adam step size of the critics")
@@ -59,7 +52,11 @@ class SharedSettings:
     policy_delay: int | None = optional_count(
         None,
         "train steps of the critics for each of the actor, and of all targets of TD3; None is what "
-        "the algorithm's paper has: 3 for crossq, 2 for td3, 1 for sac and tqc; ddpg always has 1",
+        "the algorithm's paper has: "
+        + ", ".join(
+            f"{row.policy_delay} for {row.name}{'' if row.may_delay_policy else ', always'}"
+            for row in ALGORITHMS.values()
+        ),
     )
     gradient_clipping: float | None = optional_positive(
         None, "largest global gradient norm of each network; None does not clip"
@@ -114,69 +111,43 @@ class SharedSettings:
     )
 
 
+# Of each algorithm its own, in the order of the table.
+OWN_SETTINGS = tuple(dict.fromkeys(own for row in ALGORITHMS.values() for own in row.settings))
+
+
 @dataclasses.dataclass(eq=False, repr=False)
-class AgentSettings(
-    Td3Settings, TqcSettings, SacSettings, SharedSettings
-):  # fields: those of the last first
+class AgentSettings(*reversed(OWN_SETTINGS), SharedSettings):  # fields: those of the last first
     """What all built-in agents are made from: of each algorithm its own, and what they share."""
-
-
-_ALGORITHMS_WITH = {
-    SacSettings: STOCHASTIC,
-    TqcSettings: ("tqc",),
-    Td3Settings: ("td3", "ddpg"),
-}
 
 
 def check_agent_settings(settings: AgentSettings, is_recurrent: bool, where: str) -> None:
     """Raises ConfigError for settings that are each allowed but do not fit together."""
-    for name, needs_recurrent in (("state_value_network", False), ("share_summarizer", True)):
-        if getattr(settings, name) and is_recurrent != needs_recurrent:
-            raise ConfigError(
-                f"{where}: {name} is True and recurrent is {is_recurrent}; allowed is recurrent = "
-                f"{needs_recurrent} then."
-            )
-    algorithm, delay = settings.algorithm, own_policy_delay(settings)
-    if settings.state_value_network and (algorithm != "sac" or delay > 1):
+    if settings.share_summarizer and not is_recurrent:
         raise ConfigError(
-            f"{where}: state_value_network is True, algorithm is {algorithm!r} and policy_delay "
-            f"{delay}; allowed is algorithm = 'sac' with policy_delay = 1 then."
-        )
-    if algorithm == "crossq" and is_recurrent:
-        raise ConfigError(
-            f"{where}: algorithm is 'crossq' and recurrent is True; allowed is recurrent = False "
-            "then: its critics normalize minibatches of transitions."
-        )
-    if algorithm == "crossq" and settings.critic_layer_norm:
-        raise ConfigError(
-            f"{where}: algorithm is 'crossq' and critic_layer_norm is True; allowed is False then: "
-            "its critics normalize batches."
+            f"{where}: share_summarizer is True and recurrent is False; allowed is recurrent = "
+            "True then."
         )
     if settings.critic_dropout_rate and not settings.critic_layer_norm:
         raise ConfigError(
             f"{where}: critic_dropout_rate is {settings.critic_dropout_rate} and critic_layer_norm "
             "is False; allowed is 0 then, because dropout alone makes critics unstable."
         )
-    if settings.tqc_dropped_quantiles >= settings.tqc_quantiles:
-        raise ConfigError(
-            f"{where}: tqc_dropped_quantiles is {settings.tqc_dropped_quantiles}; allowed is less "
-            f"than tqc_quantiles ({settings.tqc_quantiles})."
-        )
+    ALGORITHMS[settings.algorithm].check(settings, is_recurrent, where)
 
 
 def unused_settings(settings: AgentSettings) -> list[str]:
     """Returns names of settings not at their defaults that the algorithm does not have."""
     return [
         name
-        for own_settings, algorithms in _ALGORITHMS_WITH.items()
-        if settings.algorithm not in algorithms
-        for name, declared in hyperparameters(own_settings).items()
+        for own in OWN_SETTINGS
+        if own not in ALGORITHMS[settings.algorithm].settings
+        for name, declared in hyperparameters(own).items()
         if getattr(settings, name) != declared.default
     ]
 
 
 def own_policy_delay(settings: AgentSettings) -> int:
     """Returns `policy_delay`, or what the algorithm's paper has."""
-    if settings.algorithm == "ddpg":
-        return 1
-    return settings.policy_delay or OWN_POLICY_DELAYS.get(settings.algorithm, 1)
+    row = ALGORITHMS[settings.algorithm]
+    is_given = row.may_delay_policy and settings.policy_delay is not None
+    return settings.policy_delay if is_given else row.policy_delay

@@ -7,7 +7,7 @@ from tf_agents.agents import tf_agent
 from tf_agents.environments import py_environment
 from tf_agents.specs import tensor_spec
 
-from tfagents_system.agents.off_policy_agent import OffPolicyAgent
+from tfagents_system.agents.agent import ActorCriticAgent
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.training_settings import TrainingSettings
 
@@ -57,7 +57,7 @@ def arithmetic_of(agent: tf_agent.TFAgent) -> str:
     Raises:
       ConfigError: If this host cannot do what `matmul_precision` asks for.
     """
-    return agent.arithmetic if isinstance(agent, OffPolicyAgent) else "float32"
+    return agent.arithmetic if isinstance(agent, ActorCriticAgent) else "float32"
 
 
 def masks_padding(agent: tf_agent.TFAgent) -> bool:

@@ -1,11 +1,26 @@
-"""Adam, as all built-in agents use it."""
+"""How gradients change networks: the rule, and Adam."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 LearningRate = float | Callable[[], Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class UpdateRule:
+    """How gradients change an agent's networks."""
+
+    actor_learning_rate: LearningRate = 3e-4  # Adam's, or what returns that of the current step
+    critic_learning_rate: LearningRate = 3e-4
+    adam_beta_1: float = 0.9
+    gradient_clipping: float | None = None  # largest global norm per network
+    policy_delay: int = 1  # train steps of the critics for each of actor and temperature
+    target_update_tau: float = 0.005  # weight of a network in an update of its target, in (0, 1]
+    target_update_period: int = 1  # train steps
+    delays_targets: bool = False  # whether targets move only when the actor does
 
 
 def make_adam(

@@ -13,9 +13,9 @@ import platform
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from typing import Annotated, get_args
+from typing import Annotated
 
-from tfagents_system.agents.agent_settings import Algorithm
+from tfagents_system.agents.table import ALGORITHMS
 from tfagents_system.commands.bindings import with_bindings
 from tfagents_system.commands.earlier_runs import check_is_same
 from tfagents_system.commands.environment_ids import check_actions, find_environment
@@ -30,8 +30,6 @@ from tfagents_system.launch.initial_weights import InitialWeights
 from tfagents_system.launch.lock import take_lock
 from tfagents_system.launch.start import environment_of_runs, run_apart, start
 from tfagents_system.launch.variables import read_variables
-
-ALGORITHMS = get_args(Algorithm)
 
 
 def train(
@@ -54,7 +52,7 @@ def train(
         dm_control:cheetah/run or partial:pendulum-p.
       name: Of the experiment. Default: that of the variables file, or after the environment.
       seed: Of everything random; several make an experiment each, NAME_seed_1 and so on.
-      algo: sac, tqc, crossq, td3 or ddpg; the same as --set algorithm=td3.
+      algo: The same as --set algorithm=NAME.
       set_: Hyperparameters, such as train_batch_size=512.
       extend: Goes on with a finished experiment for so many more iterations.
       force_new: Starts anew; an experiment of this name is renamed and kept.

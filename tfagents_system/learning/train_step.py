@@ -1,6 +1,6 @@
 """One train step: unpack a minibatch, relabel rewards, compute gradients, apply them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import tensorflow as tf
@@ -14,9 +14,9 @@ from tfagents_system.data.transition import Transition
 
 @runtime_checkable
 class GradientAgent(Protocol):
-    """An agent whose gradients can be had without applying them, such as the built-in one."""
+    """An agent trained on our transitions, whose gradients can be had without applying them."""
 
-    def gradients(self, experience: trajectory.Transition) -> tuple[Any, tf_agent.LossInfo]:
+    def gradients(self, transition: Transition) -> tuple[Any, tf_agent.LossInfo]:
         """Returns the gradients of a minibatch, and its losses; changes no variable."""
 
     def apply_gradients(self, gradients: Any) -> None:
@@ -55,17 +55,16 @@ class TrainStep:
             transition = self._reader.unpack(columns)
             if self._relabel is not None:
                 transition = self._relabel(transition)
-            experience = as_experience(transition)
             if isinstance(self._agent, GradientAgent):
-                gradients, loss_info = self._agent.gradients(experience)
+                gradients, loss_info = self._agent.gradients(transition)
                 self._agent.apply_gradients(gradients)
             else:
-                loss_info = self._agent.train(experience)
+                loss_info = self._agent.train(as_experience(transition))
         return {"loss": tf.cast(loss_info.loss, tf.float32)} | _scalars(loss_info.extra)
 
 
 def as_experience(transition: Transition) -> trajectory.Transition:
-    """Returns the TF-Agents form of a batch of replayed transitions.
+    """Returns the form in which stock agents of TF-Agents take a batch of replayed transitions.
 
     Only `next_time_step.discount` says whether an episode ended; the next step's type is MID.
     The extras are the info of the action step.
@@ -87,8 +86,10 @@ def as_experience(transition: Transition) -> trajectory.Transition:
 
 
 def _scalars(extra: Any) -> dict[str, tf.Tensor]:
-    """The scalar fields of an agent's loss info, which may be any NamedTuple or empty."""
-    fields = extra._asdict() if hasattr(extra, "_asdict") else {}
+    """Returns the scalars of an agent's loss info, which may be a dict, a NamedTuple or empty."""
+    fields = extra._asdict() if hasattr(extra, "_asdict") else extra
+    if not isinstance(fields, Mapping):
+        return {}
     return {
         name: tf.cast(value, tf.float32)
         for name, value in fields.items()

@@ -157,6 +157,10 @@ class BatchRenormCriticNetwork(network.Network):
         values, moments = self.layers_of_value.of_batch(self._features(inputs), num_updates)
         return tf.squeeze(values, axis=-1), moments
 
+    def update_moments(self, moments: list[Moments]) -> None:
+        """Moves the running moments towards those of a batch."""
+        self.layers_of_value.update(moments)
+
     def _features(self, inputs):
         observation, action = inputs
         return tf.concat([self.encoder(observation), self.scaled(action)], axis=-1)
@@ -193,6 +197,14 @@ class BatchRenormActorNetwork(network.Network):
         """Returns the SquashedGaussian by the moments of the batch, and those of each layer."""
         projected, moments = self.layers_of_head.of_batch(self.encoder(observation), num_updates)
         return self.head.distribution(projected), moments
+
+    def update_moments(self, moments: list[Moments]) -> None:
+        """Moves the running moments towards those of a batch."""
+        self.layers_of_head.update(moments)
+
+    def no_moments(self) -> list[Moments]:
+        """Returns zeros in place of the moments of a batch."""
+        return self.layers_of_head.no_moments()
 
 
 def _taken_up(linear_map: Map, layer) -> tuple[tf.Tensor, tf.Tensor]:

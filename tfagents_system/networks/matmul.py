@@ -35,6 +35,17 @@ def matmul_precision(values: str, gradients: str) -> Iterator[None]:
         _precisions.reset(token)
 
 
+@contextlib.contextmanager
+def exact_values() -> Iterator[None]:
+    """Computes values that are bfloat16 otherwise in float32; gradients stay as they are.
+
+    A TD error is a small difference of large values, and bfloat16 has too few digits for it.
+    """
+    values, gradients = _precisions.get()
+    with matmul_precision("float32" if values == "bfloat16" else values, gradients):
+        yield
+
+
 def is_compiled() -> bool:
     """Whether what is traced here has the compiled ops, those of the precision int16."""
     return _precisions.get()[0] == "int16"

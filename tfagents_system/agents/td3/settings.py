@@ -3,9 +3,10 @@
 import dataclasses
 from typing import Any, Literal, get_args
 
+from tfagents_system.agents.algorithm import Algorithm
 from tfagents_system.core.hyperparameters import declare, is_number, one_of
 
-ExplorationNoise = Literal["gaussian", "ornstein_uhlenbeck"]
+ExplorationNoiseKind = Literal["gaussian", "ornstein_uhlenbeck"]
 
 
 def _deviation(default: float, meaning: str) -> Any:
@@ -13,11 +14,11 @@ def _deviation(default: float, meaning: str) -> Any:
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class Td3Settings:
-    """What TD3 and DDPG have and SAC has not; noise is for actions scaled to [-1, 1]."""
+class ExplorationSettings:
+    """The noise of a deterministic policy, for actions scaled to [-1, 1]."""
 
-    exploration_noise: ExplorationNoise = one_of(
-        get_args(ExplorationNoise),
+    exploration_noise: ExplorationNoiseKind = one_of(
+        get_args(ExplorationNoiseKind),
         "gaussian",
         "what TD3 and DDPG add to the actions of workers: gaussian has the spectrum that "
         "`exploration_noise_beta` says; ornstein_uhlenbeck is x <- (1 - 0.15) x + noise, as in "
@@ -26,7 +27,21 @@ class Td3Settings:
     exploration_noise_std: float = _deviation(
         0.1, "standard deviation of that noise; of ornstein_uhlenbeck, of what it adds each step"
     )
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class Td3Settings:
+    """The noise of TD3's targets, for actions scaled to [-1, 1]."""
+
     target_noise_std: float = _deviation(
         0.2, "standard deviation of the noise in the actions of TD3's targets"
     )
     target_noise_clip: float = _deviation(0.5, "largest size of that noise")
+
+
+TD3 = Algorithm(
+    "td3",
+    "Twin Delayed DDPG (TD3)",
+    settings=(ExplorationSettings, Td3Settings),
+    policy_delay=2,
+)

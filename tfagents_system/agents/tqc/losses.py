@@ -6,7 +6,43 @@ Distributional Quantile Critics, arXiv:2005.04269.
 
 import tensorflow as tf
 
-from tfagents_system.agents.sac_losses import bootstrapped_return, valid_mean
+from tfagents_system.agents.batch import Batch
+from tfagents_system.agents.losses import CriticLoss, valid_mean
+from tfagents_system.agents.networks import Networks, act, values
+from tfagents_system.agents.sac.losses import bootstrapped_return
+from tfagents_system.networks.matmul import exact_values
+
+
+def critic_loss(
+    networks: Networks, batch: Batch, alpha, gamma: float, num_dropped: int
+) -> CriticLoss:
+    """Returns the sum over the critics of the mean quantile Huber loss; equations 8 and 12."""
+    targets = tf.stop_gradient(td_targets(networks, batch, alpha, gamma, num_dropped))
+    with exact_values():
+        quantiles = values(networks.critics, batch.steps, batch.action)
+    return CriticLoss(
+        quantile_losses(quantiles, targets, batch.valid),
+        tf.reduce_mean(quantiles[0], axis=-1),
+        tf.reduce_mean(targets, axis=-1),
+    )
+
+
+def td_targets(
+    networks: Networks, batch: Batch, alpha, gamma: float, num_dropped: int
+) -> tf.Tensor:
+    """Returns the targets of all quantiles, [B, K] or [B, T, K], without the `num_dropped`."""
+    distribution = act(networks.actor, batch.next_steps, batch.state)
+    next_actions, next_log_prob = networks.head.sample(distribution)
+    with exact_values():
+        next_quantiles = values(networks.target_critics, batch.next_steps, next_actions)
+    next_log_prob, *next_quantiles = batch.of_next([next_log_prob, *next_quantiles])
+    kept = truncated(next_quantiles, num_dropped)
+    return soft_td_targets(batch.reward, batch.discount, gamma, kept, next_log_prob, alpha)
+
+
+def mean_quantile(quantiles):
+    """Returns the mean over all quantiles [..., M] of all critics, [...]; equation 13."""
+    return tf.add_n([tf.reduce_mean(of_one, axis=-1) for of_one in quantiles]) / len(quantiles)
 
 
 def truncated(next_quantiles, num_dropped):
@@ -39,8 +75,8 @@ def soft_td_targets(reward, discount, gamma, next_quantiles, next_log_prob, alph
     )
 
 
-def critic_loss(quantiles, targets, valid):
-    """Sum over the critics of the mean quantile Huber loss; equations 8 and 12.
+def quantile_losses(quantiles, targets, valid):
+    """Returns the sum over the critics of the mean quantile Huber loss; equations 8 and 12.
 
     Args:
       quantiles: Of each critic, [..., M]: at the fractions (m - 1/2) / M of its distribution.

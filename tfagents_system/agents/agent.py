@@ -1,0 +1,298 @@
+"""The train step of all built-in algorithms: gradients of their losses, then one update rule."""
+
+import functools
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+from tf_agents.agents import tf_agent
+from tf_agents.policies import tf_policy
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.agents.batch import Batch, make_batch, with_shifted_images
+from tfagents_system.agents.losses import CriticLoss, Losses, valid_mean
+from tfagents_system.agents.networks import Networks, summarized
+from tfagents_system.agents.optimizers import UpdateRule, make_adam
+from tfagents_system.agents.temperature import Temperature
+from tfagents_system.data.transition import Transition
+from tfagents_system.kernels.arithmetic import resolve, this_host
+from tfagents_system.networks.matmul import matmul_precision
+
+
+class Gradients(NamedTuple):
+    """Gradients by the variables of each network, not clipped; empty where there is none."""
+
+    critics: list[list[tf.Tensor]]
+    summarizer: list[tf.Tensor]
+    state_value: list[tf.Tensor]
+    actor: list[tf.Tensor]  # zeros in a step that is not the actor's, as all below
+    log_alpha: list[tf.Tensor]
+    actor_moments: Sequence
+    critics_moments: Sequence  # in every step
+
+
+class _ActorStep(NamedTuple):
+    """What a train step of the actor and the temperature gives; zeros in the others."""
+
+    losses: dict[str, tf.Tensor]  # times `policy_delay`, so that means over train steps are right
+    metrics: dict[str, tf.Tensor]  # likewise
+    soft_value: Any
+    by_actor: list[tf.Tensor]
+    by_log_alpha: list[tf.Tensor]
+    moments: Sequence
+
+
+class ActorCriticAgent(tf_agent.TFAgent):
+    """An actor and critics, trained on transitions [B, ...], or on sequences [B, T, ...].
+
+        gradients, loss_info = agent.gradients(transition)
+        agent.apply_gradients(gradients)                    # both together: agent.train(transition)
+
+    A transition whose step type is LAST is padding and does not count. The extras of a sequence may
+    be the state of the summarizer, or else of the actor, that was stored with each step: they begin
+    with it, all other networks with zeros.
+
+    All gradients of a train step are taken at the same variables, so that the branches of the graph
+    (targets, critics, actor) are independent of each other.
+    """
+
+    masks_padding = True  # so workers may pad episodes that are shorter than a sequence
+
+    def __init__(
+        self,
+        algorithm: str,
+        time_step_spec: ts.TimeStep,
+        action_spec,
+        networks: Networks,
+        losses: Losses,
+        rule: UpdateRule,
+        policies: tuple[tf_policy.TFPolicy, tf_policy.TFPolicy],
+        train_step_counter: tf.Variable,
+        *,
+        temperature: Temperature | None = None,
+        image_augmentation: int = 0,
+        burn_in_len: int = 0,
+        precision: str = "float32",
+    ):
+        """Creates the optimizers.
+
+        Args:
+          algorithm: Name in the table of algorithms.
+          time_step_spec: Specs of one time step, without batch axis.
+          action_spec: One bounded float32 vector.
+          networks: Are trained.
+          losses: The algorithm's.
+          rule: Of the updates.
+          policies: What acts in evaluation, and in collection.
+          train_step_counter: int64 scalar, incremented by each train step.
+          temperature: Of a stochastic policy.
+          image_augmentation: Largest shift of the images of a minibatch, in pixels.
+          burn_in_len: See `make_batch`.
+          precision: Of the matrix products of train steps, "float32", "bfloat16", "int16" or
+            "auto"; see `kernels/arithmetic.py`.
+        """
+        policy, collect_policy = policies
+        super().__init__(
+            time_step_spec,
+            action_spec,
+            policy=policy,
+            collect_policy=collect_policy,
+            train_sequence_length=None,
+            train_step_counter=train_step_counter,
+        )
+        self.algorithm = algorithm
+        self.networks = networks
+        self.rule = rule
+        self.temperature = temperature
+        self._losses = losses
+        self._image_augmentation = image_augmentation
+        self._burn_in_len = burn_in_len
+        self._precision = precision
+        self.actor_optimizer = make_adam(
+            rule.actor_learning_rate, self._actor_variables, rule.adam_beta_1
+        )
+        self.critic_optimizer = make_adam(
+            rule.critic_learning_rate,
+            list(itertools.chain(*self._critics_variables, self._summarizer_variables,
+                                 self._state_value_variables)),
+            rule.adam_beta_1,
+        )  # fmt: skip
+
+    @functools.cached_property
+    def arithmetic(self) -> str:
+        """Of the matrix products of train steps here: "float32", "bfloat16" or "int16".
+
+        Found out when first asked for, because only the host of the learner has to be able to do
+        it. Raises ConfigError if it is not.
+        """
+        return resolve(self._precision, this_host())
+
+    def _train(self, experience: Transition, weights=None) -> tf_agent.LossInfo:
+        """One train step; see the class docstring."""
+        gradients, loss_info = self.gradients(experience)
+        self.apply_gradients(gradients)
+        return loss_info
+
+    def gradients(self, transition: Transition) -> tuple[Gradients, tf_agent.LossInfo]:
+        """Returns the gradients of all losses for a minibatch, and its metrics by name.
+
+        Metrics are scalars before the update, means over the valid transitions.
+        """
+        networks = self.networks
+        if self._image_augmentation:
+            observation_spec = self.time_step_spec.observation
+            transition = with_shifted_images(transition, observation_spec, self._image_augmentation)
+        with matmul_precision(values=self.arithmetic, gradients=self.arithmetic):
+            batch = make_batch(transition, networks.is_recurrent, self._burn_in_len)
+            alpha = None if self.temperature is None else self.temperature.alpha
+            with tf.GradientTape(watch_accessed_variables=False) as summary_tape:
+                summary_tape.watch(self._summarizer_variables)
+                batch = summarized(networks, batch)
+            # First, because ops wait for a core in this order, and its chain is the longest.
+            actor = self._when_due(
+                lambda: self._actor_step(batch, alpha), lambda: self._no_actor_step()
+            )
+            critic, by_critics, by_features = self._critic_step(batch, alpha)
+            by_summarizer = []
+            if networks.summarizer is not None:
+                by_summarizer = summary_tape.gradient(
+                    batch.steps.observation, self._summarizer_variables, by_features
+                )
+            value_losses, by_state_value = self._state_value_step(batch, actor.soft_value)
+        losses = {"critic_loss": critic.loss} | actor.losses | value_losses
+        metrics = losses | actor.metrics
+        metrics["q_value"] = valid_mean(critic.q_value, batch.valid)
+        metrics["td_target"] = valid_mean(critic.td_target, batch.valid)
+        if alpha is not None:
+            metrics["alpha"] = alpha
+        gradients = Gradients(
+            by_critics, by_summarizer, by_state_value, actor.by_actor, actor.by_log_alpha,
+            actor.moments, critic.moments,
+        )  # fmt: skip
+        return gradients, tf_agent.LossInfo(sum(losses.values()), metrics)
+
+    def apply_gradients(self, gradients: Gradients) -> None:
+        """Clips and applies `gradients`, counts the train step and moves the targets."""
+        self._apply(
+            self.critic_optimizer,
+            [*gradients.critics, gradients.summarizer, gradients.state_value],
+            [*self._critics_variables, self._summarizer_variables, self._state_value_variables],
+        )
+        is_due = self._is_step_of_actor()
+        self.train_step_counter.assign_add(1)
+
+        def update_actor():
+            self._apply(self.actor_optimizer, [gradients.actor], [self._actor_variables])
+            if gradients.actor_moments:
+                self.networks.actor.update_moments(gradients.actor_moments)
+            if self.temperature is not None:
+                self.temperature.apply(gradients.log_alpha)
+            if self.rule.delays_targets:
+                self._update_targets()
+
+        self._when_due(update_actor, lambda: None, is_due)
+        if not self.rule.delays_targets:
+            self._update_targets()
+        for critic, moments in zip(self.networks.critics, gradients.critics_moments, strict=False):
+            critic.update_moments(moments)
+
+    @property
+    def _actor_variables(self) -> list[tf.Variable]:
+        return self.networks.actor.trainable_variables
+
+    @property
+    def _critics_variables(self) -> list[list[tf.Variable]]:
+        return [critic.trainable_variables for critic in self.networks.critics]
+
+    @property
+    def _summarizer_variables(self) -> list[tf.Variable]:
+        summarizer = self.networks.summarizer
+        return summarizer.trainable_variables if summarizer else []
+
+    @property
+    def _state_value_variables(self) -> list[tf.Variable]:
+        state_value = self.networks.state_value
+        return state_value.trainable_variables if state_value else []
+
+    def _is_step_of_actor(self):
+        return tf.equal((self.train_step_counter + 1) % self.rule.policy_delay, 0)
+
+    def _when_due(self, then, otherwise, is_due=None):
+        """Calls one of both, by whether the train step is one of the actor."""
+        if self.rule.policy_delay == 1:
+            return then()
+        return tf.cond(self._is_step_of_actor() if is_due is None else is_due, then, otherwise)
+
+    def _actor_step(self, batch: Batch, alpha) -> _ActorStep:
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(self._actor_variables)
+            actor = self._losses.actor(self.networks, batch, alpha)
+        losses, metrics, by_log_alpha = {"actor_loss": actor.loss}, {}, []
+        by_actor = tape.gradient(actor.loss, self._actor_variables)
+        if self.temperature is not None:
+            log_prob = tf.stop_gradient(actor.log_prob)
+            losses["alpha_loss"], by_log_alpha = self.temperature.loss(log_prob, batch.valid)
+            metrics["entropy"] = -valid_mean(log_prob, batch.valid)
+        losses, metrics = (
+            {name: self.rule.policy_delay * value for name, value in of_step.items()}
+            for of_step in (losses, metrics)
+        )
+        soft_value = actor.soft_value if self.networks.state_value is not None else ()
+        return _ActorStep(losses, metrics, soft_value, by_actor, by_log_alpha, actor.moments)
+
+    def _no_actor_step(self) -> _ActorStep:
+        zero, is_soft = tf.constant(0.0), self.temperature is not None
+        return _ActorStep(
+            losses={"actor_loss": zero} | ({"alpha_loss": zero} if is_soft else {}),
+            metrics={"entropy": zero} if is_soft else {},
+            soft_value=(),
+            by_actor=[tf.zeros_like(variable) for variable in self._actor_variables],
+            by_log_alpha=[zero] if is_soft else [],
+            moments=self._losses.no_actor_moments(),
+        )
+
+    def _critic_step(self, batch: Batch, alpha) -> tuple[CriticLoss, list, Any]:
+        """Returns the loss, and its gradients by the critics' variables and by the features."""
+        features = () if self.networks.summarizer is None else batch.steps.observation
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            sources = self._critics_variables, features
+            tape.watch(sources)
+            critic = self._losses.critic(self.networks, batch, alpha)
+        return critic, *tape.gradient(critic.loss, sources)
+
+    def _state_value_step(self, batch: Batch, soft_value) -> tuple[dict[str, tf.Tensor], list]:
+        """Returns the loss by its name and its gradients; both are empty without a network."""
+        if self._losses.state_value is None:
+            return {}, []
+        variables = self._state_value_variables
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(variables)
+            loss = self._losses.state_value(self.networks, batch, tf.stop_gradient(soft_value))
+        return {"state_value_loss": loss}, tape.gradient(loss, variables)
+
+    def _apply(self, optimizer, gradients, variables) -> None:
+        """Clips and applies `gradients`; like `variables`, a list for each network."""
+        if (largest := self.rule.gradient_clipping) is not None:
+            gradients = [tf.clip_by_global_norm(g, largest)[0] for g in gradients]
+        pairs = zip(itertools.chain(*gradients), itertools.chain(*variables), strict=True)
+        # Aggregation joins all gradients in one op, through which TensorFlow takes reads to precede
+        # updates, and which it then removes: tests/agents/test_update_order.py.
+        optimizer.apply_gradients(pairs, experimental_aggregate_gradients=False)
+
+    def _update_targets(self) -> None:
+        pairs = [
+            (variable, of_target)
+            for source, target in self.networks.pairs()
+            for variable, of_target in zip(source.variables, target.variables, strict=True)
+        ]
+
+        def soft_update():
+            for variable, of_target in pairs:
+                of_target.assign_add(self.rule.target_update_tau * (variable - of_target))
+
+        if self.rule.target_update_period == 1:
+            soft_update()
+        else:
+            is_due = tf.equal(self.train_step_counter % self.rule.target_update_period, 0)
+            tf.cond(is_due, soft_update, lambda: None)

@@ -1,0 +1,31 @@
+"""The row that an algorithm has in the table; imports no TensorFlow."""
+
+import dataclasses
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+
+def _allow_all(settings: Any, is_recurrent: bool, where: str) -> None:
+    """Refuses nothing."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Algorithm:
+    """One value of the hyperparameter `algorithm`.
+
+    Its package `agents/<name>/` has the modules `settings` (this row, and hyperparameters of its
+    own), `losses` and `algorithm`, which has `make_actor`, `make_critic` and `make_agent`.
+    """
+
+    name: str
+    title: str  # for help and docs
+    settings: tuple[type, ...]  # dataclasses of the hyperparameters that not all algorithms have
+    policy_delay: int = 1  # of its paper: train steps of the critics for each of the actor
+    may_delay_policy: bool = True  # False keeps the above whatever the settings say
+    check: Callable[[Any, bool, str], None] = _allow_all
+    """Raises ConfigError for settings that do not fit: (settings, is_recurrent, where)."""
+
+    def implementation(self) -> Any:
+        """Imports and returns the module `algorithm`, which needs TensorFlow."""
+        return importlib.import_module(f"tfagents_system.agents.{self.name}.algorithm")

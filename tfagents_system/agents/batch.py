@@ -1,0 +1,97 @@
+"""Turns replayed transitions into what losses take."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.data.frames import is_image
+from tfagents_system.data.transition import Transition
+from tfagents_system.networks.image_encoders import random_shift
+
+
+class Steps(NamedTuple):
+    """What networks judge, [B, ...] or [B, T, ...]."""
+
+    observation: Any
+    step_type: tf.Tensor  # int32
+
+
+class Batch(NamedTuple):
+    """A minibatch of transitions [B, ...], or of sequences [B, T, ...]."""
+
+    steps: Steps  # before each action
+    action: tf.Tensor
+    reward: tf.Tensor
+    discount: tf.Tensor  # 0 only after a true termination
+    next_steps: Steps  # where targets are computed; for recurrent networks [B, T + 1]
+    valid: tf.Tensor  # float32: 1 for a transition that counts, 0 for padding and burn-in
+    state: Sequence[tf.Tensor]  # stored before each sequence, [B, units] each; or ()
+    has_first_step: bool  # whether `next_steps` begin with the first of `steps`
+
+    def of_next(self, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Returns values at `next_steps` without those at the first step."""
+        return [value[:, 1:] for value in values] if self.has_first_step else list(values)
+
+
+def make_batch(transition: Transition, is_recurrent: bool, burn_in_len: int) -> Batch:
+    """Returns `transition` for losses.
+
+    The state after s_0 .. s_t is needed to judge s_{t+1}, so the `next_steps` of recurrent networks
+    begin with the first observation.
+
+    Args:
+      transition: A minibatch; a step type LAST marks padding.
+      is_recurrent: Whether the networks have a state.
+      burn_in_len: Transitions at the begin of a sequence that only let the state of recurrent
+        networks recover what was observed before, unless nothing was: the sequence begins an
+        episode. Source: Kapturowski et al. 2019, Recurrent Experience Replay in Distributed
+        Reinforcement Learning (R2D2), section 3.
+    """
+    step_type = tf.cast(transition.step_type, tf.int32)
+    valid = tf.not_equal(step_type, ts.StepType.LAST)
+    if burn_in_len:
+        is_past = tf.range(tf.shape(step_type)[1]) >= burn_in_len
+        valid &= is_past | tf.equal(step_type[:, :1], ts.StepType.FIRST)
+    # Only the discount says whether an episode ended.
+    next_steps = Steps(transition.next_observation, tf.fill(tf.shape(step_type), ts.StepType.MID))
+    steps = Steps(transition.observation, step_type)
+    return Batch(
+        steps,
+        transition.action,
+        transition.reward,
+        transition.discount,
+        with_first_step(steps, next_steps) if is_recurrent else next_steps,
+        tf.cast(valid, tf.float32),
+        [part[:, 0] for part in tf.nest.flatten(transition.extras)] or (),
+        is_recurrent,
+    )
+
+
+def with_first_step(steps: Steps, next_steps: Steps) -> Steps:
+    """Returns `next_steps` [B, T + 1], which begin with the first of `steps`."""
+    return tf.nest.map_structure(
+        lambda part, next_part: tf.concat([part[:, :1], next_part], axis=1), steps, next_steps
+    )
+
+
+def with_shifted_images(transition: Transition, observation_spec, largest: int) -> Transition:
+    """Shifts the images before and after each env step by up to `largest` pixels.
+
+    Each on its own, but all of a sequence alike; arXiv:2004.13649.
+    """
+    seeds = tf.random.uniform([2, 2], maxval=tf.int32.max, dtype=tf.int32)
+
+    def shifted(observation, seed):
+        return tf.nest.map_structure(
+            lambda leaf, spec: random_shift(leaf, largest, seed) if is_image(spec) else leaf,
+            observation,
+            observation_spec,
+        )
+
+    is_sequence = transition.step_type.shape.rank == 2
+    return transition._replace(
+        observation=shifted(transition.observation, seeds[0]),
+        next_observation=shifted(transition.next_observation, seeds[0 if is_sequence else 1]),
+    )

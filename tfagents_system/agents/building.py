@@ -1,0 +1,141 @@
+"""Shared by the builders of all algorithms: networks of hidden layers, and the agent."""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+from tf_agents.networks import network
+from tf_agents.policies import tf_policy
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.agents.agent import ActorCriticAgent
+from tfagents_system.agents.agent_settings import own_policy_delay
+from tfagents_system.agents.losses import Losses
+from tfagents_system.agents.networks import Networks, make_networks
+from tfagents_system.agents.optimizers import LearningRate, UpdateRule
+from tfagents_system.agents.temperature import Temperature
+from tfagents_system.networks.actor_networks import MlpActorNetwork, acting_network
+from tfagents_system.networks.critic_networks import MlpCriticNetwork, SummarizingCriticNetwork
+
+
+class Parts(NamedTuple):
+    """What an agent is made of, whatever its algorithm."""
+
+    train_step: tf.Variable
+    time_step_spec: ts.TimeStep
+    observation_spec: Any  # of what networks take: the summarizer's features, if there is one
+    action_spec: Any
+    actor: network.Network
+    critic: network.Network
+    summarizer: network.Network | None  # shared by all networks
+
+    def acting_network(self) -> network.Network:
+        """Returns the actor as it acts from observations of the environment."""
+        return acting_network(self.actor, self.summarizer)
+
+
+def make_mlp_actor(
+    settings: Any,
+    summarizer: network.Network | None,
+    observation_spec,
+    action_spec,
+    deterministic: bool = False,
+) -> network.Network:
+    """Returns an actor of the hidden layers in `settings`.
+
+    Args:
+      settings: A TrainParams.
+      summarizer: Of this network alone; it reads the observations then.
+      observation_spec: Nest of TensorSpecs without batch axis.
+      action_spec: One bounded float32 vector.
+      deterministic: Whether it gives an action in place of a distribution.
+    """
+    actor = MlpActorNetwork(
+        summarizer.features_spec if summarizer else observation_spec,
+        action_spec,
+        fc_layer_params=tuple(settings.actor_fc_layer_params),
+        preprocessing_combiner=_combiner(settings),
+        deterministic=deterministic,
+    )
+    return acting_network(actor, summarizer)
+
+
+def make_mlp_critic(
+    settings: Any,
+    summarizer: network.Network | None,
+    observation_spec,
+    action_spec,
+    num_quantiles: int | None = None,
+) -> network.Network:
+    """Returns a critic of the hidden layers in `settings`; see `make_mlp_actor`.
+
+    `num_quantiles` is of the distribution of returns; None: Q alone.
+    """
+    critic = MlpCriticNetwork(
+        (summarizer.features_spec if summarizer else observation_spec, action_spec),
+        tuple(settings.critic_joint_fc_layer_params),
+        _combiner(settings),
+        num_quantiles=num_quantiles,
+        layer_norm=settings.critic_layer_norm,
+        dropout_rate=settings.critic_dropout_rate,
+    )
+    return SummarizingCriticNetwork(summarizer, critic) if summarizer else critic
+
+
+def _combiner(settings: Any) -> Any:
+    return None if settings.recurrent else settings.preprocessing_combiner  # the summarizer has it
+
+
+def build_networks(parts: Parts, **kwargs) -> Networks:
+    """Returns the networks of `parts`; `kwargs` go to `make_networks`."""
+    return make_networks(
+        parts.time_step_spec.observation,
+        parts.action_spec,
+        parts.actor,
+        parts.critic,
+        summarizer=parts.summarizer,
+        **kwargs,
+    )
+
+
+def build_agent(
+    settings: Any,
+    parts: Parts,
+    networks: Networks,
+    losses: Losses,
+    policies: tuple[tf_policy.TFPolicy, tf_policy.TFPolicy],
+    temperature: Temperature | None = None,
+    **rule,
+) -> ActorCriticAgent:
+    """Returns the agent; `rule` has what its UpdateRule has other than by `settings`."""
+    return ActorCriticAgent(
+        settings.algorithm,
+        parts.time_step_spec,
+        parts.action_spec,
+        networks,
+        losses,
+        UpdateRule(
+            actor_learning_rate=_scheduled(settings, "actor_learning_rate", parts.train_step),
+            critic_learning_rate=_scheduled(settings, "critic_learning_rate", parts.train_step),
+            gradient_clipping=settings.gradient_clipping,
+            policy_delay=own_policy_delay(settings),
+            target_update_tau=settings.target_update_tau,
+            target_update_period=settings.target_update_period,
+            **rule,
+        ),
+        policies,
+        parts.train_step,
+        temperature=temperature,
+        image_augmentation=settings.image_augmentation,
+        burn_in_len=settings.burn_in_len,
+        precision=settings.matmul_precision,
+    )
+
+
+def _scheduled(settings: Any, name: str, train_step: tf.Variable) -> LearningRate:
+    """Returns the step size `name` by `learning_rate_schedule`."""
+    initial = getattr(settings, name)
+    if settings.learning_rate_schedule == "constant":
+        return initial
+    total = settings.num_iter * settings.num_steps_per_iter
+    # A finished run that is extended goes on with what is left of the longer one.
+    return lambda: initial * (1.0 - tf.cast(train_step, tf.float32) / total)

@@ -1,0 +1,55 @@
+"""The losses of CrossQ: those of SAC without target networks, with batch renormalization.
+
+Source: Bhatt et al. 2024, CrossQ: Batch Normalization in Deep Reinforcement Learning for Greater
+Sample Efficiency and Simplicity, arXiv:1902.05605.
+"""
+
+import tensorflow as tf
+
+from tfagents_system.agents.batch import Batch
+from tfagents_system.agents.losses import ActorLoss, CriticLoss, valid_mean
+from tfagents_system.agents.networks import Networks, act, values
+from tfagents_system.agents.sac.losses import half_squared_errors, smallest, soft_td_target
+from tfagents_system.networks.matmul import exact_values
+
+
+def actor_loss(networks: Networks, batch: Batch, alpha, num_updates) -> ActorLoss:
+    """Returns the loss of SAC's actor; this one normalizes by the minibatch.
+
+    Args:
+      networks: Of the agent; the actor has `of_batch`.
+      batch: A minibatch.
+      alpha: [] entropy temperature, >= 0.
+      num_updates: Returns how often the actor has been updated; see BatchRenorm.of_batch.
+    """
+    distribution, moments = networks.actor.of_batch(batch.steps.observation, num_updates())
+    actions, log_prob = networks.head.sample(distribution)
+    q_value = smallest(values(networks.critics, batch.steps, actions))
+    return ActorLoss(valid_mean(alpha * log_prob - q_value, batch.valid), log_prob, moments=moments)
+
+
+def critic_loss(networks: Networks, batch: Batch, alpha, gamma: float, train_step) -> CriticLoss:
+    """Returns the loss of SAC's critics, which judge (s, a) and (s', a') in one batch.
+
+    Section 3.3: both come from different distributions, and what normalizes a batch has to see
+    both. The values at (s', a') are targets, so no gradient flows through them, but through the
+    moments that they share with (s, a).
+    """
+    distribution = act(networks.actor, batch.next_steps)
+    next_actions, next_log_prob = networks.head.sample(distribution)
+    actions = tf.concat([batch.action, next_actions], axis=0)
+    observations = tf.nest.map_structure(
+        lambda *parts: tf.concat(parts, axis=0),
+        batch.steps.observation,
+        batch.next_steps.observation,
+    )
+    with exact_values():
+        judged = [
+            critic.of_batch((observations, actions), train_step) for critic in networks.critics
+        ]
+    q_values, next_q_values = zip(*(tf.split(q, 2) for q, _ in judged), strict=True)
+    target = tf.stop_gradient(
+        soft_td_target(batch.reward, batch.discount, gamma, next_q_values, next_log_prob, alpha)
+    )
+    loss = half_squared_errors(q_values, target, batch.valid)
+    return CriticLoss(loss, q_values[0], target, [moments for _, moments in judged])

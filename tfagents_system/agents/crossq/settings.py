@@ -1,0 +1,23 @@
+"""The row of CrossQ, which has no hyperparameters of its own; imports no TensorFlow."""
+
+from typing import Any
+
+from tfagents_system.agents.algorithm import Algorithm
+from tfagents_system.agents.sac.settings import EntropySettings
+from tfagents_system.core.errors import ConfigError
+
+
+def _check(settings: Any, is_recurrent: bool, where: str) -> None:
+    if is_recurrent:
+        raise ConfigError(
+            f"{where}: algorithm is 'crossq' and recurrent is True; allowed is recurrent = False "
+            "then: its critics normalize minibatches of transitions."
+        )
+    if settings.critic_layer_norm:
+        raise ConfigError(
+            f"{where}: algorithm is 'crossq' and critic_layer_norm is True; allowed is False then: "
+            "its critics normalize batches."
+        )
+
+
+CROSSQ = Algorithm("crossq", "CrossQ", settings=(EntropySettings,), policy_delay=3, check=_check)

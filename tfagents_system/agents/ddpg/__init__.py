@@ -1,0 +1,1 @@
+"""Deep Deterministic Policy Gradient."""

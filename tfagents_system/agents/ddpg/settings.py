@@ -1,0 +1,11 @@
+"""The row of DDPG, which has a part of TD3's hyperparameters; imports no TensorFlow."""
+
+from tfagents_system.agents.algorithm import Algorithm
+from tfagents_system.agents.td3.settings import ExplorationSettings
+
+DDPG = Algorithm(
+    "ddpg",
+    "DDPG, which is TD3 with one critic, without delay and without noise in its targets",
+    settings=(ExplorationSettings,),
+    may_delay_policy=False,
+)

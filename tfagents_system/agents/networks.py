@@ -1,0 +1,160 @@
+"""The networks of an agent by their names, and what losses ask them."""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+from tf_agents.networks import network
+
+from tfagents_system.agents.batch import Batch, Steps
+from tfagents_system.networks.heads import BoxHead
+
+Pair = tuple[network.Network, network.Network]
+
+
+class Networks(tf.Module):
+    """An actor, critics, and the targets of those that have one; see `make_networks`."""
+
+    def __init__(
+        self,
+        actor: network.Network,
+        critics: Sequence[network.Network],
+        head: BoxHead,
+        *,
+        target_actor: network.Network | None = None,
+        target_critics: Sequence[network.Network] = (),
+        state_value: network.Network | None = None,
+        target_state_value: network.Network | None = None,
+        summarizer: network.Network | None = None,
+        target_summarizer: network.Network | None = None,
+    ):
+        """Takes networks whose variables exist.
+
+        Args:
+          actor: (observation, step_type, network_state) -> (distribution or action, state).
+          critics: ((observation, action), step_type, network_state) -> (Q, state), each.
+          head: Draws actions of the actor's distribution.
+          target_actor: See `pairs`, as for all targets.
+          target_critics: One for each critic, or none.
+          state_value: (observation, step_type, network_state) -> (V, state).
+          target_state_value: See `pairs`.
+          summarizer: (observation, step_type, network_state) -> (features, state). All other
+            networks take its features for observations.
+          target_summarizer: Gives the features that targets are computed from.
+        """
+        super().__init__()
+        self.actor = actor
+        self.critics = list(critics)
+        self.head = head
+        self.target_actor = target_actor
+        self.target_critics = list(target_critics)
+        self.state_value = state_value
+        self.target_state_value = target_state_value
+        self.summarizer = summarizer
+        self.target_summarizer = target_summarizer
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether a network has a state, so that they are trained on sequences."""
+        return bool(tf.nest.flatten((self.summarizer or self.actor).state_spec))
+
+    def pairs(self) -> list[Pair]:
+        """Returns each network that has a target, with it."""
+        pairs = [
+            (self.summarizer, self.target_summarizer),
+            *zip(self.critics, self.target_critics, strict=False),
+            (self.state_value, self.target_state_value),
+            (self.actor, self.target_actor),
+        ]
+        return [pair for pair in pairs if pair[1] is not None]
+
+
+def make_networks(
+    observation_spec,
+    action_spec,
+    actor: network.Network,
+    critic: network.Network,
+    *,
+    num_critics: int = 2,
+    has_target_actor: bool = False,
+    has_target_critics: bool = True,
+    state_value: network.Network | None = None,
+    summarizer: network.Network | None = None,
+) -> Networks:
+    """Creates copies and targets, equal to their networks, and all variables but the actor's.
+
+    Args:
+      observation_spec: Of the environment, without batch axis.
+      action_spec: One bounded float32 vector.
+      actor: See Networks; a policy has created its variables.
+      critic: The first critic; the others are copies of its structure.
+      num_critics: At least 1.
+      has_target_actor: Whether targets take actions of a target actor.
+      has_target_critics: Whether each critic has a target.
+      state_value: See Networks; it has a target in place of the critics.
+      summarizer: See Networks.
+    """
+    target_summarizer = None
+    if summarizer is not None:
+        target_summarizer = summarizer.copy(name="target_summarizer")
+        for net in (summarizer, target_summarizer):
+            net.create_variables(observation_spec)
+        observation_spec = summarizer.features_spec
+    critics, target_critics = [critic], []
+    for index in range(num_critics):
+        if index:
+            critics.append(critic.copy(name=f"critic_{index}"))
+        if has_target_critics and state_value is None:
+            target_critics.append(critic.copy(name=f"target_critic_{index}"))
+    for net in critics + target_critics:
+        net.create_variables((observation_spec, action_spec))
+    target_state_value = state_value and state_value.copy(name="target_state_value")
+    for net in (state_value, target_state_value):
+        if net is not None:
+            net.create_variables(observation_spec)
+    target_actor = None
+    if has_target_actor:
+        target_actor = actor.copy(name="target_actor")
+        target_actor.create_variables(observation_spec)
+    networks = Networks(
+        actor,
+        critics,
+        BoxHead(action_spec),
+        target_actor=target_actor,
+        target_critics=target_critics,
+        state_value=state_value,
+        target_state_value=target_state_value,
+        summarizer=summarizer,
+        target_summarizer=target_summarizer,
+    )
+    for source, target in networks.pairs():
+        for variable, of_target in zip(source.variables, target.variables, strict=True):
+            of_target.assign(variable)
+    return networks
+
+
+def act(actor: network.Network, steps: Steps, state: Sequence[tf.Tensor] = ()):
+    """Returns what `actor` gives, a distribution or actions; sequences begin with `state`."""
+    return actor(steps.observation, step_type=steps.step_type, network_state=state)[0]
+
+
+def values(critics: Sequence[network.Network], steps: Steps, actions) -> list[tf.Tensor]:
+    """Returns the values of `actions`, of each critic [B] or [B, T], or [..., M] quantiles."""
+    inputs = steps.observation, actions
+    return [critic(inputs, step_type=steps.step_type, network_state=())[0] for critic in critics]
+
+
+def summarized(networks: Networks, batch: Batch) -> Batch:
+    """Returns `batch` with the summarizer's features for observations, if there is one."""
+    if networks.summarizer is None:
+        return batch
+    features = act(networks.summarizer, batch.steps, batch.state)
+    next_features = act(networks.target_summarizer, batch.next_steps, batch.state)
+    step_types = batch.steps.step_type, batch.next_steps.step_type
+    if batch.has_first_step:
+        next_features, step_types = next_features[:, 1:], (step_types[0], step_types[1][:, 1:])
+    return batch._replace(
+        steps=Steps(features, step_types[0]),
+        next_steps=Steps(next_features, step_types[1]),
+        state=(),
+        has_first_step=False,
+    )

@@ -1,0 +1,63 @@
+"""Builds the agent of Soft Actor-Critic: twin critics and a learned temperature.
+
+Source: Haarnoja et al. 2018, Soft Actor-Critic Algorithms and Applications, arXiv:1812.05905.
+"""
+
+from functools import partial
+from typing import Any
+
+from tf_agents.policies import actor_policy, greedy_policy
+
+from tfagents_system.agents.agent import ActorCriticAgent
+from tfagents_system.agents.building import (
+    Parts,
+    build_agent,
+    build_networks,
+    make_mlp_actor,
+    make_mlp_critic,
+)
+from tfagents_system.agents.losses import Losses
+from tfagents_system.agents.sac import losses
+from tfagents_system.agents.temperature import Temperature
+
+make_actor = make_mlp_actor
+make_critic = make_mlp_critic
+
+
+def make_agent(settings: Any, parts: Parts) -> ActorCriticAgent:
+    """Returns the agent of `settings`, also with a state-value network."""
+    own_losses = Losses(losses.actor_loss, partial(losses.critic_loss, gamma=settings.discount))
+    if not settings.state_value_network:
+        return make_soft_agent(settings, parts, own_losses)
+    state_value = settings.state_value_ctor(parts.observation_spec)
+    own_losses = own_losses._replace(state_value=losses.state_value_loss)
+    return make_soft_agent(settings, parts, own_losses, state_value=state_value)
+
+
+def make_soft_agent(
+    settings: Any, parts: Parts, own_losses: Losses, adam_beta_1: float = 0.9, **networks
+) -> ActorCriticAgent:
+    """Returns an agent with a stochastic policy and a temperature.
+
+    Args:
+      settings: A TrainParams.
+      parts: Of the agent.
+      own_losses: Of the algorithm.
+      adam_beta_1: Of all optimizers.
+      **networks: Go to `make_networks`.
+    """
+    policy = actor_policy.ActorPolicy(
+        parts.time_step_spec, parts.action_spec, parts.acting_network()
+    )
+    made = build_networks(parts, **networks)
+    target_entropy = settings.target_entropy
+    temperature = Temperature(
+        settings.sac_log_alpha,
+        made.head.default_target_entropy if target_entropy is None else target_entropy,
+        settings.alpha_learning_rate if settings.learn_alpha else None,
+        adam_beta_1,
+    )
+    policies = greedy_policy.GreedyPolicy(policy), policy
+    return build_agent(
+        settings, parts, made, own_losses, policies, temperature, adam_beta_1=adam_beta_1
+    )

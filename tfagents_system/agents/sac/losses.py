@@ -1,0 +1,106 @@
+"""The losses of Soft Actor-Critic.
+
+Sources: Haarnoja et al. 2018, Soft Actor-Critic Algorithms and Applications, arXiv:1812.05905;
+Haarnoja et al. 2018, Soft Actor-Critic: Off-Policy Maximum Entropy Deep Reinforcement Learning with
+a Stochastic Actor, arXiv:1801.01290, which has a state-value network.
+"""
+
+import functools
+
+import tensorflow as tf
+
+from tfagents_system.agents.batch import Batch
+from tfagents_system.agents.losses import ActorLoss, CriticLoss, valid_mean
+from tfagents_system.agents.networks import Networks, act, values
+from tfagents_system.networks.matmul import exact_values
+
+
+def smallest(q_values):
+    """Returns the smallest of the critics' values, each [B] or [B, T]."""
+    return functools.reduce(tf.minimum, q_values)
+
+
+def actor_loss(networks: Networks, batch: Batch, alpha, judged_by=smallest) -> ActorLoss:
+    """Returns the mean of alpha log pi(a|s) - Q(s, a), a from the policy; arXiv:1812.05905, eq. 9.
+
+    Args:
+      networks: Of the agent.
+      batch: A minibatch.
+      alpha: [] entropy temperature, >= 0.
+      judged_by: What of the critics' values the actor maximizes, [B] or [B, T].
+    """
+    distribution = act(networks.actor, batch.steps, batch.state)
+    actions, log_prob = networks.head.sample(distribution)
+    q_value = judged_by(values(networks.critics, batch.steps, actions))
+    loss = valid_mean(alpha * log_prob - q_value, batch.valid)
+    return ActorLoss(loss, log_prob, soft_value(q_value, tf.stop_gradient(log_prob), alpha))
+
+
+def critic_loss(networks: Networks, batch: Batch, alpha, gamma: float) -> CriticLoss:
+    """Returns the sum over the critics of the mean of 1/2 (Q - y)^2; arXiv:1812.05905, eq. 5."""
+    target = tf.stop_gradient(td_target(networks, batch, alpha, gamma))
+    with exact_values():
+        q_values = values(networks.critics, batch.steps, batch.action)
+    return CriticLoss(half_squared_errors(q_values, target, batch.valid), q_values[0], target)
+
+
+def td_target(networks: Networks, batch: Batch, alpha, gamma: float) -> tf.Tensor:
+    """Returns y = r + gamma d V(s'), by the target networks: [B] or [B, T].
+
+    V is the state-value network's, or the smallest soft value of an action of the policy.
+    """
+    if networks.target_state_value is not None:
+        with exact_values():
+            next_value = act(networks.target_state_value, batch.next_steps)
+        return bootstrapped_return(batch.reward, batch.discount, gamma, next_value)
+    distribution = act(networks.actor, batch.next_steps, batch.state)
+    next_actions, next_log_prob = networks.head.sample(distribution)
+    with exact_values():
+        next_q_values = values(networks.target_critics, batch.next_steps, next_actions)
+    next_log_prob, *next_q_values = batch.of_next([next_log_prob, *next_q_values])
+    return soft_td_target(batch.reward, batch.discount, gamma, next_q_values, next_log_prob, alpha)
+
+
+def state_value_loss(networks: Networks, batch: Batch, target: tf.Tensor) -> tf.Tensor:
+    """Returns the mean of 1/2 (V(s) - target)^2; arXiv:1801.01290, equation 5."""
+    with exact_values():
+        value = act(networks.state_value, batch.steps)
+    return half_squared_errors([value], target, batch.valid)
+
+
+def bootstrapped_return(reward, discount, gamma, next_value):
+    """Returns y = r + gamma d V'(s'); arXiv:1801.01290, equation 8. All [B] or [B, T] but gamma."""
+    return reward + gamma * discount * next_value
+
+
+def soft_value(q_value, log_prob, alpha):
+    """Returns Q(s, a) - alpha log pi(a|s), a from the policy; arXiv:1801.01290, eq. 3, one action.
+
+    Args:
+      q_value: [B] or [B, T], as `log_prob`.
+      log_prob: log pi(a|s).
+      alpha: [] entropy temperature, >= 0.
+    """
+    return q_value - alpha * log_prob
+
+
+def soft_td_target(reward, discount, gamma, next_q_values, next_log_prob, alpha):
+    """Returns y = r + gamma d (min_i Q'_i(s', a') - alpha log pi(a'|s')).
+
+    Source: arXiv:1812.05905, equation 6, with the minimum of two target critics.
+
+    Args:
+      reward: [B] or [B, T], as all others.
+      discount: Environment's discount; 0 only after a true termination.
+      gamma: Discount factor per env step, in [0, 1].
+      next_q_values: Of each target critic the value at (s', a'), a' from the policy.
+      next_log_prob: log pi(a'|s').
+      alpha: [] entropy temperature, >= 0.
+    """
+    next_value = soft_value(smallest(next_q_values), next_log_prob, alpha)
+    return bootstrapped_return(reward, discount, gamma, next_value)
+
+
+def half_squared_errors(all_values, target, valid):
+    """Returns the sum over `all_values`, [B] or [B, T] each, of the mean of 1/2 (v - target)^2."""
+    return tf.add_n([0.5 * valid_mean(tf.square(v - target), valid) for v in all_values])

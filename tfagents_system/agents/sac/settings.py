@@ -1,0 +1,57 @@
+"""The hyperparameters of Soft Actor-Critic; imports no TensorFlow."""
+
+import dataclasses
+from typing import Any
+
+from tfagents_system.agents.algorithm import Algorithm
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.hyperparameters import declare, flag, is_number, number, positive
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class EntropySettings:
+    """The entropy temperature alpha, of every algorithm with a stochastic policy."""
+
+    alpha_learning_rate: float = positive(3e-4, "Adam step size of log alpha")
+    sac_log_alpha: float = number(1.0, "initial log of the entropy temperature alpha")
+    learn_alpha: bool = flag(
+        True, "adjust alpha so that the entropy meets its target; False keeps the initial one"
+    )
+    target_entropy: float | None = declare(
+        None,
+        lambda v: v is None or is_number(v),
+        "None or a number",
+        "entropy in nats that alpha is adjusted for, of actions scaled to [-1, 1]; None is minus "
+        "the number of action dimensions",
+    )
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class SacSettings:
+    """What SAC has and the algorithms derived from it have not."""
+
+    state_value_network: bool = flag(
+        False,
+        "learn the value of states, and bootstrap from its target network in place of those of the "
+        "critics, as the first version of SAC did",
+    )
+
+
+def _check(settings: Any, is_recurrent: bool, where: str) -> None:
+    if not settings.state_value_network:
+        return
+    if is_recurrent:
+        raise ConfigError(
+            f"{where}: state_value_network is True and recurrent is True; allowed is recurrent = "
+            "False then."
+        )
+    if (settings.policy_delay or SAC.policy_delay) > 1:
+        raise ConfigError(
+            f"{where}: state_value_network is True and policy_delay is {settings.policy_delay}; "
+            "allowed is policy_delay = 1 then, because its target is the actor's."
+        )
+
+
+SAC = Algorithm(
+    "sac", "Soft Actor-Critic (SAC)", settings=(EntropySettings, SacSettings), check=_check
+)

@@ -1,0 +1,1 @@
+"""Twin Delayed Deep Deterministic Policy Gradient."""

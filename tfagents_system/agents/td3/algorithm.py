@@ -1,0 +1,65 @@
+"""Builds the agents of TD3, and of DDPG, which lacks three things of it.
+
+Source: Fujimoto et al. 2018, Addressing Function Approximation Error in Actor-Critic Methods,
+arXiv:1802.09477.
+"""
+
+from functools import partial
+from typing import Any
+
+from tf_agents.networks import network
+from tf_agents.policies import actor_policy
+
+from tfagents_system.agents.agent import ActorCriticAgent
+from tfagents_system.agents.building import (
+    Parts,
+    build_agent,
+    build_networks,
+    make_mlp_actor,
+    make_mlp_critic,
+)
+from tfagents_system.agents.exploration import NoisyPolicy
+from tfagents_system.agents.losses import Losses
+from tfagents_system.agents.td3 import losses
+
+make_critic = make_mlp_critic
+
+
+def make_actor(settings: Any, *args) -> network.Network:
+    """Returns a deterministic actor; see `make_mlp_actor`."""
+    return make_mlp_actor(settings, *args, deterministic=True)
+
+
+def make_agent(settings: Any, parts: Parts) -> ActorCriticAgent:
+    """Returns the agent of `settings`."""
+    return make_deterministic_agent(
+        settings, parts, 2, settings.target_noise_std, settings.target_noise_clip
+    )
+
+
+def make_deterministic_agent(
+    settings: Any, parts: Parts, num_critics: int, noise_std: float = 0.0, noise_clip: float = 0.0
+) -> ActorCriticAgent:
+    """Returns an agent whose targets move only when the actor does.
+
+    Args:
+      settings: A TrainParams.
+      parts: Of the agent.
+      num_critics: At least 1.
+      noise_std: Of target actions, scaled to [-1, 1].
+      noise_clip: Largest size of that noise.
+    """
+    policy = actor_policy.ActorPolicy(
+        parts.time_step_spec, parts.action_spec, parts.acting_network()
+    )
+    is_ornstein_uhlenbeck = settings.exploration_noise == "ornstein_uhlenbeck"
+    policies = policy, NoisyPolicy(policy, settings.exploration_noise_std, is_ornstein_uhlenbeck)
+    networks = build_networks(parts, num_critics=num_critics, has_target_actor=True)
+    critic_loss = partial(
+        losses.critic_loss,
+        gamma=settings.discount,
+        noise_std=noise_std * networks.head.magnitude,
+        noise_clip=noise_clip * networks.head.magnitude,
+    )
+    own_losses = Losses(losses.actor_loss, critic_loss)
+    return build_agent(settings, parts, networks, own_losses, policies, delays_targets=True)

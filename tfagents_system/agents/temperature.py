@@ -1,0 +1,59 @@
+"""The entropy temperature of stochastic policies."""
+
+import tensorflow as tf
+
+from tfagents_system.agents.losses import valid_mean
+from tfagents_system.agents.optimizers import LearningRate, make_adam
+
+
+class Temperature(tf.Module):
+    """alpha, learned such that the policy's entropy meets a target, or fixed.
+
+    Source: Haarnoja et al. 2018, Soft Actor-Critic Algorithms and Applications, arXiv:1812.05905.
+    """
+
+    def __init__(
+        self,
+        initial_log_alpha: float,
+        target_entropy: float,
+        learning_rate: LearningRate | None = 3e-4,
+        adam_beta_1: float = 0.9,
+    ):
+        """Creates log alpha and its optimizer.
+
+        Args:
+          initial_log_alpha: Of the temperature.
+          target_entropy: In nats, of actions scaled to [-1, 1].
+          learning_rate: Adam step size; None keeps alpha.
+          adam_beta_1: Decay of Adam's first moment.
+        """
+        super().__init__()
+        self.log_alpha = tf.Variable(initial_log_alpha, dtype=tf.float32, name="log_alpha")
+        self.target_entropy = target_entropy
+        self._is_learned = learning_rate is not None
+        self.optimizer = make_adam(
+            3e-4 if learning_rate is None else learning_rate, [self.log_alpha], adam_beta_1
+        )
+
+    @property
+    def alpha(self) -> tf.Tensor:
+        """The temperature, [] > 0."""
+        return tf.exp(self.log_alpha)
+
+    def loss(self, log_prob: tf.Tensor, valid: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """Returns the mean of -log_alpha (log pi(a|s) + target entropy), and its gradient.
+
+        Equation 18 has alpha where this has log_alpha: the same sign and the same optimum, but a
+        step size that does not shrink with alpha (as the authors' own code does).
+
+        Args:
+          log_prob: [B] or [B, T], of actions of the policy.
+          valid: Of the same shape; 0 for padding.
+        """
+        excess = valid_mean(log_prob + self.target_entropy, valid)
+        return -self.log_alpha * excess, [-excess]
+
+    def apply(self, gradients: list[tf.Tensor]) -> None:
+        """Adjusts alpha, unless it is fixed."""
+        if self._is_learned:
+            self.optimizer.apply_gradients(zip(gradients, [self.log_alpha], strict=True))

@@ -1,0 +1,1 @@
+"""Truncated Quantile Critics."""

@@ -1,0 +1,39 @@
+"""The hyperparameters of Truncated Quantile Critics; imports no TensorFlow."""
+
+import dataclasses
+from typing import Any
+
+from tfagents_system.agents.algorithm import Algorithm
+from tfagents_system.agents.sac.settings import EntropySettings
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.hyperparameters import count
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class TqcSettings:
+    """What TQC has beside those of SAC."""
+
+    tqc_critics: int = count(2, "critics of TQC; the paper has 5")
+    tqc_quantiles: int = count(25, "quantiles of each critic of TQC")
+    tqc_dropped_quantiles: int = count(
+        2,
+        "largest quantiles that TQC's targets leave out, for each critic: more of them, lower "
+        "estimates",
+        at_least=0,
+    )
+
+
+def _check(settings: Any, is_recurrent: bool, where: str) -> None:
+    if settings.tqc_dropped_quantiles >= settings.tqc_quantiles:
+        raise ConfigError(
+            f"{where}: tqc_dropped_quantiles is {settings.tqc_dropped_quantiles}; allowed is less "
+            f"than tqc_quantiles ({settings.tqc_quantiles})."
+        )
+
+
+TQC = Algorithm(
+    "tqc",
+    "Truncated Quantile Critics (TQC)",
+    settings=(EntropySettings, TqcSettings),
+    check=_check,
+)
