@@ -6,11 +6,13 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from tf_agents.networks import network
 from tf_agents.specs import tensor_spec
-from tf_agents.trajectories import policy_step, trajectory
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.agents.sac_agent import SacAgent
+from tfagents_system.agents.building import Parts
+from tfagents_system.agents.table import ALGORITHMS
+from tfagents_system.data.transition import Transition
 from tfagents_system.networks.critic_networks import MlpCriticNetwork
+from tfagents_system.train_params_base import TrainParamsBase
 
 FIRST, MID, LAST = (int(t) for t in (ts.StepType.FIRST, ts.StepType.MID, ts.StepType.LAST))
 OBSERVATION = tf.TensorSpec([1], tf.float32, "observation")
@@ -46,17 +48,38 @@ def action_spec(magnitude=1.0):
     return tensor_spec.BoundedTensorSpec([1], tf.float32, -magnitude, magnitude, "action")
 
 
-def make_agent(actor=None, critic=None, magnitude=1.0, **kwargs):
-    actor = actor or LinearActor(k=3.0)
-    critic = critic or MlpCriticNetwork((OBSERVATION, action_spec()), joint_fc_layer_params=())
-    return SacAgent(
+class Params(TrainParamsBase):
+    """Settings of an agent; a state-value network may be given."""
+
+    state_value = None
+
+    def __init__(self, **settings):
+        super().__init__({"horizon": 50})
+        for name, value in settings.items():
+            setattr(self, name, value)
+
+    def env_ctor(self, *args, seed=None, **kwargs):
+        raise AssertionError("not needed here")
+
+    def state_value_ctor(self, obs_spec):
+        return self.state_value
+
+
+def make_agent(
+    actor=None, critic=None, magnitude=1.0, summarizer=None, spec=None, algorithm="sac", **settings
+):
+    """Returns the agent of `algorithm` for given networks."""
+    parts = Parts(
+        tf.Variable(0, dtype=tf.int64),
         ts.time_step_spec(OBSERVATION),
-        action_spec(magnitude),
-        actor,
-        critic,
-        train_step_counter=tf.Variable(0, dtype=tf.int64),
-        **kwargs,
+        summarizer.features_spec if summarizer else OBSERVATION,
+        action_spec(magnitude) if spec is None else spec,
+        actor or LinearActor(k=3.0),
+        critic or MlpCriticNetwork((OBSERVATION, action_spec()), joint_fc_layer_params=()),
+        summarizer,
     )
+    params = Params(algorithm=algorithm, **settings)
+    return ALGORITHMS[algorithm].implementation().make_agent(params, parts)
 
 
 def set_weights(net, values):
@@ -78,31 +101,35 @@ GAMMA = 0.9
 
 def linear_agent(**kwargs):
     """A feed-forward agent in which every number can be computed by hand."""
-    agent = make_agent(gamma=GAMMA, initial_log_alpha=LOG_ALPHA, **kwargs)
-    agent.actor.weight.assign(ACTOR_WEIGHT)
-    for net, values in zip(agent.critics + agent.target_critics, CRITICS + TARGETS, strict=True):
+    agent = make_agent(discount=GAMMA, sac_log_alpha=LOG_ALPHA, **kwargs)
+    agent.networks.actor.weight.assign(ACTOR_WEIGHT)
+    for net, values in zip(
+        agent.networks.critics + agent.networks.target_critics, CRITICS + TARGETS, strict=True
+    ):
         set_weights(net, values)
     return agent
 
 
 def with_gradient_steps(agent):
     """Each update subtracts the gradient itself, so that a test can read it."""
-    sgd = tf.keras.optimizers.legacy.SGD
-    agent.actor_optimizer, agent.critic_optimizer, agent.alpha_optimizer = (
-        sgd(1.0) for _ in range(3)
+    agent.actor_optimizer, agent.critic_optimizer = (
+        tf.keras.optimizers.legacy.SGD(1.0) for _ in range(2)
     )
+    if agent.temperature is not None:
+        agent.temperature.optimizer = tf.keras.optimizers.legacy.SGD(1.0)
     return agent
 
 
-def experience(step_type, s, a, r, d, next_s):
+def transition(step_type, s, a, r, d, next_s):
     """A batch of transitions with one-dimensional observations and actions, [B] or [B, T] each."""
-    step_type, r, d = tf.constant(step_type), tf.constant(r, tf.float32), tf.constant(d, tf.float32)
+    step_type, r, d = (tf.constant(x, tf.float32) for x in (step_type, r, d))
     s, a, next_s = (tf.constant(x, tf.float32)[..., tf.newaxis] for x in (s, a, next_s))
-    return trajectory.Transition(
-        ts.TimeStep(step_type, tf.zeros_like(r), tf.ones_like(r), s),
-        policy_step.PolicyStep(a),
-        ts.TimeStep(tf.fill(step_type.shape, MID), r, d, next_s),
-    )
+    return Transition(step_type, s, a, r, d, next_s)
+
+
+def numbers(info):
+    """The metrics of a train step in the order of their names."""
+    return [float(info[name]) for name in sorted(info)]
 
 
 def weights_of(nets):

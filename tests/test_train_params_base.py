@@ -4,15 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tf_agents.specs import tensor_spec
-from tf_agents.trajectories import policy_step, trajectory
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.agents.crossq_agent import CrossQAgent
-from tfagents_system.agents.sac_agent import SacAgent
-from tfagents_system.agents.td3_agent import Td3Agent
-from tfagents_system.agents.tqc_agent import TqcAgent
 from tfagents_system.core.attribute_names import HOOKS
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.data.transition import Transition
 from tfagents_system.launch.params_check import PUBLISHED
 from tfagents_system.minitaur_params import TrainParams as MinitaurParams
 from tfagents_system.networks.actor_networks import MlpActorNetwork, SummarizingActorNetwork
@@ -128,12 +124,12 @@ def test_a_shared_summarizer_is_one_with_one_target(algorithm):
     agent = params.agent_ctor(
         tf.Variable(0, dtype=tf.int64), OBSERVATION, ACTION, ts.time_step_spec(OBSERVATION)
     )
-    (summarizer,), (target,) = agent.summarizers, agent.target_summarizers
+    summarizer, target = agent.networks.summarizer, agent.networks.target_summarizer
     assert {v.ref() for v in summarizer.variables} <= {
         v.ref() for v in agent.collect_policy.variables()
     }
     assert not {v.ref() for v in summarizer.variables} & {v.ref() for v in target.variables}
-    for network in (agent.actor, *agent.critics, *agent.target_critics):
+    for network in (agent.networks.actor, *agent.networks.critics, *agent.networks.target_critics):
         assert network.variables[0].shape[0] in (5, 5 + 2)  # features, and the action
 
 
@@ -152,15 +148,14 @@ def test_agent_has_the_hyperparameters():
     )
     train_step = tf.Variable(0, dtype=tf.int64)
     agent = params.agent_ctor(train_step, OBSERVATION, ACTION, ts.time_step_spec(OBSERVATION))
-    assert type(agent) is SacAgent
+    assert agent.algorithm == "sac"
     assert agent.train_step_counter is train_step
-    optimizers = (agent.actor_optimizer, agent.critic_optimizer, agent.alpha_optimizer)
+    optimizers = (agent.actor_optimizer, agent.critic_optimizer, agent.temperature.optimizer)
     assert [o.learning_rate for o in optimizers] == pytest.approx([0.1, 0.2, 0.3])
-    assert agent.target_update_tau == 0.4
-    assert agent.target_update_period == 5
-    assert agent.gradient_clipping == 0.6
-    assert agent.log_alpha.numpy() == pytest.approx(-0.7)
-    assert agent.gamma == 0.8
+    assert agent.rule.target_update_tau == 0.4
+    assert agent.rule.target_update_period == 5
+    assert agent.rule.gradient_clipping == 0.6
+    assert agent.temperature.log_alpha.numpy() == pytest.approx(-0.7)
 
 
 def transitions():
@@ -168,13 +163,8 @@ def transitions():
     rng = np.random.default_rng(1)
     obs, next_obs = rng.normal(size=(2, 4, 3)).astype(np.float32)
     action = rng.uniform(-1, 1, size=(4, 2)).astype(np.float32)
-    mid, one = np.ones(4, np.int32), np.ones(4, np.float32)
-    experience = trajectory.Transition(
-        ts.TimeStep(mid, one, one, obs),
-        policy_step.PolicyStep(action),
-        ts.TimeStep(mid, one, one, next_obs),
-    )
-    return tf.nest.map_structure(tf.constant, experience)
+    one = np.ones(4, np.float32)  # also the step type MID
+    return tf.nest.map_structure(tf.constant, Transition(one, obs, action, one, one, next_obs))
 
 
 def agent_of(**values):
@@ -186,14 +176,14 @@ def agent_of(**values):
 @pytest.mark.parametrize("algorithm, num_critics, delay", [("td3", 2, 3), ("ddpg", 1, 1)])
 def test_algorithms_have_their_critics_delays_and_noise(algorithm, num_critics, delay):
     agent = agent_of(algorithm=algorithm, policy_delay=3, exploration_noise_std=0.3)
-    assert type(agent) is Td3Agent
-    assert len(agent.critics) == num_critics
+    assert agent.algorithm == algorithm
+    assert len(agent.networks.critics) == num_critics
     assert agent.collect_policy.std == 0.3
-    before = [variable.numpy() for variable in agent.actor.variables]
+    before = [variable.numpy() for variable in agent.networks.actor.variables]
     changed = []
     for _ in range(3):
         agent.train(transitions())
-        now = [variable.numpy() for variable in agent.actor.variables]
+        now = [variable.numpy() for variable in agent.networks.actor.variables]
         changed.append(any((a != b).any() for a, b in zip(now, before, strict=True)))
         before = now
     assert changed == [(step + 1) % delay == 0 for step in range(3)]
@@ -201,12 +191,18 @@ def test_algorithms_have_their_critics_delays_and_noise(algorithm, num_critics, 
 
 def test_the_critics_of_tqc_and_crossq_are_as_their_settings_say():
     agent = agent_of(algorithm="tqc", tqc_critics=3, tqc_quantiles=7, tqc_dropped_quantiles=1)
-    assert type(agent) is TqcAgent
-    assert [net.variables[-1].shape for net in agent.critics + agent.target_critics] == [7] * 6
+    assert agent.algorithm == "tqc"
+    assert [
+        net.variables[-1].shape for net in agent.networks.critics + agent.networks.target_critics
+    ] == [7] * 6
     agent = agent_of(algorithm="crossq")
-    assert type(agent) is CrossQAgent
-    assert (len(agent.critics), agent.target_critics, agent.policy_delay) == (2, [], 3)
-    assert agent_of(algorithm="crossq", policy_delay=1).policy_delay == 1
+    assert agent.algorithm == "crossq"
+    assert (
+        len(agent.networks.critics),
+        agent.networks.target_critics,
+        agent.rule.policy_delay,
+    ) == (2, [], 3)
+    assert agent_of(algorithm="crossq", policy_delay=1).rule.policy_delay == 1
 
 
 @pytest.mark.parametrize(
@@ -222,13 +218,11 @@ def test_every_kind_of_critic_learns_the_rewards_of_episodes_that_end(values):
     agent = agent_of(**values, critic_learning_rate=0.01)
     batch = transitions()
     reward, over = tf.constant([1.0, 2.0, 3.0, 4.0]), tf.zeros(4)
-    batch = batch._replace(
-        next_time_step=batch.next_time_step._replace(reward=reward, discount=over)
-    )
+    batch = batch._replace(reward=reward, discount=over)
     train = tf.function(agent.train, autograph=False)
-    losses = [float(train(batch).extra.critic_loss) for _ in range(400)]
+    losses = [float(train(batch).extra["critic_loss"]) for _ in range(400)]
     info = train(batch).extra
-    np.testing.assert_allclose(info.td_target, (1 + 2 + 3 + 4) / 4, rtol=1e-6)
+    np.testing.assert_allclose(info["td_target"], (1 + 2 + 3 + 4) / 4, rtol=1e-6)
     assert sum(losses[-10:]) < 0.1 * sum(losses[:10])
 
 
@@ -238,12 +232,11 @@ def test_every_kind_of_critic_learns_the_rewards_of_episodes_that_end(values):
         ({"algorithm": "crossq", "recurrent": True}, "'crossq' and recurrent is True"),
         ({"algorithm": "crossq", "critic_layer_norm": True}, "'crossq' and critic_layer_norm is T"),
         ({"critic_dropout_rate": 0.1}, "critic_dropout_rate is 0.1 and critic_layer_norm is False"),
-        ({"tqc_dropped_quantiles": 25}, "is 25; allowed is less than tqc_quantiles .25."),
         (
-            {"algorithm": "tqc", "state_value_network": True},
-            "algorithm is 'tqc' and policy_delay 1",
+            {"algorithm": "tqc", "tqc_dropped_quantiles": 25},
+            "is 25; allowed is less than tqc_quantiles .25.",
         ),
-        ({"policy_delay": 2, "state_value_network": True}, "algorithm is 'sac' and policy_delay 2"),
+        ({"policy_delay": 2, "state_value_network": True}, "True and policy_delay is 2; allowed"),
     ],
 )
 def test_settings_that_do_not_fit_together_are_named(values, message):
@@ -254,6 +247,10 @@ def test_settings_that_do_not_fit_together_are_named(values, message):
 @pytest.mark.parametrize(
     ("values", "unused"),
     [
+        (
+            {"algorithm": "tqc", "state_value_network": True},
+            "state_value_network is True, which has no effect: algorithm is 'tqc'.",
+        ),
         ({"tqc_quantiles": 50}, "tqc_quantiles is 50, which has no effect: algorithm is 'sac'."),
         (
             {"algorithm": "ddpg", "learn_alpha": False},
@@ -291,9 +288,11 @@ def test_an_agent_of_the_users_own_may_read_any_setting():
 
 def test_alpha_may_be_fixed_and_its_target_be_given():
     agent = agent_of(learn_alpha=False, target_entropy=-0.5, sac_log_alpha=-2.0)
-    assert agent.target_entropy == pytest.approx(agent_of().target_entropy + 2 - 0.5)
+    assert agent.temperature.target_entropy == pytest.approx(
+        agent_of().temperature.target_entropy + 2 - 0.5
+    )
     agent.train(transitions())
-    assert float(agent.log_alpha) == -2
+    assert float(agent.temperature.log_alpha) == -2
 
 
 def test_learning_rates_fall_linearly_but_for_that_of_alpha():
@@ -301,7 +300,7 @@ def test_learning_rates_fall_linearly_but_for_that_of_alpha():
         learning_rate_schedule="linear", num_iter=5, num_steps_per_iter=2,
         actor_learning_rate=0.1, critic_learning_rate=0.2, alpha_learning_rate=0.3,
     )  # fmt: skip
-    optimizers = (agent.actor_optimizer, agent.critic_optimizer, agent.alpha_optimizer)
+    optimizers = (agent.actor_optimizer, agent.critic_optimizer, agent.temperature.optimizer)
     for step in (0, 4, 10):
         agent.train_step_counter.assign(step)
         left = 1 - step / (5 * 2)

@@ -2,6 +2,9 @@ import pathlib
 import subprocess
 import sys
 
+from tfagents_system.agents.table import ALGORITHMS, OwnSettings
+from tfagents_system.core.hyperparameters import hyperparameters
+
 PROJECT = pathlib.Path(__file__).parents[2]
 # As TrainParamsBase, which imports TensorFlow and its untyped friends.
 TYPED_USE = """
@@ -28,6 +31,11 @@ class Wrong(TrainingSettings):
     matmul_precision = "float64"  # line 22
 TrainingSettings(num_iter=3)
 """
+
+
+def test_the_settings_of_all_rows_are_attributes_of_train_params():
+    of_rows = [own for row in ALGORITHMS.values() for own in row.settings]
+    assert set(hyperparameters(OwnSettings)) == set(hyperparameters(*of_rows))
 
 
 def test_importing_the_settings_brings_in_no_tensorflow():

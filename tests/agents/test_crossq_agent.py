@@ -11,13 +11,12 @@ from sac_fakes import (
     OBSERVATION,
     LinearActor,
     action_spec,
-    experience,
+    make_agent,
     set_weights,
+    transition,
     with_gradient_steps,
 )
-from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.agents.crossq_agent import CrossQAgent
 from tfagents_system.networks.batch_renorm import BatchRenormActorNetwork, BatchRenormCriticNetwork
 
 EPSILON = 1e-3
@@ -37,41 +36,42 @@ NEXT_LOG_PROB = 3 * 0.5 * 2
 TD_TARGETS = [1 + GAMMA * (min(q[0] for q in NEXT_Q_VALUES) - 0.2 * NEXT_LOG_PROB), 10.0]
 
 
-def crossq_agent(actor=None, **kwargs):
+def crossq_agent(actor=None, **settings):
     critic = BatchRenormCriticNetwork((OBSERVATION, action_spec()), joint_fc_layer_params=())
-    agent = CrossQAgent(
-        ts.time_step_spec(OBSERVATION), action_spec(), actor or LinearActor(k=3.0), critic,
-        gamma=GAMMA, initial_log_alpha=LOG_ALPHA,
-        train_step_counter=tf.Variable(0, dtype=tf.int64), **kwargs,
+    agent = make_agent(
+        actor or LinearActor(k=3.0), critic, algorithm="crossq", discount=GAMMA,
+        sac_log_alpha=LOG_ALPHA, **{"policy_delay": 1} | settings,
     )  # fmt: skip
     if actor is None:
-        agent.actor.weight.assign(ACTOR_WEIGHT)
-    for net, values in zip(agent.critics, CRITICS, strict=True):
+        agent.networks.actor.weight.assign(ACTOR_WEIGHT)
+    for net, values in zip(agent.networks.critics, CRITICS, strict=True):
         set_weights(net.layers_of_value.output_layer, values)
     return agent
 
 
 def test_losses_by_hand():
-    _, info = crossq_agent().train(experience(**BATCH))
+    _, info = crossq_agent().train(transition(**BATCH))
     critic_loss = sum(
         0.5 * (q - y) ** 2 / 2 for qs in Q_VALUES for q, y in zip(qs, TD_TARGETS, strict=True)
     )
-    np.testing.assert_allclose(info.critic_loss, critic_loss, rtol=1e-4)
-    np.testing.assert_allclose(info.q_value, sum(Q_VALUES[0]) / 2, rtol=1e-4)
-    np.testing.assert_allclose(info.td_target, sum(TD_TARGETS) / 2, rtol=1e-4)
+    np.testing.assert_allclose(info["critic_loss"], critic_loss, rtol=1e-4)
+    np.testing.assert_allclose(info["q_value"], sum(Q_VALUES[0]) / 2, rtol=1e-4)
+    np.testing.assert_allclose(info["td_target"], sum(TD_TARGETS) / 2, rtol=1e-4)
     # The actor is judged by the running moments, which begin at 0 and 1.
     scale = 1 / np.sqrt(1 + EPSILON)
     q_values = [min(scale * (w[0] * s + w[1] * s / 2) + b for w, b in CRITICS) for s in BATCH["s"]]
     log_probs = [3 * 0.5 * s for s in BATCH["s"]]
     actor_loss = sum(0.2 * p - q for p, q in zip(log_probs, q_values, strict=True)) / 2
-    np.testing.assert_allclose(info.actor_loss, actor_loss, rtol=1e-4)
+    np.testing.assert_allclose(info["actor_loss"], actor_loss, rtol=1e-4)
 
 
 def test_an_update_by_hand_leaves_targets_out_of_the_gradient():
     agent = with_gradient_steps(crossq_agent())
-    agent.train(experience(**BATCH))
+    agent.train(transition(**BATCH))
     inputs = (ROWS[:2] - MEAN) / np.sqrt(VARIANCE + EPSILON)
-    for critic, q_values, (weights, bias) in zip(agent.critics, Q_VALUES, CRITICS, strict=True):
+    for critic, q_values, (weights, bias) in zip(
+        agent.networks.critics, Q_VALUES, CRITICS, strict=True
+    ):
         errors = (q_values - np.float64(TD_TARGETS)) / 2
         kernel = critic.layers_of_value.output_layer.kernel[:, 0]
         np.testing.assert_allclose(kernel, weights - errors @ inputs, rtol=1e-3, atol=1e-5)
@@ -86,15 +86,15 @@ def test_an_update_by_hand_leaves_targets_out_of_the_gradient():
 def test_gradients_alone_change_no_variable():
     agent = crossq_agent()
     before = [variable.numpy() for variable in agent.variables]
-    agent.gradients(experience(**BATCH))
+    agent.gradients(transition(**BATCH))
     for one, other in zip(before, agent.variables, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def test_there_are_no_targets_and_adam_has_half_the_momentum():
     agent = crossq_agent()
-    assert agent.target_critics == []
-    optimizers = (agent.actor_optimizer, agent.critic_optimizer, agent.alpha_optimizer)
+    assert agent.networks.target_critics == []
+    optimizers = (agent.actor_optimizer, agent.critic_optimizer, agent.temperature.optimizer)
     assert [optimizer.beta_1 for optimizer in optimizers] == [0.5] * 3
 
 
@@ -103,9 +103,9 @@ def test_actor_and_temperature_move_every_third_step_and_metrics_are_right_on_av
     train = tf.function(agent.train, autograph=False)
     changes, losses = [], []
     for _ in range(3):
-        before = float(agent.actor.weight), float(agent.log_alpha)
-        losses.append(float(train(experience(**BATCH)).extra.entropy))
-        after = float(agent.actor.weight), float(agent.log_alpha)
+        before = float(agent.networks.actor.weight), float(agent.temperature.log_alpha)
+        losses.append(float(train(transition(**BATCH)).extra["entropy"]))
+        after = float(agent.networks.actor.weight), float(agent.temperature.log_alpha)
         changes.append([a != b for a, b in zip(before, after, strict=True)])
     assert changes == [[False, False], [False, False], [True, True]]
     entropy = -sum(3 * 0.5 * s for s in BATCH["s"]) / 2
@@ -117,9 +117,9 @@ def test_the_running_moments_of_its_actor_are_those_of_the_observations_that_it_
     agent = crossq_agent(actor, policy_delay=2)
     train = tf.function(agent.train, autograph=False)
     first, *_ = actor.layers_of_head.normalizations
-    train(experience(**BATCH))
+    train(transition(**BATCH))
     assert (first.mean.numpy(), first.variance.numpy()) == ([0], [1])
-    train(experience(**BATCH))
+    train(transition(**BATCH))
     mean, variance = np.mean(BATCH["s"]), np.var(BATCH["s"])
     np.testing.assert_allclose(first.mean, [0.01 * mean], rtol=1e-5)
     np.testing.assert_allclose(first.variance, [1 + 0.01 * (variance - 1)], rtol=1e-5)
@@ -136,5 +136,5 @@ def test_the_warm_up_of_its_actor_is_counted_in_updates_of_the_actor(monkeypatch
 
     monkeypatch.setattr(actor, "of_batch", recorded)
     for _ in range(6):
-        agent.train(experience(**BATCH))
+        agent.train(transition(**BATCH))
     assert counts == [0, 1, 2]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tf_agents.specs import tensor_spec
-from tf_agents.trajectories import policy_step, trajectory
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.agents.experience import with_shifted_images
+from tfagents_system.agents.batch import with_shifted_images
+from tfagents_system.data.transition import MID, Transition
 from tfagents_system.policies.acting import AgentPolicies, TfActingPolicy
 from tfagents_system.train_params_base import TrainParamsBase
 
@@ -46,20 +46,15 @@ def batch(*lead):
         }
 
     ones = tf.ones(lead)
-    step_type = tf.fill(lead, int(ts.StepType.MID))
     action = tf.constant(rng.uniform(-1, 1, [*lead, 1]), tf.float32)
-    return trajectory.Transition(
-        ts.TimeStep(step_type, ones, ones, observation()),
-        policy_step.PolicyStep(action),
-        ts.TimeStep(step_type, ones, ones, observation()),
-    )
+    return Transition(MID * ones, observation(), action, ones, ones, observation())
 
 
 @pytest.mark.parametrize("image_augmentation", [0, 2])
 @pytest.mark.parametrize("algorithm", ["sac", "td3", "ddpg"])
 def test_the_critics_train_the_convolutions_and_all_have_targets(algorithm, image_augmentation):
     agent = make_agent(algorithm=algorithm, image_augmentation=image_augmentation)
-    (summarizer,), (target,) = agent.summarizers, agent.target_summarizers
+    summarizer, target = agent.networks.summarizer, agent.networks.target_summarizer
     before = [v.numpy() for v in summarizer.variables]
     for one, other in zip(before, target.variables, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -83,20 +78,21 @@ def test_augmentation_changes_what_the_critics_are_trained_on():
 
 def test_the_state_value_network_reads_the_features_and_leaves_the_convolutions_alone():
     agent = make_agent(state_value_network=True)
-    (summarizer,), (value,) = agent.summarizers, agent.state_values
+    summarizer, value = agent.networks.summarizer, agent.networks.state_value
     gradients, _ = agent.gradients(batch(4))
-    shapes = [[g.shape for g in of_network] for of_network in gradients.critics]
-    networks = [*agent.critics, summarizer, value]
+    of_networks = [*gradients.critics, gradients.summarizer, gradients.state_value]
+    shapes = [[g.shape for g in of_network] for of_network in of_networks]
+    networks = [*agent.networks.critics, summarizer, value]
     assert shapes == [[v.shape for v in net.trainable_variables] for net in networks]
     for variable in value.variables:  # another V, the same targets: its own gradients alone differ
         variable.assign(variable + 0.1)
     tf.random.set_seed(0)
     others, _ = agent.gradients(batch(4))
-    for one, other in zip(gradients.critics[2], others.critics[2], strict=True):
+    for one, other in zip(gradients.summarizer, others.summarizer, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
     assert any(
         (np.abs(one - other) > 1e-6).any()
-        for one, other in zip(gradients.critics[3], others.critics[3], strict=True)
+        for one, other in zip(gradients.state_value, others.state_value, strict=True)
     )
 
 
@@ -115,7 +111,7 @@ def test_acting_on_images_is_compiled_and_the_same_seed_gives_the_same_actions()
         policies = AgentPolicies(make_agent(), np.random.default_rng(0))
         assert isinstance(policies.collect, TfActingPolicy)
         time_step = ts.restart(tf.nest.map_structure(lambda leaf: leaf[0].numpy(),
-                                                     batch(1).time_step.observation))  # fmt: skip
+                                                     batch(1).observation))  # fmt: skip
         state, of_policy = policies.collect.initial_state(), []
         for _ in range(3):
             action, state = policies.collect.action(time_step, state)
@@ -127,15 +123,13 @@ def test_acting_on_images_is_compiled_and_the_same_seed_gives_the_same_actions()
 
 
 def test_images_before_and_after_a_step_are_shifted_on_their_own_and_vectors_are_not():
-    experience = batch(16)
-    same = experience._replace(next_time_step=experience.time_step)
+    one = batch(16)
+    same = one._replace(next_observation=one.observation)
     shifted = with_shifted_images(same, OBSERVATION, 3)
-    before, after = (step.observation for step in (shifted.time_step, shifted.next_time_step))
+    before, after = shifted.observation, shifted.next_observation
     np.testing.assert_array_equal(before["joints"], after["joints"])
     assert (before["camera"] != after["camera"]).numpy().any()
     sequence = batch(4, 3)
-    same = sequence._replace(next_time_step=sequence.time_step)
+    same = sequence._replace(next_observation=sequence.observation)
     shifted = with_shifted_images(same, OBSERVATION, 3)
-    np.testing.assert_array_equal(
-        shifted.time_step.observation["camera"], shifted.next_time_step.observation["camera"]
-    )
+    np.testing.assert_array_equal(shifted.observation["camera"], shifted.next_observation["camera"])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import sac_fakes
 import tensorflow as tf
 from recurrent_fakes import recurrent_actor, recurrent_critic
 from sac_fakes import (
@@ -14,16 +15,16 @@ from sac_fakes import (
     OBSERVATION,
     TARGETS,
     action_spec,
-    experience,
+    numbers,
     set_weights,
+    transition,
     weights_of,
+    with_gradient_steps,
 )
 from tf_agents.networks import network
-from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.agents import td3_losses
-from tfagents_system.agents.td3_agent import Td3Agent
-from tfagents_system.networks.critic_networks import MlpCriticNetwork
+from tfagents_system.agents.batch import make_batch
+from tfagents_system.agents.td3 import losses as td3_losses
 
 WEIGHT, TARGET_WEIGHT = 0.5, 0.25  # of actor and target actor: action = weight * observation
 
@@ -45,27 +46,22 @@ class LinearPolicy(network.Network):
         return self.weight * observation, network_state
 
 
-def make_agent(num_critics=2, magnitude=1.0, **kwargs):
+def make_agent(algorithm="td3", magnitude=1.0, **settings):
     """An agent in which every number can be computed by hand; updates subtract the gradient."""
-    agent = Td3Agent(
-        ts.time_step_spec(OBSERVATION),
-        action_spec(magnitude),
+    agent = sac_fakes.make_agent(
         LinearPolicy(),
-        MlpCriticNetwork((OBSERVATION, action_spec()), joint_fc_layer_params=()),
-        num_critics=num_critics,
-        gamma=GAMMA,
-        train_step_counter=tf.Variable(0, dtype=tf.int64),
-        **{"target_noise_std": 0.0, "target_update_tau": 0.5} | kwargs,
+        magnitude=magnitude,
+        algorithm=algorithm,
+        discount=GAMMA,
+        **{"target_noise_std": 0.0, "target_update_tau": 0.5} | settings,
     )
-    agent.actor.weight.assign(WEIGHT)
-    agent.target_actor.weight.assign(TARGET_WEIGHT)
-    for net, values in zip(agent.critics, CRITICS, strict=False):
+    agent.networks.actor.weight.assign(WEIGHT)
+    agent.networks.target_actor.weight.assign(TARGET_WEIGHT)
+    for net, values in zip(agent.networks.critics, CRITICS, strict=False):
         set_weights(net, values)
-    for net, values in zip(agent.target_critics, TARGETS, strict=False):
+    for net, values in zip(agent.networks.target_critics, TARGETS, strict=False):
         set_weights(net, values)
-    sgd = tf.keras.optimizers.legacy.SGD
-    agent.actor_optimizer, agent.critic_optimizer = sgd(1.0), sgd(1.0)
-    return agent
+    return with_gradient_steps(agent)
 
 
 def critic_loss(q_values, targets):
@@ -75,9 +71,8 @@ def critic_loss(q_values, targets):
 def test_losses_by_hand_leave_out_what_is_not_valid():
     valid = np.float32([1, 0])
     q_values = (np.float32([3, 99]), np.float32([5, 99]))
-    loss = td3_losses.critic_loss(q_values, np.float32([4, -99]), valid)
+    loss = td3_losses.squared_errors(q_values, np.float32([4, -99]), valid)
     np.testing.assert_allclose(loss, (4 - 3) ** 2 + (4 - 5) ** 2)
-    np.testing.assert_allclose(td3_losses.actor_loss(q_values[0], valid), -3)
 
 
 def test_target_is_the_smaller_critic_s_and_bootstraps_unless_the_episode_ended():
@@ -96,46 +91,50 @@ def test_noise_of_a_target_action_is_clipped_and_then_the_action():
 
 
 @pytest.mark.parametrize(
-    "num_critics, next_q, q_values", [(2, min(NEXT_QS), (Q_1, Q_2)), (1, NEXT_QS[0], (Q_1,))],
-    ids=["TD3", "DDPG"],
+    "algorithm, next_q, q_values",
+    [("td3", min(NEXT_QS), (Q_1, Q_2)), ("ddpg", NEXT_QS[0], (Q_1,))],
 )  # fmt: skip
-def test_a_train_step_by_hand(num_critics, next_q, q_values):
-    agent = make_agent(num_critics, policy_delay=1)
+def test_a_train_step_by_hand(algorithm, next_q, q_values):
+    agent = make_agent(algorithm, policy_delay=1)
     targets = [1 + GAMMA * 1 * next_q, 10.0]
-    loss, info = agent.train(experience(**BATCH))
-    np.testing.assert_allclose(info.critic_loss, critic_loss(q_values, targets), rtol=1e-5)
-    np.testing.assert_allclose(info.actor_loss, -sum(Q_OF_ACTOR) / 2, rtol=1e-5)
-    np.testing.assert_allclose(info.q_value, sum(Q_1) / 2, rtol=1e-5)
-    np.testing.assert_allclose(info.td_target, sum(targets) / 2, rtol=1e-5)
-    np.testing.assert_allclose(loss, info.critic_loss + info.actor_loss, rtol=1e-5)
-    assert len(agent.critics) == len(agent.target_critics) == num_critics
+    loss, info = agent.train(transition(**BATCH))
+    np.testing.assert_allclose(info["critic_loss"], critic_loss(q_values, targets), rtol=1e-5)
+    np.testing.assert_allclose(info["actor_loss"], -sum(Q_OF_ACTOR) / 2, rtol=1e-5)
+    np.testing.assert_allclose(info["q_value"], sum(Q_1) / 2, rtol=1e-5)
+    np.testing.assert_allclose(info["td_target"], sum(targets) / 2, rtol=1e-5)
+    np.testing.assert_allclose(loss, info["critic_loss"] + info["actor_loss"], rtol=1e-5)
+    assert len(agent.networks.critics) == len(agent.networks.target_critics) == len(q_values)
     assert int(agent.train_step_counter) == 1
 
     # d/dw of -mean Q_1(s, w s) is -mean(2 s), of which the first critic alone is part.
     weight = WEIGHT + sum(2 * s for s in BATCH["s"]) / 2
-    np.testing.assert_allclose(agent.actor.weight, weight, rtol=1e-5)
-    np.testing.assert_allclose(agent.target_actor.weight, (TARGET_WEIGHT + weight) / 2, rtol=1e-5)
+    np.testing.assert_allclose(agent.networks.actor.weight, weight, rtol=1e-5)
+    np.testing.assert_allclose(
+        agent.networks.target_actor.weight, (TARGET_WEIGHT + weight) / 2, rtol=1e-5
+    )
     # d/dz of sum (y - Q)^2 / 2 over the batch, z the bias of the first critic
     bias = CRITICS[0][1] + sum(y - q for q, y in zip(Q_1, targets, strict=True))
-    np.testing.assert_allclose(agent.critics[0].variables[-1], [bias], rtol=1e-5)
-    of_target = agent.target_critics[0].variables[-1]
+    np.testing.assert_allclose(agent.networks.critics[0].variables[-1], [bias], rtol=1e-5)
+    of_target = agent.networks.target_critics[0].variables[-1]
     np.testing.assert_allclose(of_target, [(TARGETS[0][1] + bias) / 2], rtol=1e-5)
 
 
 def test_actor_and_all_targets_wait_for_every_second_train_step():
     agent = make_agent(policy_delay=2)
-    networks = [agent.actor, agent.target_actor, *agent.target_critics]
-    before, critics = weights_of(networks), weights_of(agent.critics)
-    _, info = agent.train(experience(**BATCH))
-    assert float(info.actor_loss) == 0
+    networks = [agent.networks.actor, agent.networks.target_actor, *agent.networks.target_critics]
+    before, critics = weights_of(networks), weights_of(agent.networks.critics)
+    _, info = agent.train(transition(**BATCH))
+    assert float(info["actor_loss"]) == 0
     for value, expected in zip(weights_of(networks), before, strict=True):
         np.testing.assert_array_equal(value, expected)
-    assert any((a != b).any() for a, b in zip(weights_of(agent.critics), critics, strict=True))
-    q_values = [(x * s + y * WEIGHT * s) + z for s in BATCH["s"]
-                for (x, y), z in [(agent.critics[0].variables[0].numpy().ravel(),
-                                   agent.critics[0].variables[1].numpy().item())]]  # fmt: skip
-    _, info = agent.train(experience(**BATCH))
-    np.testing.assert_allclose(info.actor_loss, 2 * -sum(q_values) / 2, rtol=1e-4)
+    assert any(
+        (a != b).any() for a, b in zip(weights_of(agent.networks.critics), critics, strict=True)
+    )
+    kernel, bias = agent.networks.critics[0].variables
+    (x, y), z = kernel.numpy().ravel(), bias.numpy().item()
+    q_values = [x * s + y * WEIGHT * s + z for s in BATCH["s"]]
+    _, info = agent.train(transition(**BATCH))
+    np.testing.assert_allclose(info["actor_loss"], 2 * -sum(q_values) / 2, rtol=1e-4)
     assert all((a != b).any() for a, b in zip(weights_of(networks)[:2], before[:2], strict=True))
 
 
@@ -143,20 +142,29 @@ def test_delays_hold_in_a_compiled_function_too():
     compiled, eager = make_agent(), make_agent()
     train = tf.function(compiled.train)
     for _ in range(5):
-        of_compiled, of_eager = train(experience(**BATCH)), eager.train(experience(**BATCH))
+        of_compiled, of_eager = train(transition(**BATCH)), eager.train(transition(**BATCH))
         np.testing.assert_allclose(of_compiled.loss, of_eager.loss, rtol=1e-4)
-    for value, expected in zip(
-        weights_of([compiled.actor, *compiled.critics, *compiled.target_critics]),
-        weights_of([eager.actor, *eager.critics, *eager.target_critics]), strict=True,
-    ):  # fmt: skip
+    weights = (
+        weights_of([agent.networks.actor, *agent.networks.critics, *agent.networks.target_critics])
+        for agent in (compiled, eager)
+    )
+    for value, expected in zip(*weights, strict=True):
         np.testing.assert_allclose(value, expected, rtol=1e-3)
 
 
 def test_target_noise_is_scaled_to_the_bounds_and_clipped():
     agent = make_agent(magnitude=2.0, target_noise_std=1e6, target_noise_clip=0.25)
-    agent.target_actor.weight.assign(0.0)
-    batch = experience(**BATCH | dict(d=[1.0, 1.0], next_s=[0.0, 0.0]))
-    targets = {tuple(agent.td_target(batch).numpy().round(4)) for _ in range(40)}
+    agent.networks.target_actor.weight.assign(0.0)
+    batch = transition(**BATCH | dict(d=[1.0, 1.0], next_s=[0.0, 0.0]))
+    clip = 0.25 * 2.0
+    targets = {
+        tuple(
+            td3_losses.target_value(
+                agent.networks, make_batch(batch, False, 0), GAMMA, noise_std=1e6, noise_clip=clip
+            ).numpy().round(4)
+        )
+        for _ in range(40)
+    }  # fmt: skip
     # The noise is almost surely cut: a~ is 0 +- 0.25 * 2, and Q'_i(0, a~) is y a~ + z.
     qs = [min(1 * a, 4 * a + 2) for a in (-0.5, 0.5)]
     allowed = {round(r + GAMMA * q, 4) for r in BATCH["r"] for q in qs}
@@ -170,38 +178,40 @@ def test_padding_does_not_count():
     for delay in (1, 2):
         agent, of_padded = make_agent(policy_delay=delay), make_agent(policy_delay=delay)
         for _ in range(2):
-            info = agent.train(experience(**BATCH)).extra
-            np.testing.assert_allclose(of_padded.train(experience(**padded)).extra, info, rtol=1e-5)
-        np.testing.assert_allclose(of_padded.actor.weight, agent.actor.weight, rtol=1e-5)
+            infos = agent.train(transition(**BATCH)), of_padded.train(transition(**padded))
+            np.testing.assert_allclose(*(numbers(info.extra) for info in infos), rtol=1e-5)
+        np.testing.assert_allclose(
+            of_padded.networks.actor.weight, agent.networks.actor.weight, rtol=1e-5
+        )
 
 
-def recurrent_agent(num_critics):
+def recurrent_agent(algorithm):
     """An agent whose networks have an LSTM, with the same weights at each call."""
     tf.keras.utils.set_random_seed(1)
     spec = action_spec()
-    return Td3Agent(
-        ts.time_step_spec(OBSERVATION),
-        spec,
+    return sac_fakes.make_agent(
         recurrent_actor(OBSERVATION, spec, fc_layer_params=(4,), deterministic=True),
         recurrent_critic((OBSERVATION, spec), joint_fc_layer_params=(4,)),
-        num_critics=num_critics,
+        algorithm=algorithm,
         policy_delay=1,
         target_noise_std=0.0,
-        train_step_counter=tf.Variable(0, dtype=tf.int64),
     )
 
 
-@pytest.mark.parametrize("num_critics", [2, 1], ids=["TD3", "DDPG"])
-def test_recurrent_networks_train_on_sequences_whose_padding_does_not_count(num_critics):
+@pytest.mark.parametrize("algorithm", ["td3", "ddpg"])
+def test_recurrent_networks_train_on_sequences_whose_padding_does_not_count(algorithm):
     sequence = dict(step_type=[FIRST, MID, MID], s=[1.0, -2.0, 0.5], a=[0.5, 1.0, -1.0],
                     r=[1.0, 10.0, 3.0], d=[1.0, 1.0, 0.0], next_s=[-2.0, 0.5, 7.0])  # fmt: skip
     padded = {name: [*values, 50.0] for name, values in sequence.items() if name != "step_type"}
     padded["step_type"] = [*sequence["step_type"], LAST]
     infos = []
     for batch in (sequence, padded):
-        agent = recurrent_agent(num_critics)
-        before = weights_of([agent.actor])
-        infos.append(agent.train(experience(**{k: [v] for k, v in batch.items()})).extra)
-        changed = [(a != b).any() for a, b in zip(weights_of([agent.actor]), before, strict=True)]
+        agent = recurrent_agent(algorithm)
+        before = weights_of([agent.networks.actor])
+        batch = transition(**{name: [values] for name, values in batch.items()})
+        infos.append(numbers(agent.train(batch).extra))
+        changed = [
+            (a != b).any() for a, b in zip(weights_of([agent.networks.actor]), before, strict=True)
+        ]
         assert any(changed)
     np.testing.assert_allclose(infos[1], infos[0], rtol=1e-5)

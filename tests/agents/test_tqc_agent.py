@@ -11,13 +11,12 @@ from sac_fakes import (
     OBSERVATION,
     LinearActor,
     action_spec,
-    experience,
+    make_agent,
     set_weights,
+    transition,
 )
-from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.agents import tqc_losses
-from tfagents_system.agents.tqc_agent import TqcAgent
+from tfagents_system.agents.tqc import losses as tqc_losses
 from tfagents_system.networks.critic_networks import MlpCriticNetwork
 
 # Two critics of two quantiles each, x s + y a + z: kernels [[x, x], [y, y]] and biases [z, z].
@@ -64,7 +63,7 @@ def test_targets_bootstrap_unless_the_episode_ended():
 def test_loss_by_hand_leaves_out_what_is_not_valid():
     quantiles = np.float32([[0.0, 2.0], [9, 9]])
     targets = np.float32([[0.5, 1.5, 5.0], [0, 0, 0]])
-    loss = tqc_losses.critic_loss([quantiles, quantiles + 1], targets, np.float32([1, 0]))
+    loss = tqc_losses.quantile_losses([quantiles, quantiles + 1], targets, np.float32([1, 0]))
     expected = loss_of(quantiles[0], targets[0]) + loss_of(quantiles[0] + 1, targets[0])
     np.testing.assert_allclose(loss, expected, rtol=1e-6)
     first = (0.25 * huber(0.5) + 0.25 * huber(1.5) + 0.25 * huber(5)
@@ -78,7 +77,7 @@ def test_gradient_is_that_of_the_loss():
     watched = tf.constant(quantiles, tf.float32)
     with tf.GradientTape() as tape:
         tape.watch(watched)
-        loss = tqc_losses.critic_loss([watched], tf.constant(targets, tf.float32), tf.ones([5]))
+        loss = tqc_losses.quantile_losses([watched], tf.constant(targets, tf.float32), tf.ones([5]))
     gradient = tape.gradient(loss, watched)
     step = 1e-5
     for row, column in np.ndindex(quantiles.shape):
@@ -91,13 +90,14 @@ def test_gradient_is_that_of_the_loss():
 
 def tqc_agent(num_dropped=1):
     critic = MlpCriticNetwork((OBSERVATION, action_spec()), (), num_quantiles=2)
-    agent = TqcAgent(
-        ts.time_step_spec(OBSERVATION), action_spec(), LinearActor(k=3.0), critic, gamma=GAMMA,
-        num_dropped_quantiles=num_dropped, initial_log_alpha=LOG_ALPHA,
-        train_step_counter=tf.Variable(0, dtype=tf.int64),
+    agent = make_agent(
+        LinearActor(k=3.0), critic, algorithm="tqc", discount=GAMMA, sac_log_alpha=LOG_ALPHA,
+        tqc_quantiles=2, tqc_dropped_quantiles=num_dropped,
     )  # fmt: skip
-    agent.actor.weight.assign(ACTOR_WEIGHT)
-    for net, values in zip(agent.critics + agent.target_critics, CRITICS + TARGETS, strict=True):
+    agent.networks.actor.weight.assign(ACTOR_WEIGHT)
+    for net, values in zip(
+        agent.networks.critics + agent.networks.target_critics, CRITICS + TARGETS, strict=True
+    ):
         set_weights(net, values)
     return agent
 
@@ -121,8 +121,8 @@ def test_a_train_step_by_hand(num_dropped):
         0.2 * 1.5 * s - np.mean([quantiles_of(values, s, s / 2) for values in CRITICS])
         for s in BATCH["s"]
     ) / 2  # fmt: skip
-    _, info = tqc_agent(num_dropped).train(experience(**BATCH))
-    np.testing.assert_allclose(info.critic_loss, critic_loss, rtol=1e-5)
-    np.testing.assert_allclose(info.actor_loss, actor_loss, rtol=1e-5)
-    np.testing.assert_allclose(info.q_value, np.mean(quantiles[0]), rtol=1e-5)
-    np.testing.assert_allclose(info.td_target, np.mean(targets), rtol=1e-5)
+    _, info = tqc_agent(num_dropped).train(transition(**BATCH))
+    np.testing.assert_allclose(info["critic_loss"], critic_loss, rtol=1e-5)
+    np.testing.assert_allclose(info["actor_loss"], actor_loss, rtol=1e-5)
+    np.testing.assert_allclose(info["q_value"], np.mean(quantiles[0]), rtol=1e-5)
+    np.testing.assert_allclose(info["td_target"], np.mean(targets), rtol=1e-5)

@@ -7,7 +7,7 @@ ops that those others went through.
 import numpy as np
 import pytest
 import tensorflow as tf
-from sac_fakes import BATCH, OBSERVATION, action_spec, experience
+from sac_fakes import BATCH, OBSERVATION, action_spec, transition
 from tensorflow.python.eager import context
 from tf_agents.trajectories import time_step as ts
 
@@ -36,7 +36,7 @@ def optimized_train_step(**settings):
     train = tf.function(agent.train, autograph=False)
     context.enable_run_metadata()
     try:
-        batch = experience(**SEQUENCES if params.recurrent else BATCH)
+        batch = transition(**SEQUENCES if params.recurrent else BATCH)
         assert np.isfinite(train(batch).loss)
         graphs = [f.post_optimization_graph for f in context.export_run_metadata().function_graphs]
     finally:

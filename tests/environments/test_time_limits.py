@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tf_agents.environments import gym_wrapper, suite_gym, wrappers
-from tf_agents.trajectories import policy_step, trajectory
 
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.data.transition import Transition
 from tfagents_system.environments import gym_adapter
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.environments.time_limits import EpisodeEnds
@@ -218,13 +218,18 @@ def learned_q(make, num_train_steps=1000):
         while not time_step.is_last():
             action, _ = policy.action(time_step, ())
             next_time_step = environment.step(action)
-            pairs.append((time_step, policy_step.PolicyStep(action), next_time_step))
+            pairs.append(
+                Transition(
+                    np.float32(time_step.step_type), time_step.observation, action,
+                    next_time_step.reward, next_time_step.discount, next_time_step.observation,
+                )
+            )  # fmt: skip
             time_step = next_time_step
     batch = tf.nest.map_structure(lambda *leaves: tf.stack(leaves), *pairs)
-    train = tf.function(lambda: agent.train(trajectory.Transition(*batch)), autograph=False)
+    train = tf.function(lambda: agent.train(batch), autograph=False)
     for _ in range(num_train_steps):
         loss = train()
-    return float(loss.extra.q_value)
+    return float(loss.extra["q_value"])
 
 
 def test_the_value_of_reward_1_for_ever_is_learned_through_a_time_limit():

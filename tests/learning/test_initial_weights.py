@@ -28,13 +28,13 @@ def trained(tmp_path):
 
 
 def weights_of(agent):
-    networks = [agent.actor, *agent.critics, *agent.target_critics]
+    networks = [agent.networks.actor, *agent.networks.critics, *agent.networks.target_critics]
     variables = [variable for network in networks for variable in network.variables]
-    return [variable.numpy() for variable in (*variables, agent.log_alpha)]
+    return [variable.numpy() for variable in (*variables, agent.temperature.log_alpha)]
 
 
 def moments_of(agent):
-    optimizers = (agent.actor_optimizer, agent.critic_optimizer, agent.alpha_optimizer)
+    optimizers = (agent.actor_optimizer, agent.critic_optimizer, agent.temperature.optimizer)
     return [variable.numpy() for optimizer in optimizers for variable in optimizer.variables()]
 
 
@@ -42,7 +42,7 @@ def test_networks_and_alpha_come_from_the_checkpoint_optimizers_and_counters_do_
     other, generation = trained
     agent, train_step = make_tiny_agent()
     text = initialize(agent, generation)
-    assert "actor, critics, target_critics, log_alpha" in text
+    assert "All networks and the temperature start" in text
     for value, expected in zip(weights_of(agent), weights_of(other), strict=True):
         np.testing.assert_array_equal(value, expected)
     assert int(train_step) == 0
@@ -55,11 +55,13 @@ def test_a_policy_gives_the_actor_alone(trained, tmp_path):
     other, _ = trained
     write_policy(tmp_path / "policy", other.policy.variables())
     agent, _ = make_tiny_agent()
-    critics = [variable.numpy() for variable in agent.critics[0].variables]
+    critics = [variable.numpy() for variable in agent.networks.critics[0].variables]
     assert "The actor starts" in initialize(agent, tmp_path / "policy")
-    for value, expected in zip(agent.actor.variables, other.actor.variables, strict=True):
+    for value, expected in zip(
+        agent.networks.actor.variables, other.networks.actor.variables, strict=True
+    ):
         np.testing.assert_array_equal(value, expected)
-    for value, expected in zip(agent.critics[0].variables, critics, strict=True):
+    for value, expected in zip(agent.networks.critics[0].variables, critics, strict=True):
         np.testing.assert_array_equal(value, expected)
 
 

@@ -8,7 +8,7 @@ from replay_fakes import EpisodeStepEnv, codec_of, make_experiment, serving
 from small_disk import small_disk
 
 from tfagents_system import learner_data, sac_train
-from tfagents_system.agents.sac_agent import SacAgent
+from tfagents_system.agents.agent import ActorCriticAgent
 from tfagents_system.core import reports
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, SupersededError
 from tfagents_system.core.files import read_json
@@ -87,14 +87,14 @@ class StopWhen:
 
 def test_a_stop_does_not_wait_for_the_compiler_and_saves_nothing(tmp_path, replay, monkeypatch):
     is_traced, may_go_on = threading.Event(), threading.Event()
-    gradients = SacAgent.gradients
+    gradients = ActorCriticAgent.gradients
 
-    def slow(agent, experience):
+    def slow(agent, transition):
         is_traced.set()
         assert may_go_on.wait(60)
-        return gradients(agent, experience)
+        return gradients(agent, transition)
 
-    monkeypatch.setattr(SacAgent, "gradients", slow)
+    monkeypatch.setattr(ActorCriticAgent, "gradients", slow)
     paths = make_experiment(tmp_path / "exp")
     fill(replay)
     code = sac_train.train(str(paths.root), replay.address, 2, stop=StopWhen(is_traced.is_set))

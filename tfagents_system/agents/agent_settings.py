@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
-from tfagents_system.agents.table import ALGORITHMS
+from tfagents_system.agents.table import ALGORITHMS, OwnSettings
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.hyperparameters import (
     count,
@@ -111,12 +111,8 @@ class SharedSettings:
     )
 
 
-# Of each algorithm its own, in the order of the table.
-OWN_SETTINGS = tuple(dict.fromkeys(own for row in ALGORITHMS.values() for own in row.settings))
-
-
 @dataclasses.dataclass(eq=False, repr=False)
-class AgentSettings(*reversed(OWN_SETTINGS), SharedSettings):  # fields: those of the last first
+class AgentSettings(OwnSettings, SharedSettings):  # fields: those of the last first
     """What all built-in agents are made from: of each algorithm its own, and what they share."""
 
 
@@ -137,12 +133,11 @@ def check_agent_settings(settings: AgentSettings, is_recurrent: bool, where: str
 
 def unused_settings(settings: AgentSettings) -> list[str]:
     """Returns names of settings not at their defaults that the algorithm does not have."""
+    used = hyperparameters(*ALGORITHMS[settings.algorithm].settings)
     return [
         name
-        for own in OWN_SETTINGS
-        if own not in ALGORITHMS[settings.algorithm].settings
-        for name, declared in hyperparameters(own).items()
-        if getattr(settings, name) != declared.default
+        for name, declared in hyperparameters(OwnSettings).items()
+        if name not in used and getattr(settings, name) != declared.default
     ]
 
 

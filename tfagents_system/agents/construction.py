@@ -60,6 +60,11 @@ def arithmetic_of(agent: tf_agent.TFAgent) -> str:
     return agent.arithmetic if isinstance(agent, ActorCriticAgent) else "float32"
 
 
+def algorithm_of(agent: tf_agent.TFAgent) -> str:
+    """Returns the name of the algorithm in the table, or that of the class of a user's agent."""
+    return getattr(agent, "algorithm", type(agent).__name__)
+
+
 def masks_padding(agent: tf_agent.TFAgent) -> bool:
     """Whether `agent.train` ignores transitions whose step type is LAST: the padding of sequences.
 

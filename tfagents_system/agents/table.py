@@ -1,12 +1,21 @@
 """The table of algorithms; imports no TensorFlow."""
 
+import dataclasses
 from collections.abc import Mapping
 
 from tfagents_system.agents.algorithm import Algorithm
 from tfagents_system.agents.crossq.settings import CROSSQ
 from tfagents_system.agents.ddpg.settings import DDPG
-from tfagents_system.agents.sac.settings import SAC
-from tfagents_system.agents.td3.settings import TD3
-from tfagents_system.agents.tqc.settings import TQC
+from tfagents_system.agents.sac.settings import SAC, EntropySettings, SacSettings
+from tfagents_system.agents.td3.settings import TD3, ExplorationSettings, Td3Settings
+from tfagents_system.agents.tqc.settings import TQC, TqcSettings
 
 ALGORITHMS: Mapping[str, Algorithm] = {row.name: row for row in (SAC, TQC, CROSSQ, TD3, DDPG)}
+
+
+# Written out, not made from the rows, so that type checkers see the attributes of a TrainParams.
+@dataclasses.dataclass(eq=False, repr=False)
+class OwnSettings(
+    Td3Settings, ExplorationSettings, TqcSettings, SacSettings, EntropySettings
+):  # fields: those of the last first
+    """The hyperparameters that not all algorithms have."""

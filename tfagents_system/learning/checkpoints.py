@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 from tf_agents.agents import tf_agent
 
+from tfagents_system.agents.construction import algorithm_of
 from tfagents_system.core.disk import (
     check_space_is_left,
     checkpoint_bytes,
@@ -42,7 +43,7 @@ MOST_SHOWN = 5  # differences, in a message
 class Dependencies:
     """What a checkpoint depends on, as its manifest says; what must agree to restore it."""
 
-    agent: str  # name of its class
+    agent: str  # name of its algorithm, or of its class if it is the user's
     item: Mapping[str, Any]  # layout and columns of an item of the replay buffer; see RunSpec
     variables: Mapping[str, list[int]]  # shapes by name
     arithmetic: str  # of the matrix products; may differ, because variables are always float32
@@ -107,7 +108,7 @@ class Checkpointer:
         if relabel is not None:
             shapes |= {f"relabel/{k}": v for k, v in shapes_of(relabel.variables).items()}
             self._checkpoint.relabel = relabel
-        self._dependencies = Dependencies(type(agent).__name__, item, shapes, arithmetic)
+        self._dependencies = Dependencies(algorithm_of(agent), item, shapes, arithmetic)
         self._arithmetic_change: str | None = None
         self._thread: threading.Thread | None = None
         self._lacks_space = False

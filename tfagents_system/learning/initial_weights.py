@@ -6,6 +6,8 @@ from typing import Any
 import tensorflow as tf
 from tf_agents.agents import tf_agent
 
+from tfagents_system.agents.agent import ActorCriticAgent
+from tfagents_system.agents.construction import algorithm_of
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import read_json
 from tfagents_system.core.generations import MANIFEST
@@ -26,7 +28,7 @@ def initialize(agent: tf_agent.TFAgent, folder: pathlib.Path) -> str:
         restore_policy(folder, agent.policy.variables())
         return "The actor starts with the weights of another experiment; critics start anew."
     saved = read_json(folder / MANIFEST)[DEPENDENCIES]
-    before = {"agent": type(agent).__name__, **shapes_of(agent.variables)}
+    before = {"agent": algorithm_of(agent), **shapes_of(agent.variables)}
     now = {"agent": saved["agent"], **saved["variables"]}
     if differences := sorted(name for name in before | now if before.get(name) != now.get(name)):
         first = differences[0]
@@ -35,18 +37,22 @@ def initialize(agent: tf_agent.TFAgent, folder: pathlib.Path) -> str:
             f"and {before.get(first)} here ({len(differences)} differences). Make the networks of "
             "the params file equal, or start without SAC_INITIALIZE_FROM."
         )
-    parts = _learned_parts(agent)
-    checkpoint = tf.train.Checkpoint(agent=tf.train.Checkpoint(**parts))
+    checkpoint = tf.train.Checkpoint(agent=tf.train.Checkpoint(**_learned_parts(agent)))
     try:
         status = checkpoint.read(str(folder / LEARNER_PREFIX)).assert_existing_objects_matched()
         status.expect_partial()  # optimizers and the train step in it are not asked for
     except (tf.errors.OpError, RuntimeError, AssertionError) as error:
         raise ConfigError(f"{folder} cannot be read: {error}") from error
-    return f"{', '.join(parts)} start with the weights of another experiment."
+    return "All networks and the temperature start with the weights of another experiment."
 
 
 def _learned_parts(agent: tf_agent.TFAgent) -> dict[str, Any]:
-    """Returns the networks and variables of `agent`, but for its counter, by attribute."""
+    """Returns the networks and variables of `agent`, by attribute, but no optimizer or counter."""
+    if isinstance(agent, ActorCriticAgent):
+        parts = {"networks": agent.networks}
+        if agent.temperature is not None:
+            parts["temperature"] = tf.train.Checkpoint(log_alpha=agent.temperature.log_alpha)
+        return parts
 
     def is_learned(value: Any) -> bool:
         if isinstance(value, list):
