@@ -32,7 +32,7 @@ class SharedSettings:
     algorithm: str = one_of(
         tuple(ALGORITHMS),
         "sac",
-        "what is trained: " + "; ".join(f"{row.name}: {row.title}" for row in ALGORITHMS.values()),
+        "what is trained: " + ", ".join(f"{row.name} ({row.title})" for row in ALGORITHMS.values()),
     )
     discount: float = number_between(0, 1, 0.99, "discount factor per env step")
     critic_learning_rate: float = positive(3e-4, "Adam step size of the critics")

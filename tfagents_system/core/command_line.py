@@ -88,7 +88,9 @@ class _Parameter:
     def add_to(self, parser: argparse.ArgumentParser) -> None:
         is_quiet = self.is_required or self.default in (None, ())
         shown_default = "" if is_quiet else f" (default: {self.default})"
-        text = f"{self.help}{shown_default}".replace("%", "%%")
+        names = self.rule.describe("").capitalize() + "." if isinstance(self.rule, OneOf) else ""
+        text = f"{self.help} {names}".strip() + shown_default
+        text = text.replace("%", "%%")
         options: dict[str, Any] = {"help": text, "default": argparse.SUPPRESS}
         if not self.is_flag:
             options["metavar"] = self.shown_name

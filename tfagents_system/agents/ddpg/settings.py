@@ -5,7 +5,7 @@ from tfagents_system.agents.td3.settings import ExplorationSettings
 
 DDPG = Algorithm(
     "ddpg",
-    "DDPG, which is TD3 with one critic, without delay and without noise in its targets",
+    "Deep Deterministic Policy Gradient",
     settings=(ExplorationSettings,),
     may_delay_policy=False,
 )

@@ -52,6 +52,4 @@ def _check(settings: Any, is_recurrent: bool, where: str) -> None:
         )
 
 
-SAC = Algorithm(
-    "sac", "Soft Actor-Critic (SAC)", settings=(EntropySettings, SacSettings), check=_check
-)
+SAC = Algorithm("sac", "Soft Actor-Critic", settings=(EntropySettings, SacSettings), check=_check)

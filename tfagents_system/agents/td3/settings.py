@@ -41,7 +41,7 @@ class Td3Settings:
 
 TD3 = Algorithm(
     "td3",
-    "Twin Delayed DDPG (TD3)",
+    "Twin Delayed DDPG",
     settings=(ExplorationSettings, Td3Settings),
     policy_delay=2,
 )

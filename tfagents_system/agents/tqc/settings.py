@@ -33,7 +33,7 @@ def _check(settings: Any, is_recurrent: bool, where: str) -> None:
 
 TQC = Algorithm(
     "tqc",
-    "Truncated Quantile Critics (TQC)",
+    "Truncated Quantile Critics",
     settings=(EntropySettings, TqcSettings),
     check=_check,
 )
