@@ -6,14 +6,14 @@ Example: sac train --env Pendulum-v1
 """
 
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from tfagents_system.commands.table import COMMANDS, function_of
 from tfagents_system.core.checkout import version
-from tfagents_system.core.command_line import print_error, run_tool
+from tfagents_system.core.command_line import run_tool
+from tfagents_system.core.ending import print_error
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
 from tfagents_system.core.names import did_you_mean
 from tfagents_system.core.program import run_program
@@ -58,8 +58,6 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     except ConfigError as error:
         print_error([f"sac {command}"], error)
         sys.exit(EXIT_CONFIG)
-    if hasattr(signal, "SIGPIPE"):
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `sac list | head`
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's import prints a page
     run = run_program if command in PROGRAMS else run_tool
     run(function_of(command), [f"sac {command}", *arguments[1:]])

@@ -131,7 +131,7 @@ def test_help_says_what_each_parameter_is(capsys):
     assert "Never" not in text
 
 
-@pytest.mark.parametrize(("result", "code"), [(None, None), (3, 3)])
+@pytest.mark.parametrize(("result", "code"), [(None, 0), (3, 3)])
 def test_a_tool_exits_with_what_its_function_returns(result, code):
     with pytest.raises(SystemExit) as end:
         run_tool(lambda: result, ["tool.py"])

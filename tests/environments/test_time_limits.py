@@ -13,6 +13,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.data.transition import Transition
 from tfagents_system.environments import gym_adapter
 from tfagents_system.environments.construction import make_collect_environment
+from tfagents_system.environments.guest_environment import as_made
 from tfagents_system.environments.time_limits import EpisodeEnds
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.train_params_base import TrainParamsBase
@@ -176,7 +177,7 @@ def test_a_discount_of_the_environments_own_holds_at_its_time_limit():
 
 def test_the_environment_is_the_one_that_the_constructor_made():
     made = suite_gym.load(NAME)
-    assert make_environment(lambda: made) is made
+    assert as_made(make_environment(lambda: made)) is made
 
 
 def test_equal_limits_of_which_gym_reports_a_termination_are_refused():

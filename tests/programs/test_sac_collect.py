@@ -27,6 +27,7 @@ from tfagents_system.core.waiting import wait_until
 from tfagents_system.data.item_description import item_columns
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.sample_reader import SampleReader
+from tfagents_system.environments.guest_environment import as_made
 from tfagents_system.environments.replaceable import EnvironmentFailure
 from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.evaluation.rollouts import Episode
@@ -277,7 +278,7 @@ def test_the_eval_environment_gets_the_collect_environment_of_now(tmp_path):
             environment.reset()
     eval_env.reset()
     assert collect_env.current() is not first
-    assert run.params.seen == (1, collect_env.current())
+    assert run.params.seen == (1, as_made(collect_env.current()))
 
 
 STOCK_AGENT = """

@@ -26,6 +26,7 @@ from tfagents_system.core import reporting, reports
 from tfagents_system.core.background import start_thread
 from tfagents_system.core.curriculum import Curriculum
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
+from tfagents_system.core.guest import UserCodeError
 from tfagents_system.core.params_loader import Run
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.reports import Phase, read_report
@@ -735,7 +736,7 @@ def test_an_observer_that_fails_is_no_failure_of_the_environment(tmp_path):
 
     run.params.train_observers_ctor = lambda **kwargs: [log_step]
     worker = make_worker(run, FakeAdder(), reader)
-    with pytest.raises(RuntimeError, match="log_step.* of TrainParams.* raised") as error_info:
+    with pytest.raises(UserCodeError, match="log_step.* of TrainParams.* raised") as error_info:
         worker.run(no_fill, None)
     assert isinstance(error_info.value.__cause__, KeyError)
 

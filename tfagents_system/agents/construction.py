@@ -9,6 +9,7 @@ from tf_agents.specs import tensor_spec
 
 from tfagents_system.agents.agent import ActorCriticAgent
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.hooks import call_method
 from tfagents_system.core.training_settings import TrainingSettings
 
 
@@ -23,7 +24,10 @@ def make_agent(
     train_step = tf.Variable(0, dtype=tf.int64, trainable=False, name="train_step")
     time_step_spec = tensor_spec.from_spec(environment.time_step_spec())
     action_spec = tensor_spec.from_spec(environment.action_spec())
-    agent = params.agent_ctor(train_step, time_step_spec.observation, action_spec, time_step_spec)
+    agent = call_method(
+        params.agent_ctor, train_step, time_step_spec.observation, action_spec, time_step_spec,
+        is_patient=True,
+    )  # fmt: skip
     if not isinstance(agent, tf_agent.TFAgent):
         raise ConfigError(
             f"TrainParams.agent_ctor returned a {type(agent).__name__}; "

@@ -3,9 +3,10 @@
 import dataclasses
 import pathlib
 import textwrap
-import traceback
 from collections.abc import Iterable
 from typing import Literal
+
+from tfagents_system.core.guest import UserCodeError, place_of
 
 Verdict = Literal["ok", "WRONG", "note"]
 WIDTH = 100  # characters
@@ -40,6 +41,8 @@ def table(rows: Iterable[Row]) -> str:
 
 def explained(error: Exception) -> str:
     """Returns what the user's code raised, and the file and line where it did."""
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({pathlib.Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {str(error).strip() or 'no message'}{place}"
+    if isinstance(error, UserCodeError):
+        return str(error)
+    place = place_of(error)
+    shown = f" ({pathlib.Path(place[0]).name}:{place[1]})" if place else ""
+    return f"{type(error).__name__}: {str(error).strip() or 'no message'}{shown}"

@@ -16,14 +16,18 @@ import inspect
 import math
 import pathlib
 import re
+import signal
 import sys
+import threading
 import types
 import typing
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
-from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
+from tfagents_system.core.ending import leave, tell
+from tfagents_system.core.errors import ConfigError, Interrupt
+from tfagents_system.core.guest import GUEST
 from tfagents_system.core.names import did_you_mean
 
 EXIT_INTERRUPTED = 130  # 128 + SIGINT
@@ -168,21 +172,25 @@ def run_tool(function: Callable[..., int | None], argv: Sequence[str]) -> typing
     """Calls `function` with the arguments of the command line `argv`, and exits.
 
     The exit code is what it returns, 0 for None. A ConfigError becomes one line on standard error
-    and exit code 78.
+    and exit code 78, what user code raised its traceback, one line and 1. A reader of the output
+    that has seen enough, as `head`, ends it without a word.
     """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
+    GUEST.remember()
+    threads = threading.enumerate()
     try:
         code = with_arguments(function, argv)()
-    except ConfigError as error:
-        print_error(argv, error)
-        code = EXIT_CONFIG
+        sys.stdout.flush()
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
-    sys.exit(code)
+    except Exception as error:
+        code = tell(argv, error)
+    leave(code or 0, threads)
 
 
-def print_error(argv: Sequence[str], error: Exception) -> None:
-    """Prints `error` on standard error, after the name of the program."""
-    print(f"{pathlib.Path(argv[0]).name}: {error}", file=sys.stderr)
+def _interrupt(number: int, frame: object) -> typing.NoReturn:
+    raise Interrupt
 
 
 def flags_of(function: Callable[..., Any]) -> list[str]:

@@ -1,6 +1,7 @@
 """What a program reports to its user and its supervisor: errors and exit codes."""
 
 EXIT_FINISHED = 0
+EXIT_NOT_BEGUN = 69  # user code failed, or ended the program, before the first env step
 EXIT_DIVERGED = 70  # training gave numbers that are not finite; restarting would repeat it
 EXIT_SUPERSEDED = 75  # a later start has taken over: core/incarnation.py; never restarted
 EXIT_CONFIG = 78  # EX_CONFIG of sysexits.h: the input is wrong; restarting cannot help
@@ -13,3 +14,7 @@ class ConfigError(Exception):
 
 class SupersededError(Exception):
     """A later start of this program has taken over; the message says which."""
+
+
+class Interrupt(KeyboardInterrupt):
+    """Ctrl-C in one of our commands; any other KeyboardInterrupt in user code is its own."""

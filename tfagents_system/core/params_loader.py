@@ -1,6 +1,7 @@
 """Loads the user's TrainParams and everything else a program needs to know of its run."""
 
 import dataclasses
+import functools
 import importlib.util
 import pathlib
 import sys
@@ -13,6 +14,8 @@ import gin
 from tfagents_system.core.curriculum import Curriculum
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.guest import GUEST
+from tfagents_system.core.hooks import copied
 from tfagents_system.core.hyperparameters import check_hyperparameter, hyperparameters
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.provenance import read_provenance
@@ -28,7 +31,7 @@ class Run:
     seed: int
     gin_bindings: Sequence[str] = ()
 
-    @property
+    @functools.cached_property
     def horizon(self) -> int:
         """Env steps per episode."""
         return self.params.env_config["horizon"]
@@ -86,7 +89,9 @@ def load_params(
         raise ConfigError(f"{path}: no such params file (a Python file named *.py).")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    exec(_compile(path), module.__dict__)
+    code = _compile(path)
+    with GUEST.visit(f"importing {path}", is_patient=True):
+        exec(code, module.__dict__)
     train_params = getattr(module, "TrainParams", None)
     if train_params is None:
         raise ConfigError(f"{path}: defines no class TrainParams.")
@@ -95,7 +100,11 @@ def load_params(
     missing = sorted(getattr(train_params, "__abstractmethods__", ()))
     if missing:
         raise ConfigError(f"{path}: TrainParams does not define {', '.join(missing)}.")
-    params = train_params(env_config)
+    with GUEST.visit("TrainParams.__init__"):
+        params = train_params(copied(env_config))
+    if not isinstance(getattr(params, "env_config", None), dict):
+        params.env_config = copied(env_config)
+    params.env_config.setdefault("horizon", env_config["horizon"])  # which our programs need
     _apply_gin_bindings(params, gin_bindings)
     params.check(str(path))
     return params

@@ -2,28 +2,34 @@
 
 import contextlib
 import faulthandler
+import functools
 import logging
 import os
 import pathlib
 import signal
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from tfagents_system.core.command_line import print_error, with_arguments
+from tfagents_system.core.command_line import with_arguments
 from tfagents_system.core.disk import SpaceGuard, keep_printing_on_full_disk
+from tfagents_system.core.ending import EXIT_BROKEN_OUTPUT, end_process, tell
 from tfagents_system.core.errors import (
     EXIT_CONFIG,
     EXIT_DIVERGED,
     EXIT_FINISHED,
+    EXIT_NOT_BEGUN,
     EXIT_STOPPED,
     EXIT_SUPERSEDED,
-    ConfigError,
-    SupersededError,
 )
 from tfagents_system.core.files import overwrite
+from tfagents_system.core.guest import GUEST, UserCodeError
 
+EXIT_CODES = (
+    EXIT_FINISHED, EXIT_STOPPED, EXIT_DIVERGED, EXIT_CONFIG, EXIT_SUPERSEDED, EXIT_NOT_BEGUN,
+    EXIT_BROKEN_OUTPUT, 1,
+)  # fmt: skip
+_STOPS = (signal.SIGTERM, signal.SIGINT)
 EXIT_CODE_FILE_VARIABLE = "SERVICE_EXIT_CODE_FILE"  # set by the service's run script
 
 
@@ -39,13 +45,21 @@ class StopFlag:
     def __init__(self) -> None:
         """Installs the handlers; main thread only."""
         self._is_set = False
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in _STOPS:
             signal.signal(number, self._handle)
+        # Python writes the numbers of signals there whoever handles them: user code, for a moment.
+        self._arrived, writer = os.pipe()
+        for descriptor in (self._arrived, writer):
+            os.set_blocking(descriptor, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
 
     def _handle(self, number: int, frame: object) -> None:
         self._is_set = True
 
     def __bool__(self) -> bool:
+        if not self._is_set:
+            with contextlib.suppress(OSError):  # nothing has arrived
+                self._is_set = any(n in _STOPS for n in os.read(self._arrived, 4096))
         return self._is_set
 
 
@@ -54,7 +68,8 @@ def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
 
     `main` gets the StopFlag as its keyword argument `stop`, and returns EXIT_FINISHED, EXIT_STOPPED
     or EXIT_DIVERGED. A ConfigError or SupersededError becomes one line on standard error and
-    exit code 78 or 75. Any other exception is printed with its traceback and exits with 1.
+    exit code 78 or 75. Any other exception is printed with its traceback and exits with 1, or with
+    EXIT_NOT_BEGUN if user code raised it before the first env step.
     The exit code is written to the file named by the variable SERVICE_EXIT_CODE_FILE, because
     daemontools does not tell a run script how its predecessor ended.
     """
@@ -67,23 +82,27 @@ def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
     if exit_code_file:
         keep_printing_on_full_disk()  # its output is a log
         _report(exit_code_file, "")  # if it stays empty, a signal has killed the program
+        GUEST.mark = functools.partial(_mark_visit, exit_code_file)
     try:
-        code = with_arguments(main, argv)(stop=StopFlag())
-    except ConfigError as error:
-        print_error(argv, error)
-        code = EXIT_CONFIG
-    except SupersededError as error:
-        print_error(argv, error)
-        code = EXIT_SUPERSEDED
-    except Exception:
-        traceback.print_exc()
-        code = 1
-    assert code in (EXIT_FINISHED, EXIT_STOPPED, EXIT_DIVERGED, EXIT_CONFIG, EXIT_SUPERSEDED, 1)
+        stop = StopFlag()
+        GUEST.remember()
+        code = with_arguments(main, argv)(stop=stop)
+        sys.stdout.flush()
+    except UserCodeError as error:
+        tell(argv, error)
+        code = 1 if GUEST.has_stepped else EXIT_NOT_BEGUN
+    except Exception as error:
+        code = tell(argv, error)
+    assert code in EXIT_CODES
     if exit_code_file:
         _report(exit_code_file, f"{code}\n")
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)  # Reverb and TensorFlow threads can hang or abort in static destructors
+    # Reverb and TensorFlow threads can hang or abort in static destructors.
+    end_process(code, runs_handlers=GUEST.was_visited)
+
+
+def _mark_visit(exit_code_file: str, is_inside: bool) -> None:
+    """A program that is killed by user code, before its first env step, then has this exit code."""
+    _report(exit_code_file, f"{EXIT_NOT_BEGUN}\n" if is_inside else "")
 
 
 def _name_process(name: str) -> None:

@@ -21,14 +21,20 @@ class Watchdog:
         self._clock = clock
         self._fed_until = -float("inf")
 
-    def feed(self) -> None:
-        """Puts the end off."""
+    @property
+    def is_fed(self) -> bool:
+        """Whether it waits for the next `feed`."""
+        return self._fed_until > -float("inf")
+
+    def feed(self, times: float = 1) -> None:
+        """Puts the end off, for some `times` as long as usual if it has rested."""
         now = self._clock()
         if now >= self._fed_until:  # arming starts a thread, so not at every call
-            faulthandler.dump_traceback_later(self._timeout_secs, exit=True)
+            faulthandler.dump_traceback_later(times * self._timeout_secs, exit=True)
             self._fed_until = now + 0.1 * self._timeout_secs
 
     def rest(self) -> None:
         """Calls the end off until the next `feed`."""
-        faulthandler.cancel_dump_traceback_later()
-        self._fed_until = -float("inf")
+        if self.is_fed:
+            faulthandler.cancel_dump_traceback_later()
+            self._fed_until = -float("inf")

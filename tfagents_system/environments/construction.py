@@ -6,9 +6,10 @@ from typing import Any
 from tf_agents.environments import py_environment
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.hooks import call_hook
+from tfagents_system.core.hooks import call_hook, call_method
 from tfagents_system.environments.exact_casts import refuse_lossy_casts
 from tfagents_system.environments.frame_stack import FrameStack
+from tfagents_system.environments.guest_environment import GuestEnvironment, as_made
 from tfagents_system.environments.time_limits import keep_discount_at_time_limits
 
 
@@ -53,7 +54,7 @@ def make_eval_environment(
       ConfigError: As in `make_collect_environment`.
     """
     hook = params.eval_env_args_kwargs
-    known = {} if worker_id is None else {"id": worker_id, "collect_env": collect_env}
+    known = {} if worker_id is None else {"id": worker_id, "collect_env": as_made(collect_env)}
     return _make(params, hook, call_hook(hook, **known), seed)
 
 
@@ -64,7 +65,7 @@ def _make(
         raise ConfigError(f"TrainParams.{hook.__name__} returned {result!r}; "
                           "allowed is a pair (args, kwargs).")  # fmt: skip
     args, kwargs = result
-    environment = params.env_ctor(*args, **{"seed": seed, **kwargs})
+    environment = call_method(params.env_ctor, *args, **{"seed": seed, **kwargs})
     if not isinstance(environment, py_environment.PyEnvironment):
         raise ConfigError(
             f"TrainParams.env_ctor returned a {type(environment).__name__}; allowed is a TF-Agents "
@@ -76,6 +77,7 @@ def _make(
                           "whose observations have no batch axis.")  # fmt: skip
     keep_discount_at_time_limits(environment)
     refuse_lossy_casts(environment)
+    environment = GuestEnvironment(environment)
     if params.frame_stack > 1:
         return FrameStack(environment, params.frame_stack)
     return environment

@@ -8,12 +8,18 @@ from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.guest import UserCodeError
 from tfagents_system.core.watchdog import Watchdog
 from tfagents_system.environments.own_arrays import NotFiniteError
 
 
-class EnvironmentFailure(Exception):
+class EnvironmentFailure(UserCodeError):
     """An environment, or its constructor, raised; `__cause__` is what it raised."""
+
+    def __init__(self, error: Exception, num_failures: int):
+        """The failure with this number is `error`."""
+        reason = error.reason if isinstance(error, UserCodeError) else repr(error)
+        super().__init__(f"{error} (failure {num_failures} of this environment)", reason)
 
 
 class ReplaceableEnvironment:
@@ -60,7 +66,7 @@ class ReplaceableEnvironment:
         try:  # not by _guard: this is the hot path
             return self._environment.step(action)
         except Exception as error:
-            raise self._failure() from error
+            raise self._failure(error) from error
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Hands a curriculum's values on, also to the environments to come."""
@@ -70,7 +76,12 @@ class ReplaceableEnvironment:
 
     def get_info(self) -> Any:
         """Returns the info of the last step."""
-        return self._environment.get_info()
+        try:
+            return self._environment.get_info()
+        except (ConfigError, NotImplementedError):  # it may have none
+            raise
+        except Exception as error:
+            raise self._failure(error) from error
 
     @contextlib.contextmanager
     def judged(self) -> Iterator[None]:
@@ -78,7 +89,7 @@ class ReplaceableEnvironment:
         try:
             yield
         except NotFiniteError as error:
-            raise self._failure() from error
+            raise self._failure(error) from error
 
     def _guard(self, call: Callable[..., Any], *arguments: Any) -> Any:
         self._watchdog.feed()
@@ -87,9 +98,9 @@ class ReplaceableEnvironment:
         except ConfigError:
             raise
         except Exception as error:
-            raise self._failure() from error
+            raise self._failure(error) from error
 
-    def _failure(self) -> EnvironmentFailure:
+    def _failure(self, error: Exception) -> EnvironmentFailure:
         self._environment = None  # not closed: what has failed may hang or fail again
         self.num_failures += 1
-        return EnvironmentFailure(f"failure {self.num_failures} of this environment")
+        return EnvironmentFailure(error, self.num_failures)

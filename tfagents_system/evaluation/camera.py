@@ -159,11 +159,11 @@ class Camera:
         self.discard()
         if self._folder is not None and is_disk_full(error):
             reason = f"{shortage('film', 0, free_bytes(self._folder))} in {self._folder}"
-        elif isinstance(error, NotImplementedError):
+        elif isinstance(error.__cause__ or error, NotImplementedError):
             reason = "the environment does not implement render('rgb_array')"
         elif isinstance(error, (VideoError, ConfigError)):
             reason = str(error)
         else:
-            lines = f"{type(error).__name__}: {error}".splitlines()
-            reason = f"step {self._step} failed with {lines[0]}"
+            raised = getattr(error, "reason", f"{type(error).__name__}: {error}")
+            reason = f"step {self._step} failed with {raised.splitlines()[0]}"
         self._warn(f"No video of {self._name} and later: {reason.rstrip('.')}.")

@@ -46,7 +46,8 @@ def make_films(
     try:
         _film_all(paths, missing, terminal)
     except Exception as error:  # of the params file or the environment, whatever it is
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raised = getattr(error, "reason", f"{type(error).__name__}: {error}")
+        reason = raised.splitlines()[0]
         terminal.print(f"The report lacks films of {len(missing)} policies: {reason}")
 
 

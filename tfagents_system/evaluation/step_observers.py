@@ -7,6 +7,7 @@ from tf_agents.trajectories import policy_step, trajectory
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.guest import GUEST
 from tfagents_system.core.hooks import call_hook
 from tfagents_system.environments.own_arrays import own
 
@@ -49,16 +50,11 @@ class StepObservers:
         """Calls the observers in their order.
 
         Raises:
-          RuntimeError: If one raises, with its exception as the cause.
+          UserCodeError: If one raises, with its exception as the cause.
         """
         self._length = 1 if time_step.step_type == ts.StepType.FIRST else self._length + 1
         if self._length == self._horizon:
             next_time_step = next_time_step._replace(step_type=ts.StepType.LAST)
         step = trajectory.from_transition(time_step, policy_step.PolicyStep(action), next_time_step)
         for observer in self._observers:
-            try:
-                observer(own(step))  # which it may keep, and write into
-            except Exception as error:
-                raise RuntimeError(
-                    f"{observer!r} of TrainParams.{self._hook_name} raised"
-                ) from error
+            GUEST.call_often(f"{observer!r} of TrainParams.{self._hook_name}", observer, own(step))

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tfagents_system.core.checkout import PROJECT
-from tfagents_system.core.command_line import print_error
 from tfagents_system.core.disk import free_bytes, is_disk_full, shortage
+from tfagents_system.core.ending import print_error
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.incarnation import CORE, Claims, Job

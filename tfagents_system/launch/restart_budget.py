@@ -25,6 +25,7 @@ from tfagents_system.core.errors import (
     EXIT_CONFIG,
     EXIT_DIVERGED,
     EXIT_FINISHED,
+    EXIT_NOT_BEGUN,
     EXIT_STOPPED,
     EXIT_SUPERSEDED,
 )
@@ -59,6 +60,8 @@ class RestartBudget:
           exit_code: None if a signal killed it.
           lived_secs: From its start to its end.
         """
+        if exit_code == EXIT_NOT_BEGUN:
+            return before + 1  # however long a constructor takes to fail
         if exit_code == EXIT_STOPPED or lived_secs >= self.quick_secs:
             return 0
         return before + (self.kill_weight if exit_code is None else 1)

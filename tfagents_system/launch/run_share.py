@@ -26,8 +26,9 @@ import tempfile
 from collections.abc import Iterator
 from typing import Annotated
 
-from tfagents_system.core.command_line import AtLeast, OneOf, print_error, run_tool
+from tfagents_system.core.command_line import AtLeast, OneOf, run_tool
 from tfagents_system.core.cpus import available_cpus, cpu_list
+from tfagents_system.core.ending import print_error
 from tfagents_system.core.errors import EXIT_SUPERSEDED, SupersededError
 from tfagents_system.core.incarnation import CORE as THE_CORE
 from tfagents_system.core.incarnation import Claims, Fence, Job

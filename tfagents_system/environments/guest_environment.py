@@ -1,0 +1,81 @@
+"""The border around an environment: every call of it is a visit of user code."""
+
+from typing import Any
+
+from tf_agents.environments import py_environment, wrappers
+from tf_agents.trajectories import time_step as ts
+from tf_agents.typing import types
+
+from tfagents_system.core.guest import GUEST
+from tfagents_system.environments.layers import py_layers
+
+
+class GuestEnvironment(wrappers.PyEnvironmentBaseWrapper):
+    """An environment of the user's `env_ctor`, as our programs see it.
+
+    What a call raises, also SystemExit, is a UserCodeError; what it changes in the process is put
+    back (core/guest.py). Attributes that a PyEnvironment has not are the environment's own.
+    """
+
+    def __init__(self, environment: py_environment.PyEnvironment):
+        """Takes the environment over."""
+        super().__init__(environment)
+        self._name = type(getattr(environment, "gym", environment)).__name__
+
+    def _reset(self) -> ts.TimeStep:
+        return GUEST.call_often(f"{self._name}.reset", self._env.reset)
+
+    def _step(self, action: Any) -> ts.TimeStep:
+        time_step = GUEST.call_often(f"{self._name}.step", self._env.step, action)
+        if not GUEST.has_stepped:
+            GUEST.note_step()
+        return time_step
+
+    def get_info(self) -> Any:
+        """Returns the info of the last step; None if the environment has none."""
+
+        def get_info() -> Any:
+            try:
+                return self._env.get_info()
+            except NotImplementedError:
+                return None
+
+        return GUEST.call_often(f"{self._name}.get_info", get_info)
+
+    def observation_spec(self) -> types.NestedArraySpec:
+        """Returns the spec of observations."""
+        return GUEST.call_often(f"{self._name}.observation_spec", self._env.observation_spec)
+
+    def action_spec(self) -> types.NestedArraySpec:
+        """Returns the spec of actions."""
+        return GUEST.call_often(f"{self._name}.action_spec", self._env.action_spec)
+
+    def reward_spec(self) -> types.NestedArraySpec:
+        """Returns the spec of rewards."""
+        return GUEST.call_often(f"{self._name}.reward_spec", self._env.reward_spec)
+
+    def time_step_spec(self) -> ts.TimeStep:
+        """Returns the spec of time steps."""
+        return GUEST.call_often(f"{self._name}.time_step_spec", self._env.time_step_spec)
+
+    def render(self, mode: str = "rgb_array") -> Any:
+        """Returns what the environment draws."""
+        with GUEST.visit(f"{self._name}.render"):
+            return self._env.render(mode)
+
+    def set_state(self, state: Any) -> None:
+        """Hands a state of the curriculum over."""
+        with GUEST.visit(f"{self._name}.set_state"):
+            self._env.set_state(state)
+
+    def close(self) -> None:
+        """Closes the environment."""
+        with GUEST.visit(f"{self._name}.close"):
+            self._env.close()
+
+
+def as_made(environment: Any) -> Any:
+    """Returns the environment as `env_ctor` has returned it."""
+    guests = (layer for layer in py_layers(environment) if isinstance(layer, GuestEnvironment))
+    guest = next(guests, None)
+    return environment if guest is None else guest.wrapped_env()
