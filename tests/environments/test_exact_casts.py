@@ -4,6 +4,7 @@ import pytest
 from fakes import CountingEnv
 from tf_agents.environments import suite_gym
 
+from tfagents_system.core.guest import UserCodeError
 from tfagents_system.environments import construction, spaces
 from tfagents_system.environments.gym_adapter import GymEnvironment
 from tfagents_system.environments.partial_observation import KeepObservations
@@ -105,7 +106,8 @@ def test_no_way_to_an_environment_stores_300_as_44(adapt, nests):
     action = np.zeros(1, np.float32)
     observation = environment.step(action).observation
     assert observation.tolist() == [8, 8] and observation.dtype == np.uint8
-    with pytest.raises(ValueError, match="^observation(/eye)? has the value 300, which its dtype"):
+    said = "ValueError: observation(/eye)? has the value 300, which its dtype"
+    with pytest.raises(UserCodeError, match=said):
         environment.step(action)
 
 

@@ -36,8 +36,9 @@ def choose_renderer() -> None:
 def draw_unseen() -> None:
     """Lets pygame open no window and no sound card, also where there are; unless the user chose.
 
-    gym's environments would open one, empty, to draw the frames of a film.
+    gym's environments would open one, empty, to draw the frames of a film. Signals stay ours, too.
     """
+    os.environ.setdefault("SDL_NO_SIGNAL_HANDLERS", "1")
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
 

@@ -15,6 +15,7 @@ _ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3",  # errors only
     "TF_NUM_INTRAOP_THREADS": "1",  # as in a worker: sums in one order, the same everywhere
     "TF_NUM_INTEROP_THREADS": "1",
+    "SDL_NO_SIGNAL_HANDLERS": "1",
     "SDL_AUDIODRIVER": "dummy",  # pygame complains where there is no sound card
 }
 BEST = "best"  # stands for the policy with the best evaluation
