@@ -23,6 +23,27 @@ SPECS = st.recursive(
 )
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_numbers_beyond_the_largest_are_refused_and_no_others(dtype):
+    spec = {"a": tf.TensorSpec([3], dtype), "b": tf.TensorSpec([], tf.int64)}
+    codec = Codec(spec, largest=1e15)
+
+    def pack(*values):
+        return codec.pack({"a": np.array(values, dtype), "b": np.int64(2**60)})
+
+    for values in ((1e15, -1e15, 1e15), (0.0, 1e-30, 9.99e14)):
+        assert codec.unpack(pack(*values))["a"].tolist() == np.array(values, dtype).tolist()
+    for values in ((1.01e15, 0, 0), (0, 0, -1e30), (1e20, 1e20, 1e20), (1e38, 1e38, 0)):
+        with pytest.raises(ValueError, match=r"^a is beyond 1e\+15$"):
+            pack(*values)
+    for values in ((np.nan, 1e30, 0), (0, np.inf, 0)):
+        with pytest.raises(ValueError, match="^a is not finite$"):
+            pack(*values)
+    unlimited = Codec(spec).pack({"a": np.array([1e30, -1e38, 3e38], dtype), "b": np.int64(1)})
+    kept = unlimited[[column.dtype == dtype for column in unlimited].index(True)]
+    assert kept.tolist() == np.array([1e30, -1e38, 3e38], dtype).tolist()
+
+
 def random_nest(spec, rng):
     def leaf(spec):
         dtype = spec.dtype.as_numpy_dtype

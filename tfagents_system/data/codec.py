@@ -8,6 +8,8 @@ import numpy as np
 import tensorflow as tf
 import tree
 
+LARGEST_SUM = 1e38  # that float32 holds
+
 
 class Codec:
     """Packs nests that fit `spec` into columns: float32 first, then other dtypes by name.
@@ -15,9 +17,16 @@ class Codec:
     Each column is a vector of all leaves of its dtype, in the order of `tree.flatten`.
     """
 
-    def __init__(self, spec: Any):
-        """`spec` is a nest of specs with static `shape` and `dtype`, without leading axes."""
+    def __init__(self, spec: Any, largest: float = math.inf):
+        """Makes the layout of the columns.
+
+        Args:
+          spec: A nest of specs with static `shape` and `dtype`, without leading axes.
+          largest: Size of a floating point number beyond which `pack` refuses it.
+        """
         self._spec = spec
+        self._largest = largest
+        self._most_squares = min(largest**2, LARGEST_SUM)
         self._paths = ["/".join(map(str, path)) for path, _ in tree.flatten_with_path(spec)]
         leaves = tree.flatten(spec)
         self._shapes = [tuple(tf.TensorShape(leaf.shape).as_list()) for leaf in leaves]
@@ -52,8 +61,9 @@ class Codec:
 
         Raises:
           ValueError: If a leaf has another shape than its spec, a dtype that cannot be cast to
-            it without changing kind, or a value that is not finite or does not fit into the
-            spec's dtype; the message names the leaf. Also if the number of leaves differs.
+            it without changing kind, or a value that is not finite, beyond `largest`, or does not
+            fit into the spec's dtype; the message names the leaf. Also if the number of leaves
+            differs.
         """
         leaves = tree.flatten(nest)
         if len(leaves) != len(self._slots):
@@ -68,10 +78,9 @@ class Codec:
             else:
                 self._pack_cast(index, leaf, target[place])
         for column, array in enumerate(packed):
-            # A sum is finite if all terms are, unless it overflows: cheap, and rarely inconclusive.
-            if array.dtype.kind == "f" and not math.isfinite(array.dot(array)):
-                if not np.isfinite(array).all():
-                    raise ValueError(f"{self._not_finite(column, array)} is not finite")
+            # No term is larger than the sum, which is NaN if one is: cheap, rarely inconclusive.
+            if array.dtype.kind == "f" and not float(array.dot(array)) <= self._most_squares:
+                self._check_values(column, array)
         return packed
 
     def _pack_cast(self, index: int, leaf: Any, target: np.ndarray) -> None:
@@ -98,8 +107,15 @@ class Codec:
             leaves.append(leaf)
         return tree.unflatten_as(self._spec, leaves)
 
-    def _not_finite(self, column: int, array: np.ndarray) -> str:
-        bad = np.flatnonzero(~np.isfinite(array))[0]
+    def _check_values(self, column: int, array: np.ndarray) -> None:
+        """Raises ValueError if one is not finite or too large; equal ones have equal messages."""
+        if not np.isfinite(array).all():
+            raise ValueError(f"{self._path_of(column, ~np.isfinite(array))} is not finite")
+        if (is_large := np.abs(array) > self._largest).any():
+            raise ValueError(f"{self._path_of(column, is_large)} is beyond {self._largest:g}")
+
+    def _path_of(self, column: int, is_bad: np.ndarray) -> str:
+        bad = np.flatnonzero(is_bad)[0]
         for index, (leaf_column, place) in enumerate(self._slots):
             if leaf_column == column and place.start <= bad < place.stop:
                 return self._paths[index]

@@ -14,16 +14,20 @@ from tfagents_system.data.item_description import item_columns
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.transition import FIRST, LAST, Step, Transition, step_spec
 
+# Of any floating point number of a step. The square of a larger one, and sums of such squares, come
+# near the end of float32: one reward of 1e30 would make the losses infinite.
+LARGEST_VALUE = 1e15
+
 
 def step_codec(
     observation_spec: Any, action_spec: Any, layout: ItemLayout, state_spec: Any = ()
 ) -> Codec:
     """Returns the codec of a Step of an environment; its observations have stacked frames.
 
-    `state_spec` is of the policy's state, where it is stored with each step.
+    It refuses numbers beyond LARGEST_VALUE. `state_spec` is of the policy's state, where it is stored with each step.
     """
     frame_spec = single_frame_spec(observation_spec, layout.frame_stack)
-    return Codec(step_spec(frame_spec, action_spec, extras_spec=state_spec))
+    return Codec(step_spec(frame_spec, action_spec, extras_spec=state_spec), LARGEST_VALUE)
 
 
 class SampleReader:
