@@ -74,6 +74,7 @@ def evaluate(
             draw_unseen()  # the window is another program's
         with contextlib.redirect_stderr(io.StringIO()):  # gym advertises its successor
             # Here and not above: TensorFlow takes seconds, which wrong input need not wait for.
+            from tfagents_system.environments.remarks import learned_state
             from tfagents_system.evaluation import evaluator, side_by_side, summary
             from tfagents_system.evaluation.terminal import Terminal
         train_params = load_saved_params(paths, params, env_config)
@@ -85,6 +86,8 @@ def evaluate(
                     evaluator.choose_camera(environment, camera)
                 policy = evaluator.load_greedy_policy(train_params, environment, policy_checkpoint)
                 folder = _make_folder(paths.videos / policy_checkpoint.name)
+                if (learned := learned_state(environment)) and not evaluated:
+                    terminal.print(f"NOTE: {learned}")
                 terminal.print(f"{policy_checkpoint}, seed {seed}")
                 results = evaluator.run_episodes(
                     environment, policy, env_config["horizon"], num_episodes,

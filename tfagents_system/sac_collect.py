@@ -43,6 +43,7 @@ from tfagents_system.environments.construction import (
 )
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.environments.headless import draw_unseen
+from tfagents_system.environments.remarks import remarks_on
 from tfagents_system.environments.replaceable import ReplaceableEnvironment
 from tfagents_system.evaluating_worker import EvaluatingWorker
 from tfagents_system.evaluation.best_policy_keeper import BestPolicyKeeper
@@ -110,6 +111,9 @@ def collect(
     )
     seed_global_generators(seed)
     environments = _make_environments(run, worker_id, seed, Watchdog(env_timeout_secs))
+    takes_vectors = params.preprocessing_combiner is None
+    for remark in remarks_on(environments.collect.current(), takes_vectors):
+        records.remark(remark.shown, str(remark))
     agent, _ = make_agent(params, environments.collect.current())
     rng = np.random.default_rng(seed(SeedPurpose.COLLECT_POLICY))
     policies = AgentPolicies(agent, rng, params.exploration_noise_beta)

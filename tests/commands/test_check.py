@@ -31,6 +31,8 @@ class Line(py_environment.PyEnvironment):
         self._rng = np.random.default_rng(None if fault == "unseeded" else seed)
         if fault == "same":
             self._rng = np.random.default_rng(0)
+        if fault == "learns":
+            self.obs_rms = {"mean": 0.0}
         if fault == "constructor":
             raise RuntimeError("no licence")
 
@@ -142,6 +144,7 @@ def test_environment_without_a_fault_is_right_in_every_row(tmp_path, capsys):
         ("bounds", "bounds", "note", r"observation \(\d+ steps\)"),
         ("unseeded", "seeding", "note", "one seed gave two different episodes"),
         ("same", "seeding", "note", "two seeds gave the same episode"),
+        ("learns", "learned state", "note", r"\(Line.obs_rms\).*-> Scale by fixed numbers"),
         ("scribbles", "arrays", "note", "step writes into its argument, the action"),
         ("buffer", "arrays", "note", "step returns the same array as before"),
         ("success", "success", "note", r"info\['success'\] is float64 of shape \(3,\)"),

@@ -53,6 +53,14 @@ def clean_gin():
     gin.clear_config()
 
 
+def test_statistics_that_the_environment_learns_are_named(tmp_path, capsys):
+    load = 'gym_adapter.load("Pendulum-v1", seed=seed)'
+    made = "gym_adapter.GymEnvironment(gym.wrappers.NormalizeObservation(gym.make('Pendulum-v1')))"
+    paths = experiment(tmp_path / "pendulum", "import gym" + PARAMS.replace(load, made))
+    export(str(paths.root), ("numpy",))
+    assert "NOTE: The environment learns statistics while it runs" in capsys.readouterr().err
+
+
 def test_exports_act_as_the_checkpoint_and_are_replaced(tmp_path, capsys):
     paths = experiment(tmp_path / "pendulum", PARAMS)
     arguments = ["export", f"--exp_dir={paths.root}", "--to=numpy", "--to", "savedmodel",

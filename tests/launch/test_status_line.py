@@ -90,6 +90,13 @@ def test_status_line_says_that_a_time_limit_looks_like_a_termination():
     )
 
 
+def test_status_line_says_what_a_worker_remarks_on_its_environment():
+    reports = [worker_report(0), worker_report(1, remark="SUCCESS CANNOT BE READ")]
+    assert line_of(learner_report(), *reports).startswith(
+        "SUCCESS CANNOT BE READ (see stdout/worker_1.log) | iteration 120 of"
+    )
+
+
 @pytest.mark.parametrize(
     ("free", "warning"),
     [

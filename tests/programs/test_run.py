@@ -407,3 +407,38 @@ def test_program_runs_without_display_and_reverb_or_on_macos_and_repeats_itself(
 def test_wrong_input_is_one_line_and_exit_code_78(flags, message):
     result = run_program(*flags)
     assert (result.returncode, result.stderr) == (EXIT_CONFIG, message + "\n")
+
+
+WRAPPED = PARAMS.replace(
+    'gym_adapter.load("Pendulum-v1", seed=seed)', "gym_adapter.GymEnvironment(WRAPPER, seed=seed)"
+)
+
+
+def test_statistics_that_the_environment_learns_are_named_above_the_table(exp_dir, capsys):
+    wrapper = "gym.wrappers.NormalizeObservation(gym.make('Pendulum-v1'))"
+    params = "import gym\n" + WRAPPED.replace("WRAPPER", wrapper)
+    ExperimentPaths(exp_dir).params.write_text(params)
+    assert evaluate(exp_dir, num_episodes=1, video=False) == EXIT_FINISHED
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first.startswith("NOTE: The environment learns statistics while it runs (Normalize")
+    assert "Scale by fixed numbers" in first and not any("NOTE" in line for line in rest)
+
+
+def test_an_evaluation_acts_on_no_nan_and_says_where_it_is(exp_dir):
+    wrapper = "gym.wrappers.TransformObservation(gym.make('Pendulum-v1'), self.observe)"
+    params = (
+        "import gym\n"
+        + WRAPPED.replace("WRAPPER", wrapper)
+        + """
+    count = 0
+
+    def observe(self, observation):
+        self.count += 1
+        return observation if self.count < 4 else observation * float("nan")
+"""
+    )
+    ExperimentPaths(exp_dir).params.write_text(params)
+    with pytest.raises(
+        ConfigError, match="^observation is not finite at env step 3 of the episode"
+    ):
+        evaluate(exp_dir, num_episodes=1, video=False)

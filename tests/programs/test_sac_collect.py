@@ -329,6 +329,25 @@ def test_a_worker_that_acts_in_tensorflow_says_so(tmp_path, capfd, class_body, o
     assert obstacle is None or obstacle in reported
 
 
+LEARNING_ENVIRONMENT = """
+    def env_ctor(self, *args, seed=None, **kwargs):
+        environment = super().env_ctor()
+        environment.obs_rms = [0.0, 1.0]
+        return environment
+"""
+
+
+def test_a_worker_says_what_a_user_should_know_of_the_environment(tmp_path, capfd):
+    paths, stop = make_experiment(tmp_path / "exp", LEARNING_ENVIRONMENT), Stop()
+    write_run_spec(paths)
+    stop.is_set = True
+    with serving(tmp_path / "reverb") as replay:
+        sac_collect.collect(str(paths.root), replay.address, 0, 60.0, stop)
+    shown = "THE ENVIRONMENT LEARNS: EpisodeStepEnv.obs_rms"
+    assert read_report(paths, "worker_0").remark == shown
+    assert "NOTE: The environment learns statistics while it runs" in capfd.readouterr().out
+
+
 @pytest.fixture
 def acting_tape(monkeypatch):
     """What each worker's policy does from the same weights, and what the generators draw."""

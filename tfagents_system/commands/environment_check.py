@@ -26,6 +26,7 @@ from tfagents_system.environments.construction import (
     make_eval_environment,
 )
 from tfagents_system.environments.global_generators import seed_global_generators
+from tfagents_system.environments.remarks import remarks_on
 from tfagents_system.evaluation.rollouts import Episode, run_episode
 from tfagents_system.policies.acting import ActingPolicy, AgentPolicies, RandomPolicy
 
@@ -114,6 +115,9 @@ class EnvironmentCheck:
             return False
         name = type(self.environment).__name__
         self._add("construction", "ok", f"a collect and an eval environment ({name})")
+        takes_vectors = self._params.preprocessing_combiner is None
+        for remark in remarks_on(self.environment, takes_vectors):
+            self._add(remark.what, "note", remark.text, remark.advice)
         return True
 
     def _set_up_acting(self) -> None:

@@ -1,15 +1,39 @@
 """Stacked frames: which observations are images, and how their frames are told apart."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tree
 
+LEAST_SIDE = 20  # pixels of what looks like an image
+MOST_CHANNELS = 16  # of frames that are stacked, too
+
 
 def is_image(spec: Any) -> bool:
     """Whether observations of `spec` are images: uint8 [H, W, C]."""
     return tf.as_dtype(spec.dtype) == tf.uint8 and len(spec.shape) == 3
+
+
+def looks_like_image(spec: Any) -> bool:
+    """Whether observations of `spec`, which count as vectors, have the shape of images."""
+    dtype, shape = tf.as_dtype(spec.dtype), tuple(spec.shape)
+    if is_image(spec) or not (dtype.is_floating or dtype.is_integer):
+        return False
+    if len(shape) == 3:
+        channels, *sides = sorted(shape)
+        return channels <= MOST_CHANNELS and channels in (shape[0], shape[2]) and _are_large(sides)
+    return len(shape) == 2 and _are_large(shape)
+
+
+def has_channels_first(shape: Sequence[int]) -> bool:
+    """Whether an image of this shape is [C, H, W]."""
+    return len(shape) == 3 and shape[0] <= MOST_CHANNELS < LEAST_SIDE <= min(shape[1:])
+
+
+def _are_large(sides: Sequence[int]) -> bool:
+    return min(sides) >= LEAST_SIDE
 
 
 def single_frame_spec(observation_spec: Any, frame_stack: int) -> Any:

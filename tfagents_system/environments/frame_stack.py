@@ -29,7 +29,8 @@ class FrameStack(wrappers.PyEnvironmentBaseWrapper):
             found = ", ".join(f"{spec.dtype} {list(spec.shape)}" for spec in leaves)
             raise ConfigError(
                 f"TrainParams.frame_stack is {num_frames}, but no observation of the environment "
-                f"is an image, uint8 [H, W, C]: {found}. Allowed is 1 then."
+                f"is an image, uint8 [H, W, C]: {found}. Allowed is 1 then; as_images.AsImages "
+                "makes images of other pictures."
             )
         self._num_frames = num_frames
         self._frames: list[collections.deque] = []

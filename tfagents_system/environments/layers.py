@@ -12,3 +12,19 @@ def py_layers(environment: Any) -> Iterator[Any]:
     while isinstance(environment, wrappers.PyEnvironmentBaseWrapper):
         environment = environment.wrapped_env()
         yield environment
+
+
+def every_layer(environment: Any) -> list[Any]:
+    """Returns the environment and all that it wraps, of any library, by whatever attribute.
+
+    What has `reset` and `step` is an environment.
+    """
+    found = [environment]
+    for layer in found:  # which grows
+        for value in list(getattr(layer, "__dict__", {}).values()):
+            parts = value if isinstance(value, (list, tuple)) and len(value) < 100 else [value]
+            for part in parts:
+                is_environment = all(hasattr(type(part), name) for name in ("reset", "step"))
+                if is_environment and not any(part is known for known in found):
+                    found.append(part)
+    return found

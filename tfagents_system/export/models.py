@@ -13,6 +13,7 @@ from tf_agents.agents import tf_agent
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments import own_arrays
+from tfagents_system.environments.remarks import learned_state
 from tfagents_system.evaluation.evaluator import make_eval_environment
 from tfagents_system.export.onnx_model import write_onnx
 from tfagents_system.export.tensorflow_models import (
@@ -32,6 +33,7 @@ class RestoredPolicy(NamedTuple):
     agent: tf_agent.TFAgent
     observation: Any  # the first of an episode
     action: np.ndarray
+    note: str | None = None  # what of the environment it depends on, and is not part of it
 
 
 def restore(params: Any, checkpoint: pathlib.Path) -> RestoredPolicy:
@@ -45,10 +47,12 @@ def restore(params: Any, checkpoint: pathlib.Path) -> RestoredPolicy:
         agent, _ = make_agent(params, environment)
         restore_policy(checkpoint, agent.collect_policy.variables())
         time_step = own_arrays.reset(environment)
+        learned = learned_state(environment)
     own_arrays.check_finite(time_step.observation, "observation", 0)
     greedy = TfActingPolicy(agent.policy)
     action, _ = greedy.action(time_step, greedy.initial_state())
-    return RestoredPolicy(agent, time_step.observation, action)
+    note = str(learned) if learned else None
+    return RestoredPolicy(agent, time_step.observation, action, note)
 
 
 def write(policy: RestoredPolicy, name: str, folder: pathlib.Path) -> None:

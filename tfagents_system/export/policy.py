@@ -12,6 +12,7 @@ import io
 import os
 import pathlib
 import shutil
+import sys
 import tempfile
 from typing import Annotated
 
@@ -55,6 +56,8 @@ def export(
         from tfagents_system.export import models
 
     policy = models.restore(load_saved_params(paths, params, env_config), policy_checkpoint)
+    if policy.note:
+        print(f"NOTE: {policy.note}", file=sys.stderr)
     folder = pathlib.Path(output) if output else paths.exports / policy_checkpoint.name
     try:
         with tempfile.TemporaryDirectory() as temporary:

@@ -114,8 +114,9 @@ class VisualEncoder(tf.keras.layers.Layer):
                     raise ConfigError(
                         f"TrainParams.image_encoder is {kind}, which needs images of at least "
                         f"{least_side} x {least_side} pixels; the environment's have {height} x "
-                        f"{width}. Use another one, or set preprocessing_combiner to a Keras layer "
-                        "that encodes the observation, such as tf.keras.layers.Flatten()."
+                        f"{width}. Use another one, or as_images.AsImages(environment) if the "
+                        "channels come first, or set preprocessing_combiner to a Keras layer that "
+                        "encodes the observation, such as tf.keras.layers.Flatten()."
                     )
                 layers = tf.keras.Sequential(make_layers())
                 self.num_features += layers(tf.zeros([1, *spec.shape])).shape[1]
