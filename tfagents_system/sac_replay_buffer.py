@@ -91,7 +91,7 @@ def serve(
         return counts
 
     while not stop:
-        fence.check()
+        fence.look()
         raise_failures()
         reporter.report(Phase.SERVING, fields)
         time.sleep(0.2)

@@ -17,16 +17,21 @@ import tensorflow as tf
 from tfagents_system.agents.construction import arithmetic_of, make_agent, stored_state_spec
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.disk import SpaceGuard
-from tfagents_system.core.errors import EXIT_DIVERGED, EXIT_FINISHED, EXIT_STOPPED, ConfigError
-from tfagents_system.core.files import write_json_atomically, write_text_atomically
+from tfagents_system.core.errors import (
+    EXIT_DIVERGED,
+    EXIT_FINISHED,
+    EXIT_STOPPED,
+    ConfigError,
+    StorageError,
+)
+from tfagents_system.core.files import write_text_atomically
 from tfagents_system.core.incarnation import Fence
 from tfagents_system.core.meters import PhaseTimer, RateMeter, RecentRate
 from tfagents_system.core.params_loader import Run, gin_text, load_run
 from tfagents_system.core.program import StopFlag, run_program
 from tfagents_system.core.provenance import record_arithmetic
-from tfagents_system.core.reports import Phase, StatusReporter
+from tfagents_system.core.reports import Phase, StatusReporter, unsaved_before
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
-from tfagents_system.core.waiting import wait_until
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.run_views import view_of_run
 from tfagents_system.data.sample_reader import SampleReader, step_codec
@@ -39,15 +44,12 @@ from tfagents_system.learner_data import data_in_rounds, sampled_data
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.learning.divergence import keep_minibatch
 from tfagents_system.learning.initial_weights import initialize
+from tfagents_system.learning.last_save import STOP_TIMEOUT_SECS, LastSave
 from tfagents_system.learning.learner import DivergedError, Learner
 from tfagents_system.learning.policy_export import PolicyExporter
 from tfagents_system.services.replay import ReplaySnapshots
 from tfagents_system.services.tickets import TicketOffice
 from tfagents_system.services.variables import VariablePublisher
-
-SAVE_TIMEOUT_SECS = 600.0  # at the end of training, also for the last variables
-SPACE_PERIOD_SECS = 5.0  # at the end of training, between attempts to save on a full disk
-STOP_TIMEOUT_SECS = 50.0  # on a stop, for each of two saves: train_script.sh waits 120 s
 
 
 class Training:
@@ -99,7 +101,12 @@ class Training:
             spec.item, self._arithmetic, fence,
         )  # fmt: skip
         self._exporter = PolicyExporter(run.paths, agent, self._train_step, fence)
-        if not self._checkpointer.restore() and run.paths.initial_weights.exists():
+        self._last_save = LastSave(
+            self._checkpointer, self._exporter, run.paths, fence, self._publish
+        )
+        is_restored = self._checkpointer.restore()
+        self._begins_anew = None if is_restored else unsaved_before(run.paths)
+        if not is_restored and run.paths.initial_weights.exists():
             print(initialize(agent, run.paths.initial_weights))
         self._reporter = StatusReporter(run.paths, "learner")
         self._timer = PhaseTimer("starting")
@@ -169,7 +176,7 @@ class Training:
 
     def _publish(self, timeout_secs: float = 5.0) -> bool:
         """Publishes due tickets, then the policy, unless a later start has taken over."""
-        self._fence.check()
+        self._fence.look()
         are_handed_out = self._tickets.hand_out_if_due(self.train_step)
         num_tickets = self._tickets.num_tickets
         is_published = self._publisher.publish(self.train_step, num_tickets, timeout_secs)
@@ -199,34 +206,24 @@ class Training:
         if self._learner.is_compiling:  # and uses the agent, so that it cannot be saved now
             print("Stopped while the train step was being compiled: there is nothing to save.")
             return EXIT_STOPPED
-        self._reporter.report_now(Phase.SAVING, self._progress())
-        while not (is_saved := self._save()) and self._is_finished and not stop:
-            time.sleep(SPACE_PERIOD_SECS)  # what has been learned waits for space on the disk
-            self._reporter.report_now(Phase.SAVING, self._progress())
-        self._summaries.close()
-        if not self._is_finished or not is_saved:
-            return EXIT_STOPPED
+        self._report_saving()
+        try:
+            if not self._is_finished:
+                self._last_save.on_stop(self.train_step)
+                return EXIT_STOPPED
+            num_iter = self._run.params.num_iter
+            if not self._last_save.at_end(self.train_step, num_iter, stop, self._report_saving):
+                return EXIT_STOPPED
+        except StorageError:
+            self._report_saving()  # says so
+            raise
+        finally:
+            self._summaries.close()
         self._reporter.report_now(Phase.FINISHED, self._progress())
         return EXIT_FINISHED
 
-    def _save(self) -> bool:
-        """Writes and publishes all that remains; returns whether the disk had space."""
-        is_exported = self._exporter.export()
-        timeout_secs = SAVE_TIMEOUT_SECS if self._is_finished else STOP_TIMEOUT_SECS
-        self._checkpointer.wait(timeout_secs)  # for one begun before, which saves an older state
-        self._checkpointer.save()
-        if not self._checkpointer.wait(timeout_secs):
-            print(f"The checkpoint at train step {self.train_step} did not finish within "
-                  f"{timeout_secs:g} s; the run goes on from the one before.")  # fmt: skip
-        if not self._is_finished or not is_exported or self._checkpointer.lacks_space:
-            return is_exported and not self._checkpointer.lacks_space
-        # The workers end with the last train step, and those that it does not reach with the file.
-        wait_until(self._publish, SAVE_TIMEOUT_SECS, "the replay server to take the last variables")
-        self._fence.check()
-        facts = {"train_step": self.train_step, "num_iter": self._run.params.num_iter}
-        with (guard := SpaceGuard("finished.json", self._run.paths.root)):
-            write_json_atomically(self._run.paths.finished, facts)
-        return not guard.is_full
+    def _report_saving(self) -> None:
+        self._reporter.report_now(Phase.SAVING, self._progress())
 
     def _give_up(self, error: DivergedError) -> int:
         """Keeps the minibatch at which training diverged; publishes and saves nothing else."""
@@ -253,6 +250,9 @@ class Training:
             "graph_traces": self._learner.num_traces,
             "arithmetic": self._arithmetic,
             "arithmetic_change": self._checkpointer.arithmetic_change,
+            "not_saved": self._checkpointer.record.problem,
+            "not_exported": self._exporter.problem,
+            "begins_anew": self._begins_anew,
         }
 
     def _write_summaries(self, metrics: dict[str, float], train_steps_per_sec: float) -> None:

@@ -1,4 +1,5 @@
 import contextlib
+import errno
 import hashlib
 import io
 import json
@@ -12,8 +13,9 @@ import pytest
 from fakes import UNRIVALLED
 from hypothesis import strategies as st
 
+from tfagents_system.core import files, manifests, patience
 from tfagents_system.core import generations as lib
-from tfagents_system.core.errors import ConfigError, SupersededError
+from tfagents_system.core.errors import ConfigError, StorageError, SupersededError
 from tfagents_system.core.incarnation import CORE, Claims, Fence
 
 
@@ -35,6 +37,7 @@ def test_published_generation_is_whole_and_has_a_manifest(tmp_path):
     assert digest == hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
     assert manifest == {
         "train_step": 250,
+        "incarnation": 0,
         "saved_at": 12.5,
         "files": {
             "learner/state": {
@@ -153,7 +156,7 @@ def make_unreadable(path):
 
 def write_manifest(path, manifest):
     """As this system would write it."""
-    path.write_text(lib._manifest_text(manifest))
+    path.write_text(manifests.manifest_text(manifest))
 
 
 def list_file(name):
@@ -278,7 +281,7 @@ def test_kill_at_any_rename_of_a_save_loses_nothing(
     assert generation == lib.generation_dir(tmp_path, 200)
     text = "new" if (number, after) == (2, True) else "old"
     assert (generation / "learner/state").read_text() == text
-    lib.clear_unfinished(tmp_path)
+    lib.clear_unfinished(tmp_path, UNRIVALLED)
     assert lib.newest_intact_generation(tmp_path) == generation
     names = ["0000000200", "0000000100"][: num_older + 1]
     assert [path.name for path in tmp_path.iterdir() if path.name not in names] == []
@@ -298,7 +301,7 @@ def test_kill_while_an_old_generation_is_dropped_leaves_no_damaged_one(
     steps = {(1, False): [200, 100], (2, True): [300, 200]}.get((number, after), [300, 200, 100])
     assert [int(path.name) for path in lib.generations(tmp_path)] == steps
     assert int(lib.newest_intact_generation(tmp_path).name) == steps[0]
-    lib.clear_unfinished(tmp_path)
+    lib.clear_unfinished(tmp_path, UNRIVALLED)
     assert [int(path.name) for path in lib.generations(tmp_path)] == steps
     assert [path.name for path in tmp_path.glob(".*")] == []
     assert capsys.readouterr().out == ""
@@ -325,7 +328,7 @@ def test_clearing_removes_folders_and_files_of_unfinished_saves_only(tmp_path):
     (tmp_path / ".tmp-file").touch()
     (tmp_path / ".tmp-link").symlink_to(generation)
     (tmp_path / "mine").touch()
-    lib.clear_unfinished(tmp_path)
+    lib.clear_unfinished(tmp_path, UNRIVALLED)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0000000100", "mine"]
     assert lib.newest_intact_generation(tmp_path) == generation
 
@@ -429,3 +432,98 @@ def test_a_folder_of_any_other_name_is_not_restored(two_generations, name):
         shutil.copytree(two_generations, root)
         (root / name).mkdir()
         assert lib.newest_intact_generation(root) == root / "0000000200"
+
+
+def make_unfinished(root, train_step):
+    unfinished = lib.unfinished_dir(root, train_step, UNRIVALLED)
+    (unfinished / "replay").mkdir(parents=True)
+    for name in ("items", "chunks"):
+        (unfinished / "replay" / name).write_bytes(b"x" * 100)
+    return unfinished
+
+
+REQUIRED = ("replay/items", "replay/chunks")
+
+
+@pytest.mark.parametrize("train_step", [200, 300])
+@pytest.mark.parametrize("moment", ["before", "after it was read", "after it was synced"])
+def test_generation_of_which_a_file_vanishes_is_not_published(
+    tmp_path, monkeypatch, moment, train_step
+):
+    """As when a later start clears away what the replay server has just written."""
+    for step in (100, 200):
+        publish(tmp_path, step)
+    unfinished = make_unfinished(tmp_path, train_step)
+    chunks = unfinished / "replay" / "chunks"
+    write, sync = manifests.write_manifest, files.sync_tree
+    with monkeypatch.context() as patch, pytest.raises(FileNotFoundError, match="replay/chunks"):
+        if moment == "before":
+            chunks.unlink()
+        elif moment == "after it was read":
+            patch.setattr(lib, "write_manifest", lambda *args: (write(*args), chunks.unlink()))
+        else:
+            patch.setattr(files, "sync_tree", lambda path: (sync(path), chunks.unlink()))
+        lib.publish_generation(unfinished, tmp_path, train_step, {}, UNRIVALLED, REQUIRED)
+    assert [int(path.name) for path in lib.generations(tmp_path)] == [200, 100]
+    assert lib.newest_intact_generation(tmp_path) == tmp_path / "0000000200"
+
+
+TRANSIENT = [errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN]
+
+
+def failing(call, number, num_failures, where):
+    """Wraps `call`, which fails so often where an argument ends so."""
+    left = [num_failures]
+
+    def wrapped(path=".", *arguments, **options):
+        if left[0] and str(path).endswith(where):
+            left[0] -= 1
+            raise OSError(number, os.strerror(number), str(path))
+        return call(path, *arguments, **options)
+
+    return wrapped
+
+
+@pytest.mark.parametrize("number", TRANSIENT)
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [("listdir", "checkpoints"), ("stat", "manifest.json"), ("stat", "replay/items")],
+)
+def test_disk_that_does_not_answer_for_a_moment_is_asked_again(
+    tmp_path, monkeypatch, number, name, where
+):
+    root = tmp_path / "checkpoints"
+    for step in (100, 200):
+        publish(root, step)
+    monkeypatch.setattr(patience.time, "sleep", lambda secs: None)
+    monkeypatch.setattr(os, name, failing(getattr(os, name), number, 3, where))
+    assert lib.newest_intact_generation(root) == root / "0000000200"
+
+
+@pytest.mark.parametrize("number", TRANSIENT)
+@pytest.mark.parametrize(("name", "where"), [("listdir", "checkpoints"), ("stat", "replay/items")])
+def test_disk_that_does_not_answer_for_long_ends_with_a_sentence_and_changes_nothing(
+    tmp_path, monkeypatch, number, name, where
+):
+    root = tmp_path / "checkpoints"
+    for step in (100, 200):
+        publish(root, step)
+    before = contents(root)
+    monkeypatch.setattr(patience, "PATIENCE_SECS", 0.05)
+    monkeypatch.setattr(patience, "FIRST_DELAY_SECS", 0.01)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, name, failing(getattr(os, name), number, 10**6, where))
+        with pytest.raises(StorageError) as error:
+            lib.newest_intact_generation(root)
+    assert os.strerror(number) in str(error.value) and str(root) in str(error.value)
+    assert contents(root) == before
+
+
+def test_one_that_cannot_be_read_just_now_is_not_missing_from_the_manifests(tmp_path, monkeypatch):
+    for step in (100, 200):
+        publish(tmp_path, step)
+    path = "0000000200/manifest.json"
+    monkeypatch.setattr(os, "stat", failing(os.stat, errno.EIO, 1, path))
+    with pytest.raises(OSError, match="Input/output error"):
+        lib.read_manifests(tmp_path)
+    assert [m["train_step"] for m in lib.read_manifests(tmp_path)] == [200, 100]

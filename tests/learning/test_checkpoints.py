@@ -38,6 +38,8 @@ from tfagents_system.services.replay import ReplaySnapshots, experience_stats
 class FakeReplay:
     """Writes checkpoints as the replay server does, or fails as `failure` says."""
 
+    files = ("items.tfrecord", "DONE")
+
     def __init__(self, root: pathlib.Path):
         self._root = root
         self._count = 0
@@ -201,9 +203,11 @@ def test_two_generations_are_kept(tmp_path, replay):
     assert (root / "0000000100/replay/items.tfrecord").read_text() == "checkpoint 5"
 
 
-@pytest.mark.parametrize("failure", ["raises", "is incomplete"])
+@pytest.mark.parametrize(
+    ("failure", "error"), [("raises", "RuntimeError("), ("is incomplete", "FileNotFoundError(")]
+)
 def test_a_failed_checkpoint_of_the_replay_leaves_the_older_ones_alone(
-    tmp_path, replay, capsys, failure
+    tmp_path, replay, capsys, failure, error
 ):
     root = tmp_path / "checkpoints"
     agent, train_step = make_tiny_agent()
@@ -216,7 +220,7 @@ def test_a_failed_checkpoint_of_the_replay_leaves_the_older_ones_alone(
     save(checkpointer)
     assert {path.name for path in root.iterdir()} == {"0000000001", "0000000002", ".reverb"}
     assert list((root / ".reverb").iterdir()) == []
-    assert "Checkpoint at train step 3 failed: RuntimeError(" in capsys.readouterr().out
+    assert f"Checkpoint at train step 3 failed: {error}" in capsys.readouterr().out
     replay.failure = None
     train_step.assign(4)
     save(checkpointer)

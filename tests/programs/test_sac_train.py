@@ -1,4 +1,6 @@
 import errno
+import os
+import re
 import shutil
 import threading
 
@@ -10,7 +12,7 @@ from small_disk import small_disk
 from tfagents_system import learner_data, sac_train
 from tfagents_system.agents.agent import ActorCriticAgent
 from tfagents_system.core import reports
-from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, SupersededError
+from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, StorageError, SupersededError
 from tfagents_system.core.files import read_json
 from tfagents_system.core.generations import generations
 from tfagents_system.core.incarnation import CORE, Claims
@@ -20,10 +22,10 @@ from tfagents_system.core.waiting import wait_until
 from tfagents_system.evaluation import event_log
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.kernels.arithmetic import resolve, this_host
-from tfagents_system.learning import learner
+from tfagents_system.learning import last_save, learner
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.replay import VARIABLES_TABLE
+from tfagents_system.services.replay import VARIABLES_TABLE, ReplaySnapshots
 from tfagents_system.services.table_info import table_stats
 from tfagents_system.services.variables import VariableReader
 
@@ -260,7 +262,7 @@ def test_without_data_the_learner_publishes_does_not_train_and_heeds_a_stop(tmp_
 
 
 def test_finished_training_waits_for_space_on_the_disk(monkeypatch, capsys):
-    monkeypatch.setattr(sac_train, "SPACE_PERIOD_SECS", 0.1)
+    monkeypatch.setattr(last_save, "RETRY_PERIOD_SECS", 0.1)
     with small_disk(16 << 20) as disk, serving(disk.folder / "reverb") as replay:
         paths = make_experiment(disk.folder / "exp")
         fill(replay)
@@ -303,3 +305,25 @@ def test_a_stop_ends_the_wait_for_space_and_does_not_call_the_training_finished(
         assert sac_train.train(str(paths.root), replay.address, 1, stop=True) == EXIT_STOPPED
         assert not paths.finished.exists()
         assert steps(paths) == [40, 20]
+
+
+def test_checkpoints_that_fail_are_told_and_a_stop_without_one_is_no_saved_stop(
+    tmp_path, replay, monkeypatch
+):
+    def fail(snapshots):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(ReplaySnapshots, "checkpoint", fail)
+    monkeypatch.setattr(sac_train.StatusReporter, "report",
+                        lambda self, phase, make: self.report_now(phase, make()))  # fmt: skip
+    paths = make_experiment(tmp_path / "exp", "checkpoint_period_secs = 0.001")
+    fill(replay)
+    with pytest.raises(StorageError, match="train steps are not saved: .* begins anew"):
+        sac_train.train(str(paths.root), replay.address, 1, stop=StopAt(paths, 15))
+    report = read_report(paths, "learner")
+    assert re.fullmatch(r".* \(\d+ attempts?\): .*Input/output error", report.not_saved)
+    begin_run(paths)
+    with pytest.raises(StorageError):
+        sac_train.train(str(paths.root), replay.address, 1, stop=StopAt(paths, 1))
+    trained = report.train_step
+    assert f"of the {trained:,} train steps before" in read_report(paths, "learner").begins_anew

@@ -6,6 +6,7 @@ Example: sac list logs
 import math
 import os
 import pathlib
+import re
 import time
 
 from tfagents_system.core.best_policies import best_policy
@@ -50,10 +51,13 @@ def list_runs(folder: pathlib.Path = pathlib.Path("logs"), /) -> None:
 
 
 def state_of(paths: ExperimentPaths) -> str:
-    """Returns "running", "finished" or "stopped"."""
-    if Watch(paths).look().is_running:
-        return "running"
-    return "finished" if paths.finished.exists() else "stopped"
+    """Returns "running", "finished" or "stopped", and for how long nothing has been saved."""
+    snapshot = Watch(paths).look()
+    state = "running" if snapshot.is_running else "stopped"
+    if not snapshot.is_running and paths.finished.exists():
+        state = "finished"
+    problem = snapshot.learner.not_saved if snapshot.learner else None
+    return f"{state}, not saved for {re.split('[:(]', problem)[0].strip()}" if problem else state
 
 
 def size_and_change(folder: pathlib.Path) -> tuple[int, float]:

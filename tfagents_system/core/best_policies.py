@@ -11,7 +11,7 @@ import pathlib
 import shutil
 from typing import Any, NamedTuple
 
-from tfagents_system.core.files import read_json
+from tfagents_system.core.files import read_json, rename_durably
 from tfagents_system.core.paths import ExperimentPaths
 
 FACTS = "best.json"
@@ -43,7 +43,7 @@ def add_best_policy(
     """Makes the folder `unfinished` the one of `policy`, and removes those that it beats."""
     (unfinished / FACTS).write_text(json.dumps(policy.facts(), indent=2) + "\n")
     try:
-        unfinished.rename(policy.folder)
+        rename_durably(unfinished, policy.folder)
     except OSError:
         if not policy.folder.exists():
             raise

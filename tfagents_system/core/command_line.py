@@ -172,8 +172,8 @@ def run_tool(function: Callable[..., int | None], argv: Sequence[str]) -> typing
     """Calls `function` with the arguments of the command line `argv`, and exits.
 
     The exit code is what it returns, 0 for None. A ConfigError becomes one line on standard error
-    and exit code 78, what user code raised its traceback, one line and 1. A reader of the output
-    that has seen enough, as `head`, ends it without a word.
+    and exit code 78, a StorageError with 74, what user code raised its traceback, one line and 1. A
+    reader of the output that has seen enough, as `head`, ends it without a word.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)

@@ -1,5 +1,6 @@
-"""What a full disk does to a program: it says what did not fit, goes on, and tries again."""
+"""What a full or failing disk does to a program: it says so, goes on, and tries again."""
 
+import contextlib
 import errno
 import io
 import os
@@ -11,7 +12,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.generations import generations
+from tfagents_system.core.patience import is_transient
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 WARNING_PERIOD_SECS = 60.0
@@ -73,19 +76,26 @@ def bytes_of(folder: pathlib.Path) -> int:
 
 
 def checkpoint_bytes(root: pathlib.Path) -> int:
-    """Returns about what the next generation in `root` needs, going by the newest one."""
-    return sum(map(bytes_of, generations(root)[:1])) + SPARE_BYTES
+    """Returns about what the next generation in `root` needs, going by the newest one.
+
+    That is SPARE_BYTES at least, also while the disk does not answer.
+    """
+    try:
+        return sum(map(bytes_of, generations(root)[:1])) + SPARE_BYTES
+    except (OSError, ConfigError):
+        return SPARE_BYTES
 
 
 class SpaceGuard:
-    """Lets a program go on although something that it writes does not fit on the disk.
+    """Lets a program go on although something that it writes does not get onto the disk.
 
         guard = SpaceGuard("policy", folder)
         with guard:
-            export(folder)  # if the disk is full, this ends the block and nothing else
+            export(folder)  # if the disk is full or fails, this ends the block and nothing else
         guard.is_full       # whether the last block ended so
+        guard.problem       # and why
 
-    Prints that, at most once a minute, and when there is space again.
+    Prints that, at most once a minute, and when it is written again.
     """
 
     def __init__(
@@ -94,6 +104,7 @@ class SpaceGuard:
         folder: pathlib.Path,
         needed_bytes: Callable[[], int] = lambda: BLOCK_BYTES,
         clock: Callable[[], float] = time.monotonic,
+        tolerated: type[Exception] | tuple[type[Exception], ...] = (),
     ):
         """Writes nothing.
 
@@ -102,16 +113,20 @@ class SpaceGuard:
           folder: Where; it need not exist yet.
           needed_bytes: Estimates the space it takes; 0 if unknown.
           clock: In seconds.
+          tolerated: Exceptions that end the block alone whatever they say.
         """
         self._what, self._folder = what, folder
         self._needed_bytes = needed_bytes
         self._clock = clock
-        self._num_failures = 0  # since it fitted last
+        self._tolerated = tolerated
+        self.lacks_space = False  # whether the disk was full in the last block
+        self._num_failures = 0  # since it was written last
+        self.problem: str | None = None  # why the last block has written nothing
         self._warned_at = float("-inf")
 
     @property
     def is_full(self) -> bool:
-        """Whether the disk was full in the last block."""
+        """Whether the disk was full, or failed, in the last block."""
         return self._num_failures > 0
 
     def __enter__(self) -> None:
@@ -127,16 +142,23 @@ class SpaceGuard:
             if self._num_failures:
                 print(f"There is space again: {self._what} is written (failed before: "
                       f"{self._num_failures}).", flush=True)  # fmt: skip
-            self._num_failures = 0
+            self._num_failures, self.problem, self.lacks_space = 0, None, False
             return False
-        if not is_disk_full(error):
+        self.lacks_space = is_disk_full(error)
+        if not (self.lacks_space or is_transient(error) or isinstance(error, self._tolerated)):
             return False
         self._num_failures += 1
+        self.problem = self._describe(error)
         if self._clock() - self._warned_at >= WARNING_PERIOD_SECS:
             self._warned_at = self._clock()
-            warning = shortage(self._what, self._needed_bytes(), free_bytes(self._folder))
-            print(f"{warning} in {self._folder}; it is tried again.", flush=True)
+            print(f"{self.problem} in {self._folder}; it is tried again.", flush=True)
         return True
+
+    def _describe(self, error: BaseException) -> str:
+        if is_disk_full(error):
+            with contextlib.suppress(OSError):
+                return shortage(self._what, self._needed_bytes(), free_bytes(self._folder))
+        return f"DISK ERROR: {self._what} cannot be written ({error})"
 
 
 class _Output(io.FileIO):

@@ -12,8 +12,10 @@ from typing import NoReturn
 
 from tfagents_system.core.errors import (
     EXIT_CONFIG,
+    EXIT_STORAGE,
     EXIT_SUPERSEDED,
     ConfigError,
+    StorageError,
     SupersededError,
 )
 from tfagents_system.core.guest import UserCodeError, user_traceback
@@ -53,6 +55,9 @@ def tell(argv: Sequence[str], error: Exception) -> int:
     if isinstance(error, SupersededError):
         print_error(argv, error)
         return EXIT_SUPERSEDED
+    if isinstance(error, StorageError):
+        print_error(argv, error)
+        return EXIT_STORAGE
     if isinstance(error, UserCodeError):
         print(user_traceback(error), file=sys.stderr)
         print_error(argv, error)

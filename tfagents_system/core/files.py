@@ -1,12 +1,21 @@
-"""Files that appear whole or not at all."""
+"""Files and folders that appear whole or not at all.
 
+What is written *atomically* is whole for whoever reads it, also after a kill. What is written
+*durably* is so after a power cut, too, and is still there: a rename alone may reach the disk before
+the content does. What a run needs to be resumed is written durably, what only reports is not.
+"""
+
+import contextlib
 import errno
 import json
 import os
 import pathlib
 import platform
 import stat
+from collections.abc import Callable
 from typing import Any, BinaryIO
+
+NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP)  # of file systems that cannot sync a folder
 
 
 def temporary_name(path: pathlib.Path) -> pathlib.Path:
@@ -19,14 +28,7 @@ def write_bytes_atomically(path: pathlib.Path, content: bytes, mode: int = 0o666
 
     The umask takes away from `mode` what others shall not have.
     """
-    temporary = temporary_name(path)
-    try:
-        with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)  # on a full disk it would only take space
-        raise
+    _write_and_rename(path, content, mode, os.replace)
 
 
 def write_text_atomically(path: pathlib.Path, text: str, mode: int = 0o666) -> None:
@@ -37,6 +39,68 @@ def write_text_atomically(path: pathlib.Path, text: str, mode: int = 0o666) -> N
 def write_json_atomically(path: pathlib.Path, value: Any, mode: int = 0o666) -> None:
     """Writes `value` as indented JSON; see `write_bytes_atomically`."""
     write_text_atomically(path, json.dumps(value, indent=2) + "\n", mode)
+
+
+def write_bytes_durably(path: pathlib.Path, content: bytes, mode: int = 0o666) -> None:
+    """As `write_bytes_atomically`; returns when a power cut can neither undo nor cut it short."""
+    _write_and_rename(path, content, mode, rename_durably)
+
+
+def write_json_durably(path: pathlib.Path, value: Any) -> None:
+    """Writes `value` as indented JSON; see `write_bytes_durably`."""
+    write_bytes_durably(path, (json.dumps(value, indent=2) + "\n").encode())
+
+
+def rename_durably(
+    source: pathlib.Path, target: pathlib.Path, prepare: Callable[[], object] | None = None
+) -> None:
+    """Renames a finished file or folder, with all that is in it, so that a power cut keeps it.
+
+    Before the rename its content is on the disk; afterwards the name is, too.
+
+    Args:
+      source: Is finished: nobody writes to it any more.
+      target: On the same disk; if it is a folder, it must be empty or missing.
+      prepare: Called between the two, which for a large folder are seconds apart.
+    """
+    sync_tree(source)
+    if prepare is not None:
+        prepare()
+    os.replace(source, target)
+    sync(target.parent)
+    if source.parent != target.parent:
+        sync(source.parent)
+
+
+def make_folder_durably(folder: pathlib.Path) -> None:
+    """Makes `folder` and its parents where they are missing."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in made:
+        sync(path.parent)
+
+
+def sync_tree(path: pathlib.Path) -> None:
+    """Brings a file, or a folder with everything in it, to the disk."""
+    for folder, _, names in os.walk(path, topdown=False):
+        for name in names:
+            if stat.S_ISREG(os.lstat(file := os.path.join(folder, name)).st_mode):
+                sync(file)
+        sync(folder)
+    if not path.is_dir():
+        sync(path)
+
+
+def sync(path: str | os.PathLike[str]) -> None:
+    """Brings a file's content, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in NOT_SYNCED:
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def append_whole(path: pathlib.Path, content: bytes) -> None:
@@ -97,3 +161,20 @@ def open_regular(path: pathlib.Path) -> BinaryIO:
         file.close()
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     return file
+
+
+def _write_and_rename(
+    path: pathlib.Path,
+    content: bytes,
+    mode: int,
+    rename: Callable[[pathlib.Path, pathlib.Path], None],
+) -> None:
+    temporary = temporary_name(path)
+    try:
+        with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            file.write(content)
+        rename(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):  # on a full disk it would only take space
+            temporary.unlink()
+        raise

@@ -20,8 +20,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfagents_system.core.errors import SupersededError
-from tfagents_system.core.files import read_json, temporary_name
+from tfagents_system.core.files import make_folder_durably, read_json, sync, temporary_name
 from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.patience import is_transient
 
 CORE = "core"  # replay server and learner claim together
 
@@ -61,9 +62,10 @@ class Claims:
         """Returns a number for `program` above all in the folder, which nobody else gets.
 
         The file is linked under its name, so that it is whole when it appears and a second process
-        fails, also on NFS.
+        fails, also on NFS. It is on the disk when this returns: after a power cut the number of
+        what has been sent must not be given out again.
         """
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_folder_durably(self._folder)
         owner = {
             "program": program,
             "host": platform.node(),
@@ -72,11 +74,13 @@ class Claims:
             "job": None if job is None else dataclasses.asdict(job),
         }
         temporary = temporary_name(self._folder / program)
-        temporary.write_text(json.dumps(owner) + "\n")
         try:
+            temporary.write_text(json.dumps(owner) + "\n")
+            sync(temporary)
             number = max(self._numbers(), default=0) + 1
             while not _does_link(temporary, self._path(number)):
                 number += 1
+            sync(self._folder)
             return number
         finally:
             temporary.unlink(missing_ok=True)
@@ -126,7 +130,8 @@ class Claims:
 class Fence:
     """Keeps a program that is superseded from changing anything.
 
-    fence.check()   # right before each rename, and now and then in the program's loop
+    fence.look()    # now and then in the program's loop
+    fence.check()   # right before each rename
     """
 
     def __init__(self, claims: Claims, program: str, number: int):
@@ -156,8 +161,16 @@ class Fence:
         """Whether no later start has claimed; takes the listing of a small folder."""
         return self._claims.newest(self._program, above=self.number) == self.number
 
+    def look(self) -> None:
+        """As `check`, but passes while the disk does not answer: no state is changed then."""
+        try:
+            self.check()
+        except OSError as error:
+            if not is_transient(error):
+                raise
+
     def check(self) -> None:
-        """Raises SupersededError if a later start has claimed."""
+        """Raises SupersededError if a later start has claimed; OSError if that cannot be known."""
         newest = self._claims.newest(self._program, above=self.number)
         if newest != self.number:
             owner = collections.defaultdict(lambda: "?", self._claims.owner(newest))

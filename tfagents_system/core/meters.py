@@ -94,3 +94,13 @@ class PhaseTimer:
         self._last_totals = totals
         elapsed = max(sum(secs.values()), 1e-9)
         return {name: value / elapsed for name, value in secs.items()}
+
+
+def format_duration(secs: float) -> str:
+    """Returns a duration as people say it: `45 s`, `3 min 20 s`, `5 h 10 min`, `2 d 4 h`."""
+    minutes, seconds = divmod(round(secs), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    units = ((days, "d"), (hours, "h"), (minutes, "min"), (seconds, "s"))
+    first = next((index for index, (count, _) in enumerate(units) if count), 3)
+    return " ".join(f"{count} {unit}" for count, unit in units[first : first + 2] if count) or "0 s"

@@ -20,6 +20,7 @@ from tfagents_system.core.errors import (
     EXIT_FINISHED,
     EXIT_NOT_BEGUN,
     EXIT_STOPPED,
+    EXIT_STORAGE,
     EXIT_SUPERSEDED,
 )
 from tfagents_system.core.files import overwrite
@@ -27,7 +28,7 @@ from tfagents_system.core.guest import GUEST, UserCodeError
 
 EXIT_CODES = (
     EXIT_FINISHED, EXIT_STOPPED, EXIT_DIVERGED, EXIT_CONFIG, EXIT_SUPERSEDED, EXIT_NOT_BEGUN,
-    EXIT_BROKEN_OUTPUT, 1,
+    EXIT_STORAGE, EXIT_BROKEN_OUTPUT, 1,
 )  # fmt: skip
 _STOPS = (signal.SIGTERM, signal.SIGINT)
 EXIT_CODE_FILE_VARIABLE = "SERVICE_EXIT_CODE_FILE"  # set by the service's run script
@@ -67,9 +68,9 @@ def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
     """Calls `main` with the arguments of the command line `argv`, and exits with what it returns.
 
     `main` gets the StopFlag as its keyword argument `stop`, and returns EXIT_FINISHED, EXIT_STOPPED
-    or EXIT_DIVERGED. A ConfigError or SupersededError becomes one line on standard error and
-    exit code 78 or 75. Any other exception is printed with its traceback and exits with 1, or with
-    EXIT_NOT_BEGUN if user code raised it before the first env step.
+    or EXIT_DIVERGED. A ConfigError, SupersededError or StorageError becomes one line on standard
+    error and exit code 78, 75 or 74. Any other exception is printed with its traceback and exits
+    with 1, or with EXIT_NOT_BEGUN if user code raised it before the first env step.
     The exit code is written to the file named by the variable SERVICE_EXIT_CODE_FILE, because
     daemontools does not tell a run script how its predecessor ended.
     """

@@ -7,7 +7,7 @@ from typing import Any
 
 from tfagents_system.core.disk import SpaceGuard
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.files import write_json_atomically
+from tfagents_system.core.files import write_json_durably
 
 
 def _is_text(value: Any) -> bool:
@@ -61,7 +61,7 @@ def record_arithmetic(path: pathlib.Path, arithmetic: str) -> None:
     """
     record = json.loads(path.read_text()) | {"arithmetic": arithmetic}
     with SpaceGuard(path.name, path.parent):
-        write_json_atomically(path, record)
+        write_json_durably(path, record)
 
 
 def _message(path: pathlib.Path, reason: str) -> str:

@@ -100,6 +100,9 @@ class LearnerReport(Report):
     graph_traces: int  # of the compiled loop
     arithmetic: str  # of the matrix products of train steps: float32, bfloat16 or int16
     arithmetic_change: str | None = note("ARITHMETIC CHANGED: {text}")  # since the checkpoint
+    not_saved: str | None = note("NOT SAVED for {text}")  # for how long, and why
+    not_exported: str | None = note("{text}")  # why the policy was not
+    begins_anew: str | None = note("BEGINS ANEW: {text}")  # although there was a start before
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,6 +191,17 @@ def read_report(paths: ExperimentPaths, program: str) -> Any:
     if report.program != program:
         raise ReportError(f"{path.name} is of {report.program!r}")
     return report
+
+
+def unsaved_before(paths: ExperimentPaths) -> str | None:
+    """Returns what a learner before had trained, for one that has found no checkpoint."""
+    try:
+        before = read_report(paths, "learner")
+    except ReportError:
+        return None
+    if before is None or not before.train_step:
+        return None
+    return f"there is no checkpoint of the {before.train_step:,} train steps before"
 
 
 def _decode(kind: Any, value: Any, where: str) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tfagents_system.core.disk import free_bytes, is_disk_full, shortage
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.files import write_json_atomically
+from tfagents_system.core.files import write_json_durably
 from tfagents_system.core.waiting import wait_until
 
 PACKAGE = __name__.partition(".")[0]
@@ -45,7 +45,7 @@ class RunSpec:
             self.check(path)
         else:
             try:
-                write_json_atomically(path, dataclasses.asdict(self))
+                write_json_durably(path, dataclasses.asdict(self))
             except OSError as error:
                 if not is_disk_full(error):
                     raise

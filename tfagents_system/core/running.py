@@ -7,7 +7,7 @@ that are started again, and a run would disagree with itself.
 import os
 import shutil
 
-from tfagents_system.core.files import temporary_name
+from tfagents_system.core.files import rename_durably, temporary_name
 from tfagents_system.core.paths import ExperimentPaths
 
 
@@ -20,7 +20,7 @@ def begin_run(paths: ExperimentPaths) -> None:
         shutil.copyfile(paths.config, fresh / paths.config.name)
         shutil.copyfile(paths.params, fresh / paths.params.name)
         shutil.rmtree(paths.running, ignore_errors=True)
-        fresh.rename(paths.running)
+        rename_durably(fresh, paths.running)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
 

@@ -140,7 +140,7 @@ class WorkerRecords:
 
     def _check_fence(self) -> None:
         if time.monotonic() >= self._looked_at + FENCE_PERIOD_SECS:
-            self.fence.check()
+            self.fence.look()
             self._looked_at = time.monotonic()
 
     def _watch(self, episode: Episode) -> None:

@@ -14,9 +14,11 @@ from tfagents_system.core.checkout import version
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import (
+    make_folder_durably,
     read_json,
+    rename_durably,
     temporary_name,
-    write_json_atomically,
+    write_json_durably,
     write_text_atomically,
 )
 from tfagents_system.core.hyperparameters import hyperparameters
@@ -89,7 +91,7 @@ class Provenance:
             "cpus": cpus,
             "packages": dict(sorted(all_versions().items(), key=lambda item: item[0].lower())),
         }
-        write_json_atomically(paths.provenance, record)
+        write_json_durably(paths.provenance, record)
 
 
 def seed_of_run(settings: Settings) -> int | None:
@@ -124,7 +126,7 @@ def create(
     temporary = temporary_name(paths.root)
     unfinished = ExperimentPaths(temporary)
     try:
-        temporary.mkdir(parents=True)
+        make_folder_durably(temporary)
         shutil.copyfile(settings.config, unfinished.config)
         shutil.copyfile(settings.params, unfinished.params)
         if weights is not None:
@@ -133,7 +135,7 @@ def create(
         provenance.write(unfinished, cpus)
         lock = take_lock(unfinished.lock, job)
         try:
-            os.rename(temporary, paths.root)
+            rename_durably(temporary, paths.root)
         except OSError:
             take_lock(paths.lock)  # says which run has been faster
             raise
@@ -170,8 +172,8 @@ def check_is_unfinished(paths: ExperimentPaths, bindings: Sequence[str]) -> None
             raise ValueError(f"num_iter is {num_iter!r}")
     except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
         raise ConfigError(
-            f"{paths.finished}: damaged ({error!r}). It says that training was finished: remove it "
-            "to go on from the last checkpoint nevertheless."
+            f"{paths.finished}: damaged ({error!r}). It says that training was finished. To go "
+            "on from the last checkpoint nevertheless, move it away."
         ) from error
     if check_gin_bindings(bindings, str(paths.provenance)).get("num_iter", num_iter) > num_iter:
         return

@@ -10,9 +10,11 @@ from tfagents_system.core.disk import free_bytes, is_disk_full, shortage
 from tfagents_system.core.ending import print_error
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.generations import generations
 from tfagents_system.core.incarnation import CORE, Claims, Job
 from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.reports import reporting_programs
+from tfagents_system.core.patience import patiently
+from tfagents_system.core.reports import reporting_programs, unsaved_before
 from tfagents_system.core.running import begin_run
 from tfagents_system.core.settings import Settings
 from tfagents_system.launch import experiment
@@ -85,6 +87,9 @@ def _resume(
     _check_has_place_for_reports(paths)
     services = place()
     print(f"Resuming {paths.root}, seed {provenance.seed}.")
+    has_checkpoint = patiently(lambda: generations(paths.checkpoints), str(paths.checkpoints))
+    if not has_checkpoint and (lost := unsaved_before(paths)):
+        print(f"  Training begins anew: {lost}.")
     for note in experiment.differences(paths, settings, saved):
         print(f"  {note}")
     if provenance.gin_bindings:

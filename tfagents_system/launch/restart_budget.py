@@ -27,6 +27,7 @@ from tfagents_system.core.errors import (
     EXIT_FINISHED,
     EXIT_NOT_BEGUN,
     EXIT_STOPPED,
+    EXIT_STORAGE,
     EXIT_SUPERSEDED,
 )
 from tfagents_system.core.files import append_whole, overwrite, write_text_atomically
@@ -41,6 +42,7 @@ ENDED = (EXIT_FINISHED, EXIT_SUPERSEDED)  # by itself and for good; no failure
 FATAL = {
     EXIT_CONFIG: "cannot run with this configuration",
     EXIT_DIVERGED: "stopped because training diverged",
+    EXIT_STORAGE: "cannot read or save on this disk",
 }  # exit codes after which another start would end the same way
 
 

@@ -20,6 +20,7 @@ from tfagents_system.core.command_line import run_tool
 from tfagents_system.core.disk import checkpoint_bytes, free_bytes, keep_printing_on_full_disk
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.file_locks import is_locked, recorded_host
+from tfagents_system.core.generations import generations
 from tfagents_system.core.paths import ExperimentPaths, existing_experiment
 from tfagents_system.core.reports import (
     Report,
@@ -106,9 +107,21 @@ def ending(paths: ExperimentPaths) -> str:
     if paths.finished.exists():
         return f"Training is finished. The policy is in {paths.policies / 'greedy_policy'}."
     return (
-        "Nothing is running, and training is not finished: the command that started it goes on "
-        "from the last checkpoint."
+        "Nothing is running, and training is not finished: the command that started it "
+        f"{_way_on(paths)}."
     )
+
+
+def _way_on(paths: ExperimentPaths) -> str:
+    """Returns how the next start goes on, and what it lacks."""
+    try:
+        report = read_report(paths, "learner")
+        newest = next(iter(generations(paths.checkpoints)), None)
+    except (ReportError, ConfigError, OSError):
+        return "goes on from the last checkpoint"
+    saved, trained = int(newest.name) if newest else 0, report.train_step if report else 0
+    way = f"goes on from the checkpoint at train step {saved:,}" if newest else "begins anew"
+    return f"{way}; {trained - saved:,} train steps more were not saved" if trained > saved else way
 
 
 def show(exp_dir: pathlib.Path, /) -> None:

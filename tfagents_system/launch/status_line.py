@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfagents_system.core.disk import shortage
-from tfagents_system.core.meters import mean_of
+from tfagents_system.core.meters import format_duration, mean_of
 from tfagents_system.core.reports import (
     Evaluation,
     LearnerReport,
@@ -83,16 +83,6 @@ def status_line(snapshot: Snapshot) -> str:
     if restarts := sum(report.restarts for report in snapshot.reports.values() if report):
         parts.append(f"restarts {restarts}")
     return SEPARATOR.join(parts)
-
-
-def format_duration(secs: float) -> str:
-    """Returns a duration as people say it: `45 s`, `3 min 20 s`, `5 h 10 min`, `2 d 4 h`."""
-    minutes, seconds = divmod(round(secs), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    units = ((days, "d"), (hours, "h"), (minutes, "min"), (seconds, "s"))
-    first = next((index for index, (count, _) in enumerate(units) if count), 3)
-    return " ".join(f"{count} {unit}" for count, unit in units[first : first + 2] if count) or "0 s"
 
 
 def _starting(snapshot: Snapshot) -> list[str]:

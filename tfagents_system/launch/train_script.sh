@@ -4,8 +4,9 @@
 #   2. Waits. A killed program is started again by its supervise, a killed supervise by this script.
 #   3. Learner finished: the workers end by themselves, the replay server is stopped; exit code 0.
 #      A share without a learner: ends when all of its workers have ended; exit code 0.
-#      INT, TERM, HUP: stops workers, learner, replay server, in this order; exit code 143.
-#      A program gave up (SERVICES/*/failure): the same order; exit code 70, 78 or 1. EXP_DIR goes
+#      INT, TERM, HUP: stops workers, learner, replay server, in this order; exit code 143, or 74
+#      if the learner could not save.
+#      A program gave up (SERVICES/*/failure): the same order; exit code 70, 74, 78 or 1. EXP_DIR goes
 #      if it is `new` and the learner has not been built yet: nothing was trained.
 #      Learner or replay server superseded by a later start (exit code 75): the same order, 75.
 #      A superseded worker ends alone, and so does a mirror, whatever the reason.
@@ -103,6 +104,10 @@ stop_all() {
 
 end_run() { # EXIT_CODE MESSAGE
   stop_all
+  if [[ $1 == 143 && ${learner[*]} && $(cat "${learner[0]}/exit_code" 2>/dev/null) == 74 ]]; then
+    say "Stopped, but not saved: $(grep -a '^sac_train\.py: ' "$exp_dir/stdout/learner.log" | tail -n 1)"
+    exit 74
+  fi
   say "$2"
   exit "$1"
 }
@@ -127,7 +132,7 @@ fail() { # SERVICE
   local code failure
   code=$(cat "$1/exit_code" 2>/dev/null)
   failure=$(cat "$1/failure")
-  [[ $code == 70 || $code == 78 ]] || code=1 # diverged, wrong input
+  [[ $code == 70 || $code == 74 || $code == 78 ]] || code=1 # diverged, disk, wrong input
   if [[ $is_new && $failure && ! -e $exp_dir/running/run_spec.json ]]; then
     discard "$code" "$1" "${failure#*$'\n'}" # without its first line, which names the log
   fi

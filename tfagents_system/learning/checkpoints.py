@@ -1,6 +1,7 @@
 """Saves and restores the learner's half of a checkpoint generation, and asks for the other half."""
 
 import collections
+import contextlib
 import dataclasses
 import math
 import pathlib
@@ -22,18 +23,23 @@ from tfagents_system.core.disk import (
     shortage,
 )
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.files import read_json
+from tfagents_system.core.files import make_folder_durably
 from tfagents_system.core.generations import (
     MANIFEST,
     REPLAY_FOLDER,
     clear_unfinished,
     newest_intact_generation,
     publish_generation,
+    unfinished_dir,
 )
 from tfagents_system.core.incarnation import Fence
+from tfagents_system.core.manifests import read_manifest
+from tfagents_system.core.patience import patiently
+from tfagents_system.learning.save_record import SaveRecord
 
 DEPENDENCIES = "depends_on"  # in the manifest
 LEARNER_PREFIX = "learner/state"
+LEARNER_FILES = (f"{LEARNER_PREFIX}.index", f"{LEARNER_PREFIX}.data-00000-of-00001")
 MOST_SAVING_SHARE = 0.05  # of the time
 SHORT_SAVE_SECS = 1.0  # within which saving is no burden, however often
 MOST_SHOWN = 5  # differences, in a message
@@ -89,9 +95,9 @@ class Checkpointer:
           root: Folder of the generations.
           agent: All of its variables are saved, optimizers and targets included.
           train_step: Saved and restored with the agent.
-          replay: Has `checkpoint() -> folder` (blocking), `discard()` of what that has left behind,
-            and `describe(folder)`, which returns what the manifest says of its items, for the
-            workers to read; see ReplaySnapshots.
+          replay: Has `checkpoint() -> folder` (blocking), the names `files` of what must be in
+            that, `discard()` of what it has left behind, and `describe(folder)`, which returns
+            what the manifest says of its items, for the workers to read; see ReplaySnapshots.
           item: Layout and columns of an item of the replay buffer, as in the RunSpec.
           arithmetic: In which the agent computes matrix products.
           fence: Of this start of the learner; once it is passed, nothing is saved.
@@ -99,8 +105,8 @@ class Checkpointer:
         """
         self._root = root
         self._fence = fence
-        root.mkdir(exist_ok=True)
-        clear_unfinished(root)
+        make_folder_durably(root)
+        patiently(lambda: clear_unfinished(root, fence), str(root))
         self._train_step = train_step
         self._replay = replay
         shapes = shapes_of(agent.variables)
@@ -111,6 +117,7 @@ class Checkpointer:
         self._dependencies = Dependencies(algorithm_of(agent), item, shapes, arithmetic)
         self._arithmetic_change: str | None = None
         self._thread: threading.Thread | None = None
+        self._record = SaveRecord()
         self._lacks_space = False
         self._save_secs, self._ended_at = 0.0, -math.inf  # of the generation that ended last
 
@@ -131,6 +138,11 @@ class Checkpointer:
         return self._lacks_space
 
     @property
+    def record(self) -> SaveRecord:
+        """What became of the saves of this start of the learner."""
+        return self._record
+
+    @property
     def arithmetic_change(self) -> str | None:
         """How the arithmetic differs from that of the generation restored; None if it does not."""
         return self._arithmetic_change
@@ -148,6 +160,7 @@ class Checkpointer:
         saved = self._check_dependencies(generation)
         # Optimizer slots appear with the first train step and take their values then.
         self._checkpoint.read(str(generation / LEARNER_PREFIX)).assert_existing_objects_matched()
+        self._record.succeed(int(self._train_step.numpy()))
         print(f"Restored train step {int(self._train_step.numpy())}.")
         before, now = saved["arithmetic"], self._dependencies.arithmetic
         if before != now:
@@ -162,11 +175,12 @@ class Checkpointer:
         """
         if self._thread is not None and self._thread.is_alive():
             return False
+        self._record.begin()
         started = time.monotonic()
         train_step = int(self._train_step.numpy())
-        unfinished = self._root / f".tmp-{self._fence.number}-{train_step}"
-        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished = unfinished_dir(self._root, train_step, self._fence)
         try:
+            shutil.rmtree(unfinished, ignore_errors=True)
             (unfinished / LEARNER_PREFIX).parent.mkdir(parents=True)
             self._checkpoint.write(str(unfinished / LEARNER_PREFIX))
         except (OSError, tf.errors.OpError) as error:
@@ -187,7 +201,8 @@ class Checkpointer:
 
     def _check_dependencies(self, generation: pathlib.Path) -> Mapping[str, Any]:
         """Returns what `generation` depends on, which agrees with what this learner has."""
-        saved = read_json(generation / MANIFEST).get(DEPENDENCIES)
+        manifest = patiently(lambda: read_manifest(generation), str(generation / MANIFEST))
+        saved = manifest.get(DEPENDENCIES)
         if saved is None:
             raise ConfigError(
                 f"{generation / MANIFEST} has no {DEPENDENCIES!r}: an older version of this "
@@ -210,20 +225,20 @@ class Checkpointer:
         try:
             # The server returns when the folder is complete.
             path = self._replay.checkpoint()
-            if not (path / "DONE").is_file():
-                raise RuntimeError(f"the replay server's checkpoint {path} is not complete")
             check_space_is_left(self._root)
             path.rename(unfinished / REPLAY_FOLDER)
+            required = (*LEARNER_FILES, *(f"{REPLAY_FOLDER}/{name}" for name in self._replay.files))
             facts = {
                 "saved_at": time.time(),
                 "stored": self._replay.describe(unfinished / REPLAY_FOLDER),
                 DEPENDENCIES: dataclasses.asdict(self._dependencies),
             }
-            publish_generation(unfinished, self._root, train_step, facts, self._fence)
+            publish_generation(unfinished, self._root, train_step, facts, self._fence, required)
         except Exception as error:
             self._give_up(unfinished, train_step, error)
             return
         self._lacks_space = False
+        self._record.succeed(train_step)
         self._ended_at = time.monotonic()
         self._save_secs = self._ended_at - started
         print(f"Checkpoint at train step {train_step} ({self._save_secs:.1f} s).")
@@ -231,11 +246,19 @@ class Checkpointer:
     def _give_up(self, unfinished: pathlib.Path, train_step: int, error: Exception) -> None:
         """Removes what there is of a generation; training goes on, the next period tries again."""
         shutil.rmtree(unfinished, ignore_errors=True)
-        self._replay.discard()  # else it fills the disk for good
+        with contextlib.suppress(OSError):
+            self._replay.discard()  # else it fills the disk for good
+        self._record.fail(_reason(error))
         print(f"Checkpoint at train step {train_step} failed: {error!r}; the older ones stay.")
         self._lacks_space = is_disk_full(error)
         if self._lacks_space:
             print(shortage("checkpoint", checkpoint_bytes(self._root), free_bytes(self._root)))
+
+
+def _reason(error: Exception) -> str:
+    """Returns why a save failed, in one line."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 def shapes_of(variables: Iterable[tf.Variable]) -> dict[str, list[int]]:

@@ -4,6 +4,7 @@ import functools
 import gc
 import os
 import pathlib
+import re
 import shutil
 from collections.abc import Callable, Sequence
 
@@ -13,6 +14,7 @@ from tf_agents.policies import policy_saver
 
 from tfagents_system.core.disk import SPARE_BYTES, SpaceGuard, bytes_of, check_space_is_left
 from tfagents_system.core.errors import ConfigError, SupersededError
+from tfagents_system.core.files import make_folder_durably, rename_durably
 from tfagents_system.core.incarnation import Fence
 from tfagents_system.core.paths import ExperimentPaths
 
@@ -37,7 +39,7 @@ class PolicyExporter:
         self._train_step = train_step
         self._fence = fence
         self._saved: set[str] = set()  # whose graph is in the folder
-        self._guard = SpaceGuard("policy", paths.policies, self._num_bytes)
+        self._guard = SpaceGuard("policy", paths.policies, self._num_bytes, tolerated=OSError)
 
     def prepare(self) -> None:
         """Writes both SavedModels, which takes a second or two; from then on exports are fast.
@@ -51,13 +53,27 @@ class PolicyExporter:
     def export(self) -> bool:
         """Writes the checkpoint of the current variables and replaces both SavedModels.
 
-        Returns whether the disk had space; the old SavedModels stay if it had not.
+        Returns whether they could be written; the old SavedModels stay if not, and the next call
+        tries again.
         """
         target = self._paths.policy_checkpoint(int(self._train_step.numpy()))
         with self._guard:
-            self._replace(target, self._savers["greedy_policy"].save_checkpoint)
-            self._save_models()
+            try:
+                self._replace(target, self._savers["greedy_policy"].save_checkpoint)
+                self._save_models()
+            except tf.errors.OpError as error:  # `prepare` has shown that the policy can be saved
+                raise OSError(str(error)) from error
         return not self._guard.is_full
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing was written last; None if it was."""
+        return self._guard.problem
+
+    @property
+    def lacks_space(self) -> bool:
+        """Whether the disk was too full for what should be written last."""
+        return self._guard.lacks_space
 
     @functools.cached_property
     def _savers(self) -> dict[str, policy_saver.PolicySaver]:
@@ -91,27 +107,39 @@ class PolicyExporter:
 
     def _replace(self, target: pathlib.Path, save: Callable[[str], None]) -> None:
         unfinished = target.with_name(f".tmp-{self._fence.number}-{target.name}")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            save(str(unfinished))
+        old = target.with_name(f".old-{self._fence.number}-{target.name}")
+
+        def make_room() -> None:
             check_space_is_left(unfinished)
+            shutil.rmtree(old, ignore_errors=True)
             self._fence.check()
+            if target.exists():
+                os.replace(target, old)
+
+        try:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            make_folder_durably(unfinished.parent)
+            save(str(unfinished))
+            rename_durably(unfinished, target, make_room)
         except (OSError, tf.errors.OpError, SupersededError):
             shutil.rmtree(unfinished, ignore_errors=True)  # on a full disk it would only take space
+            if old.exists() and not target.exists():
+                os.replace(old, target)
             raise
-        old = target.with_name(f".old-{self._fence.number}-{target.name}")
-        shutil.rmtree(old, ignore_errors=True)
-        if target.exists():
-            os.replace(target, old)
-        os.replace(unfinished, target)
+        if not self._fence.is_newest:  # frozen before the rename: the later start's comes back
+            os.replace(target, unfinished)
+            if old.exists():
+                os.replace(old, target)
+            shutil.rmtree(unfinished, ignore_errors=True)
+            self._fence.check()
         shutil.rmtree(old, ignore_errors=True)
 
     def _clear_unfinished(self) -> None:
-        """Removes what starts that were killed have left."""
+        """Removes what starts that were killed have left, and fails earlier ones that live."""
         for folder in (self._paths.policies, self._paths.policies / "checkpoints"):
-            for prefix in (".tmp-", ".old-"):
-                for path in folder.glob(f"{prefix}*"):
+            for path in folder.glob(".*"):
+                owned = re.fullmatch(r"\.(?:tmp|old)-([0-9]+)-.*", path.name)
+                if owned and int(owned[1]) <= self._fence.number:
                     shutil.rmtree(path, ignore_errors=True)
 
     def _num_bytes(self) -> int:

@@ -5,6 +5,7 @@ import time
 from tfagents_system.core.generations import read_manifests
 from tfagents_system.core.liveness import LivingPrograms
 from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.patience import is_transient
 from tfagents_system.services.journal import Checkpoints, Stream, streams_with_journals
 from tfagents_system.services.replay_files import NOTHING, StoredNumbers, stored_numbers
 
@@ -32,7 +33,12 @@ class CheckpointWatch:
         if time.monotonic() < self._look_at:
             return None
         self._look_at = time.monotonic() + PERIOD_SECS
-        manifests = [m for m in read_manifests(self._paths.checkpoints) if "stored" in m]
+        try:
+            manifests = [m for m in read_manifests(self._paths.checkpoints) if "stored" in m]
+        except OSError as error:
+            if not is_transient(error):
+                raise
+            return None  # the disk does not answer; the next look may
         if not manifests or manifests[0]["saved_at"] == self._saved_at:
             return None
         self._saved_at = manifests[0]["saved_at"]

@@ -14,6 +14,7 @@ from tfagents_system.core.generations import read_manifests
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.services.replay_files import (
+    CHECKPOINT_FILES,
     NOTHING,
     check_is_whole,
     describe_items,
@@ -114,6 +115,8 @@ def _stream_table(capacity: int) -> reverb.Table:
 
 class ReplaySnapshots:
     """The learner's access to the replay server's part of a checkpoint."""
+
+    files = CHECKPOINT_FILES
 
     def __init__(
         self, client: reverb.Client, layout: ItemLayout, root: pathlib.Path, incarnation: int

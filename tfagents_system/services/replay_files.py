@@ -20,7 +20,10 @@ import tensorflow as tf
 from reverb.cc import schema_pb2
 from reverb.cc.checkpointing import checkpoint_pb2
 
+from tfagents_system.core.files import temporary_name
+
 ITEMS, TABLES = "items.tfrecord", "tables.tfrecord"
+CHECKPOINT_FILES = (ITEMS, TABLES, "chunks.tfrecord", "DONE")  # a checkpoint is whole with these
 NUMBERS_PER_STREAM = 2**32  # rows; those of 2**21 streams are exact in a float64, a priority
 
 
@@ -46,14 +49,23 @@ def empty_reverb_root(root: pathlib.Path, incarnation: int) -> pathlib.Path:
     """
     folder = root / ".reverb" / f"{incarnation:06d}"
     for path in folder.parent.glob("*"):
-        if path.name.isdecimal() and int(path.name) > incarnation:
-            continue
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        if not (path.name.isdecimal() and int(path.name) > incarnation):
+            _remove_at_once(path)
     folder.mkdir(parents=True, exist_ok=True)  # a server that starts may have been faster
     return folder
+
+
+def _remove_at_once(path: pathlib.Path) -> None:
+    """Removes a file or folder that another process may be moving, whole or not at all."""
+    removed = temporary_name(path)
+    try:
+        os.replace(path, removed)
+    except OSError:  # gone, or the disk does not answer: the next start tries again
+        return
+    if removed.is_dir() and not removed.is_symlink():
+        shutil.rmtree(removed, ignore_errors=True)
+    else:
+        removed.unlink(missing_ok=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,10 +131,13 @@ NOTHING = StoredNumbers(np.empty([0, 2], np.int64), is_full=False)
 
 
 def check_is_whole(folder: pathlib.Path) -> None:
-    """Raises ValueError if a file of a checkpoint is cut short.
+    """Raises ValueError if a file of a checkpoint is missing or cut short.
 
     On a disk that has just become full Reverb calls such a checkpoint complete, and cannot load it.
     """
+    for name in CHECKPOINT_FILES:
+        if not (folder / name).is_file():
+            raise ValueError(f"{folder / name} is missing")
     for path in sorted(folder.glob("*.tfrecord")):
         decompressor = zlib.decompressobj()
         with path.open("rb") as file:

@@ -1,0 +1,118 @@
+"""Saves everything at the end of the learner, and says what could not be saved."""
+
+import time
+from collections.abc import Callable
+
+from tfagents_system.core.disk import SpaceGuard
+from tfagents_system.core.errors import StorageError
+from tfagents_system.core.files import write_json_durably
+from tfagents_system.core.incarnation import Fence
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.waiting import wait_until
+from tfagents_system.learning.checkpoints import Checkpointer
+from tfagents_system.learning.policy_export import PolicyExporter
+
+SAVE_TIMEOUT_SECS = 600.0  # at the end of training, also for the last variables
+RETRY_PERIOD_SECS = 5.0  # at the end of training, between attempts to save
+UNFINISHED = "their checkpoint was not finished in time"
+STOP_TIMEOUT_SECS = 50.0  # on a stop, for each of two saves: train_script.sh waits 120 s
+
+
+class LastSave:
+    """The learner's last checkpoint and policy, after a stop or after its last train step."""
+
+    def __init__(
+        self,
+        checkpointer: Checkpointer,
+        exporter: PolicyExporter,
+        paths: ExperimentPaths,
+        fence: Fence,
+        publish: Callable[[], bool],
+    ):
+        """Saves nothing yet; `publish` returns whether it has published the last variables."""
+        self._checkpointer, self._exporter = checkpointer, exporter
+        self._paths, self._fence, self._publish = paths, fence, publish
+
+    def on_stop(self, train_step: int) -> None:
+        """Saves once.
+
+        Raises:
+          StorageError: If what has been trained since the newest checkpoint is not saved.
+        """
+        self._exporter.export()
+        self._save(train_step, STOP_TIMEOUT_SECS)
+        self._check_is_saved(train_step)
+
+    def at_end(
+        self, train_step: int, num_iter: int, stop: object, report: Callable[[], None]
+    ) -> bool:
+        """Saves all, tells the workers to end, and writes that training is finished.
+
+        What has been learned waits for space on a full disk; for one that fails SAVE_TIMEOUT_SECS.
+
+        Args:
+          train_step: The last one.
+          num_iter: Is written down with it.
+          stop: Ends the waiting when it becomes true.
+          report: Called after each attempt that failed.
+
+        Returns:
+          Whether training is finished; False after a stop.
+
+        Raises:
+          StorageError: If something is not saved.
+        """
+        deadline = time.monotonic() + SAVE_TIMEOUT_SECS
+        while not self._finish(train_step, num_iter):
+            report()
+            waits_for_space = self._checkpointer.lacks_space or self._exporter.lacks_space
+            if stop or (time.monotonic() >= deadline and not waits_for_space):
+                self._check_is_saved(train_step)
+                if stop:
+                    return False
+                raise StorageError(
+                    f"training has reached its end, train step {train_step:,}, and its checkpoint "
+                    f"is saved, but not all else is: {self._exporter.problem}. The same command "
+                    "tries that again."
+                )
+            time.sleep(RETRY_PERIOD_SECS)
+        return True
+
+    def _finish(self, train_step: int, num_iter: int) -> bool:
+        is_exported = self._exporter.export()
+        is_saved = self._save(train_step, SAVE_TIMEOUT_SECS)
+        if not (is_exported and is_saved):
+            return False
+        # The workers end with the last train step, and those that it does not reach with the file.
+        wait_until(self._publish, SAVE_TIMEOUT_SECS, "the replay server to take the last variables")
+        self._fence.check()
+        facts = {"train_step": train_step, "num_iter": num_iter}
+        with (guard := SpaceGuard("finished.json", self._paths.root)):
+            write_json_durably(self._paths.finished, facts)
+        return not guard.is_full
+
+    def _save(self, train_step: int, timeout_secs: float) -> bool:
+        """Returns whether the current state has been saved."""
+        self._checkpointer.wait(timeout_secs)  # for one begun before, which saves an older state
+        is_begun = self._checkpointer.save()
+        if not self._checkpointer.wait(timeout_secs):
+            print(f"The checkpoint at train step {train_step} did not finish within "
+                  f"{timeout_secs:g} s; the run goes on from the one before.")  # fmt: skip
+            return False
+        return is_begun and not self._checkpointer.record.failed
+
+    def _check_is_saved(self, train_step: int) -> None:
+        record = self._checkpointer.record
+        num_lost = train_step - (record.train_step or 0)
+        if num_lost == 0:  # a checkpoint of the same state is there already
+            return
+        goes_on = (
+            "There is no checkpoint: the same command begins anew"
+            if record.train_step is None
+            else f"The same command goes on from train step {record.train_step:,}"
+        )
+        raise StorageError(
+            f"the last {num_lost:,} train steps are not saved: "
+            f"{f'nothing has been for {record.problem}' if record.problem else UNFINISHED}. "
+            f"{goes_on}."
+        )
