@@ -138,6 +138,24 @@ def test_curves_tell_their_values_and_can_be_zoomed(paths, browser, tmp_path):
     assert browser.errors() == []
 
 
+@pytest.mark.parametrize("name", ["a@BODY@b", "@TITLE@", "@CHARTS@<i>", "\\1 \\g<0>", "na\udcffme"])
+def test_a_name_may_look_like_a_mark_of_the_page(tmp_path, browser, name):
+    root = tmp_path / name
+    write_run(root, [0], {"own": "@CHARTS@"})
+    report(root)
+    browser.open(root / "report.html" if name.isprintable() else moved(root, tmp_path))
+    shown = name.encode(errors="replace").decode()
+    assert browser.run("return document.title") == shown
+    assert browser.run("return document.querySelector('h1').textContent") == shown
+    assert browser.run("return document.querySelectorAll('h1, #curves').length") == 2
+    assert '"@CHARTS@"' in browser.run("return document.body.textContent")
+    assert browser.errors() == []
+
+
+def moved(root, folder):
+    return (root / "report.html").rename(folder / "report.html")  # the browser cannot name it
+
+
 def test_report_of_an_experiment_that_has_only_begun(tmp_path, browser):
     (tmp_path / "episodes").mkdir()
     report(tmp_path)

@@ -8,6 +8,7 @@ from fakes import UNRIVALLED
 from tfagents_system import run
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.best_policies import FACTS, EvaluatedPolicy
+from tfagents_system.core.command_line import with_arguments
 from tfagents_system.core.params_loader import load_params
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.evaluation import report_films
@@ -56,7 +57,7 @@ def film_names(paths):
 
 
 def test_missing_films_are_made_of_the_first_the_middle_and_the_best_policy(paths, capsys):
-    report(paths.root)
+    report(paths.root, film=True)
     assert capsys.readouterr() == (f"{paths.root}/report.html\n", "")
     names = [paths.policy_checkpoint(step).name for step in (10, 15, 20)]  # of 10 15 20 30 40
     assert film_names(paths) == sorted([*names, *(f"{name}/episode_0.mp4" for name in names)])
@@ -88,6 +89,44 @@ def test_films_that_are_there_are_not_made_again_and_those_of_training_count(pat
         ("middle policy, train step 20", "episode_0.mp4"),
         ("best policy, train step 15", "policy_checkpoint_0000000015.mp4"),
     ]
+
+
+def test_params_run_only_when_films_are_asked_for(paths, capsys):
+    paths.params.write_text(f"open({str(paths.root / 'RUN')!r}, 'w')")
+    with_arguments(report, ["report", str(paths.root)])()
+    out, err = capsys.readouterr()
+    assert out == f"{paths.root}/report.html\n"
+    assert err == ("The report lacks films of 3 policies: --film makes them, and runs "
+                   f"{paths.params} for that.\n")  # fmt: skip
+    assert not (paths.root / "RUN").exists() and film_names(paths) == []
+    with_arguments(report, ["report", str(paths.root), "--film"])()
+    assert (paths.root / "RUN").exists()
+
+
+def test_a_film_is_a_file_of_the_folder_itself(paths, tmp_path):
+    (tmp_path / "secret").write_text("my key")
+    one, two, three = (paths.videos / paths.policy_checkpoint(step).name for step in (10, 15, 20))
+    one.mkdir(parents=True)
+    (one / "episode_0.mp4").symlink_to(tmp_path / "secret")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "episode_0.mp4").write_text("my key")
+    two.symlink_to(tmp_path / "elsewhere")
+    three.mkdir()
+    (three / "episode_0.mp4").symlink_to("../../config.json")
+    paths.training_videos.mkdir()
+    (paths.training_videos / f"{one.name}.mp4").symlink_to("nowhere")
+    (paths.videos / "policy_checkpoint_²").mkdir()
+    (paths.videos / "policy_checkpoint_²" / "episode_0.mp4").write_text("no train step")
+    assert find_films(paths, []) == {}
+    assert "<video" not in make_page(paths)
+    # A folder that is on another disk, or a film under a second name, is still its own.
+    paths.videos.rename(tmp_path / "large_disk")
+    paths.videos.symlink_to(tmp_path / "large_disk")
+    film = paths.videos / paths.policy_checkpoint(30).name / "episode_0.mp4"
+    film.parent.mkdir()
+    (paths.videos / "kept.mp4").write_text("film")
+    film.symlink_to("../kept.mp4")
+    assert list(find_films(paths, []).values()) == [film]
 
 
 def test_without_new_films_those_that_there_are_are_shown(paths):
@@ -122,7 +161,7 @@ def test_a_report_does_without_films_that_cannot_be_made_and_says_why(
     paths, params, message, capsys
 ):
     paths.params.write_text(params)
-    report(paths.root)
+    report(paths.root, film=True)
     out, err = capsys.readouterr()
     assert out == f"{paths.root}/report.html\n"
     assert err.startswith(message) and err.count("\n") == 1

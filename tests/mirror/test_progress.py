@@ -32,6 +32,17 @@ def test_a_line_that_a_crash_has_cut_does_not_count(tmp_path):
     assert progress_of(tmp_path / "p").batches == [FIRST, SECOND]
 
 
+def test_a_password_that_an_earlier_version_has_written_goes(tmp_path):
+    progress = progress_of(tmp_path / "p", "https://me:secret@host/api")
+    progress.add(FIRST)
+    assert "secret" in (tmp_path / "p").read_text()
+
+    again = progress_of(tmp_path / "p", "https://host/api")
+
+    assert (again.run_id, again.batches) == (progress.run_id, [FIRST])
+    assert "secret" not in (tmp_path / "p").read_text()
+
+
 def test_another_destination_begins_anew(tmp_path):
     progress = progress_of(tmp_path / "p")
     progress.add(FIRST)

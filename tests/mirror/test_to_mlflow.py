@@ -163,3 +163,17 @@ def test_while_the_server_is_away_nothing_is_lost_and_what_is_left_follows(
         assert [film.file_size for film in films] == [len(b"a film")]
     finally:
         server.end()
+
+
+def test_passwords_of_the_server_are_neither_written_nor_shown(tmp_path, monkeypatch, capsys):
+    address = f"127.0.0.1:{free_port()}"  # where nothing listens
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:sec/ret@{address}")
+    paths = make_run(tmp_path)
+    mirror = Mirror(paths, "mlflow")
+    assert not mirror.advance(float("inf"))
+    progress = paths.mirrors / "mlflow" / "progress.jsonl"
+    assert f'"destination": "http://{address}"' in progress.read_text()
+    out, err = capsys.readouterr()
+    assert "mlflow takes nothing" in out
+    for text in (progress.read_text(), mirror.problem, out, err):
+        assert "sec/ret" not in text

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import Literal
 
+from tfagents_system.core.display import printable
 from tfagents_system.core.guest import UserCodeError, place_of
 
 Verdict = Literal["ok", "WRONG", "note"]
@@ -32,7 +33,8 @@ def table(rows: Iterable[Row]) -> str:
         for text, mark in ((row.value, ""), (row.advice, "-> ")):
             if text:
                 lines += textwrap.wrap(
-                    mark + text, WIDTH, initial_indent=head, subsequent_indent=" " * (indent + 7),
+                    printable(mark + text), WIDTH, initial_indent=head,
+                    subsequent_indent=" " * (indent + 7),
                     break_on_hyphens=False, break_long_words=False,
                 )  # fmt: skip
                 head = " " * (indent + 7)

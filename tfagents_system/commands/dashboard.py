@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tfagents_system.commands.list_runs import format_bytes
+from tfagents_system.core.display import printable, without_secrets
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import open_regular
 from tfagents_system.core.paths import ExperimentPaths
@@ -52,13 +53,13 @@ class Dashboard:
         phases = phases_between(self._phases[0], self._phases[-1])
         shares = {name: _shares(secs) for name, secs in phases.items()}
         parts: list[RenderableType] = [
-            Text(self._paths.root.name, style="bold"),
+            Text(printable(self._paths.root.name), style="bold"),
             Text(status_line(snapshot)),
             _programs(snapshot, shares),
         ]
         if snapshot.is_running:
             parts.append(Text(who_waits(shares)))
-        parts.append(Text(f"evaluations  {self._returns()}"))
+        parts.append(Text(printable(f"evaluations  {self._returns()}")))
         parts += [Text(error, style="red") for error in last_errors(self._paths)]
         return Group(*parts)
 
@@ -105,7 +106,7 @@ def last_errors(paths: ExperimentPaths) -> list[str]:
     errors = []
     for log in sorted((paths.root / "stdout").glob("*.log")):
         if found := _ERROR.findall(_tail(log)):
-            errors.append(f"{log.stem}: {found[-1]}")
+            errors.append(printable(without_secrets(f"{log.stem}: {found[-1]}")))
     return errors[:MAX_ERRORS]
 
 
@@ -130,13 +131,14 @@ def _programs(snapshot: Snapshot, shares: Mapping[str, Mapping[str, float]]) -> 
                          else "left")  # fmt: skip
     for name, report in sorted(snapshot.reports.items(), key=lambda item: _order(item[0])):
         if report is None:
-            table.add_row(name, "", "", snapshot.unknown.get(name, Phase.STARTING.value))
-            continue
-        table.add_row(
-            name, report.host, report.cpus, _does(snapshot, report), _rate(report),
-            format_bytes(round(report.memory_mb * 1e6)), str(report.restarts or ""),
-            _largest(shares.get(name, {})),
-        )  # fmt: skip
+            cells = [name, "", "", snapshot.unknown.get(name, Phase.STARTING.value)]
+        else:
+            cells = [
+                name, report.host, report.cpus, _does(snapshot, report), _rate(report),
+                format_bytes(round(report.memory_mb * 1e6)), str(report.restarts or ""),
+                _largest(shares.get(name, {})),
+            ]  # fmt: skip
+        table.add_row(*(Text(printable(cell)) for cell in cells))  # a str may hold marks of rich
     return table
 
 

@@ -10,6 +10,7 @@ import re
 import time
 
 from tfagents_system.core.best_policies import best_policy
+from tfagents_system.core.display import printable
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import (
     POLICY_CHECKPOINT_PREFIX,
@@ -43,6 +44,7 @@ def list_runs(folder: pathlib.Path = pathlib.Path("logs"), /) -> None:
         sizes = {paths: size_and_change(paths.root) for paths in experiments}
         experiments.sort(key=lambda paths: sizes[paths][1])
         rows = [COLUMNS, *(_row(paths, *sizes[paths]) for paths in experiments)]
+    rows = [tuple(map(printable, row)) for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
     for row in rows:
         cells = (cell.ljust(width) if column < 2 else cell.rjust(width)

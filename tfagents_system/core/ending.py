@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Collection, Sequence
 from typing import NoReturn
 
+from tfagents_system.core.display import printable_lines, without_secrets
 from tfagents_system.core.errors import (
     EXIT_CONFIG,
     EXIT_STORAGE,
@@ -68,7 +69,8 @@ def tell(argv: Sequence[str], error: Exception) -> int:
 
 def print_error(argv: Sequence[str], error: Exception) -> None:
     """Prints `error` on standard error, after the name of the program."""
-    print(f"{pathlib.Path(argv[0]).name}: {error}", file=sys.stderr)
+    message = printable_lines(without_secrets(f"{pathlib.Path(argv[0]).name}: {error}"))
+    print(message, file=sys.stderr)
 
 
 def leave(code: int, threads_before: Collection[threading.Thread]) -> NoReturn:

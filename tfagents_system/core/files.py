@@ -163,6 +163,14 @@ def open_regular(path: pathlib.Path) -> BinaryIO:
     return file
 
 
+def is_inside(path: pathlib.Path, folder: pathlib.Path) -> bool:
+    """Returns whether `path` is a file of `folder` itself, to which no link leads out of it."""
+    try:
+        return path.is_file() and path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # a loop of links
+        return False
+
+
 def _write_and_rename(
     path: pathlib.Path,
     content: bytes,

@@ -12,6 +12,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from tfagents_system.core.command_line import AtLeast
+from tfagents_system.core.display import printable
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.evaluation import bootstrap
 from tfagents_system.evaluation.progress import progress_bar
@@ -138,4 +139,4 @@ def _print_differences(groups: list[RunGroup]) -> None:
         return
     print("They differ in:")
     for name, values in differences:
-        print(f"  {name}: {'; '.join(values)}")
+        print(printable(f"  {name}: {'; '.join(values)}"))

@@ -18,6 +18,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+from tfagents_system.core.display import printable
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths, existing_experiment
 from tfagents_system.evaluation.curves import Curve, band, make_panels
@@ -167,4 +168,4 @@ def plot(
                 draw_learning_curve(exp_dir, output)
     except OSError as error:
         raise ConfigError(str(error)) from error
-    print(output)
+    print(printable(output))

@@ -15,7 +15,8 @@ def progress_bar(*steps: str) -> Iterator[Callable[[str], None]]:
     meanwhile. Gives a function that begins the step of this name.
     """
     console = Console(stderr=True)
-    columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    step = TextColumn("{task.description}", markup=False)
+    columns = (SpinnerColumn(), BarColumn(), step, TimeElapsedColumn())
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal,
         redirect_stdout=False, redirect_stderr=False,

@@ -3,12 +3,13 @@
 Example: sac report logs/pendulum
 Holds the hyperparameters and what differs from the defaults, curves to zoom into, the evaluations,
 films of the first, the middle and the best policy, where the time went, and the provenance. Reads
-what the programs have written, also while they run. Films that there are not yet, of run.py or of
-training, are made, as run.py does.
+what the programs have written, also while they run. With --film, films that there are not yet, of
+run.py or of training, are made, as run.py does: that runs the experiment's params.py.
 """
 
 import json
 import pathlib
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tfagents_system.agents.agent_settings import AgentSettings
+from tfagents_system.core.display import printable
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import read_json, write_text_atomically
 from tfagents_system.core.hyperparameters import hyperparameters
@@ -24,7 +26,7 @@ from tfagents_system.core.reports import ReportError, read_report, reporting_pro
 from tfagents_system.core.training_settings import TrainingSettings
 from tfagents_system.evaluation import report_sections as sections
 from tfagents_system.evaluation.curves import make_panels
-from tfagents_system.evaluation.report_films import find_films, make_films
+from tfagents_system.evaluation.report_films import find_films, make_films, num_missing_films
 from tfagents_system.evaluation.run_groups import RunGroup
 from tfagents_system.evaluation.run_history import EvaluationPoint, read_evaluations
 from tfagents_system.evaluation.terminal import Terminal
@@ -32,38 +34,43 @@ from tfagents_system.evaluation.terminal import Terminal
 PAGE = pathlib.Path(__file__).with_name("report.html")
 
 
-def report(exp_dir: pathlib.Path, /, output: pathlib.Path | None = None, film: bool = True) -> None:
+def report(
+    exp_dir: pathlib.Path, /, output: pathlib.Path | None = None, film: bool = False
+) -> None:
     """Writes the report of an experiment and prints the name of the file.
 
     Args:
       exp_dir: Folder of the experiment.
       output: HTML file to write. Default: report.html in exp_dir.
-      film: Film the first, the middle and the best policy, where there is no film.
+      film: Film the first, the middle and the best policy, where there is no film. That runs the
+        experiment's params.py.
 
     Raises:
       ConfigError: If there is no such experiment, or a file cannot be read or written.
     """
     paths = existing_experiment(exp_dir)
     output = output or paths.root / "report.html"
+    terminal, points = Terminal(sys.stderr), read_evaluations(paths)
     if film:
-        make_films(paths, read_evaluations(paths), Terminal(sys.stderr))
+        make_films(paths, points, terminal)
+    elif missing := num_missing_films(paths, points):
+        terminal.print(f"The report lacks films of {missing} policies: --film makes them, and runs "
+                       f"{paths.params} for that.")  # fmt: skip
     try:
         write_text_atomically(output, make_page(paths))
     except (OSError, json.JSONDecodeError) as error:
         raise ConfigError(f"No report of {exp_dir}: {error}") from error
-    print(output)
+    print(printable(output))
 
 
 def make_page(paths: ExperimentPaths) -> str:
     """Returns the HTML of the report."""
     name = paths.root.resolve().name
     points = read_evaluations(paths)
-    page = PAGE.read_text()
     charts = json.dumps(make_charts(paths, points)).replace("<", "\\u003c")  # "</script>" in a name
-    # The page's own marks first: what is put in may contain anything.
-    head, rest = page.replace("@TITLE@", sections.text(name)).split("@BODY@")
-    middle, tail = rest.split("@CHARTS@")
-    return head + _body(paths, name, points) + middle + charts + tail
+    values = {"TITLE": sections.text(name), "BODY": _body(paths, name, points), "CHARTS": charts}
+    # All marks at once: what is put in may look like one.
+    return re.sub("@(TITLE|BODY|CHARTS)@", lambda mark: values[mark[1]], PAGE.read_text())
 
 
 def make_charts(paths: ExperimentPaths, points: Sequence[EvaluationPoint]) -> list[dict[str, Any]]:

@@ -3,11 +3,13 @@
 import contextlib
 import io
 import pathlib
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tfagents_system.core.best_policies import best_policy
 from tfagents_system.core.env_config import load_env_config
+from tfagents_system.core.files import is_inside
 from tfagents_system.core.paths import POLICY_CHECKPOINT_PREFIX, ExperimentPaths
 from tfagents_system.environments.headless import draw_unseen
 from tfagents_system.evaluation.run_history import EvaluationPoint
@@ -37,9 +39,7 @@ def make_films(
     paths: ExperimentPaths, points: Sequence[EvaluationPoint], terminal: Terminal
 ) -> None:
     """Films an episode of each of the three that has no film; says why if it cannot."""
-    films, policies = _films(paths), _policies(paths)
-    chosen = _choose(paths, points, films.keys() | policies.keys())
-    missing = [policies[step] for step in sorted(chosen.keys() - films.keys())]
+    missing = _missing(paths, points)
     if not missing:
         return
     terminal.show(lambda: "starting TensorFlow, to film")
@@ -51,6 +51,17 @@ def make_films(
         terminal.print(f"The report lacks films of {len(missing)} policies: {reason}")
 
 
+def num_missing_films(paths: ExperimentPaths, points: Sequence[EvaluationPoint]) -> int:
+    """Returns how many films `make_films` would try to make."""
+    return len(_missing(paths, points))
+
+
+def _missing(paths: ExperimentPaths, points: Sequence[EvaluationPoint]) -> list[pathlib.Path]:
+    films, policies = _films(paths), _policies(paths)
+    chosen = _choose(paths, points, films.keys() | policies.keys())
+    return [policies[step] for step in sorted(chosen.keys() - films.keys())]
+
+
 def _films(paths: ExperimentPaths) -> dict[int, pathlib.Path]:
     """Returns a film of each policy that has any, by its train step."""
     films = {}
@@ -58,7 +69,7 @@ def _films(paths: ExperimentPaths) -> dict[int, pathlib.Path]:
         films[path.stem] = path
     for path in paths.videos.glob(f"{POLICY_CHECKPOINT_PREFIX}*/episode_0.mp4"):
         films[path.parent.name] = path
-    return _by_train_step(films)
+    return _by_train_step({k: path for k, path in films.items() if is_inside(path, paths.videos)})
 
 
 def _policies(paths: ExperimentPaths) -> dict[int, pathlib.Path]:
@@ -71,7 +82,7 @@ def _policies(paths: ExperimentPaths) -> dict[int, pathlib.Path]:
 
 def _by_train_step(named: Mapping[str, pathlib.Path]) -> dict[int, pathlib.Path]:
     steps = {name.removeprefix(POLICY_CHECKPOINT_PREFIX): path for name, path in named.items()}
-    return {int(step): path for step, path in steps.items() if step.isdigit()}
+    return {int(step): path for step, path in steps.items() if re.fullmatch("[0-9]+", step)}
 
 
 def _choose(

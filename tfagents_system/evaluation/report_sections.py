@@ -16,7 +16,7 @@ _COLORS = ("#1f6feb", "#2da44e", "#bf8700", "#cf222e", "#8250df", "#1b7c83", "#9
 
 def text(value: Any) -> str:
     """Returns `value` as HTML text."""
-    return html.escape(str(value))
+    return html.escape(str(value).encode(errors="replace").decode())  # of names in no encoding
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[Any]], changed: Sequence[int] = ()) -> str:

@@ -3,13 +3,14 @@
 import pathlib
 from typing import NamedTuple
 
+from tfagents_system.core.display import printable
 from tfagents_system.core.paths import ExperimentPaths, existing_experiment, is_experiment
 
 
 class RunGroup(NamedTuple):
     """Some experiments: the seeds of one setting."""
 
-    name: str
+    name: str  # to be shown
     experiments: list[ExperimentPaths]  # at least one
 
 
@@ -24,10 +25,10 @@ def find_group(text: str) -> RunGroup:
     """
     path = pathlib.Path(text)
     if path.is_dir():
-        return RunGroup(path.name or text, [existing_experiment(path)])
+        return RunGroup(printable(path.name or text), [existing_experiment(path)])
     has_pattern = any(sign in path.name for sign in "*?[")
     pattern = path.name if has_pattern else f"{path.name}*"
     folders = sorted(folder for folder in path.parent.glob(pattern) if is_experiment(folder))
     if not folders:
         existing_experiment(path)  # raises, with a suggestion
-    return RunGroup(path.name, [ExperimentPaths(folder) for folder in folders])
+    return RunGroup(printable(path.name), [ExperimentPaths(folder) for folder in folders])

@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+from tfagents_system.core.display import printable, printable_lines
+
 
 class Terminal:
     """Prints lines; on a terminal, also the momentary state as a line that is overwritten."""
@@ -26,7 +28,7 @@ class Terminal:
         """Prints a line that stays, in place of the momentary state."""
         clear = "" if self._shown_at is None else "\r\033[K"
         self._shown_at = None
-        print(clear + text, file=self._stream, flush=True)
+        print(clear + printable_lines(text), file=self._stream, flush=True)
 
     def show(self, make_text: Callable[[], str]) -> None:
         """Shows `make_text()` as the momentary state, if the last one is old enough."""
@@ -35,4 +37,4 @@ class Terminal:
         now = self._clock()
         if self._shown_at is None or now - self._shown_at >= self._period_secs:
             self._shown_at = now
-            print(f"\r\033[K{make_text()}", end="", file=self._stream, flush=True)
+            print(f"\r\033[K{printable(make_text())}", end="", file=self._stream, flush=True)

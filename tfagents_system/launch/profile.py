@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from tfagents_system.core.command_line import AtLeast
+from tfagents_system.core.display import printable
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths, existing_experiment
 from tfagents_system.core.reports import ReportError, read_report, reporting_programs
@@ -54,7 +55,7 @@ def profile_table(phases: Mapping[str, Mapping[str, float]]) -> str:
         elapsed = max(sum(secs.values()), 1e-9)
         ranked = sorted(secs.items(), key=lambda item: -item[1])
         shares = ", ".join(f"{phase} {value / elapsed:.1%}" for phase, value in ranked if value > 0)
-        lines.append(f"{program:<12}{elapsed:8.1f} s: {shares}")
+        lines.append(printable(f"{program:<12}{elapsed:8.1f} s: {shares}"))
     return "\n".join(lines)
 
 

@@ -21,6 +21,7 @@ import time
 from collections.abc import Sequence
 
 from tfagents_system.core.disk import SpaceGuard, is_disk_full, keep_printing_on_full_disk
+from tfagents_system.core.display import printable, without_secrets
 from tfagents_system.core.errors import (
     EXIT_CONFIG,
     EXIT_DIVERGED,
@@ -118,7 +119,7 @@ def _describe_failure(
     else:
         reason = "killed by a signal" if exit_code is None else f"exit code {exit_code}"
         header = f"{service.name} failed again after {num_restarts} restarts ({reason})"
-    words = [f"  {line}" for line in _last_words(log, exit_code)]
+    words = [f"  {printable(without_secrets(line))}" for line in _last_words(log, exit_code)]
     return "\n".join([f"{header}. Its log is {log}", *words]) + "\n"
 
 

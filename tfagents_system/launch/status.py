@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 
 from tfagents_system.core.command_line import run_tool
 from tfagents_system.core.disk import checkpoint_bytes, free_bytes, keep_printing_on_full_disk
+from tfagents_system.core.display import printable
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.file_locks import is_locked, recorded_host
 from tfagents_system.core.generations import generations
@@ -105,7 +106,8 @@ class Watch:
 def ending(paths: ExperimentPaths) -> str:
     """Returns what there is to say of a run of which no program lives."""
     if paths.finished.exists():
-        return f"Training is finished. The policy is in {paths.policies / 'greedy_policy'}."
+        folder = printable(paths.policies / "greedy_policy")
+        return f"Training is finished. The policy is in {folder}."
     return (
         "Nothing is running, and training is not finished: the command that started it "
         f"{_way_on(paths)}."

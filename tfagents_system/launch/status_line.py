@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfagents_system.core.disk import shortage
+from tfagents_system.core.display import printable
 from tfagents_system.core.meters import format_duration, mean_of
 from tfagents_system.core.reports import (
     Evaluation,
@@ -82,7 +83,7 @@ def status_line(snapshot: Snapshot) -> str:
     parts += _hosts(snapshot)
     if restarts := sum(report.restarts for report in snapshot.reports.values() if report):
         parts.append(f"restarts {restarts}")
-    return SEPARATOR.join(parts)
+    return printable(SEPARATOR.join(parts))
 
 
 def _starting(snapshot: Snapshot) -> list[str]:

@@ -4,6 +4,7 @@ import contextlib
 import time
 from typing import Any
 
+from tfagents_system.core.display import printable, without_secrets
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.mirror.progress import Progress
 from tfagents_system.mirror.records import Batch, Description, Source, describe
@@ -111,7 +112,8 @@ class Mirror:
         self.problem = None
 
     def _failed(self, error: Exception) -> None:
-        problem = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        shown = printable(without_secrets(f"{type(error).__name__}: {error}"))
+        problem = " ".join(shown.split())[:200]
         if problem != self.problem:
             print(f"WARNING: {self._tracker} takes nothing ({problem}). What it has not got is in "
                   f"{self._paths.root}; trying again.", flush=True)  # fmt: skip

@@ -6,6 +6,7 @@ import pathlib
 import secrets
 from collections.abc import Iterable, Sequence
 
+from tfagents_system.core.display import without_secrets
 from tfagents_system.core.files import append_whole, write_text_atomically
 from tfagents_system.mirror.records import Batch
 
@@ -21,6 +22,8 @@ class Progress:
         """Reads the file; begins a new one, with another `run_id`, for another destination."""
         self._path = path
         header, *lines = _read_lines(path) or [{}]
+        if "destination" in header:  # earlier versions have written passwords
+            header["destination"] = without_secrets(header["destination"])
         if header.get("destination") != destination:
             header = {"destination": destination, "run_id": secrets.token_hex(8), "num_arrived": 0}
             lines = []

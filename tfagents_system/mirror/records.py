@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.files import read_json
+from tfagents_system.core.files import is_inside, read_json
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.evaluation.event_files import read_events
 from tfagents_system.evaluation.settings_difference import read_settings
@@ -72,6 +72,8 @@ class Source:
                 events[name] = (begin, end)
         videos = {}
         for film in sorted(self._paths.videos.glob("*/[!.]*.mp4")):
+            if not is_inside(film, self._paths.videos):
+                continue
             name, changed = str(film.relative_to(self._paths.root)), film.stat().st_mtime_ns
             if self._videos.get(name) != changed:
                 videos[name] = changed
@@ -88,7 +90,12 @@ class Source:
 
     def _event_files(self) -> list[pathlib.Path]:
         folders = (self._paths.train_summaries, self._paths.eval_summaries)
-        return [f for folder in folders for f in sorted(folder.rglob("events.out.tfevents.*"))]
+        return [
+            file
+            for folder in folders
+            for file in sorted(folder.rglob("events.out.tfevents.*"))
+            if is_inside(file, folder)
+        ]
 
     def _values(self, name: str, begin: int, end: int) -> Iterator[Values]:
         """Names are the tags; of a worker, which has the same ones as others, after its name."""
@@ -143,5 +150,5 @@ def describe(paths: ExperimentPaths) -> Description:
         paths.root.name,
         settings,
         provenance.get("git_hash"),
-        {file: file.stat().st_mtime_ns for file in files if file.exists()},
+        {file: file.stat().st_mtime_ns for file in files if is_inside(file, paths.root)},
     )

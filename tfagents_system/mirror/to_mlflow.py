@@ -18,6 +18,7 @@ os.environ.update(_DEFAULTS | dict(os.environ))  # before the import, which read
 from mlflow import MlflowClient  # noqa: E402
 from mlflow.entities import Metric, Param, RunTag  # noqa: E402
 
+from tfagents_system.core.display import without_secrets  # noqa: E402
 from tfagents_system.mirror.records import Description, Record, Values, Video  # noqa: E402
 
 MOST_METRICS, MOST_PARAMS, MOST_CHARACTERS = 1000, 100, 500  # that every server takes
@@ -26,8 +27,12 @@ OWN_DATABASE = "mlflow.db"  # in the mirror's folder
 
 
 def destination() -> str:
-    """Returns where the records go, as the variables of the package say."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or OWN_DATABASE
+    """Returns where the records go, as the variables of the package say; without a password."""
+    return without_secrets(_server()) or OWN_DATABASE
+
+
+def _server() -> str:
+    return os.environ.get("MLFLOW_TRACKING_URI", "")
 
 
 class Mlflow:
@@ -43,9 +48,9 @@ class Mlflow:
         """
         for library in ("alembic", "mlflow"):  # they narrate how they make a database
             logging.getLogger(library).setLevel(logging.WARNING)
-        self._is_own = destination() == OWN_DATABASE
+        self._is_own = not _server()
         own_uri = f"sqlite:///{folder.absolute() / OWN_DATABASE}"
-        self._client = MlflowClient(own_uri if self._is_own else destination())
+        self._client = MlflowClient(_server() or own_uri)
         self._run_id = self._find_run(folder, run_id, description)
         self._client.update_run(self._run_id, status="RUNNING")
         self.describe(description)
