@@ -2,7 +2,9 @@
 
 import os
 
-from tfagents_system.core.installed import tolerate_broken_plugins
+from tfagents_system.core import process_start
+
+process_start.settle()
 
 # TensorFlow 2.15 wraps dicts with wrapt. Its C extension hides their __dict__ from Python, so that
 # typing-extensions >= 4.6, which most packages that users add need, fails in a tf.function ("this
@@ -11,4 +13,6 @@ from tfagents_system.core.installed import tolerate_broken_plugins
 os.environ.setdefault("WRAPT_DISABLE_EXTENSIONS", "1")
 
 # gym 0.23, which TF-Agents imports, fails where any installed package has broken metadata.
+from tfagents_system.core.installed import tolerate_broken_plugins  # noqa: E402
+
 tolerate_broken_plugins()

@@ -63,7 +63,7 @@ def leave(folder, files):
 def run(code, *folders):
     environ = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (REPO, *folders)))}
     return subprocess.run(
-        [sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=240
     )
 
 

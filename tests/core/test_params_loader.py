@@ -69,8 +69,12 @@ def test_copy_of_the_params_may_import_from_the_original_folder(tmp_path):
     copy.mkdir()
     write(original, "ITERATIONS = 78\n", "my_other_constants.py")
     text = MINIMAL + "    from my_other_constants import ITERATIONS as num_iter\n"
-    params = load_params(write(copy, text), ENV_CONFIG, import_dir=str(original))
+    facts = {"params_dir": str(original), "params_name": "mine.py"}
+    (copy / "provenance.json").write_text(json.dumps(facts))
+    params = load_params(write(copy, text, "params.py"), ENV_CONFIG)
     assert params.num_iter == 78
+    module = sys.modules[type(params).__module__]
+    assert (module.__name__, module.__file__) == ("mine", str(original / "mine.py"))
 
 
 def test_second_load_in_one_process_does_not_see_the_bindings_of_the_first(tmp_path):

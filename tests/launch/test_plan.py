@@ -103,11 +103,11 @@ def test_each_program_has_its_command_line_environment_and_cpus():
     assert list(placed) == ["replay", "learner", "worker_0", "worker_1"]
     replay, learner, _, worker = placed.values()
     folder, address = "--exp_dir=/my logs/e", "--replay_address=localhost:4567"
-    scripts = "tfagents_system/"
-    assert replay.argv == (sys.executable, f"{scripts}sac_replay_buffer.py", folder, "--port=4567")
+    start = (sys.executable, "-m")
+    assert replay.argv == (*start, "tfagents_system.sac_replay_buffer", folder, "--port=4567")
     assert learner.argv == (
-        sys.executable, f"{scripts}sac_train.py", folder, address, "--num_cpus=2")  # fmt: skip
-    assert worker.argv[:4] == (sys.executable, f"{scripts}sac_collect.py", folder, address)
+        *start, "tfagents_system.sac_train", folder, address, "--num_cpus=2")  # fmt: skip
+    assert worker.argv[:5] == (*start, "tfagents_system.sac_collect", folder, address)
     assert {"--num_cpus=1", "--env_timeout_secs=600"} <= set(worker.argv[4:])
     assert (replay.cpus, learner.cpus, worker.cpus) == ((0,), (1, 2), (8,))
     assert replay.env["TZ"] == "UTC"

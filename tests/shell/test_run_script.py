@@ -141,7 +141,7 @@ def test_finished_training_ends_everything_and_says_how_to_go_on(sandbox):
     available = sorted(os.sched_getaffinity(0))
     assert set(worker["cpus"]) <= set(available) and set(learner["cpus"]) <= set(available)
     assert len(available) > 3 or learner["cpus"] == available
-    assert worker["argv"][0] == "tfagents_system/sac_collect.py"
+    assert worker["argv"][0] == str(sandbox.project / "tfagents_system/sac_collect.py")
     assert worker["argv"][1] == f"--exp_dir={sandbox.exp_dir}"
     assert worker["environ"]["SLURM_PROCID"] == "1"
     assert worker["environ"]["OMP_NUM_THREADS"] == "1"
@@ -450,11 +450,11 @@ MALFORMED_INPUT = {
     "variables: JSON": (_write("v.sh", '{"horizon": 200}\n'), "v.sh", "SAC_EXP_NAME is not set."),
     "variables: an open quote": (_write("v.sh", 'SAC_EXP_NAME="a\n'), "v.sh", "v.sh: line 1: une"),
     "variables: UTF-16": (_write_bytes("v.sh", "SAC_EXP_NAME=a\n".encode("utf-16")), "v.sh",
-                          "v.sh: cannot execute binary file"),
+                          "v.sh is UTF-16, which bash cannot read; as UTF-8 it can: iconv"),
     "variables: NUL bytes": (_write_bytes("v.sh", b"# mine\nSAC_EXP_NAME=\0\n"), "v.sh",
                              "SAC_EXP_NAME is not set."),
     "variables: CRLF": (_write_bytes("v.sh", b"SAC_EXP_NAME=a\r\n"), "v.sh",
-                        "SAC_PARAMS is not set."),
+                        "v.sh has the byte order mark or the line ends (CRLF) of Windows"),
     "variables: a folder": (None, "config", "no such variables file: config."),
     "JSON: not text": (_write_bytes("config/pendulum.json", b"\xff\0"), None,
                        "config/pendulum.json: cannot read the JSON config ('utf-8' codec"),

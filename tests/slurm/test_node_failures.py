@@ -149,7 +149,7 @@ def test_of_two_living_cores_the_later_one_wins(ledger, hangs):
         run.wait_for(lambda: all(env_steps(run, f"worker_{k}") for k in range(2)), 60, "steps")
         node = run.host("learner")
         earlier = [pid for pid, command in cluster.processes(node).items()
-                   if hangs and ("sac_train.py" in command or "sac_replay" in command)]  # fmt: skip
+                   if hangs and ("sac_train" in command or "sac_replay" in command)]  # fmt: skip
         seen = []
 
         def break_it():

@@ -47,7 +47,7 @@ def test_a_cancelled_run_over_several_hosts_resumes_and_trains_to_its_end():
 def cancel(run):
     """Cancels all jobs, of which nothing is left."""
     running = " ".join(run.cluster.processes().values())
-    for program in ("supervise", "stunnel", "launch.relay", "sac_train.py", "sac_collect.py",
+    for program in ("supervise", "stunnel", "launch.relay", "sac_train", "sac_collect",
                     "tfagents_system mirror"):  # fmt: skip
         assert program in running, running
     run.cluster.ask("scancel", *run.jobs.values())

@@ -260,7 +260,8 @@ class TinyRun:
         """Process id of sac_train.py and the like (of a worker: `SLURM_PROCID` too), if it runs."""
         script, _, worker_id = program.partition(" ")
         for pid, command in self.alive().items():
-            if script not in command or "restart_budget" in command:
+            module = f"tfagents_system.{script.removesuffix('.py')}\0"
+            if module not in command or "restart_budget" in command:
                 continue
             try:
                 environ = pathlib.Path(f"/proc/{pid}/environ").read_text().split("\0")

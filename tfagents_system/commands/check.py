@@ -29,6 +29,7 @@ from tfagents_system.core.settings import Settings
 from tfagents_system.evaluation.progress import progress_bar
 from tfagents_system.kernels.build import build_if_missing
 from tfagents_system.launch.params_check import check_gin_bindings
+from tfagents_system.launch.prepare import check_files
 from tfagents_system.launch.variables import read_variables
 
 
@@ -81,6 +82,7 @@ def _files_for(env: str, folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Pa
 def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
     settings = Settings.from_environ(environ)
     check_gin_bindings(settings.gin_bindings, "SAC_GIN_BINDINGS")
+    check_files(settings.config, settings.params)
     env_config = load_env_config(settings.config)
     curriculum = Curriculum.from_config(env_config.get("curriculum", {}), str(settings.config))
     # Imports TensorFlow, so after all that can be refused at once.

@@ -60,7 +60,7 @@ def measure_learner(
     started = time.time()
     try:
         done = subprocess.run(
-            command, env={**environ, **program_environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            command, env={**environ, **program_environ},
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_SECS,
         )  # fmt: skip
     except subprocess.TimeoutExpired:

@@ -76,13 +76,11 @@ def _check_is_repeatable(paths: ExperimentPaths) -> None:
 
 def _environ_of(first: ExperimentPaths, again: ExperimentPaths, num_iter: int) -> dict[str, str]:
     """Returns the variables that start the first run again, as `again`."""
-    saved = read_provenance(first.provenance, ("seed", "gin_bindings", "params_dir"))
+    saved = read_provenance(first.provenance, ("seed", "gin_bindings"))
     assert saved is not None  # _check_is_repeatable has read it
     bindings = [*saved["gin_bindings"], f"TrainParams.num_iter = {num_iter}"]
-    modules = [saved["params_dir"], *filter(None, [os.environ.get("PYTHONPATH")])]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SAC_")}
     return environment_of_runs(kept | {
-        "PYTHONPATH": os.pathsep.join(modules),  # what params.py imports from beside it
         "SAC_EXP_NAME": again.root.name,
         "SAC_PARAMS": str(first.params),
         "SAC_CONFIG": str(first.config),

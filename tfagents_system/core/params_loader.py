@@ -18,7 +18,15 @@ from tfagents_system.core.guest import GUEST
 from tfagents_system.core.hooks import copied
 from tfagents_system.core.hyperparameters import check_hyperparameter, hyperparameters
 from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.provenance import read_provenance
+from tfagents_system.core.provenance import original_of, read_provenance
+from tfagents_system.core.running import copied_modules
+from tfagents_system.core.user_modules import (
+    UserModule,
+    params_module,
+    show_source,
+    spec_of,
+    take_over,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,12 +59,12 @@ def load_run(exp_dir: str) -> Run:
       ConfigError: If the config, the params file or a gin binding is wrong.
     """
     paths = ExperimentPaths(pathlib.Path(exp_dir))
-    provenance = read_provenance(paths.provenance, ("seed", "gin_bindings", "params_dir"))
+    provenance = read_provenance(paths.provenance, ("seed", "gin_bindings"))
     if provenance is None:
         raise ConfigError(f"{paths.provenance} does not exist; start the run with run_script.sh.")
     env_config = load_env_config(paths.running_config)
     params = load_params(
-        paths.running_params, env_config, provenance["gin_bindings"], provenance["params_dir"]
+        paths.running_params, env_config, provenance["gin_bindings"], copied_modules(paths)
     )
     for note in params.check(str(paths.params)):  # the launcher has not seen imported base classes
         print(f"Note: {note}", flush=True)
@@ -68,7 +76,7 @@ def load_params(
     path: pathlib.Path,
     env_config: dict[str, Any],
     gin_bindings: Sequence[str] = (),
-    import_dir: str | None = None,
+    neighbours: Sequence[UserModule] = (),
 ) -> Any:
     """Imports the params file and returns its checked `TrainParams(env_config)`.
 
@@ -76,20 +84,24 @@ def load_params(
       path: The params file. It is executed: it is the user's own code.
       env_config: The validated JSON config.
       gin_bindings: Bindings such as "TrainParams.discount = 0.95"; they override the file.
-      import_dir: Folder whose modules the file may import; None stands for the file's own.
+      neighbours: Modules that the file imports and of which its run has copies.
 
     Raises:
       ConfigError: If the file cannot be imported as a module with a concrete `TrainParams`, or
         sets something that is not allowed.
     """
     gin.clear_config()  # bindings of a run that this process loaded before
-    sys.path.insert(0, import_dir or str(path.absolute().parent))
-    spec = importlib.util.spec_from_file_location("train_params", path)
-    if not path.is_file() or spec is None or spec.loader is None:
+    if not path.is_file() or path.suffix != ".py":
         raise ConfigError(f"{path}: no such params file (a Python file named *.py).")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    code = _compile(path)
+    original = original_of(path)
+    own = params_module(path, original)
+    if own.file != str(original):
+        print(f"Note: the folder of {original} is gone; {path} runs as if it were the original.",
+              flush=True)  # fmt: skip
+    take_over([own, *neighbours])
+    module = importlib.util.module_from_spec(spec_of(own))
+    sys.modules[own.name] = module
+    code = _compile(path, own.file)
     with GUEST.visit(f"importing {path}", is_patient=True):
         exec(code, module.__dict__)
     train_params = getattr(module, "TrainParams", None)
@@ -116,9 +128,12 @@ def gin_text(params: Any) -> str:
     return "\n".join(lines) + "\n\n" + gin.operative_config_str()
 
 
-def _compile(path: pathlib.Path) -> types.CodeType:
+def _compile(path: pathlib.Path, file: str) -> types.CodeType:
+    """Returns the code of `path`, whose tracebacks name `file`."""
     try:
-        return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+        source = path.read_bytes()
+        show_source(file, source)
+        return compile(source, file, "exec", dont_inherit=True)
     except (RecursionError, MemoryError) as error:  # of Python's parser and compiler
         raise ConfigError(f"{path}: nested too deeply for Python.") from error
     except (OSError, SyntaxError, ValueError) as error:

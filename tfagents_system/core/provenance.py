@@ -26,6 +26,7 @@ _SHAPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "seed": (_is_seed, "an integer from 0 to 4294967295"),
     "gin_bindings": (_are_texts, "a list of strings"),
     "params_dir": (_is_text, "a string"),
+    "params_name": (lambda value: value is None or _is_text(value), "a string or null"),
     "started_at": (_are_texts, "a list of strings"),
     "initialized_from": (lambda value: value is None or _is_text(value), "a string or null"),
 }
@@ -52,6 +53,24 @@ def read_provenance(path: pathlib.Path, keys: Iterable[str]) -> dict[str, Any] |
         if not is_allowed(saved.get(key)):
             raise ConfigError(_message(path, f"{key} is not {allowed}"))
     return {key: saved.get(key) for key in keys}
+
+
+def original_of(params: pathlib.Path) -> pathlib.Path:
+    """Returns the absolute path of the file of which `params` is an experiment's copy, or its own.
+
+    The neighbours of the original are importable, and it gives its `__file__` to the copy.
+
+    Raises:
+      ConfigError: If the experiment's `provenance.json` is damaged.
+    """
+    path = params.absolute()
+    root = path.parent.parent if path.parent.name == "running" else path.parent
+    provenance = root / "provenance.json"
+    if path.name != "params.py" or not provenance.is_file():
+        return path
+    saved = read_provenance(provenance, ("params_dir", "params_name"))
+    assert saved is not None  # it is a file
+    return pathlib.Path(saved["params_dir"]) / (saved["params_name"] or path.name)
 
 
 def record_arithmetic(path: pathlib.Path, arithmetic: str) -> None:

@@ -4,19 +4,16 @@ import dataclasses
 import hashlib
 import json
 import pathlib
-import sys
-import sysconfig
 from collections.abc import Mapping
 from typing import Any
 
 from tfagents_system.core.disk import free_bytes, is_disk_full, shortage
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import write_json_durably
+from tfagents_system.core.running import keep_modules
+from tfagents_system.core.user_modules import loaded_modules
 from tfagents_system.core.waiting import wait_until
 
-PACKAGE = __name__.partition(".")[0]
-# Names of the program's own file, and of the params file, whose copy in running/ counts.
-NOT_MODULES = ("__main__", "__mp_main__", "train_params")
 MOST_SHOWN = 5  # differences, in a message
 LEARNER_TIMEOUT_SECS = 600.0  # for building its environment and agent
 
@@ -38,12 +35,15 @@ class RunSpec:
     def agree(self, path: pathlib.Path) -> None:
         """Makes this the run's spec if there is none in `path` yet; else compares the two.
 
+        In the first case, the modules that the learner has imported are the run's, too.
+
         Raises:
           ConfigError: If they differ, or if the disk is full: the others would wait for it.
         """
         if path.exists():
             self.check(path)
         else:
+            keep_modules(path.parent, loaded_modules())
             try:
                 write_json_durably(path, dataclasses.asdict(self))
             except OSError as error:
@@ -143,20 +143,3 @@ def file_hashes(files: Mapping[str, pathlib.Path]) -> dict[str, str]:
         except OSError:
             continue
     return hashes
-
-
-def user_modules() -> dict[str, pathlib.Path]:
-    """Returns the files of the imported modules that are neither installed nor of this package."""
-    stdlib = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
-    modules = {}
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if not isinstance(file, str) or name in NOT_MODULES:
-            continue
-        path = pathlib.Path(file)
-        is_installed = {"site-packages", "dist-packages"} & set(path.parts) or any(
-            file.startswith(f"{folder}/") for folder in stdlib
-        )
-        if not is_installed and name.partition(".")[0] != PACKAGE:
-            modules[name] = path
-    return modules

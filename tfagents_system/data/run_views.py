@@ -1,12 +1,14 @@
 """A program's own view of its run, to be compared with the run's spec."""
 
+import pathlib
 from typing import Any
 
 import numpy as np
 import tree
 
 from tfagents_system.core.params_loader import Run
-from tfagents_system.core.run_spec import RunSpec, as_json, file_hashes, user_modules
+from tfagents_system.core.run_spec import RunSpec, as_json, file_hashes
+from tfagents_system.core.user_modules import loaded_modules
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.item_description import describe_item
 from tfagents_system.data.item_layout import ItemLayout
@@ -30,6 +32,7 @@ def view_of_run(
       layout: Of the items.
       arithmetic: Of the learner's matrix products; None in other programs.
     """
+    modules = {module.name: pathlib.Path(module.source) for module in loaded_modules()}
     files = {"config.json": run.paths.running_config, "params.py": run.paths.running_params}
     return RunSpec(
         seed=run.seed,
@@ -39,7 +42,7 @@ def view_of_run(
         observation=_describe(observation_spec),
         action=_describe(action_spec),
         item=describe_item(layout, codec.columns),
-        files=file_hashes(files | user_modules()),
+        files=file_hashes(files | modules),
         arithmetic=arithmetic,
     )
 

@@ -77,11 +77,6 @@ def load_saved_params(
     Raises:
       ConfigError: If the file or provenance.json is wrong.
     """
-    provenance = read_provenance(paths.provenance, ("gin_bindings", "params_dir"))
-    if provenance is None:
-        provenance = {"gin_bindings": [], "params_dir": None}
-    if params is not None:
-        return load_params(pathlib.Path(params), env_config, provenance["gin_bindings"])
-    return load_params(
-        paths.params, env_config, provenance["gin_bindings"], provenance["params_dir"]
-    )
+    provenance = read_provenance(paths.provenance, ("gin_bindings",)) or {"gin_bindings": []}
+    file = paths.params if params is None else pathlib.Path(params)
+    return load_params(file, env_config, provenance["gin_bindings"])

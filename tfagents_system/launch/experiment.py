@@ -25,12 +25,13 @@ from tfagents_system.core.hyperparameters import hyperparameters
 from tfagents_system.core.incarnation import Job
 from tfagents_system.core.installed import all_versions
 from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.provenance import read_provenance
+from tfagents_system.core.provenance import original_of, read_provenance
 from tfagents_system.core.running import begin_run
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.settings import INITIALIZE_FROM, Settings
 from tfagents_system.core.training_settings import TrainingSettings
 from tfagents_system.launch.git_state import GitState
+from tfagents_system.launch.imported_modules import imported_modules
 from tfagents_system.launch.initial_weights import InitialWeights
 from tfagents_system.launch.lock import take_lock
 from tfagents_system.launch.params_check import check_gin_bindings
@@ -43,6 +44,7 @@ class Provenance:
     seed: int
     gin_bindings: tuple[str, ...]  # in force; a later one overrides an earlier one
     params_dir: str  # absolute folder of the original params file: its neighbours are importable
+    params_name: str | None  # of that file; None of runs that did not record it
     started_at: tuple[str, ...]
     deterministic: bool  # in this start
     initialized_from: str | None = None  # checkpoint of another experiment
@@ -53,10 +55,16 @@ class Provenance:
         seed = seed_of_run(settings)
         if seed is None:
             seed = int.from_bytes(os.urandom(4), "big")
-        params_dir = str(settings.params.absolute().parent)
+        params = original_of(settings.params)  # of another experiment's copy: what that is of
         origin = str(weights.checkpoint.absolute()) if weights else None
         return cls(
-            seed, settings.gin_bindings, params_dir, (_now(),), settings.deterministic, origin
+            seed,
+            settings.gin_bindings,
+            str(params.parent),
+            params.name,
+            (_now(),),
+            settings.deterministic,
+            origin,
         )
 
     @classmethod
@@ -68,6 +76,7 @@ class Provenance:
             saved["seed"],
             (*earlier, *settings.gin_bindings),
             saved["params_dir"],
+            saved["params_name"],
             (*saved["started_at"], _now()),
             settings.deterministic,
             saved["initialized_from"],
@@ -131,7 +140,9 @@ def create(
         shutil.copyfile(settings.params, unfinished.params)
         if weights is not None:
             weights.copy_to(unfinished.initial_weights)
-        begin_run(unfinished)
+        begin_run(
+            unfinished, imported_modules(unfinished.params, pathlib.Path(provenance.params_dir))
+        )
         provenance.write(unfinished, cpus)
         lock = take_lock(unfinished.lock, job)
         try:
@@ -156,7 +167,7 @@ def read_saved(paths: ExperimentPaths) -> dict[str, Any]:
                 f"{paths.root} cannot be resumed: it has no {path.name}. Choose another "
                 "SAC_EXP_NAME, or move the folder away to start anew."
             )
-    keys = ("seed", "gin_bindings", "params_dir", "started_at", "initialized_from")
+    keys = ("seed", "gin_bindings", "params_dir", "params_name", "started_at", "initialized_from")
     saved = read_provenance(paths.provenance, keys)
     assert saved is not None  # the experiment is locked
     return saved

@@ -10,12 +10,15 @@ import pathlib
 import pkgutil
 import re
 import sys
+import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import nearest_name
 
-OURS = "tfagents_system"
+PACKAGE = pathlib.Path(__file__).parents[1]  # of this project
+OURS = PACKAGE.name
+STDLIB = {pathlib.Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
 # What a source mentions that makes modules, or lets others be found, when it is executed.
 MAKES_MODULES = re.compile(
     r"\b(sys\.(modules|path|meta_path|path_hooks)|__path__|declare_namespace|addsitedir)\b"
@@ -31,7 +34,7 @@ def check_imports(
       ConfigError: If a module is surely missing, or a name of a module of the user's or of ours;
         the message names file and line.
     """
-    finder = _Finder(import_dirs)
+    finder = ModuleFinder(import_dirs)
     is_complete = not finder.may_make_modules(path)  # what is on disk now is all that there will be
     for statement in tree.body:
         where = f"{path}:{statement.lineno}"
@@ -57,7 +60,7 @@ def _modules(statement: ast.stmt) -> list[str]:
     return [statement.module or ""] if isinstance(statement, ast.ImportFrom) else []
 
 
-def _check_module(name: str, finder: "_Finder", where: str) -> None:
+def _check_module(name: str, finder: "ModuleFinder", where: str) -> None:
     """Refuses `name` if its package is missing, or a submodule that nothing can make."""
     package, *submodules = name.split(".")
     found = finder.find(package)
@@ -80,7 +83,7 @@ def _check_module(name: str, finder: "_Finder", where: str) -> None:
         package, found = f"{package}.{submodule}", inner
 
 
-def _check_names(name: str, wanted: Iterable[str], finder: "_Finder", where: str) -> None:
+def _check_names(name: str, wanted: Iterable[str], finder: "ModuleFinder", where: str) -> None:
     """Refuses what `from name import wanted` cannot find in a module of the user's or of ours."""
     package, *submodules = name.split(".")
     found = None if package in sys.stdlib_module_names else finder.find(package)
@@ -102,7 +105,7 @@ def _check_names(name: str, wanted: Iterable[str], finder: "_Finder", where: str
             )
 
 
-class _Finder:
+class ModuleFinder:
     """Finds modules as the programs will, on disk alone."""
 
     def __init__(self, import_dirs: Sequence[pathlib.Path]):
@@ -132,11 +135,25 @@ class _Finder:
 
     def is_own(self, spec: importlib.machinery.ModuleSpec) -> bool:
         """Whether the module lies in a folder of the user's or of this project, not installed."""
-        places = [*(spec.submodule_search_locations or []), *([spec.origin] if spec.origin else [])]
-        return bool(places) and all(
-            not {"site-packages", "dist-packages"} & set(pathlib.Path(place).parts)
-            and any(pathlib.Path(place).is_relative_to(folder) for folder in self.import_dirs)
-            for place in places
+        places = _places(spec)
+        return (
+            bool(places)
+            and not _is_installed(places)
+            and all(
+                any(place.is_relative_to(folder) for folder in (*self.import_dirs, PACKAGE))
+                for place in places
+            )
+        )
+
+    def is_users(self, spec: importlib.machinery.ModuleSpec) -> bool:
+        """Whether the module is neither Python's, nor installed, nor of this project."""
+        places = _places(spec)
+        return (
+            bool(places)
+            and not _is_installed(places)
+            and not any(
+                place.is_relative_to(folder) for folder in (*STDLIB, PACKAGE) for place in places
+            )
         )
 
     def shows_all_modules(self, spec: importlib.machinery.ModuleSpec) -> bool:
@@ -168,6 +185,15 @@ def _find(name: str, folders: Sequence[str]) -> importlib.machinery.ModuleSpec |
         if spec is not None:
             return spec
     return None
+
+
+def _places(spec: importlib.machinery.ModuleSpec) -> list[pathlib.Path]:
+    origin = [spec.origin] if spec.has_location and spec.origin else []
+    return list(map(pathlib.Path, [*(spec.submodule_search_locations or []), *origin]))
+
+
+def _is_installed(places: Iterable[pathlib.Path]) -> bool:
+    return any({"site-packages", "dist-packages"} & set(place.parts) for place in places)
 
 
 def _submodules(spec: importlib.machinery.ModuleSpec) -> set[str]:

@@ -75,8 +75,8 @@ def _core(
     settings: Settings, exp_dir: pathlib.Path, replay_cpus: int, learner_cpus: int
 ) -> list[Program]:
     environ = {"TZ": "UTC"}  # Reverb orders its checkpoints by local time
-    server = ("sac_replay_buffer.py", REPLAY_PORT)
-    learner = ("sac_train.py", REPLAY_ADDRESS, f"--num_cpus={learner_cpus}")
+    server = ("sac_replay_buffer", REPLAY_PORT)
+    learner = ("sac_train", REPLAY_ADDRESS, f"--num_cpus={learner_cpus}")
     return [
         _program(settings, exp_dir, "replay", server, replay_cpus, environ),
         _program(settings, exp_dir, "learner", learner, learner_cpus, {}),
@@ -88,7 +88,7 @@ def _collector(
 ) -> Program:
     num_cpus = settings.collect_worker_cpus or 1
     argv = (
-        "sac_collect.py",
+        "sac_collect",
         REPLAY_ADDRESS,
         f"--num_cpus={num_cpus}",
         f"--env_timeout_secs={settings.env_timeout_secs or ENV_TIMEOUT_SECS}",
@@ -106,9 +106,10 @@ def _program(
     num_cpus: int,
     environ: Mapping[str, str],
 ) -> Program:
-    script, *arguments = command
+    module, *arguments = command
     mode = ("--deterministic",) if settings.deterministic else ()
-    argv = (sys.executable, f"tfagents_system/{script}", f"--exp_dir={exp_dir}", *arguments, *mode)
+    start = (sys.executable, "-m", f"tfagents_system.{module}")
+    argv = (*start, f"--exp_dir={exp_dir}", *arguments, *mode)
     # Sets of texts have an order that depends on the hash seed.
     common = {"PYTHONHASHSEED": "0"} if settings.deterministic else {}
     return Program(name, argv, num_cpus, {**_common_env(num_cpus), **common, **environ})

@@ -14,11 +14,13 @@ from tfagents_system.core.generations import generations
 from tfagents_system.core.incarnation import CORE, Claims, Job
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.patience import patiently
+from tfagents_system.core.provenance import original_of
 from tfagents_system.core.reports import reporting_programs, unsaved_before
 from tfagents_system.core.running import begin_run
 from tfagents_system.core.settings import Settings
 from tfagents_system.launch import experiment
 from tfagents_system.launch.experiment import Provenance
+from tfagents_system.launch.imported_modules import imported_modules
 from tfagents_system.launch.initial_weights import InitialWeights
 from tfagents_system.launch.lock import take_lock
 from tfagents_system.launch.mirrors import check_has_packages
@@ -46,7 +48,7 @@ def prepare(
     check_gin_bindings(settings.gin_bindings, "SAC_GIN_BINDINGS")
     check_has_packages(settings)
     if experiment.is_new(paths):
-        _check_files(settings.config, settings.params, settings.params.absolute().parent)
+        check_files(settings.config, settings.params)
         services = place()
         source = settings.initialize_from
         weights = InitialWeights.find(source) if source else None
@@ -83,7 +85,7 @@ def _resume(
     provenance = Provenance.of_resumed_run(settings, saved)
     check_gin_bindings(provenance.gin_bindings, str(paths.provenance))
     experiment.check_is_unfinished(paths, provenance.gin_bindings)
-    _check_files(paths.config, paths.params, pathlib.Path(saved["params_dir"]))
+    check_files(paths.config, paths.params)
     _check_has_place_for_reports(paths)
     services = place()
     print(f"Resuming {paths.root}, seed {provenance.seed}.")
@@ -94,15 +96,16 @@ def _resume(
         print(f"  {note}")
     if provenance.gin_bindings:
         print(f"  gin bindings in force: {'; '.join(provenance.gin_bindings)}")
-    begin_run(paths)
+    begin_run(paths, imported_modules(paths.params, pathlib.Path(saved["params_dir"])))
     provenance.write(paths, _cpus_by_name(services))
     paths.finished.unlink(missing_ok=True)
     return services
 
 
-def _check_files(config: pathlib.Path, params: pathlib.Path, params_dir: pathlib.Path) -> None:
+def check_files(config: pathlib.Path, params: pathlib.Path) -> None:
+    """Raises ConfigError for what can be seen to be wrong without executing anything."""
     load_env_config(config)
-    for note in check_params_file(params, (params_dir, PROJECT, PROJECT / "tfagents_system")):
+    for note in check_params_file(params, (original_of(params).parent,)):
         print(f"Note: {note}")
 
 

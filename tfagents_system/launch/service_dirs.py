@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from tfagents_system.core.cpus import cpu_list
 from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.process_start import WORKING_DIR_VARIABLE
 from tfagents_system.core.program import EXIT_CODE_FILE_VARIABLE
 from tfagents_system.launch.places import Service
 from tfagents_system.launch.private_network import with_private_network
@@ -19,6 +20,7 @@ def write_service_dirs(
 ) -> None:
     """Replaces `folder` by one with a folder for each service; nobody else may use it.
 
+    The programs start in the folder `project`, and go to the current one; see process_start.py.
     What an earlier start left there (daemontools' state, exit codes, restart counts) is removed.
     All paths must be absolute.
     """
@@ -44,6 +46,7 @@ def _run_script(
     variables = [f"{name}={value}" for name, value in environ.items()]
     budget = "tfagents_system.launch.restart_budget"
     guard = [sys.executable, "-m", budget, str(folder), str(log)]
+    there = ["env", f"{WORKING_DIR_VARIABLE}={os.getcwd()}"]
     network = shlex.join(with_private_network([])) + " " if service.is_alone else ""
     # One chain of exec: the signals of svc, and TERM when supervise dies, reach the program.
     return (
@@ -53,5 +56,5 @@ def _run_script(
         f"exec >>{shlex.quote(str(log))} 2>&1\n"
         f"exec {network}setpriv --pdeathsig TERM env {shlex.join(variables)} \\\n"
         f"  {shlex.join(guard)} \\\n"
-        f"  taskset -c {cpu_list(service.cpus)} {shlex.join(service.argv)}\n"
+        f"  taskset -c {cpu_list(service.cpus)} {shlex.join([*there, *service.argv])}\n"
     )

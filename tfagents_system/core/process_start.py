@@ -1,0 +1,69 @@
+"""What is done first in each process: nothing of how it was started reaches user code.
+
+Python puts a folder first on the path of modules: that of the script, or the current one (`-m`).
+Modules of this package (run, workers, environments) would then stand for a user's of these names,
+and a user's (random, queue) for those that this package imports.
+"""
+
+import os
+import sys
+
+PACKAGE = "tfagents_system"
+FOLDER = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # of the package
+# Programs are started in the project's folder, where nobody's modules are, and go to this one.
+WORKING_DIR_VARIABLE = "SERVICE_WORKING_DIR"
+ENTRY = "sac"  # the script that pip installs
+
+
+_is_own = False
+
+
+def settle() -> None:
+    """Takes out of the path of modules what does not belong there, and goes to the user's folder.
+
+    The package calls it before it imports anything else.
+    """
+    global _is_own
+    _is_own = is_own = _is_started_as_own()
+    if is_own and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+        del sys.path[:1]
+    sys.path[:] = [entry for entry in sys.path if not is_package_folder(entry)]
+    if is_own and not _is_found():  # nobody has installed it
+        sys.path.append(os.path.dirname(FOLDER))
+    if is_own and (folder := os.environ.pop(WORKING_DIR_VARIABLE, None)):
+        try:
+            os.chdir(folder)
+        except OSError as error:
+            print(f"Note: {error}; this program works in {os.getcwd()} instead.", file=sys.stderr)
+
+
+def is_own_process() -> bool:
+    """Returns whether this process is a program or a tool of this project, not a user's script."""
+    return _is_own
+
+
+def is_package_folder(entry: str) -> bool:
+    """Returns whether an entry of the path of modules is this package's own folder."""
+    return bool(entry) and os.path.realpath(entry) == FOLDER
+
+
+def _is_started_as_own() -> bool:
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    if file is not None:
+        path = os.path.realpath(file)
+        return path.startswith(FOLDER + os.sep) or os.path.basename(path) == ENTRY
+    if sys.argv[:1] != ["-m"]:  # as it is while Python looks for the module to run
+        return False
+    command = " ".join(sys.orig_argv)
+    return f" -m {PACKAGE}" in command or f" -m{PACKAGE}" in command
+
+
+def _is_found() -> bool:
+    """Returns whether Python finds this package in other processes, which have the same path."""
+    for finder in sys.meta_path:
+        try:
+            if finder.find_spec(PACKAGE, None) is not None:
+                return True
+        except Exception:  # of a finder that another package has installed
+            continue
+    return False
