@@ -5,7 +5,6 @@ import pathlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from tfagents_system.core.checkout import PROJECT
 from tfagents_system.core.disk import free_bytes, is_disk_full, shortage
 from tfagents_system.core.ending import print_error
 from tfagents_system.core.env_config import load_env_config

@@ -17,10 +17,10 @@ from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from tfagents_system.core.checkout import PROJECT
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.settings import Settings
-from tfagents_system.launch.prepare import PROJECT
 from tfagents_system.launch.ray_actor import ShareActor
 from tfagents_system.launch.ray_plan import PlannedActor, shortage
 from tfagents_system.launch.status import Watch, ending

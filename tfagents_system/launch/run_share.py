@@ -26,6 +26,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Annotated
 
+from tfagents_system.core.checkout import PROJECT
 from tfagents_system.core.command_line import AtLeast, OneOf, run_tool
 from tfagents_system.core.cpus import available_cpus, cpu_list
 from tfagents_system.core.ending import print_error
@@ -39,7 +40,7 @@ from tfagents_system.launch import experiment, mirrors, plan
 from tfagents_system.launch.link import Link, await_link, check_hosts_are_safe, listen
 from tfagents_system.launch.packages import check_packages
 from tfagents_system.launch.places import Service, cpu_table, in_incarnation, place
-from tfagents_system.launch.prepare import PROJECT, explained_os_errors, prepare
+from tfagents_system.launch.prepare import explained_os_errors, prepare
 from tfagents_system.launch.private_network import network_line, why_open, with_private_network
 from tfagents_system.launch.relay import write_core_end
 from tfagents_system.launch.service_dirs import write_service_dirs

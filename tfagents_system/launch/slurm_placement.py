@@ -17,6 +17,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
+from tfagents_system.core.checkout import PROJECT
 from tfagents_system.core.command_line import run_tool
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import write_text_atomically
@@ -25,7 +26,7 @@ from tfagents_system.core.settings import Settings
 from tfagents_system.launch import experiment
 from tfagents_system.launch.demand import Demand
 from tfagents_system.launch.packages import check_packages
-from tfagents_system.launch.prepare import PROJECT, explained_os_errors, prepare
+from tfagents_system.launch.prepare import explained_os_errors, prepare
 
 SLURM_TIMEOUT_SECS = 120.0  # sbatch itself tries again while SLURM is busy
 SCRIPTS = ("slurm/core.sbatch", "slurm/workers.sbatch", "slurm/job.sh")  # of the jobs
