@@ -4,11 +4,12 @@ import importlib.util
 
 import pytest
 
+from tfagents_system.core.checkout import PROJECT
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.settings import Settings
 from tfagents_system.launch import mirrors
-from tfagents_system.launch.prepare import PROJECT, prepare
+from tfagents_system.launch.prepare import prepare
 
 
 @pytest.fixture

@@ -9,12 +9,11 @@ import sys
 import pytest
 from small_disk import small_disk
 
-from tfagents_system.core.checkout import version
+from tfagents_system.core.checkout import PROJECT, version
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.settings import Settings
 from tfagents_system.launch import experiment
-from tfagents_system.launch.prepare import PROJECT
 from tfagents_system.launch.run_share import Share, run_share, set_up
 
 PARAMS = """

@@ -9,10 +9,10 @@ import tempfile
 
 import pytest
 
+from tfagents_system.core.checkout import PROJECT
 from tfagents_system.core.errors import EXIT_STOPPED, EXIT_SUPERSEDED
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.waiting import wait_until
-from tfagents_system.launch.prepare import PROJECT
 
 RUN_SHARE = "from tfagents_system.launch import run_share\n"
 # Its host hangs, and another one starts the core anew meanwhile.
