@@ -18,6 +18,7 @@ from tfagents_system.core.guest import GUEST
 from tfagents_system.core.hooks import copied
 from tfagents_system.core.hyperparameters import check_hyperparameter, hyperparameters
 from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.process_start import is_own_process
 from tfagents_system.core.provenance import original_of, read_provenance
 from tfagents_system.core.running import copied_modules
 from tfagents_system.core.user_modules import (
@@ -99,6 +100,8 @@ def load_params(
         print(f"Note: the folder of {original} is gone; {path} runs as if it were the original.",
               flush=True)  # fmt: skip
     take_over([own, *neighbours])
+    if is_own_process():
+        GUEST.remember()  # sys.argv is the params file's now
     module = importlib.util.module_from_spec(spec_of(own))
     sys.modules[own.name] = module
     code = _compile(path, own.file)

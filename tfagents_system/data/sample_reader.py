@@ -24,7 +24,8 @@ def step_codec(
 ) -> Codec:
     """Returns the codec of a Step of an environment; its observations have stacked frames.
 
-    It refuses numbers beyond LARGEST_VALUE. `state_spec` is of the policy's state, where it is stored with each step.
+    It refuses numbers beyond LARGEST_VALUE. `state_spec` is of the policy's state, where it is
+    stored with each step.
     """
     frame_spec = single_frame_spec(observation_spec, layout.frame_stack)
     return Codec(step_spec(frame_spec, action_spec, extras_spec=state_spec), LARGEST_VALUE)
