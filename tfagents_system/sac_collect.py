@@ -22,7 +22,8 @@ import reverb
 import tensorflow as tf
 from tf_agents.environments import py_environment
 
-from tfagents_system.agents.construction import make_agent, masks_padding, stored_state_spec
+from tfagents_system.agents.construction import masks_padding
+from tfagents_system.assembly import Assembly, assemble
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.incarnation import Fence
@@ -32,11 +33,6 @@ from tfagents_system.core.program import StopFlag, prefer_response, run_program
 from tfagents_system.core.run_spec import await_run_spec
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.watchdog import Watchdog
-from tfagents_system.data.codec import Codec
-from tfagents_system.data.item_description import item_columns
-from tfagents_system.data.item_layout import ItemLayout
-from tfagents_system.data.run_views import view_of_run
-from tfagents_system.data.sample_reader import step_codec
 from tfagents_system.environments.construction import (
     make_collect_environment,
     make_eval_environment,
@@ -114,27 +110,24 @@ def collect(
     takes_vectors = params.preprocessing_combiner is None
     for remark in remarks_on(environments.collect.current(), takes_vectors):
         records.remark(remark.shown, str(remark))
-    agent, _ = make_agent(params, environments.collect.current())
+    made = assemble(params, environments.collect.current())
     rng = np.random.default_rng(seed(SeedPurpose.COLLECT_POLICY))
-    policies = AgentPolicies(agent, rng, params.exploration_noise_beta)
+    policies = AgentPolicies(made.agent, rng, params.exploration_noise_beta)
     if policies.obstacle:
         records.acts_in_tensorflow(policies.obstacle)
     client = reverb.Client(replay_address)
-    layout = ItemLayout.from_settings(params)
-    specs = agent.time_step_spec.observation, agent.action_spec
-    codec = step_codec(*specs, layout, stored_state_spec(agent, params))
     if not await_run_spec(run.paths.run_spec, stop):
         return EXIT_STOPPED
-    view_of_run(run, *specs, codec, layout).check(run.paths.run_spec)
+    made.view_of(run).check(run.paths.run_spec)
     signature = _ask_server(
         lambda: table_signature(client, EXPERIENCE_TABLE, ANSWER_TIMEOUT_SECS), stop
     )
-    check_columns(signature, item_columns(layout, codec.columns))
+    check_columns(signature, made.columns)
     stream = Stream(worker_id, records.fence.number)
-    journal = _open_journal(run, stream, records.fence, codec, layout) if collects else None
+    journal = _open_journal(run, stream, records.fence, made) if collects else None
     tables = ROUND_TABLES if deterministic else (EXPERIENCE_TABLE,)
-    adder = Adder(client, codec, layout, journal, tables=tables,
-                  pads_short_episodes=masks_padding(agent))  # fmt: skip
+    adder = Adder(client, made.codec, made.layout, journal, tables=tables,
+                  pads_short_episodes=masks_padding(made.agent))  # fmt: skip
     reader = VariableReader(replay_address, policies.variables, VARIABLES_PERIOD_SECS)
     make_worker: Callable[..., Worker] = Worker if collects else EvaluatingWorker
     if deterministic:
@@ -230,13 +223,12 @@ def _ask_server(ask: Callable[[], T], stop: StopFlag) -> T | None:
     return None
 
 
-def _open_journal(
-    run: Run, stream: Stream, fence: Fence, codec: Codec, layout: ItemLayout
-) -> Journal | None:
+def _open_journal(run: Run, stream: Stream, fence: Fence, made: Assembly) -> Journal | None:
     max_bytes = int(run.params.journal_max_mb * 1e6)
     if not max_bytes:
         return None
-    return Journal(run.paths.journals, stream, codec.columns, layout.rows, max_bytes, fence)
+    columns, rows = made.codec.columns, made.layout.rows
+    return Journal(run.paths.journals, stream, columns, rows, max_bytes, fence)
 
 
 def _worker_id() -> int:

@@ -14,7 +14,8 @@ from typing import Annotated, Any
 import reverb
 import tensorflow as tf
 
-from tfagents_system.agents.construction import arithmetic_of, make_agent, stored_state_spec
+from tfagents_system.agents.construction import arithmetic_of
+from tfagents_system.assembly import assemble
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.disk import SpaceGuard
 from tfagents_system.core.errors import (
@@ -32,9 +33,6 @@ from tfagents_system.core.program import StopFlag, run_program
 from tfagents_system.core.provenance import record_arithmetic
 from tfagents_system.core.reports import Phase, StatusReporter, unsaved_before
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
-from tfagents_system.data.item_layout import ItemLayout
-from tfagents_system.data.run_views import view_of_run
-from tfagents_system.data.sample_reader import SampleReader, step_codec
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.evaluation.event_log import EventLog
@@ -69,27 +67,24 @@ class Training:
         seed = derive_seed(run.seed, SeedPurpose.LEARNER)
         seed_global_generators(functools.partial(derive_seed, seed))  # also of initial weights
         environment = make_collect_environment(params, seed)
-        agent, self._train_step = make_agent(params, environment)
+        made = assemble(params, environment)
+        agent, self._train_step = made.agent, made.train_step
         self._arithmetic = arithmetic_of(agent)
         print(explain(self._arithmetic, this_host()))
         fence.check()
         record_arithmetic(run.paths.provenance, self._arithmetic)
         environment.close()
-        layout = ItemLayout.from_settings(params)
-        specs = agent.time_step_spec.observation, agent.action_spec
-        codec = step_codec(*specs, layout, stored_state_spec(agent, params))
-        spec = view_of_run(run, *specs, codec, layout, self._arithmetic)
+        spec = made.view_of(run, self._arithmetic)
         fence.check()
         spec.agree(run.paths.run_spec)
-        reader = SampleReader(codec, layout, params.discount)
         if deterministic:
-            self._data = data_in_rounds(run, replay_address, reader, self._train_step)
+            self._data = data_in_rounds(run, replay_address, made.reader, self._train_step)
         else:
-            self._data = sampled_data(run, replay_address, reader)
+            self._data = sampled_data(run, replay_address, made.reader)
         # Steps can overlap on several cores. Those of LSTMs, compiled for a while, gained nothing.
         unrolls = num_cpus > 1 and not params.recurrent and not deterministic
         make_iterator, pool = self._data.make_iterator, self._data.pool
-        self._learner = Learner(agent, reader, make_iterator, pool, unrolls=unrolls)
+        self._learner = Learner(agent, made.reader, make_iterator, pool, unrolls=unrolls)
         client = reverb.Client(replay_address)
         variables = agent.collect_policy.variables()
         self._publisher = VariablePublisher(client, variables)
@@ -97,7 +92,7 @@ class Training:
         self._tickets = TicketOffice(client, variables, params, run.paths.evaluation, recorded)
         self._checkpointer = Checkpointer(
             run.paths.checkpoints, agent, self._train_step,
-            ReplaySnapshots(client, layout, run.paths.checkpoints, fence.number),
+            ReplaySnapshots(client, made.layout, run.paths.checkpoints, fence.number),
             spec.item, self._arithmetic, fence,
         )  # fmt: skip
         self._exporter = PolicyExporter(run.paths, agent, self._train_step, fence)

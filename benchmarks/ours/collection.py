@@ -23,13 +23,10 @@ from benchmarks.ours.programs import (
     replay_server,
     running,
 )
-from tfagents_system.agents.construction import make_agent
+from tfagents_system.assembly import assemble
 from tfagents_system.core.command_line import AtLeast, OneOf
 from tfagents_system.core.params_loader import load_run
 from tfagents_system.core.reports import Phase
-from tfagents_system.data.item_layout import ItemLayout
-from tfagents_system.data.run_views import view_of_run
-from tfagents_system.data.sample_reader import SampleReader, step_codec
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.services.variables import VariablePublisher
 
@@ -45,15 +42,12 @@ class Publisher:
         """Builds the agent and writes the run's spec, for which workers wait."""
         run = load_run(str(exp_dir))
         environment = make_collect_environment(run.params, seed=1)
-        agent, _ = make_agent(run.params, environment)
+        made = assemble(run.params, environment)
         environment.close()
-        specs = agent.time_step_spec.observation, agent.action_spec
-        layout = ItemLayout.from_settings(run.params)
-        self.reader = SampleReader(step_codec(*specs, layout), layout)
-        spec = view_of_run(run, *specs, self.reader.codec, layout, "float32")
-        spec.agree(run.paths.run_spec)
+        self.reader = made.reader
+        made.view_of(run, "float32").agree(run.paths.run_spec)
         self._publisher = VariablePublisher(
-            reverb.Client(address), agent.collect_policy.variables()
+            reverb.Client(address), made.agent.collect_policy.variables()
         )
         self._num_published = 0
         self._due_at = time.monotonic()

@@ -16,13 +16,11 @@ import reverb
 
 from benchmarks import program
 from benchmarks.ours.programs import replay_server
-from tfagents_system.agents.construction import make_agent
+from tfagents_system.assembly import assemble
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.incarnation import Fence
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.program import prefer_response, prefer_throughput
-from tfagents_system.data.item_layout import ItemLayout
-from tfagents_system.data.sample_reader import step_codec
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.pendulum_params import TrainParams
@@ -43,12 +41,11 @@ def measure(folder: pathlib.Path, secs: float) -> dict[bool, float]:
     """
     params = TrainParams({"horizon": HORIZON})
     environment = make_collect_environment(params, seed=1)
-    agent, _ = make_agent(params, environment)
-    policy = AgentPolicies(agent, np.random.default_rng(1)).collect
+    made = assemble(params, environment)
+    codec, layout = made.codec, made.layout
+    policy = AgentPolicies(made.agent, np.random.default_rng(1)).collect
     with replay_server(folder / "replay", CAPACITY) as server:
         client = reverb.Client(server.address)
-        layout = ItemLayout.from_settings(params)
-        codec = step_codec(agent.time_step_spec.observation, agent.action_spec, layout)
         fence = Fence.of_worker(ExperimentPaths(folder), "worker_0")
         stream = Stream(0, fence.number)
         journal = Journal(folder / "journals", stream, codec.columns, layout.rows, MAX_BYTES, fence)

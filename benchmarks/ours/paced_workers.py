@@ -19,12 +19,10 @@ from tf_agents.trajectories import time_step as ts
 
 from benchmarks import program
 from benchmarks.environments import FreeEnv, SleepingEnv
-from tfagents_system.agents.construction import make_agent
+from tfagents_system.assembly import assemble
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.params_loader import load_run
 from tfagents_system.core.reports import Phase, StatusReporter
-from tfagents_system.data.item_layout import ItemLayout
-from tfagents_system.data.sample_reader import step_codec
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.policies.newest_policies import PULL_TIMEOUT_SECS
 from tfagents_system.sac_collect import VARIABLES_PERIOD_SECS
@@ -104,14 +102,12 @@ def main(
     """
     run = load_run(str(exp_dir))
     environment = make_collect_environment(run.params, seed=1)
-    agent, _ = make_agent(run.params, environment)
+    made = assemble(run.params, environment)
     environment.close()
-    variables = agent.collect_policy.variables()
-    layout = ItemLayout.from_settings(run.params)
-    codec = step_codec(agent.time_step_spec.observation, agent.action_spec, layout)
+    variables = made.agent.collect_policy.variables()
     threads = []
     for number in range(first, first + count):
-        adder = Adder(reverb.Client(address), codec, layout)
+        adder = Adder(reverb.Client(address), made.codec, made.layout)
         reader = VariableReader(address, variables, VARIABLES_PERIOD_SECS)
         reporter = StatusReporter(run.paths, f"worker_{number}")
         worker = PacedWorker(adder, reader, reporter, run.horizon, number)

@@ -89,13 +89,12 @@ def print_speed(cpus: str, /) -> None:
 def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
     import tensorflow as tf
 
-    from tfagents_system.agents.construction import arithmetic_of, make_agent, stored_state_spec
+    from tfagents_system.agents.construction import arithmetic_of
+    from tfagents_system.assembly import assemble
     from tfagents_system.core.curriculum import Curriculum
     from tfagents_system.core.params_loader import Run, load_params
     from tfagents_system.core.paths import ExperimentPaths
     from tfagents_system.core.training_settings import num_fresh_samples
-    from tfagents_system.data.item_layout import ItemLayout
-    from tfagents_system.data.sample_reader import SampleReader, step_codec
     from tfagents_system.environments.construction import make_collect_environment
     from tfagents_system.learner_data import sampled_data
     from tfagents_system.learning.learner import Learner
@@ -104,14 +103,11 @@ def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
     tf.config.threading.set_inter_op_parallelism_threads(num_cpus)
     params = load_params(settings.params, load_env_config(settings.config), settings.gin_bindings)
     environment = make_collect_environment(params, 1)
-    agent, train_step = make_agent(params, environment)
+    made = assemble(params, environment)
+    reader, train_step = made.reader, made.train_step
     environment.close()
-    layout = ItemLayout.from_settings(params)
-    specs = agent.time_step_spec.observation, agent.action_spec
-    codec = step_codec(*specs, layout, stored_state_spec(agent, params))
-    reader = SampleReader(codec, layout, params.discount)
     run = Run(ExperimentPaths(pathlib.Path()), params, Curriculum({}), 1)
-    num_items = num_fresh_samples(params) // layout.samples
+    num_items = num_fresh_samples(params) // made.layout.samples
 
     def make_iterator():
         columns = [_made_up(num_items, column) for column in reader.columns]
@@ -120,7 +116,7 @@ def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
 
     pool = sampled_data(run, "", reader).pool  # asks no server for anything yet
     unrolls = num_cpus > 1 and not params.recurrent
-    learner = Learner(agent, reader, make_iterator, pool, unrolls=unrolls)
+    learner = Learner(made.agent, reader, make_iterator, pool, unrolls=unrolls)
     learner.run(1)
     ready_at = time.time()
     learner.run(MAX_CALLS)  # tells how many steps fit into a call
@@ -135,8 +131,8 @@ def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
         "ready_at": ready_at,
         "own_mb": memory.own_mb(),
         "libraries_mb": memory.resident_mb() - memory.own_mb(),
-        "row_bytes": sum(c.shape.num_elements() * c.dtype.size for c in codec.columns),
-        "arithmetic": arithmetic_of(agent),
+        "row_bytes": sum(c.shape.num_elements() * c.dtype.size for c in made.codec.columns),
+        "arithmetic": arithmetic_of(made.agent),
     }
 
 
