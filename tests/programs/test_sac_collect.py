@@ -52,13 +52,13 @@ def test_a_worker_that_is_faster_than_the_learner_is_verified(tmp_path, monkeypa
     write_run_spec(paths)
     spec = read_json(paths.run_spec)
     paths.run_spec.unlink()
-    errors, is_ready, step_codec = [], threading.Event(), sac_collect.step_codec
+    errors, is_ready, assemble = [], threading.Event(), sac_collect.assemble
 
-    def codec_before_the_wait(*args):
+    def assembled_before_the_wait(*args):
         is_ready.set()
-        return step_codec(*args)
+        return assemble(*args)
 
-    monkeypatch.setattr(sac_collect, "step_codec", codec_before_the_wait)
+    monkeypatch.setattr(sac_collect, "assemble", assembled_before_the_wait)
 
     def work():
         try:
