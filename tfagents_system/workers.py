@@ -291,6 +291,7 @@ class Worker:
             "rejected_steps": self._adder.rejected.total(),
             "items_sent_again": self._adder.num_recovered,
             "unprotected_steps": self._adder.num_unprotected,
+            "damaged_steps": self._adder.num_damaged,
             "short_episodes": self._adder.num_left_out,
             "curriculum": self._applied_curriculum,
         }

@@ -120,7 +120,7 @@ class FakeAdder:
         self.num_unsent = 0
         self.is_pending = False
         self.num_added = 0
-        self.num_recovered = self.num_unprotected = self.num_left_out = 0
+        self.num_recovered = self.num_unprotected = self.num_left_out = self.num_damaged = 0
         self.rejected = collections.Counter()
 
     def add(self, time_step, action, next_time_step, state):

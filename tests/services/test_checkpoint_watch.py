@@ -42,7 +42,7 @@ def paths(tmp_path):
 
 
 def make_journal(paths, stream):
-    name = f"worker_{stream.worker_id}_stream_{stream.number}_float32x6x9.rows"
+    name = f"worker_{stream.worker_id}_stream_{stream.number}_float32x6x9.records"
     (paths.journals / name).touch()
 
 

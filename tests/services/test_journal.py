@@ -1,4 +1,7 @@
 import dataclasses
+import errno
+import os
+import pathlib
 
 import numpy as np
 import pytest
@@ -23,7 +26,7 @@ from tfagents_system.services.replay_files import (
 )
 
 COLUMNS = [tf.TensorSpec([2], tf.float32), tf.TensorSpec([1], tf.int32)]
-RECORD_BYTES = 8 + 8 + 1 + 2 * 4 + 4
+RECORD_BYTES = 8 + 8 + 1 + 2 * 4 + 4 + 4  # place, number, flag, columns, checksum
 
 
 def stored(*ranges, is_full=False, stream=1):
@@ -349,7 +352,9 @@ def test_what_workers_that_are_gone_have_lost_is_taken_over_once(open_journal, t
     mine.append([step(1, False), step(2)])
     second.append([step(21, False), step(22), step(23), step(24)])
     third.append([step(31, False), step(32)])
-    with (tmp_path / "journals" / "worker_2_stream_3_float32x2_int32x1x2.rows").open("ab") as file:
+    with (tmp_path / "journals" / "worker_2_stream_3_float32x2_int32x1x2.records").open(
+        "ab"
+    ) as file:
         file.write(b"half a record")
     newest = together(stored([2, 2]), stored([2, 2], stream=2))
     gone = {Stream(1, 2), Stream(2, 3), Stream(3, 4)}  # of 4 there is no journal
@@ -369,3 +374,92 @@ def test_files_of_other_layouts_are_not_read(open_journal, tmp_path):
     open_journal(stream=(1, 1)).append([step(1)])
     assert reconcile(open_journal(2, stream=(2, 2)), NOTHING, gone={Stream(1, 1)}) == []
     assert len(list((tmp_path / "journals").iterdir())) == 2
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_any_flipped_bit_costs_its_record_and_is_told(open_journal, tmp_path, is_own):
+    lines = []
+    for bit in range(0, 8 * RECORD_BYTES, 5):  # 5 and 8 have no common divisor: every byte
+        journal = open_journal(stream=(0, 2 * bit + 1), log=lines.append)
+        journal.append([step(v) for v in (1, 2, 3, 4)])
+        path = max((tmp_path / "journals").iterdir(), key=lambda p: p.stat().st_mtime_ns)
+        content = bytearray(path.read_bytes())
+        content[RECORD_BYTES + bit // 8] ^= 1 << bit % 8
+        path.write_bytes(content)
+        if is_own:
+            lost = reconcile(journal, stored([4, 4], stream=2 * bit + 1))
+            assert values(lost) == [1, 3], bit
+        else:
+            journal = open_journal(stream=(0, 2 * bit + 2), log=lines.append)
+            lost = reconcile(journal, NOTHING, gone={Stream(0, 2 * bit + 1)})
+            assert values(lost) == [1, 3, 4], bit
+        assert journal.num_damaged == 1
+        assert lines.pop() == f"Journal {path}: 1 of 4 records are damaged and left out."
+        assert reconcile(journal, NOTHING) == [] and not lines  # it is gone from the file
+        for file in (tmp_path / "journals").iterdir():
+            file.unlink()
+
+
+def test_a_sequence_with_a_damaged_step_is_not_sent(open_journal, tmp_path):
+    journal = open_journal(rows_per_item=2)
+    journal.append([step(1, False), step(2), step(3), step(4)])
+    path = only_file(tmp_path)
+    content = bytearray(path.read_bytes())
+    content[2 * RECORD_BYTES + 20] ^= 1  # of 3, which the items that end at 3 and 4 need
+    path.write_bytes(content)
+    assert values(reconcile(journal, stored([9999, 9999]))) == [1, 2]
+    assert journal.num_damaged == 1
+
+
+def test_what_a_power_cut_has_not_written_is_no_record(open_journal, tmp_path):
+    open_journal(stream=(0, 1)).append([step(v) for v in range(1, 6)])
+    path = only_file(tmp_path)
+    content = path.read_bytes()
+    path.write_bytes(content[: 3 * RECORD_BYTES + 9] + bytes(len(content) - 3 * RECORD_BYTES - 9))
+    journal = open_journal(stream=(0, 2))
+    assert values(reconcile(journal, NOTHING, gone={Stream(0, 1)})) == [1, 2, 3]
+    assert journal.num_damaged == 2
+
+
+def test_a_journal_of_an_older_version_is_taken_over_and_told(open_journal, tmp_path):
+    open_journal(stream=(0, 1)).append([step(v) for v in (1, 2, 3)])
+    path = only_file(tmp_path)
+    records = np.frombuffer(path.read_bytes(), f"V{RECORD_BYTES}")
+    without_checksum = b"".join(record.tobytes()[:-4] for record in records)
+    path.unlink()
+    older = path.with_suffix(".rows")
+    older.write_bytes(without_checksum + b"half a")
+    assert streams_with_journals(tmp_path / "journals") == {Stream(0, 1)}
+    lines = []
+    journal = open_journal(stream=(0, 2), log=lines.append)
+    assert values(reconcile(journal, stored([1, 1]), gone={Stream(0, 1)})) == [2, 3]
+    assert len(lines) == 1 and "an older version has written it, without checksums" in lines[0]
+    assert not older.exists() and journal.num_damaged == 0
+    journal.append([step(9)])
+    later = together(stored([1, 1]), stored([3, 3], stream=2))  # 2 and 3 have the places 1 and 2
+    assert values(reconcile(journal, later)) == [2, 3]
+
+
+def test_a_disk_that_fails_leaves_the_journal_as_it_is_until_the_next_checkpoint(
+    open_journal, tmp_path, monkeypatch
+):
+    lines = []
+    journal = open_journal(log=lines.append)
+    journal.append([step(v) for v in (1, 2, 3)])
+    before = only_file(tmp_path).read_bytes()
+
+    def fail(*arguments):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    for module, name in (
+        (os, "listdir"),
+        (os, "fsync"),
+        (os, "replace"),
+        (pathlib.Path, "read_bytes"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, fail)
+            assert reconcile(journal, stored([1, 1], [3, 3])) == []
+        assert "cannot be renewed: [Errno 5] Input/output error" in lines.pop()
+        assert only_file(tmp_path).read_bytes() == before
+    assert values(reconcile(journal, stored([1, 1], [3, 3]))) == [2]

@@ -127,6 +127,7 @@ class WorkerReport(Report):
     rejected_steps: int = counted("rejected steps")
     items_sent_again: int = counted("sent again")
     unprotected_steps: int = counted("not in a journal")
+    damaged_steps: int = counted("damaged in a journal")
     short_episodes: int = counted("short episodes left out")  # would need padding
     obstacle: str | None = note("workers act in TensorFlow: {text}")
     remark: str | None = note("{text} (see stdout/{program}.log)")  # on the environment

@@ -244,6 +244,11 @@ class Adder:
         return self._journal.num_recovered if self._journal else 0
 
     @property
+    def num_damaged(self) -> int:
+        """Rows that were to be sent again, but are damaged in the journal."""
+        return self._journal.num_damaged if self._journal else 0
+
+    @property
     def num_unprotected(self) -> int:
         """Rows sent for which the journal had no space."""
         return self._journal.num_unprotected if self._journal else 0

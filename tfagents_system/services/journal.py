@@ -3,13 +3,18 @@
 import pathlib
 import re
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from tfagents_system.core.files import append_whole, write_bytes_atomically
+from tfagents_system.core.files import append_whole, write_bytes_durably
 from tfagents_system.core.incarnation import Fence
+from tfagents_system.services.journal_records import (
+    SUFFIX,
+    Reading,
+    RecordFormat,
+)
 from tfagents_system.services.replay_files import (
     NUMBERS_PER_STREAM,
     StoredNumbers,
@@ -42,8 +47,8 @@ class Checkpoints(NamedTuple):
 
 def streams_with_journals(folder: pathlib.Path) -> set[Stream]:
     """Returns the streams that have journals in `folder`."""
-    name = re.compile(r"worker_(\d{1,6})_stream_(\d{1,7})_\w+\.rows")
-    names = (name.fullmatch(path.name) for path in folder.glob("*.rows"))
+    name = re.compile(r"worker_(\d{1,6})_stream_(\d{1,7})_\w+\.(?:records|rows)")
+    names = (name.fullmatch(path.name) for path in folder.glob("worker_*"))
     return {Stream(int(name[1]), int(name[2])) for name in names if name}
 
 
@@ -80,18 +85,13 @@ class Journal:
           rows_per_item: Of the items' layout.
           max_bytes: Largest size of the file.
           fence: Of this start of the worker.
-          log: Receives a line for the first row that is left unprotected.
+          log: Receives a line for the first row that is left unprotected, and for damage.
         """
         self._rows_per_item = rows_per_item
         self._max_bytes = max_bytes
         self._fence = fence
         self._log = log
-        self._names = [f"{spec.dtype.name}x{spec.shape[0]}" for spec in columns]
-        # `place` is that in this stream: other than `number` if another stream has sent it before.
-        fields: list[Any] = [("place", "<i8"), ("number", "<i8"), ("completes_item", "?")]
-        for name, spec in zip(self._names, columns, strict=True):
-            fields.append((name, spec.dtype.as_numpy_dtype, (spec.shape[0],)))
-        self._record = np.dtype(fields)
+        self._format = RecordFormat(columns)
         self._folder = folder
         self._stream = stream
         self._path = self._path_of(stream)
@@ -101,6 +101,7 @@ class Journal:
         self._next_place = first_number(stream.number)
         self.num_recovered = 0  # items sent again
         self.num_unprotected = 0  # rows
+        self.num_damaged = 0  # rows, which were left out when something was to be sent again
 
     def append(self, rows: Sequence[tuple[Sequence[np.ndarray], bool]]) -> list[NumberedRow]:
         """Numbers (columns, completes_item) of new rows and writes them down."""
@@ -109,10 +110,10 @@ class Journal:
         columns, completes_item = zip(*rows, strict=True)
         places = range(self._next_place, self._next_place + len(rows))
         self._next_place += len(rows)
-        records = np.empty(len(rows), self._record)
+        records = self._format.empty(len(rows))
         records["place"] = records["number"] = places
         records["completes_item"] = completes_item
-        for name, column in zip(self._names, zip(*columns, strict=True), strict=True):
+        for name, column in zip(self._format.names, zip(*columns, strict=True), strict=True):
             records[name] = np.concatenate(column).reshape(len(rows), -1)
         self._write(records)
         return list(map(NumberedRow, columns, completes_item, places))
@@ -131,8 +132,15 @@ class Journal:
         Raises:
           SupersededError: If a later start of the worker has claimed; nothing has changed.
         """
+        try:
+            return self._reconcile(checkpoints, num_unordered)
+        except OSError as error:  # the disk is full, or fails: the next checkpoint is a new chance
+            self._log(f"Journal {self._path} cannot be renewed: {error}")
+            return []
+
+    def _reconcile(self, checkpoints: Checkpoints, num_unordered: int) -> list[NumberedRow]:
         newest, older, gone = checkpoints
-        records = self._read(self._path)
+        records, num_damaged, _ = self._read(self._stream)
         place, is_item = records["place"], self._ends_whole_item(records)
         is_stored = newest.contains(records["number"])
         is_removed = place < newest.first_left(self._same_worker(self._stream, gone))
@@ -145,56 +153,58 @@ class Journal:
         lost = self._select(records, is_lost)
         known = records["number"][records["completes_item"]]
         for stream in sorted(gone):
-            inherited = self._lost_by(stream, checkpoints, known)
+            inherited, num_damaged_there = self._lost_by(stream, checkpoints, known)
+            num_damaged += num_damaged_there
             known = np.concatenate([known, inherited["number"][inherited["completes_item"]]])
             lost = np.concatenate([lost, inherited])
         # Its own get new numbers, as the table removes in the order of arrival.
         is_own = lost["number"] // NUMBERS_PER_STREAM == self._stream.number
         lost["place"] = np.arange(self._next_place, self._next_place + len(lost))
         lost["number"] = np.where(is_own, lost["place"], lost["number"])
+        content = self._format.seal(np.concatenate([kept, lost]))
         self._fence.check()
-        try:
-            # At once: after a kill in between they would be lost.
-            write_bytes_atomically(self._path, np.concatenate([kept, lost]).tobytes())
-        except OSError as error:  # the disk is full: the next checkpoint brings another chance
-            self._log(f"Journal {self._path} cannot be renewed: {error}")
-            return []
+        # At once: after a kill, or a power cut, in between they would be lost.
+        write_bytes_durably(self._path, content)
         for stream in gone:
-            self._path_of(stream).unlink(missing_ok=True)
-        self._size = records.itemsize * (len(kept) + len(lost))
+            self._format.remove(self._path_of(stream))
+        self._size = len(content)
+        self.num_damaged += num_damaged
         self._next_place += len(lost)
         self.num_recovered += int(lost["completes_item"].sum())
         return [
             NumberedRow(
-                [record[name] for name in self._names], *record[["completes_item", "number"]]
+                [record[name] for name in self._format.names], *record[["completes_item", "number"]]
             )
             for record in lost
         ]
 
     def _path_of(self, stream: Stream) -> pathlib.Path:
-        layout = f"{'_'.join(self._names)}x{self._rows_per_item}"
-        return self._folder / f"worker_{stream.worker_id}_stream_{stream.number}_{layout}.rows"
+        layout = f"{'_'.join(self._format.names)}x{self._rows_per_item}"
+        name = f"worker_{stream.worker_id}_stream_{stream.number}_{layout}{SUFFIX}"
+        return self._folder / name
 
     def _same_worker(self, stream: Stream, gone: Collection[Stream]) -> list[int]:
         """Returns the streams of the worker of `stream` from that on."""
         known = {self._stream, stream, *gone}
         return [s.number for s in known if s.worker_id == stream.worker_id and s >= stream]
 
-    def _lost_by(self, stream: Stream, checkpoints: Checkpoints, known: np.ndarray) -> np.ndarray:
+    def _lost_by(
+        self, stream: Stream, checkpoints: Checkpoints, known: np.ndarray
+    ) -> tuple[np.ndarray, int]:
         """Returns the rows in the journal of a stream that is gone which are nowhere else.
 
         Nor those that are older than anything in a full table, stored before or not: the stream
         sends no more, so they are if everything there is of later streams, or has come since the
-        checkpoint before while nothing of this stream came.
+        checkpoint before while nothing of this stream came. The second value counts the damaged.
         """
         newest, older, gone = checkpoints
-        records = self._read(self._path_of(stream))
+        records, num_damaged, _ = self._read(stream)
         number = records["number"]
         first_left = max(newest.oldest, newest.first_left(self._same_worker(stream, gone)))
         is_outlived = newest.has_replaced(older) and not newest.last(stream.number)
         is_removed = (records["place"] < first_left) | is_outlived
         is_lost = ~newest.contains(number) & ~is_removed & ~np.isin(number, known)
-        return self._select(records, self._ends_whole_item(records) & is_lost)
+        return self._select(records, self._ends_whole_item(records) & is_lost), num_damaged
 
     def _ends_whole_item(self, records: np.ndarray) -> np.ndarray:
         """Returns [N] whether an item ends there, and its rows are here without a gap."""
@@ -212,21 +222,26 @@ class Journal:
         selected["completes_item"] = is_item[is_part]
         return selected
 
-    def _read(self, path: pathlib.Path) -> np.ndarray:
-        """Returns the whole records of a file; none if it is missing.
+    def _read(self, stream: Stream) -> Reading:
+        """Returns the whole records of a stream; none if it has no file.
 
         The items of a stream that is gone may have another layout; what this one has sent may have
         fallen to another worker, after a long silence.
         """
-        try:
-            content = path.read_bytes()
-        except FileNotFoundError:
-            content = b""
-        return np.frombuffer(content, self._record, len(content) // self._record.itemsize)
+        path = self._path_of(stream)
+        reading = self._format.read(path)
+        if reading.num_damaged:
+            count = reading.num_damaged + len(reading.records)
+            self._log(f"Journal {path}: {reading.num_damaged} of {count} records are damaged and "
+                      "left out.")  # fmt: skip
+        if reading.is_unchecked:
+            self._log(f"Journal {path}: an older version has written it, without checksums; its "
+                      "records are taken as they are.")  # fmt: skip
+        return reading
 
     def _write(self, records: np.ndarray) -> None:
         """Appends whole records or nothing."""
-        content = records.tobytes()
+        content = self._format.seal(records)
         if self._size + len(content) <= self._max_bytes:
             try:
                 append_whole(self._path, content)

@@ -1,0 +1,91 @@
+"""The records of a journal: fields, checksums, and files of a version that had none."""
+
+import pathlib
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+SUFFIX = ".records"
+SUFFIX_UNCHECKED = ".rows"  # of versions before records had checksums
+
+
+class Reading(NamedTuple):
+    """What a journal's files hold."""
+
+    records: np.ndarray  # that are whole
+    num_damaged: int  # that are not what was written; left out
+    is_unchecked: bool  # a part has no checksums to tell
+
+
+class RecordFormat:
+    """Fixed-size records: place, number, completes_item, the columns, and their CRC-32.
+
+    records = format.empty(3)      # to be filled
+    path.write_bytes(format.seal(records))
+    format.read(path).records      # those whose checksum is right
+    """
+
+    def __init__(self, columns: Sequence[tf.TensorSpec]):
+        """`columns` are specs of vectors; their names and sizes are `names`."""
+        self.names = [f"{spec.dtype.name}x{spec.shape[0]}" for spec in columns]
+        # `place` is that in this stream: other than `number` if another stream has sent it before.
+        fields: list[Any] = [("place", "<i8"), ("number", "<i8"), ("completes_item", "?")]
+        for name, spec in zip(self.names, columns, strict=True):
+            fields.append((name, spec.dtype.as_numpy_dtype, (spec.shape[0],)))
+        self._unchecked = np.dtype(fields)
+        self._record = np.dtype([*fields, ("checksum", "<u4")])
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of a record."""
+        return self._record.itemsize
+
+    def empty(self, count: int) -> np.ndarray:
+        """Returns so many records, to be filled."""
+        return np.empty(count, self._record)
+
+    def seal(self, records: np.ndarray) -> bytes:
+        """Returns the content of a file of these records, with their checksums."""
+        records["checksum"] = self._checksums(records)
+        return records.tobytes()
+
+    def read(self, path: pathlib.Path) -> Reading:
+        """Reads a file with SUFFIX, and what an older version has written beside it.
+
+        What is cut short at the end is no record: its write was.
+        """
+        records = self._records_of(path, self._record)
+        is_whole = records["checksum"] == self._checksums(records)
+        unchecked = self._records_of(path.with_suffix(SUFFIX_UNCHECKED), self._unchecked)
+        if len(unchecked):
+            older = self.empty(len(unchecked))
+            for name in self._unchecked.names or ():
+                older[name] = unchecked[name]
+            whole = np.concatenate([older, records[is_whole]])
+        else:
+            whole = records if is_whole.all() else records[is_whole]
+        return Reading(whole, int(len(records) - is_whole.sum()), len(unchecked) > 0)
+
+    @staticmethod
+    def remove(path: pathlib.Path) -> None:
+        """Removes a journal's files."""
+        for suffix in (SUFFIX, SUFFIX_UNCHECKED):
+            path.with_suffix(suffix).unlink(missing_ok=True)
+
+    def _records_of(self, path: pathlib.Path, record: np.dtype) -> np.ndarray:
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            content = b""
+        return np.frombuffer(content, record, len(content) // record.itemsize)
+
+    def _checksums(self, records: np.ndarray) -> np.ndarray:
+        if not len(records):
+            return np.empty(0, np.uint32)
+        size, checked = self.num_bytes, self._unchecked.itemsize
+        content = memoryview(records.view(np.uint8))
+        starts = range(0, len(content), size)
+        return np.array([zlib.crc32(content[at : at + checked]) for at in starts], np.uint32)
