@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from tfagents_system.core.background import raise_failures
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
+from tfagents_system.core.first_episode import FIRST_EPISODE
 from tfagents_system.core.liveness import LivingPrograms
 from tfagents_system.core.params_loader import Run
 from tfagents_system.core.reporting import OnlyReports
@@ -176,6 +177,7 @@ class Worker:
         self._adder.end_episode()
         if episode.is_complete:
             self._failures_in_a_row = 0
+            FIRST_EPISODE.end()
             records.collected(episode, self._iteration, self._train_step, self._applied_curriculum)
 
     def _send(self, phase: Phase) -> None:
@@ -263,6 +265,7 @@ class Worker:
                     continue
                 if episode.is_complete:
                     self._failures_in_a_row = 0
+                    FIRST_EPISODE.end()
                     self._records.evaluated(episode, iteration, ticket.train_step)
                     with OnlyReports("the best policy"):
                         self._keep_best(ticket)

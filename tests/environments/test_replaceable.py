@@ -1,7 +1,14 @@
+import re
+
+import numpy as np
 import pytest
 from replay_fakes import EpisodeStepEnv
+from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.first_episode import FIRST_EPISODE
+from tfagents_system.core.guest import UserCodeError
+from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
 
 ACTION = [0.0]
@@ -104,3 +111,74 @@ def test_every_call_that_may_hang_feeds_the_watchdog():
     environment.reset()
     environment.step(ACTION)
     assert watchdog.num_feeds == 3
+
+
+class WrongResetEnv(EpisodeStepEnv):
+    """Its `reset` returns what it is given."""
+
+    def __init__(self, answer):
+        super().__init__()
+        self._answer = answer
+
+    def _reset(self):
+        return self._answer
+
+
+WRONG_RESETS = {
+    "None": (None, "reset of the environment returned a NoneType; allowed is a TimeStep"),
+    "a tuple": ((np.zeros(2), {}), "reset of the environment returned a tuple; allowed is"),
+    "an array": (np.zeros(2), "reset of the environment returned a ndarray; allowed is"),
+    "shape": (ts.restart(np.zeros(3, np.float32)),
+              "returned observation of shape [3]; its observation_spec says [2]."),
+    "a scalar": (ts.restart(np.float32(1)), "returned observation of shape []"),
+    "a dict": (ts.restart({"a": np.zeros(2)}), "is not built as its observation_spec says: "),
+    "nothing in it": (ts.restart(None), "returned observation of shape []"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def first_episode(tmp_path):
+    """That of a run which begins."""
+    paths = ExperimentPaths(tmp_path)
+    paths.running.mkdir()
+    FIRST_EPISODE.of(paths)
+    yield FIRST_EPISODE
+    FIRST_EPISODE.of(None)
+
+
+@pytest.mark.parametrize("what", WRONG_RESETS)
+def test_a_wrong_reset_is_wrong_input_until_the_first_whole_episode_of_a_start(first_episode, what):
+    answer, message = WRONG_RESETS[what]
+    environment = ReplaceableEnvironment(
+        WrongResetEnv(answer), lambda _: WrongResetEnv(answer), TapeWatchdog()
+    )
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        environment.reset()
+    ExperimentPaths(first_episode._paths.root).first_episode.touch()  # by another worker
+    with pytest.raises(EnvironmentFailure, match=re.escape(message)):
+        environment.reset()
+    assert environment.num_failures == 1
+
+
+def test_every_wrong_input_that_an_environment_shows_late_is_its_failure(first_episode):
+    def make(_):
+        raise ConfigError("no such camera")
+
+    environment = ReplaceableEnvironment(
+        FragileEnv(reset=ConfigError("no key")), make, TapeWatchdog()
+    )
+    first_episode.end()
+    for message in ("no key", "no such camera", "no such camera"):
+        with pytest.raises(EnvironmentFailure, match=message):
+            environment.reset()
+    assert environment.num_failures == 3
+    with pytest.raises(UserCodeError, match="allowed is a pair"), first_episode.judges():
+        raise ConfigError("allowed is a pair")
+
+
+def test_a_step_that_returns_no_time_step_is_a_failure():
+    environment = ReplaceableEnvironment(EpisodeStepEnv(), None, TapeWatchdog())
+    environment.reset()
+    environment.current()._step = lambda action: (np.zeros(2), 0.0, False, {})
+    with pytest.raises(EnvironmentFailure, match="step of the environment returned a tuple"):
+        environment.step(ACTION)

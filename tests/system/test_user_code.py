@@ -184,6 +184,7 @@ def test_user_code_sees_the_same_in_every_command_and_program(awkward, tmp_path)
 
 
 def test_a_server_of_processes_is_like_any_other_program(awkward, tmp_path):
+    (awkward[1] / "random.py").unlink()  # Python's own server of processes would import it
     check = ["check", "v.sh", *SETTINGS, "--num_episodes=1", "--nopredict"]
     ((_, programs),) = views(awkward[1], tmp_path / "tape", [check], "forkserver")
     assert programs == {"tfagents_system check", "a child"}

@@ -14,6 +14,7 @@ import gin
 from tfagents_system.core.curriculum import Curriculum
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.first_episode import FIRST_EPISODE
 from tfagents_system.core.guest import GUEST
 from tfagents_system.core.hooks import copied
 from tfagents_system.core.hyperparameters import check_hyperparameter, hyperparameters
@@ -60,6 +61,7 @@ def load_run(exp_dir: str) -> Run:
       ConfigError: If the config, the params file or a gin binding is wrong.
     """
     paths = ExperimentPaths(pathlib.Path(exp_dir))
+    FIRST_EPISODE.of(paths)
     provenance = read_provenance(paths.provenance, ("seed", "gin_bindings"))
     if provenance is None:
         raise ConfigError(f"{paths.provenance} does not exist; start the run with run_script.sh.")

@@ -43,6 +43,11 @@ class ExperimentPaths:
         return self.running / "params.py"
 
     @property
+    def first_episode(self) -> pathlib.Path:
+        """Exists once a program of the newest start has had a whole episode."""
+        return self.running / "first_episode"
+
+    @property
     def run_spec(self) -> pathlib.Path:
         """What the programs of the newest start agree on; the learner writes it."""
         return self.running / "run_spec.json"

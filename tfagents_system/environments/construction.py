@@ -6,6 +6,7 @@ from typing import Any
 from tf_agents.environments import py_environment
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.first_episode import FIRST_EPISODE
 from tfagents_system.core.hooks import call_hook, call_method
 from tfagents_system.environments.exact_casts import refuse_lossy_casts
 from tfagents_system.environments.frame_stack import FrameStack
@@ -13,6 +14,7 @@ from tfagents_system.environments.guest_environment import GuestEnvironment, as_
 from tfagents_system.environments.time_limits import keep_discount_at_time_limits
 
 
+@FIRST_EPISODE.judges()
 def make_collect_environment(
     params: Any, seed: int, worker_id: int = 0
 ) -> py_environment.PyEnvironment:
@@ -27,12 +29,14 @@ def make_collect_environment(
       worker_id: From 0.
 
     Raises:
-      ConfigError: If a hook or the constructor returns something of another type.
+      ConfigError: If a hook or the constructor returns something of another type; a UserCodeError
+        after the first whole episode of a run's start.
     """
     hook = params.collect_env_args_kwargs
     return _make(params, hook, call_hook(hook, id=worker_id), seed)
 
 
+@FIRST_EPISODE.judges()
 def make_eval_environment(
     params: Any,
     seed: int,

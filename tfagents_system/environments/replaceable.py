@@ -4,10 +4,13 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+import tree
 from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.first_episode import FIRST_EPISODE
 from tfagents_system.core.guest import UserCodeError
 from tfagents_system.core.watchdog import Watchdog
 from tfagents_system.environments.own_arrays import NotFiniteError
@@ -58,13 +61,16 @@ class ReplaceableEnvironment:
 
     def reset(self) -> ts.TimeStep:
         """Begins an episode, in a new environment if the last one has failed."""
-        return self._guard(self.current().reset)
+        return self._guard(_begin, self.current())
 
     def step(self, action: Any) -> ts.TimeStep:
         """Takes one env step of an episode that has begun."""
         self._watchdog.feed()
         try:  # not by _guard: this is the hot path
-            return self._environment.step(action)
+            time_step = self._environment.step(action)
+            if type(time_step) is not ts.TimeStep:
+                raise TypeError(_WHAT.format("step", type(time_step).__name__))
+            return time_step
         except Exception as error:
             raise self._failure(error) from error
 
@@ -95,8 +101,10 @@ class ReplaceableEnvironment:
         self._watchdog.feed()
         try:
             return call(*arguments)
-        except ConfigError:
-            raise
+        except ConfigError as error:
+            if not FIRST_EPISODE.is_over():
+                raise
+            raise self._failure(error) from error
         except Exception as error:
             raise self._failure(error) from error
 
@@ -104,3 +112,38 @@ class ReplaceableEnvironment:
         self._environment = None  # not closed: what has failed may hang or fail again
         self.num_failures += 1
         return EnvironmentFailure(error, self.num_failures)
+
+
+_WHAT = (
+    "{} of the environment returned a {}; allowed is a TimeStep, such as ts.restart(observation)"
+)
+
+
+def _begin(environment: py_environment.PyEnvironment) -> ts.TimeStep:
+    """Resets an environment.
+
+    Raises:
+      ConfigError: If what it returns is no time step, or its observation does not fit the spec.
+    """
+    time_step = environment.reset()
+    if not isinstance(time_step, ts.TimeStep):
+        raise ConfigError(f"{_WHAT.format('reset', type(time_step).__name__)}.")
+    spec = environment.observation_spec()
+    try:
+        tree.assert_same_structure(spec, time_step.observation, check_types=False)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"reset of the environment returned an observation that is not built as its "
+            f"observation_spec says: {str(error).splitlines()[0]}"
+        ) from error
+    pairs = zip(
+        tree.flatten_with_path(spec), tree.flatten_with_path(time_step.observation), strict=True
+    )
+    for (path, leaf), (_, value) in pairs:
+        if np.shape(value) != tuple(leaf.shape):
+            name = "/".join(map(str, ("observation", *path)))
+            raise ConfigError(
+                f"reset of the environment returned {name} of shape {list(np.shape(value))}; "
+                f"its observation_spec says {list(leaf.shape)}."
+            )
+    return time_step
