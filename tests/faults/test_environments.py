@@ -8,6 +8,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.multiprocess]
 REJECTED = ("nan", "inf", "shape", "text")
 # float64 becomes float32; bounds of observations are often estimates, and learning needs none.
 TAKEN = ("float64", "out of bounds")
+RESETS = ("None", "tuple", "shape")
 FATAL = ("exits", "is killed")
 
 
@@ -39,6 +40,11 @@ def test_misbehaving_environments_cost_an_episode_and_nothing_else(run, ledger):
         await_more_steps(run, 3 * HORIZON)
         assert run.status("worker_0")["rejected_steps"] == len(REJECTED)
         ledger.add("environment", f"observes {kind}: taken", True)
+    for count, kind in enumerate(RESETS, 1):
+        run.set_fault(0, kind, where="reset")
+        run.wait_for(lambda n=count: run.status("worker_0").get("env_failures") == n, 30, kind)
+        await_more_steps(run, 3 * HORIZON)
+        ledger.add("environment", f"its reset returns {kind}: a new one, goes on", True)
     for kind in FATAL:
         pid, steps = run.pid("sac_collect.py 0"), run.status("worker_1")["env_steps"]
         run.set_fault(0, kind)

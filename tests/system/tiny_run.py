@@ -31,7 +31,8 @@ TINY = ["num_iter=2", "num_steps_per_iter=20", "n_train_episodes_per_iter=1", "e
 # Each step rewards 100 level + mass, which the curriculum may set. While the file "pace" exists,
 # an env step takes as many seconds as it says; the rate limiter then paces the learner, too.
 # A file fault_<worker> makes that worker's environment fail `once` or `always`, `hang`, end its
-# process, or observe what does not fit its spec; see _fail_as_asked.
+# process, or observe what does not fit its spec; see _fail_as_asked. A file reset_<worker> makes its
+# next reset return None, a tuple, or a wrong shape.
 # An observation is [LIFE * 1e-7, env steps of this process * 1e-5], so that every transition can be
 # told from all others; the file life_<LIFE> has a byte for each step of a worker.
 PARAMS = """
@@ -78,7 +79,15 @@ class TinyEnv(py_environment.PyEnvironment):
 
     def _reset(self):
         self._num_steps = 0
-        return ts.restart(self._observe())
+        observation = self._observe()
+        fault = self._folder / f"reset_{self._worker_id}"
+        if fault.exists():
+            kind = fault.read_text()
+            fault.unlink()
+            if kind == "shape":
+                return ts.restart(observation[:1])
+            return {"None": None, "tuple": (observation, {})}[kind]
+        return ts.restart(observation)
 
     def _step(self, action):
         try:
@@ -183,8 +192,8 @@ class TinyRun:
     def set_pace(self, secs_per_env_step: float) -> None:
         self._write("pace", str(secs_per_env_step))
 
-    def set_fault(self, worker_id: int, kind: str) -> None:
-        self._write(f"fault_{worker_id}", kind)
+    def set_fault(self, worker_id: int, kind: str, where: str = "fault") -> None:
+        self._write(f"{where}_{worker_id}", kind)
 
     def start(
         self, num_workers: int = 1, prefix: Sequence[str] = (), **environ: str
