@@ -36,6 +36,15 @@ class Host(NamedTuple):
         """Cuts it off from the others, which are not told."""
         _ip("-n", self.name, "link", "set", "eth0", "down")
 
+    def cut(self, other: "Host") -> None:
+        """Lets what it sends to another host go nowhere; nobody is told, and answers arrive."""
+        nowhere = ("lladdr", "02:00:00:00:00:01", "dev", "eth0", "nud", "permanent")
+        _ip("-n", self.name, "neigh", "replace", other.address, *nowhere)
+
+    def mend(self, other: "Host") -> None:
+        """Ends a cut."""
+        _ip("-n", self.name, "neigh", "del", other.address, "dev", "eth0")
+
 
 @contextlib.contextmanager
 def network(num_hosts: int, mbit_per_sec: int | None = None) -> Iterator[list[Host]]:

@@ -9,6 +9,7 @@ import pathlib
 import socket
 import subprocess
 import sys
+import threading
 
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.launch.link import Link, listen
@@ -29,8 +30,14 @@ subprocess.Popen(
 )
 link.publish(ExperimentPaths(pathlib.Path(exp_dir)))
 print(port, flush=True)
+
+
+def serve(connection: socket.socket) -> None:
+    with connection, contextlib.suppress(OSError):  # of one that has gone already
+        while connection.recv(100):
+            connection.sendall(answer.encode())
+
+
 while True:
     connection, _ = server.accept()
-    with connection, contextlib.suppress(OSError):  # of one that has gone already
-        if connection.recv(100):
-            connection.sendall(answer.encode())
+    threading.Thread(target=serve, args=(connection,), daemon=True).start()

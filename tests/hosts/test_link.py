@@ -10,6 +10,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 import psutil
 import pytest
@@ -19,7 +21,8 @@ from benchmarks.network import Host, network
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.waiting import wait_until
-from tfagents_system.launch.link import Link, check_hosts_are_safe
+from tfagents_system.launch.link import Link, check_hosts_are_safe, listen
+from tfagents_system.launch.reachability import is_stalled_row
 
 PROJECT = pathlib.Path(__file__).parents[2]
 ECHO_CORE = pathlib.Path(__file__).with_name("echo_core.py")
@@ -169,6 +172,106 @@ def test_workers_follow_a_core_that_moves_and_its_old_key_is_worthless(lab):
     stunnel.wait(5)
     wait_until(lambda: ask(replay) == "core 2", 20, "an answer after stunnel was killed")
     assert relay.poll() is None
+
+
+class Client:
+    """Asks again and again through one connection, and connects anew when that is closed."""
+
+    def __init__(self, path: pathlib.Path):
+        self._path, self._stop = path, threading.Event()
+        self.answered_at = 0.0
+        self.num_connections = 0
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self):
+        self._thread.start()
+        wait_until(lambda: self.answered_at, 20, "an answer")
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(0.2)
+                connection.connect(str(self._path))
+                self.num_connections += 1
+                while not self._stop.is_set():
+                    connection.sendall(b"?")
+                    with contextlib.suppress(TimeoutError):
+                        if not connection.recv(100):
+                            break
+                        self.answered_at = time.monotonic()
+                    self._stop.wait(0.05)
+            self._stop.wait(0.1)
+
+
+CUT_SECS = 14.0  # TCP sends again after 12.6 s, and then only after 25.4 s
+
+
+@pytest.mark.parametrize("direction", ["to the core", "from the core"])
+def test_soon_after_a_cut_in_one_direction_all_goes_on(lab, direction):
+    core, workers, _ = lab.hosts
+    lab.core(core, 1, "core 1")
+    replay, _ = lab.relay(workers, "workers")
+    ends = (workers, core) if direction == "to the core" else (core, workers)
+    with Client(replay) as client:
+        ends[0].cut(ends[1])
+        wait_until(lambda: time.monotonic() - client.answered_at > CUT_SECS, 60, "a long cut")
+        ends[0].mend(ends[1])
+        mended_at = time.monotonic()
+        wait_until(lambda: client.answered_at > mended_at, 20, "an answer after the cut")
+        assert client.answered_at - mended_at < 8
+        # It is not closed again and again while all is well.
+        num_connections = client.num_connections
+        wait_until(lambda: time.monotonic() - mended_at > 16, 20, "ten more looks")
+        assert client.num_connections == num_connections
+
+
+def test_an_address_is_looked_for_until_one_answers(lab):
+    core, workers, _ = lab.hosts
+    workers.cut(core)
+    lab.core(core, 1, "core 1")
+    folder = lab.folder("workers")
+    before = workers.traffic()[1]
+    lab.start(workers, "-m", "tfagents_system.launch.relay", lab.paths.root, folder)
+    wait_until(lambda: workers.traffic()[1] - before > 5 * 66, 20, "some packets for nobody")
+    assert ask(folder / "replay") == ""
+    workers.mend(core)
+    wait_until(lambda: ask(folder / "replay") == "core 1", 10, "an answer after the cut")
+
+
+ROW = "1: 0100007F:C350 0200000A:1F90 {} 00000000:00000000 01:00000014 {} 0 {} {} 2 0 20 4 30 10 -1"
+
+
+@pytest.mark.parametrize(
+    ("state", "sent_again", "asked", "inode", "stalled"),
+    [
+        ("01", "00000000", 0, 7, False),
+        ("01", "00000001", 0, 7, True),
+        ("01", "0000000A", 0, 7, True),
+        ("01", "00000000", 1, 7, False),  # asked a moment ago
+        ("01", "00000000", 2, 7, True),
+        ("01", "00000001", 0, 8, False),  # another program's
+        ("02", "00000001", 0, 7, False),  # is only being made
+    ],
+)
+def test_a_connection_has_stalled_when_the_other_kernel_does_not_answer(
+    state, sent_again, asked, inode, stalled
+):
+    row = ROW.format(state, sent_again, asked, inode)
+    assert is_stalled_row(row.split(), {"7"}) == stalled
+
+
+def test_what_is_on_its_way_to_a_host_that_is_gone_is_dropped_within_a_minute():
+    with listen() as server:
+        assert server.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 60_000
+        with socket.create_connection(("127.0.0.1", server.getsockname()[1])):
+            accepted, _ = server.accept()
+            with accepted:
+                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 60_000
 
 
 def test_link_json_is_for_its_user_alone(tmp_path):

@@ -12,7 +12,6 @@ import secrets
 import socket
 import struct
 import time
-from collections.abc import Sequence
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import write_json_atomically
@@ -20,7 +19,7 @@ from tfagents_system.core.paths import ExperimentPaths
 
 CORE_TIMEOUT_SECS = 600.0  # a core may have to wait for the lock of a lost one
 FINISHED_SECS = 60.0  # in which a run that is to go on removes finished.json
-PROBE_TIMEOUT_SECS = 2.0
+LOST_SECS = 60.0  # without an answer, after which a host of workers is taken for lost
 SIOCGIFADDR = 0x8915  # linux/sockios.h
 
 
@@ -55,20 +54,6 @@ class Link:
         except (OSError, ValueError, LookupError, TypeError):  # replaced on NFS just now
             return None
 
-    def address(self) -> tuple[str, int]:
-        """Returns the first address that answers from here; if none does, the first.
-
-        Blocks for PROBE_TIMEOUT_SECS an address at most, and for a name as long as its look-up.
-        """
-        addresses = [a for host in self.hosts for a in _look_up(host, self.port)]
-        for address in addresses:
-            try:
-                socket.create_connection(address, timeout=PROBE_TIMEOUT_SECS).close()
-            except OSError:
-                continue
-            return address
-        return addresses[0] if addresses else (self.hosts[0], self.port)
-
 
 def check_hosts_are_safe(wanted: bool | None, open_because: str | None) -> None:
     """Raises ConfigError if the replay server of several hosts would be open to others unasked.
@@ -89,8 +74,13 @@ def check_hosts_are_safe(wanted: bool | None, open_because: str | None) -> None:
 def listen() -> socket.socket:
     """Returns a socket that listens on a free port of all addresses of this host."""
     if socket.has_dualstack_ipv6():
-        return socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)
-    return socket.create_server(("", 0))
+        server = socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+    else:
+        server = socket.create_server(("", 0))
+    # Connections inherit it; else what is on its way to a host that is gone is sent for a quarter
+    # of an hour.
+    server.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * LOST_SECS))
+    return server
 
 
 def own_addresses() -> list[str]:
@@ -125,11 +115,3 @@ def await_link(paths: ExperimentPaths, timeout_secs: float = CORE_TIMEOUT_SECS) 
             )
         time.sleep(0.5)
     return link
-
-
-def _look_up(host: str, port: int) -> Sequence[tuple[str, int]]:
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError:
-        return []
-    return [(str(address[0]), port) for *_, address in found]

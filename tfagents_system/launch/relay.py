@@ -24,13 +24,16 @@ from tfagents_system.core.files import write_text_atomically
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.program import StopFlag, run_program
 from tfagents_system.launch.link import Link
+from tfagents_system.launch.reachability import Probe, is_stalled
 
 PERIOD_SECS = 1.0  # of looking at link.json and at stunnel
+STALLED_LOOKS = 4  # in a row, after which connections count as cut
 STOP_SECS = 5.0
 MAX_QUICK_ENDS = 5  # of stunnel in a row, each within QUICK_SECS
 QUICK_SECS = 10.0
 ACTIVATED_FD = 3  # where stunnel expects a socket that it is handed (systemd's socket activation)
-# {side}: of stunnel, that of the other host; one that is lost is taken for lost within a minute.
+# {side}: of stunnel, that of the other host; one that is lost is taken for lost within a minute,
+# and asked every five seconds until then: after a cut, a connection that it has closed ends soon.
 # local: Reverb takes a peer at 127.0.0.1 that has its own process id, and these repeat between
 # hosts, for its own process; that peer then crashes.
 CONFIG = """\
@@ -40,9 +43,9 @@ syslog = no
 debug = err
 socket = {side}:TCP_NODELAY=1
 socket = {side}:SO_KEEPALIVE=1
-socket = {side}:TCP_KEEPIDLE=30
-socket = {side}:TCP_KEEPINTVL=10
-socket = {side}:TCP_KEEPCNT=3
+socket = {side}:TCP_KEEPIDLE=5
+socket = {side}:TCP_KEEPINTVL=5
+socket = {side}:TCP_KEEPCNT=11
 [replay]
 sslVersionMin = TLSv1.3
 ciphersuites = TLS_AES_128_GCM_SHA256
@@ -76,13 +79,10 @@ def write_core_end(folder: pathlib.Path, link: Link, port: int) -> None:
     _write(folder, link.key, CONFIG.format(folder=folder, side="l") + CORE_END.format(port=port))
 
 
-def write_worker_end(folder: pathlib.Path, link: Link) -> str:
-    """Writes what stunnel needs to reach a core from the socket `replay`; returns its address."""
-    host, port = link.address()
-    address = f"{host}:{port}"
+def write_worker_end(folder: pathlib.Path, link: Link, address: str) -> None:
+    """Writes what stunnel needs to reach a core at `address` from the socket `replay`."""
     end = WORKER_END.format(folder=folder, address=address)
     _write(folder, link.key, CONFIG.format(folder=folder, side="r") + end)
-    return address
 
 
 def _write(folder: pathlib.Path, key: str, config: str) -> None:
@@ -126,6 +126,10 @@ class Stunnel:
             self._process.wait()
         self._process = None
 
+    def is_stalled(self) -> bool:
+        """Returns whether the other host has not answered for a while on one of its connections."""
+        return self._process is not None and is_stalled(self._process.pid)
+
     def look_after(self) -> None:
         """Starts it again if it has ended by itself.
 
@@ -140,6 +144,49 @@ class Stunnel:
             raise RuntimeError(f"stunnel keeps ending ({self._process.returncode}); see above")
         print(f"stunnel ended ({self._process.returncode}); starting it again", flush=True)
         self.start()
+
+
+class WayToCore:
+    """Lets stunnel lead to where the newest core answers from here.
+
+    While none answers, as in a cut, it asks again and again. After a cut, TCP would wait for as
+    long as the cut has lasted before it sends anew, so connections that have stalled are closed as
+    soon as the core answers.
+    """
+
+    def __init__(self, folder: pathlib.Path, stunnel: Stunnel):
+        """Knows no core yet; `folder` is stunnel's."""
+        self._folder, self._stunnel = folder, stunnel
+        self._link: Link | None = None
+        self._probe: Probe | None = None  # while an address is looked for
+        self._num_stalled = 0  # looks in a row
+
+    def follow(self, newest: Link | None) -> None:
+        """Looks once; `newest` is None if it cannot be read at the moment."""
+        if newest is not None and newest != self._link:
+            self._stunnel.end()
+            self._link, self._probe, self._num_stalled = newest, Probe(newest), 0
+        self._look_for_stalls()
+        if self._link is None or self._probe is None:
+            return
+        if address := self._probe.address():
+            write_worker_end(self._folder, self._link, address)
+            self._stunnel.start()
+            print(f"{self._folder}/replay leads to {address} (core {self._link.incarnation})",
+                  flush=True)  # fmt: skip
+            self._probe, self._num_stalled = None, 0
+        elif self._probe.is_over():
+            self._probe = Probe(self._link)
+
+    def _look_for_stalls(self) -> None:
+        was_stalled = self._num_stalled >= STALLED_LOOKS
+        self._num_stalled = self._num_stalled + 1 if self._stunnel.is_stalled() else 0
+        if self._num_stalled == STALLED_LOOKS and self._probe is None and self._link is not None:
+            print("The core does not answer; its connections are made anew when it does.",
+                  flush=True)  # fmt: skip
+            self._probe = Probe(self._link)
+        elif was_stalled and self._num_stalled == 0:
+            self._probe = None  # they go on by themselves
 
 
 def relay(
@@ -160,16 +207,12 @@ def relay(
     """
     paths = ExperimentPaths(exp_dir)
     stunnel = Stunnel(folder, listener)
-    link = None
+    way = WayToCore(folder, stunnel)
     if listener:  # its configuration is that of its own core, whatever link.json says by now
         stunnel.start()
     while not stop:
-        newest = None if listener else Link.read(paths)
-        if newest is not None and newest != link:
-            link = newest
-            address = write_worker_end(folder, link)
-            stunnel.start()
-            print(f"{folder}/replay leads to {address} (core {link.incarnation})", flush=True)
+        if not listener:
+            way.follow(Link.read(paths))
         stunnel.look_after()
         time.sleep(PERIOD_SECS)
     stunnel.end()
