@@ -1,4 +1,4 @@
-"""Pages of the site that no file in docs/ has: README.md as index.md, and reference/*.md.
+"""Pages of the site that no file in docs/ has: those beside it, and reference/*.md.
 
 mkdocs.yml names this module as a hook of mkdocs, which calls the functions `on_*`.
 """
@@ -23,13 +23,15 @@ from tfagents_system.core.settings import VARIABLES
 from tfagents_system.core.training_settings import TrainingSettings
 
 PROJECT = pathlib.Path(__file__).parents[1]
+AT_THE_TOP = {
+    "README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"
+}  # fmt: skip
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages that are made here."""
-    readme = (PROJECT / "README.md").read_text().replace("](docs/", "](")
     pages = {
-        "index.md": readme,
+        **{page: top_page(name) for name, page in AT_THE_TOP.items()},
         "reference/hooks.md": hooks_page(),
         "reference/hyperparameters.md": hyperparameters_page(),
         "reference/variables.md": variables_page(),
@@ -43,6 +45,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, **_) -> str:
     """Returns a page whose links to the README lead to the site's index."""
     return markdown.replace("](../README.md", "](index.md")
+
+
+def top_page(name: str) -> str:
+    """Returns a page that lies beside docs/, with links as they are in the site."""
+    text = (PROJECT / name).read_text().replace("](docs/", "](")
+    for other, page in AT_THE_TOP.items():
+        text = text.replace(f"]({other}", f"]({page}")
+    return text
 
 
 def hooks_page() -> str:

@@ -15,7 +15,12 @@ from tfagents_system.core.settings import VARIABLES
 from tfagents_system.launch.params_check import PUBLISHED
 
 PROJECT = pathlib.Path(__file__).parents[1]
-PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (PROJECT / "docs").glob("*.md"))]
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    *sorted(f"docs/{path.name}" for path in (PROJECT / "docs").glob("*.md")),
+]
 
 
 def text_of(page):

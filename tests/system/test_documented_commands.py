@@ -28,6 +28,8 @@ PAGES = ["README.md", *sorted(str(p.relative_to(PROJECT)) for p in PROJECT.glob(
 CI = ".ci/run"
 EVALUATION = "tests/programs/test_run.py::test_table_csv_and_videos"
 CHECK = "tests/commands/test_check.py::test_environment_without_a_fault_is_right_in_every_row"
+WHEEL = "tests/system/test_wheel.py::test_a_run_from_the_wheel_in_another_folder"
+IMAGE = "tests/shell/test_dockerfile.py::test_an_image_is_built_trains_and_saves_when_it_is_stopped"
 SLURM = "tests/slurm/test_runs.py::test_"
 SLURM_JOBS = SLURM + "an_array_of_experiments_and_a_job_with_too_few_cpus"
 SLURM_RUN = SLURM + "a_cancelled_run_over_several_hosts_resumes_and_trains_to_its_end"
@@ -48,9 +50,16 @@ ELSEWHERE = {
     "SAC_PLACEMENT=ray SAC_NUM_COLLECT_WORKERS=64 SAC_WORKERS_PER_SHARE=8 "
     "./run_script.sh my_variables.sh":
         "tests/ray_cluster/test_runs.py::test_a_run_on_two_nodes_trains_to_its_end",
+    "python3.11 -m pip wheel --no-deps --wheel-dir build PROJECT": WHEEL,
+    "python3.11 -m pip install build/tfagents_system-*.whl": WHEEL,
+    "docker build --tag sac .": IMAGE,
+    'docker run --rm --volume "$PWD:/runs" --user "$(id -u):$(id -g)" sac sac train '
+    "--env Pendulum-v1": IMAGE,
+    "docker stop --time 150 CONTAINER": IMAGE,
     "./run_tests.sh": CI,
     "./run_tests.sh tests/core -x": CI,
     "./run_tests.sh --faults": CI,
+    "./run_tests.sh -m slow tests/shell/test_dockerfile.py": IMAGE,
     "bash .ci/run": CI,
     "./benchmarks/run.sh learner":
         "tests/benchmarks/test_main.py::test_every_command_names_a_program_that_exists",

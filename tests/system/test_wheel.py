@@ -21,11 +21,13 @@ from tfagents_system.core.checkout import NAME, version
 from tfagents_system.kernels.cpu import cpu_flags, missing_flags
 from tfagents_system.kernels.shared_library import NEEDED_CPU_FLAGS
 
+pytestmark = [pytest.mark.multiprocess, pytest.mark.timeout(600)]
+
 # Not code, but also not needed by any code.
 MADE_HERE = ("*.pyc", "*.so", "__pycache__")
 
 
-def run(*command: object, cwd: pathlib.Path, timeout: float = 120) -> str:
+def run(*command: object, cwd: pathlib.Path, timeout: float = 400) -> str:
     """Returns what a command prints; without the checkout's code and tools."""
     ours = ("PYTHONPATH", "VIRTUAL_ENV", "CONDA_PREFIX")
     environ = {name: value for name, value in os.environ.items()
