@@ -11,7 +11,7 @@ import sys
 import pytest
 from run_files import write_finished_run
 
-from tfagents_system.commands import templates
+from tfagents_system.commands import templates, train
 from tfagents_system.commands.bindings import with_bindings
 from tfagents_system.commands.environment_ids import EnvironmentId, find_environment
 from tfagents_system.core.errors import ConfigError
@@ -60,13 +60,86 @@ def test_environments_are_found_by_their_ids(text, expected, slug):
     ("text", "message"),
     [
         ("gym:Pendulm-v1", "no environment 'gym:Pendulm-v1' in gym. Did you mean Pendulum-v1?"),
-        ("HalfCheetaBulletEnv-v0", "in pybullet. Did you mean HalfCheetahBulletEnv-v0?"),
+        (
+            "HalfCheetaBulletEnv-v0",
+            "in gymnasium, pybullet, gym, dm_control. Did you mean HalfCheetahBulletEnv-v0?",
+        ),
         ("partial:car-flags", "no task partial:car-flags. Did you mean car-flag?"),
     ],
 )
 def test_misspelt_environments_are_refused_with_the_nearest(text, message):
     with pytest.raises(ConfigError, match=message.replace("?", r"\?")):
         find_environment(text)
+
+
+LAB = """
+import gymnasium
+
+class Reach(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,))
+    action_space = gymnasium.spaces.Box(-1, 1, (1,))
+
+NAMES = "ns_lab/Reach-v0 ns_lab/BulletTrain-v3 cheetah/run-v1 Versionless ns_lab/Bare"
+for name in NAMES.split():
+    gymnasium.register(name, Reach, max_episode_steps=40)
+"""
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch):
+    """A folder with a package that registers environments, in which commands are given."""
+    gymnasium = pytest.importorskip("gymnasium", reason="locks/test.lock is not installed")
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", gymnasium.registry.copy())
+    monkeypatch.setattr(gymnasium, "registry", gymnasium.envs.registration.registry)
+    monkeypatch.delitem(sys.modules, "ns_lab", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ns_lab.py").write_text(LAB)
+    yield tmp_path
+    sys.modules.pop("ns_lab", None)
+    while str(tmp_path) in sys.path:
+        sys.path.remove(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "identity", "slug"),
+    [
+        ("ns_lab:ns_lab/Reach-v0", "gymnasium:ns_lab:ns_lab/Reach-v0", "ns_lab_reach"),
+        ("gymnasium:ns_lab:ns_lab/Reach-v0", "gymnasium:ns_lab:ns_lab/Reach-v0", "ns_lab_reach"),
+        ("ns_lab:ns_lab/BulletTrain-v3", "gymnasium:ns_lab:ns_lab/BulletTrain-v3",
+         "ns_lab_bullet_train"),
+        ("ns_lab:cheetah/run-v1", "gymnasium:ns_lab:cheetah/run-v1", "cheetah_run"),
+        ("ns_lab:Versionless", "gymnasium:ns_lab:Versionless", "versionless"),
+        ("ns_lab:ns_lab/Bare", "gymnasium:ns_lab:ns_lab/Bare", "ns_lab_bare"),
+        ("Pendulum-v1", "gymnasium:Pendulum-v1", "pendulum"),
+        ("gym:Pendulum-v1", "gym:Pendulum-v1", "pendulum"),
+        ("HalfCheetahBulletEnv-v0", "pybullet:HalfCheetahBulletEnv-v0", "half_cheetah_bullet"),
+        ("cheetah/run", "dm_control:cheetah/run", "cheetah_run"),
+        ("dm_control:cheetah/run", "dm_control:cheetah/run", "cheetah_run"),
+        ("partial:pendulum-p", "partial:pendulum-p", "pendulum_p"),
+    ],
+)  # fmt: skip
+def test_the_same_command_finds_its_project_again(lab, monkeypatch, text, identity, slug):
+    pytest.importorskip("dm_control", reason="locks/test.lock is not installed")
+    variables = train._project_of(text, None)
+    assert variables.name == f"{slug}_variables.sh"
+    files = {path: path.read_text() for path in pathlib.Path().glob(f"{slug}_*")}
+    assert len(files) == 3
+    assert templates.written_for(variables.read_text()) == (text, identity)
+    assert train._project_of(text, None) == variables
+    assert train._project_of(identity, slug) == variables
+
+    variables.write_text(variables.read_text().replace("# Environment: ", "# "))  # of before
+    assert train._project_of(text, None) == variables
+    variables.write_text(files[variables])
+    with pytest.raises(ConfigError, match=f"{slug}_params.py is not for gym:MountainCarContin"):
+        train._project_of("gym:MountainCarContinuous-v0", slug)
+
+    def is_gone(text):
+        raise ConfigError(f"{text} is not installed.")
+
+    monkeypatch.setattr(train, "find_environment", is_gone)
+    assert train._project_of(text, None) == variables  # without asking again what it was
+    assert {path: path.read_text() for path in files} == files
 
 
 @pytest.mark.parametrize("horizon", [50, 200, 999, 1000, 5000])

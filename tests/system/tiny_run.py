@@ -31,8 +31,8 @@ TINY = ["num_iter=2", "num_steps_per_iter=20", "n_train_episodes_per_iter=1", "e
 # Each step rewards 100 level + mass, which the curriculum may set. While the file "pace" exists,
 # an env step takes as many seconds as it says; the rate limiter then paces the learner, too.
 # A file fault_<worker> makes that worker's environment fail `once` or `always`, `hang`, end its
-# process, or observe what does not fit its spec; see _fail_as_asked. A file reset_<worker> makes its
-# next reset return None, a tuple, or a wrong shape.
+# process, or observe what does not fit its spec; see _fail_as_asked. A file reset_<worker> makes
+# its next reset return None, a tuple, or a wrong shape.
 # An observation is [LIFE * 1e-7, env steps of this process * 1e-5], so that every transition can be
 # told from all others; the file life_<LIFE> has a byte for each step of a worker.
 PARAMS = """

@@ -4,7 +4,9 @@ import contextlib
 import dataclasses
 import importlib
 import io
+import os
 import re
+import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +18,9 @@ from tfagents_system.core.names import nearest_name
 from tfagents_system.environments import headless
 
 KINDS = ("gymnasium", "gym", "pybullet", "dm_control", "partial")
+# Whose registries are asked in turn. PyBullet's environments are in gym's, too.
+_REGISTRIES = {"gymnasium": "gymnasium", "pybullet": "pybullet_envs", "gym": "gym",
+               "dm_control": "dm_control"}  # fmt: skip
 USUAL_HORIZON = 1000  # env steps, where the environment has no time limit of its own
 
 
@@ -30,40 +35,56 @@ class EnvironmentId:
 
     @property
     def slug(self) -> str:
-        """A name for files and experiments: half_cheetah_bullet, cheetah_run."""
-        name = re.sub(r"(Env)?(-v\d+)?$", "", self.name.rpartition(":")[2])
-        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
-        return re.sub(r"\W+", "_", words).strip("_").lower()
+        """A name for files and experiments; see `slug_of`."""
+        return slug_of(self.name)
+
+    def __str__(self) -> str:
+        """As `find_environment` takes it, whatever else is installed: gym:Pendulum-v1."""
+        return f"{self.kind}:{self.name}"
+
+
+def slug_of(text: str) -> str:
+    """Returns a name for files and experiments: half_cheetah_bullet, cheetah_run."""
+    name = re.sub(r"(Env)?(-v\d+)?$", "", text.rpartition(":")[2])
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return re.sub(r"\W+", "_", words).strip("_").lower()
 
 
 def find_environment(text: str) -> EnvironmentId:
     """Returns the environment that `text` names.
 
     Args:
-      text: An id of gymnasium, gym or PyBullet, looked for in this order (ids with "Bullet" in
-        PyBullet alone), or with its package before a colon: "gym:Pendulum-v1",
-        "dm_control:cheetah/run", "partial:pendulum-p". An id that a package registers when it is
-        imported has that before it: "panda_gym:PandaReach-v3".
+      text: An id of gymnasium, PyBullet, gym or dm_control, whose registries are asked in this
+        order; or with its package before a colon: "gym:Pendulum-v1", "dm_control:cheetah/run",
+        "partial:pendulum-p". An id that a package registers when it is imported has that before
+        it: "panda_gym:PandaReach-v3".
 
     Raises:
       ConfigError: If there is no such environment, or its package is not installed.
     """
     kind, colon, name = text.partition(":")
-    if not (colon and kind in KINDS):
-        kinds, name = _kinds_of(text), text
-    else:
-        kinds = [kind]
-    if kinds == ["dm_control"]:
-        return _of_dm_control(name)
+    kinds = [kind]
+    if is_open := not (colon and kind in KINDS):
+        name = text
+        kinds = [kind for kind, module in _REGISTRIES.items() if is_installed(module)]
     if kinds == ["partial"]:
         task = importlib.import_module("tfagents_system.tasks.partial").find(name)
         return EnvironmentId("partial", name, task.horizon, task.observes_image)
+    if kinds == ["dm_control"] and not is_open:
+        return _of_dm_control(name)
     package, _, registered = name.rpartition(":")
     if package:
         _import_package(package, text)
     known: set[str] = set()
     for kind in kinds:
+        if kind == "dm_control":
+            if name in (tasks := _tasks_of_dm_control()):
+                return EnvironmentId(kind, name, USUAL_HORIZON)
+            known |= set(tasks)
+            continue
         registry = _registry(kind)
+        if is_open and kind == "pybullet":
+            registry = {name: spec for name, spec in registry.items() if _is_of_pybullet(spec)}
         if registered in registry:
             horizon = registry[registered].max_episode_steps or USUAL_HORIZON
             return EnvironmentId(kind, name, int(horizon))
@@ -105,6 +126,8 @@ def check_actions(environment: EnvironmentId) -> None:
 
 def _import_package(package: str, text: str) -> None:
     """Imports what registers an environment; raises ConfigError if that is impossible."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # where params files are written, which find it there
     try:
         with _hidden_output():
             importlib.import_module(package)
@@ -113,14 +136,6 @@ def _import_package(package: str, text: str) -> None:
             f"{text}: {package} cannot be imported ({error}). Allowed before the colon is a "
             f"package that registers environments, or one of {', '.join(KINDS)}."
         ) from error
-
-
-def _kinds_of(name: str) -> list[str]:
-    if "/" in name and is_installed("dm_control") and ":" not in name:
-        return ["dm_control"]
-    if "Bullet" in name:
-        return ["pybullet"]
-    return ["gymnasium", "gym"] if is_installed("gymnasium") else ["gym"]
 
 
 def _registry(kind: str) -> dict[str, Any]:
@@ -137,6 +152,10 @@ def _registry(kind: str) -> dict[str, Any]:
     return dict(gym.envs.registry.env_specs)
 
 
+def _is_of_pybullet(spec: Any) -> bool:
+    return str(spec.entry_point).startswith(f"{_REGISTRIES['pybullet']}.")
+
+
 @contextlib.contextmanager
 def _hidden_output() -> Iterator[None]:
     """Hides that gym advertises its successor, pybullet_envs says where its data are, and so on."""
@@ -150,9 +169,7 @@ def _hidden_output() -> Iterator[None]:
 def _of_dm_control(name: str) -> EnvironmentId:
     if not is_installed("dm_control"):
         raise ConfigError(f"dm_control is not installed: {how_to_install('dm_control')}")
-    headless.choose_renderer()  # dm_control looks while it is imported
-    suite = importlib.import_module("dm_control.suite")
-    tasks = ["/".join(pair) for pair in suite.ALL_TASKS]
+    tasks = _tasks_of_dm_control()
     if name not in tasks:
         nearest = nearest_name(name, tasks)
         raise ConfigError(
@@ -160,3 +177,9 @@ def _of_dm_control(name: str) -> EnvironmentId:
             + (f" Did you mean dm_control:{nearest}?" if nearest else "")
         )
     return EnvironmentId("dm_control", name, USUAL_HORIZON)
+
+
+def _tasks_of_dm_control() -> list[str]:
+    headless.choose_renderer()  # dm_control looks while it is imported
+    suite = importlib.import_module("dm_control.suite")
+    return ["/".join(pair) for pair in suite.ALL_TASKS]

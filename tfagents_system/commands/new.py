@@ -40,7 +40,7 @@ def new(name: str, /, from_: str = OWN) -> None:
         environment = None
     else:
         environment = find_environment(f"{from_}:{EXAMPLES[from_]}" if from_ in KINDS else from_)
-    files = project_files(name, pathlib.Path(), environment)
+    files = project_files(name, pathlib.Path(), environment, from_ if ":" in from_ else None)
     for path in files:
         if path.exists():
             raise ConfigError(f"{path} is there already. Choose another name, or remove it.")
@@ -51,7 +51,10 @@ def new(name: str, /, from_: str = OWN) -> None:
 
 
 def project_files(
-    name: str, folder: pathlib.Path, environment: EnvironmentId | None
+    name: str,
+    folder: pathlib.Path,
+    environment: EnvironmentId | None,
+    asked_for: str | None = None,
 ) -> dict[pathlib.Path, str]:
     """Returns what a project consists of: the text of each file.
 
@@ -59,6 +62,22 @@ def project_files(
       name: Of the project.
       folder: Where its files are.
       environment: None for a simulator to be replaced.
+      asked_for: How the user has named the environment.
+
+    Raises:
+      ConfigError: If `name` cannot be the name of files and of an experiment.
+    """
+    params, config, variables = project_paths(name, folder)
+    title = f"{environment.kind}: {environment.name}." if environment else "A simulator of my own."
+    return {
+        params: templates.params_text(title, name, environment),
+        config: templates.config_text(environment),
+        variables: templates.variables_text(name, environment, asked_for),
+    }
+
+
+def project_paths(name: str, folder: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the params, config and variables file of a project.
 
     Raises:
       ConfigError: If `name` cannot be the name of files and of an experiment.
@@ -68,12 +87,8 @@ def project_files(
             f"{name!r} cannot be the name of a project; allowed are letters, digits and _, "
             "with a letter first."
         )
-    title = f"{environment.kind}: {environment.name}." if environment else "A simulator of my own."
-    return {
-        folder / f"{name}_params.py": templates.params_text(title, name, environment),
-        folder / f"{name}_config.json": templates.config_text(environment),
-        folder / f"{name}_variables.sh": templates.variables_text(name),
-    }
+    ends = ("params.py", "config.json", "variables.sh")
+    return [folder / f"{name}_{end}" for end in ends]
 
 
 def write_project(files: dict[pathlib.Path, str]) -> None:

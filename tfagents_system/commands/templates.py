@@ -11,6 +11,7 @@ BUFFER_ENV_STEPS = 300_000
 BUFFER_IMAGES = 50_000  # 1 GB of 84 x 84 x 3
 EVAL_EVERY_ENV_STEPS = 10_000
 OWN_HORIZON = 100
+_ORIGIN = "# Environment: "  # begins the line by which `sac train --env` knows its own projects
 
 # Module, in which package, and its call.
 _LOADERS = {
@@ -143,13 +144,33 @@ def config_text(environment: EnvironmentId | None) -> str:
     return json.dumps(config, indent=2) + "\n"
 
 
-def variables_text(slug: str) -> str:
-    """Returns the variables file."""
+def variables_text(slug: str, environment: EnvironmentId | None, asked_for: str | None) -> str:
+    """Returns the variables file; see `written_for`.
+
+    Args:
+      slug: Of the project.
+      environment: As in `params_text`.
+      asked_for: How the user has named it.
+    """
+    origin = f"{_ORIGIN}{asked_for or environment} = {environment}\n" if environment else ""
     return (
         "# shellcheck shell=bash disable=SC2034\n"
+        f"{origin}"
         f"# Start: sac train {slug}_variables.sh   Paths are relative to where that is called.\n"
         "# docs/settings.md lists all variables; one that the caller sets wins.\n"
         f': "${{SAC_EXP_NAME:={slug}}}"\n'
         f': "${{SAC_PARAMS:={slug}_params.py}}"\n'
         f': "${{SAC_CONFIG:={slug}_config.json}}"\n'
     )
+
+
+def written_for(variables: str) -> tuple[str, str] | None:
+    """Returns how the environment of a variables file was asked for, and what it is.
+
+    None if the file, of an earlier version or of somebody's own, does not say.
+    """
+    for line in variables.splitlines():
+        if line.startswith(_ORIGIN):
+            asked_for, _, identity = line.removeprefix(_ORIGIN).partition(" = ")
+            return asked_for.strip(), identity.strip()
+    return None

@@ -7,6 +7,7 @@ and the experiment is in its `logs/`. With --env, params, config and variables f
 here, to be edited for the next step. Without either, the SAC_* variables of the shell are used.
 """
 
+import ast
 import os
 import pathlib
 import platform
@@ -18,8 +19,14 @@ from typing import Annotated
 from tfagents_system.agents.table import ALGORITHMS
 from tfagents_system.commands.bindings import with_bindings
 from tfagents_system.commands.earlier_runs import check_is_same
-from tfagents_system.commands.environment_ids import check_actions, find_environment
-from tfagents_system.commands.new import project_files, write_project
+from tfagents_system.commands.environment_ids import (
+    EnvironmentId,
+    check_actions,
+    find_environment,
+    slug_of,
+)
+from tfagents_system.commands.new import project_files, project_paths, write_project
+from tfagents_system.commands.templates import written_for
 from tfagents_system.core.command_line import OneOf
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.files import read_json
@@ -99,20 +106,36 @@ def train(
 
 def _project_of(env: str, name: str | None) -> pathlib.Path:
     """Returns the variables file of a project for `env` here; writes it if there is none."""
-    environment = find_environment(env)
-    project = name or environment.slug
-    files = project_files(project, pathlib.Path(), environment)
-    params, *_, variables = files
-    if not any(path.exists() for path in files):
+    project = name or slug_of(env)
+    params, *_, variables = files = project_paths(project, pathlib.Path())
+    if variables.is_file() and (written := written_for(variables.read_text(errors="replace"))):
+        is_same = env in written or str(find_environment(env)) == written[1]
+    elif any(path.exists() for path in files):
+        is_same = params.is_file() and _mentions(params, find_environment(env))
+    else:
+        environment = find_environment(env)
+        contents = project_files(project, pathlib.Path(), environment, env)
         check_actions(environment)
-        write_project(files)
+        write_project(contents)
         print(f"Written, to be edited for the next step: {', '.join(map(str, files))}", flush=True)
-    elif missing := [str(path) for path in files if not path.exists()]:
+        return variables
+    if missing := [str(path) for path in files if not path.exists()]:
         raise ConfigError(f"Of the project {project}, {', '.join(missing)} is missing. Choose "
                           "another --name.")  # fmt: skip
-    elif f'"{environment.name.partition("/")[0]}"' not in params.read_text():
+    if not is_same:
         raise ConfigError(f"{params} is not for {env}. Choose another --name.")
     return variables
+
+
+def _mentions(params: pathlib.Path, environment: EnvironmentId) -> bool:
+    """Whether a params file of before variables files said it has the environment's id as text."""
+    try:
+        nodes = ast.walk(ast.parse(params.read_bytes()))
+        texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError, TypeError):
+        return False
+    parts = environment.name.split("/") if environment.kind == "dm_control" else []
+    return environment.name in texts or bool(parts) and texts.issuperset(parts)
 
 
 def _prepare_folder(environ: dict[str, str], extend: int | None, force_new: bool) -> None:
