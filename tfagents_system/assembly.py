@@ -8,6 +8,8 @@ from tf_agents.agents import tf_agent
 from tf_agents.environments import py_environment
 
 from tfagents_system.agents.construction import make_agent, stored_state_spec
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.hooks import call_method
 from tfagents_system.core.params_loader import Run
 from tfagents_system.core.run_spec import RunSpec
 from tfagents_system.data.codec import Codec
@@ -15,6 +17,7 @@ from tfagents_system.data.item_description import item_columns
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.run_views import view_of_run
 from tfagents_system.data.sample_reader import SampleReader, step_codec
+from tfagents_system.rewards.signals import RewardSignals
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +29,7 @@ class Assembly:
     layout: ItemLayout  # of the items in the replay buffer
     codec: Codec  # of one step
     reader: SampleReader  # of items
+    reward_signals: RewardSignals | None  # None if the environment's rewards are all
 
     @property
     def columns(self) -> list[tf.TensorSpec]:
@@ -48,4 +52,22 @@ def assemble(params: Any, environment: py_environment.PyEnvironment) -> Assembly
     layout = ItemLayout.from_settings(params)
     specs = agent.time_step_spec.observation, agent.action_spec
     codec = step_codec(*specs, layout, stored_state_spec(agent, params))
-    return Assembly(agent, train_step, layout, codec, SampleReader(codec, layout, params.discount))
+    reader = SampleReader(codec, layout, params.discount)
+    return Assembly(agent, train_step, layout, codec, reader, _reward_signals(params, *specs))
+
+
+def _reward_signals(params: Any, observation_spec: Any, action_spec: Any) -> RewardSignals | None:
+    signals = call_method(params.reward_signals_ctor, observation_spec, action_spec)
+    if not isinstance(signals, (list, tuple)):
+        raise ConfigError(
+            f"TrainParams.reward_signals_ctor returned {signals!r}; allowed is a list of signals."
+        )
+    if not signals:
+        return None
+    if params.n_step_returns > 1:
+        raise ConfigError(
+            f"n_step_returns is {params.n_step_returns}, and TrainParams.reward_signals_ctor has "
+            "signals; allowed is n_step_returns = 1 then: a signal judges single env steps, whose "
+            "rewards are summed up before."
+        )
+    return RewardSignals(signals)

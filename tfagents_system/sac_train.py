@@ -69,6 +69,7 @@ class Training:
         environment = make_collect_environment(params, seed)
         made = assemble(params, environment)
         agent, self._train_step = made.agent, made.train_step
+        self._reward_signals = made.reward_signals.names if made.reward_signals else []
         self._arithmetic = arithmetic_of(agent)
         print(explain(self._arithmetic, this_host()))
         fence.check()
@@ -84,7 +85,9 @@ class Training:
         # Steps can overlap on several cores. Those of LSTMs, compiled for a while, gained nothing.
         unrolls = num_cpus > 1 and not params.recurrent and not deterministic
         make_iterator, pool = self._data.make_iterator, self._data.pool
-        self._learner = Learner(agent, made.reader, make_iterator, pool, unrolls=unrolls)
+        self._learner = Learner(
+            agent, made.reader, make_iterator, pool, made.reward_signals, unrolls=unrolls
+        )
         client = reverb.Client(replay_address)
         variables = agent.collect_policy.variables()
         self._publisher = VariablePublisher(client, variables)
@@ -93,7 +96,7 @@ class Training:
         self._checkpointer = Checkpointer(
             run.paths.checkpoints, agent, self._train_step,
             ReplaySnapshots(client, made.layout, run.paths.checkpoints, fence.number),
-            spec.item, self._arithmetic, fence,
+            spec.item, self._arithmetic, fence, made.reward_signals,
         )  # fmt: skip
         self._exporter = PolicyExporter(run.paths, agent, self._train_step, fence)
         self._last_save = LastSave(
@@ -244,6 +247,7 @@ class Training:
             "phase_secs": self._timer.totals(),
             "graph_traces": self._learner.num_traces,
             "arithmetic": self._arithmetic,
+            "reward_signals": self._reward_signals,
             "arithmetic_change": self._checkpointer.arithmetic_change,
             "not_saved": self._checkpointer.record.problem,
             "not_exported": self._exporter.problem,

@@ -25,6 +25,7 @@ from tfagents_system.core.training_settings import TrainingSettings, check_train
 from tfagents_system.networks.critic_networks import MlpValueNetwork
 from tfagents_system.networks.image_encoders import VisualSummarizer, has_images
 from tfagents_system.networks.summarizers import RecurrentSummarizer
+from tfagents_system.rewards.signals import RewardSignal
 
 
 class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
@@ -143,6 +144,15 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
             summarizer,
         )
         return ALGORITHMS[self.algorithm].implementation().make_agent(self, parts)
+
+    def reward_signals_ctor(self, obs_spec, action_spec) -> list[RewardSignal]:
+        """Returns signals that are trained beside the agent and reward it, too; none by default.
+
+        A signal is a tf.Module like the RewardSignal of `rewards/signals.py`. Its reward, times its
+        strength, is added to that of the environment in each train step, so the replay buffer keeps
+        what the environment has paid. Needs `n_step_returns` = 1.
+        """
+        return []
 
     def train_observers_ctor(self, **kwargs) -> list[Callable[[trajectory.Trajectory], Any]]:
         """Returns observers, called in a worker with each env step of collection.

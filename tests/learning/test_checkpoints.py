@@ -76,28 +76,30 @@ ITEM = {"length": 8, "columns": [["float32", [7]]]}
 
 
 def make_checkpointer(
-    root, agent, train_step, client, item=ITEM, arithmetic="float32", fence=UNRIVALLED, relabel=None
+    root, agent, train_step, client, item=ITEM, arithmetic="float32", fence=UNRIVALLED, signals=None
 ):
-    return Checkpointer(root, agent, train_step, client, item, arithmetic, fence, relabel)
+    return Checkpointer(root, agent, train_step, client, item, arithmetic, fence, signals)
 
 
-class Relabel(tf.Module):
+class Signals(tf.Module):
     def __init__(self, scale):
         super().__init__()
         self.scale = tf.Variable(scale, name="scale")
 
 
-def test_variables_of_what_relabels_rewards_are_saved_and_restored(tmp_path, replay):
+def test_variables_of_reward_signals_are_saved_and_restored(tmp_path, replay):
     agent, train_step = make_tiny_agent()
     root = tmp_path / "checkpoints"
-    saving = make_checkpointer(root, agent, train_step, replay, relabel=Relabel(3.0))
+    saving = make_checkpointer(root, agent, train_step, replay, signals=Signals(3.0))
     saving.save()
     assert saving.wait(10)
-    relabel = Relabel(1.0)
+    signals = Signals(1.0)
     agent, train_step = make_tiny_agent()
-    assert make_checkpointer(root, agent, train_step, replay, relabel=relabel).restore()
-    assert float(relabel.scale) == 3
-    with pytest.raises(ConfigError, match="relabel/scale:0: .* in the checkpoint, nothing now"):
+    assert make_checkpointer(root, agent, train_step, replay, signals=signals).restore()
+    assert float(signals.scale) == 3
+    with pytest.raises(
+        ConfigError, match="reward_signals/scale:0: .* in the checkpoint, nothing now"
+    ):
         make_checkpointer(root, agent, train_step, replay).restore()
 
 

@@ -23,6 +23,7 @@ from tfagents_system.learning.train_loop import TrainLoop
 from tfagents_system.learning.train_step import as_experience
 from tfagents_system.networks.distributions import SquashedGaussian
 from tfagents_system.policies.acting import RandomPolicy
+from tfagents_system.rewards.signals import RewardSignals
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import experience_dataset
 from tfagents_system.services.replay_limits import ReplayLimits
@@ -344,39 +345,51 @@ def test_unrolled_steps_of_sac_do_what_single_ones_do(monkeypatch):
         np.testing.assert_allclose(of_unrolled, variable, rtol=1e-5, atol=1e-6)
 
 
-class Doubling(tf.Module):
-    """Doubles rewards, and counts the minibatches."""
+class Counted(tf.Module):
+    """Pays the number of minibatches so far times the environment's reward."""
+
+    strength = 0.5
 
     def __init__(self):
-        super().__init__()
-        self.num_minibatches = tf.Variable(0)
+        super().__init__(name="counted")
+        self.num_minibatches = tf.Variable(0.0)
 
-    def __call__(self, transition):
-        self.num_minibatches.assign_add(1)
-        return transition._replace(reward=2 * transition.reward)
+    def reward(self, transition):
+        return self.num_minibatches * transition.reward
 
-
-def test_rewards_are_relabelled_before_the_agent_sees_them():
-    relabel, agent = Doubling(), TapeAgent()
-    learner = Learner(agent, READER, lambda: iter(batches([1, 2, 3])), relabel=relabel)
-    assert [learner.run(1)["loss"] for _ in range(3)] == [2 * 1, 2 * 2, 2 * 3]
-    assert int(relabel.num_minibatches) == 3
+    def train(self, transition):
+        self.num_minibatches.assign_add(1.0)
+        return {"loss": self.num_minibatches + 0.0}
 
 
-def test_targets_of_sac_are_those_of_relabelled_rewards():
-    data = batches([5.0])
-    targets = []
-    for relabel in (None, Doubling()):
+def test_a_signal_adds_its_reward_by_its_strength_and_then_learns():
+    signals, agent = RewardSignals([Counted()]), TapeAgent()
+    learner = Learner(
+        agent, READER, lambda: iter(batches([1, 2, 3])), reward_signals=signals, unrolls=False
+    )
+    metrics = [learner.run(1) for _ in range(3)]
+    expected = [1 + 0.5 * 0 * 1, 2 + 0.5 * 1 * 2, 3 + 0.5 * 2 * 3]
+    assert [m["loss"] for m in metrics] == expected
+    assert [m["counted_reward"] for m in metrics] == [0 * 1, 1 * 2, 2 * 3]
+    assert [m["counted_loss"] for m in metrics] == [1, 2, 3]
+
+
+def test_targets_of_sac_are_those_of_all_rewards():
+    data, targets = batches([5.0]), []
+    signal = Counted()
+    signal.num_minibatches.assign(3)
+    for signals in (None, RewardSignals([signal])):
         agent, _ = make_tiny_agent(discount=0.0)  # the target is the reward
-        learner = Learner(agent, READER, lambda: iter(data), relabel=relabel)
+        learner = Learner(agent, READER, lambda: iter(data), reward_signals=signals)
         targets.append(learner.run(1)["td_target"])
-    assert targets == [5, 2 * 5]
+    assert targets == [5, 5 + 0.5 * 3 * 5]
 
 
-def test_variables_of_a_relabeller_that_are_not_finite_count_as_diverged():
-    relabel = Doubling()
-    relabel.scale = tf.Variable(np.nan)
-    learner = Learner(TapeAgent(), READER, lambda: iter(batches([1])), relabel=relabel)
+def test_variables_of_a_signal_that_are_not_finite_count_as_diverged():
+    signal = Counted()
+    signal.scale = tf.Variable(np.nan)
+    signals = RewardSignals([signal])
+    learner = Learner(TapeAgent(), READER, lambda: iter(batches([1])), reward_signals=signals)
     with pytest.raises(learner_lib.DivergedError, match="is not finite"):
         learner.run(1)
 

@@ -116,7 +116,7 @@ def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
 
     pool = sampled_data(run, "", reader).pool  # asks no server for anything yet
     unrolls = num_cpus > 1 and not params.recurrent
-    learner = Learner(made.agent, reader, make_iterator, pool, unrolls=unrolls)
+    learner = Learner(made.agent, reader, make_iterator, pool, made.reward_signals, unrolls=unrolls)
     learner.run(1)
     ready_at = time.time()
     learner.run(MAX_CALLS)  # tells how many steps fit into a call

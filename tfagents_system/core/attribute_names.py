@@ -15,6 +15,7 @@ HOOKS = (
     "state_value_ctor",
     "summarizer_ctor",
     "agent_ctor",
+    "reward_signals_ctor",
     "train_observers_ctor",
     "eval_observers_ctor",
 )  # methods of TrainParams that a user may define

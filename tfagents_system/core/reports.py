@@ -99,6 +99,7 @@ class LearnerReport(Report):
     secs_left: float | None = None  # by the rate of the last minutes
     graph_traces: int  # of the compiled loop
     arithmetic: str  # of the matrix products of train steps: float32, bfloat16 or int16
+    reward_signals: list[str] = dataclasses.field(default_factory=list)  # beside the environment
     arithmetic_change: str | None = note("ARITHMETIC CHANGED: {text}")  # since the checkpoint
     not_saved: str | None = note("NOT SAVED for {text}")  # for how long, and why
     not_exported: str | None = note("{text}")  # why the policy was not

@@ -87,7 +87,7 @@ class Checkpointer:
         item: Mapping[str, Any],
         arithmetic: str,
         fence: Fence,
-        relabel: tf.Module | None = None,
+        reward_signals: tf.Module | None = None,
     ):
         """Makes `root` and clears unfinished generations.
 
@@ -101,7 +101,7 @@ class Checkpointer:
           item: Layout and columns of an item of the replay buffer, as in the RunSpec.
           arithmetic: In which the agent computes matrix products.
           fence: Of this start of the learner; once it is passed, nothing is saved.
-          relabel: What gives transitions other rewards, saved with the agent; None if nothing does.
+          reward_signals: Are saved with the agent; None if there are none.
         """
         self._root = root
         self._fence = fence
@@ -111,9 +111,10 @@ class Checkpointer:
         self._replay = replay
         shapes = shapes_of(agent.variables)
         self._checkpoint = tf.train.Checkpoint(agent=agent, train_step=train_step)
-        if relabel is not None:
-            shapes |= {f"relabel/{k}": v for k, v in shapes_of(relabel.variables).items()}
-            self._checkpoint.relabel = relabel
+        if reward_signals is not None:
+            of_signals = shapes_of(reward_signals.variables)
+            shapes |= {f"reward_signals/{name}": shape for name, shape in of_signals.items()}
+            self._checkpoint.reward_signals = reward_signals
         self._dependencies = Dependencies(algorithm_of(agent), item, shapes, arithmetic)
         self._arithmetic_change: str | None = None
         self._thread: threading.Thread | None = None

@@ -19,7 +19,8 @@ from tfagents_system.learning.train_loop import (
     TrainLoop,
     are_finite,
 )
-from tfagents_system.learning.train_step import Relabel, TrainStep
+from tfagents_system.learning.train_step import TrainStep
+from tfagents_system.rewards.signals import RewardSignals
 
 CALL_SECS = 0.5  # between two looks at what else is due: publishing, a stop
 MAX_STEPS_PER_CALL = 1000
@@ -60,7 +61,7 @@ class Learner:
         reader: SampleReader,
         make_iterator: Callable[[], Iterator[Any]],
         pool: SamplingPool | None = None,
-        relabel: Relabel | None = None,
+        reward_signals: RewardSignals | None = None,
         unrolls: bool = True,
     ):
         """Traces nothing yet.
@@ -72,11 +73,11 @@ class Learner:
             that `pool` takes in each step, or raises TimeoutError; called again after the iterator
             has ended or its server has gone.
           pool: Where minibatches are drawn from; None takes them from the iterator as they come.
-          relabel: Gives the transitions of each minibatch other rewards; None keeps them.
+          reward_signals: Are trained, and add rewards to those of each minibatch; None adds none.
           unrolls: Whether a run that lasts changes to a loop of UNROLLED_STEPS, which is faster if
             several cores take part and the agent's graph is small.
         """
-        train_step = TrainStep(agent, reader, relabel)
+        train_step = TrainStep(agent, reader, reward_signals)
         self._reader = reader
         self._make_iterator = make_iterator
         self._iterator: Iterator[Any] | None = None

@@ -1,4 +1,4 @@
-"""One train step: unpack a minibatch, relabel rewards, compute gradients, apply them."""
+"""One train step: unpack a minibatch, add rewards, compute gradients, apply them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -10,6 +10,7 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.data.transition import Transition
+from tfagents_system.rewards.signals import RewardSignals
 
 
 @runtime_checkable
@@ -23,44 +24,40 @@ class GradientAgent(Protocol):
         """Changes the variables by gradients, and increments the train step."""
 
 
-class Relabel(Protocol):
-    """Gives replayed transitions other rewards; a tf.Module, so that checkpoints include it."""
-
-    variables: Sequence[tf.Variable]
-
-    def __call__(self, transition: Transition) -> Transition:
-        """Returns `transition`, a minibatch [B, ...] or [B, T, ...], with other rewards."""
-
-
 class TrainStep:
     """Trains an agent on one packed minibatch; called while a graph is traced."""
 
     def __init__(
-        self, agent: tf_agent.TFAgent, reader: SampleReader, relabel: Relabel | None = None
+        self,
+        agent: tf_agent.TFAgent,
+        reader: SampleReader,
+        reward_signals: RewardSignals | None = None,
     ):
         """Takes a GradientAgent, or any agent whose `train` applies the gradients itself."""
         self._agent = agent
         self._reader = reader
-        self._relabel = relabel
+        self._reward_signals = reward_signals
 
     @property
     def variables(self) -> list[tf.Variable]:
         """All that training changes."""
-        return [*self._agent.variables, *(self._relabel.variables if self._relabel else ())]
+        of_signals = self._reward_signals.variables if self._reward_signals else ()
+        return [*self._agent.variables, *of_signals]
 
     def __call__(self, columns: Sequence[tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns the scalar metrics of the agent before its update."""
         # What needs no data, such as counting, would be done also when the data has ended.
         with tf.control_dependencies(columns):
-            transition = self._reader.unpack(columns)
-            if self._relabel is not None:
-                transition = self._relabel(transition)
+            transition, of_signals = self._reader.unpack(columns), {}
+            if self._reward_signals is not None:
+                transition, of_signals = self._reward_signals(transition)
             if isinstance(self._agent, GradientAgent):
                 gradients, loss_info = self._agent.gradients(transition)
                 self._agent.apply_gradients(gradients)
             else:
                 loss_info = self._agent.train(as_experience(transition))
-        return {"loss": tf.cast(loss_info.loss, tf.float32)} | _scalars(loss_info.extra)
+        loss = {"loss": tf.cast(loss_info.loss, tf.float32)}
+        return loss | _scalars(loss_info.extra) | _scalars(of_signals)
 
 
 def as_experience(transition: Transition) -> trajectory.Transition:

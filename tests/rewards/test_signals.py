@@ -1,0 +1,84 @@
+"""Reward signals: what they must have, and that a run of programs trains and saves them."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from fakes import CountingEnv
+
+from tfagents_system.assembly import assemble
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.data.transition import Transition
+from tfagents_system.rewards.signals import RewardSignals
+from tfagents_system.train_params_base import TrainParamsBase
+
+
+class Novelty(tf.Module):
+    """Pays the squared error of a learned mean of the observations."""
+
+    def __init__(self, name="novelty", strength=2.0):
+        super().__init__(name=name)
+        self.strength = strength
+        self.mean = tf.Variable(0.0, name="mean")
+
+    def reward(self, transition):
+        return tf.square(transition.next_observation[..., 0] - self.mean)
+
+    def train(self, transition):
+        error = tf.reduce_mean(transition.next_observation) - self.mean
+        self.mean.assign_add(0.5 * error)
+        return {"loss": tf.square(error)}
+
+
+class Params(TrainParamsBase):
+    actor_fc_layer_params = critic_joint_fc_layer_params = (4,)
+
+    def env_ctor(self, *args, seed=None, **kwargs):
+        return CountingEnv()
+
+    def reward_signals_ctor(self, obs_spec, action_spec):
+        return [Novelty()]
+
+
+def minibatch():
+    zeros, column = tf.zeros([2]), tf.constant([[1.0], [3.0]])
+    return Transition(zeros, column, column, tf.constant([10.0, 20.0]), zeros, column)
+
+
+def test_rewards_are_those_before_the_minibatch_is_learned_from():
+    signals = RewardSignals([Novelty(), Novelty("other", strength=-1.0)])
+    for compiled in (signals, tf.function(signals)):
+        for signal in signals.signals:
+            signal.mean.assign(1.0)
+        transition, metrics = compiled(minibatch())
+        of_signal = [(1 - 1) ** 2, (3 - 1) ** 2]
+        expected = [r + 2 * s - s for r, s in zip([10, 20], of_signal, strict=True)]
+        np.testing.assert_allclose(transition.reward, expected)
+        np.testing.assert_allclose(metrics["novelty_reward"], sum(of_signal) / 2)
+        np.testing.assert_allclose(metrics["other_loss"], ((1 + 3) / 2 - 1) ** 2)
+        np.testing.assert_allclose(signals.signals[0].mean, 1 + 0.5 * ((1 + 3) / 2 - 1))
+
+
+def test_sequences_are_rewarded_step_by_step():
+    batch = tf.nest.map_structure(lambda leaf: leaf[tf.newaxis], minibatch())
+    transition, _ = RewardSignals([Novelty()])(batch)
+    np.testing.assert_allclose(transition.reward, [[10 + 2 * 1, 20 + 2 * 9]])
+
+
+def test_signals_of_one_name_and_what_is_no_signal_are_refused():
+    with pytest.raises(ConfigError, match="signals called novelty, novelty; allowed are names"):
+        RewardSignals([Novelty(), Novelty()])
+    with pytest.raises(ConfigError, match="returned a Module without strength, reward, train"):
+        RewardSignals([tf.Module(name="nothing")])
+
+
+def test_signals_come_from_the_hook_and_single_steps_alone_can_be_judged():
+    params = Params({"horizon": 10})
+    assert assemble(params, CountingEnv()).reward_signals.names == ["novelty"]
+    params.n_step_returns = 3
+    with pytest.raises(ConfigError, match="n_step_returns is 3, and .* allowed is n_step_returns"):
+        assemble(params, CountingEnv())
+    params.reward_signals_ctor = lambda *specs: None
+    with pytest.raises(ConfigError, match="returned None; allowed is a list of signals"):
+        assemble(params, CountingEnv())
+    params.reward_signals_ctor = lambda *specs: []
+    assert assemble(params, CountingEnv()).reward_signals is None

@@ -1,0 +1,81 @@
+"""Reward signals: what the agent is rewarded for beside what the environment pays.
+
+Replayed transitions get the rewards when they are learned from, so a signal that is still learning
+pays by what it knows now.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import tensorflow as tf
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.data.transition import Transition
+
+
+class RewardSignal(Protocol):
+    """One signal; a tf.Module, so that its variables are saved and restored with the agent's."""
+
+    name: str  # for metrics and messages
+    strength: float  # weight of its reward
+    variables: Sequence[tf.Variable]
+
+    def reward(self, transition: Transition) -> tf.Tensor:
+        """Returns the rewards of a minibatch, [B] or [B, T] float32, before its strength."""
+
+    def train(self, transition: Transition) -> dict[str, tf.Tensor]:
+        """Learns from a minibatch; returns scalars by name, such as its loss before the update."""
+
+
+class RewardSignals(tf.Module):
+    """All signals of a run.
+
+    transition, metrics = signals(transition)   # in each train step
+    """
+
+    def __init__(self, signals: Sequence[RewardSignal]):
+        """Takes over signals, whose names differ.
+
+        Raises:
+          ConfigError: If two have one name, or one lacks what a RewardSignal has.
+        """
+        super().__init__()
+        self.signals = list(signals)
+        for signal in self.signals:
+            wanted = ("name", "strength", "variables", "reward", "train")
+            if missing := [name for name in wanted if not hasattr(signal, name)]:
+                raise ConfigError(
+                    f"TrainParams.reward_signals_ctor returned a {type(signal).__name__} without "
+                    f"{', '.join(missing)}; allowed is a tf.Module like a RewardSignal, see "
+                    "tfagents_system/rewards/signals.py."
+                )
+        if len(set(self.names)) < len(self.names):
+            raise ConfigError(
+                f"TrainParams.reward_signals_ctor returned signals called {', '.join(self.names)}; "
+                "allowed are names that differ."
+            )
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the signals."""
+        return [signal.name for signal in self.signals]
+
+    def __call__(self, transition: Transition) -> tuple[Transition, dict[str, tf.Tensor]]:
+        """Returns a minibatch with the sum of all rewards, and metrics; then trains the signals.
+
+        The sum is that of the environment and, by its strength, of each signal as it is before it
+        learns from this minibatch.
+        """
+        rewards = {signal.name: signal.reward(transition) for signal in self.signals}
+        total = tf.add_n(
+            [
+                transition.reward,
+                *(signal.strength * rewards[signal.name] for signal in self.signals),
+            ]
+        )
+        metrics = {f"{name}_reward": tf.reduce_mean(value) for name, value in rewards.items()}
+        with tf.control_dependencies([total]):
+            for signal in self.signals:
+                learned = signal.train(transition)
+                metrics |= {f"{signal.name}_{name}": value for name, value in learned.items()}
+        return transition._replace(reward=total), metrics
