@@ -129,7 +129,8 @@ def make_experiment(
     paths.config.write_text(config.read_text())
     paths.params.write_text(params.read_text())
     provenance = {
-        "seed": seed, "gin_bindings": list(gin_bindings), "params_dir": str(params.parent)
+        "seed": seed, "gin_bindings": list(gin_bindings), "params_dir": str(params.parent),
+        "params_name": params.name,
     }  # fmt: skip
     write_json_atomically(paths.provenance, provenance)
     begin_run(paths)

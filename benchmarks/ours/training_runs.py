@@ -20,7 +20,8 @@ from tfagents_system.core.paths import ExperimentPaths
 STOP_TIMEOUT_SECS = 170.0  # train_script.sh gives workers 20 s, the learner 120 s, the server 20 s
 FINISHED, STOPPED = 0, 143  # exit codes of run_script.sh
 PROGRAMS = {
-    "sac_replay_buffer.py": "replay", "sac_train.py": "learner", "sac_collect.py": "worker"
+    "tfagents_system.sac_replay_buffer": "replay", "tfagents_system.sac_train": "learner",
+    "tfagents_system.sac_collect": "worker",
 }  # fmt: skip
 
 
@@ -64,9 +65,9 @@ class TrainingRun:
         memory: dict[str, list[float]] = {role: [] for role in PROGRAMS.values()}
         for process in psutil.Process(self._process.pid).children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):
-                names = [pathlib.Path(argument).name for argument in process.cmdline()[:2]]
-                if names[-1:] and names[-1] in PROGRAMS:
-                    memory[PROGRAMS[names[-1]]].append(pss_mb(process.pid))
+                start = process.cmdline()[1:3]
+                if start[:1] == ["-m"] and start[-1] in PROGRAMS:
+                    memory[PROGRAMS[start[-1]]].append(pss_mb(process.pid))
         return memory
 
     def stop(self) -> None:

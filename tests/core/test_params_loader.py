@@ -9,7 +9,9 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.guest import UserCodeError
 from tfagents_system.core.params_loader import gin_text, load_params, load_run
 from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.running import begin_run, edited_files
+from tfagents_system.core.running import begin_run, copied_modules, edited_files
+from tfagents_system.core.user_modules import loaded_modules
+from tfagents_system.launch.imported_modules import imported_modules
 
 ENV_CONFIG = {"horizon": 100}
 HEADER = "from tfagents_system.train_params_base import TrainParamsBase\n\n"
@@ -75,6 +77,68 @@ def test_copy_of_the_params_may_import_from_the_original_folder(tmp_path):
     assert params.num_iter == 78
     module = sys.modules[type(params).__module__]
     assert (module.__name__, module.__file__) == ("mine", str(original / "mine.py"))
+
+
+def test_a_copy_whose_original_is_gone_runs_as_itself_and_says_so(tmp_path, capsys):
+    facts = {"params_dir": str(tmp_path / "gone"), "params_name": "mine.py"}
+    (tmp_path / "provenance.json").write_text(json.dumps(facts))
+    copy = write(tmp_path, MINIMAL, "params.py")
+    module = sys.modules[type(load_params(copy, ENV_CONFIG)).__module__]
+    assert (module.__name__, module.__file__) == ("params", str(copy))
+    assert capsys.readouterr().out == (
+        f"Note: the folder of {tmp_path}/gone/mine.py is gone; {copy} runs as if it were the "
+        "original.\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["gin.py", "random.py", "my.params.py", "tfagents_system.py"])
+def test_a_params_file_takes_no_other_modules_name(tmp_path, name):
+    before = sys.modules.get(name.removesuffix(".py"))
+    params = load_params(write(tmp_path, MINIMAL, name), ENV_CONFIG)
+    assert type(params).__module__ == "train_params"
+    assert sys.modules.get(name.removesuffix(".py")) is before
+
+
+def test_tracebacks_show_the_lines_that_are_executed(tmp_path):
+    (tmp_path / "lab").mkdir()
+    original = write(tmp_path / "lab", "an edit = of later\n" * 9, "mine.py")
+    facts = {"params_dir": str(original.parent), "params_name": "mine.py"}
+    (tmp_path / "provenance.json").write_text(json.dumps(facts))
+    copy = write(tmp_path, f"{MINIMAL}\nraise ValueError('no motor')\n", "params.py")
+    with pytest.raises(UserCodeError, match="no motor") as raised:
+        load_params(copy, ENV_CONFIG)
+    shown = "".join(traceback.format_exception(raised.value))
+    assert f'"{original}", line ' in shown and "raise ValueError('no motor')" in shown
+    assert "an edit" not in shown
+
+
+def test_neighbours_are_executed_as_they_were_at_the_start_of_the_run(tmp_path):
+    """In packages, too, with the files of the originals; and so do processes of user code."""
+    lab, paths = tmp_path / "lab", ExperimentPaths(tmp_path / "run")
+    (lab / "my_arm").mkdir(parents=True)
+    paths.root.mkdir()
+    write(lab / "my_arm", "from . import my_motor\n", "__init__.py")
+    motor = write(lab / "my_arm", "SPEED = 5\nFILE = __file__\n", "my_motor.py")
+    write(lab, "import my_arm\n", "my_robot.py")
+    text = "import my_robot\n" + MINIMAL + "    num_iter = my_robot.my_arm.my_motor.SPEED\n"
+    paths.params.write_text(text)
+    paths.config.write_text(json.dumps(ENV_CONFIG))
+    facts = {"seed": 1, "gin_bindings": [], "params_dir": str(lab), "params_name": "mine.py"}
+    paths.provenance.write_text(json.dumps(facts))
+    begin_run(paths, imported_modules(paths.params, lab))
+    assert [module.name for module in copied_modules(paths)] == [
+        "my_arm", "my_arm.my_motor", "my_robot",
+    ]  # fmt: skip
+    motor.write_text("SPEED = 6\n")
+    assert edited_files(paths) == ["my_arm/my_motor.py"]
+    try:
+        assert load_run(str(paths.root)).params.num_iter == 5
+        loaded = {m.name: m for m in loaded_modules() if m.name.startswith("my_")}
+        assert loaded["my_arm.my_motor"].file == str(motor) == sys.modules["my_arm.my_motor"].FILE
+        assert loaded["my_arm.my_motor"].source != str(motor)
+    finally:
+        for name in ("my_arm", "my_arm.my_motor", "my_robot"):
+            sys.modules.pop(name, None)
 
 
 def test_second_load_in_one_process_does_not_see_the_bindings_of_the_first(tmp_path):

@@ -159,3 +159,16 @@ def test_nothing_is_imported(folder):
     before = set(sys.modules)
     check(folder, "import xmlrpc.server; import wsgiref.simple_server; import robots.arms")
     assert set(sys.modules) == before
+
+
+def test_a_neighbour_with_the_name_of_an_installed_module_is_noted(folder):
+    path = folder / "my_params.py"
+    text = "import tree\nimport yaml\nimport random\nimport gym\n"
+    (folder / "tree.py").write_text("")
+    (folder / "random.py").write_text("")  # Python's own is loaded before
+    (folder / "gym").mkdir()  # of data, no module
+    (note,) = check_imports(ast.parse(text), path, (folder,))
+    assert note.startswith(
+        f"{path}:1: imports tree, which is {folder / 'tree.py'} and installed as "
+    )
+    assert note.endswith("yours needs another name.")

@@ -68,7 +68,7 @@ class ReplaceableEnvironment:
         self._watchdog.feed()
         try:  # not by _guard: this is the hot path
             time_step = self._environment.step(action)
-            if type(time_step) is not ts.TimeStep:
+            if not hasattr(time_step, "step_type"):
                 raise TypeError(_WHAT.format("step", type(time_step).__name__))
             return time_step
         except Exception as error:
@@ -126,7 +126,7 @@ def _begin(environment: py_environment.PyEnvironment) -> ts.TimeStep:
       ConfigError: If what it returns is no time step, or its observation does not fit the spec.
     """
     time_step = environment.reset()
-    if not isinstance(time_step, ts.TimeStep):
+    if not hasattr(time_step, "step_type"):
         raise ConfigError(f"{_WHAT.format('reset', type(time_step).__name__)}.")
     spec = environment.observation_spec()
     try:

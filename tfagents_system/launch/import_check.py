@@ -27,14 +27,18 @@ MAKES_MODULES = re.compile(
 
 def check_imports(
     tree: ast.Module, path: pathlib.Path, import_dirs: Sequence[pathlib.Path]
-) -> None:
+) -> list[str]:
     """Checks the imports that stand at the top level of the params file `path`.
+
+    Returns:
+      Notes on modules of the user's whose names are those of installed ones.
 
     Raises:
       ConfigError: If a module is surely missing, or a name of a module of the user's or of ours;
         the message names file and line.
     """
     finder = ModuleFinder(import_dirs)
+    notes = []
     is_complete = not finder.may_make_modules(path)  # what is on disk now is all that there will be
     for statement in tree.body:
         where = f"{path}:{statement.lineno}"
@@ -48,9 +52,17 @@ def check_imports(
                 _check_module(name, finder, where)
                 if isinstance(statement, ast.ImportFrom):
                     _check_names(name, [a.name for a in statement.names], finder, where)
-            found = finder.find(name.partition(".")[0])
+            package = name.partition(".")[0]
+            found = finder.find(package)
             if found is not None and finder.is_own(found):
                 is_complete = is_complete and finder.shows_all_modules(found)
+            elif found is None and (places := finder.rivals(package)):
+                notes.append(
+                    f"{where}: imports {package}, which is {places[0]} and installed as "
+                    f"{places[1]}. A program that has loaded the installed one gives you that: "
+                    "yours needs another name."
+                )
+    return notes
 
 
 def _modules(statement: ast.stmt) -> list[str]:
@@ -119,6 +131,15 @@ class ModuleFinder:
         specs = [_find(package, folders) for folders in ([*own, *sys.path], own, sys.path)]
         origins = {spec.origin for spec in specs if spec is not None}
         return specs[0] if len(origins) == 1 else None
+
+    def rivals(self, package: str) -> tuple[str, str] | None:
+        """Returns the places of a user's and an installed module of this name; None without."""
+        if package in sys.stdlib_module_names:
+            return None
+        own = [str(folder) for folder in self.import_dirs]
+        specs = [_find(package, folders) for folders in (own, sys.path)]
+        first, second = (spec.origin if spec else None for spec in specs)
+        return (first, second) if first and second and first != second else None
 
     def find_in(
         self, package: importlib.machinery.ModuleSpec, package_name: str, name: str

@@ -28,7 +28,7 @@ BINDING = re.compile(r"(?:[\w.]*\.)?TrainParams\.(?P<name>\w+)\s*=\s*(?P<value>.
 
 
 def check_params_file(path: pathlib.Path, import_dirs: Sequence[pathlib.Path]) -> list[str]:
-    """Returns notes about attributes of TrainParams that may be meant as published ones.
+    """Returns notes about names that may not be what they are meant as.
 
     Args:
       path: Defines (or imports) the class TrainParams.
@@ -98,16 +98,16 @@ def _parse(path: pathlib.Path) -> ast.Module:
 def _check_module(
     tree: ast.Module, path: pathlib.Path, import_dirs: Sequence[pathlib.Path]
 ) -> list[str]:
-    check_imports(tree, path, import_dirs)
+    notes = check_imports(tree, path, import_dirs)
     classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     if "TrainParams" in classes:
-        return _check_train_params(classes, path)
+        return notes + _check_train_params(classes, path)
     if "TrainParams" not in _bound_names(tree):
         raise ConfigError(
             f"{path}: does not define the class TrainParams."
             + (did_you_mean("TrainParams", classes) if classes else "")
         )
-    return []
+    return notes
 
 
 @dataclasses.dataclass(frozen=True)
