@@ -31,6 +31,42 @@ for name in test_docs.VARIABLES:
     test_docs.test_every_variable_is_explained(name)
 """
 
+# A user's params of the new algorithm, and a train step.
+ALGORITHM_IN_USE = """
+import sys
+import numpy as np
+import tensorflow as tf
+from tf_agents.specs import tensor_spec
+from tf_agents.trajectories import time_step as ts
+from tfagents_system.commands.train import train
+from tfagents_system.core.command_line import with_arguments
+from tfagents_system.data.transition import Transition
+from tfagents_system.launch.params_check import PUBLISHED
+from tfagents_system.train_params_base import TrainParamsBase
+
+class TrainParams(TrainParamsBase):
+    algorithm = "absac"
+    absac_scale = 2.0
+    tqc_quantiles = 7
+
+    def env_ctor(self, *args, seed=None, **kwargs):
+        raise AssertionError("not needed here")
+
+params = TrainParams({"horizon": 10})
+print(params.check("params.py"))
+print("Absolute SAC" in PUBLISHED["algorithm"].meaning)
+print("2 for absac" in PUBLISHED["policy_delay"].meaning)
+observation = tf.TensorSpec([3], tf.float32)
+action = tensor_spec.BoundedTensorSpec([2], tf.float32, -1, 1)
+train_step = tf.Variable(0, dtype=tf.int64)
+agent = params.agent_ctor(train_step, observation, action, ts.time_step_spec(observation))
+one = tf.ones([4])
+batch = Transition(one, tf.ones([4, 3]), tf.zeros([4, 2]), one, 0 * one, tf.ones([4, 3]))
+loss, info = agent.train(batch)
+print(agent.algorithm, agent.rule.policy_delay, float(info["td_target"]))
+with_arguments(train, ["sac train", "--env", "Pendulum-v1", "--algo", "absac"])
+"""
+
 
 def section(title: str) -> str:
     return re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", TEXT, re.M | re.S)[1]
@@ -125,3 +161,24 @@ def test_the_newest_entry_of_the_changelog_is_this_version():
     assert all(re.fullmatch(r" - \d{4}-\d\d-\d\d", date) for _, date in released)
     numbers = [tuple(map(int, name.split("."))) for name, _ in released]
     assert numbers == sorted(numbers, reverse=True)
+
+
+def test_an_algorithm_costs_three_files_and_a_row(project):
+    own = project / "tfagents_system/agents/absac"
+    own.mkdir()
+    (own / "__init__.py").write_text('"""SAC whose critics have an absolute loss."""\n')
+    for name, text in zip(
+        ("settings", "losses", "algorithm"), examples("An algorithm"), strict=True
+    ):
+        (own / f"{name}.py").write_text(text)
+    table = project / "tfagents_system/agents/table.py"
+    imported = "from tfagents_system.agents.absac.settings import ABSAC, AbsacSettings\n"
+    insert(table, r"^from .* import DDPG\n", imported)
+    insert(table, r"TD3, DDPG(?=\))", ", ABSAC")
+    insert(table, r"^class OwnSettings\(\n    ", "AbsacSettings, ")
+
+    done = python(project, "-c", ALGORITHM_IN_USE)
+
+    unused = "params.py: tqc_quantiles is 7, which has no effect: algorithm is 'absac'."
+    expected = [f'["{unused}"]', "True", "True", "absac 2 1.0"]
+    assert done.stdout.splitlines() == expected, done.stderr

@@ -434,7 +434,7 @@ def test_a_generation_of_an_older_version_is_refused_with_what_to_do(tmp_path, r
     publish_generation(
         unfinished, root, 0, {"layout": {"replay item": "8 x float32 [7]"}}, UNRIVALLED
     )
-    with pytest.raises(ConfigError, match="manifest.json has no 'depends_on': an older version"):
+    with pytest.raises(ConfigError, match="manifest.json has no 'requires': an older version"):
         checkpointer.restore()
 
 
@@ -449,9 +449,9 @@ def test_the_manifest_says_what_it_depends_on_as_data(tmp_path, replay):
     agent, train_step = make_tiny_agent()
     save(make_checkpointer(tmp_path / "checkpoints", agent, train_step, replay))
     (manifest,) = read_manifests(tmp_path / "checkpoints")
-    variables = manifest["depends_on"].pop("variables")
+    variables = manifest["requires"].pop("variables")
     expected = {"agent": "sac", "item": ITEM, "arithmetic": "float32"}
-    assert manifest["depends_on"] == expected
+    assert manifest["requires"] == expected
     assert [2, 4] in variables.values()  # kernel of the actor: 2 numbers observed, 4 units
 
 

@@ -37,7 +37,7 @@ from tfagents_system.core.manifests import read_manifest
 from tfagents_system.core.patience import patiently
 from tfagents_system.learning.save_record import SaveRecord
 
-DEPENDENCIES = "depends_on"  # in the manifest
+DEPENDENCIES = "requires"  # in the manifest; versions before 0.2 had others
 LEARNER_PREFIX = "learner/state"
 LEARNER_FILES = (f"{LEARNER_PREFIX}.index", f"{LEARNER_PREFIX}.data-00000-of-00001")
 MOST_SAVING_SHARE = 0.05  # of the time
