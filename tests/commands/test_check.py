@@ -1,13 +1,17 @@
 """`sac check` with environments that have one fault each."""
 
+import contextlib
 import json
 import pathlib
 import re
 import tempfile
+from unittest import mock
 
 import pytest
 
+from tfagents_system.commands import learning_check
 from tfagents_system.commands.check import check
+from tfagents_system.commands.check_rows import Row
 from tfagents_system.core.errors import ConfigError
 
 PARAMS = """
@@ -104,13 +108,22 @@ def no_settings(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def checked(folder, capsys, fault=None, **config):
-    """Returns the exit code and, by what was looked at, (verdict, the row's text)."""
+def checked(folder, capsys, fault=None, learns=False, **config):
+    """Returns the exit code and, by what was looked at, (verdict, the row's text).
+
+    Without `learns` no train step is compiled, which takes seconds.
+    """
     (folder / "params.py").write_text(PARAMS)
     config = {"horizon": 20, "fault": fault} | config
     (folder / "config.json").write_text(json.dumps(config))
     files = {"params": folder / "params.py", "config": folder / "config.json"}
-    code = check(**files, predict=False)
+    learned = Row("learning", "ok", "not tried")
+    with contextlib.ExitStack() as stack:
+        if not learns:
+            stack.enter_context(
+                mock.patch.object(learning_check, "check_learning", lambda *_: learned)
+            )
+        code = check(**files, predict=False)
     rows = {}
     for line in capsys.readouterr().out.split("\n\n")[0].splitlines():
         if found := re.fullmatch(r"(\S.*?)  +(ok|WRONG|note) +(.*)", line):
@@ -122,21 +135,25 @@ def checked(folder, capsys, fault=None, **config):
 
 
 def test_environment_without_a_fault_is_right_in_every_row(tmp_path, capsys):
-    code, rows = checked(tmp_path, capsys)
+    code, rows = checked(tmp_path, capsys, learns=True)
     assert code == 0
     assert {verdict for verdict, _ in rows.values()} == {"ok"}
     assert list(rows) == ["construction", "specs", "random episodes", "greedy episodes", "bounds",
                           "time limit", "speed", "memory leak", "set_state", "arrays",
-                          "rendering", "seeding"]  # fmt: skip
+                          "rendering", "seeding", "learning"]  # fmt: skip
     assert rows["specs"][1] == "observation float32 [1]; action float32 [1]"
     assert rows["random episodes"][1].startswith("3 episodes, 60 env steps, mean return -")
     assert rows["time limit"][1].startswith("6 episodes of 20 steps, 0 with discount 0")
+    num_steps = 2 * (8 + 1)  # two blocks of 8 transitions and the row before them
+    assert rows["learning"][1] == (
+        f"policies exported; a train step with {num_steps} env steps done"
+    )
 
 
 @pytest.mark.parametrize(
     ("fault", "row", "verdict", "text"),
     [
-        ("constructor", "construction", "WRONG", r"RuntimeError: no licence \(params.py:\d+\)"),
+        ("constructor", "construction", "WRONG", r"RuntimeError: no licence \(.*params.py:\d+\)"),
         ("nan", "random episodes", "WRONG", "ValueError: observation is not finite"),
         ("shape", "random episodes", "WRONG", r"observation has shape \(2,\), its spec \(1,\)"),
         ("limit", "time limit", "WRONG", "6 with discount 0 .* must have discount 1"),
@@ -169,7 +186,7 @@ def test_set_state_gets_every_value_of_the_curriculum(tmp_path, capsys):
     code, rows = checked(tmp_path, capsys, "set_state", curriculum=curriculum)
     verdict, text = rows["set_state"]
     assert (code, verdict) == (78, "WRONG")
-    assert text.startswith("slope = 0.5: ValueError: too steep")
+    assert text.startswith("slope = 0.5: Line.set_state raised ValueError: too steep")
 
 
 def test_settings_without_effect_are_noted(tmp_path, capsys, monkeypatch):

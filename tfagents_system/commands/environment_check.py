@@ -12,7 +12,7 @@ import numpy as np
 import tree
 from tf_agents.environments import py_environment
 
-from tfagents_system.agents.construction import make_agent
+from tfagents_system.assembly import assemble
 from tfagents_system.commands import environment_probes as probes
 from tfagents_system.commands.check_rows import Row, explained
 from tfagents_system.commands.sharing_check import check_sharing
@@ -26,12 +26,14 @@ from tfagents_system.environments.construction import (
     make_eval_environment,
 )
 from tfagents_system.environments.global_generators import seed_global_generators
+from tfagents_system.environments.guest_environment import as_made
 from tfagents_system.environments.remarks import remarks_on
 from tfagents_system.evaluation.rollouts import Episode, run_episode
 from tfagents_system.policies.acting import ActingPolicy, AgentPolicies, RandomPolicy
 
-STEPS = MAKING, RANDOM, GREEDY, PROBING = (
+STEPS = MAKING, RANDOM, GREEDY, PROBING, LEARNING = (
     "making the environments", "random episodes", "greedy episodes", "curriculum, film, seeds",
+    "policies, a train step",
 )  # fmt: skip
 MAX_SECS = 20.0  # of random episodes, and again of greedy ones
 MIN_SUSPICIOUS = 3  # episodes of one length that all terminate
@@ -99,6 +101,18 @@ class EnvironmentCheck:
             probes.check_rendering(self._eval_environment),
             probes.check_seeding(self._params),
         ]
+        if self.agent is not None:
+            begin(LEARNING)
+            self._try_to_learn()
+
+    def _try_to_learn(self) -> None:
+        try:
+            from tfagents_system.commands.learning_check import check_learning
+        except ImportError as error:  # Reverb is for Linux alone
+            self._add("learning", "note", f"not tried: {error}", "Training needs that package.")
+            return
+        policy = self._collect_policy
+        self.rows.append(check_learning(self._params, self._made, self.environment, policy))
 
     def _add(self, *row: str) -> None:
         self.rows.append(Row(*row))
@@ -113,7 +127,7 @@ class EnvironmentCheck:
         except Exception as error:
             self._add("construction", "WRONG", explained(error), "No worker could start.")
             return False
-        name = type(self.environment).__name__
+        name = type(as_made(self.environment)).__name__
         self._add("construction", "ok", f"a collect and an eval environment ({name})")
         takes_vectors = self._params.preprocessing_combiner is None
         for remark in remarks_on(self.environment, takes_vectors):
@@ -128,17 +142,22 @@ class EnvironmentCheck:
         )
         shown = f"observation {observation}; action {action}"
         try:
-            agent, _ = make_agent(self._params, self.environment)
+            self._made = assemble(self._params, self.environment)
             policies = AgentPolicies(
-                agent, np.random.default_rng(probes.SEED), self._params.exploration_noise_beta
+                self._made.agent,
+                np.random.default_rng(probes.SEED),
+                self._params.exploration_noise_beta,
+            )
+            self._examiner = probes.StepExaminer(
+                self._made.codec, self.environment.observation_spec(), self._params
             )
         except Exception as error:
             self._add("specs", "WRONG", f"{shown}: {explained(error)}", "No agent can be made.")
             return
         self._add("specs", "ok", shown)
         self._greedy: ActingPolicy = policies.greedy
-        self.agent = agent
-        self._examiner = probes.StepExaminer(agent, self.environment, self._params)
+        self._collect_policy: ActingPolicy = policies.collect
+        self.agent = self._made.agent
 
     def _run_episodes(self, begin: Callable[[str], None]) -> bool:
         random = RandomPolicy(self.environment.action_spec(), probes.SEED)

@@ -7,19 +7,16 @@ from typing import Any
 
 import numpy as np
 import tree
-from tf_agents.agents import tf_agent
 from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.agents.construction import stored_state_spec
 from tfagents_system.commands.check_rows import Row, explained
 from tfagents_system.core.curriculum import Curriculum
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.training_settings import TrainingSettings
+from tfagents_system.data.codec import Codec
 from tfagents_system.data.frames import newest_frames
-from tfagents_system.data.item_layout import ItemLayout
-from tfagents_system.data.sample_reader import step_codec
 from tfagents_system.data.transition import MID
 from tfagents_system.environments import own_arrays, rendering
 from tfagents_system.environments.construction import make_collect_environment
@@ -34,19 +31,11 @@ NUM_FRAMES = 3
 class StepExaminer:
     """Packs env steps as a worker does, and looks whether they fit the spec."""
 
-    def __init__(
-        self,
-        agent: tf_agent.TFAgent,
-        environment: py_environment.PyEnvironment,
-        settings: TrainingSettings,
-    ):
-        """Takes the specs of all three."""
+    def __init__(self, codec: Codec, observation_spec: Any, settings: TrainingSettings):
+        """Takes the codec of a worker, and the spec of its environment's observations."""
         self.out_of_bounds: collections.Counter[str] = collections.Counter()  # steps, by leaf
-        self._spec = environment.observation_spec()
+        self._codec, self._spec = codec, observation_spec
         self._stacks = settings.frame_stack > 1
-        layout = ItemLayout.from_settings(settings)
-        specs = agent.time_step_spec.observation, agent.action_spec
-        self._codec = step_codec(*specs, layout, stored_state_spec(agent, settings))
         self._blank = self._codec.zeros()
 
     def pack(self, action: Any, next_time_step: ts.TimeStep) -> None:

@@ -5,11 +5,9 @@ Trains on made-up minibatches with the compiled loop of a run, without a replay 
 one line of JSON. Reads the SAC_* variables.
 """
 
-import collections
 import dataclasses
 import json
 import os
-import pathlib
 import subprocess
 import sys
 import time
@@ -25,7 +23,6 @@ from tfagents_system.core.settings import Settings
 MEASURE_SECS = 5.0
 MAX_CALLS = 100
 TIMEOUT_SECS = 300.0
-_Sample = collections.namedtuple("_Sample", "data")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,13 +88,9 @@ def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
 
     from tfagents_system.agents.construction import arithmetic_of
     from tfagents_system.assembly import assemble
-    from tfagents_system.core.curriculum import Curriculum
-    from tfagents_system.core.params_loader import Run, load_params
-    from tfagents_system.core.paths import ExperimentPaths
-    from tfagents_system.core.training_settings import num_fresh_samples
+    from tfagents_system.commands.local_learner import make_learner, num_items_per_step
+    from tfagents_system.core.params_loader import load_params
     from tfagents_system.environments.construction import make_collect_environment
-    from tfagents_system.learner_data import sampled_data
-    from tfagents_system.learning.learner import Learner
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(num_cpus)
@@ -106,17 +99,10 @@ def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
     made = assemble(params, environment)
     reader, train_step = made.reader, made.train_step
     environment.close()
-    run = Run(ExperimentPaths(pathlib.Path()), params, Curriculum({}), 1)
-    num_items = num_fresh_samples(params) // made.layout.samples
-
-    def make_iterator():
-        columns = [_made_up(num_items, column) for column in reader.columns]
-        data = tf.data.Dataset.from_tensors(tuple(columns)).repeat()
-        return iter(data.map(lambda *batch: _Sample(batch)).prefetch(1))
-
-    pool = sampled_data(run, "", reader).pool  # asks no server for anything yet
+    num_items = num_items_per_step(params, made.layout)
+    items = [_made_up(num_items, column) for column in reader.columns]
     unrolls = num_cpus > 1 and not params.recurrent
-    learner = Learner(made.agent, reader, make_iterator, pool, made.reward_signals, unrolls=unrolls)
+    learner = make_learner(params, made, items, unrolls)
     learner.run(1)
     ready_at = time.time()
     learner.run(MAX_CALLS)  # tells how many steps fit into a call

@@ -11,6 +11,7 @@ from tfagents_system.core.hooks import call_hook, call_method
 from tfagents_system.environments.exact_casts import refuse_lossy_casts
 from tfagents_system.environments.frame_stack import FrameStack
 from tfagents_system.environments.guest_environment import GuestEnvironment, as_made
+from tfagents_system.environments.leaf_names import check_leaf_names
 from tfagents_system.environments.time_limits import keep_discount_at_time_limits
 
 
@@ -82,6 +83,7 @@ def _make(
     keep_discount_at_time_limits(environment)
     refuse_lossy_casts(environment)
     environment = GuestEnvironment(environment)
+    check_leaf_names(environment.observation_spec())
     if params.frame_stack > 1:
         return FrameStack(environment, params.frame_stack)
     return environment

@@ -5,6 +5,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.environments.guest_environment import as_made
 
 _ROUNDING = 1e-3  # that renderers may be beyond 0 and 1
 
@@ -16,7 +17,7 @@ def draw(environment: Any) -> np.ndarray:
       NotImplementedError: If it cannot render.
       ConfigError: If what it renders is no picture.
     """
-    return as_frame(environment.render("rgb_array"), type(environment).__name__)
+    return as_frame(environment.render("rgb_array"), type(as_made(environment)).__name__)
 
 
 def as_frame(picture: Any, owner: str) -> np.ndarray:

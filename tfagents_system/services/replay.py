@@ -66,14 +66,7 @@ def start_server(
         if columns is not None:
             check_saved_columns(restore_from, EXPERIENCE_TABLE, columns)
         restore_from = checkpoint_with_limits(restore_from, EXPERIENCE_TABLE, limits, other_limits)
-    experience = reverb.Table(
-        name=EXPERIENCE_TABLE,
-        sampler=reverb.selectors.Uniform(),
-        remover=reverb.selectors.Fifo(),
-        max_size=limits.capacity,
-        rate_limiter=limits.rate_limiter(),
-        signature=None if columns is None else tuple(columns),
-    )
+    experience = experience_table(limits, columns)
     messages = [_message_table(VARIABLES_TABLE), tickets_table(num_eval_episodes)]
     if is_deterministic:
         messages += [_message_table(ROUNDS_TABLE), _stream_table(limits.capacity)]
@@ -88,6 +81,20 @@ def start_server(
         for table in messages:
             server.localhost_client().reset(table.name)
     return server
+
+
+def experience_table(
+    limits: ReplayLimits, columns: Sequence[tf.TensorSpec] | None = None
+) -> reverb.Table:
+    """Returns the table of the items whose columns [rows, size] are `columns`; None: of any."""
+    return reverb.Table(
+        name=EXPERIENCE_TABLE,
+        sampler=reverb.selectors.Uniform(),
+        remover=reverb.selectors.Fifo(),
+        max_size=limits.capacity,
+        rate_limiter=limits.rate_limiter(),
+        signature=None if columns is None else tuple(columns),
+    )
 
 
 def _message_table(name: str) -> reverb.Table:

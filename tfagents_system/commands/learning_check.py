@@ -1,0 +1,117 @@
+"""Builds what the learner of a run builds, and does one train step with the environment's data.
+
+Needs no replay server: a worker's adder makes the items, which are kept in memory.
+"""
+
+import contextlib
+import logging
+import pathlib
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from tf_agents.environments import py_environment
+
+from tfagents_system.agents.construction import masks_padding
+from tfagents_system.assembly import Assembly
+from tfagents_system.commands.check_rows import Row, explained
+from tfagents_system.commands.local_learner import make_learner, num_items_per_step
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.incarnation import Fence
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.evaluation.rollouts import run_episode
+from tfagents_system.learning.learner import DivergedError
+from tfagents_system.learning.policy_export import PolicyExporter
+from tfagents_system.policies.acting import ActingPolicy
+from tfagents_system.services.adder import Adder
+from tfagents_system.services.item_recorder import ItemRecorder
+from tfagents_system.services.replay import experience_table
+from tfagents_system.services.replay_limits import ReplayLimits
+
+
+def check_learning(
+    params: Any, made: Assembly, environment: py_environment.PyEnvironment, policy: ActingPolicy
+) -> Row:
+    """Exports the policies, and does one train step; changes the agent.
+
+    Args:
+      params: The user's TrainParams.
+      made: Of it.
+      environment: Collected from.
+      policy: Collects.
+    """
+    horizon = params.env_config["horizon"]
+    what = "the exported policy"
+    try:
+        with _quietly():
+            _export(made)
+        what = "the replay buffer"
+        experience_table(ReplayLimits.from_settings(params, horizon), made.columns)
+        items, num_steps = _collect(made, environment, policy, horizon)
+        what = "a train step"
+        picked = [items[k % len(items)] for k in range(num_items_per_step(params, made.layout))]
+        batch = [np.stack(columns) for columns in zip(*picked, strict=True)]
+        before = int(made.train_step.numpy())
+        if make_learner(params, made, batch).run(1) is None:
+            raise ConfigError("the learner found no data")
+        if int(made.train_step.numpy()) == before:
+            raise ConfigError("the agent of TrainParams.agent_ctor does not count its train steps")
+    except DivergedError as error:
+        advice = "Scale rewards and observations to about 1."
+        return Row("learning", "WRONG", f"a train step is not finite: {error}", advice)
+    except Exception as error:
+        return Row(
+            "learning", "WRONG", f"{what}: {explained(error)}", "Training would end at once."
+        )
+    return Row("learning", "ok", f"policies exported; a train step with {num_steps} env steps done")
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Hides what libraries narrate of every SavedModel that they write."""
+    loggers = [logging.getLogger(name) for name in ("absl", "tensorflow")]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _export(made: Assembly) -> None:
+    """Writes the SavedModels of a run into a folder that is removed."""
+    with tempfile.TemporaryDirectory(prefix="sac_check_") as folder:
+        paths = ExperimentPaths(pathlib.Path(folder))
+        PolicyExporter(paths, made.agent, made.train_step, Fence.of_core(paths, 0)).prepare()
+
+
+def _collect(
+    made: Assembly, environment: py_environment.PyEnvironment, policy: ActingPolicy, horizon: int
+) -> tuple[Sequence[Sequence[np.ndarray]], int]:
+    """Returns some items, of as many episodes as they take, and their env steps."""
+    recorder, num_steps = ItemRecorder(), 0
+    num_wanted = 2 * made.layout.rows
+    pads = masks_padding(made.agent)
+    adder = Adder(recorder, made.codec, made.layout, log=lambda line: None,
+                  pads_short_episodes=pads)  # fmt: skip
+
+    def observe(time_step, action, next_time_step, state) -> bool:
+        nonlocal num_steps
+        num_steps += 1
+        if not adder.add(time_step, action, next_time_step, state):
+            raise ConfigError(f"a step is rejected: {next(iter(adder.rejected))}")
+        return num_steps < num_wanted
+
+    while num_steps < num_wanted:
+        run_episode(environment, policy, horizon, observe)
+        adder.end_episode()
+    adder.send()
+    if not recorder.items:
+        raise ConfigError(f"no episode was as long as {made.layout}")
+    return recorder.items, num_steps

@@ -1,0 +1,46 @@
+"""A learner of a run that trains on given items, without a replay server."""
+
+import collections
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tfagents_system.assembly import Assembly
+from tfagents_system.core.curriculum import Curriculum
+from tfagents_system.core.params_loader import Run
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.training_settings import num_fresh_samples
+from tfagents_system.data.item_layout import ItemLayout
+from tfagents_system.learner_data import sampled_data
+from tfagents_system.learning.learner import Learner
+
+_Sample = collections.namedtuple("_Sample", "data")
+
+
+def num_items_per_step(params: Any, layout: ItemLayout) -> int:
+    """Returns the items that a learner takes from the replay server in each train step."""
+    return num_fresh_samples(params) // layout.samples
+
+
+def make_learner(
+    params: Any, made: Assembly, items: Sequence[Any], unrolls: bool = False
+) -> Learner:
+    """Returns the learner of a run, which gets the same items in each train step.
+
+    Args:
+      params: The user's TrainParams.
+      made: Of it; the agent is trained.
+      items: Their columns [N, rows, size], with N = `num_items_per_step`.
+      unrolls: See `Learner`.
+    """
+    run = Run(ExperimentPaths(pathlib.Path()), params, Curriculum({}), 1)
+
+    def make_iterator() -> Iterator[Any]:
+        data = tf.data.Dataset.from_tensors(tuple(items)).repeat()
+        return iter(data.map(lambda *batch: _Sample(batch)).prefetch(1))
+
+    pool = sampled_data(run, "", made.reader).pool  # asks no server for anything yet
+    signals = made.reward_signals
+    return Learner(made.agent, made.reader, make_iterator, pool, signals, unrolls=unrolls)
