@@ -98,6 +98,15 @@ def messages():
     return texts
 
 
+def test_no_message_advises_to_remove_what_may_be_whole():
+    """Only what we build ourselves, or a line of what the user has written."""
+    allowed = ("build it with", "from provenance.json", "Remove the import")
+    advice = re.compile(r"(?i)\b(or|to|;|,|and|\.)? ?(remove|delete) (it|that|this|the|them)\b")
+    found = [text for text in messages() if "\n" not in text and advice.search(text)]
+    assert [text for text in found if not any(part in text for part in allowed)] == []
+    assert found  # those that are allowed
+
+
 def has_in_order(text, parts):
     end = 0
     for part in parts:

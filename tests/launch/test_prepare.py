@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from report_fakes import learner_report, write_report
 from small_disk import small_disk
 
 from tfagents_system.core.checkout import PROJECT, version
@@ -351,3 +352,11 @@ def test_damaged_provenance_is_named(resumable):
     resumable.provenance.write_text('{"seed": 7}')
     with pytest.raises(ConfigError, match="logs/e/provenance.json: damaged"):
         run_prepare()
+
+
+def test_a_start_without_a_checkpoint_says_what_the_one_before_had_trained(resumable, capsys):
+    write_report(resumable, learner_report(train_step=1_396))
+    capsys.readouterr()
+    run_prepare()
+    lost = "there is no checkpoint of the 1,396 train steps before"
+    assert f"  Training begins anew: {lost}.\n" in capsys.readouterr().out

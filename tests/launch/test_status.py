@@ -1,16 +1,22 @@
+import errno
 import fcntl
 import json
+import os
 import platform
 import re
 import subprocess
 import sys
 
 import pytest
-from fakes import FakeClock
+from fakes import UNRIVALLED, FakeClock
 from report_fakes import learner_report, worker_report, write_report
 
+from tfagents_system.commands.list_runs import state_of
+from tfagents_system.core.disk import SPARE_BYTES
+from tfagents_system.core.generations import publish_generation
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.reports import Phase
+from tfagents_system.launch import status
 from tfagents_system.launch.lock import take_lock
 from tfagents_system.launch.status import GONE_SECS, Watch
 from tfagents_system.launch.status_line import status_line
@@ -161,3 +167,33 @@ def test_without_arguments_the_missing_one_is_named():
     assert (code, errors) == (
         78, "sac watch: the following arguments are required: EXP_DIR. See --help.\n"
     )  # fmt: skip
+
+
+def test_ending_says_from_where_the_next_start_goes_on_and_what_it_lacks(paths):
+    write_report(paths, learner_report(train_step=6_000))
+    begin = "Nothing is running, and training is not finished: the command that started it "
+    lost = "; 6,000 train steps more were not saved."
+    assert status.ending(paths) == f"{begin}begins anew{lost}"
+    for train_step, rest in ((5_500, "; 500 train steps more were not saved."), (6_000, ".")):
+        unfinished = paths.checkpoints / f".tmp-{train_step}"
+        unfinished.mkdir(parents=True)
+        publish_generation(unfinished, paths.checkpoints, train_step, {}, UNRIVALLED)
+        goes_on = f"goes on from the checkpoint at train step {train_step:,}"
+        assert status.ending(paths) == f"{begin}{goes_on}{rest}"
+
+
+def test_what_is_not_saved_stands_in_the_line_of_watch_and_in_the_list(paths):
+    problem = "4 min (3 attempts): Input/output error"
+    write_report(paths, learner_report(not_saved=problem, not_exported="DISK ERROR: policy"))
+    line = status_line(Watch(paths).look())
+    assert line.startswith(f"NOT SAVED for {problem} | DISK ERROR: policy | ")
+    assert state_of(paths) == "stopped, not saved for 4 min"
+
+
+def test_a_look_survives_a_disk_that_does_not_answer(paths, monkeypatch):
+    def fail(path):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    write_report(paths, learner_report())
+    monkeypatch.setattr(os, "listdir", fail)
+    assert Watch(paths).look().checkpoint_bytes == SPARE_BYTES

@@ -1,4 +1,6 @@
+import errno
 import functools
+import os
 
 import pytest
 from fakes import FakeClock
@@ -98,3 +100,22 @@ def test_each_checkpoint_is_shown_once_and_those_of_older_versions_never(paths, 
         assert shown.older.last(1) == (first_number(1) + 1 if number == 2 else 0)
         clock.sleep(PERIOD_SECS)
         assert watch.look() is None
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT])
+def test_a_look_at_a_disk_that_does_not_answer_finds_nothing_new_and_the_next_one_does(
+    paths, clock, stored, monkeypatch, number
+):
+    """An older checkpoint taken for the newest would make what is stored look lost."""
+    watch = CheckpointWatch(paths, Stream(0, 1), silent_secs=100.0)
+    read = checkpoint_watch.read_manifests
+
+    def fail(root):
+        raise OSError(number, os.strerror(number))
+
+    clock.sleep(PERIOD_SECS)
+    monkeypatch.setattr(checkpoint_watch, "read_manifests", fail)
+    assert watch.look() is None
+    clock.sleep(PERIOD_SECS)
+    monkeypatch.setattr(checkpoint_watch, "read_manifests", read)
+    assert watch.look() is not None

@@ -1,8 +1,9 @@
 """Stands for sac_replay_buffer.py, sac_train.py and sac_collect.py in the tests of the scripts.
 
 Appends its start and end to `tape`, records how it was started in `seen_<name>.json`, then waits to
-be stopped. STUB_<NAME>: crash, wrong (exit code 78), deaf (ignores TERM), finish (the learner) or
-superseded (exit code 75, once there is a file `superseded`).
+be stopped. STUB_<NAME>: crash, wrong (exit code 78), deaf (ignores TERM), finish (the learner),
+superseded (exit code 75, once there is a file `superseded`), unsaved (exit code 74, at a stop) or
+unsavable (at once).
 """
 
 import json
@@ -17,6 +18,7 @@ from tfagents_system.core.files import write_json_atomically
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.program import StopFlag, run_program
 
+UNSAVED = "the last 200 train steps are not saved: no disk. The same command begins anew."
 NAME = {"sac_replay_buffer.py": "replay", "sac_train.py": "learner"}.get(
     pathlib.Path(sys.argv[0]).name, f"worker_{os.environ.get('SLURM_PROCID')}"
 )
@@ -57,6 +59,8 @@ def main(
     if mode == "deaf":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     time.sleep(0.5)
+    if mode == "unsavable":
+        raise errors.StorageError(UNSAVED)
     while not stop:
         if mode == "superseded" and (paths.root / "superseded").exists():
             tape("is superseded")
@@ -69,6 +73,8 @@ def main(
         time.sleep(0.02)
     time.sleep(0.2)  # saves
     tape("stops")
+    if mode == "unsaved":
+        raise errors.StorageError(UNSAVED)
     return errors.EXIT_STOPPED
 
 

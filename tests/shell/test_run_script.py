@@ -274,6 +274,29 @@ def test_wrong_configuration_found_by_a_program_stops_an_old_experiment_with_78(
     assert "What had been saved is in logs/pendulum; the same command goes on from there." in err
 
 
+def test_a_stop_that_could_not_save_says_so_and_ends_with_74(sandbox):
+    run = sandbox.start(**TWO, STUB_LEARNER="unsaved")
+    sandbox.await_tape(*STARTS)
+    run.terminate()
+    _, err = run.communicate(timeout=40)
+    assert run.returncode == 74
+    assert sandbox.alive() == {}
+    assert err.endswith(
+        "Stopped, but not saved: sac_train.py: the last 200 train steps are not saved: no disk. "
+        "The same command begins anew.\n"
+    )
+
+
+def test_a_learner_that_cannot_save_its_end_ends_the_run_with_74_and_is_not_started_again(sandbox):
+    code, _, err = sandbox.run(**TWO, STUB_LEARNER="unsavable")
+    assert code == 74
+    assert sandbox.alive() == {}
+    assert sandbox.tape().count("learner starts") == 1
+    assert "learner cannot read or save on this disk (exit code 74). Its log is " in err
+    assert "  sac_train.py: the last 200 train steps are not saved: no disk. " in err
+    assert "Training is finished" not in err
+
+
 def test_a_superseded_worker_ends_alone_and_a_superseded_learner_ends_the_start(sandbox):
     run = sandbox.start(**TWO, STUB_WORKER_1="superseded")
     sandbox.await_tape(*STARTS)

@@ -43,7 +43,7 @@ def new(name: str, /, from_: str = OWN) -> None:
     files = project_files(name, pathlib.Path(), environment, from_ if ":" in from_ else None)
     for path in files:
         if path.exists():
-            raise ConfigError(f"{path} is there already. Choose another name, or remove it.")
+            raise ConfigError(f"{path} is there already. Choose another name, or move it away.")
     write_project(files)
     print("\n".join(str(path) for path in files))
     variables = next(path for path in files if path.suffix == ".sh")
