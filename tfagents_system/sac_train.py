@@ -6,6 +6,7 @@ Writes checkpoints/, policies/, train/ (TensorBoard), gin.txt, status/learner.js
 finished.json, or, if training diverges, diverged_<train_step>.npz.
 """
 
+import contextlib
 import functools
 import sys
 import time
@@ -17,7 +18,6 @@ import tensorflow as tf
 from tfagents_system.agents.construction import arithmetic_of
 from tfagents_system.assembly import assemble
 from tfagents_system.core.command_line import AtLeast
-from tfagents_system.core.disk import SpaceGuard
 from tfagents_system.core.errors import (
     EXIT_DIVERGED,
     EXIT_FINISHED,
@@ -25,12 +25,11 @@ from tfagents_system.core.errors import (
     ConfigError,
     StorageError,
 )
-from tfagents_system.core.files import write_text_atomically
 from tfagents_system.core.incarnation import Fence
 from tfagents_system.core.meters import PhaseTimer, RateMeter, RecentRate
 from tfagents_system.core.params_loader import Run, gin_text, load_run
 from tfagents_system.core.program import StopFlag, run_program
-from tfagents_system.core.provenance import record_arithmetic
+from tfagents_system.core.provenance import record_arithmetic, record_gin
 from tfagents_system.core.reports import Phase, StatusReporter, unsaved_before
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.environments.construction import make_collect_environment
@@ -40,10 +39,10 @@ from tfagents_system.evaluation.run_history import returns_of
 from tfagents_system.kernels.arithmetic import explain, this_host
 from tfagents_system.learner_data import data_in_rounds, sampled_data
 from tfagents_system.learning.checkpoints import Checkpointer
-from tfagents_system.learning.divergence import keep_minibatch
+from tfagents_system.learning.divergence import DivergedError, removes_cause
 from tfagents_system.learning.initial_weights import initialize
 from tfagents_system.learning.last_save import STOP_TIMEOUT_SECS, LastSave
-from tfagents_system.learning.learner import DivergedError, Learner
+from tfagents_system.learning.learner import Learner
 from tfagents_system.learning.policy_export import PolicyExporter
 from tfagents_system.services.replay import ReplaySnapshots
 from tfagents_system.services.tickets import TicketOffice
@@ -93,10 +92,11 @@ class Training:
         self._publisher = VariablePublisher(client, variables)
         recorded = functools.partial(returns_of, run.paths)
         self._tickets = TicketOffice(client, variables, params, run.paths.evaluation, recorded)
+        checkpoints = run.paths.checkpoints
+        self._snapshots = ReplaySnapshots(client, made.layout, checkpoints, fence.number)
         self._checkpointer = Checkpointer(
-            run.paths.checkpoints, agent, self._train_step,
-            ReplaySnapshots(client, made.layout, run.paths.checkpoints, fence.number),
-            spec.item, self._arithmetic, fence, made.reward_signals,
+            checkpoints, agent, self._train_step, self._snapshots, spec.item, self._arithmetic,
+            fence, made.reward_signals,
         )  # fmt: skip
         self._exporter = PolicyExporter(run.paths, agent, self._train_step, fence)
         self._last_save = LastSave(
@@ -111,8 +111,7 @@ class Training:
         self._saved_at = time.monotonic()
         self._summaries = EventLog(run.paths.train_summaries / "learner")
         fence.check()
-        with SpaceGuard("gin.txt", run.paths.root):
-            write_text_atomically(run.paths.gin, gin_text(params))
+        record_gin(run.paths.gin, gin_text(params))
 
     def close(self) -> None:
         """Ends what brings the data."""
@@ -128,8 +127,12 @@ class Training:
         """Iterations done."""
         return self.train_step // self._run.params.num_steps_per_iter
 
-    def run(self, stop: StopFlag) -> int:
-        """Trains until finished or stopped, saves, and returns the exit code."""
+    def run(self, stop: StopFlag, may_recover: bool) -> int | None:
+        """Trains until finished or stopped, saves, and returns the exit code.
+
+        None if training has diverged, and may go on from the last checkpoint without the items
+        that were the cause.
+        """
         params = self._run.params
         num_steps = params.num_steps_per_iter
         rates = RateMeter(self.train_step), RecentRate(self.train_step)
@@ -143,7 +146,7 @@ class Training:
             try:
                 metrics = self._learner.run(num_steps - train_step % num_steps, stop)
             except DivergedError as error:
-                return self._give_up(error)
+                return self._give_up(error, may_recover)
             call_secs = self._timer.enter("publishing")
             if metrics is not None:
                 wait_secs = metrics["data_wait_secs"] * (self.train_step - train_step)
@@ -223,18 +226,15 @@ class Training:
     def _report_saving(self) -> None:
         self._reporter.report_now(Phase.SAVING, self._progress())
 
-    def _give_up(self, error: DivergedError) -> int:
+    def _give_up(self, error: DivergedError, may_recover: bool) -> int | None:
         """Keeps the minibatch at which training diverged; publishes and saves nothing else."""
         self._fence.check()
-        path = self._run.paths.diverged(self.train_step)
-        kept = keep_minibatch(error.minibatch, path)
-        self._checkpointer.wait(STOP_TIMEOUT_SECS)  # for one begun before, of a finite state
+        is_saved = self._checkpointer.wait(STOP_TIMEOUT_SECS)  # one begun before, of a finite state
+        discard_items = self._snapshots.discard_items if is_saved and may_recover else None
+        goes_on = removes_cause(error, self.train_step, self._run.paths, discard_items)
         self._reporter.report_now(Phase.DIVERGED, self._progress())
-        print(f"sac_train.py: training diverged at train step {self.train_step}: {error}. "
-              f"{kept}. Nothing since the last checkpoint was saved. Lower the learning rates "
-              f"or set gradient_clipping in {self._run.paths.params}, and start the same command "
-              "again.", file=sys.stderr)  # fmt: skip
-        return EXIT_DIVERGED
+        self._summaries.close()
+        return None if goes_on else EXIT_DIVERGED
 
     def _progress(self, rate: float = 0.0, recent: float | None = None) -> dict[str, Any]:
         return {
@@ -251,15 +251,14 @@ class Training:
             "arithmetic_change": self._checkpointer.arithmetic_change,
             "not_saved": self._checkpointer.record.problem,
             "not_exported": self._exporter.problem,
+            "removed_items": self._snapshots.num_removed,
             "begins_anew": self._begins_anew,
         }
 
     def _write_summaries(self, metrics: dict[str, float], train_steps_per_sec: float) -> None:
         scalars = {f"learner/{name}": value for name, value in metrics.items()}
         scalars["learner/train_steps_per_sec"] = train_steps_per_sec
-        for phase, share in self._timer.shares().items():
-            scalars[f"learner_time/{phase.replace(' ', '_')}_share"] = share
-        self._summaries.write(self.train_step, scalars)
+        self._summaries.write(self.train_step, scalars | self._timer.share_scalars("learner"))
 
 
 def train(
@@ -288,11 +287,12 @@ def train(
     run = load_run(exp_dir)
     fence = Fence.of_core(run.paths, incarnation)
     fence.check()
-    training = Training(run, replay_address, num_cpus, deterministic, fence)
-    try:
-        return training.run(stop)
-    finally:
-        training.close()
+    for may_recover in (True, False):
+        training = Training(run, replay_address, num_cpus, deterministic, fence)
+        with contextlib.closing(training):
+            if (code := training.run(stop, may_recover)) is not None:
+                return code
+    raise AssertionError("who may not recover returns an exit code")
 
 
 if __name__ == "__main__":

@@ -201,3 +201,32 @@ def test_a_segment_is_drawn_in_proportion_to_its_transitions_also_when_it_has_re
         of_short = sum(count for number, count in counts.items() if number % 20 == 10)
         expected = 1000 * 1 / (4 + 1)  # of five transitions, four are in whole ones
         assert abs(of_short - expected) < 5 * (expected * 4 / 5) ** 0.5
+
+
+@pytest.mark.parametrize("length", [1, 4])
+def test_a_drawn_sample_names_its_item_until_that_is_replaced(length):
+    """By its content, also where that is not a number."""
+    layout = ItemLayout(length)
+    reader, blocks_per_add = SampleReader(CODEC, layout), 2
+    pool = SamplingPool(reader, 3 * blocks_per_add * length, 0, blocks_per_add * length, 8)
+    rows = rows_of(0, [MID] * 100)
+    rows[0][:, -1] = np.where(np.arange(100) % 7 == 3, np.nan, rows[0][:, -1])
+
+    def add(number):
+        firsts = [(number * blocks_per_add + block) * length for block in range(blocks_per_add)]
+        items = [np.stack([c[first : first + length + 1] for first in firsts]) for c in rows]
+        pool.add(tuple(map(tf.constant, items)), tf.constant(firsts, tf.int64) - 10)
+
+    def window(first):
+        return [column[np.newaxis, first : first + 2] for column in rows]
+
+    for number in range(3):
+        add(number)
+    num_samples = 3 * blocks_per_add * length
+    for first in range(num_samples):
+        assert pool.keys_of(window(first)) == {first // length * length - 10}
+    assert pool.keys_of(window(num_samples)) == set()
+    several = [np.concatenate(pair) for pair in zip(window(0), window(2 * length), strict=True)]
+    assert pool.keys_of(several) == {-10, 2 * length - 10}
+    add(3)
+    assert pool.keys_of(several) == {2 * length - 10}

@@ -1,20 +1,29 @@
 import errno
+import math
 import os
 import re
 import shutil
 import threading
 
+import numpy as np
 import pytest
 import tensorflow as tf
+from fakes import UNRIVALLED
 from replay_fakes import EpisodeStepEnv, codec_of, make_experiment, serving
 from small_disk import small_disk
 
 from tfagents_system import learner_data, sac_train
 from tfagents_system.agents.agent import ActorCriticAgent
-from tfagents_system.core import reports
-from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, StorageError, SupersededError
+from tfagents_system.core import provenance, reports
+from tfagents_system.core.errors import (
+    EXIT_DIVERGED,
+    EXIT_FINISHED,
+    EXIT_STOPPED,
+    StorageError,
+    SupersededError,
+)
 from tfagents_system.core.files import read_json
-from tfagents_system.core.generations import generations
+from tfagents_system.core.generations import generations, read_manifests
 from tfagents_system.core.incarnation import CORE, Claims
 from tfagents_system.core.reports import Phase, read_report
 from tfagents_system.core.running import begin_run
@@ -25,7 +34,9 @@ from tfagents_system.kernels.arithmetic import resolve, this_host
 from tfagents_system.learning import last_save, learner
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.replay import VARIABLES_TABLE, ReplaySnapshots
+from tfagents_system.services.journal import Checkpoints, Journal, Stream
+from tfagents_system.services.replay import VARIABLES_TABLE, ReplaySnapshots, experience_stats
+from tfagents_system.services.replay_files import stored_numbers
 from tfagents_system.services.table_info import table_stats
 from tfagents_system.services.variables import VariableReader
 
@@ -153,18 +164,19 @@ def test_training_ends_with_everything_on_disk_and_the_last_policy_published(
 
 def test_nothing_that_only_reports_ends_the_learner(tmp_path, replay, monkeypatch, capsys):
     def broken(*arguments, **more):
-        raise OSError(errno.EIO, "Input/output error")
+        raise RuntimeError("broken")
 
     monkeypatch.setattr(event_log.tf.summary, "create_file_writer", broken)
     monkeypatch.setattr(reports, "write_json_atomically", broken)
+    monkeypatch.setattr(provenance, "write_text_atomically", broken)
     paths = make_experiment(tmp_path / "exp")
     fill(replay)
     assert sac_train.train(str(paths.root), replay.address, 2, stop=False) == EXIT_FINISHED
     assert read_json(paths.finished) == {"train_step": NUM_TRAIN_STEPS, "num_iter": 4}
     assert steps(paths) == [40, 20]
     said = capsys.readouterr().out
-    for what in ("TensorBoard events", "status"):
-        assert f"REPORT FAILED: {what} (OSError: [Errno 5] Input/output error)." in said
+    for what in ("TensorBoard events", "status", "gin.txt"):
+        assert f"REPORT FAILED: {what} (RuntimeError: broken)." in said
 
 
 def test_the_training_state_is_saved_after_a_time_too_without_an_export(tmp_path, replay):
@@ -327,3 +339,72 @@ def test_checkpoints_that_fail_are_told_and_a_stop_without_one_is_no_saved_stop(
         sac_train.train(str(paths.root), replay.address, 1, stop=StopAt(paths, 1))
     trained = report.train_step
     assert f"of the {trained:,} train steps before" in read_report(paths, "learner").begins_anew
+
+
+def add_wrong_transitions(replay, folder, rewards):
+    """As workers of an older version did; returns the journal that keeps them."""
+    environment = EpisodeStepEnv()
+    codec = codec_of(environment)
+    codec._largest, codec._most_squares = math.inf, math.inf
+    journal = Journal(folder, Stream(0, 1), codec.columns, 1, 10**6, UNRIVALLED)
+    adder = Adder(replay.client(), codec, journal=journal)
+    for reward in rewards:
+        time_step = environment.reset()
+        for k in range(3):
+            following = environment.step(np.zeros(1, np.float32))
+            if k == 1:
+                following = following._replace(reward=np.float32(reward))
+            adder.add(time_step, np.zeros(1, np.float32), following)
+            time_step = following
+        adder.end_episode()
+    adder.send()
+    assert adder.is_confirmed(timeout_secs=5)
+    return adder
+
+
+@pytest.mark.parametrize("num_fresh", [9, 32], ids=["pool", "no pool"])
+def test_training_goes_on_once_without_the_items_at_which_it_diverged(
+    tmp_path, replay, capsys, num_fresh
+):
+    settings = f"train_batch_size = 32; fresh_samples_per_step = {num_fresh}"
+    paths = make_experiment(tmp_path / "exp", settings)
+    fill(replay)
+    adder = add_wrong_transitions(replay, paths.journals, [1e30])
+    before, _ = experience_stats(replay.client(), timeout_secs=5)
+    assert sac_train.train(str(paths.root), replay.address, 1, stop=False) == EXIT_FINISHED
+    said = capsys.readouterr()
+    assert "3 items of the replay buffer are removed for good" in said.out  # with two neighbours
+    assert "the minibatch has reward 1e+30" in said.out and "diverged" not in said.err
+    assert experience_stats(replay.client(), timeout_secs=5)[0] == before - 3
+    assert steps(paths)[0] == NUM_TRAIN_STEPS
+    report = read_report(paths, "learner")
+    assert (report.phase, report.removed_items) == (Phase.FINISHED, 3)
+    for checkpoint in paths.policy_checkpoints():
+        values = np.concatenate([np.ravel(v) for v in variables_of(checkpoint).values()])
+        assert np.isfinite(values).all() and np.abs(values).max() < 100
+    # The worker does not miss them, and its journal forgets them.
+    manifests = [stored_numbers(m["stored"]) for m in read_manifests(paths.checkpoints)]
+    assert list(adder.send_lost(Checkpoints(manifests[0], manifests[0], ()))) == []
+    assert b"\xca\xf2Iq" not in next(paths.journals.iterdir()).read_bytes()  # float32 1e30
+
+
+def test_a_second_divergence_ends_training(tmp_path, replay, capsys, monkeypatch):
+    paths = make_experiment(tmp_path / "exp", "train_batch_size = 32")
+    fill(replay)
+    add_wrong_transitions(replay, paths.journals, [1e30])
+    monkeypatch.setattr(sac_train.ReplaySnapshots, "discard_items", lambda self, keys: len(keys))
+    assert sac_train.train(str(paths.root), replay.address, 1, stop=False) == EXIT_DIVERGED
+    said = capsys.readouterr()
+    assert "a second time would end it" in said.out
+    assert "training diverged at train step" in said.err and "loss" in said.err
+    assert not paths.finished.exists()
+
+
+def test_divergence_without_suspicious_items_ends_training_at_once(
+    tmp_path, replay, capsys, monkeypatch
+):
+    paths = make_experiment(tmp_path / "exp", "critic_learning_rate = 1e30")
+    fill(replay)
+    assert sac_train.train(str(paths.root), replay.address, 1, stop=False) == EXIT_DIVERGED
+    said = capsys.readouterr()
+    assert "removed" not in said.out and "training diverged at train step" in said.err

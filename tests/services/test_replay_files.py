@@ -20,6 +20,7 @@ from tfagents_system.services.replay_files import (
     empty_reverb_root,
     first_number,
     is_number,
+    neighbours,
     read_table,
     stored_numbers,
     wrong_items,
@@ -31,7 +32,7 @@ STORED = StoredNumbers(
     np.array([[FIRST[1] + 3, FIRST[1] + 5], [FIRST[1] + 8, FIRST[1] + 8],
               [FIRST[3], FIRST[3] + 9]]), is_full=False)  # fmt: skip
 FULL = StoredNumbers(STORED.ranges, is_full=True)
-NO_ITEMS = {"is_full": False, "ranges": [], "removed": []}
+NO_ITEMS = {"is_full": False, "ranges": [], "removed": [], "discarded": []}
 
 
 def test_every_priority_is_a_number_of_its_own():
@@ -111,8 +112,13 @@ def ranges(*of_streams):
 def test_a_checkpoint_tells_the_numbers_of_all_streams(tmp_path):
     checkpoint, _ = save(tmp_path, [(1, 5), (3, 4)])
     description = describe_items(checkpoint, EXPERIENCE_TABLE)
-    assert description == {"is_full": False, "ranges": ranges((1, 1, 5), (3, 1, 4)), "removed": []}
-    assert wrong_items(checkpoint, EXPERIENCE_TABLE) == ([], [])
+    assert description == {
+        "is_full": False,
+        "ranges": ranges((1, 1, 5), (3, 1, 4)),
+        "removed": [],
+        "discarded": [],
+    }
+    assert wrong_items(checkpoint, EXPERIENCE_TABLE) == ([], [], [])
 
 
 def test_items_without_a_number_are_not_described_and_no_repetitions(tmp_path):
@@ -124,14 +130,14 @@ def test_items_without_a_number_are_not_described_and_no_repetitions(tmp_path):
         assert adder.is_confirmed(timeout_secs=5)
         checkpoint = pathlib.Path(replay.client().checkpoint())
     assert describe_items(checkpoint, EXPERIENCE_TABLE) == NO_ITEMS
-    assert wrong_items(checkpoint, EXPERIENCE_TABLE) == ([], [])
+    assert wrong_items(checkpoint, EXPERIENCE_TABLE) == ([], [], [])
 
 
 def test_an_item_of_a_block_stands_for_its_rows(tmp_path):
     checkpoint, _ = save(tmp_path, [(1, 11), (3, 4)], layout=ItemLayout(4))
     description = describe_items(checkpoint, EXPERIENCE_TABLE, stride=5)
     assert description == {"is_full": False, "ranges": ranges((1, 0, 2 * 5 - 1), (3, 0, 5 - 1)),
-                           "removed": []}  # fmt: skip
+                           "removed": [], "discarded": []}  # fmt: skip
 
 
 def test_a_start_empties_its_own_folder_and_those_before(tmp_path):
@@ -159,7 +165,12 @@ def test_a_full_table_says_so(tmp_path):
     limits = ReplayLimits(capacity=6, min_size=1, samples_per_insert=1.0, error_buffer=1e9)
     checkpoint, _ = save(tmp_path, [(1, 5), (3, 4)], limits)
     description = describe_items(checkpoint, EXPERIENCE_TABLE)
-    assert description == {"is_full": True, "ranges": ranges((1, 4, 5), (3, 1, 4)), "removed": []}
+    assert description == {
+        "is_full": True,
+        "ranges": ranges((1, 4, 5), (3, 1, 4)),
+        "removed": [],
+        "discarded": [],
+    }
 
 
 @pytest.mark.parametrize("capacity, first", [(20, 0), (4, 5)])
@@ -183,3 +194,18 @@ def test_a_copy_with_another_capacity_keeps_the_newest_items(tmp_path, capacity,
 )  # fmt: skip
 def test_priorities_are_numbers_or_not(priority, is_one):
     assert is_number(priority) == is_one
+
+
+def test_what_is_discarded_is_missed_by_nobody_and_found_when_it_comes_back(tmp_path):
+    checkpoint, _ = save(tmp_path, [(1, 5), (3, 4)])
+    numbers = {FIRST[1] + 2, FIRST[3] + 1, FIRST[4]}
+    description = describe_items(checkpoint, EXPERIENCE_TABLE, discarded=numbers)
+    stored = stored_numbers(description)
+    assert stored.discarded == numbers and stored.contains(np.array([FIRST[4], FIRST[2]]))[0]
+    assert not stored.contains(np.array([FIRST[2]]))[0] and stored.last(4) == 0
+    repeated, unnumbered, discarded = wrong_items(checkpoint, EXPERIENCE_TABLE, numbers)
+    assert (repeated, unnumbered, len(discarded)) == ([], [], 2)
+    key = discarded[0] if discarded[0] < 2**63 else discarded[0] - 2**64  # as TensorFlow has it
+    near = neighbours(checkpoint, EXPERIENCE_TABLE, {key}, distance=2)
+    assert sorted(near.values()) == [FIRST[1] + 1, FIRST[1] + 2, FIRST[1] + 3]
+    assert near[key] == FIRST[1] + 2

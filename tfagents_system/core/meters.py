@@ -87,6 +87,11 @@ class PhaseTimer:
         self.enter(self._phase)
         return dict(self._secs)
 
+    def share_scalars(self, kind: str) -> dict[str, float]:
+        """Returns `shares` by their tags in TensorBoard: `<kind>_time/<phase>_share`."""
+        tag = f"{kind}_time/{{}}_share"
+        return {tag.format(phase.replace(" ", "_")): v for phase, v in self.shares().items()}
+
     def shares(self) -> dict[str, float]:
         """Returns the part of each phase, 0 to 1, of the time since the last call."""
         totals = self.totals()

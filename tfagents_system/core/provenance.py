@@ -7,7 +7,8 @@ from typing import Any
 
 from tfagents_system.core.disk import SpaceGuard
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.files import write_json_durably
+from tfagents_system.core.files import write_json_durably, write_text_atomically
+from tfagents_system.core.reporting import OnlyReports
 
 
 def _is_text(value: Any) -> bool:
@@ -81,6 +82,13 @@ def record_arithmetic(path: pathlib.Path, arithmetic: str) -> None:
     record = json.loads(path.read_text()) | {"arithmetic": arithmetic}
     with SpaceGuard(path.name, path.parent):
         write_json_durably(path, record)
+
+
+@OnlyReports("gin.txt")
+def record_gin(path: pathlib.Path, text: str) -> None:
+    """Writes the hyperparameters of this start, for the user."""
+    with SpaceGuard(path.name, path.parent):
+        write_text_atomically(path, text)
 
 
 def _message(path: pathlib.Path, reason: str) -> str:

@@ -103,6 +103,7 @@ class LearnerReport(Report):
     arithmetic_change: str | None = note("ARITHMETIC CHANGED: {text}")  # since the checkpoint
     not_saved: str | None = note("NOT SAVED for {text}")  # for how long, and why
     not_exported: str | None = note("{text}")  # why the policy was not
+    removed_items: int = counted("items removed")  # of the replay buffer
     begins_anew: str | None = note("BEGINS ANEW: {text}")  # although there was a start before
 
 

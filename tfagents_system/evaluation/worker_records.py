@@ -158,8 +158,7 @@ class WorkerRecords:
             "collect/episode_length": episode.length,
             "collect/env_steps_per_sec": self._summary_rate.rate_at(self.env_step),
         }
-        for phase, share in self.timer.shares().items():
-            scalars[f"collect_time/{phase.replace(' ', '_')}_share"] = share
+        scalars |= self.timer.share_scalars("collect")
         for name, value in curriculum.items():
             scalars[f"curriculum/{name}"] = value
         self._collect_summaries.write(self.env_step, scalars)

@@ -1,7 +1,9 @@
-"""What is kept of a train step that gave numbers that are not finite."""
+"""What is kept, and what is removed, after a train step that gave numbers that are not finite."""
 
 import io
 import pathlib
+import sys
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,92 @@ import tree
 
 from tfagents_system.core.disk import SpaceGuard
 from tfagents_system.core.files import write_bytes_atomically
+from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.reporting import OnlyReports
+from tfagents_system.data.transition import Transition
+from tfagents_system.learning.train_loop import LARGEST_METRIC
+
+SUSPICIOUS_VALUE = LARGEST_METRIC**0.5  # whose square alone counts as diverged
+MOST_NAMED = 5
+MOST_REMOVED = 64  # more are no exceptions, but what this environment gives
+
+
+class DivergedError(Exception):
+    """A train step gave numbers that are not finite, or nearly so."""
+
+    def __init__(
+        self,
+        metrics: Mapping[str, float],
+        minibatch: Transition | None,
+        keys: Collection[int] = (),
+    ):
+        """Takes the metrics and the minibatch of the last train step, if they are known.
+
+        And the keys of the items in the replay table whose numbers are suspicious.
+        """
+        bad = [f"{name} {value:g}" for name, value in metrics.items() if not is_sane(value)]
+        super().__init__(", ".join(bad) or "a variable of the agent is not finite")
+        self.minibatch = minibatch
+        self.keys = keys
+
+
+def is_sane(metric: float) -> bool:
+    """Returns whether a metric is below LARGEST_METRIC; NaN is not."""
+    return abs(metric) < LARGEST_METRIC
+
+
+def suspicious_samples(minibatch: Any) -> dict[int, str]:
+    """Returns which samples of a minibatch may have made it diverge, with what and how large it is.
+
+    None if they are too many: then they are the rule, and removing them would not help.
+    """
+    found: dict[int, str] = {}
+    for where, leaf in tree.flatten_with_path(minibatch):
+        array = np.asarray(leaf)
+        if array.dtype.kind != "f":
+            continue
+        array = array.reshape(len(array), -1)
+        for sample in np.flatnonzero(~(np.abs(array) < SUSPICIOUS_VALUE).all(1)).tolist():
+            worst = array[sample][~(np.abs(array[sample]) < SUSPICIOUS_VALUE)][0]
+            found.setdefault(sample, f"{'/'.join(map(str, where))} {worst:g}")
+    return found if len(found) <= MOST_REMOVED else {}
+
+
+def removes_cause(
+    error: DivergedError,
+    train_step: int,
+    paths: ExperimentPaths,
+    discard_items: Callable[[Collection[int]], int] | None,
+) -> bool:
+    """Keeps the minibatch and removes its suspicious items; returns whether that was possible.
+
+    Says so, or else what the user can do.
+
+    Args:
+      error: Of the train step.
+      train_step: Its number.
+      paths: Of the experiment.
+      discard_items: Removes items of the replay buffer by their keys and returns how many; None if
+        training is not to go on.
+    """
+    kept = keep_minibatch(error.minibatch, paths.diverged(train_step))
+    text = f"training diverged at train step {train_step}: {error}. {kept}."
+    if discard_items is not None and error.keys:
+        try:
+            num_removed = discard_items(error.keys)
+        except Exception as failure:  # of the server or the disk
+            text += f" Its items could not be removed from the replay buffer: {failure!r}."
+        else:
+            values = list(suspicious_samples(error.minibatch).values())
+            more = f" and {len(values) - MOST_NAMED} more" if len(values) > MOST_NAMED else ""
+            print(f"{text} {num_removed} items of the replay buffer are removed for good, because "
+                  f"the minibatch has {', '.join(values[:MOST_NAMED])}{more}. Training goes on "
+                  "from the last checkpoint; a second time would end it.", flush=True)  # fmt: skip
+            return True
+    print(f"sac_train.py: {text} Nothing since the last checkpoint was saved. Lower the learning "
+          f"rates or set gradient_clipping in {paths.params}, and start the same command again.",
+          file=sys.stderr)  # fmt: skip
+    return False
 
 
 def keep_minibatch(minibatch: Any | None, path: pathlib.Path) -> str:

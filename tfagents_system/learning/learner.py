@@ -10,10 +10,9 @@ from tf_agents.agents import tf_agent
 
 from tfagents_system.core.background import BackgroundCall, raise_failures
 from tfagents_system.data.sample_reader import SampleReader
-from tfagents_system.data.transition import Transition
+from tfagents_system.learning.divergence import DivergedError, is_sane, suspicious_samples
 from tfagents_system.learning.sampling_pool import SamplingPool
 from tfagents_system.learning.train_loop import (
-    LARGEST_METRIC,
     LoopResult,
     StepResult,
     TrainLoop,
@@ -32,20 +31,6 @@ DATA_HAS_ENDED = (
     tf.errors.UnavailableError,
     tf.errors.CancelledError,
 )
-
-
-class DivergedError(Exception):
-    """A train step gave numbers that are not finite, or nearly so."""
-
-    def __init__(self, metrics: dict[str, float], minibatch: Transition | None):
-        """Takes the metrics and the minibatch of the last train step, if they are known."""
-        bad = [f"{name} {value:g}" for name, value in metrics.items() if not _is_sane(value)]
-        super().__init__(", ".join(bad) or "a variable of the agent is not finite")
-        self.minibatch = minibatch
-
-
-def _is_sane(value: float) -> bool:
-    return abs(value) < LARGEST_METRIC  # false for NaN
 
 
 class Learner:
@@ -172,7 +157,13 @@ class Learner:
         """Returns the error of the first of `steps` whose metrics show it, or of the last one."""
         for step in steps:
             metrics = {name: float(value) for name, value in step.metrics.items()}
-            if not all(map(_is_sane, metrics.values())):
+            if not all(map(is_sane, metrics.values())):
                 break
-        columns = [column.numpy() for column in step.columns]
-        return DivergedError(metrics, self._reader.unpack(columns))
+        columns, keys = [column.numpy() for column in step.columns], step.keys.numpy()
+        minibatch = self._reader.unpack(columns)
+        samples = list(suspicious_samples(minibatch))
+        if self._pool is not None:
+            found = self._pool.keys_of([column[samples] for column in columns])
+        else:
+            found = set(keys[samples].tolist()) if len(keys) else set()
+        return DivergedError(metrics, minibatch, found)

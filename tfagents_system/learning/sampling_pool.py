@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tfagents_system.data.sample_reader import SampleReader
@@ -45,7 +46,8 @@ class SamplingPool:
 
         pool.fill(iterator)               # once, before the first step
         minibatch = pool.draw()           # every train step, within a graph
-        pool.add(next(iterator).data)
+        sample = next(iterator)
+        pool.add(sample.data, keys_of(sample))
 
     A minibatch of B from a pool that takes F fresh samples per train step carries F and not B
     messages through the replay server. Every sample is still drawn uniformly, and in expectation as
@@ -88,6 +90,8 @@ class SamplingPool:
             for spec in reader.columns
         ]
         most_chances = layout.length if layout.is_segment else 1  # of a sample
+        items_per_add = num_fresh // layout.samples
+        self._keys = _variable(tf.zeros([self._num_adds, items_per_add], tf.int64), "keys")
         self._starts = _variable(tf.zeros([capacity * most_chances], tf.int32), "starts")
         self._num_starts = _variable(tf.zeros([self._num_adds], tf.int32), "starts_of_add")
         self._next_add = _variable(0, "next_add")
@@ -114,12 +118,14 @@ class SamplingPool:
         rows = starts[:, tf.newaxis] + self._window
         return tuple(tf.gather(column, rows) for column in self._columns)
 
-    def add(self, fresh: Sequence[tf.Tensor]) -> None:
+    def add(self, fresh: Sequence[tf.Tensor], keys: tf.Tensor | None = None) -> None:
         """Adds the items `fresh`, columns [N, rows, size], in place of the oldest of a full pool.
 
-        N is num_fresh / samples per item.
+        N is num_fresh / samples per item. `keys` [N] name them in the replay table, if known.
         """
         add = self._next_add.read_value()
+        if keys is not None:
+            self._keys.scatter_update(tf.IndexedSlices(keys[tf.newaxis], add[tf.newaxis]))
         first_row = add * self._rows_per_add
         index = first_row + tf.range(self._rows_per_add)
         for column, values in zip(self._columns, fresh, strict=True):
@@ -138,6 +144,23 @@ class SamplingPool:
         self._size.assign(kept + count)
         self._next_add.assign((add + 1) % self._num_adds)
 
+    def keys_of(self, windows: Sequence[np.ndarray]) -> set[int]:
+        """Returns the keys of the items in the pool with one of the `windows` [N, window, size].
+
+        The fresh items of a step may have replaced them: then there are none.
+        """
+        columns = [_as_bytes(column.numpy()) for column in self._columns]
+        found: set[int] = set()
+        for window in zip(*map(_as_bytes, windows), strict=True):
+            length = len(window[0])
+            rows = np.arange(len(columns[0]) - length + 1)
+            for column, expected in zip(columns, window, strict=True):
+                for place in range(length):
+                    rows = rows[(column[rows + place] == expected[place]).all(-1)]
+            add, row = np.divmod(rows, self._rows_per_add)
+            found.update(self._keys.numpy()[add, row // self._reader.layout.rows].tolist())
+        return found
+
     def _start_rows(self, items: Sequence[tf.Tensor]) -> tf.Tensor:
         """Returns the rows, counted through all `items`, at which samples begin: int32 [S]."""
         if self._reader.layout.is_segment:
@@ -148,13 +171,26 @@ class SamplingPool:
 
     def _fill_from(self, iterator):
         def body(index):
-            self.add(next(iterator).data)
+            sample = next(iterator)
+            self.add(sample.data, keys_of(sample))
             return [index + 1]
 
         for variable in (self._next_add, self._oldest, self._size):
             variable.assign(0)
         self._num_starts.assign(tf.zeros_like(self._num_starts))
         tf.while_loop(lambda index: index < self._num_initial_adds, body, [tf.constant(0)])
+
+
+def keys_of(sample: Any) -> tf.Tensor | None:
+    """Returns the keys [N] of sampled items, as int64; None of those that have none."""
+    if not hasattr(sample, "info"):
+        return None
+    return tf.bitcast(sample.info.key, tf.int64)
+
+
+def _as_bytes(rows: np.ndarray) -> np.ndarray:
+    """Returns [..., size] as bytes [..., M], of which those of NaN are equal, too."""
+    return np.ascontiguousarray(rows).view(np.uint8)
 
 
 def _variable(initial_value: Any, name: str) -> tf.Variable:

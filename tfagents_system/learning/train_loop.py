@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tfagents_system.learning.sampling_pool import SamplingPool
+from tfagents_system.learning.sampling_pool import SamplingPool, keys_of
 from tfagents_system.learning.train_step import TrainStep
 
 LARGEST_METRIC = 1e20  # losses grow to this only on their way to infinity
@@ -16,6 +16,7 @@ class StepResult(NamedTuple):
 
     metrics: dict[str, tf.Tensor]
     columns: tuple[tf.Tensor, ...]  # the packed minibatch
+    keys: tf.Tensor  # [B] of its items in the replay table, or [0] if they are not known
 
 
 class LoopResult(NamedTuple):
@@ -61,6 +62,7 @@ class TrainLoop:
         pool, names = self._pool, []  # the metrics' names are known after tracing
         spec = iterator.element_spec.data if pool is None else pool.minibatch_spec
         nothing = tuple(tf.zeros(column.shape, column.dtype) for column in spec)
+        no_keys = tf.zeros([0], tf.int64)
 
         def goes_on(index, is_sane, *_):
             return tf.logical_and(index < num_steps, is_sane)
@@ -68,17 +70,19 @@ class TrainLoop:
         def iteration(index, _, sums, __, sampled):
             fresh, wait_secs = self._wait_for_data(iterator, after=sums)
             steps = []
-            for items in fresh:
+            for sample in fresh:
+                items, keys = sample.data, keys_of(sample)
                 # Nothing of a step is done before its data is there, which may never be.
                 with tf.control_dependencies([wait_secs]):
                     minibatch = tuple(map(tf.identity, items if pool is None else sampled))
                     metrics = self._train_step(minibatch) | {"data_wait_secs": wait_secs}
                     if pool is not None:  # beside the train step, for the next one
-                        pool.add(items)
+                        pool.add(items, keys)
                         sampled = pool.draw()
                 names[:] = metrics
-                steps.append((tf.stack(list(metrics.values())), minibatch))
-            values = tf.stack([of_step for of_step, _ in steps])
+                keys = no_keys if keys is None or pool is not None else keys
+                steps.append((tf.stack(list(metrics.values())), minibatch, keys))
+            values = tf.stack([of_step for of_step, *_ in steps])
             is_sane = tf.reduce_all(tf.abs(values) < LARGEST_METRIC)
             sums += tf.reduce_sum(values, axis=0)
             return index + self._unrolled, is_sane, sums, steps, sampled
@@ -89,12 +93,13 @@ class TrainLoop:
             goes_on,
             iteration,
             [
-                tf.constant(0), tf.constant(True), zeros, [(zeros, nothing)] * self._unrolled,
+                tf.constant(0), tf.constant(True), zeros,
+                [(zeros, nothing, no_keys)] * self._unrolled,
                 nothing if pool is None else pool.draw(),
             ],
             shape_invariants=[
                 tf.TensorShape([]), tf.TensorShape([]), tf.TensorShape([None]),
-                [(tf.TensorShape([None]), shapes)] * self._unrolled, shapes,
+                [(tf.TensorShape([None]), shapes, tf.TensorShape([None]))] * self._unrolled, shapes,
             ],
         )  # fmt: skip
 
@@ -104,7 +109,7 @@ class TrainLoop:
 
         # A gradient may be NaN where the loss is not.
         is_sane = tf.logical_and(is_sane, are_finite(self._train_step.variables))
-        last_steps = [StepResult(named(values), columns) for values, columns in steps]
+        last_steps = [StepResult(named(values), *minibatch) for values, *minibatch in steps]
         return LoopResult(is_sane, named(sums), last_steps)
 
     def _wait_for_data(self, iterator, after):
@@ -113,7 +118,7 @@ class TrainLoop:
         with tf.control_dependencies([after]):
             asked_at = tf.timestamp()
         with tf.control_dependencies([asked_at]):
-            fresh = [next(iterator).data for _ in range(self._unrolled)]
+            fresh = [next(iterator) for _ in range(self._unrolled)]
         with tf.control_dependencies(tf.nest.flatten(fresh)):
             arrived_at = tf.timestamp()
         return fresh, tf.cast(arrived_at - asked_at, tf.float32) / self._unrolled

@@ -3,13 +3,14 @@
 import dataclasses
 import pathlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import reverb
 import tensorflow as tf
 from reverb.platform.checkpointers_lib import DefaultCheckpointer
 
+from tfagents_system.core.files import read_json, write_json_durably
 from tfagents_system.core.generations import read_manifests
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.sample_reader import SampleReader
@@ -19,6 +20,7 @@ from tfagents_system.services.replay_files import (
     check_is_whole,
     describe_items,
     empty_reverb_root,
+    neighbours,
     stored_numbers,
     wrong_items,
 )
@@ -29,6 +31,7 @@ from tfagents_system.services.tickets import tickets_table
 
 EXPERIENCE_TABLE = "experience"
 VARIABLES_TABLE = "variables"
+DISCARDED = "discarded.json"  # beside the generations: numbers of items removed for good
 STREAM_TABLE = "stream"  # of a deterministic run: items that the learner has not taken yet
 ROUNDS_TABLE = "rounds"  # of a deterministic run: whose policy's round is complete
 
@@ -133,7 +136,8 @@ class ReplaySnapshots:
         self._layout = layout
         self._root = root
         self._incarnation = incarnation
-        self.num_removed = 0  # items that were there twice, or had no number
+        # Items that were there twice, had no number, or have been discarded by any start.
+        self.num_removed = len(self._discarded())
 
     def checkpoint(self) -> pathlib.Path:
         """Blocks until the server has written all that it holds; returns the folder.
@@ -146,13 +150,13 @@ class ReplaySnapshots:
           ValueError: If what it has written is cut short.
         """
         folder = self._write()
-        wrong = wrong_items(folder, EXPERIENCE_TABLE)
+        wrong = wrong_items(folder, EXPERIENCE_TABLE, self._discarded())
         if wrong.repeated:
             print(f"{len(wrong.repeated)} items have arrived twice; the later ones are removed.")
         if wrong.unnumbered:
             print(f"{len(wrong.unnumbered)} items have a priority that is no number of an env "
                   "step, so no worker of this run has sent them; they are removed.")  # fmt: skip
-        if keys := [*wrong.repeated, *wrong.unnumbered]:
+        if keys := [key for kind in wrong for key in kind]:
             self._client.mutate_priorities(EXPERIENCE_TABLE, deletes=keys)
             self.num_removed += len(keys)
             folder = self._write()
@@ -173,7 +177,35 @@ class ReplaySnapshots:
         """Returns the numbers of the items in `folder`; see `describe_items`."""
         manifests = [m for m in read_manifests(self._root) if "stored" in m]
         older = stored_numbers(manifests[0]["stored"]) if manifests else NOTHING
-        return describe_items(folder, EXPERIENCE_TABLE, self._layout.row_stride, older)
+        return describe_items(
+            folder, EXPERIENCE_TABLE, self._layout.row_stride, older, self._discarded()
+        )
+
+    def discard_items(self, keys: Collection[int]) -> int:
+        """Removes the items of `keys`, as sampled, for good; returns how many.
+
+        And those that share rows with them. The next checkpoint tells the workers, which take them
+        from their journals. Blocks as `checkpoint` does.
+
+        Raises:
+          TimeoutError: If the server does not answer.
+          OSError: If it cannot be written down.
+        """
+        found = neighbours(self._write(), EXPERIENCE_TABLE, keys, self._layout.rows)
+        discarded = self._discarded() | {number for number in found.values() if number}
+        write_json_durably(self._root / DISCARDED, {"numbers": sorted(discarded)})
+        unsigned = [key % 2**64 for key in found]
+        self._client.mutate_priorities(EXPERIENCE_TABLE, deletes=unsigned)
+        self.num_removed += len(found)
+        self.discard()
+        return len(found)
+
+    def _discarded(self) -> frozenset[int]:
+        """Returns the numbers of the items that were removed for good; none of a damaged file."""
+        try:
+            return frozenset((read_json(self._root / DISCARDED) or {"numbers": []})["numbers"])
+        except (ValueError, LookupError, TypeError):
+            return frozenset()
 
 
 def experience_dataset(

@@ -12,7 +12,7 @@ import pathlib
 import shutil
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,6 +76,7 @@ class StoredNumbers:
     is_full: bool  # the table is: it has removed what was inserted before its oldest item
     # By stream, the highest number that an earlier checkpoint held and a full table has removed.
     removed: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    discarded: frozenset[int] = frozenset()  # must not come back, so nobody misses them
 
     @property
     def oldest(self) -> int:
@@ -83,11 +84,12 @@ class StoredNumbers:
         return int(self.ranges[0, 0]) if self.is_full and len(self.ranges) else 0
 
     def contains(self, numbers: np.ndarray) -> np.ndarray:
-        """Returns for each of `numbers` [N] whether it is stored."""
+        """Returns for each of `numbers` [N] whether it is stored, or has been discarded."""
+        is_discarded = np.isin(numbers, [*self.discarded])
         if not len(self.ranges):
-            return np.zeros(len(numbers), bool)
+            return is_discarded
         index = np.searchsorted(self.ranges[:, 0], numbers, side="right") - 1
-        return (index >= 0) & (numbers <= self.ranges[index, 1])
+        return is_discarded | ((index >= 0) & (numbers <= self.ranges[index, 1]))
 
     def last(self, stream: int) -> int:
         """Returns the highest number of a stream; 0 if there is none."""
@@ -148,12 +150,17 @@ def check_is_whole(folder: pathlib.Path) -> None:
 
 
 def describe_items(
-    folder: pathlib.Path, table: str, stride: int = 1, older: StoredNumbers = NOTHING
+    folder: pathlib.Path,
+    table: str,
+    stride: int = 1,
+    older: StoredNumbers = NOTHING,
+    discarded: Collection[int] = (),
 ) -> dict[str, Any]:
     """Returns what a checkpoint holds of `table`, for a manifest: JSON that `stored_numbers` reads.
 
     Reads all items. An item stands for its own number and the `stride` - 1 before it, the rows that
-    it alone refers to. `older` is what the checkpoint before holds.
+    it alone refers to. `older` is what the checkpoint before holds, `discarded` are the numbers of
+    items that must not come back.
     """
     items = _items(folder, table)
     numbers = np.unique(
@@ -166,6 +173,7 @@ def describe_items(
         "is_full": is_full,
         "ranges": stored.ranges.tolist(),
         "removed": sorted(removed.values()),
+        "discarded": sorted(discarded),
     }
 
 
@@ -174,7 +182,8 @@ def stored_numbers(description: Mapping[str, Any]) -> StoredNumbers:
     ranges = np.array(description["ranges"], np.int64).reshape(-1, 2)
     removed = description.get("removed", ())  # an older version has not written it
     by_stream = {stream_of(number): number for number in removed}
-    return StoredNumbers(ranges, description["is_full"], by_stream)
+    discarded = frozenset(description.get("discarded", ()))
+    return StoredNumbers(ranges, description["is_full"], by_stream, discarded)
 
 
 class WrongItems(NamedTuple):
@@ -182,18 +191,45 @@ class WrongItems(NamedTuple):
 
     repeated: list[int]  # an item of before has the same number
     unnumbered: list[int]  # whose priority is no number, so that nothing can be said of them
+    discarded: list[int]
 
 
-def wrong_items(folder: pathlib.Path, table: str) -> WrongItems:
-    """Returns which items of a checkpoint must not stay; reads all items."""
-    seen, wrong = set(), WrongItems([], [])
+def wrong_items(
+    folder: pathlib.Path, table: str, discarded: Collection[int] = frozenset()
+) -> WrongItems:
+    """Returns which items of a checkpoint must not stay; reads all items.
+
+    `discarded` are numbers of items that have been removed for good, and may have come back.
+    """
+    seen, wrong = set(), WrongItems([], [], [])
     for item in _items(folder, table):
-        if not is_number(item.priority):
+        if item.priority in discarded:
+            wrong.discarded.append(item.key)
+        elif not is_number(item.priority):
             wrong.unnumbered.append(item.key)
         elif item.priority and item.priority in seen:
             wrong.repeated.append(item.key)
         seen.add(item.priority)
     return wrong
+
+
+def neighbours(
+    folder: pathlib.Path, table: str, keys: Collection[int], distance: int
+) -> dict[int, int]:
+    """Returns the items of `keys`, and those with a number nearer than `distance`: key, number.
+
+    Those without a number have no neighbours.
+    """
+    items = {_signed(item.key): int(item.priority) for item in _items(folder, table)
+             if is_number(item.priority)}  # fmt: skip
+    found = np.array([number for key, number in items.items() if key in keys and number])
+    near = {n for number in found for n in range(number - distance + 1, number + distance)}
+    return {key: number for key, number in items.items() if key in keys or number in near}
+
+
+def _signed(key: int) -> int:
+    """Returns a key as TensorFlow's int64 has it."""
+    return key - 2**64 if key >= 2**63 else key
 
 
 def is_number(priority: float) -> bool:
