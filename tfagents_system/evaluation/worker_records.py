@@ -1,5 +1,6 @@
 """What a worker writes down."""
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +9,7 @@ from tfagents_system.core.incarnation import Fence
 from tfagents_system.core.meters import PhaseTimer, RateMeter, mean_of
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.reporting import OnlyReports
-from tfagents_system.core.reports import Evaluation, Phase, StatusReporter
+from tfagents_system.core.reports import LARGEST_NUMBER, Evaluation, Phase, StatusReporter
 from tfagents_system.environments.time_limits import EpisodeEnds
 from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.evaluation.event_log import EventLog
@@ -88,7 +89,7 @@ class WorkerRecords:
         """Records an episode, collected with these values of the curriculum."""
         self._check_fence()
         self._collect_log.append(episode, iteration, train_step, self.env_step)
-        self._status["last_return"] = episode.episode_return
+        self._status["last_return"] = _reportable(episode.episode_return)
         self._watch(episode)
         if (period := iteration // self._log_period_itrs) > self._summarized_period:
             self._summarized_period = period
@@ -107,7 +108,8 @@ class WorkerRecords:
         if episode.success_fault:
             self.remark("SUCCESS CANNOT BE READ", f"{episode.success_fault}.")
         self._share.append(episode.episode_return)
-        self._status["eval"] = Evaluation(iteration, list(self._share))
+        shown = [r for r in map(_reportable, self._share) if r is not None]
+        self._status["eval"] = Evaluation(iteration, shown)
 
     @OnlyReports("the summary of an evaluation")
     def evaluation_ended(self) -> None:
@@ -169,3 +171,8 @@ class WorkerRecords:
             "env_steps_per_sec": self._rate.rate_at(self.env_step),
             "phase_secs": self.timer.totals(),
         }
+
+
+def _reportable(value: float) -> float | None:
+    """Returns a number that readers take: cut at LARGEST_NUMBER; None of what is none."""
+    return None if math.isnan(value) else max(-LARGEST_NUMBER, min(value, LARGEST_NUMBER))
