@@ -26,6 +26,7 @@ from tfagents_system.agents.construction import masks_padding
 from tfagents_system.assembly import Assembly, assemble
 from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
+from tfagents_system.core.guest import GUEST
 from tfagents_system.core.incarnation import Fence
 from tfagents_system.core.liveness import SILENT_SECS
 from tfagents_system.core.params_loader import Run, load_run
@@ -106,7 +107,7 @@ def collect(
         start=0 if is_repeated else records.fence.number,
     )
     seed_global_generators(seed)
-    environments = _make_environments(run, worker_id, seed, Watchdog(env_timeout_secs))
+    environments = _make_environments(run, worker_id, seed, GUEST.watch(env_timeout_secs))
     takes_vectors = params.preprocessing_combiner is None
     for remark in remarks_on(environments.collect.current(), takes_vectors):
         records.remark(remark.shown, str(remark))
@@ -173,10 +174,8 @@ def _make_environments(
         env_seed = seed(SeedPurpose.EVAL_ENV, num_failures=num_failures)
         return make_eval_environment(params, env_seed, worker_id, collect_env.current())
 
-    watchdog.feed()
     collect_env = ReplaceableEnvironment(make_collect(0), make_collect, watchdog)
     eval_env = ReplaceableEnvironment(make_eval(0), make_eval, watchdog)
-    watchdog.rest()
     if params.video_period_itrs:
         draw_unseen()
     return Environments(

@@ -24,8 +24,9 @@ from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.curriculum import Curriculum
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
+from tfagents_system.core.guest import GUEST
 from tfagents_system.core.params_loader import load_params
-from tfagents_system.core.settings import Settings
+from tfagents_system.core.settings import ENV_TIMEOUT_SECS, Settings
 from tfagents_system.evaluation.progress import progress_bar
 from tfagents_system.kernels.build import build_if_missing
 from tfagents_system.launch.params_check import check_gin_bindings
@@ -90,7 +91,8 @@ def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
 
     train_params = load_params(settings.params, env_config, settings.gin_bindings)
     looked = EnvironmentCheck(train_params, env_config["horizon"], curriculum, num_episodes)
-    with progress_bar(*STEPS) as begin:
+    longest = settings.env_timeout_secs or ENV_TIMEOUT_SECS
+    with GUEST.watching(longest), progress_bar(*STEPS) as begin:
         looked.run(begin)
     notes = train_params.check(str(settings.params))
     rows = [*looked.rows, *(Row("settings", "note", note) for note in notes)]

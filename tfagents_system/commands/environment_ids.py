@@ -13,6 +13,7 @@ from typing import Any
 
 from tfagents_system.core.checkout import how_to_install
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.guest import GUEST, UserCodeError
 from tfagents_system.core.installed import is_installed
 from tfagents_system.core.names import nearest_name
 from tfagents_system.environments import headless
@@ -110,12 +111,12 @@ def check_actions(environment: EnvironmentId) -> None:
         return
     package = importlib.import_module("gymnasium" if environment.kind == "gymnasium" else "gym")
     try:
-        with _hidden_output():
+        with _hidden_output(), GUEST.visit(environment.name):
             made = package.make(environment.name)
             space = made.action_space
             made.close()
-    except Exception as error:  # of any kind: it is not ours
-        raise ConfigError(f"{environment.name} cannot be made: {error}") from error
+    except UserCodeError as error:
+        raise ConfigError(f"{environment.name} cannot be made: {error.reason}") from error
     if not hasattr(space, "high"):  # a Box; agents look at its dtype and bounds
         raise ConfigError(
             f"The actions of {environment.name} are {space}. Allowed is a Box: one floating point "
@@ -130,10 +131,11 @@ def _import_package(package: str, text: str) -> None:
         sys.path.append(os.getcwd())  # where params files are written, which find it there
     try:
         with _hidden_output():
-            importlib.import_module(package)
-    except Exception as error:  # of any kind: it is not ours
+            with GUEST.visit(f"importing {package}"):
+                importlib.import_module(package)
+    except UserCodeError as error:
         raise ConfigError(
-            f"{text}: {package} cannot be imported ({error}). Allowed before the colon is a "
+            f"{text}: {package} cannot be imported ({error.reason}). Allowed before the colon is a "
             f"package that registers environments, or one of {', '.join(KINDS)}."
         ) from error
 

@@ -45,6 +45,9 @@ def _all() -> Iterator[Belonging]:
     yield Belonging("the file that signals wake up", _wakeup_file, _set_wakeup_file)
     yield Belonging("the fault handler", faulthandler.is_enabled, _set_fault_handler)
     yield Belonging("the warnings that are errors", _strict_filters, _set_strict_filters)
+    yield Belonging(
+        "the seed of TensorFlow", _tensorflow_seed, _set_tensorflow_seed, is_steady=False
+    )
     yield _attribute(sys, "excepthook")
     yield _attribute(threading, "excepthook")
     yield Belonging("the thread switch interval", sys.getswitchinterval, sys.setswitchinterval)
@@ -167,6 +170,16 @@ def _umask() -> int:
     umask = os.umask(0o077)  # the only way elsewhere; private, if a thread makes a file just now
     os.umask(umask)
     return umask
+
+
+def _tensorflow_seed() -> int | None:
+    """Returns the one that initial weights and actions may follow from."""
+    context = sys.modules.get("tensorflow.python.eager.context")
+    return context.global_seed() if context else None
+
+
+def _set_tensorflow_seed(seed: int | None) -> None:
+    sys.modules["tensorflow"].random.set_seed(seed)
 
 
 def _float_errors() -> dict[str, str]:

@@ -14,6 +14,7 @@ import argparse
 import dataclasses
 import inspect
 import math
+import os
 import pathlib
 import re
 import signal
@@ -29,6 +30,7 @@ from tfagents_system.core.ending import leave, tell
 from tfagents_system.core.errors import ConfigError, Interrupt
 from tfagents_system.core.guest import GUEST
 from tfagents_system.core.names import did_you_mean
+from tfagents_system.core.settings import env_timeout_secs
 
 EXIT_INTERRUPTED = 130  # 128 + SIGINT
 _KINDS = {int: "an integer", float: "a number", str: "a text", pathlib.Path: "a path"}
@@ -137,7 +139,7 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(f"{message}. See --help.")
 
 
-def with_arguments(function: Callable[..., Any], argv: Sequence[str]) -> Callable[..., Any]:
+def with_arguments(function: Callable[..., Any], argv: Sequence[str]) -> partial[Any]:
     """Returns `function` with all arguments of the command line `argv`, as a `functools.partial`.
 
     `argv[0]` is the program's name. `--help` prints help and raises SystemExit with code 0.
@@ -180,7 +182,8 @@ def run_tool(function: Callable[..., int | None], argv: Sequence[str]) -> typing
     GUEST.remember()
     threads = threading.enumerate()
     try:
-        code = with_arguments(function, argv)()
+        with GUEST.watching(env_timeout_secs(os.environ)):
+            code = with_arguments(function, argv)()
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED

@@ -116,14 +116,24 @@ class Guest:
         self._ours = {each.name: each.read() for each in BELONGINGS if each.is_steady}
 
     @contextlib.contextmanager
-    def watching(self, timeout_secs: float) -> Iterator[Watchdog]:
-        """Ends the process if a visit within the block takes longer than `timeout_secs`."""
-        self._watchdog = watchdog = Watchdog(timeout_secs)
+    def watching(self, timeout_secs: float) -> Iterator[None]:
+        """Ends the process if a visit within the block takes longer than `timeout_secs`.
+
+        A frequent call is watched until the next one, or until a visit, such as that of `close`.
+        """
+        before = self._watchdog
+        self.watch(timeout_secs)
         try:
-            yield watchdog
+            yield
         finally:
-            watchdog.rest()
-            self._watchdog = None
+            if self._watchdog:
+                self._watchdog.rest()
+            self._watchdog = before
+
+    def watch(self, timeout_secs: float) -> Watchdog:
+        """Gives each call of user code this long from now on; returns who sees to it."""
+        self._watchdog = Watchdog(timeout_secs)
+        return self._watchdog
 
     def visit(self, what: str, is_patient: bool = False) -> "Visit":
         """Returns a context for a call of user code that is not made in every env step.
@@ -215,7 +225,6 @@ class Visit:
         guest._is_inside = guest.was_visited = True
         if guest.mark:
             guest.mark(True)
-        self._was_fed = bool(guest._watchdog and guest._watchdog.is_fed)
         if guest._watchdog:
             guest._watchdog.rest()
             guest._watchdog.feed(self._patience)
@@ -231,8 +240,6 @@ class Visit:
         if self._ours is not None:
             if guest._watchdog:
                 guest._watchdog.rest()
-                if self._was_fed:
-                    guest._watchdog.feed()
             guest._put_back(self._what, self._ours)
             if guest.mark:
                 guest.mark(False)

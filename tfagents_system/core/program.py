@@ -8,8 +8,8 @@ import os
 import pathlib
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
 from tfagents_system.core.command_line import with_arguments
 from tfagents_system.core.disk import SpaceGuard, keep_printing_on_full_disk
@@ -23,8 +23,11 @@ from tfagents_system.core.errors import (
     EXIT_STORAGE,
     EXIT_SUPERSEDED,
 )
+from tfagents_system.core.failure_reports import report_failure
 from tfagents_system.core.files import overwrite
 from tfagents_system.core.guest import GUEST, UserCodeError
+from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.settings import env_timeout_secs
 
 EXIT_CODES = (
     EXIT_FINISHED, EXIT_STOPPED, EXIT_DIVERGED, EXIT_CONFIG, EXIT_SUPERSEDED, EXIT_NOT_BEGUN,
@@ -87,11 +90,15 @@ def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
     try:
         stop = StopFlag()
         GUEST.remember()
-        code = with_arguments(main, argv)(stop=stop)
+        call = with_arguments(main, argv)
+        with GUEST.watching(env_timeout_secs(os.environ)):
+            code = call(stop=stop)
         sys.stdout.flush()
     except UserCodeError as error:
         tell(argv, error)
         code = 1 if GUEST.has_stepped else EXIT_NOT_BEGUN
+        if exit_code_file:
+            _report_failure(call.keywords, pathlib.Path(exit_code_file).parent.name, error)
     except Exception as error:
         code = tell(argv, error)
     assert code in EXIT_CODES
@@ -99,6 +106,12 @@ def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
         _report(exit_code_file, f"{code}\n")
     # Reverb and TensorFlow threads can hang or abort in static destructors.
     end_process(code, runs_handlers=GUEST.was_visited)
+
+
+def _report_failure(arguments: Mapping[str, Any], service: str, error: UserCodeError) -> None:
+    """Lets the status line show what user code raised, also before the program can report."""
+    if "exp_dir" in arguments:
+        report_failure(ExperimentPaths(pathlib.Path(arguments["exp_dir"])), service, str(error))
 
 
 def _mark_visit(exit_code_file: str, is_inside: bool) -> None:

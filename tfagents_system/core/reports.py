@@ -84,6 +84,7 @@ class Report:
     cpus: str  # that it may use: "0-3"
     memory_mb: float  # resident, libraries that it shares with other programs included
     restarts: int = 0  # by supervise, since the start of the program's share
+    failure: str | None = note("{program}: {text}")  # of user code, at the last start or lately
     failed_reports: int = counted("failed reports")  # of this process
 
 

@@ -34,6 +34,7 @@ VARIABLES: Mapping[str, str] = {
     "SAC_GIN_BINDINGS": "gin bindings that override hyperparameters, separated by newlines or ;",
 }
 
+ENV_TIMEOUT_SECS = 600  # unless the user knows better; a dead robot or simulator, not a slow one
 PLACEMENTS = ("local", "slurm", "ray")
 
 
@@ -109,6 +110,11 @@ class Settings:
             gin_bindings=split_gin_bindings(environ.get("SAC_GIN_BINDINGS", "")),
             task_id=_integer(environ, "SLURM_ARRAY_TASK_ID", 0, 2**32 - 1),
         )
+
+
+def env_timeout_secs(environ: Mapping[str, str]) -> int:
+    """Returns the longest time of an env step: SAC_ENV_TIMEOUT_SECS, or what `auto` stands for."""
+    return _integer(environ, "SAC_ENV_TIMEOUT_SECS", 1, 10**7) or ENV_TIMEOUT_SECS
 
 
 def split_gin_bindings(text: str) -> tuple[str, ...]:

@@ -4,6 +4,8 @@ import faulthandler
 import time
 from collections.abc import Callable
 
+_STDERR = 2  # the file of sys.stderr, which a progress bar or a test may have replaced
+
 
 class Watchdog:
     """Ends the process with exit code 1 if `feed` stays away for about `timeout_secs`.
@@ -30,7 +32,7 @@ class Watchdog:
         """Puts the end off, for some `times` as long as usual if it has rested."""
         now = self._clock()
         if now >= self._fed_until:  # arming starts a thread, so not at every call
-            faulthandler.dump_traceback_later(times * self._timeout_secs, exit=True)
+            faulthandler.dump_traceback_later(times * self._timeout_secs, exit=True, file=_STDERR)
             self._fed_until = now + 0.1 * self._timeout_secs
 
     def rest(self) -> None:

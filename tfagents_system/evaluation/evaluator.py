@@ -10,10 +10,12 @@ import numpy as np
 from tf_agents.environments import py_environment
 
 from tfagents_system.agents.construction import make_agent
+from tfagents_system.core.guest import GUEST
 from tfagents_system.core.seeds import derive_seed
 from tfagents_system.environments import construction
 from tfagents_system.environments.adapter import no_cameras_error
 from tfagents_system.environments.global_generators import seed_global_generators
+from tfagents_system.environments.guest_environment import as_made
 from tfagents_system.evaluation import summary
 from tfagents_system.evaluation.camera import Camera
 from tfagents_system.evaluation.rollouts import run_episode
@@ -45,8 +47,9 @@ def choose_camera(environment: py_environment.PyEnvironment, camera: str) -> Non
     """
     set_camera = getattr(environment, "set_camera", None)
     if set_camera is None:
-        raise no_cameras_error(type(environment).__name__, camera)
-    set_camera(camera)
+        raise no_cameras_error(type(as_made(environment)).__name__, camera)
+    with GUEST.visit("set_camera of the environment"):
+        set_camera(camera)
 
 
 def load_greedy_policy(

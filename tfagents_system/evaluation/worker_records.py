@@ -15,6 +15,7 @@ from tfagents_system.evaluation.episode_log import EpisodeLog
 from tfagents_system.evaluation.event_log import EventLog
 from tfagents_system.evaluation.rollouts import Episode
 
+FAILURE_SHOWN_SECS = 60.0  # in the status line, at least
 FENCE_PERIOD_SECS = 1.0  # between looks; a program that was frozen looks at once
 
 
@@ -61,8 +62,10 @@ class WorkerRecords:
         self._share: list[float] = []  # returns of the evaluation of train step `_share_step`
         self._share_step = 0
         self._remarks: list[str] = []
+        self._failed_at = -FAILURE_SHOWN_SECS
         self._status: dict[str, Any] = {
-            "last_return": None, "eval": None, "env_failures": 0, "suspicion": None
+            "last_return": None, "eval": None, "env_failures": 0, "suspicion": None,
+            "failure": None,
         }  # fmt: skip
 
     def acts_in_tensorflow(self, obstacle: str) -> None:
@@ -90,6 +93,8 @@ class WorkerRecords:
         self._check_fence()
         self._collect_log.append(episode, iteration, train_step, self.env_step)
         self._status["last_return"] = _reportable(episode.episode_return)
+        if time.monotonic() >= self._failed_at + FAILURE_SHOWN_SECS:
+            self._status["failure"] = None
         self._watch(episode)
         if (period := iteration // self._log_period_itrs) > self._summarized_period:
             self._summarized_period = period
@@ -119,9 +124,11 @@ class WorkerRecords:
             scalars = {"eval/episode_return": mean_of(share)}
             self._eval_summaries.write(self._share_step, scalars)
 
-    def environment_failed(self) -> None:
-        """Counts it."""
+    def environment_failed(self, failure: str) -> None:
+        """Counts it, and shows it until environments have worked for a while."""
         self._status["env_failures"] += 1
+        self._status["failure"] = failure
+        self._failed_at = time.monotonic()
 
     @OnlyReports("status")
     def report(self, phase: Phase, more: Callable[[], dict[str, Any]]) -> None:

@@ -10,9 +10,8 @@ import pathlib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-from tfagents_system.core.settings import Settings
+from tfagents_system.core.settings import ENV_TIMEOUT_SECS, Settings
 
-ENV_TIMEOUT_SECS = 600  # unless the user knows better; a dead robot or simulator, not a slow one
 REPLAY_ADDRESS = "--replay_address="  # arguments that the host completes
 REPLAY_PORT = "--port="
 

@@ -72,7 +72,15 @@ stop() { # SECS SERVICE...: asks them to end; after SECS kills them with all of 
     done
     if svok "$service"; then svc -dx "$service"; fi
   done
-  await_end "$@" || say "train_script.sh: not all of ${*:2} ended within $1 s; killing them"
+  until await_end $((deadline - now < 5 ? deadline - now : 5)) "${@:2}"; do
+    if ((now >= deadline)); then
+      say "train_script.sh: not all of ${*:2} ended within $1 s; killing them"
+      if [[ "${*:2}" == "${learner[*]}" ]]; then learner_was_killed=1; fi
+      break
+    fi
+    # User code may have caught the first signal for itself.
+    for service in "${@:2}"; do if svok "$service"; then svc -t "$service"; fi; done
+  done
   for service in "${@:2}"; do
     if [[ -n ${group[$service]-} ]]; then kill -KILL -- "-${group[$service]}" 2>/dev/null; fi
   done
