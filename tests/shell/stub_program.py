@@ -15,6 +15,7 @@ import time
 
 from tfagents_system.core import errors
 from tfagents_system.core.files import write_json_atomically
+from tfagents_system.core.guest import GUEST
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.program import StopFlag, run_program
 
@@ -56,6 +57,16 @@ def main(
         raise errors.ConfigError("config.json: leg_length is -1; allowed is a number > 0.")
     if NAME == "learner":
         paths.run_spec.touch()
+    if mode == "exits":
+        with GUEST.visit("TrainParams.env_ctor"):
+            sys.exit("please set SIM_HOME")
+    if mode == "is killed":
+        with GUEST.visit("TrainParams.env_ctor"):
+            os.kill(os.getpid(), signal.SIGKILL)
+    if mode == "catches signals":
+        with GUEST.visit("TrainParams.env_ctor"):
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda *_: tape("hears it for itself"))
     if mode == "deaf":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     time.sleep(0.5)
@@ -71,6 +82,8 @@ def main(
             tape("finishes")
             return errors.EXIT_FINISHED
         time.sleep(0.02)
+    if mode == "dies at a stop":
+        os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(0.2)  # saves
     tape("stops")
     if mode == "unsaved":

@@ -16,7 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from namespaces import NO_MORE_NETWORKS, USERS, needs_namespaces
+from report_fakes import learner_report, write_report
 
+from tfagents_system.core.generations import generation_dir
+from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.waiting import wait_until
 
 PROJECT = pathlib.Path(__file__).parents[2]
@@ -324,6 +327,49 @@ def test_a_superseded_start_does_not_wait_for_a_learner_that_cannot_save(sandbox
     assert run.returncode == 75
     assert sandbox.alive() == {}
     assert "learner ended within 5 s; killing them" in err
+
+
+@pytest.mark.parametrize("mode", ["exits", "is killed"])
+def test_user_code_that_ends_each_start_is_tried_five_times_and_heard_at_once(sandbox, mode):
+    code, out, err = sandbox.run(STUB_WORKER_0=mode)
+    assert code == 1
+    assert sandbox.tape().count("worker_0 starts") == 5
+    assert "worker_0 failed again after 4 restarts (exit code 69)" in err
+    if mode == "exits":
+        said = "TrainParams.env_ctor raised SystemExit: please set SIM_HOME ("
+        assert f"worker_0: {said}" in err
+        first_line, *_ = [line for line in out.splitlines() if re.match(r"\d\d:\d\d:\d\d ", line)]
+        assert f"worker_0: {said}" in first_line
+
+
+def test_a_stop_reaches_a_program_whose_user_code_catches_signals(sandbox):
+    run = sandbox.start(STUB_LEARNER="catches signals", STUB_WORKER_0="catches signals")
+    sandbox.await_tape(*STARTS[:3])
+    time.sleep(0.5)
+    began = time.monotonic()
+    run.terminate()
+    _, err = run.communicate(timeout=40)
+    assert run.returncode == 143
+    assert time.monotonic() - began < 10
+    assert {"learner stops", "worker_0 stops"} <= set(sandbox.tape())
+    assert "killing" not in err and "hears it for itself" not in "".join(sandbox.tape())
+
+
+def test_a_learner_that_is_killed_at_a_stop_is_named_with_what_is_lost(sandbox):
+    """The trap waits 120 s for it, so it dies here by itself."""
+    run = sandbox.start(STUB_LEARNER="dies at a stop")
+    sandbox.await_tape(*STARTS[:3])
+    paths = ExperimentPaths(sandbox.exp_dir)
+    write_report(paths, learner_report(train_step=1_396))
+    generation_dir(paths.checkpoints, 1_000).mkdir(parents=True)
+    time.sleep(0.5)
+    run.terminate()
+    _, err = run.communicate(timeout=40)
+    assert run.returncode == 74
+    assert err.endswith(
+        "Stopped, but not saved: the learner was killed at train step 1,396 before it had saved; "
+        f"{1_396 - 1_000} train steps are lost. The same command goes on from train step 1,000.\n"
+    )
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from tfagents_system.core.belongings import BELONGINGS, Belonging
-from tfagents_system.core.errors import ConfigError, Interrupt, SupersededError
+from tfagents_system.core.errors import ConfigError, Interrupt, StorageError, SupersededError
 from tfagents_system.core.watchdog import Watchdog
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class UserCodeError(Exception):
 
 def failure_of(what: str, error: BaseException) -> BaseException:
     """Returns what leaves the border when `what` raised `error`: that itself if it is ours."""
-    if isinstance(error, (ConfigError, SupersededError, UserCodeError, Interrupt)):
+    if isinstance(error, (ConfigError, StorageError, SupersededError, UserCodeError, Interrupt)):
         return error
     text = str(error).strip() or "no message"
     if isinstance(error, SystemExit) and not isinstance(error.code, str):

@@ -117,13 +117,25 @@ def ending(paths: ExperimentPaths) -> str:
 def _way_on(paths: ExperimentPaths) -> str:
     """Returns how the next start goes on, and what it lacks."""
     try:
-        report = read_report(paths, "learner")
-        newest = next(iter(generations(paths.checkpoints)), None)
+        saved, trained = saved_and_trained(paths)
     except (ReportError, ConfigError, OSError):
         return "goes on from the last checkpoint"
-    saved, trained = int(newest.name) if newest else 0, report.train_step if report else 0
-    way = f"goes on from the checkpoint at train step {saved:,}" if newest else "begins anew"
-    return f"{way}; {trained - saved:,} train steps more were not saved" if trained > saved else way
+    is_saved = saved is not None
+    way = f"goes on from the checkpoint at train step {saved:,}" if is_saved else "begins anew"
+    lost = trained - (saved or 0)
+    return f"{way}; {lost:,} train steps more were not saved" if lost > 0 else way
+
+
+def saved_and_trained(paths: ExperimentPaths) -> tuple[int | None, int]:
+    """Returns the train step of the newest checkpoint, and that which the learner had reached.
+
+    Raises:
+      ReportError: If the learner's report is damaged.
+      ConfigError: If the checkpoints cannot be read.
+    """
+    report = read_report(paths, "learner")
+    newest = next(iter(generations(paths.checkpoints)), None)
+    return int(newest.name) if newest else None, report.train_step if report else 0
 
 
 def show(exp_dir: pathlib.Path, /) -> None:

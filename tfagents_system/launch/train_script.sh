@@ -75,7 +75,6 @@ stop() { # SECS SERVICE...: asks them to end; after SECS kills them with all of 
   until await_end $((deadline - now < 5 ? deadline - now : 5)) "${@:2}"; do
     if ((now >= deadline)); then
       say "train_script.sh: not all of ${*:2} ended within $1 s; killing them"
-      if [[ "${*:2}" == "${learner[*]}" ]]; then learner_was_killed=1; fi
       break
     fi
     # User code may have caught the first signal for itself.
@@ -115,6 +114,13 @@ end_run() { # EXIT_CODE MESSAGE
   if [[ $1 == 143 && ${learner[*]} && $(cat "${learner[0]}/exit_code" 2>/dev/null) == 74 ]]; then
     say "Stopped, but not saved: $(grep -a '^sac_train\.py: ' "$exp_dir/stdout/learner.log" | tail -n 1)"
     exit 74
+  elif [[ $1 == 143 && ${learner[*]} && $(cat "${learner[0]}/exit_code" 2>/dev/null) != 143 ]]; then
+    local loss
+    loss=$(python -m tfagents_system.launch.lost_steps "$exp_dir" 2>/dev/null)
+    if [[ $? == 74 ]]; then
+      say "$loss"
+      exit 74
+    fi
   fi
   say "$2"
   exit "$1"
