@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from tfagents_system.core.background import raise_failures
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.first_episode import FIRST_EPISODE
-from tfagents_system.core.guest import user_traceback
 from tfagents_system.core.liveness import LivingPrograms
 from tfagents_system.core.params_loader import Run
 from tfagents_system.core.reporting import OnlyReports
@@ -211,8 +210,7 @@ class Worker:
 
     def _note(self, failure: EnvironmentFailure) -> None:
         """Counts it; after too many parks until the run ends, or raises it if no worker is left."""
-        print(f"{user_traceback(failure)}{failure}", flush=True)
-        self._records.environment_failed(str(failure))
+        self._records.environment_failed(failure)
         self._failures_in_a_row += 1
         if not self._is_parked:
             return

@@ -272,7 +272,7 @@ def test_the_eval_environment_gets_the_collect_environment_of_now(tmp_path):
     watchdog = SleepingWatchdog()
     collect_env, eval_env, *_ = sac_collect._make_environments(run, 1, lambda *_, **__: 0, watchdog)
     first = collect_env.current()
-    assert run.params.seen == (1, first)
+    assert run.params.seen == (1, as_made(first))
     for environment in (collect_env, eval_env):
         with pytest.raises(EnvironmentFailure):
             environment.reset()

@@ -44,7 +44,8 @@ def table(rows: Iterable[Row]) -> str:
 def explained(error: Exception) -> str:
     """Returns what the user's code raised, and the file and line where it did."""
     if isinstance(error, UserCodeError):
-        return str(error)
-    place = place_of(error)
-    shown = f" ({pathlib.Path(place[0]).name}:{place[1]})" if place else ""
-    return f"{type(error).__name__}: {str(error).strip() or 'no message'}{shown}"
+        reason, place = error.reason, error.place
+    else:
+        reason = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
+        place = place_of(error)
+    return f"{reason} ({pathlib.Path(place[0]).name}:{place[1]})" if place else reason

@@ -37,10 +37,10 @@ _LIBRARIES = ("tf_agents", "tensorflow", "keras", "numpy", "gym", "gymnasium", "
 class UserCodeError(Exception):
     """User code raised, or asked the program to exit; `__cause__` is what it raised."""
 
-    def __init__(self, message: str, reason: str):
-        """`reason` is the kind of what was raised, and its own message."""
+    def __init__(self, message: str, reason: str, place: tuple[str, int] | None = None):
+        """`reason` is the kind of what was raised, and its own message; `place` file and line."""
         super().__init__(message)
-        self.reason = reason
+        self.reason, self.place = reason, place
 
 
 def failure_of(what: str, error: BaseException) -> BaseException:
@@ -53,7 +53,7 @@ def failure_of(what: str, error: BaseException) -> BaseException:
     reason = f"{type(error).__name__}: {text}"
     place = place_of(error)
     shown = f" ({place[0]}:{place[1]})" if place else ""
-    return UserCodeError(f"{what} raised {reason}{shown}", reason)
+    return UserCodeError(f"{what} raised {reason}{shown}", reason, place)
 
 
 def place_of(error: BaseException) -> tuple[str, int] | None:

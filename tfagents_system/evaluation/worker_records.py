@@ -1,10 +1,12 @@
 """What a worker writes down."""
 
 import math
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
+from tfagents_system.core.guest import UserCodeError, user_traceback
 from tfagents_system.core.incarnation import Fence
 from tfagents_system.core.meters import PhaseTimer, RateMeter, mean_of
 from tfagents_system.core.paths import ExperimentPaths
@@ -124,10 +126,11 @@ class WorkerRecords:
             scalars = {"eval/episode_return": mean_of(share)}
             self._eval_summaries.write(self._share_step, scalars)
 
-    def environment_failed(self, failure: str) -> None:
-        """Counts it, and shows it until environments have worked for a while."""
+    def environment_failed(self, failure: UserCodeError) -> None:
+        """Counts and prints it, and shows it until environments have worked for a while."""
+        print(f"{user_traceback(failure)}{failure}", file=sys.stderr, flush=True)
         self._status["env_failures"] += 1
-        self._status["failure"] = failure
+        self._status["failure"] = str(failure)
         self._failed_at = time.monotonic()
 
     @OnlyReports("status")
