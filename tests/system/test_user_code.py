@@ -9,6 +9,8 @@ import pytest
 from commands.test_train import REPO, sac
 from system.tiny_run import TINY
 
+from tfagents_system.core.process_start import there
+
 pytestmark = pytest.mark.multiprocess
 
 PARAMS = """
@@ -205,3 +207,14 @@ def test_the_published_commands_hide_no_module_of_the_users(tmp_path):
             env=os.environ | {"PYTHONPATH": str(REPO)}, capture_output=True, text=True, timeout=60,
         )  # fmt: skip
         assert done.returncode == 0 and f"usage: {program}" in done.stdout, done.stderr
+
+
+def test_a_package_of_our_name_in_the_current_folder_is_not_taken_for_ours(tmp_path, monkeypatch):
+    (tmp_path / "tfagents_system").mkdir()
+    (tmp_path / "tfagents_system/__init__.py").write_text("raise ImportError('not ours')\n")
+    monkeypatch.chdir(tmp_path)
+    command = [sys.executable, "-m", "tfagents_system.launch.status", "--help"]
+    told = there({"PATH": os.environ["PATH"]})
+    done = subprocess.run(command, **told, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "usage: " in done.stdout, done.stderr
+    assert told["env"]["SERVICE_WORKING_DIR"] == str(tmp_path)

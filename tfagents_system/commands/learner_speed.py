@@ -18,6 +18,7 @@ from tfagents_system.core import memory
 from tfagents_system.core.command_line import run_tool
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.process_start import there
 from tfagents_system.core.settings import Settings
 
 MEASURE_SECS = 5.0
@@ -57,7 +58,7 @@ def measure_learner(
     started = time.time()
     try:
         done = subprocess.run(
-            command, env={**environ, **program_environ},
+            command, **there({**environ, **program_environ}),
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_SECS,
         )  # fmt: skip
     except subprocess.TimeoutExpired:

@@ -35,6 +35,7 @@ from tfagents_system.core.cpus import available_cpus, cpu_list
 from tfagents_system.core.errors import EXIT_STOPPED, ConfigError
 from tfagents_system.core.files import write_text_atomically
 from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.process_start import there
 from tfagents_system.core.settings import Settings
 from tfagents_system.evaluation.compare import scores_of
 from tfagents_system.evaluation.plots import draw_panels
@@ -200,7 +201,8 @@ class Runner:
                     return 0
                 print(f"{environ['SAC_EXP_NAME']}: {log}", flush=True)
                 run = subprocess.Popen(
-                    command, env=environ, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                    command, **there(environ), stdin=subprocess.DEVNULL,
+                    stdout=output, stderr=output,
                     start_new_session=True,  # Ctrl-C comes through `stop` alone
                 )  # fmt: skip
                 self._running.add(run)

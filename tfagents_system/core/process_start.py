@@ -7,6 +7,8 @@ and a user's (random, queue) for those that this package imports.
 
 import os
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 PACKAGE = "tfagents_system"
 FOLDER = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # of the package
@@ -35,6 +37,18 @@ def settle() -> None:
             os.chdir(folder)
         except OSError as error:
             print(f"Note: {error}; this program works in {os.getcwd()} instead.", file=sys.stderr)
+
+
+def there(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Returns where `python -m` of this package is to be started, as arguments of `subprocess`.
+
+    In the project's folder: in the current one there may be another package of this name.
+
+    Args:
+      environ: Environment of the process, which comes back here.
+    """
+    project = os.path.dirname(FOLDER)
+    return {"cwd": project, "env": {**environ, WORKING_DIR_VARIABLE: os.getcwd()}}
 
 
 def is_own_process() -> bool:

@@ -20,6 +20,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from tfagents_system.core.checkout import PROJECT
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.process_start import there
 from tfagents_system.core.settings import Settings
 from tfagents_system.launch.ray_actor import ShareActor
 from tfagents_system.launch.ray_plan import PlannedActor, shortage
@@ -204,8 +205,9 @@ class Driver:
         _say(f"{planned.roles} is on {answer}")
         command = (sys.executable, "-m", "tfagents_system.launch.run_share", *planned.arguments)
         log = str(self._log(planned).absolute())
+        place = there(environ)
         placed.answer = placed.actor.run.remote(
-            command, str(pathlib.Path.cwd()), environ, log, placed.num_restarts
+            command, place["cwd"], place["env"], log, placed.num_restarts
         )
 
     def _end(self) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from tfagents_system.core.command_line import run_tool
 from tfagents_system.core.errors import EXIT_FINISHED
+from tfagents_system.core.process_start import there
 from tfagents_system.core.settings import Settings
 
 MODULE = "tfagents_system.launch.start"
@@ -60,7 +61,7 @@ def run_apart(environ: Mapping[str, str]) -> int:
 
     From now on signals to this process are the run's.
     """
-    run = subprocess.Popen([sys.executable, "-m", MODULE], env=dict(environ))
+    run = subprocess.Popen([sys.executable, "-m", MODULE], **there(environ))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the run gets it, too
     signal.signal(signal.SIGTERM, lambda number, frame: run.terminate())
     return run.wait()

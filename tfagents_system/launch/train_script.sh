@@ -25,6 +25,8 @@ workers=("$services"/{worker,evaluator}_*)
 relays=("$services"/relay*)
 mirrors=("$services"/mirror-*) # run_share.py has started their supervises
 [[ $services -ef $exp_dir/service ]] || trap 'rm -rf -- "${services%/*}"' EXIT
+project=$(realpath -- "${BASH_SOURCE[0]%/*}/../..")
+there=(env -C "$project" "SERVICE_WORKING_DIR=$PWD") # see core/process_start.py
 declare -A group # process id of each service's supervise; it leads the service's process group
 
 say() { # MESSAGE: gives up on a terminal that takes no more, as after Ctrl-S; the run goes on
@@ -128,7 +130,7 @@ end_run() { # EXIT_CODE MESSAGE
 
 finish() {
   await_end 600 "${workers[@]}" # they evaluate once more, then end by themselves
-  python -m tfagents_system.launch.last_workers "$exp_dir" # those of other hosts, if there are any
+  "${there[@]}" python -m tfagents_system.launch.last_workers "$exp_dir" # those of other hosts, if there are any
   end_run 0 "Training is finished. The policy is in $exp_dir/policies/greedy_policy. To see it:
   ${python#"$PWD/"} -m tfagents_system eval $exp_dir --num_episodes 5"
 }
@@ -192,7 +194,7 @@ trap 'end_run 143 "Stopped. The same command goes on from the last checkpoint in
 for service in "${relays[@]}" "${replay[@]}" "${learner[@]}" "${workers[@]}"; do start "$service"; done
 for service in "${mirrors[@]}"; do group[$service]=$(<"$service/supervise.pid"); done
 if ((${#learner[@]})); then
-  setpriv --pdeathsig TERM python -m tfagents_system.launch.status "$exp_dir" &
+  setpriv --pdeathsig TERM "${there[@]}" python -m tfagents_system.launch.status "$exp_dir" &
   reporter=$!
   disown
 fi
