@@ -193,7 +193,8 @@ class TinyRun:
         self._write("pace", str(secs_per_env_step))
 
     def set_fault(self, worker_id: int, kind: str, where: str = "fault") -> None:
-        self._write(f"{where}_{worker_id}", kind)
+        self._write("next_fault", kind)
+        (self.folder / "next_fault").rename(self.folder / f"{where}_{worker_id}")  # never half
 
     def start(
         self, num_workers: int = 1, prefix: Sequence[str] = (), **environ: str
