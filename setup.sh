@@ -8,7 +8,8 @@
 #
 # 1. Takes the active environment (VIRTUAL_ENV or CONDA_PREFIX) if it has the locked packages.
 # 2. Otherwise makes or completes .venv from the lock files, with Python 3.10 or 3.11; where the
-#    system has neither, uv brings one. pip in .venv never changes a locked package (pip.conf).
+#    system has neither, or not all of it (Debian without python3-venv), uv makes it, without root.
+#    pip in .venv never changes a locked package (pip.conf).
 # 3. Finds supervise (daemontools) or installs it, without root into .venv/daemontools. If
 #    SAC_PLACEMENT is slurm or ray, stunnel likewise, for the link between hosts.
 # 4. Builds the compiled ops of the learner, where there is a C++ compiler and the CPU can run them.
@@ -136,10 +137,9 @@ unpack() { # PACKAGE [LIBRARY...]: Debian packages, into one folder
   return 1
 }
 
-# Sets `python` to the Python to make .venv with; fails if there is none, and then sets `why`.
+# Sets `python` to one of this system that can make .venv; else fails, and `why` names what is there.
 find_python() {
   local candidate others=""
-  python=""
   for candidate in python3.11 python3.10 python3 python \
     "${PYENV_ROOT:-${HOME:-}/.pyenv}"/versions/3.1[01].*/bin/python3; do
     command -v "$candidate" >/dev/null || continue
@@ -149,28 +149,21 @@ find_python() {
       python="$candidate"
       return 0
     else
-      python="${python:-$candidate}"
+      others+="${others:+, }$candidate cannot make a virtual environment"
     fi
   done
-  if [[ -n $python ]]; then
-    local package
-    package="python$(version_of "$python")-venv"
-    if has_apt_as_root && apt_install "$package" && has_ensurepip "$python"; then
-      return 0
-    fi
-    why="$python cannot make a virtual environment. As root: apt-get install $package (or \
-python3-venv), and start again."
-  else
-    why="needs Python 3.10 or 3.11: TensorFlow 2.15 and Reverb have no others (${others:-there is \
-no Python on PATH}). Install one, for example with 'apt-get install python3.11 python3.11-venv', \
+  why="needs Python 3.10 or 3.11: TensorFlow 2.15 and Reverb have no others (${others:-there is no \
+Python on PATH}). Install one, for example with 'apt-get install python3.11 python3.11-venv', \
 'pyenv install 3.11' or 'conda env create -f environment.yml', and start again."
-  fi
   return 1
 }
 
 # Prints the wheel of pip that belongs to this system, or that its package python3-pip-whl brings.
 pip_wheel() {
-  find .venv/python3-pip-whl /usr/share/python-wheels -name 'pip-*.whl' 2>/dev/null | head -n 1
+  local bundled # with a Python that has no pip, but ensurepip
+  bundled="$(python3 -I -c 'import ensurepip; print(*ensurepip.__path__)' 2>/dev/null </dev/null)"
+  find ${bundled:+"$bundled"} .venv/python3-pip-whl /usr/share/python-wheels -name 'pip-*.whl' \
+    2>/dev/null | head -n 1
 }
 
 # Installs uv into .venv/uv with the python3 of this system, whatever its version.
@@ -187,15 +180,15 @@ install_uv() {
     --only-binary :all: --target .venv/uv "$(grep '^uv==' locks/test.lock)"
 }
 
-# Makes .venv with uv, which finds or downloads a Python of the right version by itself.
+# Makes .venv with uv, which needs no ensurepip, and downloads a Python where there is no right one.
 make_venv_with_uv() {
   local uv
   if ! uv="$(command -v uv)"; then
     version_of python3 >/dev/null && install_uv || return 1
     uv=.venv/uv/bin/uv
   fi
-  say "making .venv with a Python 3.11 of uv"
-  quietly "$uv" venv --quiet --no-project --allow-existing --seed --python 3.11 .venv &&
+  say "making .venv with uv"
+  quietly "$uv" venv --quiet --no-project --allow-existing --seed --python '>=3.10,<3.12' .venv &&
     is_right .venv/bin/python
 }
 

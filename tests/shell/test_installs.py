@@ -100,7 +100,7 @@ def test_uv_makes_venv_where_path_has_no_right_python(project, tmp_path):
     of_uv = {"UV_PYTHON_INSTALL_DIR": str(managed), "UV_PYTHON_PREFERENCE": "only-managed"}
     done = run(project / "setup.sh", **env, **of_uv, UV_PYTHON_DOWNLOADS="never")
     assert done.returncode == 0, done.stderr
-    assert "making .venv with a Python 3.11 of uv" in done.stderr
+    assert "making .venv with uv" in done.stderr
     assert done.stdout.startswith(f"{project}/.venv/bin")
     python = project / ".venv/bin/python"
     done = run(python, "-c", "import sys; print(sys.version_info[:2])")

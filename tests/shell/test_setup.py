@@ -10,15 +10,14 @@ import time
 import pytest
 
 PROJECT = pathlib.Path(__file__).parents[2]
+CORE = PROJECT / "tfagents_system/core"
 LOCK_FILES = sorted(path.name for path in (PROJECT / "locks").glob("*.lock"))
-PACKAGE_CHECK = (  # what setup.sh asks about an active environment, and what that imports
+# What setup.sh asks about an active environment, and what that may import.
+PACKAGE_CHECK = (
     "tfagents_system/__init__.py",
-    "tfagents_system/core/__init__.py",
-    "tfagents_system/core/command_line.py",
-    "tfagents_system/core/errors.py",
-    "tfagents_system/core/names.py",
     "tfagents_system/launch/__init__.py",
     "tfagents_system/launch/packages.py",
+    *sorted(f"tfagents_system/core/{path.name}" for path in CORE.glob("*.py")),
 )
 BUILD = "tfagents_system/kernels/build.py"
 TOOLS = (
@@ -44,6 +43,7 @@ case "$all" in
 esac
 """
 OURS = "pip --no-build-isolation -e ."
+MADE_BY_UV = "uv --python >=3.10,<3.12 .venv"
 
 # Stands for python3 of a system that has no other: has pip, which installs uv, or nothing.
 OTHER_PYTHON = """#!/usr/bin/env bash
@@ -261,8 +261,8 @@ def test_uv_on_path_makes_venv_where_no_python_fits(newer):
     shutil.copy(newer.stubs / "uv", newer.bin)
     status, stdout, stderr = newer.run()
     assert (status, stdout) == (0, f"{newer.venv_bin}\n")
-    assert newer.tape() == ["uv --python 3.11 .venv", *newer.installed("base")]
-    assert "making .venv with a Python 3.11 of uv" in stderr
+    assert newer.tape() == [MADE_BY_UV, *newer.installed("base")]
+    assert "making .venv with uv" in stderr
     assert newer.run() == (0, stdout, "")
 
 
@@ -270,7 +270,7 @@ def test_uv_is_installed_into_the_folder_where_it_is_not_on_path(newer):
     assert newer.run()[:2] == (0, f"{newer.venv_bin}\n")
     pip, *others = newer.tape()
     assert pip.startswith("python3 -I -m pip install ") and " --target .venv/uv uv==" in pip
-    assert others == ["uv --python 3.11 .venv", *newer.installed("base")]
+    assert others == [MADE_BY_UV, *newer.installed("base")]
 
 
 def test_uv_is_installed_by_an_unpacked_pip_where_python_has_none(newer):
@@ -287,7 +287,7 @@ def test_uv_is_installed_by_an_unpacked_pip_where_python_has_none(newer):
     assert unpacking == "apt-get download -qq python3-pip-whl"
     wheel = ".venv/python3-pip-whl/usr/share/python-wheels/pip-25.whl"
     assert pip.startswith(f"python3 -I {wheel}/pip install ")
-    assert others == ["uv --python 3.11 .venv", *newer.installed("base")]
+    assert others == [MADE_BY_UV, *newer.installed("base")]
 
 
 def test_uv_without_its_download_leaves_no_venv_and_gives_advice(newer):
@@ -299,7 +299,7 @@ def test_uv_without_its_download_leaves_no_venv_and_gives_advice(newer):
     assert [path.name for path in (newer.project / ".venv").iterdir()] == [".setup-lock"]
     newer.tape()
     assert newer.run()[0] == 0  # the download can be reached now
-    assert newer.tape() == ["uv --python 3.11 .venv", *newer.installed("base")]
+    assert newer.tape() == [MADE_BY_UV, *newer.installed("base")]
 
 
 def test_compiled_ops_are_built_and_said_once(ready):
@@ -330,10 +330,39 @@ def test_python_in_the_pyenv_folder_is_found(ready):
     assert f"making .venv with {folder}/python3 3.10" in stderr
 
 
-def test_python_without_ensurepip_names_the_package(ready):
+def test_uv_makes_venv_of_a_python_without_ensurepip(newer):
+    """As on Debian without python3-venv: nobody needs to be root."""
+    newer.stub("python3.11", PYTHON)
+    assert newer.run(STUB_NO_ENSUREPIP="1")[:2] == (0, f"{newer.venv_bin}\n")
+    pip, *others = newer.tape()
+    assert pip.startswith("python3 -I -m pip install ") and " --target .venv/uv uv==" in pip
+    assert others == [MADE_BY_UV, *newer.installed("base")]
+
+
+def test_python_without_ensurepip_is_named_where_uv_cannot_be_had(ready):
     status, _, stderr = ready.run(STUB_NO_ENSUREPIP="1")
     assert status == 78
-    assert "apt-get install python3.11-venv" in stderr
+    assert "python3.11 cannot make a virtual environment" in stderr
+    assert "apt-get install python3.11 python3.11-venv" in stderr
+
+
+def test_uv_is_installed_by_the_pip_that_a_python_brings_for_virtual_environments(newer):
+    bundled = newer.stubs / "ensurepip"
+    (bundled / "_bundled").mkdir(parents=True)
+    (bundled / "_bundled/pip-25.whl").touch()
+    newer.stub(
+        "python3",
+        OTHER_PYTHON.replace(
+            "  *) exit 1",
+            f"""  *"import ensurepip"*)
+    echo {bundled} ;;
+  *) exit 1""",
+        ),
+    )
+    assert newer.run(STUB_NO_PIP="1")[:2] == (0, f"{newer.venv_bin}\n")
+    pip, *others = newer.tape()
+    assert pip.startswith(f"python3 -I {bundled}/_bundled/pip-25.whl/pip install ")
+    assert others == [MADE_BY_UV, *newer.installed("base")]
 
 
 def test_no_supervise_and_no_apt_says_what_to_install(ready):
