@@ -15,6 +15,7 @@ from replay_fakes import (
 )
 from small_disk import small_disk
 
+from tfagents_system.core.background import raise_failures
 from tfagents_system.core.disk import SPARE_BYTES, checkpoint_bytes
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.generations import (
@@ -227,6 +228,16 @@ def test_a_failed_checkpoint_of_the_replay_leaves_the_older_ones_alone(
     train_step.assign(4)
     save(checkpointer)
     assert steps(root) == [4, 2]
+
+
+def test_what_ends_the_thread_that_saves_ends_the_learner(tmp_path, replay, monkeypatch):
+    agent, train_step = make_tiny_agent()
+    checkpointer = make_checkpointer(tmp_path / "checkpoints", agent, train_step, replay)
+    replay.failure = "raises"
+    monkeypatch.setattr(replay, "discard", lambda: {}["of the reverb folder"])
+    save(checkpointer)
+    with pytest.raises(KeyError, match="of the reverb folder"):
+        raise_failures()
 
 
 def test_a_superseded_learner_saves_nothing_more(tmp_path, replay, capsys):

@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import dataclasses
+import functools
 import math
 import pathlib
 import shutil
@@ -15,6 +16,7 @@ import tensorflow as tf
 from tf_agents.agents import tf_agent
 
 from tfagents_system.agents.construction import algorithm_of
+from tfagents_system.core.background import start_thread
 from tfagents_system.core.disk import (
     check_space_is_left,
     checkpoint_bytes,
@@ -187,10 +189,8 @@ class Checkpointer:
         except (OSError, tf.errors.OpError) as error:
             self._give_up(unfinished, train_step, error)
             return True
-        self._thread = threading.Thread(
-            target=self._save_replay, args=(unfinished, train_step, started), daemon=True
-        )
-        self._thread.start()
+        save_replay = functools.partial(self._save_replay, unfinished, train_step, started)
+        self._thread = start_thread(save_replay, "checkpoint")
         return True
 
     def wait(self, timeout_secs: float) -> bool:
