@@ -27,7 +27,8 @@ run() { # CHECK COMMAND...
   done
   wait "$program"
   code=$?
-  if [[ $code == 143 && $is_to_requeue && $(job_state) == "RUNNING ${SLURMD_NODENAME-}" ]]; then
+  # 74: stopped, but not saved; the next start goes on from the checkpoint before
+  if [[ ($code == 143 || $code == 74) && $is_to_requeue && $(job_state) == "RUNNING ${SLURMD_NODENAME-}" ]]; then
     say "putting job $job into the queue again"
     scontrol requeue "$job"
   fi

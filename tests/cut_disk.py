@@ -11,9 +11,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tfagents_system.core.waiting import wait_until
+
 SHUTDOWN = 0x8004587D  # EXT4_IOC_SHUTDOWN
 WITHOUT_FLUSHING = 2  # EXT4_GOING_FLAGS_NOLOGFLUSH: what the log has not written is lost
 IMAGE_BYTES = 32 << 20
+BUSY_SECS = 10.0  # that programs which were killed may still hold it
 
 
 class CutDisk:
@@ -35,8 +38,9 @@ class CutDisk:
 
     def power_on(self) -> None:
         """As the system does at its start: mounts what is there."""
-        for answer in (self._run("umount /mnt"), self.mount()):
-            assert answer == "ok", answer
+        wait_until(lambda: self._run("umount /mnt") == "ok", BUSY_SECS, "the disk to be let go")
+        answer = self.mount()
+        assert answer == "ok", answer
 
     def _run(self, command: str) -> str:
         self._holder.stdin.write(f"{{ {command} && echo ok; }} 2>&1 | tail -n 1\n")
@@ -45,12 +49,12 @@ class CutDisk:
 
 
 @contextlib.contextmanager
-def cut_disk() -> Iterator[CutDisk]:
+def cut_disk(num_bytes: int = IMAGE_BYTES) -> Iterator[CutDisk]:
     """Mounts it for the time of the block, in a namespace of its own; takes root."""
     with tempfile.TemporaryDirectory() as folder:
         image = pathlib.Path(folder, "disk")
         with image.open("wb") as file:
-            file.truncate(IMAGE_BYTES)
+            file.truncate(num_bytes)
         subprocess.run(["mkfs.ext4", "-q", image], check=True)
         holder = subprocess.Popen(
             ["unshare", "--mount", "sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,

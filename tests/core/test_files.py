@@ -1,4 +1,6 @@
+import errno
 import os
+import stat
 
 import pytest
 from small_disk import small_disk
@@ -84,3 +86,37 @@ def test_read_json_of_a_broken_file_raises(tmp_path):
     (tmp_path / "state.json").write_text("{")
     with pytest.raises(ValueError, match="Expecting property name"):
         files.read_json(tmp_path / "state.json")
+
+
+def test_content_is_synced_before_a_rename_and_names_after_it(tmp_path, monkeypatch):
+    """Also where no disk can be cut off: tests/core/test_power_cut.py."""
+    tape = []
+    (tmp_path / "new" / "inner").mkdir(parents=True)
+    (tmp_path / "there").mkdir()
+    for name in ("new/a", "new/inner/b"):
+        (tmp_path / name).write_text(name)
+    paths = {os.stat(path).st_ino: path.name for path in [tmp_path, *tmp_path.rglob("*")]}
+    replace = os.replace
+    monkeypatch.setattr(os, "fsync", lambda d: tape.append(paths[os.fstat(d).st_ino]))
+    monkeypatch.setattr(os, "replace", lambda *names: (tape.append("rename"), replace(*names)))
+    files.rename_durably(
+        tmp_path / "new", tmp_path / "there" / "final", lambda: tape.append("prepare")
+    )
+    assert tape == ["b", "inner", "a", "new", "prepare", "rename", "there", tmp_path.name]
+    assert (tmp_path / "there" / "final" / "inner" / "b").read_text() == "new/inner/b"
+
+
+def test_a_file_system_that_cannot_sync_folders_is_no_error_and_others_are(tmp_path, monkeypatch):
+    def fail_with(number):
+        def fail(descriptor):
+            if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                raise OSError(number, os.strerror(number))
+
+        return fail
+
+    monkeypatch.setattr(os, "fsync", fail_with(errno.EINVAL))
+    files.write_json_durably(tmp_path / "state.json", {"step": 3})
+    assert files.read_json(tmp_path / "state.json") == {"step": 3}
+    monkeypatch.setattr(os, "fsync", fail_with(errno.EIO))
+    with pytest.raises(OSError, match="Input/output error"):
+        files.write_json_durably(tmp_path / "state.json", {"step": 4})

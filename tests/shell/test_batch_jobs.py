@@ -8,10 +8,11 @@ from slurm.cluster import CPUS, PROJECT, Cluster, slurm_cluster
 from tfagents_system.core.waiting import wait_until
 
 # Stands for run_script.sh in train.sbatch. Writes what happens to it to a file, and ends by itself
-# after it has been stopped once.
+# after it has been stopped once. An array's cannot save: it is put into the queue as well.
 STUB = """#!/usr/bin/env bash
 tape=$1${SLURM_ARRAY_TASK_ID-}.tape
-trap 'sleep 0.5; echo saved >>"$tape"; exit 143' TERM
+[[ $tape == graceful* ]] && code=74 || code=143
+trap 'sleep 0.5; echo saved >>"$tape"; exit "$code"' TERM
 echo "start ${SLURM_RESTART_COUNT:-0}" >>"$tape"
 until grep -qs saved "$tape"; do sleep 0.1; done
 echo done >>"$tape"

@@ -18,7 +18,7 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from tfagents_system.core.checkout import PROJECT
-from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
+from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, EXIT_STORAGE, ConfigError
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.process_start import there
 from tfagents_system.core.settings import Settings
@@ -220,6 +220,8 @@ class Driver:
             _say("Ending the workers, then the learner (which saves), then the replay server.")
         _stop(self._placed[1:], COLLECTORS_SECS)
         _stop(core, CORE_SECS)
+        if self._is_to_stop and core and _answer_of(core[0]) == EXIT_STORAGE:
+            code = EXIT_STORAGE  # stopped, but not saved
         if code not in (EXIT_FINISHED, EXIT_STOPPED):
             with contextlib.suppress(FileNotFoundError):  # its actor was never placed
                 lines = self._log(self._planned[0]).read_text(errors="replace").splitlines()
@@ -253,6 +255,15 @@ def _await_end(group: Sequence[Placed], timeout_secs: float) -> None:
     answers = [placed.answer for placed in group if placed.host and placed.code is None]
     if answers:
         ray.wait(answers, num_returns=len(answers), timeout=timeout_secs)
+
+
+def _answer_of(placed: Placed) -> int | None:
+    """Returns the exit code of a share; None if it has not ended, or its actor is lost."""
+    if placed.code is not None or not placed.host:
+        return placed.code
+    with contextlib.suppress(ray.exceptions.RayError):
+        return ray.get(placed.answer, timeout=0)
+    return None
 
 
 def _check_answers(address: str) -> None:

@@ -10,7 +10,8 @@ A share is what one host runs of the run that the SAC_* variables describe:
 The share `local` or `core` checks the input, makes or resumes the experiment's folder and holds its
 lock; on wrong input it prints one message and exits with 78, and no file has been changed then. The
 others wait until a core has published its link. SIGTERM stops a share in order; its exit code is 0
-(finished), 70, 75 (a later start has taken over), 78, 143 (stopped, with everything saved) or 1.
+(finished), 70, 74 (the disk fails), 75 (a later start has taken over), 78, 143 (stopped, with
+everything saved) or 1.
 """
 
 import contextlib
