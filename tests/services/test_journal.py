@@ -2,6 +2,7 @@ import dataclasses
 import errno
 import os
 import pathlib
+import stat
 
 import numpy as np
 import pytest
@@ -463,3 +464,41 @@ def test_a_disk_that_fails_leaves_the_journal_as_it_is_until_the_next_checkpoint
         assert "cannot be renewed: [Errno 5] Input/output error" in lines.pop()
         assert only_file(tmp_path).read_bytes() == before
     assert values(reconcile(journal, stored([1, 1], [3, 3]))) == [2]
+
+
+def test_a_renewal_that_fails_after_its_rename_gives_no_number_twice(
+    open_journal, tmp_path, monkeypatch
+):
+    journal = open_journal(log=lambda line: None)
+    journal.append([step(v) for v in (1, 2, 3)])
+    fsync = os.fsync
+
+    def fail_for_folders(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        fsync(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail_for_folders)
+        assert reconcile(journal, stored([1, 1], [3, 3])) == []
+    (sent,) = numbers(journal.append([step(5)]))
+    assert sent == 5  # 4 is that of step 2 in the file
+    again = reconcile(journal, stored([1, 1], [3, 3], [5, 5]))
+    assert values(again) == [2] and numbers(again) == [6]
+    assert numbers(journal.append([step(6)])) == [7]
+
+
+def test_a_journal_of_another_stream_that_cannot_be_removed_is_not_sent_twice(
+    open_journal, tmp_path, monkeypatch
+):
+    open_journal(stream=(0, 1)).append([step(v) for v in (1, 2)])
+    journal = open_journal(stream=(0, 2))
+
+    def fail(path, **options):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pathlib.Path, "unlink", fail)
+        assert values(reconcile(journal, NOTHING, gone={Stream(0, 1)})) == [1, 2]
+    assert reconcile(journal, NOTHING, gone={Stream(0, 1)}) == []
+    assert streams_with_journals(tmp_path / "journals") == {Stream(0, 2)}

@@ -7,8 +7,8 @@ The SAC_* variables say what to run; run_script.sh calls it if SAC_PLACEMENT is 
 Checks all input and makes or resumes the experiment's folder, as for a run on this machine. Ray
 places the actors and moves those whose node dies. What the shares print is in logs/<exp>/ray. This
 program is the run's driver: it prints the status and ends with the run, and on INT, TERM or HUP it
-stops the run first. Exit codes: 0 finished, 70, 74 the disk fails, 78 wrong input, 143 stopped, with
-everything saved, 1.
+stops the run first. Exit codes: 0 finished, 70, 74 the disk fails, 78 wrong input, 143 stopped,
+with everything saved, 1.
 """
 
 import os

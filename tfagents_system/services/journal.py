@@ -1,5 +1,6 @@
 """A worker's journal of what it has sent, from which lost items are sent again."""
 
+import contextlib
 import pathlib
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -163,13 +164,14 @@ class Journal:
         lost["number"] = np.where(is_own, lost["place"], lost["number"])
         content = self._format.seal(np.concatenate([kept, lost]))
         self._fence.check()
+        self._next_place += len(lost)  # in any case: a write that fails may be there nevertheless
         # At once: after a kill, or a power cut, in between they would be lost.
         write_bytes_durably(self._path, content)
         for stream in gone:
-            self._format.remove(self._path_of(stream))
+            with contextlib.suppress(OSError):  # then the next checkpoint finds it all known
+                self._format.remove(self._path_of(stream))
         self._size = len(content)
         self.num_damaged += num_damaged
-        self._next_place += len(lost)
         self.num_recovered += int(lost["completes_item"].sum())
         return [
             NumberedRow(
