@@ -1,4 +1,7 @@
+import dataclasses
 import json
+import os
+import subprocess
 import sys
 import traceback
 
@@ -10,7 +13,7 @@ from tfagents_system.core.guest import UserCodeError
 from tfagents_system.core.params_loader import gin_text, load_params, load_run
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.running import begin_run, copied_modules, edited_files
-from tfagents_system.core.user_modules import loaded_modules
+from tfagents_system.core.user_modules import MODULES_VARIABLE, UserModule, loaded_modules
 from tfagents_system.launch.imported_modules import imported_modules
 
 ENV_CONFIG = {"horizon": 100}
@@ -136,9 +139,29 @@ def test_neighbours_are_executed_as_they_were_at_the_start_of_the_run(tmp_path):
         loaded = {m.name: m for m in loaded_modules() if m.name.startswith("my_")}
         assert loaded["my_arm.my_motor"].file == str(motor) == sys.modules["my_arm.my_motor"].FILE
         assert loaded["my_arm.my_motor"].source != str(motor)
+        assert in_child(lab / "mine.py", paths) == f"5 {motor} {lab / 'mine.py'}\n"
     finally:
         for name in ("my_arm", "my_arm.my_motor", "my_robot"):
             sys.modules.pop(name, None)
+
+
+def in_child(original, paths):
+    """What a process of the user code of a run finds, whose own path has nothing of theirs."""
+    params = UserModule("mine", str(original), str(paths.running_params))
+    told = {"params": dataclasses.asdict(params), "running": str(paths.running)}
+    code = """
+from tfagents_system.core import user_child
+user_child.main()
+import mine
+motor = mine.my_robot.my_arm.my_motor
+print(motor.SPEED, motor.FILE, mine.__file__)
+"""
+    environ = os.environ | {MODULES_VARIABLE: json.dumps(told), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_second_load_in_one_process_does_not_see_the_bindings_of_the_first(tmp_path):

@@ -21,9 +21,8 @@ from tfagents_system.core.hyperparameters import check_hyperparameter, hyperpara
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.process_start import is_own_process
 from tfagents_system.core.provenance import original_of, read_provenance
-from tfagents_system.core.running import copied_modules
+from tfagents_system.core.running import modules_in
 from tfagents_system.core.user_modules import (
-    UserModule,
     params_module,
     show_source,
     spec_of,
@@ -67,7 +66,7 @@ def load_run(exp_dir: str) -> Run:
         raise ConfigError(f"{paths.provenance} does not exist; start the run with run_script.sh.")
     env_config = load_env_config(paths.running_config)
     params = load_params(
-        paths.running_params, env_config, provenance["gin_bindings"], copied_modules(paths)
+        paths.running_params, env_config, provenance["gin_bindings"], paths.running
     )
     for note in params.check(str(paths.params)):  # the launcher has not seen imported base classes
         print(f"Note: {note}", flush=True)
@@ -79,7 +78,7 @@ def load_params(
     path: pathlib.Path,
     env_config: dict[str, Any],
     gin_bindings: Sequence[str] = (),
-    neighbours: Sequence[UserModule] = (),
+    running: pathlib.Path | None = None,
 ) -> Any:
     """Imports the params file and returns its checked `TrainParams(env_config)`.
 
@@ -87,7 +86,7 @@ def load_params(
       path: The params file. It is executed: it is the user's own code.
       env_config: The validated JSON config.
       gin_bindings: Bindings such as "TrainParams.discount = 0.95"; they override the file.
-      neighbours: Modules that the file imports and of which its run has copies.
+      running: Where its run has copies of modules that it imports; None without a run.
 
     Raises:
       ConfigError: If the file cannot be imported as a module with a concrete `TrainParams`, or
@@ -101,7 +100,7 @@ def load_params(
     if own.file != str(original):
         print(f"Note: the folder of {original} is gone; {path} runs as if it were the original.",
               flush=True)  # fmt: skip
-    take_over([own, *neighbours])
+    take_over(own, modules_in(running) if running else (), running)
     if is_own_process():
         GUEST.remember()  # sys.argv is the params file's now
     module = importlib.util.module_from_spec(spec_of(own))

@@ -42,10 +42,11 @@ def begin_run(paths: ExperimentPaths, modules: Sequence[UserModule] = ()) -> Non
 
 def copied_modules(paths: ExperimentPaths) -> list[UserModule]:
     """Returns the user's modules of which this start has copies."""
-    return _copied_modules(paths.running)
+    return modules_in(paths.running)
 
 
-def _copied_modules(running: pathlib.Path) -> list[UserModule]:
+def modules_in(running: pathlib.Path) -> list[UserModule]:
+    """Returns the modules of which there are copies in a folder `running/`."""
     try:
         table = json.loads((running / TABLE).read_text())
     except FileNotFoundError:  # a start of before there were any
@@ -56,7 +57,7 @@ def _copied_modules(running: pathlib.Path) -> list[UserModule]:
 
 def keep_modules(running: pathlib.Path, modules: Sequence[UserModule]) -> None:
     """Adds to `running/` copies of modules that nobody could know before they were imported."""
-    known = {module.name for module in _copied_modules(running)}
+    known = {module.name for module in modules_in(running)}
     with contextlib.suppress(OSError):  # a full disk: run_spec.json, which follows, says so
         _copy_modules([module for module in modules if module.name not in known], running)
 

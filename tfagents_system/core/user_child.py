@@ -1,6 +1,18 @@
-"""Stands for the main module in processes that user code starts with multiprocessing."""
+"""Stands for the main module in processes that user code starts with multiprocessing.
 
-from tfagents_system.core.user_modules import take_over_in_child
+Their sys.path and sys.argv are those of the process that started them.
+"""
+
+from tfagents_system.core.running import modules_in
+from tfagents_system.core.user_modules import find, told_modules
+
+
+def main() -> None:
+    """Lets this process find the user's modules as the one does that has started it."""
+    if told := told_modules():
+        params, running = told
+        find([params, *(modules_in(running) if running else [])])
+
 
 if __name__ == "__mp_main__":
-    take_over_in_child()
+    main()

@@ -99,16 +99,20 @@ def params_module(source: pathlib.Path, original: pathlib.Path) -> UserModule:
     return UserModule(_name_of(file), str(file), str(source.absolute()))
 
 
-def take_over(modules: Sequence[UserModule]) -> None:
+def take_over(
+    params: UserModule, neighbours: Sequence[UserModule] = (), running: pathlib.Path | None = None
+) -> None:
     """Lets this process, and those that user code will start, find the modules of a run.
 
+    Those of an earlier call are found no more.
+
     Args:
-      modules: The params file first. Those of an earlier call are found no more.
+      params: The params file.
+      neighbours: Modules that it imports and of which the run has copies.
+      running: Where the copies are; None if there are none.
     """
-    params = modules[0]
     _own_names.add(params.name)
-    finders = [finder for finder in sys.meta_path if not isinstance(finder, UserFinder)]
-    sys.meta_path[:] = [UserFinder(modules), *finders]
+    find([params, *neighbours])
     folder = os.path.dirname(params.file)
     if process_start.is_package_folder(folder):
         sys.path.append(folder)  # behind whatever its modules' names stand for elsewhere
@@ -117,15 +121,25 @@ def take_over(modules: Sequence[UserModule]) -> None:
     if not process_start.is_own_process():
         return
     sys.argv = [params.file]  # flags of this program are none of the user's
-    os.environ[MODULES_VARIABLE] = json.dumps([dataclasses.asdict(module) for module in modules])
+    told = {"params": dataclasses.asdict(params), "running": running and str(running.absolute())}
+    os.environ[MODULES_VARIABLE] = json.dumps(told)
     # multiprocessing imports the main module in a new process: not this program with TensorFlow.
     sys.modules["__main__"].__spec__ = importlib.machinery.ModuleSpec(CHILD, None)
 
 
-def take_over_in_child() -> None:
-    """Does what the parent process has done for its modules; sys.path and argv are the parent's."""
-    fields = json.loads(os.environ.get(MODULES_VARIABLE, "[]"))
-    sys.meta_path.insert(0, UserFinder([UserModule(**each) for each in fields]))
+def find(modules: Sequence[UserModule]) -> None:
+    """Lets this process find the modules, and none of an earlier call."""
+    finders = [finder for finder in sys.meta_path if not isinstance(finder, UserFinder)]
+    sys.meta_path[:] = [UserFinder(modules), *finders]
+
+
+def told_modules() -> tuple[UserModule, pathlib.Path | None] | None:
+    """Returns what the process that started this one has taken over: params, and `running`."""
+    told = json.loads(os.environ.get(MODULES_VARIABLE, "null"))
+    if told is None:
+        return None
+    running = told["running"]
+    return UserModule(**told["params"]), pathlib.Path(running) if running else None
 
 
 def loaded_modules() -> list[UserModule]:
@@ -157,5 +171,6 @@ def _name_of(file: pathlib.Path) -> str:
     if "." in name or name == process_start.PACKAGE or name in sys.stdlib_module_names:
         return UNNAMED
     places = [entry for entry in sys.path if pathlib.Path(entry).resolve() != file.parent.resolve()]
-    is_taken = name in sys.modules or importlib.machinery.PathFinder.find_spec(name, places)
+    spec = importlib.machinery.PathFinder.find_spec(name, places)
+    is_taken = name in sys.modules or (spec is not None and spec.origin is not None)
     return UNNAMED if is_taken else name
