@@ -22,8 +22,9 @@ from tfagents_system.core.manifests import (
     MANIFEST,
     check_is_complete,
     damage_of,
+    incarnation_in,
     incarnation_of,
-    read_manifest,
+    manifest_or_none,
     write_manifest,
 )
 from tfagents_system.core.patience import is_transient, patiently
@@ -69,11 +70,11 @@ def generations(root: pathlib.Path) -> list[pathlib.Path]:
       ConfigError: If `root` cannot be read: it may hold generations.
       OSError: If the disk does not answer; see core/patience.py.
     """
-    return [path for _, path in _numbered(root)]
+    return [path for path, _ in _found(root)]
 
 
-def _numbered(root: pathlib.Path) -> list[tuple[int | None, pathlib.Path]]:
-    """Returns the generations with the number of the core that made each; None if damaged."""
+def _found(root: pathlib.Path) -> list[tuple[pathlib.Path, dict[str, Any] | None]]:
+    """Returns the generations and their manifests, None of one that is damaged; newest first."""
     try:
         names = os.listdir(root)
     except FileNotFoundError:
@@ -88,10 +89,15 @@ def _numbered(root: pathlib.Path) -> list[tuple[int | None, pathlib.Path]]:
     steps = {int(name) for name in names if re.fullmatch("[0-9]+", name)}
     paths = [generation_dir(root, train_step) for train_step in sorted(steps, reverse=True)]
     paths = [path for path in paths if path.name in names]  # a user's folder may be called 2024
-    found = [(incarnation_of(path), path) for path in paths]
-    latest = max((number for number, _ in found if number is not None), default=0)
-    # One that is damaged may be of the latest core.
-    return sorted(found, key=lambda item: latest if item[0] is None else item[0], reverse=True)
+    found = [(path, manifest_or_none(path)) for path in paths]
+    numbers = {path: incarnation_in(manifest) for path, manifest in found}
+    latest = max((number for number in numbers.values() if number is not None), default=0)
+
+    def rank(item: tuple[pathlib.Path, object]) -> int:
+        number = numbers[item[0]]
+        return latest if number is None else number  # one that is damaged may be of the latest core
+
+    return sorted(found, key=rank, reverse=True)
 
 
 def publish_generation(
@@ -181,16 +187,7 @@ def read_manifests(root: pathlib.Path) -> list[dict[str, Any]]:
     Raises:
       OSError: If the disk does not answer: the newest one might be missing among the others.
     """
-    manifests = []
-    for generation in generations(root):
-        try:
-            manifests.append(read_manifest(generation))
-        except OSError as error:
-            if is_transient(error):
-                raise
-        except (ValueError, RecursionError):
-            continue
-    return manifests
+    return [manifest for _, manifest in _found(root) if manifest is not None]
 
 
 def _newest_intact(root: pathlib.Path) -> pathlib.Path | None:
@@ -216,8 +213,8 @@ def _newest_intact(root: pathlib.Path) -> pathlib.Path | None:
 def _superfluous(root: pathlib.Path, new: pathlib.Path, fence: Fence) -> list[pathlib.Path]:
     """Returns the generations that are not needed beside the one at `new`, which was just made."""
     others = [
-        path for number, path in _numbered(root)
-        if path != new and (number is None or number <= fence.number)
+        path for path, manifest in _found(root)
+        if path != new and (incarnation_in(manifest) or 0) <= fence.number
     ]  # fmt: skip
     fence.check()  # so that a damaged one in the list is not of a later start
     # The run has gone back beyond a later one because that is damaged: it must not take the place

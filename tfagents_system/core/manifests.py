@@ -69,15 +69,29 @@ def incarnation_of(generation: pathlib.Path) -> int | None:
     Raises:
       OSError: If the disk does not answer.
     """
+    return incarnation_in(manifest_or_none(generation))
+
+
+def incarnation_in(manifest: dict[str, Any] | None) -> int | None:
+    """Returns the same of a manifest that has been read."""
+    number = None if manifest is None else manifest.get(INCARNATION, 0)
+    return number if isinstance(number, int) else None
+
+
+def manifest_or_none(generation: pathlib.Path) -> dict[str, Any] | None:
+    """Returns the manifest of a generation; None if it is damaged or missing.
+
+    Raises:
+      OSError: If the disk does not answer.
+    """
     try:
-        number = read_manifest(generation).get(INCARNATION, 0)
+        return read_manifest(generation)
     except OSError as error:
         if is_transient(error):
             raise
-        return None
     except (ValueError, RecursionError):
-        return None
-    return number if isinstance(number, int) else None
+        pass
+    return None
 
 
 def read_manifest(generation: pathlib.Path) -> dict[str, Any]:
