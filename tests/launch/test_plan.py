@@ -1,3 +1,4 @@
+import math
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -73,6 +74,31 @@ def test_where_others_may_use_the_same_cpus_programs_run_on_all_of_them(num_cpus
     assert {service.cpus for service in placed} == {tuple(range(num_cpus))}
     assert "(shared: which are theirs is unknown)" in cpu_table(placed)
     assert "--num_cpus=3" in placed[1].argv  # threads, as asked for
+
+
+def test_a_container_s_quota_is_divided_and_its_cpus_are_shared():
+    programs = everything(make_settings(), EXP_DIR, 4)  # of 64: its quota
+    placed = place(programs, range(64), True, "localhost:4567", num_cpus=4)
+    assert [service.name for service in placed] == ["replay", "learner", "worker_0"]
+    assert {service.cpus for service in placed} == {tuple(range(64))}
+    asked = make_settings(NUM_COLLECT_WORKERS="4", COLLECT_WORKER_CPUS="1")
+    programs = everything(asked, EXP_DIR, 4)
+    with pytest.raises(
+        ConfigError, match=r"= 6 CPUs, but this job has the time of 4 \(its contain"
+    ):
+        place(programs, range(64), may_share_cpus(asked), "localhost:4567", num_cpus=4)
+
+
+@pytest.mark.parametrize(
+    ("memory_bytes", "num_workers"),
+    [(math.inf, 59), (2.0e9, (2.0 - 1.0) / 0.2), (1.2e9, 1), (0.5e9, 1)],
+)
+def test_auto_has_no_more_workers_than_memory(memory_bytes, num_workers):
+    programs = everything(make_settings(), EXP_DIR, 64, memory_bytes)
+    workers = [program for program in programs if program.name.startswith("worker_")]
+    assert len(workers) == pytest.approx(num_workers, abs=1)
+    asked = everything(make_settings(NUM_COLLECT_WORKERS="9"), EXP_DIR, 64, memory_bytes)
+    assert sum(program.name.startswith("worker_") for program in asked) == 9
 
 
 def test_a_share_that_needs_every_cpu_of_its_host_has_them_apart():

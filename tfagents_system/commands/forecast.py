@@ -18,8 +18,9 @@ from tfagents_system.commands.prediction import (
     workers_worth_having,
 )
 from tfagents_system.core import memory
-from tfagents_system.core.cpus import available_cpus
+from tfagents_system.core.cpus import available_cpus, cpu_count
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.limits import shortages
 from tfagents_system.core.settings import Settings
 from tfagents_system.launch.places import place
 from tfagents_system.launch.plan import everything, may_share_cpus
@@ -67,13 +68,14 @@ def make_forecast(
       ConfigError: If the CPUs do not suffice, or the learner fails.
     """
     cpus = available_cpus()
-    programs = everything(settings, pathlib.Path("logs"), len(cpus))
+    num_cpus = cpu_count()
+    programs = everything(settings, pathlib.Path("logs"), num_cpus, memory.total_bytes())
     services = {s.name: s for s in place(programs, cpus, may_share_cpus(settings), "localhost:0")}
     learner = services["learner"]
     speed = measure_learner(environ, learner.cpus, learner.env)
     names = [service.partition("_")[0] for service in services]
     allotment = Allotment(
-        num_cpus=len(cpus),
+        num_cpus=num_cpus,
         num_workers=names.count("worker"),
         num_evaluators=names.count("evaluator"),
         replay_cpus=len(services["replay"].cpus),
@@ -100,6 +102,17 @@ def rows_of(forecast: Forecast, measured: Measured) -> list[Row]:
         _bottleneck_row(forecast),
         _workers_row(forecast, measured),
         _memory_row(forecast, measured),
+        *_limit_rows(forecast),
+    ]
+
+
+def _limit_rows(forecast: Forecast) -> list[Row]:
+    """Returns a row for each limit that is too low; none if all suffice."""
+    allotment = forecast.allotment
+    num_programs = 2 + allotment.num_workers + allotment.num_evaluators
+    return [
+        Row("limits", "WRONG" if shortage.is_fatal else "note", shortage.text, shortage.advice)
+        for shortage in shortages(num_programs)
     ]
 
 

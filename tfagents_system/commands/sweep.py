@@ -31,7 +31,7 @@ from tfagents_system.commands.trials import (
     parse_ranges,
 )
 from tfagents_system.core.command_line import AtLeast
-from tfagents_system.core.cpus import available_cpus, cpu_list
+from tfagents_system.core.cpus import available_cpus, cpu_count, cpu_list
 from tfagents_system.core.errors import EXIT_STOPPED, ConfigError
 from tfagents_system.core.files import write_text_atomically
 from tfagents_system.core.paths import ExperimentPaths
@@ -112,8 +112,8 @@ def _commands(placement: str, parallel: int) -> list[list[str]]:
     if placement != "local":
         return [command] * parallel
     cpus = available_cpus()
-    if parallel > len(cpus):
-        raise ConfigError(f"--parallel is {parallel}, but there are {len(cpus)} CPUs.")
+    if parallel > cpu_count():
+        raise ConfigError(f"--parallel is {parallel}, but there are {cpu_count()} CPUs.")
     sets = [cpu_list(cpus[i::parallel]) for i in range(parallel)]
     return [["taskset", "--cpu-list", cpu_set, *command] for cpu_set in sets]
 

@@ -1,15 +1,22 @@
 """The CPUs this job may use, and their division among programs."""
 
 import itertools
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
+from tfagents_system.core import cgroups
 from tfagents_system.core.errors import ConfigError
 
 
 def available_cpus() -> tuple[int, ...]:
     """Returns the ids in this process's affinity mask (SLURM and taskset narrow it), ascending."""
     return tuple(sorted(os.sched_getaffinity(0)))
+
+
+def cpu_count() -> int:
+    """Returns how many CPUs' time this job may use: fewer than it has where there is a quota."""
+    return max(1, math.ceil(min(len(available_cpus()), cgroups.cpu_quota()) - 0.01))
 
 
 def allot_cpus(available: Sequence[int], demand: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
@@ -22,14 +29,22 @@ def allot_cpus(available: Sequence[int], demand: Mapping[str, int]) -> dict[str,
     Raises:
       ConfigError: If there are too few CPUs; the message shows the sum.
     """
-    if (needed := sum(demand.values())) > len(available):
-        raise ConfigError(
-            f"The programs need {_sum(demand)} = {needed} CPUs, but this job has "
-            f"{len(available)}: {cpu_list(available)}. Request more, or lower (or set to auto) "
-            "SAC_NUM_COLLECT_WORKERS, SAC_COLLECT_WORKER_CPUS, SAC_TRAIN_CPUS or SAC_REVERB_CPUS."
-        )
+    check_suffices(demand, len(available), available)
     ids = iter(available)
     return {program: tuple(itertools.islice(ids, count)) for program, count in demand.items()}
+
+
+def check_suffices(demand: Mapping[str, int], num_cpus: int, available: Sequence[int]) -> None:
+    """Raises ConfigError if the programs need more than `num_cpus`, which a quota may lower."""
+    if (needed := sum(demand.values())) > num_cpus:
+        has = f"{len(available)}: {cpu_list(available)}"
+        if num_cpus < len(available):
+            has = f"the time of {num_cpus} (its container's quota) of {has}"
+        raise ConfigError(
+            f"The programs need {_sum(demand)} = {needed} CPUs, but this job has "
+            f"{has}. Request more, or lower (or set to auto) "
+            "SAC_NUM_COLLECT_WORKERS, SAC_COLLECT_WORKER_CPUS, SAC_TRAIN_CPUS or SAC_REVERB_CPUS."
+        )
 
 
 def cpu_list(ids: Iterable[int]) -> str:

@@ -3,6 +3,8 @@
 import os
 import pathlib
 
+from tfagents_system.core import cgroups
+
 
 def resident_mb() -> float:
     """Returns the resident memory of this process in MB; 0 where the system does not tell."""
@@ -25,13 +27,13 @@ def _resident_and_files() -> tuple[float, float]:
 
 
 def available_bytes() -> float:
-    """Returns the memory that programs can still have on this machine."""
-    return _meminfo("MemAvailable")
+    """Returns the memory that programs can still have on this machine, or in this container."""
+    return min(_meminfo("MemAvailable"), cgroups.memory_left())
 
 
 def total_bytes() -> float:
-    """Returns the memory of this machine."""
-    return _meminfo("MemTotal")
+    """Returns the memory of this machine, or what this container may have of it."""
+    return min(_meminfo("MemTotal"), cgroups.memory_limit())
 
 
 def _meminfo(key: str) -> float:

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 
-from tfagents_system.core.cpus import allot_cpus, cpu_list
+from tfagents_system.core.cpus import allot_cpus, check_suffices, cpu_list
 from tfagents_system.launch.plan import REPLAY_ADDRESS, REPLAY_PORT, Program
 
 
@@ -25,6 +25,7 @@ def place(
     may_share: bool,
     address: str,
     are_all_ours: bool = True,
+    num_cpus: int | None = None,
 ) -> list[Service]:
     """Gives each program CPUs of its own, or all of them where there are too few.
 
@@ -36,13 +37,20 @@ def place(
       are_all_ours: Whether nobody else has been given some of `available`. If somebody may have,
         as on Ray, which counts CPUs but gives no ids, programs get CPUs of their own only if they
         need as many as there are; otherwise all of them, and the kernel divides.
+      num_cpus: How many of `available` may be used at once, by a quota of the container; then the
+        kernel divides, too. None for all.
 
     Raises:
       ConfigError: If there are too few CPUs; the message shows the sum.
     """
+    limit = len(available) if num_cpus is None else min(num_cpus, len(available))
+    has_quota = limit < len(available)
     demand = {program.name: program.num_cpus for program in programs}
     total = sum(demand.values())
-    if (may_share and total > len(available)) or (not are_all_ours and total != len(available)):
+    if has_quota and not may_share:
+        check_suffices(demand, limit, available)
+    are_known = are_all_ours and not has_quota
+    if (may_share and total > limit) or (not are_known and total != len(available)):
         cpus = {program: tuple(available) for program in demand}
     else:
         cpus = allot_cpus(available, demand)

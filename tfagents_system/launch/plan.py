@@ -6,12 +6,14 @@ evaluators. Where a program runs is decided on its host (places.py).
 """
 
 import dataclasses
+import math
 import pathlib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 from tfagents_system.core.settings import ENV_TIMEOUT_SECS, Settings
 
+CORE_BYTES, WORKER_BYTES = 1.0e9, 0.2e9  # that no learner and replay server, no worker is below
 REPLAY_ADDRESS = "--replay_address="  # arguments that the host completes
 REPLAY_PORT = "--port="
 
@@ -26,7 +28,9 @@ class Program:
     env: Mapping[str, str]  # set on top of the launcher's environment
 
 
-def everything(settings: Settings, exp_dir: pathlib.Path, num_cpus: int) -> list[Program]:
+def everything(
+    settings: Settings, exp_dir: pathlib.Path, num_cpus: int, memory_bytes: float = math.inf
+) -> list[Program]:
     """Returns the replay server, the learner, the workers and evaluators of a run on one host.
 
     Args:
@@ -34,8 +38,9 @@ def everything(settings: Settings, exp_dir: pathlib.Path, num_cpus: int) -> list
       exp_dir: Absolute folder of the experiment.
       num_cpus: CPUs that this job may use, which `auto` divides. Where explicit numbers do not
         fit, the plan needs more, which places.py refuses.
+      memory_bytes: That this job may have, which `auto` workers have to fit into.
     """
-    replay, learner, num_workers = _divide(settings, num_cpus)
+    replay, learner, num_workers = _divide(settings, num_cpus, memory_bytes)
     collectors = [*workers(settings, exp_dir, range(num_workers)),
                   *evaluators(settings, exp_dir, range(settings.eval_workers))]  # fmt: skip
     demand = replay + learner + sum(program.num_cpus for program in collectors)
@@ -47,7 +52,7 @@ def everything(settings: Settings, exp_dir: pathlib.Path, num_cpus: int) -> list
 def core(settings: Settings, exp_dir: pathlib.Path, num_cpus: int) -> list[Program]:
     """Returns the replay server and the learner, for a host with `num_cpus`; see `everything`."""
     alone = dataclasses.replace(settings, num_collect_workers=0, eval_workers=0)
-    replay, learner, _ = _divide(alone, num_cpus)
+    replay, learner, _ = _divide(alone, num_cpus, math.inf)
     if replay + learner > num_cpus and may_share_cpus(settings):
         replay = learner = num_cpus
     return _core(settings, exp_dir, replay, learner)
@@ -114,7 +119,7 @@ def _program(
     return Program(name, argv, num_cpus, {**_common_env(num_cpus), **common, **environ})
 
 
-def _divide(settings: Settings, num_cpus: int) -> tuple[int, int, int]:
+def _divide(settings: Settings, num_cpus: int, memory_bytes: float) -> tuple[int, int, int]:
     """Returns the CPUs of the replay server and of the learner, and the number of workers."""
     per_worker = settings.collect_worker_cpus or 1
     # The learner's critics, targets and actor are a few independent branches: more CPUs idle.
@@ -123,7 +128,8 @@ def _divide(settings: Settings, num_cpus: int) -> tuple[int, int, int]:
     num_workers = settings.num_collect_workers
     left = num_cpus - settings.eval_workers * per_worker
     if num_workers is None:
-        num_workers = max(1, (left - train - reverb) // per_worker)
+        fitting = min(left, (memory_bytes - CORE_BYTES) // WORKER_BYTES)
+        num_workers = max(1, int(min(fitting, (left - train - reverb) // per_worker)))
     left -= num_workers * per_worker  # an explicit number of workers narrows the others
     if settings.train_cpus is None:
         train = max(1, min(train, left - (settings.reverb_cpus or 1)))

@@ -27,13 +27,15 @@ import tempfile
 from collections.abc import Iterator
 from typing import Annotated
 
+from tfagents_system.core import memory
 from tfagents_system.core.checkout import PROJECT
 from tfagents_system.core.command_line import AtLeast, OneOf, run_tool
-from tfagents_system.core.cpus import available_cpus, cpu_list
+from tfagents_system.core.cpus import available_cpus, cpu_count, cpu_list
 from tfagents_system.core.ending import print_error
 from tfagents_system.core.errors import EXIT_SUPERSEDED, SupersededError
 from tfagents_system.core.incarnation import CORE as THE_CORE
 from tfagents_system.core.incarnation import Claims, Fence, Job
+from tfagents_system.core.limits import raise_file_limit, shortages
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.ports import check_port_is_free, free_port
 from tfagents_system.core.settings import Settings
@@ -70,7 +72,7 @@ class Share:
     ) -> list[plan.Program]:
         """Returns what the share runs; see plan.py."""
         if self.kind == LOCAL:
-            return plan.everything(settings, exp_dir, num_cpus)
+            return plan.everything(settings, exp_dir, num_cpus, memory.total_bytes())
         if self.kind == CORE:
             return plan.core(settings, exp_dir, num_cpus)
         collectors = plan.workers if self.kind == WORKERS else plan.evaluators
@@ -102,7 +104,11 @@ def set_up(settings: Settings, share: Share, open_because: str | None) -> list[s
         write_service_dirs(services, folder / SERVICES, paths, PROJECT)
         mirrors.start(services, folder / SERVICES)
     where = "This job" if share.kind == LOCAL else f"share {share.kind} on {platform.node()}: it"
-    print(f"{where} may use CPU {cpu_list(available_cpus())}:\n{cpu_table(services)}")
+    quota = "" if cpu_count() == len(available_cpus()) else f", the time of {cpu_count()} of them"
+    print(f"{where} may use CPU {cpu_list(available_cpus())}{quota}:\n{cpu_table(services)}")
+    for shortage in shortages(len(services)):
+        if shortage.is_fatal:
+            print(f"WARNING: {shortage.text}. {shortage.advice}")
     print(network_line(open_because), flush=True)
     command = [str(TRAIN_SCRIPT), str(settings.exp_dir), str(folder / SERVICES)]
     if is_new:
@@ -155,9 +161,9 @@ def _worker_services(
 
 def _place(settings: Settings, share: Share, paths: ExperimentPaths, address: str) -> list[Service]:
     cpus = available_cpus()
-    programs = share.programs(settings, paths.root, len(cpus))
+    programs = share.programs(settings, paths.root, cpu_count())
     are_all_ours = settings.placement != "ray"
-    return place(programs, cpus, plan.may_share_cpus(settings), address, are_all_ours)
+    return place(programs, cpus, plan.may_share_cpus(settings), address, are_all_ours, cpu_count())
 
 
 def _relay(name: str, paths: ExperimentPaths, folder: pathlib.Path, *flags: str) -> Service:
@@ -226,6 +232,7 @@ def run_share(
         except SupersededError as error:
             print_error([_name(kind)], error)
             sys.exit(EXIT_SUPERSEDED)
+    raise_file_limit()
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them; exec would pass that on
         signal.signal(number, signal.SIG_DFL)
     os.execv(command[0], command)
