@@ -44,7 +44,8 @@ class EnvironmentAdapter(py_environment.PyEnvironment, abc.ABC):
         """
         super().__init__(handle_auto_reset=True)
         self._env = env
-        self._owner = type(env.unwrapped).__name__
+        self._owner = type(innermost(env)).__name__
+        check_has(env, self._owner, ("reset", "step", "observation_space", "action_space"))
         self._observation_spec = spaces.observation_spec(env.observation_space, self._owner)
         self._action_spec = spaces.action_spec(env.action_space, self._owner)
         self._cast_observation = spaces.observation_cast(self._observation_spec)
@@ -104,7 +105,8 @@ class EnvironmentAdapter(py_environment.PyEnvironment, abc.ABC):
         """Closes the wrapped environment; a second call does nothing."""
         if not self._is_closed:
             self._is_closed = True
-            self._env.close()
+            if callable(close := getattr(self._env, "close", None)):
+                close()
 
     def set_camera(self, camera: str) -> None:
         """Chooses what `render` looks through, if the environment's own `set_camera` does.
@@ -195,11 +197,53 @@ def mujoco_camera(camera: str, names: Sequence[str], owner: str) -> int:
 
 def layers(env: Any) -> Iterator[Any]:
     """Yields the environment from its outermost wrapper to the innermost environment."""
-    innermost = env.unwrapped
-    while env is not innermost:
+    last = innermost(env)
+    while env is not last and env is not None:
         yield env
-        env = env.env
-    yield innermost
+        env = getattr(env, "env", None)
+    yield last
+
+
+def innermost(env: Any) -> Any:
+    """Returns what is inside of all wrappers, also of a class that inherits from no library's."""
+    found = getattr(env, "unwrapped", None)
+    if found is not None:
+        return found
+    inner = getattr(env, "env", None)
+    return innermost(inner) if _is_environment(inner) else env
+
+
+def _is_environment(env: Any) -> bool:
+    return all(callable(getattr(env, name, None)) for name in ("reset", "step"))
+
+
+def check_has(env: Any, owner: str, names: Sequence[str]) -> None:
+    """Raises ConfigError if an environment lacks an attribute that nothing works without."""
+    missing = [name for name in names if getattr(env, name, None) is None]
+    if missing:
+        raise ConfigError(
+            f"{owner} has no {' and no '.join(missing)}; an environment needs {', '.join(names)}, "
+            "set before env_ctor returns it."
+        )
+
+
+def check_can_draw(env: Any, owner: str) -> None:
+    """Raises ConfigError if an environment has no method `render`."""
+    if not callable(getattr(env, "render", None)):
+        raise ConfigError(f"{owner} has no method render, which films and windows need.")
+
+
+def reset_takes_seed(env: Any) -> bool:
+    """Returns whether every layer's `reset` lets the argument `seed` pass."""
+    for layer in layers(env):
+        try:
+            parameters = inspect.signature(layer.reset).parameters
+        except (TypeError, ValueError):  # written in C
+            return False
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        if "seed" not in parameters and not takes_any:
+            return False
+    return True
 
 
 def check_max_episode_steps(max_episode_steps: int | None) -> None:

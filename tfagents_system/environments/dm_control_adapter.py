@@ -64,8 +64,16 @@ class DmControlEnvironment(adapter.EnvironmentAdapter):
 
     def seed(self, seed: int) -> int:
         """Seeds the task, >= 0; in force from the next reset on. Returns the seed."""
-        task = getattr(self._env.env, "task", None)
-        (getattr(task, "random", None) or self._env.env.random_state).seed(int(seed))
+        env = self._env.env
+        for owner, name in ((getattr(env, "task", None), "random"), (env, "random_state")):
+            generator = getattr(owner, name, None)
+            if isinstance(generator, np.random.Generator):
+                bits = generator.bit_generator
+                bits.state = type(bits)(int(seed)).state
+                break
+            if callable(reseed := getattr(generator, "seed", None)):
+                reseed(int(seed))
+                break
         return int(seed)
 
     def set_camera(self, camera: str) -> None:
@@ -76,6 +84,8 @@ class DmControlEnvironment(adapter.EnvironmentAdapter):
         Raises:
           ConfigError: If there is no such camera.
         """
+        if getattr(self._env.env, "physics", None) is None:
+            raise adapter.no_cameras_error(self._owner, camera)
         model = self._env.env.physics.model
         names = [model.id2name(number, "camera") for number in range(model.ncam)]
         self._camera = adapter.mujoco_camera(camera, names, self._owner)
@@ -95,8 +105,12 @@ class DmControlEnvironment(adapter.EnvironmentAdapter):
                 f"{self._owner} cannot render {mode!r}: allowed is 'rgb_array'. For a window use "
                 "dm_control.viewer."
             )
+        physics = getattr(self._env.env, "physics", None)
+        if physics is None:
+            raise ConfigError(
+                f"{self._owner} has no physics of MuJoCo, which films are drawn from."
+            )
         headless.check_can_render(self._owner)
-        physics = self._env.env.physics
         camera_id = self._camera if camera is None else camera
         frame = physics.render(FRAME_HEIGHT, FRAME_WIDTH, camera_id=camera_id)
         return rendering.as_frame(frame, self._owner)
@@ -123,8 +137,12 @@ class _GymView:
     """What the base class asks of an environment, in gym's words."""
 
     def __init__(self, env: Any, flatten_observation: bool):
+        adapter.check_has(
+            env, type(env).__name__, ("reset", "step", "observation_spec", "action_spec")
+        )
         self.env = env
-        self.unwrapped = getattr(env, "task", env)  # after which the user knows it
+        task = getattr(env, "task", None)  # after which the user knows it, unless it is a name
+        self.unwrapped = env if task is None or isinstance(task, str) else task
         self.action_space = _space(env.action_spec())
         observation_spec = env.observation_spec()
         self.observation_space = _space(observation_spec)
@@ -139,7 +157,14 @@ class _GymView:
             self.observation_space = gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
 
     def close(self) -> None:
-        self.env.close()
+        if callable(close := getattr(self.env, "close", None)):
+            close()
+
+    def reset(self) -> Any:
+        return self.env.reset()
+
+    def step(self, action: Any) -> Any:
+        return self.env.step(action)
 
 
 def load(

@@ -1,7 +1,6 @@
 """Environments of gym 0.23 as PyEnvironments."""
 
 import copy
-import inspect
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -42,11 +41,15 @@ class GymEnvironment(adapter.EnvironmentAdapter):
           `seed` as a Python int.
         """
         seed = int(seed)  # gym refuses NumPy integers
-        with warnings.catch_warnings():
-            # gym 0.23 deprecates env.seed, but older environments (pybullet) have nothing else.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            self._env.seed(seed)
-        self._reset_seed = seed if _reset_takes_seed(self._env) else None
+        # Wrappers hand on to the innermost, where `seed` may be a number of the user's own.
+        if all(
+            callable(getattr(e, "seed", None)) for e in (self._env, adapter.innermost(self._env))
+        ):
+            with warnings.catch_warnings():
+                # gym 0.23 deprecates env.seed, but older environments (pybullet) have nothing else.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                self._env.seed(seed)
+        self._reset_seed = seed if adapter.reset_takes_seed(self._env) else None
         return seed
 
     def render(self, mode: str = "rgb_array") -> np.ndarray | None:
@@ -55,8 +58,9 @@ class GymEnvironment(adapter.EnvironmentAdapter):
         Without a display, "rgb_array" draws with SDL's dummy driver. Needs a reset before.
 
         Raises:
-          ConfigError: If the environment returns no frame.
+          ConfigError: If the environment returns no frame, or cannot render.
         """
+        adapter.check_can_draw(self._env, self._owner)
         if mode != "rgb_array":
             self._env.render(mode=mode)
             return None
@@ -153,13 +157,3 @@ def check_time_limits(env: gym.Env, owner: str) -> None:
             f"{owner} is wrapped in TimeLimits of {limits} steps: where two are equal, gym reports "
             "a termination, not a time limit. Keep one, or use load(..., max_episode_steps=)."
         )
-
-
-def _reset_takes_seed(env: gym.Env) -> bool:
-    """Whether every layer's `reset` lets the argument `seed` pass."""
-    for layer in adapter.layers(env):
-        parameters = inspect.signature(layer.reset).parameters
-        takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-        if "seed" not in parameters and not takes_any:
-            return False
-    return True

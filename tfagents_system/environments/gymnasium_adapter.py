@@ -22,6 +22,11 @@ class GymnasiumEnvironment(adapter.EnvironmentAdapter):
     A step both terminated and truncated is a termination: discount 0.
     """
 
+    def __init__(self, env: Any, seed: int | None = None):
+        """Wraps `env`; see the base class."""
+        super().__init__(env, seed)
+        self._takes_seed = adapter.reset_takes_seed(env)
+
     def seed(self, seed: int) -> int:
         """Hands the seed, >= 0, to the next reset; later resets go on from there. Returns it."""
         self._reset_seed = int(seed)
@@ -36,7 +41,7 @@ class GymnasiumEnvironment(adapter.EnvironmentAdapter):
         Raises:
           ConfigError: If there is no such camera, or no choice.
         """
-        renderer = getattr(self._env.unwrapped, "mujoco_renderer", None)
+        renderer = getattr(adapter.innermost(self._env), "mujoco_renderer", None)
         if renderer is None:
             return super().set_camera(camera)
         model = renderer.model
@@ -52,7 +57,8 @@ class GymnasiumEnvironment(adapter.EnvironmentAdapter):
         Raises:
           ConfigError: If the environment was made with another mode or returns no frame.
         """
-        made_with = self._env.render_mode
+        adapter.check_can_draw(self._env, self._owner)
+        made_with = getattr(self._env, "render_mode", mode)  # a class of the user's may have none
         if mode != made_with:
             raise ConfigError(
                 f"{self._owner} was made with render_mode={made_with!r} and cannot render {mode!r}."
@@ -66,7 +72,13 @@ class GymnasiumEnvironment(adapter.EnvironmentAdapter):
 
     def _reset(self) -> ts.TimeStep:
         seed, self._reset_seed = self._reset_seed, None
-        observation, self._info = self._env.reset(seed=seed)
+        result = self._env.reset(seed=seed) if self._takes_seed else self._env.reset()
+        if not (isinstance(result, tuple) and len(result) == 2):
+            raise ConfigError(
+                f"{self._owner}.reset returned a {type(result).__name__}; gymnasium's returns "
+                "(observation, info). For gym's, use gym_adapter.GymEnvironment."
+            )
+        observation, self._info = result
         return self._first(observation)
 
     def _step(self, action: types.NestedArray) -> ts.TimeStep:

@@ -8,6 +8,7 @@ import numpy as np
 from tf_agents.environments import gym_wrapper, py_environment
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.environments.adapter import innermost
 from tfagents_system.environments.gym_adapter import check_time_limits
 from tfagents_system.environments.layers import py_layers
 
@@ -29,7 +30,7 @@ def keep_discount_at_time_limits(environment: py_environment.PyEnvironment) -> N
     for layer in py_layers(environment):
         if isinstance(layer, gym_wrapper.GymWrapper):
             if isinstance(layer.gym, gym.Env):
-                check_time_limits(layer.gym, type(layer.gym.unwrapped).__name__)
+                check_time_limits(layer.gym, type(innermost(layer.gym)).__name__)
             _read_truncation(layer)
 
 

@@ -1,6 +1,7 @@
 """How fast the film of an episode is played: in real time where the environment tells its step."""
 
 import numbers
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -57,7 +58,9 @@ def _steps_per_sec(env: Any) -> float | None:
 
 
 def _metadata_rate(env: Any) -> float | None:
-    metadata = getattr(env, "metadata", None) or {}
+    metadata = getattr(env, "metadata", None)
+    if not isinstance(metadata, Mapping):
+        return None
     for key in ("render_fps", "video.frames_per_second"):
         rate = metadata.get(key)
         if isinstance(rate, numbers.Real) and rate >= 1:
