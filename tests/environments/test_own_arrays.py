@@ -66,3 +66,17 @@ def test_what_is_not_finite_is_refused_by_the_name_of_its_leaf(nest, leaf, bad):
 )
 def test_large_numbers_and_integers_are_finite(nest):
     own_arrays.check_finite(nest, "observation", 0)
+
+
+@pytest.mark.parametrize("returned", [None, (ones(), 0.0, False, {}), ones()])
+def test_what_is_no_time_step_is_refused(returned):
+    class Gymlike:
+        def reset(self):
+            return returned
+
+        def step(self, action):
+            return returned
+
+    for call in (own_arrays.reset, lambda env: own_arrays.step(env, ones())):
+        with pytest.raises(ConfigError, match=f"returned a {type(returned).__name__}; allowed is"):
+            call(Gymlike())

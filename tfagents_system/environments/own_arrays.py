@@ -1,7 +1,7 @@
 """Keeps the arrays of an environment and ours apart, and what is not finite from acting."""
 
-import math
 import numbers
+from math import isfinite
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,6 +9,9 @@ import tree
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
+
+
+_FLOAT32 = np.dtype(np.float32)
 
 
 class Environment(Protocol):
@@ -62,6 +65,9 @@ def check_finite(nest: Any, name: str, env_step: int) -> None:
     Raises:
       NotFiniteError: If there is NaN or infinity; names the leaf.
     """
+    if type(nest) is np.ndarray and nest.dtype is _FLOAT32 and nest.ndim == 1:  # most are
+        if isfinite(nest.dot(nest)):
+            return
     if _is_finite(nest):
         return
     for path, leaf in tree.flatten_with_path(nest):
@@ -73,8 +79,15 @@ def check_finite(nest: Any, name: str, env_step: int) -> None:
 
 
 def _received(time_step: ts.TimeStep) -> ts.TimeStep:
-    step_type, reward, discount, observation = time_step
-    return ts.TimeStep(step_type, reward, discount, own(observation))
+    try:
+        return ts.TimeStep(
+            time_step.step_type, time_step.reward, time_step.discount, own(time_step.observation)
+        )
+    except AttributeError:
+        raise ConfigError(
+            f"The environment returned a {type(time_step).__name__}; allowed is a TimeStep, such "
+            "as ts.restart(observation)."
+        ) from None
 
 
 def _is_finite(nest: Any) -> bool:
@@ -83,7 +96,7 @@ def _is_finite(nest: Any) -> bool:
         if nest.dtype.kind != "f":
             return True
         flat = nest if nest.ndim == 1 else nest.ravel()
-        return math.isfinite(flat.dot(flat)) or bool(np.isfinite(flat).all())
+        return isfinite(flat.dot(flat)) or bool(np.isfinite(flat).all())
     if type(nest) is dict:
         return all(map(_is_finite, nest.values()))
     return all(_is_finite(np.asarray(leaf)) for leaf in tree.flatten(nest))
