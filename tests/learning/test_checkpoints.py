@@ -1,10 +1,12 @@
 import pathlib
+import random
 import shutil
 import threading
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from cut_disk import cut_disk
 from fakes import UNRIVALLED
 from replay_fakes import (
     EpisodeStepEnv,
@@ -34,6 +36,8 @@ from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import ReplaySnapshots, experience_stats
+
+NUM_CUTS = 3  # of the power
 
 
 class FakeReplay:
@@ -365,6 +369,42 @@ def test_a_generation_holds_the_items_and_counts_of_a_real_server(tmp_path):
             assert experience_stats(replay.client(), timeout_secs=5) == (7, 7)
             items = all_items(replay.client(), codec)
             assert [t.observation.tolist() for t in items] == [[0, step] for step in range(7)]
+
+
+def test_after_a_power_cut_learner_and_replay_server_go_on_from_what_was_announced(capsys):
+    moments = random.Random(27)
+    with cut_disk() as disk:
+        root = disk.folder / "checkpoints"
+        own = root / ".reverb" / "000000"
+        restore_from = None
+        for cut in range(NUM_CUTS):
+            agent, train_step = make_tiny_agent()
+            environment = EpisodeStepEnv(ends=[(7, 0.0)])
+            codec = codec_of(environment)
+            with serving(own, restore_from=restore_from) as replay:
+                adder = Adder(replay.client(), codec)
+                run_episode(environment, RandomPolicy(environment.action_spec(), 0), 7, adder.add)
+                adder.send()
+                assert adder.is_confirmed(timeout_secs=5)
+                snapshots = ReplaySnapshots(replay.client(), SINGLE, root, 0)
+                checkpointer = make_checkpointer(root, agent, train_step, snapshots)
+                assert checkpointer.restore() == (cut > 0)
+                for _ in range(2):
+                    train_step.assign_add(10)
+                    save(checkpointer)
+                announced = int(train_step)
+                assert checkpointer.record.train_step == announced
+                train_step.assign_add(10)
+                assert checkpointer.save()
+                checkpointer.wait(timeout_secs=moments.uniform(0, 0.2))
+                disk.cut()
+                assert checkpointer.wait(timeout_secs=20)
+            disk.power_on()
+            newest = newest_intact_generation(root)
+            assert int(newest.name) in (announced, announced + 10)
+            restore_from = newest / "replay"
+        with serving(own, restore_from=restore_from) as replay:
+            assert experience_stats(replay.client(), timeout_secs=5)[0] == 7 * NUM_CUTS
 
 
 def test_what_sorts_later_in_reverbs_own_folder_does_not_cost_the_checkpoint(tmp_path, monkeypatch):
