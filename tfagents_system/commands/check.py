@@ -24,6 +24,7 @@ from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.curriculum import Curriculum
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
+from tfagents_system.core.files import write_json_atomically
 from tfagents_system.core.guest import GUEST
 from tfagents_system.core.params_loader import load_params
 from tfagents_system.core.settings import ENV_TIMEOUT_SECS, Settings
@@ -71,13 +72,18 @@ def check(
 
 
 def _files_for(env: str, folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
-    """Writes the params and config files that `sac train --env` would, and returns their paths."""
+    """Writes the params and config files that `sac train --env` would, and returns their paths.
+
+    As copies of those that it would write into the current folder, whose modules they find.
+    """
     environment = find_environment(env)
     check_actions(environment)
     files = project_files(environment.slug, folder, environment)
     write_project(files)
     params, config, _ = files
-    return params, config
+    place = {"params_dir": os.getcwd(), "params_name": params.name}
+    write_json_atomically(folder / "provenance.json", place)
+    return params.rename(folder / "params.py"), config
 
 
 def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
