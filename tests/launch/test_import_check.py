@@ -163,7 +163,7 @@ def test_nothing_is_imported(folder):
 
 def test_a_neighbour_with_the_name_of_an_installed_module_is_noted(folder):
     path = folder / "my_params.py"
-    text = "import tree\nimport yaml\nimport random\nimport gym\n"
+    text = "import tree\nimport yaml\nimport random\nimport gym\nimport tfagents_system\n"
     (folder / "tree.py").write_text("")
     (folder / "random.py").write_text("")  # Python's own is loaded before
     (folder / "gym").mkdir()  # of data, no module

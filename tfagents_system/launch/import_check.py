@@ -134,11 +134,12 @@ class ModuleFinder:
 
     def rivals(self, package: str) -> tuple[str, str] | None:
         """Returns the places of a user's and an installed module of this name; None without."""
-        if package in sys.stdlib_module_names:
+        if package in sys.stdlib_module_names or package == OURS:
             return None
         own = [str(folder) for folder in self.import_dirs]
-        specs = [_find(package, folders) for folders in (own, sys.path)]
-        first, second = (spec.origin if spec else None for spec in specs)
+        beside = importlib.machinery.PathFinder.find_spec(package, own)
+        installed = _find(package, sys.path)
+        first, second = (spec.origin if spec else None for spec in (beside, installed))
         return (first, second) if first and second and first != second else None
 
     def find_in(
