@@ -31,9 +31,13 @@ class SmallDisk:
 
 
 @contextlib.contextmanager
-def small_disk(num_bytes: int) -> Iterator[SmallDisk]:
-    """Mounts it for the time of the block, in the namespace of a process of its own."""
-    mount = f"mount -t tmpfs -o size={num_bytes} none /mnt && echo mounted && exec sleep infinity"
+def small_disk(num_bytes: int, *options: str) -> Iterator[SmallDisk]:
+    """Mounts it for the time of the block, in the namespace of a process of its own.
+
+    `options` are others of mount, such as noexec.
+    """
+    listed = ",".join([f"size={num_bytes}", *options])
+    mount = f"mount -t tmpfs -o {listed} none /mnt && echo mounted && exec sleep infinity"
     holder = subprocess.Popen(
         ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount],
         stdout=subprocess.PIPE,

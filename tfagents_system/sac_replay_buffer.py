@@ -29,12 +29,13 @@ from tfagents_system.core.reports import Phase, StatusReporter
 from tfagents_system.core.run_spec import RunSpec, await_run_spec
 from tfagents_system.core.training_settings import TrainingSettings
 from tfagents_system.data.item_description import described_item
+from tfagents_system.launch import stop_times
 from tfagents_system.launch.supervision import is_alive, is_supervised
 from tfagents_system.services.replay import experience_stats, start_server
 from tfagents_system.services.replay_files import empty_reverb_root
 from tfagents_system.services.replay_limits import ReplayLimits
 
-LEARNER_TIMEOUT_SECS = 110.0  # train_script.sh waits 120 s for the learner's end
+LEARNER_TIMEOUT_SECS = stop_times.LEARNER_SECS - 10.0  # then train_script.sh kills it
 SIGNAL_SECS = 1.0  # within which a signal to every process of a job has reached them all
 
 

@@ -1,8 +1,11 @@
 import pathlib
 import subprocess
 import sys
+import time
 
 import pytest
+
+from tfagents_system.core.processes import MARK_VARIABLE
 
 ROOT = pathlib.Path(__file__).parents[2]
 PREAMBLE = """
@@ -12,7 +15,7 @@ from tfagents_system.core.program import run_program
 """
 
 
-def run(tmp_path, main, reports_to_supervisor=True, blank=None):
+def run(tmp_path, main, reports_to_supervisor=True, blank=None, mark=None):
     """Runs a program with this `main`; returns (exit code, output, error output, code file)."""
     code_file = tmp_path / "exit_code"
     if blank is not None:
@@ -22,6 +25,8 @@ def run(tmp_path, main, reports_to_supervisor=True, blank=None):
     environ = {"PYTHONPATH": str(ROOT)}
     if reports_to_supervisor:
         environ["SERVICE_EXIT_CODE_FILE"] = str(code_file)
+    if mark:
+        environ[MARK_VARIABLE] = mark
     done = subprocess.run(
         [sys.executable, script], env=environ, capture_output=True, text=True, timeout=60
     )
@@ -105,3 +110,14 @@ def main(*, stop):
     return 0
 """
     assert run(tmp_path, main)[:2] == (0, "batch batch other batch")
+
+
+@pytest.mark.parametrize("mark", [None, "b2/worker_0"])
+def test_what_user_code_has_started_ends_with_the_program(tmp_path, mark):
+    """Otherwise `run` waits for the end of its output, which the daemon holds open."""
+    main = """def main(*, stop):
+    os.system("setsid sleep 50 &")
+    return 0"""
+    began = time.monotonic()
+    assert run(tmp_path, main, mark is not None, mark=mark)[0] == 0
+    assert time.monotonic() - began < 40

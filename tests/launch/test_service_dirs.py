@@ -1,11 +1,10 @@
 import json
 import os
 import pathlib
-import stat
 import subprocess
 import sys
 
-import pytest
+from small_disk import small_disk
 
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.launch.places import Service
@@ -46,15 +45,25 @@ def test_run_script_starts_the_program_from_paths_with_spaces_and_quotes(tmp_pat
     assert folder == str(project)
 
 
-@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o755), (0o077, 0o700)])
-def test_run_script_is_executable_for_those_whom_the_umask_admits(tmp_path, umask, mode):
-    paths = ExperimentPaths(tmp_path)
-    before = os.umask(umask)
-    try:
+def test_nothing_in_a_service_folder_is_executed(tmp_path):
+    """The disk may not allow it: `run` leads to a file of the package."""
+    with small_disk(1 << 20, "noexec") as disk:
+        paths = ExperimentPaths(disk.folder / "exp")
+        paths.root.mkdir()
         write([make_service("replay")], paths, tmp_path)
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE((tmp_path / "service" / "replay" / "run").stat().st_mode) == mode
+        service = paths.services / "replay"
+        (service / "program.sh").write_text("echo it is read\n")
+        done = subprocess.run([service / "run"], capture_output=True, text=True, timeout=20)
+    assert done.stdout == "it is read\n"
+
+
+def test_each_start_of_a_run_has_its_own_marks(tmp_path):
+    paths = ExperimentPaths(tmp_path)
+    marks = []
+    for _ in range(2):
+        write([make_service("replay"), make_service("learner")], paths, tmp_path)
+        marks += [(paths.services / name / "mark").read_text() for name in ("replay", "learner")]
+    assert len(set(marks)) == 4
 
 
 def test_folder_whose_name_is_not_utf_8_is_written_as_it_is(tmp_path):
@@ -62,7 +71,7 @@ def test_folder_whose_name_is_not_utf_8_is_written_as_it_is(tmp_path):
     paths = ExperimentPaths(project / "logs")
     paths.root.mkdir(parents=True)
     write([make_service("replay")], paths, project)
-    assert b"caf\xe9" in (paths.services / "replay" / "run").read_bytes()
+    assert b"caf\xe9" in (paths.services / "replay" / "program.sh").read_bytes()
 
 
 def test_write_service_dirs_leaves_nothing_of_an_earlier_start(tmp_path):
@@ -71,4 +80,5 @@ def test_write_service_dirs_leaves_nothing_of_an_earlier_start(tmp_path):
     (paths.services / "replay" / "exit_code").write_text("1\n")
     write([make_service("replay")], paths, tmp_path)
     found = {str(p.relative_to(paths.services)) for p in paths.services.rglob("*")}
-    assert found == {"replay", "replay/run"}
+    written = {f"replay/{name}" for name in ("run", "program.sh", "pid", "mark")}
+    assert found == {"replay"} | written

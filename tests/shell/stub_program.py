@@ -3,7 +3,8 @@
 Appends its start and end to `tape`, records how it was started in `seen_<name>.json`, then waits to
 be stopped. STUB_<NAME>: crash, wrong (exit code 78), deaf (ignores TERM), finish (the learner),
 superseded (exit code 75, once there is a file `superseded`), unsaved (exit code 74, at a stop) or
-unsavable (at once).
+unsavable (at once). STUB_CHILD is a command that every worker gives to a shell, as an
+environment that starts its simulator.
 """
 
 import json
@@ -69,6 +70,8 @@ def main(
                 signal.signal(number, lambda *_: tape("hears it for itself"))
     if mode == "deaf":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if NAME.startswith("worker") and (child := os.environ.get("STUB_CHILD")):
+        os.system(child)
     time.sleep(0.5)
     if mode == "unsavable":
         raise errors.StorageError(UNSAVED)

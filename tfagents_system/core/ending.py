@@ -20,6 +20,7 @@ from tfagents_system.core.errors import (
     SupersededError,
 )
 from tfagents_system.core.guest import UserCodeError, user_traceback
+from tfagents_system.core.processes import end, leftovers
 
 EXIT_BROKEN_OUTPUT = 141  # 128 + SIGPIPE: what shells know of a reader that has gone
 EXIT_HANDLERS_SECS = 3.0  # that handlers of `atexit` may take, for example to end simulators
@@ -89,6 +90,8 @@ def leave(code: int, threads_before: Collection[threading.Thread]) -> NoReturn:
 def end_process(code: int, runs_handlers: bool = True) -> NoReturn:
     """Ends the process at once, without waiting for threads or for static destructors.
 
+    What it has started and left running ends first.
+
     Args:
       code: Of the process.
       runs_handlers: Calls the handlers of `atexit`, for a limited time.
@@ -97,6 +100,7 @@ def end_process(code: int, runs_handlers: bool = True) -> NoReturn:
         handlers = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
         handlers.start()
         handlers.join(EXIT_HANDLERS_SECS)
+    end(leftovers)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -27,6 +27,7 @@ from tfagents_system.core.failure_reports import report_failure
 from tfagents_system.core.files import overwrite
 from tfagents_system.core.guest import GUEST, UserCodeError
 from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.processes import adopt_orphans, keep_descriptors
 from tfagents_system.core.settings import env_timeout_secs
 
 EXIT_CODES = (
@@ -75,8 +76,10 @@ def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
     error and exit code 78, 75 or 74. Any other exception is printed with its traceback and exits
     with 1, or with EXIT_NOT_BEGUN if user code raised it before the first env step.
     The exit code is written to the file named by the variable SERVICE_EXIT_CODE_FILE, because
-    daemontools does not tell a run script how its predecessor ended.
+    daemontools does not tell a run script how its predecessor ended. What the program has started
+    and left running ends with it.
     """
+    keep_descriptors()  # the locks of the run are this program's, not those of a simulator
     for library in ("absl", "tensorflow"):  # they narrate every SavedModel they write
         logging.getLogger(library).setLevel(logging.WARNING)
     faulthandler.enable()  # a crash inside a library leaves its stack in the log
@@ -87,6 +90,8 @@ def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
         keep_printing_on_full_disk()  # its output is a log
         _report(exit_code_file, "")  # if it stays empty, a signal has killed the program
         GUEST.mark = functools.partial(_mark_visit, exit_code_file)
+    else:
+        adopt_orphans()  # of a program of a run, its supervise does
     try:
         stop = StopFlag()
         GUEST.remember()

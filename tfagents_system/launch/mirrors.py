@@ -12,6 +12,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.installed import is_installed
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.settings import Settings
+from tfagents_system.launch import subreaper
 from tfagents_system.launch.places import Service
 
 TRACKERS = ("wandb", "mlflow")
@@ -70,6 +71,7 @@ def start(services: Sequence[Service], folder: pathlib.Path) -> None:
     for service in [service for service in services if service.name in names]:
         service_dir = folder / service.name
         command = ["setpriv", "--pdeathsig", "TERM", "setlock", "-n", str(service_dir / "lock"),
-                   "pgrphack", "supervise", str(service_dir)]  # fmt: skip
+                   "pgrphack", sys.executable, "-m", subreaper.MODULE,
+                   "supervise", str(service_dir)]  # fmt: skip
         process = subprocess.Popen(command, close_fds=False)  # they hold the run's lock, too
         (service_dir / "supervise.pid").write_text(f"{process.pid}\n")

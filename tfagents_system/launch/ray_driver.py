@@ -22,6 +22,7 @@ from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, EXIT_STORAG
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.process_start import there
 from tfagents_system.core.settings import Settings
+from tfagents_system.launch import stop_times
 from tfagents_system.launch.ray_actor import ShareActor
 from tfagents_system.launch.ray_plan import PlannedActor, shortage
 from tfagents_system.launch.status import Watch, ending
@@ -36,7 +37,8 @@ GENTLE = {"RAY_kill_child_processes_on_worker_exit": "0"}
 PLACEMENT_SECS = 600.0
 PERIOD_SECS = 1.0
 STATUS_PERIOD_SECS = 10.0
-COLLECTORS_SECS, CORE_SECS = 60.0, 200.0  # in which they end in order
+# In which they end in order.
+COLLECTORS_SECS, CORE_SECS = stop_times.COLLECTORS_SECS, stop_times.STOP_SECS
 LAST_LINES = 20  # of what a share that has failed has printed
 
 

@@ -4,13 +4,15 @@ Usage: python -m tfagents_system.launch.restart_budget SERVICE_DIR LOG COMMAND [
 
 Every service's run script ends here, at the first start and after each end of the program. Reads
 `exit_code` (1 until core/program.py takes over; then blank until it ends by itself: killed by a
-signal). Appends each start to `starts`, writes `failure` when giving up. A full disk neither keeps
-a program from starting nor counts as a failure of it.
+signal). Writes its process id, which will be the program's, to `pid`, appends each start to
+`starts`, writes `failure` when giving up. A full disk neither keeps a program from starting nor
+counts as a failure of it. What the ended program has started, such as simulators, ends here.
 
 These files, and the monotonic times in `starts`, mean something on this host alone, whose supervise
 and train_script.sh read them. What readers on other hosts may use is in core/reports.py.
 """
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -32,6 +34,7 @@ from tfagents_system.core.errors import (
     EXIT_SUPERSEDED,
 )
 from tfagents_system.core.files import append_whole, overwrite, write_text_atomically
+from tfagents_system.core.processes import Process, began, descendants, end, leftovers
 from tfagents_system.core.reports import RESTARTS_VARIABLE
 from tfagents_system.launch.supervision import is_supervised
 
@@ -137,6 +140,32 @@ def _end_service(service: pathlib.Path) -> None:
     subprocess.run(["svc", "-x", str(service)], check=False)
 
 
+def _record_process(service: pathlib.Path) -> None:
+    """Tells train_script.sh that the program is being started; see `pid` in service_dirs.py."""
+    pid = os.getpid()
+    try:
+        overwrite(service / "pid", f"{pid} {began(pid)}\n".encode())
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        (service / "pid").unlink(missing_ok=True)  # better unknown than that of an earlier one
+
+
+def _end_leftovers() -> None:
+    """Ends what the ended program has started; its orphans are children of supervise."""
+    supervise = os.getppid()
+    comm = pathlib.Path(f"/proc/{supervise}/comm")
+    with contextlib.suppress(OSError):
+        if comm.read_text() != "supervise\n":  # it has just been killed
+            supervise = os.getpid()
+
+    def find() -> set[Process]:
+        return {p for p in leftovers() | descendants(supervise) if p.pid != os.getpid()}
+
+    if count := end(find):
+        print(f"Ended {count} processes that the last start had left behind.", flush=True)
+
+
 def main(argv: Sequence[str]) -> None:
     """Becomes the program, now or after a delay, or tells supervise to end."""
     if len(argv) < 4 or argv[1].startswith("-"):
@@ -146,6 +175,8 @@ def main(argv: Sequence[str]) -> None:
     keep_printing_on_full_disk()
     if not is_supervised(service):  # killed before setpriv asked to be told of that
         return
+    _record_process(service)
+    _end_leftovers()
     starts = read_starts(service)
     quick_failures = 0.0
     if starts:

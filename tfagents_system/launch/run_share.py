@@ -38,8 +38,10 @@ from tfagents_system.core.incarnation import Claims, Fence, Job
 from tfagents_system.core.limits import raise_file_limit, shortages
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.ports import check_port_is_free, free_port
+from tfagents_system.core.processes import adopt_orphans
 from tfagents_system.core.settings import Settings
 from tfagents_system.launch import experiment, mirrors, plan
+from tfagents_system.launch.host_check import check_host
 from tfagents_system.launch.link import Link, await_link, check_hosts_are_safe, listen
 from tfagents_system.launch.packages import check_packages
 from tfagents_system.launch.places import Service, cpu_table, in_incarnation, place
@@ -124,6 +126,7 @@ def _core_services(
     port = settings.reverb_port or free_port()
 
     def place_here() -> list[Service]:
+        check_host(paths.root, available_cpus())
         if settings.reverb_port is not None:
             check_port_is_free(settings.reverb_port)
         return _place(settings, share, paths, f"localhost:{port}")
@@ -151,6 +154,7 @@ def _worker_services(
     """Waits for a core; returns workers or evaluators, and their relay; nothing after the end."""
     if await_link(paths) is None:
         return []
+    check_host(folder, available_cpus())
     replay_socket = _make_relay_folder(folder) / "replay"
     services = [
         dataclasses.replace(service, is_alone=is_alone)
@@ -233,6 +237,7 @@ def run_share(
             print_error([_name(kind)], error)
             sys.exit(EXIT_SUPERSEDED)
     raise_file_limit()
+    adopt_orphans()  # of a supervise that is killed
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them; exec would pass that on
         signal.signal(number, signal.SIG_DFL)
     os.execv(command[0], command)

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import secrets
 import shlex
 import shutil
 import sys
@@ -10,9 +11,13 @@ from collections.abc import Sequence
 from tfagents_system.core.cpus import cpu_list
 from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.process_start import WORKING_DIR_VARIABLE
+from tfagents_system.core.processes import MARK_VARIABLE
 from tfagents_system.core.program import EXIT_CODE_FILE_VARIABLE
 from tfagents_system.launch.places import Service
 from tfagents_system.launch.private_network import with_private_network
+
+RUN_SERVICE = pathlib.Path(__file__).with_name("run_service.sh")
+NO_PROCESS = " " * 39 + "\n"  # of `pid`, which restart_budget can write over on a full disk
 
 
 def write_service_dirs(
@@ -26,23 +31,26 @@ def write_service_dirs(
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
+    token = secrets.token_hex(8)
     for service in services:
-        (folder / service.name).mkdir()
+        service_dir, mark = folder / service.name, f"{token}/{service.name}"
+        service_dir.mkdir()
         log = paths.stdout(service.name)
         log.parent.mkdir(exist_ok=True)
-        with open(folder / service.name / "run", "wb", opener=_open_executable) as run:
-            script = _run_script(service, folder / service.name, log, project)
-            run.write(os.fsencode(script))  # paths may be any bytes
+        (service_dir / "run").symlink_to(RUN_SERVICE)
+        (service_dir / "mark").write_text(mark)
+        (service_dir / "pid").write_text(NO_PROCESS)
+        script = _program_script(service, service_dir, log, project, mark)
+        (service_dir / "program.sh").write_bytes(os.fsencode(script))  # paths may be any bytes
 
 
-def _open_executable(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o777)  # the umask takes away what others shall not have
-
-
-def _run_script(
-    service: Service, folder: pathlib.Path, log: pathlib.Path, project: pathlib.Path
+def _program_script(
+    service: Service, folder: pathlib.Path, log: pathlib.Path, project: pathlib.Path, mark: str
 ) -> str:
-    environ = dict(service.env) | {EXIT_CODE_FILE_VARIABLE: str(folder / "exit_code")}
+    environ = dict(service.env) | {
+        EXIT_CODE_FILE_VARIABLE: str(folder / "exit_code"),
+        MARK_VARIABLE: mark,
+    }
     variables = [f"{name}={value}" for name, value in environ.items()]
     budget = "tfagents_system.launch.restart_budget"
     guard = [sys.executable, "-m", budget, str(folder), str(log)]
@@ -50,8 +58,7 @@ def _run_script(
     network = shlex.join(with_private_network([])) + " " if service.is_alone else ""
     # One chain of exec: the signals of svc, and TERM when supervise dies, reach the program.
     return (
-        "#!/bin/sh\n"
-        f"# Starts {service.name}; supervise runs this after each of its ends, too.\n"
+        f"# Becomes {service.name}; supervise runs this after each of its ends, too.\n"
         f"cd {shlex.quote(str(project))} || exit 1\n"
         f"exec >>{shlex.quote(str(log))} 2>&1\n"
         f"exec {network}setpriv --pdeathsig TERM env {shlex.join(variables)} \\\n"

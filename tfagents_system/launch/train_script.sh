@@ -10,9 +10,11 @@
 #      if it is `new` and the learner has not been built yet: nothing was trained.
 #      Learner or replay server superseded by a later start (exit code 75): the same order, 75.
 #      A superseded worker ends alone, and so does a mirror, whatever the reason.
+#      A program that cannot even begin, and a folder EXP_DIR that is renamed or removed: 1.
 # launch/run_share.py calls it; where the learner is, it holds the experiment's lock, which all
 # processes below inherit. SERVICES is removed at the end if it is not in EXP_DIR.
-# If this script is killed, every supervise gets TERM, and then every program (pdeathsig).
+# If this script is killed, every supervise gets TERM, and then every program (pdeathsig); what does
+# not end, guardian.py kills. stop_times.sh says how long all of this may take.
 set -uo pipefail
 shopt -s nullglob
 
@@ -27,6 +29,8 @@ mirrors=("$services"/mirror-*) # run_share.py has started their supervises
 [[ $services -ef $exp_dir/service ]] || trap 'rm -rf -- "${services%/*}"' EXIT
 project=$(realpath -- "${BASH_SOURCE[0]%/*}/../..")
 there=(env -C "$project" "SERVICE_WORKING_DIR=$PWD") # see core/process_start.py
+# shellcheck source=tfagents_system/launch/stop_times.sh
+source "$project/tfagents_system/launch/stop_times.sh"
 declare -A group # process id of each service's supervise; it leads the service's process group
 
 say() { # MESSAGE: gives up on a terminal that takes no more, as after Ctrl-S; the run goes on
@@ -34,15 +38,31 @@ say() { # MESSAGE: gives up on a terminal that takes no more, as after Ctrl-S; t
 }
 
 start() { # SERVICE
-  setpriv --pdeathsig TERM setlock -n "$1/lock" pgrphack supervise "$1" &
+  setpriv --pdeathsig TERM setlock -n "$1/lock" \
+    pgrphack "${there[@]}" python -m tfagents_system.launch.subreaper supervise "$1" &
   group[$1]=$!
   disown # no "Killed" lines of bash
 }
 
-# Neither supervise nor an orphaned program, which inherits the service's lock, is left.
+# Sets `began` of a living process; a zombie, which bash reaps late in a trap, does not live.
+lives() { # PID
+  local fields
+  read -r fields 2>/dev/null <"/proc/$1/stat" || return 1 # in a trap, return alone means more
+  read -ra fields <<<"${fields##*) }"                      # from the third of proc(5) on
+  began=${fields[19]}
+  [[ ${fields[0]} != Z ]]
+}
+
+# Whether the process lives that restart_budget.py has recorded, and no later one of its number.
+is_running() { # SERVICE
+  local pid recorded began
+  read -r pid recorded 2>/dev/null <"$1/pid" && [[ $pid ]] && lives "$pid" &&
+    [[ $began == "$recorded" ]]
+}
+
+# Neither supervise nor an orphaned program is left. What the program has started does not count.
 has_ended() { # SERVICE
-  [[ -z ${group[$1]-} ]] ||
-    { ! kill -0 "${group[$1]}" 2>/dev/null && setlock -n "$1/lock" true 2>/dev/null; }
+  [[ -z ${group[$1]-} ]] || { ! kill -0 "${group[$1]}" 2>/dev/null && ! is_running "$1"; }
 }
 
 # Sets `now`, in seconds. Bash's SECONDS follows the wall clock, which may be set meanwhile.
@@ -85,14 +105,34 @@ stop() { # SECS SERVICE...: asks them to end; after SECS kills them with all of 
   for service in "${@:2}"; do
     if [[ -n ${group[$service]-} ]]; then kill -KILL -- "-${group[$service]}" 2>/dev/null; fi
   done
-  await_end 10 "${@:2}"
+  await_end "$STOP_KILLED_SECS" "${@:2}"
+}
+
+secs_to_stop() { # SERVICE
+  case ${1##*/} in
+    learner*) echo "$save_secs" ;;
+    worker_* | evaluator_*) echo "$STOP_WORKERS_SECS" ;;
+    *) echo "$STOP_REST_SECS" ;;
+  esac
+}
+
+# What user code has started and left running ends with the run; see guardian.py.
+end_leftovers() {
+  local began
+  kill -TERM "$guardian" 2>/dev/null
+  read_clock
+  local deadline=$((now + STOP_LEFTOVERS_SECS))
+  while lives "$guardian" && ((now < deadline)); do
+    read -rt 0.05 -u "$never" # no process, which would be ended, too
+    read_clock
+  done
 }
 
 stop_all() {
   trap '' INT TERM HUP # the order of a stop holds, however often it is asked for
   if [[ -n $reporter ]]; then # else it was started just now, and ends with this script
     kill "$reporter" 2>/dev/null
-    local tries=20
+    local tries=$((10 * STOP_STATUS_SECS))
     while kill -0 "$reporter" 2>/dev/null; do
       if ((--tries == 0)); then
         kill -KILL "$reporter" # its terminal takes no more
@@ -104,11 +144,10 @@ stop_all() {
   if ((${#learner[@]})); then
     say 'Ending the workers, then the learner (which saves), then the replay server.'
   fi
-  stop 20 "${workers[@]}"
+  stop "$STOP_WORKERS_SECS" "${workers[@]}"
   stop "$save_secs" "${learner[@]}"
-  stop 20 "${replay[@]}"
-  stop 10 "${relays[@]}"
-  stop 45 "${mirrors[@]}" # they hand over what is left
+  stop "$STOP_REST_SECS" "${replay[@]}" "${relays[@]}" "${mirrors[@]}"
+  end_leftovers
 }
 
 end_run() { # EXIT_CODE MESSAGE
@@ -175,7 +214,7 @@ The next start, or sac mirror, goes on where it was."
     ((++lost_supervises <= 20)) ||
       end_run 1 "train_script.sh: the run was stopped because supervise of ${1##*/} keeps ending."
     say "train_script.sh: supervise of ${1##*/} was killed; starting it again"
-    stop 120 "$1" # its program got TERM
+    stop "$(secs_to_stop "$1")" "$1" # its program got TERM
     start "$1"
   elif [[ $1 == "${learner[*]}" ]]; then
     finish
@@ -184,9 +223,60 @@ The next start, or sac mirror, goes on where it was."
   fi
 }
 
+# Nothing else notices a program that fails before restart_budget.py counts its failures.
+look_for_start() { # SERVICE, whose supervise lives
+  # On a full disk there may be no file `pid`: then nobody knows.
+  if is_running "$1" || [[ ! -e $1/pid ]]; then
+    idle[$1]=0
+  elif ((++idle[$1] > MAX_IDLE_LOOKS)); then
+    end_run 1 "train_script.sh: the run was stopped because ${1##*/} could not be started for \
+$MAX_IDLE_LOOKS s: see $1/program.sh, which supervise runs, for what is in the way."
+  fi
+}
+
+# Whether the folder of the experiment, or one above it, has another name now, or is gone.
+has_moved() {
+  [[ ! $exp_dir -ef /proc/$$/fd/$home && $(readlink "/proc/$$/fd/$home") != "$place" ]]
+}
+
+# Programs know the folder by its old name: while they end, a link leads to the new place.
+leave_moved_folder() {
+  local moved_to
+  moved_to=$(readlink "/proc/$$/fd/$home")
+  if [[ -d $moved_to && ! -e $place && ! -L $place ]] && mkdir -p -- "${place%/*}" &&
+    ln -s -- "$moved_to" "$place"; then
+    stop_all
+    rm -f -- "$place"
+    say "train_script.sh: the run was stopped because $exp_dir was renamed: its state is saved in \
+$moved_to. To go on, give the folder its old name, or set SAC_EXP_NAME to the new one."
+    exit 1
+  fi
+  local service
+  trap '' INT TERM HUP
+  for service in "${!group[@]}"; do kill -KILL -- "-${group[$service]}" 2>/dev/null; done
+  if [[ $reporter ]]; then kill -KILL "$reporter" 2>/dev/null; fi
+  end_leftovers
+  if [[ -d $moved_to ]]; then
+    say "train_script.sh: the run was stopped because $exp_dir was renamed and something else has \
+its name: what had been saved is in $moved_to. To go on, set SAC_EXP_NAME to its name."
+  else
+    say "train_script.sh: the run was stopped because its folder $exp_dir was removed while it ran."
+  fi
+  exit 1
+}
+
+readonly MAX_IDLE_LOOKS=60 # one a second
 python=$(command -v python)
 reporter=
-save_secs=120 # for the learner at a stop
+save_secs=$STOP_LEARNER_SECS # for the learner at a stop
+declare -A idle # looks since each service was seen to run
+exec {home}<"$exp_dir" {never}<> <(:) # of `never`, `read` gets nothing: it sleeps without a process
+place=$(readlink "/proc/$$/fd/$home")
+# Not in this session, so that it outlives this script, by whatever that is ended.
+pgrphack "${there[@]}" python -m tfagents_system.launch.guardian "$services" \
+  </dev/null >/dev/null 2>&1 &
+guardian=$!
+disown
 lost_supervises=0 # since $first_lost: 20 in ten minutes are too many
 first_lost=0
 trap 'end_run 143 "Stopped. The same command goes on from the last checkpoint in $exp_dir."' \
@@ -198,10 +288,16 @@ if ((${#learner[@]})); then
   reporter=$!
   disown
 fi
-exec {never}<> <(:) # nothing ever arrives here: `read` sleeps without a process, and traps work
 while true; do
-  read -rt 1 -u "$never"
+  read -rt 1 -u "$never" # traps work meanwhile
+  if has_moved; then leave_moved_folder; fi
   for service in "${!group[@]}"; do
-    [[ -z ${group[$service]} ]] || kill -0 "${group[$service]}" 2>/dev/null || look_after "$service"
+    if [[ -z ${group[$service]} ]]; then
+      continue # it has ended for good
+    elif kill -0 "${group[$service]}" 2>/dev/null; then
+      look_for_start "$service"
+    else
+      look_after "$service"
+    fi
   done
 done

@@ -15,7 +15,7 @@ from tfagents_system.learning.policy_export import PolicyExporter
 SAVE_TIMEOUT_SECS = 600.0  # at the end of training, also for the last variables
 RETRY_PERIOD_SECS = 5.0  # at the end of training, between attempts to save
 UNFINISHED = "their checkpoint was not finished in time"
-STOP_TIMEOUT_SECS = 50.0  # on a stop, for each of two saves: train_script.sh waits 120 s
+STOP_TIMEOUT_SECS = 50.0  # on a stop, for each of two saves; see launch/stop_times.sh
 
 
 class LastSave:

@@ -1,0 +1,175 @@
+"""The processes that user code starts, and what they get of ours: nothing, and an end.
+
+A process is known to be ours to end by its descent (an orphan falls to the nearest ancestor that
+adopts orphans) or by the mark in its environment, which each start of a program gives to all that
+it starts. Linux alone tells; elsewhere nothing is found.
+"""
+
+import contextlib
+import ctypes
+import os
+import pathlib
+import signal
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
+
+MARK_VARIABLE = "SERVICE_MARK"  # of one start of one program, and of all that it starts
+GRACE_SECS = 2.0  # from SIGTERM to SIGKILL
+POLL_SECS = 0.02
+PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 36, 37  # linux/prctl.h
+
+
+class Process(NamedTuple):
+    """A process, told from a later one with the same id."""
+
+    pid: int
+    began: int  # clock ticks since the machine's start
+
+
+def adopt_orphans() -> Callable[[], None]:
+    """Lets orphans among this process's descendants become its children, also after an exec.
+
+    Returns:
+      Undoes it.
+    """
+    if not sys.platform.startswith("linux"):
+        return lambda: None
+    library = ctypes.CDLL(None)
+    before = ctypes.c_int(0)
+    library.prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0)
+    library.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    return lambda: library.prctl(PR_SET_CHILD_SUBREAPER, before.value, 0, 0, 0)
+
+
+def keep_descriptors() -> None:
+    """Keeps what this process has inherited, such as locks and pipes, from all that it starts.
+
+    Neither a program that it executes, by whatever means, nor a fork of Python's has them.
+    """
+    inherited = []
+    for number in _open_descriptors():
+        with contextlib.suppress(OSError):  # that of the look itself
+            if number > 2 and os.get_inheritable(number):
+                os.set_inheritable(number, False)
+                inherited.append((number, os.fstat(number)))
+
+    def close_inherited() -> None:
+        for number, known in inherited:
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.fstat(number), known):  # not another one by now
+                    os.close(number)
+
+    os.register_at_fork(after_in_child=close_inherited)
+
+
+def close_descriptors() -> None:
+    """Closes all that this process has inherited, but standard input, output and error output."""
+    for number in _open_descriptors():
+        if number > 2:
+            with contextlib.suppress(OSError):  # that of the look itself
+                os.close(number)
+
+
+def _open_descriptors() -> list[int]:
+    folder = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
+    return [int(name) for name in os.listdir(folder)]
+
+
+def began(pid: int) -> int:
+    """Returns when a living process began; see `Process`."""
+    return int(_stat(pathlib.Path(f"/proc/{pid}"))[19])
+
+
+def descendants(pid: int | None = None) -> set[Process]:
+    """Returns the living processes that descend from `pid`, by default from this process."""
+    children: dict[int, list[Process]] = {}
+    for process, parent in _living():
+        children.setdefault(parent, []).append(process)
+    found: set[Process] = set()
+    left = [os.getpid() if pid is None else pid]
+    while left:
+        new = [process for process in children.get(left.pop(), []) if process not in found]
+        found.update(new)
+        left += [process.pid for process in new]
+    return found
+
+
+def marked(marks: Collection[str]) -> set[Process]:
+    """Returns the living processes that were started with one of `marks`, but this one."""
+    wanted = {f"{MARK_VARIABLE}={mark}".encode() for mark in marks}
+    return {
+        process
+        for process, _ in _living()
+        if process.pid != os.getpid() and wanted & set(_environ(process.pid))
+    }
+
+
+def leftovers() -> set[Process]:
+    """Returns all that this program has started, or an earlier process of the same start."""
+    mark = os.environ.get(MARK_VARIABLE)
+    return descendants() | (marked([mark]) if mark else set())
+
+
+def end(
+    find: Callable[[], set[Process]], grace_secs: float = GRACE_SECS, kill_secs: float = 5.0
+) -> int:
+    """Asks the processes that `find` returns to end, again and again, then kills them.
+
+    Blocks until none is left, `grace_secs` and `kill_secs` at most. Returns how many there were.
+    """
+    asked: set[Process] = set()
+    kill_at = time.monotonic() + grace_secs
+    give_up_at = kill_at + kill_secs
+    while (left := find()) and time.monotonic() < give_up_at:
+        if time.monotonic() >= kill_at:
+            _signal(left, signal.SIGKILL)
+        else:
+            _signal(left - asked, signal.SIGTERM)
+            _signal(left - asked, signal.SIGCONT)  # of one that is stopped
+        asked |= left
+        time.sleep(POLL_SECS)
+    return len(asked)
+
+
+@contextlib.contextmanager
+def leaving_none_behind() -> Iterator[None]:
+    """Ends what the block has started and left running, in whichever group, session or depth."""
+    before = descendants()
+    undo = adopt_orphans()
+    try:
+        yield
+    finally:
+        end(lambda: descendants() - before)
+        undo()
+
+
+def _signal(processes: Collection[Process], number: int) -> None:
+    for process in processes:
+        with contextlib.suppress(OSError):  # ended meanwhile, or another user's
+            os.kill(process.pid, number)
+
+
+def _living() -> Iterator[tuple[Process, int]]:
+    """Yields each process that is no zombie, and its parent's id."""
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            fields = _stat(folder)
+        except OSError:  # ended meanwhile
+            continue
+        state, parent, began = fields[0], int(fields[1]), int(fields[19])
+        if state not in (b"Z", b"X"):
+            yield Process(int(folder.name), began), parent
+
+
+def _stat(folder: pathlib.Path) -> list[bytes]:
+    """Returns the fields of a process from its state on, which is the third of proc(5)."""
+    return (folder / "stat").read_bytes().rpartition(b")")[2].split()
+
+
+def _environ(pid: int) -> list[bytes]:
+    try:
+        return pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:  # ended meanwhile, or another user's
+        return []
