@@ -96,7 +96,7 @@ def test_children_hold_no_lock_while_the_program_does(start, tmp_path):
         program.stdin.flush()
         program.wait(timeout=10)
         os.killpg(program.pid, 0)  # the child lives
-        assert _is_free(lock)
+        wait_until(lambda: _is_free(lock), 10, "the child to close the lock")
     finally:
         os.killpg(program.pid, 9)
         program.stdin.close()

@@ -5,8 +5,8 @@ import pytest
 
 from tfagents_system import sac_replay_buffer
 from tfagents_system.commands import mirror
+from tfagents_system.core.checkout import PROJECT
 from tfagents_system.launch import relay, stop_times
-from tfagents_system.launch.prepare import PROJECT
 from tfagents_system.learning import last_save
 
 SCRIPTS = [*(PROJECT / "slurm").glob("*.sbatch")]
