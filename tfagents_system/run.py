@@ -74,6 +74,7 @@ def evaluate(
             draw_unseen()  # the window is another program's
         with contextlib.redirect_stderr(io.StringIO()):  # gym advertises its successor
             # Here and not above: TensorFlow takes seconds, which wrong input need not wait for.
+            from tfagents_system.environments.closing import closed_at_end
             from tfagents_system.environments.remarks import learned_state
             from tfagents_system.evaluation import evaluator, side_by_side, summary
             from tfagents_system.evaluation.terminal import Terminal
@@ -81,7 +82,7 @@ def evaluate(
         terminal = Terminal()
         evaluated = []
         for policy_checkpoint in checkpoints:
-            with evaluator.make_eval_environment(train_params, seed) as environment:
+            with closed_at_end(evaluator.make_eval_environment(train_params, seed)) as environment:
                 if camera is not None:
                     evaluator.choose_camera(environment, camera)
                 policy = evaluator.load_greedy_policy(train_params, environment, policy_checkpoint)

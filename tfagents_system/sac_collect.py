@@ -140,7 +140,7 @@ def collect(
         NewestPolicies(policies, reader),
         Experience(adder, CheckpointWatch(run.paths, stream, env_timeout_secs + SILENT_SECS).look),
         records,
-        should_stop=lambda: stop,
+        should_stop=lambda: stop or (environments.are_worn and not deterministic),
         tickets=TicketTaker(replay_address, policies.variables) if evaluates else None,
         keep_best=BestPolicyKeeper(run, policies.variables).keep,
     )
@@ -152,6 +152,7 @@ def collect(
     try:
         return worker.run(_num_to_fill_fn(run, client, stop), fill_policy)
     finally:
+        environments.close()
         environments.watchdog.rest()
         reader.close()
 

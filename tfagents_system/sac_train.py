@@ -32,6 +32,7 @@ from tfagents_system.core.program import StopFlag, run_program
 from tfagents_system.core.provenance import record_arithmetic, record_gin
 from tfagents_system.core.reports import Phase, StatusReporter, unsaved_before
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
+from tfagents_system.environments.closing import close_environment
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.evaluation.event_log import EventLog
@@ -73,7 +74,7 @@ class Training:
         print(explain(self._arithmetic, this_host()))
         fence.check()
         record_arithmetic(run.paths.provenance, self._arithmetic)
-        environment.close()
+        close_environment(environment)
         spec = made.view_of(run, self._arithmetic)
         fence.check()
         spec.agree(run.paths.run_spec)

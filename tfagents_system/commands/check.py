@@ -27,6 +27,7 @@ from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
 from tfagents_system.core.files import write_json_atomically
 from tfagents_system.core.guest import GUEST
 from tfagents_system.core.params_loader import load_params
+from tfagents_system.core.processes import leaving_none_behind
 from tfagents_system.core.settings import ENV_TIMEOUT_SECS, Settings
 from tfagents_system.evaluation.progress import progress_bar
 from tfagents_system.kernels.build import build_if_missing
@@ -62,6 +63,7 @@ def check(
     """
     build_if_missing()  # the prediction is for what training will use
     with contextlib.ExitStack() as until_checked:
+        until_checked.enter_context(leaving_none_behind())
         if env is not None:
             if any(file is not None for file in (variables, params, config)):
                 raise ConfigError("Give either --env or files.")
@@ -98,7 +100,8 @@ def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
     train_params = load_params(settings.params, env_config, settings.gin_bindings)
     looked = EnvironmentCheck(train_params, env_config["horizon"], curriculum, num_episodes)
     longest = settings.env_timeout_secs or ENV_TIMEOUT_SECS
-    with GUEST.watching(longest), progress_bar(*STEPS) as begin:
+    watching = GUEST.watching(longest)
+    with watching, contextlib.closing(looked), progress_bar(*STEPS) as begin:
         looked.run(begin)
     notes = train_params.check(str(settings.params))
     rows = [*looked.rows, *(Row("settings", "note", note) for note in notes)]

@@ -21,6 +21,7 @@ from tfagents_system.core.curriculum import Curriculum
 from tfagents_system.core.meters import PhaseTimer, mean_of
 from tfagents_system.core.seeds import derive_seed
 from tfagents_system.environments import own_arrays
+from tfagents_system.environments.closing import close_environment
 from tfagents_system.environments.construction import (
     make_collect_environment,
     make_eval_environment,
@@ -113,6 +114,12 @@ class EnvironmentCheck:
             return
         policy = self._collect_policy
         self.rows.append(check_learning(self._params, self._made, self.environment, policy))
+
+    def close(self) -> None:
+        """Closes both environments, as far as they were made."""
+        for name in ("_eval_environment", "environment"):
+            if hasattr(self, name):
+                close_environment(getattr(self, name))
 
     def _add(self, *row: str) -> None:
         self.rows.append(Row(*row))

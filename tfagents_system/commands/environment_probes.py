@@ -19,6 +19,7 @@ from tfagents_system.data.codec import Codec
 from tfagents_system.data.frames import newest_frames
 from tfagents_system.data.transition import MID
 from tfagents_system.environments import own_arrays, rendering
+from tfagents_system.environments.closing import close_environment
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.policies.acting import RandomPolicy
@@ -145,7 +146,7 @@ def _trajectory(params: Any, seed: int) -> list[Any]:
         action, _ = policy.action(time_step, ())
         time_step = own_arrays.step(environment, action)
         seen.append((time_step.observation, float(time_step.reward)))
-    environment.close()
+    close_environment(environment)
     return seen
 
 

@@ -91,6 +91,7 @@ def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
     from tfagents_system.assembly import assemble
     from tfagents_system.commands.local_learner import make_learner, num_items_per_step
     from tfagents_system.core.params_loader import load_params
+    from tfagents_system.environments.closing import close_environment
     from tfagents_system.environments.construction import make_collect_environment
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
@@ -99,7 +100,7 @@ def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
     environment = make_collect_environment(params, 1)
     made = assemble(params, environment)
     reader, train_step = made.reader, made.train_step
-    environment.close()
+    close_environment(environment)
     num_items = num_items_per_step(params, made.layout)
     items = [_made_up(num_items, column) for column in reader.columns]
     unrolls = num_cpus > 1 and not params.recurrent

@@ -8,6 +8,8 @@ from tf_agents.environments import py_environment
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.first_episode import FIRST_EPISODE
 from tfagents_system.core.hooks import call_hook, call_method
+from tfagents_system.core.processes import descendants
+from tfagents_system.environments.closing import end_started
 from tfagents_system.environments.exact_casts import refuse_lossy_casts
 from tfagents_system.environments.frame_stack import FrameStack
 from tfagents_system.environments.guest_environment import GuestEnvironment, as_made
@@ -70,7 +72,12 @@ def _make(
         raise ConfigError(f"TrainParams.{hook.__name__} returned {result!r}; "
                           "allowed is a pair (args, kwargs).")  # fmt: skip
     args, kwargs = result
-    environment = call_method(params.env_ctor, *args, **{"seed": seed, **kwargs})
+    before = descendants()
+    try:
+        environment = call_method(params.env_ctor, *args, **{"seed": seed, **kwargs})
+    except BaseException:
+        end_started(frozenset(descendants() - before))
+        raise
     if not isinstance(environment, py_environment.PyEnvironment):
         raise ConfigError(
             f"TrainParams.env_ctor returned a {type(environment).__name__}; allowed is a TF-Agents "
@@ -82,7 +89,7 @@ def _make(
                           "whose observations have no batch axis.")  # fmt: skip
     keep_discount_at_time_limits(environment)
     refuse_lossy_casts(environment)
-    environment = GuestEnvironment(environment)
+    environment = GuestEnvironment(environment, frozenset(descendants() - before))
     check_leaf_names(environment.observation_spec())
     if params.frame_stack > 1:
         return FrameStack(environment, params.frame_stack)

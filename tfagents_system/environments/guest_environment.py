@@ -7,6 +7,7 @@ from tf_agents.trajectories import time_step as ts
 from tf_agents.typing import types
 
 from tfagents_system.core.guest import GUEST
+from tfagents_system.core.processes import Process
 from tfagents_system.environments.layers import py_layers
 
 
@@ -17,9 +18,14 @@ class GuestEnvironment(wrappers.PyEnvironmentBaseWrapper):
     back (core/guest.py). Attributes that a PyEnvironment has not are the environment's own.
     """
 
-    def __init__(self, environment: py_environment.PyEnvironment):
-        """Takes the environment over."""
+    def __init__(
+        self,
+        environment: py_environment.PyEnvironment,
+        started: frozenset[Process] = frozenset(),
+    ):
+        """Takes the environment over; `started` are the processes that its constructor started."""
         super().__init__(environment)
+        self.started = started
         self._name = type(getattr(environment, "gym", environment)).__name__
 
     def _reset(self) -> ts.TimeStep:

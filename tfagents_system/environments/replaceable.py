@@ -12,7 +12,9 @@ from tf_agents.trajectories import time_step as ts
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.first_episode import FIRST_EPISODE
 from tfagents_system.core.guest import UserCodeError
+from tfagents_system.core.processes import Process
 from tfagents_system.core.watchdog import Watchdog
+from tfagents_system.environments.closing import call_close, end_started, started_by
 from tfagents_system.environments.own_arrays import NotFiniteError
 
 
@@ -28,7 +30,9 @@ class EnvironmentFailure(UserCodeError):
 class ReplaceableEnvironment:
     """One environment after the other: what fails is replaced before the next reset.
 
-    After an EnvironmentFailure, `reset` builds a new environment and goes on with that. The
+    What has failed is closed, in bounded time. After an EnvironmentFailure, `reset` builds a new
+    environment and goes on with that; the processes that the constructor of the failed one has
+    started end then, unless the new one shares them, because it has started none itself. The
     watchdog ends the process if the environment does not return.
     """
 
@@ -49,12 +53,19 @@ class ReplaceableEnvironment:
         self._make = make
         self._watchdog = watchdog
         self._state: dict[str, Any] = {}
+        self._left: frozenset[Process] = frozenset()  # of those that have failed
         self.num_failures = 0
 
     def current(self) -> py_environment.PyEnvironment:
         """Returns the environment that works now: a new one if the last one has failed."""
         if self._environment is None:
-            self._environment = self._guard(self._make, self.num_failures)
+            try:
+                self._environment = self._guard(self._make, self.num_failures)
+            except EnvironmentFailure:
+                self._end_left()  # perhaps they are in the way
+                raise
+            if started_by(self._environment):
+                self._end_left()
             for name, value in self._state.items():
                 self._guard(self._environment.set_state, {name: value})
         return self._environment
@@ -97,6 +108,16 @@ class ReplaceableEnvironment:
         except NotFiniteError as error:
             raise self._failure(error) from error
 
+    def _retire(self) -> None:
+        environment, self._environment = self._environment, None
+        self._watchdog.feed()
+        call_close(environment)
+        self._left |= started_by(environment)
+
+    def _end_left(self) -> None:
+        end_started(self._left)
+        self._left = frozenset()
+
     def _guard(self, call: Callable[..., Any], *arguments: Any) -> Any:
         self._watchdog.feed()
         try:
@@ -108,8 +129,15 @@ class ReplaceableEnvironment:
         except Exception as error:
             raise self._failure(error) from error
 
+    def close(self) -> None:
+        """Closes the environment of now, if there is one, and ends what all have started."""
+        if self._environment is not None:
+            self._retire()
+        self._end_left()
+
     def _failure(self, error: Exception) -> EnvironmentFailure:
-        self._environment = None  # not closed: what has failed may hang or fail again
+        if self._environment is not None:
+            self._retire()
         self.num_failures += 1
         return EnvironmentFailure(error, self.num_failures)
 

@@ -117,12 +117,13 @@ def _film_all(paths: ExperimentPaths, policies: Sequence[pathlib.Path], terminal
     prepare_tensorflow()
     draw_unseen()
     with contextlib.redirect_stderr(io.StringIO()):  # gym advertises its successor
+        from tfagents_system.environments.closing import closed_at_end
         from tfagents_system.evaluation import evaluator
     env_config = load_env_config(paths.config)
     params = load_saved_params(paths, None, env_config)
     for index, policy in enumerate(policies):
         progress = f"filming {policy.name} ({index + 1} of {len(policies)})"
-        with evaluator.make_eval_environment(params, SEED) as environment:
+        with closed_at_end(evaluator.make_eval_environment(params, SEED)) as environment:
             greedy = evaluator.load_greedy_policy(params, environment, policy)
             folder, horizon = paths.videos / policy.name, env_config["horizon"]
             if not _film(environment, greedy, horizon, folder, progress, terminal):

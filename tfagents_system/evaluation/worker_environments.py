@@ -1,5 +1,6 @@
 """What a worker steps, and who looks on."""
 
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -11,6 +12,10 @@ from tfagents_system.evaluation.rollouts import Episode, run_episode
 from tfagents_system.evaluation.step_observers import StepObservers
 from tfagents_system.policies.acting import ActingPolicy
 
+MAX_FAILURES = 50  # of environments in the life of a worker
+MIN_SECS = 60.0  # in which that does not count: a start takes seconds
+_BEGAN = time.monotonic()
+
 
 class Environments(NamedTuple):
     """The environments of one worker, for collection and for evaluation."""
@@ -21,6 +26,17 @@ class Environments(NamedTuple):
     eval_observers: StepObservers
     eval_camera: Camera
     watchdog: Watchdog  # ends the process if an environment hangs
+
+    @property
+    def are_worn(self) -> bool:
+        """Whether so many have failed that what they have left in memory is worth a new process."""
+        num_failures = self.collect.num_failures + self.eval.num_failures
+        return num_failures >= MAX_FAILURES and time.monotonic() - _BEGAN > MIN_SECS
+
+    def close(self) -> None:
+        """Closes both, in bounded time."""
+        self.eval.close()
+        self.collect.close()
 
     def run_greedy_episode(
         self,

@@ -13,6 +13,7 @@ from tf_agents.agents import tf_agent
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments import own_arrays
+from tfagents_system.environments.closing import closed_at_end
 from tfagents_system.environments.remarks import learned_state
 from tfagents_system.evaluation.evaluator import make_eval_environment
 from tfagents_system.export.onnx_model import write_onnx
@@ -43,7 +44,7 @@ def restore(params: Any, checkpoint: pathlib.Path) -> RestoredPolicy:
       ConfigError: If `params` describes none, the checkpoint is of another network, or the first
         observation is not finite.
     """
-    with make_eval_environment(params, seed=0) as environment:
+    with closed_at_end(make_eval_environment(params, seed=0)) as environment:
         agent, _ = make_agent(params, environment)
         restore_policy(checkpoint, agent.collect_policy.variables())
         time_step = own_arrays.reset(environment)

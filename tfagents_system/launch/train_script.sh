@@ -228,7 +228,10 @@ look_for_start() { # SERVICE, whose supervise lives
   # On a full disk there may be no file `pid`: then nobody knows.
   if is_running "$1" || [[ ! -e $1/pid ]]; then
     idle[$1]=0
-  elif ((++idle[$1] > MAX_IDLE_LOOKS)); then
+    return
+  fi
+  idle[$1]=$((${idle[$1]-0} + 1))
+  if ((${idle[$1]} > MAX_IDLE_LOOKS)); then
     end_run 1 "train_script.sh: the run was stopped because ${1##*/} could not be started for \
 $MAX_IDLE_LOOKS s: see $1/program.sh, which supervise runs, for what is in the way."
   fi

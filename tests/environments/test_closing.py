@@ -1,0 +1,136 @@
+"""Environments that start processes, and do what they want when they are closed."""
+
+import subprocess
+import threading
+import time
+import types
+
+import pytest
+from replay_fakes import EpisodeStepEnv
+
+from tfagents_system.core.processes import descendants
+from tfagents_system.environments import closing
+from tfagents_system.environments.closing import close_environment, closed_at_end
+from tfagents_system.environments.construction import make_collect_environment
+from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
+
+
+class Simulator(EpisodeStepEnv):
+    """Starts a process when it is made, and fails at its second step; `at_close` is called."""
+
+    shared = None
+
+    def __init__(self, at_close=None, shares=False):
+        super().__init__()
+        if shares and Simulator.shared is None:
+            Simulator.shared = subprocess.Popen(["sleep", "300"])
+        if not shares:
+            self.simulator = subprocess.Popen(["sh", "-c", "sleep 300; :"])
+        self._at_close, self._num_steps = at_close, 0
+
+    def _step(self, action):
+        self._num_steps += 1
+        if self._num_steps == 2:
+            raise RuntimeError("no such motor")
+        return super()._step(action)
+
+    def close(self):
+        if self._at_close is not None:
+            self._at_close()
+
+
+class Watchdog:
+    def feed(self):
+        pass
+
+
+def params_of(env_ctor):
+    hook = staticmethod(lambda: ((), {}))
+    return types.SimpleNamespace(
+        env_ctor=env_ctor, collect_env_args_kwargs=lambda: ((), {}), frame_stack=1, hook=hook
+    )
+
+
+def make(at_close=None, shares=False):
+    return make_collect_environment(params_of(lambda seed: Simulator(at_close, shares)), 1)
+
+
+def hang():
+    threading.Event().wait(60)
+
+
+def fail():
+    raise SystemExit("the window is gone")
+
+
+@pytest.fixture(autouse=True)
+def before():
+    """What there was before the test; nothing else may be left after it."""
+    found = descendants()
+    yield found
+    if Simulator.shared is not None:
+        Simulator.shared.kill()
+        Simulator.shared.wait()
+        Simulator.shared = None
+    assert descendants() == found
+
+
+@pytest.mark.parametrize(("at_close", "note"), [
+    (None, ""),
+    (fail, "Note: Simulator.close raised SystemExit: the window is gone"),
+    (hang, "Note: Simulator.close has not returned within 0.2 s; it is left behind."),
+], ids=["nothing", "fail", "hang"])  # fmt: skip
+def test_an_environment_and_its_simulator_end_in_bounded_time(at_close, note, before, capsys):
+    environment = make(at_close)
+    assert descendants() - before
+    began = time.monotonic()
+    close_environment(environment, timeout_secs=0.2)
+    assert time.monotonic() - began < 10
+    assert descendants() == before
+    assert capsys.readouterr().err.startswith(note)
+
+
+def test_the_environment_of_a_block_ends_with_it_whatever_ends_the_block(before):
+    with pytest.raises(KeyError), closed_at_end(make()):
+        raise KeyError
+    assert descendants() == before
+
+
+def test_what_a_constructor_has_started_before_it_fails_ends(before):
+    def env_ctor(seed):
+        Simulator()
+        raise OSError("no display")
+
+    with pytest.raises(Exception, match="no display"):
+        make_collect_environment(params_of(env_ctor), 1)
+    assert descendants() == before
+
+
+def steps_until_failure(environment):
+    with pytest.raises(EnvironmentFailure):
+        environment.reset()
+        for _ in range(2):
+            environment.step([0.0])
+
+
+@pytest.mark.parametrize("at_close", [None, fail, hang], ids=["nothing", "fail", "hang"])
+def test_of_many_failed_environments_one_simulator_lives_at_most(at_close, before, monkeypatch):
+    monkeypatch.setattr(closing.call_close, "__defaults__", (0.1,))
+    closed = []
+    environment = ReplaceableEnvironment(make(at_close), lambda _: make(at_close), Watchdog())
+    for _ in range(4):
+        steps_until_failure(environment)
+        closed.append(len({p for p in descendants() - before}))
+    assert max(closed) <= 2  # the shell and its child, of the one that is to be replaced
+    environment.close()
+    assert descendants() == before
+
+
+def test_a_simulator_that_environments_share_lives_on_when_one_of_them_fails(before):
+    environment = ReplaceableEnvironment(make(shares=True), lambda _: make(shares=True), Watchdog())
+    for _ in range(3):
+        steps_until_failure(environment)
+        environment.reset()
+        assert Simulator.shared.poll() is None
+    environment.close()
+    assert Simulator.shared.poll() is not None

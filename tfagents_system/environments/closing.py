@@ -1,0 +1,82 @@
+"""The end of an environment: in bounded time, whatever it does about it, with its simulators."""
+
+import contextlib
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from tf_agents.environments import py_environment
+
+from tfagents_system.core.processes import Process, descendants, end
+from tfagents_system.environments.guest_environment import GuestEnvironment
+from tfagents_system.environments.layers import py_layers
+
+CLOSE_SECS = 5.0  # that `close` may take before it is left behind
+
+
+def close_environment(
+    environment: py_environment.PyEnvironment, timeout_secs: float = CLOSE_SECS
+) -> None:
+    """Closes it, then ends what its constructor has started and `close` has not ended.
+
+    A `close` that raises or takes longer than `timeout_secs` is a note.
+    """
+    call_close(environment, timeout_secs)
+    end_started(started_by(environment))
+
+
+@contextlib.contextmanager
+def closed_at_end(
+    environment: py_environment.PyEnvironment,
+) -> Iterator[py_environment.PyEnvironment]:
+    """Gives the environment, and closes it after the block."""
+    try:
+        yield environment
+    finally:
+        close_environment(environment)
+
+
+def call_close(environment: Any, timeout_secs: float = CLOSE_SECS) -> None:
+    """Calls `close`, in a thread that is left behind if that takes longer than `timeout_secs`."""
+    raised: list[BaseException] = []
+
+    def close() -> None:
+        try:
+            environment.close()
+        except BaseException as error:  # of any kind, in this thread: a note, and no end
+            raised.append(error)
+
+    thread = threading.Thread(target=close, daemon=True)
+    thread.start()
+    thread.join(timeout_secs)
+    if thread.is_alive():
+        _note(f"{_name(environment)}.close has not returned within {timeout_secs:g} s; it is left "
+              "behind.")  # fmt: skip
+    elif raised:
+        _note(f"{raised[0]}. The environment is not used any more.")
+
+
+def started_by(environment: Any) -> frozenset[Process]:
+    """Returns the processes that the constructor of the environment has started."""
+    guests = [layer for layer in py_layers(environment) if isinstance(layer, GuestEnvironment)]
+    return frozenset(process for guest in guests for process in guest.started)
+
+
+def end_started(started: frozenset[Process]) -> None:
+    """Ends those of `started` that live, and what they have started."""
+    if started:
+        end(lambda: _with_descendants(started & descendants()))
+
+
+def _with_descendants(processes: frozenset[Process]) -> set[Process]:
+    return set(processes).union(*(descendants(process.pid) for process in processes))
+
+
+def _name(environment: Any) -> str:
+    *_, innermost = py_layers(environment)
+    return type(innermost).__name__
+
+
+def _note(text: str) -> None:
+    print(f"Note: {text}", file=sys.stderr, flush=True)
