@@ -155,14 +155,19 @@ def _signal(processes: Collection[Process], number: int) -> None:
 
 def _living() -> Iterator[tuple[Process, int]]:
     """Yields each process that is no zombie, and its parent's id."""
-    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+    try:
+        pids = [name for name in os.listdir("/proc") if name.isdecimal()]
+    except OSError:  # not Linux
+        return
+    for pid in pids:
+        folder = pathlib.Path("/proc", pid)
         try:
             fields = _stat(folder)
         except OSError:  # ended meanwhile
             continue
         state, parent, began = fields[0], int(fields[1]), int(fields[19])
         if state not in (b"Z", b"X"):
-            yield Process(int(folder.name), began), parent
+            yield Process(int(pid), began), parent
 
 
 def _stat(folder: pathlib.Path) -> list[bytes]:

@@ -10,7 +10,6 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
 
-
 _FLOAT32 = np.dtype(np.float32)
 
 
