@@ -125,3 +125,20 @@ for command in iter(sys.stdin.readline, ""):
         text = (disk.folder / "log").read_text()
         assert text.startswith("before\nline\n")
         assert text.endswith("line\nlast line\n")
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT])
+def test_guard_goes_on_beside_a_failing_disk_and_says_when_it_answers_again(
+    tmp_path, capsys, number
+):
+    guard = SpaceGuard("policy", tmp_path)
+    with guard:
+        raise OSError(number, os.strerror(number))
+    assert (guard.is_full, guard.lacks_space) == (True, False)
+    assert os.strerror(number) in guard.problem
+    assert capsys.readouterr().out == f"{guard.problem} in {tmp_path}; it is tried again.\n"
+    with guard:
+        pass
+    assert (guard.is_full, guard.problem) == (False, None)
+    said = "The disk answers again: policy is written (failed before: 1).\n"
+    assert capsys.readouterr().out == said

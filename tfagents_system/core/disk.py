@@ -140,7 +140,8 @@ class SpaceGuard:
     ) -> bool:
         if error is None:
             if self._num_failures:
-                print(f"There is space again: {self._what} is written (failed before: "
+                reason = "There is space" if self.lacks_space else "The disk answers"
+                print(f"{reason} again: {self._what} is written (failed before: "
                       f"{self._num_failures}).", flush=True)  # fmt: skip
             self._num_failures, self.problem, self.lacks_space = 0, None, False
             return False
