@@ -308,3 +308,11 @@ def test_an_edit_applies_to_no_program_of_a_run_until_its_next_start(tmp_path):
 def test_folder_that_was_never_started_raises(tmp_path):
     with pytest.raises(ConfigError, match="provenance.json does not exist; start the run with"):
         load_run(str(tmp_path))
+
+
+def test_the_horizon_stays_ours_whatever_params_do_with_their_config(tmp_path):
+    body = "    def __init__(self, env_config):\n        super().__init__(env_config)\n"
+    body += "        env_config.pop('horizon')\n"
+    config = {"horizon": 100}
+    params = load_params(write(tmp_path, MINIMAL + body), config)
+    assert (params.env_config["horizon"], config) == (100, {"horizon": 100})

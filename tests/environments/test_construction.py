@@ -4,6 +4,7 @@ from fakes import CountingEnv
 from tf_agents.environments import batched_py_environment
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.guest import UserCodeError
 from tfagents_system.environments.construction import (
     make_collect_environment,
     make_eval_environment,
@@ -165,3 +166,34 @@ def test_batched_environment_raises():
 
     with pytest.raises(ConfigError, match="batched environment; allowed is one whose observations"):
         make_collect_environment(Wrong(), seed=1)
+
+
+def test_env_ctor_may_take_its_config_and_arguments_apart():
+    class Taking(Params):
+        arguments = {"joints": [1, 2]}
+
+        def collect_env_args_kwargs(self, **kwargs):
+            self.env_config.clear()
+            return (), self.arguments
+
+        def env_ctor(self, *args, seed=None, joints, **kwargs):
+            self.tape.append((self.env_config.pop("horizon"), list(joints)))
+            joints.clear()
+            return CountingEnv(terminates_at=3)
+
+    params = Taking()
+    for _ in range(2):
+        make_collect_environment(params, seed=1)
+    assert params.tape == [(10, [1, 2])] * 2
+    assert params.env_config == {"horizon": 10}
+    assert params.arguments == {"joints": [1, 2]}
+
+
+def test_an_environment_that_ends_the_program_has_failed():
+    class Exiting(Params):
+        def env_ctor(self, *args, seed=None, **kwargs):
+            raise SystemExit("please set SIM_HOME")
+
+    said = r"TrainParams.env_ctor raised SystemExit: please set SIM_HOME \(.*:\d+\)"
+    with pytest.raises(UserCodeError, match=said):
+        make_collect_environment(Exiting(), seed=1)

@@ -25,6 +25,7 @@ KILLED = None
         (3, KILLED, 59.9, 3.1),
         (4, 1, 60.0, 0),  # had been healthy: counting begins anew
         (4, KILLED, 3600.0, 0),
+        (4, 69, 3600.0, 5),  # user code failed before the first env step, after an hour of it
         (4, 143, 5.0, 0),  # stopped on request is no failure
     ],
 )

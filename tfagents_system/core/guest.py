@@ -10,6 +10,7 @@ at its next visit.
 """
 
 import contextlib
+import os
 import pathlib
 import sys
 import sysconfig
@@ -113,6 +114,7 @@ class Guest:
 
     def remember(self) -> None:
         """Takes the state of the process, as a program or command begins, for ours from now on."""
+        sys.path[:] = map(os.path.abspath, sys.path)  # "" is the working directory
         self._ours = {each.name: each.read() for each in BELONGINGS if each.is_steady}
 
     @contextlib.contextmanager

@@ -225,4 +225,4 @@ def existing_experiment(exp_dir: pathlib.Path) -> ExperimentPaths:
         hint = f" It holds {inside[0]}" if inside else ""
         hint += f" and {len(inside) - 1} more: sac list {exp_dir}" if inside[1:] else ""
         raise ConfigError(f"{exp_dir} is not the folder of an experiment.{hint}")
-    return ExperimentPaths(exp_dir)
+    return ExperimentPaths(exp_dir.absolute())  # user code may change the working directory

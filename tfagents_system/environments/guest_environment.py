@@ -27,12 +27,13 @@ class GuestEnvironment(wrappers.PyEnvironmentBaseWrapper):
         super().__init__(environment)
         self.started = started
         self._name = type(getattr(environment, "gym", environment)).__name__
+        self._step_name = f"{self._name}.step"  # made once: a step is the hot path
 
     def _reset(self) -> ts.TimeStep:
         return GUEST.call_often(f"{self._name}.reset", self._env.reset)
 
     def _step(self, action: Any) -> ts.TimeStep:
-        time_step = GUEST.call_often(f"{self._name}.step", self._env.step, action)
+        time_step = GUEST.call_often(self._step_name, self._env.step, action)
         if not GUEST.has_stepped:
             GUEST.note_step()
         return time_step
