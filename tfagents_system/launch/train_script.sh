@@ -153,7 +153,10 @@ stop_all() {
 end_run() { # EXIT_CODE MESSAGE
   stop_all
   if [[ $1 == 143 && ${learner[*]} && $(cat "${learner[0]}/exit_code" 2>/dev/null) == 74 ]]; then
-    say "Stopped, but not saved: $(grep -a '^sac_train\.py: ' "$exp_dir/stdout/learner.log" | tail -n 1)"
+    local reason
+    reason=$(grep -a '^sac_train\.py: .* not saved: ' "$exp_dir/stdout/learner.log" | tail -n 1)
+    say "Stopped, but not saved: ${reason:-"the disk has no space for the reason, either. What had
+been saved is in $exp_dir; the same command goes on from there."}"
     exit 74
   elif [[ $1 == 143 && ${learner[*]} && $(cat "${learner[0]}/exit_code" 2>/dev/null) != 143 ]]; then
     local loss
