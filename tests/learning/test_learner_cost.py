@@ -9,7 +9,7 @@ from kernel_marks import needs_int16
 from replay_fakes import EpisodeStepEnv, codec_of, make_tiny_agent, serving
 from tf_agents.specs import tensor_spec
 
-from tfagents_system.agents import off_policy_agent
+from tfagents_system.agents import agent as agent_lib
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.evaluation.rollouts import run_episode
@@ -147,7 +147,7 @@ def loop_of(dataset, reader, arithmetic):
 @pytest.fixture
 def any_cpu(monkeypatch):
     """A learner computes in what it is told to, also where that is slow."""
-    monkeypatch.setattr(off_policy_agent, "resolve", lambda precision, host: precision)
+    monkeypatch.setattr(agent_lib, "resolve", lambda precision, host: precision)
 
 
 @pytest.mark.parametrize("layout", [SINGLE])  # there is no pool
