@@ -19,6 +19,7 @@ from tfagents_system.core.command_line import run_tool
 from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process_start import there
+from tfagents_system.core.processes import adopt_orphans, descendants, end
 from tfagents_system.core.settings import Settings
 
 MEASURE_SECS = 5.0
@@ -77,10 +78,12 @@ def print_speed(cpus: str, /) -> None:
     Args:
       cpus: Their ids, such as 0,1.
     """
+    adopt_orphans()
     ids = [int(cpu) for cpu in cpus.split(",")]
     os.sched_setaffinity(0, ids)  # before TensorFlow starts its threads
     settings = Settings.from_environ(os.environ)
     print(json.dumps(_measure(settings, len(ids))), flush=True)
+    end(descendants)  # they hold the pipe that this is read from
     os._exit(0)  # TensorFlow's threads can abort in static destructors
 
 

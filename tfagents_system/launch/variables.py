@@ -3,6 +3,7 @@
 import os
 import pathlib
 import subprocess
+import tempfile
 from collections.abc import Mapping
 
 from tfagents_system.core.errors import ConfigError
@@ -29,15 +30,20 @@ def read_variables(path: pathlib.Path, environ: Mapping[str, str]) -> dict[str, 
         hint = f" In its folder there are: {' '.join(near)}." if near else ""
         raise ConfigError(f"no such variables file: {path}.{hint}")
     command = ["bash", "-c", _SCRIPT, "bash", str(_READER), str(path.absolute())]
-    try:
-        done = subprocess.run(
-            command, env=dict(environ), stdin=subprocess.DEVNULL, capture_output=True,
-            timeout=TIMEOUT_SECS, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise ConfigError(f"{path}: still running after {TIMEOUT_SECS:g} s.") from None
+    # Files, not pipes: what the file has started in the background would keep a pipe open.
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        try:
+            done = subprocess.run(
+                command, env=dict(environ), stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
+                timeout=TIMEOUT_SECS, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise ConfigError(f"{path}: still running after {TIMEOUT_SECS:g} s.") from None
+        output.seek(0)
+        errors.seek(0)
+        printed, complaint = output.read(), errors.read()
     if done.returncode != 0:
-        raise ConfigError(os.fsdecode(done.stderr).strip())
+        raise ConfigError(os.fsdecode(complaint).strip())
     # What the file prints comes before the variables; bash's own are none of theirs.
-    entries = (entry.partition(b"=") for entry in done.stdout.split(b"\0") if b"=" in entry)
+    entries = (entry.partition(b"=") for entry in printed.split(b"\0") if b"=" in entry)
     return {os.fsdecode(name).rpartition("\n")[2]: os.fsdecode(value) for name, _, value in entries}
