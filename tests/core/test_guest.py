@@ -111,6 +111,9 @@ def test_user_code_finds_its_own_working_directory_again(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "simulator").mkdir()
     monkeypatch.setattr(GUEST, "_theirs", {})
+    monkeypatch.setattr(GUEST, "_ours", {})
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    GUEST.remember()
     with GUEST.visit("Arm()"):
         (tmp_path / "simulator").joinpath("robot.urdf").touch()
         import os
@@ -118,6 +121,7 @@ def test_user_code_finds_its_own_working_directory_again(tmp_path, monkeypatch):
         os.chdir("simulator")
     assert pathlib.Path.cwd() == tmp_path
     for _ in range(2):
+        GUEST._look_at = 0.0  # as after 50 ms
         GUEST.call_often("Arm.step", lambda: seen.append(pathlib.Path("robot.urdf").exists()))
         assert pathlib.Path.cwd() == tmp_path
     with GUEST.visit("Arm.close"):

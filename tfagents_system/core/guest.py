@@ -186,7 +186,8 @@ class Guest:
     def _look(self, what: str) -> None:
         self._look_at = time.monotonic() + LOOK_PERIOD_SECS
         if not self._is_inside and _is_main_thread():
-            self._put_back(what, self._ours)
+            is_lent = self._theirs.keys()  # and has been taken back
+            self._put_back(what, {n: v for n, v in self._ours.items() if n not in is_lent})
 
     def _put_back(self, what: str, ours: dict[str, Any]) -> None:
         changed: list[Belonging] = []
