@@ -26,8 +26,8 @@ cd -- "$project"
 [[ -f $variables ]] ||
   die "no such variables file: $1. There are: $(printf '%s ' training_variables*.sh)"
 [[ -r $variables ]] || die "cannot read the variables file $1"
-# shellcheck source=tfagents_system/launch/variables.sh
-source tfagents_system/launch/variables.sh
+# shellcheck source=tfagents_system/launch/local/variables.sh
+source tfagents_system/launch/local/variables.sh
 read_variables "$variables"
 
 folders=$(./setup.sh)

@@ -97,7 +97,7 @@ active_bin() {
   for root in "${VIRTUAL_ENV:-}" "${CONDA_PREFIX:-}"; do
     if [[ -z $root || $root -ef .venv ]] || ! is_right "$root/bin/python"; then
       continue
-    elif message="$("$root/bin/python" -sE -m tfagents_system.launch.packages \
+    elif message="$("$root/bin/python" -sE -m tfagents_system.launch.checks.packages \
       "${names[@]/%/.lock}" 2>&1 </dev/null)"; then
       printf '%s\n' "$root/bin"
       return 0

@@ -1,1 +1,1 @@
-tfagents_system/launch/train_script.sh
+tfagents_system/launch/local/train_script.sh

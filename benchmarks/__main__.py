@@ -15,8 +15,8 @@ from typing import Annotated
 
 from benchmarks import harness, report
 from benchmarks.measurements import PEERS, Case, Commands, make_measurements
-from tfagents_system.core.command_line import AtLeast, OneOf, run_tool
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.programs.command_line import AtLeast, OneOf, run_tool
 
 OUTPUT = pathlib.Path("docs/results")
 PEERS_PYTHON = harness.PROJECT / "benchmarks" / ".venv-peers" / "bin" / "python"

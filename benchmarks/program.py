@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from tfagents_system.core.command_line import run_tool
+from tfagents_system.core.programs.command_line import run_tool
 
 PACKAGES = (
     "tensorflow", "tf-agents", "dm-reverb", "stable-baselines3", "sbx-rl", "torch", "jax",

@@ -18,8 +18,8 @@ from benchmarks import plots
 from benchmarks.harness import Record, read_records
 from benchmarks.levels import at_common_levels, with_env_steps
 from benchmarks.measurements import LEAST_SCALING, OURS, Target, find_target, is_ours
-from tfagents_system.core.command_line import run_tool
-from tfagents_system.evaluation.compare import compare_scores, verdict
+from tfagents_system.comparison.compare import compare_scores, verdict
+from tfagents_system.core.programs.command_line import run_tool
 
 RECORDS = "benchmarks.jsonl"
 REPORT = "benchmarks.md"

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-from tfagents_system.core.command_line import run_tool
+from tfagents_system.core.programs.command_line import run_tool
 
 PROJECT = pathlib.Path(__file__).parents[1]
 SOLVED_RETURN = -200.0

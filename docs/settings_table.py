@@ -6,7 +6,7 @@ Usage: python docs/settings_table.py
 import pathlib
 import re
 
-from tfagents_system.launch.params_check import PUBLISHED
+from tfagents_system.launch.checks.params_check import PUBLISHED
 
 PAGE = pathlib.Path(__file__).with_name("settings.md")
 HEAD = "| name | default | meaning |\n| --- | --- | --- |\n"

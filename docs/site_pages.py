@@ -16,11 +16,11 @@ from mkdocs.structure.files import File, Files
 
 from tfagents_system import __main__ as front_door
 from tfagents_system.agents.agent_settings import AgentSettings
-from tfagents_system.core.attribute_names import HOOKS
-from tfagents_system.core.command_line import with_arguments
-from tfagents_system.core.hyperparameters import hyperparameters
-from tfagents_system.core.settings import VARIABLES
-from tfagents_system.core.training_settings import TrainingSettings
+from tfagents_system.core.programs.command_line import with_arguments
+from tfagents_system.core.settings.attribute_names import HOOKS
+from tfagents_system.core.settings.hyperparameters import hyperparameters
+from tfagents_system.core.settings.training_settings import TrainingSettings
+from tfagents_system.core.settings.variables import VARIABLES
 
 PROJECT = pathlib.Path(__file__).parents[1]
 AT_THE_TOP = {

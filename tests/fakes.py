@@ -7,7 +7,7 @@ from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.core.incarnation import CORE, Claims, Fence
+from tfagents_system.core.state.incarnation import CORE, Claims, Fence
 
 UNRIVALLED = Fence(Claims(pathlib.Path("nobody/claims/here")), CORE, 0)  # nothing supersedes it
 

@@ -6,9 +6,9 @@ import pathlib
 import subprocess
 import sys
 
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.evaluation.event_files import read_events
-from tfagents_system.evaluation.event_log import EventLog
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.records.event_files import read_events
+from tfagents_system.records.event_log import EventLog
 
 PROJECT = pathlib.Path(__file__).parents[1]
 SEED, COMMIT = 7, "0123456789abcdef"

@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from tfagents_system.launch.private_network import why_open
+from tfagents_system.launch.local.private_network import why_open
 
 PROJECT = pathlib.Path(__file__).parents[1]
 

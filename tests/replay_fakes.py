@@ -17,11 +17,11 @@ from tf_agents.specs import array_spec, tensor_spec
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.construction import make_agent
-from tfagents_system.core.files import write_json_atomically
-from tfagents_system.core.params_loader import load_run
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.ports import free_port
-from tfagents_system.core.running import begin_run
+from tfagents_system.core.process.ports import free_port
+from tfagents_system.core.programs.params_loader import load_run
+from tfagents_system.core.state.files import write_json_atomically
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.running import begin_run
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.run_views import view_of_run

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 
-from tfagents_system.core.reports import (
+from tfagents_system.core.state.reports import (
     LearnerReport,
     MirrorReport,
     Phase,

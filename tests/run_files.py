@@ -3,8 +3,8 @@
 import json
 import shutil
 
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.evaluation.episode_rows import COLUMNS
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.records.episode_rows import COLUMNS
 
 
 def write_episodes(paths, kind, worker, rows):

@@ -39,9 +39,9 @@ import tensorflow as tf
 from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
 from tfagents_system.commands.train import train
-from tfagents_system.core.command_line import with_arguments
+from tfagents_system.core.programs.command_line import with_arguments
 from tfagents_system.data.transition import Transition
-from tfagents_system.launch.params_check import PUBLISHED
+from tfagents_system.launch.checks.params_check import PUBLISHED
 from tfagents_system.train_params_base import TrainParamsBase
 
 class TrainParams(TrainParamsBase):
@@ -118,8 +118,8 @@ def test_every_file_and_folder_that_the_lists_name_is_there():
 def test_a_hyperparameter_and_a_variable_by_the_list_are_in_checks_docs_and_reference(project):
     (field, row), (variable, its_row) = examples("A hyperparameter"), examples("A variable")
     code = project / "tfagents_system/core"
-    insert(code / "training_settings.py", r"^    train_batch_size: .*\n", field)
-    insert(code / "settings.py", r'^    "SAC_MLFLOW": .*\n', variable)
+    insert(code / "settings/training_settings.py", r"^    train_batch_size: .*\n", field)
+    insert(code / "settings/variables.py", r'^    "SAC_MLFLOW": .*\n', variable)
 
     settings = project / "docs/settings.md"
     rows = [(r"^\| `train_batch_size` .*\n", row), (r"^\| .*`SAC_MLFLOW` .*\n", its_row)]

@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks.__main__ import main as run_benchmarks
 from docs import settings_table
-from tfagents_system.core.attribute_names import HOOKS
-from tfagents_system.core.command_line import with_arguments
-from tfagents_system.core.settings import VARIABLES
-from tfagents_system.launch.params_check import PUBLISHED
+from tfagents_system.core.programs.command_line import with_arguments
+from tfagents_system.core.settings.attribute_names import HOOKS
+from tfagents_system.core.settings.variables import VARIABLES
+from tfagents_system.launch.checks.params_check import PUBLISHED
 
 PROJECT = pathlib.Path(__file__).parents[1]
 PAGES = [

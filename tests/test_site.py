@@ -10,10 +10,10 @@ import sys
 import pytest
 
 from tfagents_system.commands.table import COMMANDS, function_of
-from tfagents_system.core.attribute_names import HOOKS
-from tfagents_system.core.command_line import flags_of
-from tfagents_system.core.settings import VARIABLES
-from tfagents_system.launch.params_check import PUBLISHED
+from tfagents_system.core.programs.command_line import flags_of
+from tfagents_system.core.settings.attribute_names import HOOKS
+from tfagents_system.core.settings.variables import VARIABLES
+from tfagents_system.launch.checks.params_check import PUBLISHED
 
 PROJECT = pathlib.Path(__file__).parents[1]
 

@@ -6,10 +6,10 @@ import tensorflow as tf
 from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.core.attribute_names import HOOKS
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.settings.attribute_names import HOOKS
 from tfagents_system.data.transition import Transition
-from tfagents_system.launch.params_check import PUBLISHED
+from tfagents_system.launch.checks.params_check import PUBLISHED
 from tfagents_system.minitaur_params import TrainParams as MinitaurParams
 from tfagents_system.networks.actor_networks import MlpActorNetwork, SummarizingActorNetwork
 from tfagents_system.networks.critic_networks import MlpCriticNetwork, SummarizingCriticNetwork

@@ -8,11 +8,11 @@ import pytest
 from run_files import write_run
 from undisplayed import run_undisplayed
 
-from tfagents_system.core.env_config import load_env_config
-from tfagents_system.core.params_loader import load_params
-from tfagents_system.core.settings import Settings
+from tfagents_system.core.programs.params_loader import load_params
+from tfagents_system.core.settings.env_config import load_env_config
+from tfagents_system.core.settings.variables import Settings
 from tfagents_system.environments.construction import make_collect_environment
-from tfagents_system.launch.variables import read_variables
+from tfagents_system.launch.local.variables import read_variables
 from zoo import table
 
 PROJECT = pathlib.Path(__file__).parents[1]

@@ -2,7 +2,7 @@
 
 import os
 
-from tfagents_system.core import process_start
+from tfagents_system.core.process import process_start
 
 process_start.settle()
 

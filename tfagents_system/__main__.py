@@ -12,13 +12,13 @@ from typing import NoReturn
 
 from tfagents_system.commands.table import COMMANDS, function_of
 from tfagents_system.core.checkout import version
-from tfagents_system.core.command_line import run_tool
-from tfagents_system.core.ending import print_error
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
 from tfagents_system.core.names import did_you_mean
-from tfagents_system.core.program import run_program
-from tfagents_system.launch.git_state import GitState
-from tfagents_system.launch.packages import check_packages
+from tfagents_system.core.process.ending import print_error
+from tfagents_system.core.programs.command_line import run_tool
+from tfagents_system.core.programs.program import run_program
+from tfagents_system.launch.checks.packages import check_packages
+from tfagents_system.launch.experiment.git_state import GitState
 
 PROGRAMS = ("eval", "mirror")  # end in order when they get a signal
 

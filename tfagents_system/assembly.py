@@ -9,9 +9,9 @@ from tf_agents.environments import py_environment
 
 from tfagents_system.agents.construction import make_agent, stored_state_spec
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.hooks import call_method
-from tfagents_system.core.params_loader import Run
-from tfagents_system.core.run_spec import RunSpec
+from tfagents_system.core.programs.params_loader import Run
+from tfagents_system.core.settings.hooks import call_method
+from tfagents_system.core.state.run_spec import RunSpec
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.item_description import item_columns
 from tfagents_system.data.item_layout import ItemLayout

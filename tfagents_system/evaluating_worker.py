@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from tfagents_system.core.reports import Phase
+from tfagents_system.core.state.reports import Phase
 from tfagents_system.policies.acting import ActingPolicy
 from tfagents_system.workers import Worker
 

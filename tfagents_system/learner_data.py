@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tfagents_system.core.params_loader import Run
+from tfagents_system.core.programs.params_loader import Run
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
-from tfagents_system.core.training_settings import num_fresh_samples, num_samples_in_flight
+from tfagents_system.core.settings.training_settings import num_fresh_samples, num_samples_in_flight
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.learning.sampling_pool import SamplingPool, pool_capacity
 from tfagents_system.learning.whole_buffer import RoundMinibatches, WholeBuffer

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tfagents_system.core.reports import Phase
-from tfagents_system.core.training_settings import TrainingSettings
+from tfagents_system.core.settings.training_settings import TrainingSettings
+from tfagents_system.core.state.reports import Phase
 from tfagents_system.policies.acting import ActingPolicy
 from tfagents_system.workers import Worker
 

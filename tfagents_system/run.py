@@ -15,18 +15,18 @@ import sys
 from collections.abc import Sequence
 from typing import Annotated
 
-from tfagents_system.core.command_line import AtLeast
-from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
-from tfagents_system.core.paths import ExperimentPaths, existing_experiment
-from tfagents_system.core.program import run_program
+from tfagents_system.core.programs.command_line import AtLeast
+from tfagents_system.core.programs.program import run_program
+from tfagents_system.core.settings.env_config import load_env_config
+from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
 from tfagents_system.environments.headless import draw_unseen
 from tfagents_system.evaluation.saved_experiment import (
     find_checkpoint,
     load_saved_params,
     prepare_tensorflow,
 )
-from tfagents_system.evaluation.window import Window
+from tfagents_system.films.window import Window
 
 
 def evaluate(
@@ -77,7 +77,7 @@ def evaluate(
             from tfagents_system.environments.closing import closed_at_end
             from tfagents_system.environments.remarks import learned_state
             from tfagents_system.evaluation import evaluator, side_by_side, summary
-            from tfagents_system.evaluation.terminal import Terminal
+            from tfagents_system.terminal.lines import Terminal
         train_params = load_saved_params(paths, params, env_config)
         terminal = Terminal()
         evaluated = []

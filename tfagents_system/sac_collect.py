@@ -24,16 +24,20 @@ from tf_agents.environments import py_environment
 
 from tfagents_system.agents.construction import masks_padding
 from tfagents_system.assembly import Assembly, assemble
-from tfagents_system.core.command_line import AtLeast
+from tfagents_system.collection.best_policy_keeper import BestPolicyKeeper
+from tfagents_system.collection.step_observers import StepObservers
+from tfagents_system.collection.worker_environments import Environments
+from tfagents_system.collection.worker_records import WorkerRecords
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
-from tfagents_system.core.guest import GUEST
-from tfagents_system.core.incarnation import Fence
-from tfagents_system.core.liveness import SILENT_SECS
-from tfagents_system.core.params_loader import Run, load_run
-from tfagents_system.core.program import StopFlag, prefer_response, run_program
-from tfagents_system.core.run_spec import await_run_spec
+from tfagents_system.core.process.guest import GUEST
+from tfagents_system.core.process.watchdog import Watchdog
+from tfagents_system.core.programs.command_line import AtLeast
+from tfagents_system.core.programs.params_loader import Run, load_run
+from tfagents_system.core.programs.program import StopFlag, prefer_response, run_program
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
-from tfagents_system.core.watchdog import Watchdog
+from tfagents_system.core.state.incarnation import Fence
+from tfagents_system.core.state.liveness import SILENT_SECS
+from tfagents_system.core.state.run_spec import await_run_spec
 from tfagents_system.environments.construction import (
     make_collect_environment,
     make_eval_environment,
@@ -43,11 +47,7 @@ from tfagents_system.environments.headless import draw_unseen
 from tfagents_system.environments.remarks import remarks_on
 from tfagents_system.environments.replaceable import ReplaceableEnvironment
 from tfagents_system.evaluating_worker import EvaluatingWorker
-from tfagents_system.evaluation.best_policy_keeper import BestPolicyKeeper
-from tfagents_system.evaluation.camera import Camera
-from tfagents_system.evaluation.step_observers import StepObservers
-from tfagents_system.evaluation.worker_environments import Environments
-from tfagents_system.evaluation.worker_records import WorkerRecords
+from tfagents_system.films.camera import Camera
 from tfagents_system.lock_step_worker import LockStepWorker
 from tfagents_system.policies.acting import AgentPolicies, RandomPolicy
 from tfagents_system.policies.newest_policies import NewestPolicies

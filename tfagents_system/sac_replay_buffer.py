@@ -18,19 +18,19 @@ from typing import Annotated, Any
 import reverb
 import tensorflow as tf
 
-from tfagents_system.core.background import raise_failures
-from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.errors import EXIT_STOPPED, ConfigError
-from tfagents_system.core.generations import REPLAY_FOLDER, newest_intact_generation
-from tfagents_system.core.incarnation import Fence
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.program import StopFlag, neighbour_service, run_program
-from tfagents_system.core.reports import Phase, StatusReporter
-from tfagents_system.core.run_spec import RunSpec, await_run_spec
-from tfagents_system.core.training_settings import TrainingSettings
+from tfagents_system.core.process.background import raise_failures
+from tfagents_system.core.programs.command_line import AtLeast
+from tfagents_system.core.programs.program import StopFlag, neighbour_service, run_program
+from tfagents_system.core.settings.training_settings import TrainingSettings
+from tfagents_system.core.state.generations import REPLAY_FOLDER, newest_intact_generation
+from tfagents_system.core.state.incarnation import Fence
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.reports import Phase, StatusReporter
+from tfagents_system.core.state.run_spec import RunSpec, await_run_spec
 from tfagents_system.data.item_description import described_item
-from tfagents_system.launch import stop_times
-from tfagents_system.launch.supervision import is_alive, is_supervised
+from tfagents_system.launch.local import stop_times
+from tfagents_system.launch.local.supervision import is_alive, is_supervised
 from tfagents_system.services.replay import experience_stats, start_server
 from tfagents_system.services.replay_files import empty_reverb_root
 from tfagents_system.services.replay_limits import ReplayLimits
@@ -53,7 +53,7 @@ def serve(
       exp_dir: Folder of the experiment.
       port: TCP port to serve on.
       deterministic: Worker and learner take turns.
-      incarnation: What this start of the run has claimed; see core/incarnation.py.
+      incarnation: What this start of the run has claimed; see core/state/incarnation.py.
       stop: Ends the server.
     """
     paths = ExperimentPaths(pathlib.Path(exp_dir))

@@ -17,7 +17,6 @@ import tensorflow as tf
 
 from tfagents_system.agents.construction import arithmetic_of
 from tfagents_system.assembly import assemble
-from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.errors import (
     EXIT_DIVERGED,
     EXIT_FINISHED,
@@ -25,18 +24,17 @@ from tfagents_system.core.errors import (
     ConfigError,
     StorageError,
 )
-from tfagents_system.core.incarnation import Fence
 from tfagents_system.core.meters import PhaseTimer, RateMeter, RecentRate
-from tfagents_system.core.params_loader import Run, gin_text, load_run
-from tfagents_system.core.program import StopFlag, run_program
-from tfagents_system.core.provenance import record_arithmetic, record_gin
-from tfagents_system.core.reports import Phase, StatusReporter, unsaved_before
+from tfagents_system.core.programs.command_line import AtLeast
+from tfagents_system.core.programs.params_loader import Run, gin_text, load_run
+from tfagents_system.core.programs.program import StopFlag, run_program
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
+from tfagents_system.core.state.incarnation import Fence
+from tfagents_system.core.state.provenance import record_arithmetic, record_gin
+from tfagents_system.core.state.reports import Phase, StatusReporter, unsaved_before
 from tfagents_system.environments.closing import close_environment
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.environments.global_generators import seed_global_generators
-from tfagents_system.evaluation.event_log import EventLog
-from tfagents_system.evaluation.run_history import returns_of
 from tfagents_system.kernels.arithmetic import explain, this_host
 from tfagents_system.learner_data import data_in_rounds, sampled_data
 from tfagents_system.learning.checkpoints import Checkpointer
@@ -45,6 +43,8 @@ from tfagents_system.learning.initial_weights import initialize
 from tfagents_system.learning.last_save import STOP_TIMEOUT_SECS, LastSave
 from tfagents_system.learning.learner import Learner
 from tfagents_system.learning.policy_export import PolicyExporter
+from tfagents_system.records.event_log import EventLog
+from tfagents_system.records.run_history import returns_of
 from tfagents_system.services.replay import ReplaySnapshots
 from tfagents_system.services.tickets import TicketOffice
 from tfagents_system.services.variables import VariablePublisher
@@ -278,7 +278,7 @@ def train(
       replay_address: host:port of the replay server.
       num_cpus: CPUs that this program may use.
       deterministic: Take turns with the worker.
-      incarnation: What this start of the run has claimed; see core/incarnation.py.
+      incarnation: What this start of the run has claimed; see core/state/incarnation.py.
       stop: Ends training, after a save.
     """
     # The graph's branches (critics, targets, actor) run side by side; splitting one small matrix

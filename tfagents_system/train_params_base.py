@@ -19,9 +19,12 @@ from tfagents_system.agents.agent_settings import (
 )
 from tfagents_system.agents.building import Parts
 from tfagents_system.agents.table import ALGORITHMS
-from tfagents_system.core.attribute_names import check_attribute_name
-from tfagents_system.core.hyperparameters import check_hyperparameter, hyperparameters
-from tfagents_system.core.training_settings import TrainingSettings, check_training_settings
+from tfagents_system.core.settings.attribute_names import check_attribute_name
+from tfagents_system.core.settings.hyperparameters import check_hyperparameter, hyperparameters
+from tfagents_system.core.settings.training_settings import (
+    TrainingSettings,
+    check_training_settings,
+)
 from tfagents_system.networks.critic_networks import MlpValueNetwork
 from tfagents_system.networks.image_encoders import VisualSummarizer, has_images
 from tfagents_system.networks.summarizers import RecurrentSummarizer

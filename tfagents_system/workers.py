@@ -4,17 +4,17 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tfagents_system.core.background import raise_failures
+from tfagents_system.collection.rollouts import Episode, run_episode
+from tfagents_system.collection.worker_environments import Environments
+from tfagents_system.collection.worker_records import WorkerRecords
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
-from tfagents_system.core.first_episode import FIRST_EPISODE
-from tfagents_system.core.liveness import LivingPrograms
-from tfagents_system.core.params_loader import Run
-from tfagents_system.core.reporting import OnlyReports
-from tfagents_system.core.reports import Phase
+from tfagents_system.core.process.background import raise_failures
+from tfagents_system.core.process.reporting import OnlyReports
+from tfagents_system.core.programs.first_episode import FIRST_EPISODE
+from tfagents_system.core.programs.params_loader import Run
+from tfagents_system.core.state.liveness import LivingPrograms
+from tfagents_system.core.state.reports import Phase
 from tfagents_system.environments.replaceable import EnvironmentFailure
-from tfagents_system.evaluation.rollouts import Episode, run_episode
-from tfagents_system.evaluation.worker_environments import Environments
-from tfagents_system.evaluation.worker_records import WorkerRecords
 from tfagents_system.policies.acting import ActingPolicy
 from tfagents_system.policies.newest_policies import NewestPolicies
 from tfagents_system.services.adder import Adder

@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfagents_system.core.command_line import run_tool
-from tfagents_system.core.files import write_text_atomically
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.evaluation import bootstrap
-from tfagents_system.evaluation.run_history import read_evaluations
+from tfagents_system.core.programs.command_line import run_tool
+from tfagents_system.core.state.files import write_text_atomically
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.records import bootstrap
+from tfagents_system.records.run_history import read_evaluations
 
 ZOO = pathlib.Path(__file__).parent
 PROJECT = ZOO.parent

@@ -24,9 +24,9 @@ from benchmarks.ours.programs import (
     running,
 )
 from tfagents_system.assembly import assemble
-from tfagents_system.core.command_line import AtLeast, OneOf
-from tfagents_system.core.params_loader import load_run
-from tfagents_system.core.reports import Phase
+from tfagents_system.core.programs.command_line import AtLeast, OneOf
+from tfagents_system.core.programs.params_loader import load_run
+from tfagents_system.core.state.reports import Phase
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.services.variables import VariablePublisher
 

@@ -15,11 +15,11 @@ import sys
 from benchmarks import program
 from benchmarks.ours.collection import Publisher
 from benchmarks.ours.programs import next_report, program_specs, running
-from tfagents_system.core.params_loader import load_run
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.ports import free_port
-from tfagents_system.launch.link import Link, listen
-from tfagents_system.launch.relay import write_core_end
+from tfagents_system.core.process.ports import free_port
+from tfagents_system.core.programs.params_loader import load_run
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.launch.link.hosts import Link, listen
+from tfagents_system.launch.link.relay import write_core_end
 from tfagents_system.learner_data import sampled_data
 
 
@@ -28,7 +28,13 @@ def start_relay(paths: ExperimentPaths, folder: pathlib.Path, port: int) -> subp
     listener = listen()
     link = Link.of_this_host(1, listener.getsockname()[1])
     write_core_end(folder, link, port)
-    relay = [sys.executable, "-m", "tfagents_system.launch.relay", str(paths.root), str(folder)]
+    relay = [
+        sys.executable,
+        "-m",
+        "tfagents_system.launch.link.relay",
+        str(paths.root),
+        str(folder),
+    ]
     process = subprocess.Popen(
         ["setpriv", "--pdeathsig", "TERM", *relay, f"--listener={listener.fileno()}"],
         pass_fds=(listener.fileno(),), stdout=subprocess.DEVNULL,

@@ -14,7 +14,7 @@ from benchmarks import program
 from benchmarks.ours.programs import EXAMPLES
 from benchmarks.ours.solve import NUM_EPISODES, bindings, read_evaluations
 from benchmarks.ours.training_runs import training_run
-from tfagents_system.core.command_line import AtLeast, OneOf
+from tfagents_system.core.programs.command_line import AtLeast, OneOf
 
 
 def main(

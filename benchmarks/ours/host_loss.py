@@ -21,10 +21,10 @@ from benchmarks import program
 from benchmarks.harness import adopt_orphans
 from benchmarks.network import Host, network
 from benchmarks.ours.programs import EXAMPLES, PROJECT, next_report, running
-from tfagents_system.core.command_line import OneOf
-from tfagents_system.core.generations import read_manifests
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.reports import Phase, read_report
+from tfagents_system.core.programs.command_line import OneOf
+from tfagents_system.core.state.generations import read_manifests
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.reports import Phase, read_report
 from tfagents_system.core.waiting import wait_until
 
 WORKERS, CORE = "workers", "core"
@@ -63,7 +63,7 @@ class Cluster:
         # The shell is the first process of the host, with which all others end.
         boot = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
                 "sh", "-c", '"$@"; exit', "sh")  # fmt: skip
-        module = "tfagents_system.launch.run_share"
+        module = "tfagents_system.launch.local.run_share"
         command = [*boot, *host.python(module, *share.split())]
         log = self._folder / f"{share.replace(' ', '_')}_{count}.log"
         process = self._stack.enter_context(running(command, environ, log))

@@ -24,9 +24,9 @@ from benchmarks.harness import adopt_orphans
 from benchmarks.network import Host, network
 from benchmarks.ours.programs import PEERS_NETWORKS, make_experiment, program_specs, running
 from benchmarks.process_stats import cpu_secs
-from tfagents_system.core.command_line import AtLeast
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.reports import Phase, WorkerReport, read_report
+from tfagents_system.core.programs.command_line import AtLeast
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.reports import Phase, WorkerReport, read_report
 from tfagents_system.core.waiting import wait_until
 
 START_TIMEOUT_SECS = 300.0
@@ -81,7 +81,7 @@ def running_hosts(
             if linked:
                 relay_folder = _private_folder(folder / f"host_{index}")
                 address = f"unix:{relay_folder}/replay"
-                relay = host.python("tfagents_system.launch.relay", paths.root, relay_folder)
+                relay = host.python("tfagents_system.launch.link.relay", paths.root, relay_folder)
                 relays.append(stack.enter_context(running(relay, log=folder / f"relay_{index}")))
             first = index * num_workers // num_hosts
             count = (index + 1) * num_workers // num_hosts - first

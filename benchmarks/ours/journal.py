@@ -17,12 +17,12 @@ import reverb
 from benchmarks import program
 from benchmarks.ours.programs import replay_server
 from tfagents_system.assembly import assemble
-from tfagents_system.core.command_line import AtLeast
-from tfagents_system.core.incarnation import Fence
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.program import prefer_response, prefer_throughput
+from tfagents_system.collection.rollouts import run_episode
+from tfagents_system.core.programs.command_line import AtLeast
+from tfagents_system.core.programs.program import prefer_response, prefer_throughput
+from tfagents_system.core.state.incarnation import Fence
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.environments.construction import make_collect_environment
-from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.pendulum_params import TrainParams
 from tfagents_system.policies.acting import AgentPolicies
 from tfagents_system.services.adder import Adder

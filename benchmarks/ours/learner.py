@@ -26,9 +26,9 @@ from benchmarks.ours.programs import (
     running,
 )
 from benchmarks.process_stats import cpu_secs
-from tfagents_system.core.command_line import AtLeast, OneOf
-from tfagents_system.core.params_loader import load_run
-from tfagents_system.core.reports import LearnerReport
+from tfagents_system.core.programs.command_line import AtLeast, OneOf
+from tfagents_system.core.programs.params_loader import load_run
+from tfagents_system.core.state.reports import LearnerReport
 from tfagents_system.data.item_layout import ItemLayout
 
 WARMUP_SECS = 5.0

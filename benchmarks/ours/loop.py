@@ -11,8 +11,8 @@ from typing import Annotated
 from benchmarks import program
 from benchmarks.ours.programs import EXAMPLES, PEERS_NETWORKS, UNPROTECTED
 from benchmarks.ours.training_runs import training_run
-from tfagents_system.core.command_line import AtLeast, OneOf
-from tfagents_system.core.training_settings import TrainingSettings
+from tfagents_system.core.programs.command_line import AtLeast, OneOf
+from tfagents_system.core.settings.training_settings import TrainingSettings
 from tfagents_system.learning.learner import UNROLL_AFTER_STEPS
 
 BINDINGS = (

@@ -20,9 +20,9 @@ from tf_agents.trajectories import time_step as ts
 from benchmarks import program
 from benchmarks.environments import FreeEnv, SleepingEnv
 from tfagents_system.assembly import assemble
-from tfagents_system.core.command_line import AtLeast
-from tfagents_system.core.params_loader import load_run
-from tfagents_system.core.reports import Phase, StatusReporter
+from tfagents_system.core.programs.command_line import AtLeast
+from tfagents_system.core.programs.params_loader import load_run
+from tfagents_system.core.state.reports import Phase, StatusReporter
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.policies.newest_policies import PULL_TIMEOUT_SECS
 from tfagents_system.sac_collect import VARIABLES_PERIOD_SECS

@@ -11,15 +11,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tfagents_system.core.cpus import available_cpus
-from tfagents_system.core.files import write_json_atomically
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.ports import free_port
-from tfagents_system.core.reports import read_report
-from tfagents_system.core.running import begin_run
-from tfagents_system.core.settings import Settings
-from tfagents_system.launch.places import Service, place
-from tfagents_system.launch.plan import everything, may_share_cpus
+from tfagents_system.core.process.cpus import available_cpus
+from tfagents_system.core.process.ports import free_port
+from tfagents_system.core.settings.variables import Settings
+from tfagents_system.core.state.files import write_json_atomically
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.reports import read_report
+from tfagents_system.core.state.running import begin_run
+from tfagents_system.launch.local.places import Service, place
+from tfagents_system.launch.local.plan import everything, may_share_cpus
 
 PROJECT = pathlib.Path(__file__).parents[2]
 PARAMS = PROJECT / "benchmarks" / "params"

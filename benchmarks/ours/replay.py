@@ -16,7 +16,7 @@ from benchmarks import program
 from benchmarks.ours.layouts import LAYOUTS, Layout
 from benchmarks.ours.programs import ReplayServer, replay_server
 from benchmarks.process_stats import anonymous_mb
-from tfagents_system.core.command_line import AtLeast, OneOf
+from tfagents_system.core.programs.command_line import AtLeast, OneOf
 
 BATCH_SIZE = 256
 NUM_WARMUP_TRANSITIONS = 1000

@@ -12,8 +12,8 @@ import time
 from typing import Annotated
 
 from benchmarks.ours.layouts import LAYOUTS
-from tfagents_system.core.command_line import AtLeast, OneOf, run_tool
-from tfagents_system.core.program import prefer_throughput
+from tfagents_system.core.programs.command_line import AtLeast, OneOf, run_tool
+from tfagents_system.core.programs.program import prefer_throughput
 
 
 def main(

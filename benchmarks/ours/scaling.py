@@ -11,8 +11,8 @@ import psutil
 
 from benchmarks import program
 from benchmarks.ours.training_runs import TrainingRun, training_run
-from tfagents_system.core.command_line import AtLeast
-from tfagents_system.core.reports import Phase
+from tfagents_system.core.programs.command_line import AtLeast
+from tfagents_system.core.state.reports import Phase
 
 LEAST_AVAILABLE_BYTES = 1.5e9
 START_TIMEOUT_SECS = 600.0

@@ -16,7 +16,7 @@ from typing import Annotated
 from benchmarks import program
 from benchmarks.ours.programs import EXAMPLES, PROJECT
 from benchmarks.ours.training_runs import TrainingRun, training_run
-from tfagents_system.core.command_line import AtLeast, OneOf
+from tfagents_system.core.programs.command_line import AtLeast, OneOf
 
 NUM_EPISODES = 10
 

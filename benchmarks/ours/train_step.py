@@ -22,7 +22,7 @@ from tf_agents.specs import array_spec
 from benchmarks import program
 from benchmarks.environments import FreeEnv
 from tfagents_system.agents.construction import make_agent
-from tfagents_system.core.command_line import AtLeast
+from tfagents_system.core.programs.command_line import AtLeast
 from tfagents_system.data.item_layout import SINGLE
 from tfagents_system.data.sample_reader import SampleReader, step_codec
 from tfagents_system.learning.learner import Learner

@@ -15,7 +15,7 @@ import psutil
 
 from benchmarks.ours.programs import EXAMPLES, PROJECT, next_report
 from benchmarks.process_stats import pss_mb
-from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.state.paths import ExperimentPaths
 
 STOP_TIMEOUT_SECS = 170.0  # train_script.sh gives workers 20 s, the learner 120 s, the server 20 s
 FINISHED, STOPPED = 0, 143  # exit codes of run_script.sh

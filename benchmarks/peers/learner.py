@@ -14,7 +14,7 @@ from benchmarks.environments import FreeEnv
 from benchmarks.measurements import PEERS
 from benchmarks.peers.environments import make_environment
 from benchmarks.peers.models import make_model, wait_until_ready
-from tfagents_system.core.command_line import AtLeast, OneOf
+from tfagents_system.core.programs.command_line import AtLeast, OneOf
 
 STEPS_PER_CALL = {"FreeEnv": 1000, "ImageEnv": 5}
 BATCH_SIZE = 256

@@ -10,7 +10,7 @@ from benchmarks import program
 from benchmarks.measurements import PEERS
 from benchmarks.peers.environments import make_environment
 from benchmarks.peers.models import RateMeter, make_model, wait_until_ready
-from tfagents_system.core.command_line import AtLeast, OneOf
+from tfagents_system.core.programs.command_line import AtLeast, OneOf
 
 NUM_RANDOM_STEPS = 1000
 NUM_WARMUP_STEPS = 1500

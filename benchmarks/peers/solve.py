@@ -17,7 +17,7 @@ from benchmarks.measurements import LEVELS_OF_ALGORITHMS, PEERS
 from benchmarks.peers.environments import make_environment
 from benchmarks.peers.models import make_model
 from benchmarks.process_stats import secs_since_start
-from tfagents_system.core.command_line import AtLeast, OneOf
+from tfagents_system.core.programs.command_line import AtLeast, OneOf
 
 NUM_EPISODES = 10
 SETTINGS: dict[str, dict[str, Any]] = {

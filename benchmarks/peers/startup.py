@@ -12,7 +12,7 @@ from benchmarks.measurements import PEERS
 from benchmarks.peers.environments import make_environment
 from benchmarks.peers.models import RateMeter, make_model, wait_until_ready
 from benchmarks.process_stats import pss_mb, secs_since_start
-from tfagents_system.core.command_line import AtLeast, OneOf
+from tfagents_system.core.programs.command_line import AtLeast, OneOf
 
 NUM_RANDOM_STEPS = 1000
 

@@ -3,13 +3,13 @@ import subprocess
 import sys
 
 from tfagents_system.agents.table import ALGORITHMS, OwnSettings
-from tfagents_system.core.hyperparameters import hyperparameters
+from tfagents_system.core.settings.hyperparameters import hyperparameters
 
 PROJECT = pathlib.Path(__file__).parents[2]
 # As TrainParamsBase, which imports TensorFlow and its untyped friends.
 TYPED_USE = """
 from tfagents_system.agents.agent_settings import AgentSettings
-from tfagents_system.core.training_settings import TrainingSettings
+from tfagents_system.core.settings.training_settings import TrainingSettings
 
 class TrainParams(TrainingSettings, AgentSettings):
     num_iter = 10

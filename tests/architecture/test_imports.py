@@ -1,7 +1,6 @@
 """Who may import whom: what the table in docs/development.md says."""
 
 import ast
-import fnmatch
 import functools
 import importlib.metadata
 import pathlib
@@ -106,12 +105,10 @@ def in_code(cell: str) -> list[str]:
 
 
 def modules_of(names: list[str]) -> set[str]:
-    """The modules that names of the table stand for: `core/`, `run.py`, `*_params.py`."""
-    found = set()
-    for name in names:
-        pattern = str(ROOT / PACKAGE / name) + ("*" if name.endswith("/") else "")
-        found |= {m for m, path in FILES.items() if fnmatch.fnmatch(str(path), pattern)}
-    return found
+    """The modules that names of the table stand for: `core/`, `core/*.py`, `run.py`."""
+    patterns = [f"{name}**/*.py" if name.endswith("/") else name for name in names]
+    paths = {path for pattern in patterns for path in (ROOT / PACKAGE).glob(pattern)}
+    return {module for module, path in FILES.items() if path in paths}
 
 
 def rules():

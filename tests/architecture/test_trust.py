@@ -19,9 +19,9 @@ RUNS_CODE = {"__import__", "compile", "eval", "exec", "exec_module", "get_file",
 ALLOWED = {
     ("tfagents_system/kernels/ops.py", "tf.load_op_library"),
     ("tfagents_system/export/numpy_runner.py", "runpy.run_path"),  # of the file beside it
-    ("tfagents_system/core/params_loader.py", "compile"),
-    ("tfagents_system/core/params_loader.py", "exec"),
-    ("tfagents_system/launch/params_check.py", "compile"),
+    ("tfagents_system/core/programs/params_loader.py", "compile"),
+    ("tfagents_system/core/programs/params_loader.py", "exec"),
+    ("tfagents_system/launch/checks/params_check.py", "compile"),
 }
 
 

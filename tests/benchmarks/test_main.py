@@ -6,8 +6,8 @@ import pytest
 from benchmarks import harness
 from benchmarks.__main__ import main, run_measurement, select_cases
 from benchmarks.measurements import TARGETS, Case, Commands, make_measurements
-from tfagents_system.core.command_line import with_arguments
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.programs.command_line import with_arguments
 
 BENCHMARKS = pathlib.Path(__file__).parents[2] / "benchmarks"
 NAMES = (

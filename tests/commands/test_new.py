@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from tfagents_system.agents.construction import make_agent
+from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.commands.new import EXAMPLES, OWN, new
-from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.params_loader import load_params
+from tfagents_system.core.programs.params_loader import load_params
+from tfagents_system.core.settings.env_config import load_env_config
 from tfagents_system.environments.construction import make_eval_environment
-from tfagents_system.evaluation.rollouts import run_episode
-from tfagents_system.launch.params_check import check_params_file
+from tfagents_system.launch.checks.params_check import check_params_file
 from tfagents_system.policies.acting import AgentPolicies
 
 FILES = ["arm_config.json", "arm_params.py", "arm_variables.sh"]

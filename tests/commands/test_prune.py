@@ -2,7 +2,7 @@ import pytest
 
 from tfagents_system.commands.prune import prune
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.state.paths import ExperimentPaths
 
 
 def test_policies_that_are_not_in_the_folder_of_a_run_stay(tmp_path):

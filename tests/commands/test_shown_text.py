@@ -11,15 +11,15 @@ from run_files import write_run
 from tfagents_system.commands.check_rows import Row, table
 from tfagents_system.commands.dashboard import Dashboard
 from tfagents_system.commands.list_runs import list_runs
-from tfagents_system.core.ending import print_error
+from tfagents_system.comparison.compare import compare
+from tfagents_system.comparison.report import report
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
-from tfagents_system.evaluation.compare import compare
-from tfagents_system.evaluation.progress import progress_bar
-from tfagents_system.evaluation.report import report
-from tfagents_system.evaluation.terminal import Terminal
-from tfagents_system.launch.profile import profile
-from tfagents_system.launch.restart_budget import _describe_failure
-from tfagents_system.launch.status import show
+from tfagents_system.core.process.ending import print_error
+from tfagents_system.launch.local.restart_budget import _describe_failure
+from tfagents_system.launch.show.profile import profile
+from tfagents_system.launch.show.status import show
+from tfagents_system.terminal.lines import Terminal
+from tfagents_system.terminal.progress import progress_bar
 
 TITLE = "\x1b]0;owned\x07"  # sets the title of the window
 RED = "\x1b[31m"
@@ -44,7 +44,7 @@ def is_plain(text):
 
 
 def dashboard(paths):
-    from tfagents_system.launch.status import Watch
+    from tfagents_system.launch.show.status import Watch
 
     screen = io.StringIO()
     Console(file=screen, width=200).print(Dashboard(paths).draw(Watch(paths).look()))
@@ -77,7 +77,9 @@ COMMANDS = {
 def test_a_terminal_is_given_nothing_to_obey(paths, capsys, monkeypatch, command):
     # The status line, which is a program of its own, would take them.
     monkeypatch.setattr("signal.signal", lambda *arguments: None)
-    monkeypatch.setattr("tfagents_system.launch.status.keep_printing_on_full_disk", lambda: None)
+    monkeypatch.setattr(
+        "tfagents_system.launch.show.status.keep_printing_on_full_disk", lambda: None
+    )
     COMMANDS[command](paths)
     out, err = capsys.readouterr()
     assert out or err

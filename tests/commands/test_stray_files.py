@@ -12,18 +12,18 @@ from run_files import write_run
 
 from tfagents_system.commands.dashboard import Dashboard
 from tfagents_system.commands.list_runs import list_runs
-from tfagents_system.core.best_policies import FACTS, best_policy
+from tfagents_system.comparison.report import report
 from tfagents_system.core.errors import ConfigError, SupersededError
-from tfagents_system.core.generations import generations
-from tfagents_system.core.incarnation import Claims, Fence
-from tfagents_system.core.liveness import LivingPrograms
-from tfagents_system.core.reports import Phase
-from tfagents_system.evaluation.report import report
-from tfagents_system.evaluation.run_history import read_evaluations
-from tfagents_system.launch.last_workers import await_last_workers
-from tfagents_system.launch.profile import read_phase_secs
-from tfagents_system.launch.status import Watch
-from tfagents_system.launch.status_line import status_line
+from tfagents_system.core.state.best_policies import FACTS, best_policy
+from tfagents_system.core.state.generations import generations
+from tfagents_system.core.state.incarnation import Claims, Fence
+from tfagents_system.core.state.liveness import LivingPrograms
+from tfagents_system.core.state.reports import Phase
+from tfagents_system.launch.link.last_workers import await_last_workers
+from tfagents_system.launch.show.profile import read_phase_secs
+from tfagents_system.launch.show.status import Watch
+from tfagents_system.launch.show.status_line import status_line
+from tfagents_system.records.run_history import read_evaluations
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def test_a_pipe_does_not_hold_up_a_look(paths):
 
 
 def test_a_resume_is_refused_where_a_report_cannot_be_written(paths):
-    from tfagents_system.launch.prepare import _check_has_place_for_reports
+    from tfagents_system.launch.local.prepare import _check_has_place_for_reports
 
     _check_has_place_for_reports(paths)
     (paths.statuses / "no report").mkdir()

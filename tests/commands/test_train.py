@@ -15,9 +15,9 @@ from tfagents_system.commands import templates, train
 from tfagents_system.commands.bindings import with_bindings
 from tfagents_system.commands.environment_ids import EnvironmentId, find_environment
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.launch.params_check import check_params_file
+from tfagents_system.launch.checks.params_check import check_params_file
+from tfagents_system.launch.local.variables import read_variables
 from tfagents_system.launch.start import environment_of_runs
-from tfagents_system.launch.variables import read_variables
 
 REPO = pathlib.Path(__file__).parents[2]
 

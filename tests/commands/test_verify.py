@@ -7,8 +7,8 @@ import pytest
 from tfagents_system.commands import verify as verify_module
 from tfagents_system.commands.verify import verify
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.evaluation.episode_rows import COLUMNS
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.records.episode_rows import COLUMNS
 
 ROWS = ["0,0,0,20,-3.5,20,100.5,", "0,1,50,40,-2.25,20,101.5,", "0,2,100,60,-2,20,102.5,"]
 

@@ -6,9 +6,9 @@ from report_fakes import learner_report, mirror_report, replay_report, worker_re
 from rich.console import Console
 
 from tfagents_system.commands.dashboard import Dashboard, last_errors, sparkline, who_waits
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.evaluation.episode_rows import COLUMNS
-from tfagents_system.launch.status_line import Snapshot
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.launch.show.status_line import Snapshot
+from tfagents_system.records.episode_rows import COLUMNS
 
 
 def text_of(renderable):

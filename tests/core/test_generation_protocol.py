@@ -8,9 +8,9 @@ import shutil
 
 import pytest
 
-from tfagents_system.core import generations as lib
 from tfagents_system.core.errors import SupersededError
-from tfagents_system.core.incarnation import CORE, Claims, Fence
+from tfagents_system.core.state import generations as lib
+from tfagents_system.core.state.incarnation import CORE, Claims, Fence
 
 CALLS = ("replace", "rename", "listdir", "scandir", "mkdir", "rmdir", "unlink", "open", "stat",
          "lstat", "fsync", "link")  # fmt: skip

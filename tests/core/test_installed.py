@@ -42,7 +42,7 @@ USE = """
 import json, pathlib
 import tfagents_system
 from tfagents_system.core.installed import all_versions
-from tfagents_system.launch.packages import check_packages
+from tfagents_system.launch.checks.packages import check_packages
 check_packages()
 found = all_versions()
 import gym

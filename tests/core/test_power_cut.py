@@ -8,11 +8,11 @@ import random
 import pytest
 from cut_disk import cut_disk
 
-from tfagents_system.core import generations as lib
-from tfagents_system.core.files import write_json_durably
-from tfagents_system.core.incarnation import CORE, Claims, Fence
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.running import begin_run
+from tfagents_system.core.state import generations as lib
+from tfagents_system.core.state.files import write_json_durably
+from tfagents_system.core.state.incarnation import CORE, Claims, Fence
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.running import begin_run
 
 CALLS = ("replace", "rename", "mkdir", "rmdir", "unlink", "open", "fsync", "link", "stat")
 NUM_CUTS = 20

@@ -3,7 +3,7 @@ from fractions import Fraction
 import pytest
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.training_settings import TrainingSettings
+from tfagents_system.core.settings.training_settings import TrainingSettings
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 
 SEQUENCE = ItemLayout(20, is_sequence=True)

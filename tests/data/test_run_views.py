@@ -8,8 +8,8 @@ from replay_fakes import EpisodeStepEnv, codec_of, make_experiment
 from small_disk import small_disk
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.params_loader import load_run
-from tfagents_system.core.run_spec import as_json
+from tfagents_system.core.programs.params_loader import load_run
+from tfagents_system.core.state.run_spec import as_json
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.run_views import view_of_run
 

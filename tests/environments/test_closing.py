@@ -8,7 +8,7 @@ import types
 import pytest
 from replay_fakes import EpisodeStepEnv
 
-from tfagents_system.core.processes import descendants
+from tfagents_system.core.process.processes import descendants
 from tfagents_system.environments import closing
 from tfagents_system.environments.closing import close_environment, closed_at_end
 from tfagents_system.environments.construction import make_collect_environment

@@ -4,7 +4,7 @@ from fakes import CountingEnv
 from tf_agents.environments import batched_py_environment
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.guest import UserCodeError
+from tfagents_system.core.process.guest import UserCodeError
 from tfagents_system.environments.construction import (
     make_collect_environment,
     make_eval_environment,

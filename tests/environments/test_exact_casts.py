@@ -4,7 +4,7 @@ import pytest
 from fakes import CountingEnv
 from tf_agents.environments import suite_gym
 
-from tfagents_system.core.guest import UserCodeError
+from tfagents_system.core.process.guest import UserCodeError
 from tfagents_system.environments import construction, spaces
 from tfagents_system.environments.gym_adapter import GymEnvironment
 from tfagents_system.environments.partial_observation import KeepObservations

@@ -5,11 +5,11 @@ from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec, tensor_spec
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.sample_reader import step_codec
 from tfagents_system.environments.frame_stack import FrameStack
-from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 

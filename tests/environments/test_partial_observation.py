@@ -14,7 +14,7 @@ from tfagents_system.environments.partial_observation import (
     ObservationDropout,
     ObservationStack,
 )
-from tfagents_system.evaluation.playback import playback_of
+from tfagents_system.films.playback import playback_of
 from tfagents_system.policies.acting import RandomPolicy
 
 

@@ -10,7 +10,7 @@ from tfagents_system.environments.dm_control_adapter import DmControlEnvironment
 from tfagents_system.environments.gym_adapter import GymEnvironment
 from tfagents_system.environments.gymnasium_adapter import GymnasiumEnvironment
 from tfagents_system.environments.time_limits import keep_discount_at_time_limits
-from tfagents_system.evaluation.playback import DEFAULT_RATE, playback_of
+from tfagents_system.films.playback import DEFAULT_RATE, playback_of
 
 SPACE = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
 

@@ -6,9 +6,9 @@ from replay_fakes import EpisodeStepEnv
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.first_episode import FIRST_EPISODE
-from tfagents_system.core.guest import UserCodeError
-from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.process.guest import UserCodeError
+from tfagents_system.core.programs.first_episode import FIRST_EPISODE
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
 
 ACTION = [0.0]

@@ -5,7 +5,7 @@ import numpy as np
 from fakes import CountingEnv
 
 from tfagents_system.evaluation import evaluator, summary
-from tfagents_system.evaluation.terminal import Terminal
+from tfagents_system.terminal.lines import Terminal
 
 
 class Params:

@@ -4,10 +4,10 @@ import pathlib
 
 import pytest
 
+from tfagents_system.collection.rollouts import Episode
 from tfagents_system.evaluation import summary
-from tfagents_system.evaluation.bootstrap import mean_and_standard_error
-from tfagents_system.evaluation.rollouts import Episode
 from tfagents_system.evaluation.summary import EvaluatedEpisode
+from tfagents_system.records.bootstrap import mean_and_standard_error
 
 
 def evaluated(index, episode_return, length=10, success=None, video=None):

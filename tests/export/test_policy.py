@@ -7,10 +7,10 @@ import pytest
 from fakes import UNRIVALLED
 
 from tfagents_system.agents.construction import make_agent
-from tfagents_system.core.command_line import with_arguments
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.params_loader import load_params
-from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.programs.command_line import with_arguments
+from tfagents_system.core.programs.params_loader import load_params
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.evaluation.evaluator import load_greedy_policy
 from tfagents_system.export.policy import export
 from tfagents_system.learning.policy_export import PolicyExporter

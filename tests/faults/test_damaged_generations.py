@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from system.tiny_run import TinyRun
 
-from tfagents_system.core.generations import generation_dir, newest_intact_generation
+from tfagents_system.core.state.generations import generation_dir, newest_intact_generation
 
 pytestmark = [pytest.mark.faults, pytest.mark.multiprocess, pytest.mark.timeout(600)]
 

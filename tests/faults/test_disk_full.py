@@ -11,9 +11,9 @@ import pytest
 from small_disk import small_disk
 from system.tiny_run import STEPS_PER_ITER, TinyRun
 
-from tfagents_system.core.generations import newest_intact_generation
-from tfagents_system.core.ports import check_port_is_free
-from tfagents_system.evaluation.episode_log import COLUMNS
+from tfagents_system.collection.episode_log import COLUMNS
+from tfagents_system.core.process.ports import check_port_is_free
+from tfagents_system.core.state.generations import newest_intact_generation
 
 pytestmark = [pytest.mark.faults, pytest.mark.multiprocess]
 

@@ -9,7 +9,7 @@ import pytest
 from cut_disk import cut_disk
 from system.tiny_run import TinyRun
 
-from tfagents_system.core.generations import newest_intact_generation
+from tfagents_system.core.state.generations import newest_intact_generation
 from tfagents_system.core.waiting import wait_until
 
 pytestmark = [pytest.mark.faults, pytest.mark.multiprocess]

@@ -6,7 +6,7 @@ import pytest
 from faults.recovery import ENDLESS, has_all_moving
 from system.tiny_run import TinyRun
 
-from tfagents_system.core.ports import free_port
+from tfagents_system.core.process.ports import free_port
 from tfagents_system.core.waiting import wait_until
 
 pytestmark = [pytest.mark.faults, pytest.mark.multiprocess]

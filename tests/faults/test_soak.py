@@ -15,7 +15,7 @@ import pytest
 from system.tiny_run import PROJECT, TinyRun
 
 from benchmarks.solve_pendulum import NUM_EPISODES
-from tfagents_system.launch.restart_budget import read_starts
+from tfagents_system.launch.local.restart_budget import read_starts
 
 pytestmark = [pytest.mark.faults, pytest.mark.multiprocess, pytest.mark.timeout(4 * 3600)]
 

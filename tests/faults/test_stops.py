@@ -9,8 +9,8 @@ import time
 import pytest
 from system.tiny_run import HORIZON, STEPS_PER_ITER, TinyRun
 
-from tfagents_system.core.generations import newest_intact_generation
-from tfagents_system.core.ports import check_port_is_free
+from tfagents_system.core.process.ports import check_port_is_free
+from tfagents_system.core.state.generations import newest_intact_generation
 from tfagents_system.core.waiting import wait_until
 
 pytestmark = [pytest.mark.faults, pytest.mark.multiprocess]

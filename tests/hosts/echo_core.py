@@ -11,10 +11,10 @@ import subprocess
 import sys
 import threading
 
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.launch.link import Link, listen
-from tfagents_system.launch.private_network import enter
-from tfagents_system.launch.relay import write_core_end
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.launch.link.hosts import Link, listen
+from tfagents_system.launch.link.relay import write_core_end
+from tfagents_system.launch.local.private_network import enter
 
 exp_dir, folder, incarnation, answer = sys.argv[1:]
 listener = listen()
@@ -23,7 +23,7 @@ enter()
 server = socket.create_server(("127.0.0.1", 0))
 port = server.getsockname()[1]
 write_core_end(pathlib.Path(folder), link, port)
-relay = [sys.executable, "-m", "tfagents_system.launch.relay", exp_dir, folder]
+relay = [sys.executable, "-m", "tfagents_system.launch.link.relay", exp_dir, folder]
 subprocess.Popen(
     ["setpriv", "--pdeathsig", "KILL", *relay, f"--listener={listener.fileno()}"],
     pass_fds=(listener.fileno(),),

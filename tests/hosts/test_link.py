@@ -19,10 +19,10 @@ from namespaces import NO_MORE_NETWORKS, needs_namespaces
 
 from benchmarks.network import Host, network
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.waiting import wait_until
-from tfagents_system.launch.link import Link, check_hosts_are_safe, listen
-from tfagents_system.launch.reachability import is_stalled_row
+from tfagents_system.launch.link.hosts import Link, check_hosts_are_safe, listen
+from tfagents_system.launch.link.reachability import is_stalled_row
 
 PROJECT = pathlib.Path(__file__).parents[2]
 ECHO_CORE = pathlib.Path(__file__).with_name("echo_core.py")
@@ -64,7 +64,7 @@ class Lab:
     ) -> tuple[pathlib.Path, subprocess.Popen]:
         """Starts the relay of a host of workers; returns its socket and the program."""
         folder = self.folder(name)
-        module = "tfagents_system.launch.relay"
+        module = "tfagents_system.launch.link.relay"
         relay = self.start(host, "-m", module, (paths or self.paths).root, folder)
         wait_until((folder / "replay").exists, 20, "the relay's socket")
         return folder / "replay", relay
@@ -236,7 +236,7 @@ def test_an_address_is_looked_for_until_one_answers(lab):
     lab.core(core, 1, "core 1")
     folder = lab.folder("workers")
     before = workers.traffic()[1]
-    lab.start(workers, "-m", "tfagents_system.launch.relay", lab.paths.root, folder)
+    lab.start(workers, "-m", "tfagents_system.launch.link.relay", lab.paths.root, folder)
     wait_until(lambda: workers.traffic()[1] - before > 5 * 66, 20, "some packets for nobody")
     assert ask(folder / "replay") == ""
     workers.mend(core)
@@ -299,7 +299,13 @@ def test_a_core_share_whose_kernel_makes_no_network_is_refused_and_leaves_nothin
         "SAC_PARAMS": str(PROJECT / "tfagents_system/pendulum_params.py"),
         "SAC_CONFIG": str(PROJECT / "config/pendulum.json"),
     }
-    command = [*NO_MORE_NETWORKS, sys.executable, "-m", "tfagents_system.launch.run_share", "core"]
+    command = [
+        *NO_MORE_NETWORKS,
+        sys.executable,
+        "-m",
+        "tfagents_system.launch.local.run_share",
+        "core",
+    ]
     done = subprocess.run(
         command, cwd=tmp_path, env=os.environ | environ, capture_output=True, text=True, timeout=60
     )

@@ -8,10 +8,10 @@ import subprocess
 import pytest
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.launch.places import Service
-from tfagents_system.launch.service_dirs import write_service_dirs
-from tfagents_system.launch.variables import read_variables
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.launch.local.places import Service
+from tfagents_system.launch.local.service_dirs import write_service_dirs
+from tfagents_system.launch.local.variables import read_variables
 
 PROJECT = pathlib.Path(__file__).parents[2]
 NAMES = ["x$(touch PWNED)", "x`touch PWNED`", "x';touch PWNED;'", 'x";touch PWNED;"',

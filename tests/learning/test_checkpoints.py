@@ -17,20 +17,20 @@ from replay_fakes import (
 )
 from small_disk import small_disk
 
-from tfagents_system.core.background import raise_failures
-from tfagents_system.core.disk import SPARE_BYTES, checkpoint_bytes
+from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.generations import (
+from tfagents_system.core.process.background import raise_failures
+from tfagents_system.core.state.disk import SPARE_BYTES, checkpoint_bytes
+from tfagents_system.core.state.generations import (
     MANIFEST,
     generations,
     newest_intact_generation,
     publish_generation,
     read_manifests,
 )
-from tfagents_system.core.incarnation import CORE, Claims, Fence
+from tfagents_system.core.state.incarnation import CORE, Claims, Fence
 from tfagents_system.data.item_layout import SINGLE
 from tfagents_system.data.transition import Transition
-from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.learning import checkpoints as checkpoints_lib
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.policies.acting import RandomPolicy

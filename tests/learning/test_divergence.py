@@ -1,6 +1,6 @@
 import numpy as np
 
-from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.learning.divergence import (
     MOST_REMOVED,
     DivergedError,

@@ -6,7 +6,7 @@ from fakes import UNRIVALLED
 from replay_fakes import make_tiny_agent
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.generations import generation_dir
+from tfagents_system.core.state.generations import generation_dir
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.learning.initial_weights import initialize
 from tfagents_system.learning.policy_export import write_policy

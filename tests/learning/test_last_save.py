@@ -2,8 +2,8 @@ import pytest
 from fakes import UNRIVALLED, FakeClock
 
 from tfagents_system.core.errors import StorageError
-from tfagents_system.core.files import read_json
-from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.state.files import read_json
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.learning import last_save
 from tfagents_system.learning.last_save import LastSave
 from tfagents_system.learning.save_record import SaveRecord

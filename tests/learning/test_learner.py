@@ -10,12 +10,12 @@ from replay_fakes import EpisodeStepEnv, codec_of, make_tiny_agent, serving
 from tf_agents.agents import tf_agent
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.core.background import start_thread
+from tfagents_system.collection.rollouts import run_episode
+from tfagents_system.core.process.background import start_thread
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.sample_reader import SampleReader, step_codec
 from tfagents_system.data.transition import MID, Step
-from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.learning import learner as learner_lib
 from tfagents_system.learning.learner import Learner
 from tfagents_system.learning.sampling_pool import SamplingPool

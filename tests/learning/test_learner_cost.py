@@ -10,9 +10,9 @@ from replay_fakes import EpisodeStepEnv, codec_of, make_tiny_agent, serving
 from tf_agents.specs import tensor_spec
 
 from tfagents_system.agents import agent as agent_lib
+from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.sample_reader import SampleReader
-from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.learning import learner as learner_lib
 from tfagents_system.learning.learner import UNROLLED_STEPS, Learner
 from tfagents_system.learning.sampling_pool import SamplingPool

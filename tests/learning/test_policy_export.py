@@ -15,8 +15,8 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.errors import ConfigError, SupersededError
-from tfagents_system.core.incarnation import Claims, Fence
-from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.state.incarnation import Claims, Fence
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.learning import policy_export
 from tfagents_system.learning.policy_export import PolicyExporter, restore_policy
 from tfagents_system.policies.acting import AgentPolicies

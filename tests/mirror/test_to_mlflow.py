@@ -17,14 +17,14 @@ from mirror_fakes import (
     write_values,
 )
 
-from tfagents_system.core.ports import free_port
+from tfagents_system.core.process.ports import free_port
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.mirror import mirror as mirror_lib
 from tfagents_system.mirror.mirror import Mirror
 
 KILLED_BEFORE_IT_KNOWS = """
 import os, pathlib, signal
-from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.mirror import to_mlflow
 from tfagents_system.mirror.mirror import Mirror
 

@@ -18,7 +18,7 @@ from tfagents_system.mirror.mirror import Mirror
 
 KILLED_AFTER_A_BATCH = """
 import os, pathlib, signal, time
-from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.mirror.mirror import Mirror
 
 mirror = Mirror(ExperimentPaths(pathlib.Path("logs/tiny")), "wandb")
@@ -28,7 +28,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 TRIED_ONCE = """
 import pathlib
-from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.mirror.mirror import Mirror
 
 mirror = Mirror(ExperimentPaths(pathlib.Path("logs/tiny")), "wandb")

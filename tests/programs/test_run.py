@@ -18,10 +18,10 @@ from virtual_display import VirtualDisplay, install_xvfb
 
 from tfagents_system import run
 from tfagents_system.agents.construction import make_agent
-from tfagents_system.core.command_line import with_arguments
 from tfagents_system.core.errors import EXIT_CONFIG, EXIT_FINISHED, EXIT_STOPPED, ConfigError
-from tfagents_system.core.params_loader import load_params
-from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.programs.command_line import with_arguments
+from tfagents_system.core.programs.params_loader import load_params
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.evaluation.saved_experiment import find_checkpoint
 from tfagents_system.learning.policy_export import PolicyExporter
 

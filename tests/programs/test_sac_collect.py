@@ -18,19 +18,19 @@ from replay_fakes import (
 )
 
 from tfagents_system import sac_collect
+from tfagents_system.collection.episode_log import EpisodeLog
+from tfagents_system.collection.rollouts import Episode
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
-from tfagents_system.core.files import read_json, write_json_atomically
-from tfagents_system.core.params_loader import load_run
-from tfagents_system.core.reports import read_report
+from tfagents_system.core.programs.params_loader import load_run
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
+from tfagents_system.core.state.files import read_json, write_json_atomically
+from tfagents_system.core.state.reports import read_report
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.data.item_description import item_columns
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.environments.guest_environment import as_made
 from tfagents_system.environments.replaceable import EnvironmentFailure
-from tfagents_system.evaluation.episode_log import EpisodeLog
-from tfagents_system.evaluation.rollouts import Episode
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import experience_stats

@@ -10,14 +10,14 @@ from fakes import UNRIVALLED
 from replay_fakes import EpisodeStepEnv, Stop, codec_of, make_experiment, write_run_spec
 
 from tfagents_system import sac_replay_buffer
+from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.core.errors import EXIT_STOPPED, ConfigError, SupersededError
-from tfagents_system.core.generations import publish_generation
-from tfagents_system.core.incarnation import CORE, Claims
-from tfagents_system.core.ports import check_port_is_free, free_port
-from tfagents_system.core.program import EXIT_CODE_FILE_VARIABLE
-from tfagents_system.core.reports import read_report
+from tfagents_system.core.process.ports import check_port_is_free, free_port
+from tfagents_system.core.programs.program import EXIT_CODE_FILE_VARIABLE
+from tfagents_system.core.state.generations import publish_generation
+from tfagents_system.core.state.incarnation import CORE, Claims
+from tfagents_system.core.state.reports import read_report
 from tfagents_system.core.waiting import wait_until
-from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import EXPERIENCE_TABLE, experience_stats

@@ -14,7 +14,7 @@ from small_disk import small_disk
 
 from tfagents_system import learner_data, sac_train
 from tfagents_system.agents.agent import ActorCriticAgent
-from tfagents_system.core import provenance, reports
+from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.core.errors import (
     EXIT_DIVERGED,
     EXIT_FINISHED,
@@ -22,17 +22,17 @@ from tfagents_system.core.errors import (
     StorageError,
     SupersededError,
 )
-from tfagents_system.core.files import read_json
-from tfagents_system.core.generations import generations, read_manifests
-from tfagents_system.core.incarnation import CORE, Claims
-from tfagents_system.core.reports import Phase, read_report
-from tfagents_system.core.running import begin_run
+from tfagents_system.core.state import provenance, reports
+from tfagents_system.core.state.files import read_json
+from tfagents_system.core.state.generations import generations, read_manifests
+from tfagents_system.core.state.incarnation import CORE, Claims
+from tfagents_system.core.state.reports import Phase, read_report
+from tfagents_system.core.state.running import begin_run
 from tfagents_system.core.waiting import wait_until
-from tfagents_system.evaluation import event_log
-from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.kernels.arithmetic import resolve, this_host
 from tfagents_system.learning import last_save, learner
 from tfagents_system.policies.acting import RandomPolicy
+from tfagents_system.records import event_log
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.journal import Checkpoints, Journal, Stream
 from tfagents_system.services.replay import VARIABLES_TABLE, ReplaySnapshots, experience_stats

@@ -21,26 +21,29 @@ from tf_agents.metrics import py_metrics
 from tf_agents.trajectories import trajectory
 
 from tfagents_system import sac_collect, workers
-from tfagents_system.core import reporting, reports
-from tfagents_system.core.background import start_thread
-from tfagents_system.core.curriculum import Curriculum
+from tfagents_system.collection import episode_log, worker_records
+from tfagents_system.collection.best_policy_keeper import BestPolicyKeeper
+from tfagents_system.collection.episode_log import EpisodeLog
+from tfagents_system.collection.step_observers import StepObservers
+from tfagents_system.collection.worker_environments import Environments
+from tfagents_system.collection.worker_records import WorkerRecords
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
-from tfagents_system.core.guest import UserCodeError
-from tfagents_system.core.params_loader import Run
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.reports import Phase, read_report
+from tfagents_system.core.process import reporting
+from tfagents_system.core.process.background import start_thread
+from tfagents_system.core.process.guest import UserCodeError
+from tfagents_system.core.programs.params_loader import Run
+from tfagents_system.core.settings.curriculum import Curriculum
+from tfagents_system.core.state import reports
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.reports import Phase, read_report
 from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
 from tfagents_system.evaluating_worker import EvaluatingWorker
-from tfagents_system.evaluation import camera, episode_log, event_log, worker_records
-from tfagents_system.evaluation.best_policy_keeper import BestPolicyKeeper
-from tfagents_system.evaluation.camera import Camera
-from tfagents_system.evaluation.episode_log import EpisodeLog
-from tfagents_system.evaluation.step_observers import StepObservers
-from tfagents_system.evaluation.worker_environments import Environments
-from tfagents_system.evaluation.worker_records import WorkerRecords
+from tfagents_system.films import camera
+from tfagents_system.films.camera import Camera
 from tfagents_system.lock_step_worker import LockStepWorker
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.policies.newest_policies import NewestPolicies
+from tfagents_system.records import event_log
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import experience_stats
 from tfagents_system.services.variables import VariablePublisher, VariableReader

@@ -12,10 +12,10 @@ from replay_fakes import UNLIMITED, EpisodeStepEnv, all_items, codec_of, serving
 from reverb.cc import schema_pb2
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.core.ports import free_port
+from tfagents_system.collection.rollouts import run_episode
+from tfagents_system.core.process.ports import free_port
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.sample_reader import step_codec
-from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services import adder as adder_lib
 from tfagents_system.services.adder import Adder

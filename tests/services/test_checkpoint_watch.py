@@ -7,7 +7,7 @@ from fakes import FakeClock
 from replay_fakes import make_experiment
 from report_fakes import worker_report, write_report
 
-from tfagents_system.core.liveness import LivingPrograms
+from tfagents_system.core.state.liveness import LivingPrograms
 from tfagents_system.services import checkpoint_watch
 from tfagents_system.services.checkpoint_watch import PERIOD_SECS, CheckpointWatch
 from tfagents_system.services.journal import Stream

@@ -11,8 +11,8 @@ from fakes import UNRIVALLED
 from small_disk import small_disk
 
 from tfagents_system.core.errors import SupersededError
-from tfagents_system.core.incarnation import Fence
-from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.state.incarnation import Fence
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.services.journal import (
     Checkpoints,
     Journal,

@@ -9,12 +9,12 @@ from fakes import UNRIVALLED
 from hypothesis import strategies as st
 from replay_fakes import EpisodeStepEnv, all_items, codec_of, serving
 
+from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.generations import publish_generation
-from tfagents_system.core.training_settings import TrainingSettings
+from tfagents_system.core.settings.training_settings import TrainingSettings
+from tfagents_system.core.state.generations import publish_generation
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.sample_reader import SampleReader
-from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.journal import Checkpoints, Journal, Stream

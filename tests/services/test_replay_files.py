@@ -5,8 +5,8 @@ import pytest
 from fakes import UNRIVALLED
 from replay_fakes import UNLIMITED, EpisodeStepEnv, all_items, codec_of, serving
 
+from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
-from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.journal import Journal, Stream

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from replay_fakes import EpisodeStepEnv, codec_of, serving
 
+from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.sample_reader import SampleReader
-from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import experience_stats

@@ -6,7 +6,7 @@ import tensorflow as tf
 from replay_fakes import UNLIMITED, EpisodeStepEnv, codec_of, serving
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.ports import free_port
+from tfagents_system.core.process.ports import free_port
 from tfagents_system.data.item_description import describe_item, described_item, item_columns
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.services.replay import EXPERIENCE_TABLE, start_server

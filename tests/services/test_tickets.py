@@ -10,7 +10,7 @@ import tensorflow as tf
 from fakes import FakeClock
 from replay_fakes import TinyParams, serving
 
-from tfagents_system.core.background import raise_failures
+from tfagents_system.core.process.background import raise_failures
 from tfagents_system.services import tickets as tickets_lib
 from tfagents_system.services.table_info import table_stats
 from tfagents_system.services.tickets import TICKETS_TABLE, TicketOffice, TicketTaker

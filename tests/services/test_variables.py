@@ -9,8 +9,8 @@ import tensorflow as tf
 from fakes import FakeClock
 from replay_fakes import serving, serving_until_killed
 
-from tfagents_system.core.background import raise_failures
-from tfagents_system.core.ports import free_port
+from tfagents_system.core.process.background import raise_failures
+from tfagents_system.core.process.ports import free_port
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.services import variables as variables_lib
 from tfagents_system.services.table_info import table_stats

@@ -8,7 +8,7 @@ import pytest
 import reverb
 from replay_fakes import serving
 
-from tfagents_system.core.ports import free_port
+from tfagents_system.core.process.ports import free_port
 from tfagents_system.services.replay import VARIABLES_TABLE
 from tfagents_system.services.table_info import table_stats
 from tfagents_system.services.writers import open_writer
@@ -17,7 +17,7 @@ WITHOUT_SERVER = """
 import pathlib
 import reverb
 import tensorflow as tf
-from tfagents_system.core.ports import free_port
+from tfagents_system.core.process.ports import free_port
 from tfagents_system.services.tickets import TicketOffice, TicketTaker
 from tfagents_system.services.variables import VariablePublisher
 from tfagents_system.services.versions import PolicyVersion

@@ -47,8 +47,8 @@ class Sandbox:
         self.started: list[subprocess.Popen[str]] = []
 
     def set(self, file: str, **values: int) -> None:
-        """Gives variables of a script of launch/ other values."""
-        path = self.project / "tfagents_system" / "launch" / file
+        """Gives variables of a script of launch/local/ other values."""
+        path = self.project / "tfagents_system/launch/local" / file
         text = path.read_text()
         for name, value in values.items():
             text, count = re.subn(rf"\b{name}=\d+", f"{name}={value}", text)

@@ -15,10 +15,10 @@ import sys
 import time
 
 from tfagents_system.core import errors
-from tfagents_system.core.files import write_json_atomically
-from tfagents_system.core.guest import GUEST
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.program import StopFlag, run_program
+from tfagents_system.core.process.guest import GUEST
+from tfagents_system.core.programs.program import StopFlag, run_program
+from tfagents_system.core.state.files import write_json_atomically
+from tfagents_system.core.state.paths import ExperimentPaths
 
 UNSAVED = "the last 200 train steps are not saved: no disk. The same command begins anew."
 NAME = {"sac_replay_buffer.py": "replay", "sac_train.py": "learner"}.get(

@@ -18,8 +18,8 @@ from namespaces import NO_MORE_NETWORKS, USERS, needs_namespaces
 from report_fakes import learner_report, write_report
 from shell.sandbox import PARAMS, STARTS, TWO, Sandbox
 
-from tfagents_system.core.generations import generation_dir
-from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.state.generations import generation_dir
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.waiting import wait_until
 
 
@@ -455,7 +455,7 @@ def test_port_in_use_is_refused(sandbox):
 
 
 def test_a_stop_just_after_the_status_was_started_does_not_hang(sandbox):
-    path = "tfagents_system/launch/train_script.sh"
+    path = "tfagents_system/launch/local/train_script.sh"
     script = (sandbox.project / path).read_text()
     assert script.count("\n  reporter=$!\n") == 1
     sandbox.write(path, script.replace("\n  reporter=$!", "\n  kill -TERM $$\n  reporter=$!"))

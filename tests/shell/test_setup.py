@@ -16,8 +16,9 @@ LOCK_FILES = sorted(path.name for path in (PROJECT / "locks").glob("*.lock"))
 PACKAGE_CHECK = (
     "tfagents_system/__init__.py",
     "tfagents_system/launch/__init__.py",
-    "tfagents_system/launch/packages.py",
-    *sorted(f"tfagents_system/core/{path.name}" for path in CORE.glob("*.py")),
+    "tfagents_system/launch/checks/__init__.py",
+    "tfagents_system/launch/checks/packages.py",
+    *sorted(str(path.relative_to(PROJECT)) for path in CORE.rglob("*.py")),
 )
 BUILD = "tfagents_system/kernels/build.py"
 TOOLS = (

@@ -11,9 +11,9 @@ from slurm.cluster import slurm_cluster
 from slurm.slurm_run import SlurmRun
 from system.tiny_run import STEPS_PER_ITER
 
-from tfagents_system.core.incarnation import CORE, Claims
+from tfagents_system.core.state.incarnation import CORE, Claims
 from tfagents_system.core.waiting import wait_until
-from tfagents_system.launch.lock import TAKEOVER_SECS
+from tfagents_system.launch.experiment.lock import TAKEOVER_SECS
 from tfagents_system.services.checkpoint_watch import PERIOD_SECS
 
 pytestmark = [pytest.mark.multiprocess, pytest.mark.timeout(600)]

@@ -9,8 +9,8 @@ from slurm.cluster import CPUS, slurm_cluster
 from slurm.slurm_run import SlurmRun
 from system.tiny_run import STEPS_PER_ITER
 
-from tfagents_system.core.paths import ExperimentPaths
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.waiting import wait_until
 
 pytestmark = pytest.mark.multiprocess
@@ -47,7 +47,7 @@ def test_a_cancelled_run_over_several_hosts_resumes_and_trains_to_its_end():
 def cancel(run):
     """Cancels all jobs, of which nothing is left."""
     running = " ".join(run.cluster.processes().values())
-    for program in ("supervise", "stunnel", "launch.relay", "sac_train", "sac_collect",
+    for program in ("supervise", "stunnel", "launch.link.relay", "sac_train", "sac_collect",
                     "tfagents_system mirror"):  # fmt: skip
         assert program in running, running
     run.cluster.ask("scancel", *run.jobs.values())

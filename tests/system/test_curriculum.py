@@ -7,7 +7,7 @@ import signal
 import pytest
 from system.tiny_run import HORIZON, STEPS_PER_ITER, TinyRun
 
-from tfagents_system.core.curriculum import Curriculum
+from tfagents_system.core.settings.curriculum import Curriculum
 
 pytestmark = pytest.mark.multiprocess
 

@@ -18,7 +18,7 @@ import pytest
 from system.tiny_run import TINY
 
 from tfagents_system.commands.table import COMMANDS, function_of
-from tfagents_system.core.command_line import flags_of
+from tfagents_system.core.programs.command_line import flags_of
 
 pytestmark = [pytest.mark.multiprocess, pytest.mark.timeout(600)]
 
@@ -123,7 +123,7 @@ def project(trained_cart, tmp_path_factory):
     (copy / "config/minitaur.json").write_text('{"horizon": 20}')
     shutil.copytree(trained_cart[0] / "logs/cart", copy / "logs/first")
     script = TRAIN_SCRIPT.format(folder=shlex.quote(str(copy / "logs/first")))
-    write_script(copy / "tfagents_system/launch/train_script.sh", script)
+    write_script(copy / "tfagents_system/launch/local/train_script.sh", script)
     assert run(copy, "sac new my --from own").returncode == 0
     return copy
 

@@ -13,8 +13,8 @@ from faults.experience import account_of
 from faults.recovery import ENDLESS
 from system.tiny_run import HORIZON, TinyRun
 
-from tfagents_system.core.best_policies import best_policy
 from tfagents_system.core.errors import EXIT_STOPPED, EXIT_SUPERSEDED
+from tfagents_system.core.state.best_policies import best_policy
 from tfagents_system.services.checkpoint_watch import PERIOD_SECS
 from tfagents_system.services.journal import streams_with_journals
 

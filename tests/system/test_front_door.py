@@ -14,7 +14,7 @@ import tensorflow as tf
 from commands.test_train import REPO, sac
 from system.tiny_run import TINY
 
-from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.state.paths import ExperimentPaths
 
 pytestmark = pytest.mark.multiprocess
 

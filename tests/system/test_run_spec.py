@@ -1,9 +1,9 @@
 import pytest
 from system.tiny_run import TinyRun
 
-from tfagents_system.core.running import edited_files
-from tfagents_system.launch.status import Watch
-from tfagents_system.launch.status_line import status_line
+from tfagents_system.core.state.running import edited_files
+from tfagents_system.launch.show.status import Watch
+from tfagents_system.launch.show.status_line import status_line
 
 pytestmark = pytest.mark.multiprocess
 

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 from system.tiny_run import HORIZON, STEPS_PER_ITER, TinyRun
 
-from tfagents_system.core.ports import check_port_is_free
+from tfagents_system.core.process.ports import check_port_is_free
 from tfagents_system.learning.policy_export import restore_policy
 
 pytestmark = pytest.mark.multiprocess

@@ -9,7 +9,7 @@ import pytest
 from commands.test_train import REPO, sac
 from system.tiny_run import TINY
 
-from tfagents_system.core.process_start import there
+from tfagents_system.core.process.process_start import there
 
 pytestmark = pytest.mark.multiprocess
 
@@ -213,7 +213,7 @@ def test_a_package_of_our_name_in_the_current_folder_is_not_taken_for_ours(tmp_p
     (tmp_path / "tfagents_system").mkdir()
     (tmp_path / "tfagents_system/__init__.py").write_text("raise ImportError('not ours')\n")
     monkeypatch.chdir(tmp_path)
-    command = [sys.executable, "-m", "tfagents_system.launch.status", "--help"]
+    command = [sys.executable, "-m", "tfagents_system.launch.show.status", "--help"]
     told = there({"PATH": os.environ["PATH"]})
     done = subprocess.run(command, **told, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and "usage: " in done.stdout, done.stderr

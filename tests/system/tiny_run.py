@@ -14,9 +14,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from tfagents_system.core.generations import generations
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.reports import read_report
+from tfagents_system.core.state.generations import generations
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.reports import read_report
 from tfagents_system.core.waiting import wait_until
 
 PROJECT = pathlib.Path(__file__).parents[2]

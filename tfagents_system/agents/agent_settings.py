@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 from tfagents_system.agents.table import ALGORITHMS, OwnSettings
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.hyperparameters import (
+from tfagents_system.core.settings.hyperparameters import (
     count,
     declare,
     flag,

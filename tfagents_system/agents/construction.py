@@ -9,8 +9,8 @@ from tf_agents.specs import tensor_spec
 
 from tfagents_system.agents.agent import ActorCriticAgent
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.hooks import call_method
-from tfagents_system.core.training_settings import TrainingSettings
+from tfagents_system.core.settings.hooks import call_method
+from tfagents_system.core.settings.training_settings import TrainingSettings
 
 
 def make_agent(

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Mapping, Sequence
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.launch.params_check import check_gin_bindings
+from tfagents_system.launch.checks.params_check import check_gin_bindings
 
 
 def with_bindings(assignments: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:

@@ -20,20 +20,20 @@ from tfagents_system.commands.bindings import with_bindings
 from tfagents_system.commands.check_rows import Row, table
 from tfagents_system.commands.environment_ids import check_actions, find_environment
 from tfagents_system.commands.new import project_files, write_project
-from tfagents_system.core.command_line import AtLeast
-from tfagents_system.core.curriculum import Curriculum
-from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
-from tfagents_system.core.files import write_json_atomically
-from tfagents_system.core.guest import GUEST
-from tfagents_system.core.params_loader import load_params
-from tfagents_system.core.processes import leaving_none_behind
-from tfagents_system.core.settings import ENV_TIMEOUT_SECS, Settings
-from tfagents_system.evaluation.progress import progress_bar
+from tfagents_system.core.process.guest import GUEST
+from tfagents_system.core.process.processes import leaving_none_behind
+from tfagents_system.core.programs.command_line import AtLeast
+from tfagents_system.core.programs.params_loader import load_params
+from tfagents_system.core.settings.curriculum import Curriculum
+from tfagents_system.core.settings.env_config import load_env_config
+from tfagents_system.core.settings.variables import ENV_TIMEOUT_SECS, Settings
+from tfagents_system.core.state.files import write_json_atomically
 from tfagents_system.kernels.build import build_if_missing
-from tfagents_system.launch.params_check import check_gin_bindings
-from tfagents_system.launch.prepare import check_files
-from tfagents_system.launch.variables import read_variables
+from tfagents_system.launch.checks.params_check import check_gin_bindings
+from tfagents_system.launch.local.prepare import check_files
+from tfagents_system.launch.local.variables import read_variables
+from tfagents_system.terminal.progress import progress_bar
 
 
 def check(

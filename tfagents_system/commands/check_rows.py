@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from tfagents_system.core.display import printable
-from tfagents_system.core.guest import UserCodeError, place_of
+from tfagents_system.core.process.guest import UserCodeError, place_of
 
 Verdict = Literal["ok", "WRONG", "note"]
 WIDTH = 100  # characters

@@ -6,8 +6,8 @@ Example: sac completion bash
 """
 
 from tfagents_system.commands.table import COMMANDS, function_of
-from tfagents_system.core.command_line import flags_of
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.programs.command_line import flags_of
 
 
 def completion(shell: str = "bash", /) -> None:

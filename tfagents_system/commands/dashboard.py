@@ -12,9 +12,9 @@ from rich.text import Text
 from tfagents_system.commands.list_runs import format_bytes
 from tfagents_system.core.display import printable, without_secrets
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.files import open_regular
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.reports import (
+from tfagents_system.core.state.files import open_regular
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.reports import (
     LearnerReport,
     MirrorReport,
     Phase,
@@ -22,9 +22,9 @@ from tfagents_system.core.reports import (
     Report,
     WorkerReport,
 )
-from tfagents_system.evaluation.run_history import read_evaluations
-from tfagents_system.launch.profile import phases_between
-from tfagents_system.launch.status_line import NOT_RESPONDING_SECS, Snapshot, status_line
+from tfagents_system.launch.show.profile import phases_between
+from tfagents_system.launch.show.status_line import NOT_RESPONDING_SECS, Snapshot, status_line
+from tfagents_system.records.run_history import read_evaluations
 
 BARS = "▁▂▃▄▅▆▇█"
 SPARKLINE_LENGTH = 60

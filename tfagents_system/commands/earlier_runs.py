@@ -5,11 +5,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.settings import Settings
-from tfagents_system.launch import experiment
+from tfagents_system.core.settings.env_config import load_env_config
+from tfagents_system.core.settings.variables import Settings
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.launch.experiment import folder as experiment
 
 UNREADABLE = (ValueError, TypeError, SyntaxError, RecursionError, MemoryError)  # of literal_eval
 NOT_SET = "not set"

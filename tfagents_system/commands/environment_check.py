@@ -13,13 +13,14 @@ import tree
 from tf_agents.environments import py_environment
 
 from tfagents_system.assembly import assemble
+from tfagents_system.collection.rollouts import Episode, run_episode
 from tfagents_system.commands import environment_probes as probes
 from tfagents_system.commands.check_rows import Row, explained
 from tfagents_system.commands.sharing_check import check_sharing
-from tfagents_system.core import memory
-from tfagents_system.core.curriculum import Curriculum
 from tfagents_system.core.meters import PhaseTimer, mean_of
+from tfagents_system.core.process import memory
 from tfagents_system.core.seeds import derive_seed
+from tfagents_system.core.settings.curriculum import Curriculum
 from tfagents_system.environments import own_arrays
 from tfagents_system.environments.closing import close_environment
 from tfagents_system.environments.construction import (
@@ -29,7 +30,6 @@ from tfagents_system.environments.construction import (
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.environments.guest_environment import as_made
 from tfagents_system.environments.remarks import remarks_on
-from tfagents_system.evaluation.rollouts import Episode, run_episode
 from tfagents_system.policies.acting import ActingPolicy, AgentPolicies, RandomPolicy
 
 STEPS = MAKING, RANDOM, GREEDY, PROBING, LEARNING = (

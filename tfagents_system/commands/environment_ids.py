@@ -13,9 +13,9 @@ from typing import Any
 
 from tfagents_system.core.checkout import how_to_install
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.guest import GUEST, UserCodeError
 from tfagents_system.core.installed import is_installed
 from tfagents_system.core.names import nearest_name
+from tfagents_system.core.process.guest import GUEST, UserCodeError
 from tfagents_system.environments import headless
 
 KINDS = ("gymnasium", "gym", "pybullet", "dm_control", "partial")

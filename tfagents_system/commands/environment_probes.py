@@ -12,9 +12,9 @@ from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.commands.check_rows import Row, explained
-from tfagents_system.core.curriculum import Curriculum
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
-from tfagents_system.core.training_settings import TrainingSettings
+from tfagents_system.core.settings.curriculum import Curriculum
+from tfagents_system.core.settings.training_settings import TrainingSettings
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.frames import newest_frames
 from tfagents_system.data.transition import MID

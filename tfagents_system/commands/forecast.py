@@ -17,14 +17,14 @@ from tfagents_system.commands.prediction import (
     predict,
     workers_worth_having,
 )
-from tfagents_system.core import memory
-from tfagents_system.core.cpus import available_cpus, cpu_count
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.limits import shortages
-from tfagents_system.core.settings import Settings
-from tfagents_system.launch.places import place
-from tfagents_system.launch.plan import everything, may_share_cpus
-from tfagents_system.launch.status_line import format_duration
+from tfagents_system.core.process import memory
+from tfagents_system.core.process.cpus import available_cpus, cpu_count
+from tfagents_system.core.programs.limits import shortages
+from tfagents_system.core.settings.variables import Settings
+from tfagents_system.launch.local.places import place
+from tfagents_system.launch.local.plan import everything, may_share_cpus
+from tfagents_system.launch.show.status_line import format_duration
 
 SERVER_BYTES = 150e6  # of a replay server that holds nothing
 ADVICE = {

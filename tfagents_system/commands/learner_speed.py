@@ -14,13 +14,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfagents_system.core import memory
-from tfagents_system.core.command_line import run_tool
-from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.process_start import there
-from tfagents_system.core.processes import adopt_orphans, descendants, end
-from tfagents_system.core.settings import Settings
+from tfagents_system.core.process import memory
+from tfagents_system.core.process.process_start import there
+from tfagents_system.core.process.processes import adopt_orphans, descendants, end
+from tfagents_system.core.programs.command_line import run_tool
+from tfagents_system.core.settings.env_config import load_env_config
+from tfagents_system.core.settings.variables import Settings
 
 MEASURE_SECS = 5.0
 MAX_CALLS = 100
@@ -93,7 +93,7 @@ def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
     from tfagents_system.agents.construction import arithmetic_of
     from tfagents_system.assembly import assemble
     from tfagents_system.commands.local_learner import make_learner, num_items_per_step
-    from tfagents_system.core.params_loader import load_params
+    from tfagents_system.core.programs.params_loader import load_params
     from tfagents_system.environments.closing import close_environment
     from tfagents_system.environments.construction import make_collect_environment
 

@@ -16,12 +16,12 @@ from tf_agents.environments import py_environment
 
 from tfagents_system.agents.construction import masks_padding
 from tfagents_system.assembly import Assembly
+from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.commands.check_rows import Row, explained
 from tfagents_system.commands.local_learner import make_learner, num_items_per_step
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.incarnation import Fence
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.evaluation.rollouts import run_episode
+from tfagents_system.core.state.incarnation import Fence
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.learning.learner import DivergedError
 from tfagents_system.learning.policy_export import PolicyExporter
 from tfagents_system.policies.acting import ActingPolicy

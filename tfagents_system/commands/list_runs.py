@@ -9,18 +9,18 @@ import pathlib
 import re
 import time
 
-from tfagents_system.core.best_policies import best_policy
 from tfagents_system.core.display import printable
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.paths import (
+from tfagents_system.core.state.best_policies import best_policy
+from tfagents_system.core.state.paths import (
     POLICY_CHECKPOINT_PREFIX,
     ExperimentPaths,
     is_experiment,
 )
-from tfagents_system.evaluation.progress import progress_bar
-from tfagents_system.evaluation.run_history import read_evaluations
-from tfagents_system.launch.status import Watch
-from tfagents_system.launch.status_line import format_duration
+from tfagents_system.launch.show.status import Watch
+from tfagents_system.launch.show.status_line import format_duration
+from tfagents_system.records.run_history import read_evaluations
+from tfagents_system.terminal.progress import progress_bar
 
 COLUMNS = ("experiment", "state", "train steps", "return", "best", "size", "changed")
 

@@ -8,10 +8,10 @@ from typing import Any
 import tensorflow as tf
 
 from tfagents_system.assembly import Assembly
-from tfagents_system.core.curriculum import Curriculum
-from tfagents_system.core.params_loader import Run
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.training_settings import num_fresh_samples
+from tfagents_system.core.programs.params_loader import Run
+from tfagents_system.core.settings.curriculum import Curriculum
+from tfagents_system.core.settings.training_settings import num_fresh_samples
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.learner_data import sampled_data
 from tfagents_system.learning.learner import Learner

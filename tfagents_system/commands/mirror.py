@@ -18,14 +18,14 @@ import time
 from collections.abc import Iterator
 from typing import Annotated
 
-from tfagents_system.core.command_line import OneOf
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
-from tfagents_system.core.file_locks import open_lock, try_lock
-from tfagents_system.core.paths import ExperimentPaths, existing_experiment
-from tfagents_system.core.program import EXIT_CODE_FILE_VARIABLE
-from tfagents_system.core.reports import Phase, StatusReporter
-from tfagents_system.launch.mirrors import TRACKERS, check_has_package, program_name
-from tfagents_system.launch.status import Watch
+from tfagents_system.core.programs.command_line import OneOf
+from tfagents_system.core.programs.program import EXIT_CODE_FILE_VARIABLE
+from tfagents_system.core.state.file_locks import open_lock, try_lock
+from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
+from tfagents_system.core.state.reports import Phase, StatusReporter
+from tfagents_system.launch.local.mirrors import TRACKERS, check_has_package, program_name
+from tfagents_system.launch.show.status import Watch
 from tfagents_system.mirror.mirror import Mirror
 
 PERIOD_SECS = 2.0  # of looking for new records

@@ -11,7 +11,7 @@ import re
 from tfagents_system.commands import templates
 from tfagents_system.commands.environment_ids import KINDS, EnvironmentId, find_environment
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.files import write_text_atomically
+from tfagents_system.core.state.files import write_text_atomically
 
 OWN = "own"
 # For `--from KIND`: a small task, to be replaced in the params file.

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tfagents_system.core.training_settings import num_fresh_samples
+from tfagents_system.core.settings.training_settings import num_fresh_samples
 from tfagents_system.data.item_layout import ItemLayout
 
 # `./benchmarks/run.sh learner` measures them at 64 fresh samples a train step.

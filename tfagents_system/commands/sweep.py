@@ -30,18 +30,18 @@ from tfagents_system.commands.trials import (
     parse_grid,
     parse_ranges,
 )
-from tfagents_system.core.command_line import AtLeast
-from tfagents_system.core.cpus import available_cpus, cpu_count, cpu_list
+from tfagents_system.comparison.compare import scores_of
+from tfagents_system.comparison.plots import draw_panels
+from tfagents_system.comparison.run_groups import RunGroup
 from tfagents_system.core.errors import EXIT_STOPPED, ConfigError
-from tfagents_system.core.files import write_text_atomically
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.process_start import there
-from tfagents_system.core.settings import Settings
-from tfagents_system.evaluation.compare import scores_of
-from tfagents_system.evaluation.plots import draw_panels
-from tfagents_system.evaluation.run_groups import RunGroup
+from tfagents_system.core.process.cpus import available_cpus, cpu_count, cpu_list
+from tfagents_system.core.process.process_start import there
+from tfagents_system.core.programs.command_line import AtLeast
+from tfagents_system.core.settings.variables import Settings
+from tfagents_system.core.state.files import write_text_atomically
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.launch import start
-from tfagents_system.launch.variables import read_variables
+from tfagents_system.launch.local.variables import read_variables
 
 NUM_PLOTTED = 6  # of the best trials
 
@@ -107,7 +107,7 @@ def _commands(placement: str, parallel: int) -> list[list[str]]:
     Raises:
       ConfigError: If there are fewer CPUs.
     """
-    module = {"slurm": "tfagents_system.launch.slurm_wait"}.get(placement, start.MODULE)
+    module = {"slurm": "tfagents_system.launch.clusters.slurm_wait"}.get(placement, start.MODULE)
     command = [sys.executable, "-m", module]
     if placement != "local":
         return [command] * parallel

@@ -27,16 +27,16 @@ from tfagents_system.commands.environment_ids import (
 )
 from tfagents_system.commands.new import project_files, project_paths, write_project
 from tfagents_system.commands.templates import written_for
-from tfagents_system.core.command_line import OneOf
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.files import read_json
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.settings import INITIALIZE_FROM, Settings
+from tfagents_system.core.programs.command_line import OneOf
+from tfagents_system.core.settings.variables import INITIALIZE_FROM, Settings
+from tfagents_system.core.state.files import read_json
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.kernels.build import build_if_missing
-from tfagents_system.launch.initial_weights import InitialWeights
-from tfagents_system.launch.lock import take_lock
+from tfagents_system.launch.experiment.initial_weights import InitialWeights
+from tfagents_system.launch.experiment.lock import take_lock
+from tfagents_system.launch.local.variables import read_variables
 from tfagents_system.launch.start import environment_of_runs, run_apart, start
-from tfagents_system.launch.variables import read_variables
 
 
 def train(

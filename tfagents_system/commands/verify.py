@@ -12,14 +12,14 @@ import pathlib
 import shutil
 from typing import Annotated
 
-from tfagents_system.core.command_line import AtLeast
+from tfagents_system.comparison.settings_difference import settings_differences
 from tfagents_system.core.errors import EXIT_FINISHED, ConfigError
-from tfagents_system.core.files import read_json
-from tfagents_system.core.paths import ExperimentPaths, existing_experiment
-from tfagents_system.core.provenance import read_provenance
-from tfagents_system.evaluation.episode_rows import COLUMNS
-from tfagents_system.evaluation.settings_difference import settings_differences
+from tfagents_system.core.programs.command_line import AtLeast
+from tfagents_system.core.state.files import read_json
+from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
+from tfagents_system.core.state.provenance import read_provenance
 from tfagents_system.launch.start import environment_of_runs, run_apart
+from tfagents_system.records.episode_rows import COLUMNS
 
 SUFFIX = "_verification"
 NOT_COMPARED = ("num_iter", "host")

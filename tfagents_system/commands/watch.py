@@ -12,8 +12,8 @@ import sys
 import time
 
 from tfagents_system.commands.dashboard import Dashboard
-from tfagents_system.core.paths import ExperimentPaths, existing_experiment
-from tfagents_system.launch import status
+from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
+from tfagents_system.launch.show import status
 
 PERIOD_SECS = 1.0
 

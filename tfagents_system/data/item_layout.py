@@ -5,7 +5,7 @@ import math
 from fractions import Fraction
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.training_settings import TrainingSettings, num_fresh_samples
+from tfagents_system.core.settings.training_settings import TrainingSettings, num_fresh_samples
 
 LARGEST_BLOCK = 8  # transitions of vectors
 MOST_ROWS_PER_TRANSITION = Fraction(6, 5)  # with stacked frames, whose bytes are what counts

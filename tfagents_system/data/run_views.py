@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import tree
 
-from tfagents_system.core.params_loader import Run
-from tfagents_system.core.run_spec import RunSpec, as_json, file_hashes
-from tfagents_system.core.user_modules import loaded_modules
+from tfagents_system.core.process.user_modules import loaded_modules
+from tfagents_system.core.programs.params_loader import Run
+from tfagents_system.core.state.run_spec import RunSpec, as_json, file_hashes
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.item_description import describe_item
 from tfagents_system.data.item_layout import ItemLayout

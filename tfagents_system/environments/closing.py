@@ -8,7 +8,7 @@ from typing import Any
 
 from tf_agents.environments import py_environment
 
-from tfagents_system.core.processes import Process, descendants, end
+from tfagents_system.core.process.processes import Process, descendants, end
 from tfagents_system.environments.guest_environment import GuestEnvironment
 from tfagents_system.environments.layers import py_layers
 

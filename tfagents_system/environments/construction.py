@@ -6,9 +6,9 @@ from typing import Any
 from tf_agents.environments import py_environment
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.first_episode import FIRST_EPISODE
-from tfagents_system.core.hooks import call_hook, call_method
-from tfagents_system.core.processes import descendants
+from tfagents_system.core.process.processes import descendants
+from tfagents_system.core.programs.first_episode import FIRST_EPISODE
+from tfagents_system.core.settings.hooks import call_hook, call_method
 from tfagents_system.environments.closing import end_started
 from tfagents_system.environments.exact_casts import refuse_lossy_casts
 from tfagents_system.environments.frame_stack import FrameStack

@@ -6,8 +6,8 @@ from tf_agents.environments import py_environment, wrappers
 from tf_agents.trajectories import time_step as ts
 from tf_agents.typing import types
 
-from tfagents_system.core.guest import GUEST
-from tfagents_system.core.processes import Process
+from tfagents_system.core.process.guest import GUEST
+from tfagents_system.core.process.processes import Process
 from tfagents_system.environments.layers import py_layers
 
 
@@ -15,7 +15,7 @@ class GuestEnvironment(wrappers.PyEnvironmentBaseWrapper):
     """An environment of the user's `env_ctor`, as our programs see it.
 
     What a call raises, also SystemExit, is a UserCodeError; what it changes in the process is put
-    back (core/guest.py). Attributes that a PyEnvironment has not are the environment's own.
+    back (core/process/guest.py). Attributes that a PyEnvironment has not are the environment's own.
     """
 
     def __init__(

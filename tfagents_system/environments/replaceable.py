@@ -10,10 +10,10 @@ from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.first_episode import FIRST_EPISODE
-from tfagents_system.core.guest import UserCodeError
-from tfagents_system.core.processes import Process
-from tfagents_system.core.watchdog import Watchdog
+from tfagents_system.core.process.guest import UserCodeError
+from tfagents_system.core.process.processes import Process
+from tfagents_system.core.process.watchdog import Watchdog
+from tfagents_system.core.programs.first_episode import FIRST_EPISODE
 from tfagents_system.environments.closing import call_close, end_started, started_by
 from tfagents_system.environments.own_arrays import NotFiniteError
 

@@ -10,20 +10,20 @@ import numpy as np
 from tf_agents.environments import py_environment
 
 from tfagents_system.agents.construction import make_agent
-from tfagents_system.core.guest import GUEST
+from tfagents_system.collection.rollouts import run_episode
+from tfagents_system.core.process.guest import GUEST
 from tfagents_system.core.seeds import derive_seed
 from tfagents_system.environments import construction
 from tfagents_system.environments.adapter import no_cameras_error
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.environments.guest_environment import as_made
 from tfagents_system.evaluation import summary
-from tfagents_system.evaluation.camera import Camera
-from tfagents_system.evaluation.rollouts import run_episode
 from tfagents_system.evaluation.summary import EvaluatedEpisode
-from tfagents_system.evaluation.terminal import Terminal
-from tfagents_system.evaluation.window import Window
+from tfagents_system.films.camera import Camera
+from tfagents_system.films.window import Window
 from tfagents_system.learning.policy_export import restore_policy
 from tfagents_system.policies.acting import ActingPolicy, AgentPolicies
+from tfagents_system.terminal.lines import Terminal
 
 
 def make_eval_environment(params: Any, seed: int) -> py_environment.PyEnvironment:

@@ -5,11 +5,11 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from tfagents_system.core.best_policies import best_policy
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.params_loader import load_params
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.provenance import read_provenance
+from tfagents_system.core.programs.params_loader import load_params
+from tfagents_system.core.state.best_policies import best_policy
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.provenance import read_provenance
 
 _ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3",  # errors only

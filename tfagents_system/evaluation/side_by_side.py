@@ -10,10 +10,10 @@ import imageio_ffmpeg
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from tfagents_system.core.paths import POLICY_CHECKPOINT_PREFIX
+from tfagents_system.core.state.paths import POLICY_CHECKPOINT_PREFIX
 from tfagents_system.evaluation.summary import EvaluatedEpisode
-from tfagents_system.evaluation.terminal import Terminal
-from tfagents_system.evaluation.video import VideoError, VideoWriter
+from tfagents_system.films.video import VideoError, VideoWriter
+from tfagents_system.terminal.lines import Terminal
 
 _LABEL_HEIGHT, _GAP = 28, 4  # pixels; even, as the sizes of films are
 _LARGEST_FONT, _SMALLEST_FONT = 16, 6

@@ -6,10 +6,10 @@ import pathlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tfagents_system.core.files import write_text_atomically
-from tfagents_system.evaluation.bootstrap import mean_and_standard_error
-from tfagents_system.evaluation.rollouts import Episode
-from tfagents_system.evaluation.success import counted
+from tfagents_system.collection.rollouts import Episode
+from tfagents_system.collection.success import counted
+from tfagents_system.core.state.files import write_text_atomically
+from tfagents_system.records.bootstrap import mean_and_standard_error
 
 HEADER = f"{'episode':>7}  {'return':>12}  {'length':>7}  success"
 CSV_COLUMNS = ("episode", "return", "length", "success", "seed", "video")

@@ -15,10 +15,10 @@ from typing import Annotated
 
 import numpy as np
 
-from tfagents_system.core.command_line import AtLeast
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.evaluation.progress import progress_bar
+from tfagents_system.core.programs.command_line import AtLeast
 from tfagents_system.export.policy import FORMATS
+from tfagents_system.terminal.progress import progress_bar
 
 WARM_UP_ACTIONS = 200
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",

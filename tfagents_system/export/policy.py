@@ -16,12 +16,12 @@ import sys
 import tempfile
 from typing import Annotated
 
-from tfagents_system.core.command_line import OneOf
-from tfagents_system.core.env_config import load_env_config
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.paths import existing_experiment
-from tfagents_system.evaluation.progress import progress_bar
+from tfagents_system.core.programs.command_line import OneOf
+from tfagents_system.core.settings.env_config import load_env_config
+from tfagents_system.core.state.paths import existing_experiment
 from tfagents_system.evaluation.saved_experiment import find_checkpoint, load_saved_params
+from tfagents_system.terminal.progress import progress_bar
 
 FORMATS = ("numpy", "onnx", "savedmodel", "tflite")
 

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Collection
 
-from tfagents_system.core.command_line import run_tool
+from tfagents_system.core.programs.command_line import run_tool
 from tfagents_system.kernels.cpu import cpu_flags, missing_flags
 from tfagents_system.kernels.shared_library import (
     COMPILER_FLAGS,

@@ -10,10 +10,10 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from tfagents_system.core.command_line import run_tool
 from tfagents_system.core.errors import EXIT_FINISHED
-from tfagents_system.core.process_start import there
-from tfagents_system.core.settings import Settings
+from tfagents_system.core.process.process_start import there
+from tfagents_system.core.programs.command_line import run_tool
+from tfagents_system.core.settings.variables import Settings
 
 MODULE = "tfagents_system.launch.start"
 _PROXIES = [f"{kind}_proxy" for kind in ("http", "https", "all", "grpc")]
@@ -42,15 +42,15 @@ def start() -> int:
     os.environ.update(wanted)
     placement = Settings.from_environ(os.environ).placement
     if placement == "slurm":
-        from tfagents_system.launch import slurm_placement
+        from tfagents_system.launch.clusters import slurm_placement
 
         slurm_placement.main()
     elif placement == "ray":
-        from tfagents_system.launch import ray_placement
+        from tfagents_system.launch.clusters import ray_placement
 
         return ray_placement.main()
     else:
-        from tfagents_system.launch import run_share
+        from tfagents_system.launch.local import run_share
 
         run_share.run_share(run_share.LOCAL)
     return EXIT_FINISHED

@@ -16,17 +16,17 @@ import tensorflow as tf
 from tf_agents.agents import tf_agent
 
 from tfagents_system.agents.construction import algorithm_of
-from tfagents_system.core.background import start_thread
-from tfagents_system.core.disk import (
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.process.background import start_thread
+from tfagents_system.core.state.disk import (
     check_space_is_left,
     checkpoint_bytes,
     free_bytes,
     is_disk_full,
     shortage,
 )
-from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.files import make_folder_durably
-from tfagents_system.core.generations import (
+from tfagents_system.core.state.files import make_folder_durably
+from tfagents_system.core.state.generations import (
     MANIFEST,
     REPLAY_FOLDER,
     clear_unfinished,
@@ -34,9 +34,9 @@ from tfagents_system.core.generations import (
     publish_generation,
     unfinished_dir,
 )
-from tfagents_system.core.incarnation import Fence
-from tfagents_system.core.manifests import read_manifest
-from tfagents_system.core.patience import patiently
+from tfagents_system.core.state.incarnation import Fence
+from tfagents_system.core.state.manifests import read_manifest
+from tfagents_system.core.state.patience import patiently
 from tfagents_system.learning.save_record import SaveRecord
 
 DEPENDENCIES = "requires"  # in the manifest; versions before 0.2 had others

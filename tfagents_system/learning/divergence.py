@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import tree
 
-from tfagents_system.core.disk import SpaceGuard
-from tfagents_system.core.files import write_bytes_atomically
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.reporting import OnlyReports
+from tfagents_system.core.process.reporting import OnlyReports
+from tfagents_system.core.state.disk import SpaceGuard
+from tfagents_system.core.state.files import write_bytes_atomically
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.data.transition import Transition
 from tfagents_system.learning.train_loop import LARGEST_METRIC
 

@@ -9,8 +9,8 @@ from tf_agents.agents import tf_agent
 from tfagents_system.agents.agent import ActorCriticAgent
 from tfagents_system.agents.construction import algorithm_of
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.files import read_json
-from tfagents_system.core.generations import MANIFEST
+from tfagents_system.core.state.files import read_json
+from tfagents_system.core.state.generations import MANIFEST
 from tfagents_system.learning.checkpoints import DEPENDENCIES, LEARNER_PREFIX, shapes_of
 from tfagents_system.learning.policy_export import restore_policy
 

@@ -3,11 +3,11 @@
 import time
 from collections.abc import Callable
 
-from tfagents_system.core.disk import SpaceGuard
 from tfagents_system.core.errors import StorageError
-from tfagents_system.core.files import write_json_durably
-from tfagents_system.core.incarnation import Fence
-from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.state.disk import SpaceGuard
+from tfagents_system.core.state.files import write_json_durably
+from tfagents_system.core.state.incarnation import Fence
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.learning.policy_export import PolicyExporter
@@ -15,7 +15,7 @@ from tfagents_system.learning.policy_export import PolicyExporter
 SAVE_TIMEOUT_SECS = 600.0  # at the end of training, also for the last variables
 RETRY_PERIOD_SECS = 5.0  # at the end of training, between attempts to save
 UNFINISHED = "their checkpoint was not finished in time"
-STOP_TIMEOUT_SECS = 50.0  # on a stop, for each of two saves; see launch/stop_times.sh
+STOP_TIMEOUT_SECS = 50.0  # on a stop, for each of two saves; see launch/local/stop_times.sh
 
 
 class LastSave:

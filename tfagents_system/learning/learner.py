@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 from tf_agents.agents import tf_agent
 
-from tfagents_system.core.background import BackgroundCall, raise_failures
+from tfagents_system.core.process.background import BackgroundCall, raise_failures
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.learning.divergence import DivergedError, is_sane, suspicious_samples
 from tfagents_system.learning.sampling_pool import SamplingPool

@@ -12,11 +12,11 @@ import tensorflow as tf
 from tf_agents.agents import tf_agent
 from tf_agents.policies import policy_saver
 
-from tfagents_system.core.disk import SPARE_BYTES, SpaceGuard, bytes_of, check_space_is_left
 from tfagents_system.core.errors import ConfigError, SupersededError
-from tfagents_system.core.files import make_folder_durably, rename_durably
-from tfagents_system.core.incarnation import Fence
-from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.state.disk import SPARE_BYTES, SpaceGuard, bytes_of, check_space_is_left
+from tfagents_system.core.state.files import make_folder_durably, rename_durably
+from tfagents_system.core.state.incarnation import Fence
+from tfagents_system.core.state.paths import ExperimentPaths
 
 
 class PolicyExporter:

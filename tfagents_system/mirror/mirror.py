@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from tfagents_system.core.display import printable, without_secrets
-from tfagents_system.core.paths import ExperimentPaths
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.mirror.progress import Progress
 from tfagents_system.mirror.records import Batch, Description, Source, describe
 

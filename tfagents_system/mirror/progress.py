@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 
 from tfagents_system.core.display import without_secrets
-from tfagents_system.core.files import append_whole, write_text_atomically
+from tfagents_system.core.state.files import append_whole, write_text_atomically
 from tfagents_system.mirror.records import Batch
 
 

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tfagents_system.comparison.settings_difference import read_settings
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.files import is_inside, read_json
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.evaluation.event_files import read_events
-from tfagents_system.evaluation.settings_difference import read_settings
+from tfagents_system.core.state.files import is_inside, read_json
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.records.event_files import read_events
 
 MOST_RECORDS = 500  # of a batch, but for what one more event file brings
 

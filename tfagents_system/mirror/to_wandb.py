@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import wandb
 
-from tfagents_system.core.files import read_json, write_json_atomically
+from tfagents_system.core.state.files import read_json, write_json_atomically
 from tfagents_system.mirror.records import Description, Record, Video
 
 FINISH_SECS = 15.0

@@ -2,10 +2,10 @@
 
 import time
 
-from tfagents_system.core.generations import read_manifests
-from tfagents_system.core.liveness import LivingPrograms
-from tfagents_system.core.paths import ExperimentPaths
-from tfagents_system.core.patience import is_transient
+from tfagents_system.core.state.generations import read_manifests
+from tfagents_system.core.state.liveness import LivingPrograms
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.patience import is_transient
 from tfagents_system.services.journal import Checkpoints, Stream, streams_with_journals
 from tfagents_system.services.replay_files import NOTHING, StoredNumbers, stored_numbers
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tfagents_system.core.files import append_whole, write_bytes_durably
-from tfagents_system.core.incarnation import Fence
+from tfagents_system.core.state.files import append_whole, write_bytes_durably
+from tfagents_system.core.state.incarnation import Fence
 from tfagents_system.services.journal_records import (
     SUFFIX,
     Reading,
@@ -27,7 +27,7 @@ class Stream(NamedTuple):
     """What one start of a worker sends."""
 
     worker_id: int
-    number: int  # claimed, of the experiment: core/incarnation.py
+    number: int  # claimed, of the experiment: core/state/incarnation.py
 
 
 class NumberedRow(NamedTuple):

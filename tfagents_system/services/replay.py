@@ -10,8 +10,8 @@ import reverb
 import tensorflow as tf
 from reverb.platform.checkpointers_lib import DefaultCheckpointer
 
-from tfagents_system.core.files import read_json, write_json_durably
-from tfagents_system.core.generations import read_manifests
+from tfagents_system.core.state.files import read_json, write_json_durably
+from tfagents_system.core.state.generations import read_manifests
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.services.replay_files import (

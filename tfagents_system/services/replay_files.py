@@ -20,7 +20,7 @@ import tensorflow as tf
 from reverb.cc import schema_pb2
 from reverb.cc.checkpointing import checkpoint_pb2
 
-from tfagents_system.core.files import temporary_name
+from tfagents_system.core.state.files import temporary_name
 
 ITEMS, TABLES = "items.tfrecord", "tables.tfrecord"
 CHECKPOINT_FILES = (ITEMS, TABLES, "chunks.tfrecord", "DONE")  # a checkpoint is whole with these
@@ -28,7 +28,7 @@ NUMBERS_PER_STREAM = 2**32  # rows; those of 2**21 streams are exact in a float6
 
 
 def first_number(stream: int) -> int:
-    """Returns the number of the first row of a stream (core/incarnation.py)."""
+    """Returns the number of the first row of a stream (core/state/incarnation.py)."""
     return stream * NUMBERS_PER_STREAM + 1
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 import reverb
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.training_settings import (
+from tfagents_system.core.settings.training_settings import (
     TrainingSettings,
     num_fresh_samples,
     num_samples_in_flight,

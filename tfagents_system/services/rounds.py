@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import reverb
 
-from tfagents_system.core.background import start_thread
+from tfagents_system.core.process.background import start_thread
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.services.replay import (
     EXPERIENCE_TABLE,

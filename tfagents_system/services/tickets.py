@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import reverb
 import tensorflow as tf
 
-from tfagents_system.core.background import start_thread
-from tfagents_system.core.disk import SpaceGuard
-from tfagents_system.core.files import read_json, write_json_atomically
-from tfagents_system.core.training_settings import TrainingSettings
+from tfagents_system.core.process.background import start_thread
+from tfagents_system.core.settings.training_settings import TrainingSettings
+from tfagents_system.core.state.disk import SpaceGuard
+from tfagents_system.core.state.files import read_json, write_json_atomically
 from tfagents_system.services.table_info import table_stats
 from tfagents_system.services.versions import PolicyVersion, VersionCodec
 from tfagents_system.services.writers import open_writer

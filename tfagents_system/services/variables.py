@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import reverb
 import tensorflow as tf
 
-from tfagents_system.core.background import start_thread
+from tfagents_system.core.process.background import start_thread
 from tfagents_system.services.replay import VARIABLES_TABLE
 from tfagents_system.services.table_info import table_stats
 from tfagents_system.services.versions import PolicyVersion, VersionCodec
@@ -76,7 +76,7 @@ class VariablePublisher:
 class VariableReader:
     """A worker's side: a thread pulls the newest version, so that stepping never waits for it.
 
-    It ends with an exception if a version does not fit the variables: see core/background.py.
+    It ends with an exception if a version does not fit the variables: see core/process.
 
     reader = VariableReader(address, policy.variables(), period_secs=0.5)
     published = reader.latest   # None until the learner has published

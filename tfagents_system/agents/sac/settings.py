@@ -5,7 +5,7 @@ from typing import Any
 
 from tfagents_system.agents.algorithm import Algorithm
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.hyperparameters import declare, flag, is_number, number, positive
+from tfagents_system.core.settings.hyperparameters import declare, flag, is_number, number, positive
 
 
 @dataclasses.dataclass(eq=False, repr=False)

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any, Literal, get_args
 
 from tfagents_system.agents.algorithm import Algorithm
-from tfagents_system.core.hyperparameters import declare, is_number, one_of
+from tfagents_system.core.settings.hyperparameters import declare, is_number, one_of
 
 ExplorationNoiseKind = Literal["gaussian", "ornstein_uhlenbeck"]
 

@@ -6,7 +6,7 @@ from typing import Any
 from tfagents_system.agents.algorithm import Algorithm
 from tfagents_system.agents.sac.settings import EntropySettings
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.hyperparameters import count
+from tfagents_system.core.settings.hyperparameters import count
 
 
 @dataclasses.dataclass(eq=False, repr=False)

@@ -1,0 +1,123 @@
+import json
+import statistics
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfagents_system.collection.best_policy_keeper import BestPolicyKeeper
+from tfagents_system.collection.episode_log import EpisodeLog
+from tfagents_system.collection.rollouts import Episode
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.programs.params_loader import Run
+from tfagents_system.core.settings.curriculum import Curriculum
+from tfagents_system.core.state.best_policies import best_policy
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.evaluation.saved_experiment import find_checkpoint
+from tfagents_system.learning.policy_export import restore_policy
+from tfagents_system.services.versions import PolicyVersion
+from tfagents_system.train_params_base import TrainParamsBase
+
+
+class Params(TrainParamsBase):
+    n_eval_episodes = 3
+    num_steps_per_iter = 10
+
+    def env_ctor(self, *args, **kwargs):
+        raise AssertionError("nothing is run here")
+
+
+@pytest.fixture
+def run(tmp_path):
+    params = Params({"horizon": 3})
+    return Run(ExperimentPaths(tmp_path), params, Curriculum.from_config({}, "test"), 0)
+
+
+def evaluate(run, train_step, returns, worker_ids=(0, 1), success=None):
+    """Workers in turn record an episode each, and keep the policy if it is the best."""
+    version = PolicyVersion(train_step, [np.float32([train_step])])
+    for index, episode_return in enumerate(returns):
+        worker_id = worker_ids[index % len(worker_ids)]
+        log = EpisodeLog(run.paths.episodes, "eval", worker_id)
+        log.append(Episode(episode_return, 3, success, True), 0, train_step, 0)
+        BestPolicyKeeper(run, [tf.Variable([0.0])]).keep(version)
+
+
+def kept_value(run):
+    variable = tf.Variable([0.0])
+    restore_policy(find_checkpoint(run.paths, "best"), [variable])
+    return float(variable[0])
+
+
+def test_the_policy_of_the_best_complete_evaluation_is_kept_and_no_other(run):
+    with pytest.raises(ConfigError, match="has no best policy yet"):
+        find_checkpoint(run.paths, "best")
+    evaluate(run, 100, [1.0, 2.0])  # an episode is missing: its worker has vanished
+    assert best_policy(run.paths) is None
+    evaluate(run, 200, [1.0, 2.0, 6.0])
+    assert kept_value(run) == 200
+    for train_step, returns in ((300, [2.0, 2.0, 2.0]), (400, [3.0, 3.0, 3.0]), (500, [9.0])):
+        evaluate(run, train_step, returns)  # worse, no better, not complete
+        assert kept_value(run) == 200
+    evaluate(run, 600, [3.0, 3.0, 4.0], worker_ids=(0,))
+    assert kept_value(run) == 600
+    (folder,) = run.paths.best_policies.iterdir()
+    assert folder.name == "policy_checkpoint_0000000600"
+    assert json.loads((folder / "best.json").read_text()) == {
+        "iteration": 60,
+        "train_step": 600,
+        "mean_return": pytest.approx((3 + 3 + 4) / 3),
+        "num_episodes": 3,
+    }
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_an_evaluation_that_is_not_finite_is_never_the_best(run, bad):
+    evaluate(run, 100, [bad, 1.0, 1.0])
+    assert best_policy(run.paths) is None
+
+
+def test_two_programs_at_once_lose_no_better_policy(run):
+    evaluate(run, 100, [1.0] * 3)
+    first = best_policy(run.paths).folder
+    aside = run.paths.root / "aside"
+    first.rename(aside)
+    evaluate(run, 200, [0.0] * 3)  # by a program that has looked before the other one had written
+    aside.rename(first)
+    assert best_policy(run.paths).train_step == 100
+    evaluate(run, 300, [2.0] * 3)
+    assert [path.name for path in run.paths.best_policies.iterdir()] == [
+        "policy_checkpoint_0000000300"
+    ]
+
+
+def test_a_damaged_best_policy_does_not_count(run):
+    evaluate(run, 100, [5.0] * 3)
+    (best_policy(run.paths).folder / "best.json").write_text("{")
+    evaluate(run, 200, [1.0] * 3)
+    assert kept_value(run) == 200
+
+
+def test_a_complete_evaluation_is_summed_up_once_over_all_workers(run):
+    evaluate(run, 100, [1.0, 2.0])
+    assert not run.paths.eval_summaries.exists()
+    evaluate(run, 200, [1.0, 2.0, 6.0], success=True)
+    evaluate(run, 300, [0.0, 0.0, 0.0])
+    found = []
+    for file in sorted(run.paths.eval_summaries.glob("events.*")):
+        for event in tf.compat.v1.train.summary_iterator(str(file)):
+            found += [(event.step, value.tag, value) for value in event.summary.value]
+    values = {(step, tag): value for step, tag, value in found}
+    assert len(values) == len(found)
+    assert values.keys() == {
+        (200, "eval/mean_return"), (200, "eval/success_rate"), (200, "eval/returns"),
+        (200, "hyperparameters"), (300, "eval/mean_return"), (300, "eval/returns"),
+        (300, "eval/success_rate"),
+    }  # fmt: skip
+    assert values[200, "eval/mean_return"].simple_value == statistics.fmean([1.0, 2.0, 6.0])
+    assert values[200, "eval/success_rate"].simple_value == 1.0
+    assert values[300, "eval/success_rate"].simple_value == 0.0  # reports successes alone
+    histogram = values[200, "eval/returns"].histo
+    assert (histogram.min, histogram.max, sum(histogram.bucket)) == (1.0, 6.0, 3)
+    (text,) = tf.make_ndarray(values[200, "hyperparameters"].tensor)
+    assert b"    TrainParams.n_eval_episodes = 3\n" in text

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+from run_files import write_run
+
+from tfagents_system.comparison.compare import compare, compare_scores, verdict
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.state.paths import ExperimentPaths
+
+
+def test_scores_that_are_apart_are_more_than_noise():
+    result = compare_scores(np.array([10.0, 11, 12, 13]), np.array([1.0, 2, 3, 4]))
+    assert result.means == ((11 + 12) / 2, (2 + 3) / 2)
+    assert result.difference == 11.5 - 2.5
+    assert 10 - 4 <= result.difference_interval[0] < 9 < result.difference_interval[1] <= 13 - 1
+    assert (result.probability, *result.probability_interval) == (1, 1, 1)
+    assert verdict(result, "a", "b") == "a is better than b, by more than the noise between seeds."
+    other = compare_scores(np.array([1.0, 2, 3, 4]), np.array([10.0, 11, 12, 13]))
+    assert verdict(other, "a", "b").startswith("b is better than a")
+
+
+def test_scores_that_overlap_are_noise():
+    result = compare_scores(np.array([1.0, 3, 5, 7]), np.array([2.0, 4, 6, 8]))
+    assert result.probability == (0 + 1 + 2 + 3) / 16  # each is better than those before it
+    assert verdict(result, "a", "b") == "The difference is not more than the noise between seeds."
+
+
+def test_equal_scores_of_all_seeds_are_noise():
+    result = compare_scores(np.full(5, 3.0), np.full(5, 3.0))
+    assert (result.difference, result.probability) == (0, 0.5)
+    assert result.is_noise
+
+
+def test_three_seeds_cannot_tell():
+    result = compare_scores(np.array([10.0, 11, 12]), np.array([1.0, 2, 3]))
+    assert verdict(result, "a", "b").startswith("Too few seeds to tell: even scores that are apart "
+                                                "entirely are so by chance in 10% of")  # fmt: skip
+
+
+def test_command_prints_table_verdict_and_settings(tmp_path, capsys):
+    for k in range(4):
+        write_run(tmp_path / f"a_{k}", [10 + k, 20 + k])
+        write_run(tmp_path / f"b_{k}", [k], {"discount": 0.5})
+    compare(str(tmp_path / "a_"), str(tmp_path / "b_*"))
+    table, (difference, probability, words, *settings) = np.split(
+        np.array(capsys.readouterr().out.splitlines(), object), [3]
+    )
+    assert table[1].split()[:3] == ["a_", "4", f"{15 + (1 + 2) / 2:g}"]
+    assert table[2].split()[:3] == ["b_*", "4", f"{(1 + 2) / 2:g}"]
+    assert table[1].split()[-1] == "200"
+    assert difference.startswith("difference 15, [")
+    assert probability == "probability that a seed of a_ is better 100%, -"
+    assert words == "a_ is better than b_*, by more than the noise between seeds."
+    assert settings == ["They differ in:", "  discount: 0.99; 0.5"]
+
+    compare(str(tmp_path / "a_0"), str(tmp_path / "a_1"), num_evaluations=2)
+    out = capsys.readouterr().out
+    assert out.splitlines()[1].split()[:4] == ["a_0", "1", f"{(-7 + 10 + 20) / 3:.6g}", "-"]
+    assert out.endswith("They do not differ in any setting.\n")
+
+
+def test_experiment_that_has_not_been_evaluated_is_refused(tmp_path):
+    ExperimentPaths(tmp_path / "a").episodes.mkdir(parents=True)
+    with pytest.raises(ConfigError, match="a has no evaluation yet"):
+        compare(str(tmp_path / "a"), str(tmp_path / "a"))

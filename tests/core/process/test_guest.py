@@ -1,0 +1,217 @@
+"""What user code does to its process, in a process of its own."""
+
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tfagents_system.core.errors import ConfigError, Interrupt
+from tfagents_system.core.process.guest import GUEST, UserCodeError, user_traceback
+
+ROOT = pathlib.Path(__file__).parents[3]
+# What user code does, what of it is seen afterwards, and the name in the note.
+CHANGES = {
+    "signal.signal(signal.SIGTERM, lambda *_: None)": (
+        "signal.getsignal(signal.SIGTERM)",
+        "the handler of SIGTERM",
+    ),
+    "signal.signal(signal.SIGINT, signal.SIG_IGN)": (
+        "signal.getsignal(signal.SIGINT)",
+        "the handler of SIGINT",
+    ),
+    # As SDL and ROS do, behind Python's back.
+    "ctypes.CDLL(None).signal(15, ctypes.c_void_p(1))": (
+        "pathlib.Path('/proc/self/status').read_text().split('SigIgn:')[1].split()[0]",
+        "the handler of SIGTERM",
+    ),
+    "signal.signal(signal.SIGPIPE, signal.SIG_DFL)": (
+        "signal.getsignal(signal.SIGPIPE)",
+        "the handler of SIGPIPE",
+    ),
+    "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])": (
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [])",
+        "the signals that are blocked",
+    ),
+    "signal.set_wakeup_fd(os.memfd_create('x', os.MFD_CLOEXEC) and nonblocking())": (
+        "(fd := signal.set_wakeup_fd(-1), signal.set_wakeup_fd(fd))[0]",
+        "the file that signals wake up",
+    ),
+    "faulthandler.disable()": ("faulthandler.is_enabled()", "the fault handler"),
+    "warnings.simplefilter('error')": (
+        "[f for f in warnings.filters if f[0] == 'error']",
+        "the warnings that are errors",
+    ),
+    "sys.excepthook = print": ("sys.excepthook", "sys.excepthook"),
+    "sys.setswitchinterval(5)": ("sys.getswitchinterval()", "the thread switch interval"),
+    "os.chdir('/')": ("os.getcwd()", "the working directory"),
+    "os.umask(0o077)": ("umask()", "the umask"),
+    "np.seterr(all='raise')": ("np.geterr()", "NumPy's handling of floating-point errors"),
+    "sys.setrecursionlimit(150)": ("sys.getrecursionlimit()", "the recursion limit"),
+    "socket.setdefaulttimeout(0.1)": ("socket.getdefaulttimeout()", "the time-out of sockets"),
+    "sys.argv.clear()": ("sys.argv", "sys.argv"),
+    "sys.stdout = io.StringIO()": ("type(sys.stdout)", "sys.stdout"),
+}
+SCRIPT = """
+import ctypes, faulthandler, io, os, pathlib, signal, socket, sys, warnings
+import numpy as np
+from tfagents_system.core.process.guest import GUEST
+
+def umask():
+    value = os.umask(0)
+    os.umask(value)
+    return value
+
+def nonblocking():
+    descriptor = os.pipe()[1]
+    os.set_blocking(descriptor, False)
+    return descriptor
+
+def state():
+    return {seen}
+
+def change():
+    {change}
+
+faulthandler.enable()
+GUEST.remember()
+before = state()
+for _ in range(2):
+    if {often}:
+        GUEST._look_at = 0.0  # as after 50 ms
+        GUEST.call_often("Arm.step", change)
+    else:
+        with GUEST.visit("TrainParams.env_ctor"):
+            change()
+    assert state() == before, (before, state())
+print("as it was")
+"""
+
+
+CASES = [(change, often) for change in CHANGES for often in (False, True)]
+CASES.remove(("sys.stdout = io.StringIO()", True))  # progress bars of ours replace it, too
+
+
+@pytest.mark.parametrize(("change", "often"), CASES)
+def test_what_user_code_changes_is_put_back_and_said_once(change, often):
+    seen, name = CHANGES[change]
+    script = SCRIPT.format(seen=seen, change=change, often=often)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "as it was\n", done.stderr
+    what = "Arm.step" if often else "TrainParams.env_ctor"
+    assert done.stderr.count(f"Note: {what} changed {name}, which was put back") == 1
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_user_code_finds_its_own_working_directory_again(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "simulator").mkdir()
+    monkeypatch.setattr(GUEST, "_theirs", {})
+    monkeypatch.setattr(GUEST, "_ours", {})
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    GUEST.remember()
+    with GUEST.visit("Arm()"):
+        (tmp_path / "simulator").joinpath("robot.urdf").touch()
+        import os
+
+        os.chdir("simulator")
+    assert pathlib.Path.cwd() == tmp_path
+    for _ in range(2):
+        GUEST._look_at = 0.0  # as after 50 ms
+        GUEST.call_often("Arm.step", lambda: seen.append(pathlib.Path("robot.urdf").exists()))
+        assert pathlib.Path.cwd() == tmp_path
+    with GUEST.visit("Arm.close"):
+        os.chdir(tmp_path)
+    assert GUEST._theirs == {}
+    assert seen == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("raised", "reason"),
+    [
+        (SystemExit("please set SIM_HOME"), "SystemExit: please set SIM_HOME"),
+        (SystemExit(), "SystemExit: exit code 0"),
+        (SystemExit(0), "SystemExit: exit code 0"),
+        (SystemExit(3), "SystemExit: exit code 3"),
+        (KeyboardInterrupt(), "KeyboardInterrupt: no message"),
+        (GeneratorExit("g"), "GeneratorExit: g"),
+        (ValueError("no motor"), "ValueError: no motor"),
+    ],
+)
+@pytest.mark.parametrize("often", [False, True])
+def test_whatever_user_code_raises_is_an_error_with_its_message_and_place(raised, reason, often):
+    def build():
+        raise raised
+
+    line = build.__code__.co_firstlineno + 1
+    with pytest.raises(UserCodeError) as error_info:
+        if often:
+            GUEST.call_often("Arm()", build)
+        else:
+            with GUEST.visit("Arm()"):
+                build()
+    assert str(error_info.value) == f"Arm() raised {reason} ({__file__}:{line})"
+    assert error_info.value.reason == reason
+    assert error_info.value.__cause__ is raised
+    assert not GUEST._is_inside
+
+
+def test_the_place_is_that_of_the_users_code_not_of_the_library_it_calls():
+    import numpy as np
+
+    def build():
+        np.zeros(2).reshape(3)
+        np.linalg.inv(np.zeros((2, 2)))
+
+    line = build.__code__.co_firstlineno + 1
+    with pytest.raises(UserCodeError, match=rf"\({__file__}:{line}\)$"), GUEST.visit("Arm()"):
+        build()
+
+
+@pytest.mark.parametrize("ours", [ConfigError("horizon"), Interrupt()])
+def test_what_is_ours_leaves_as_it_is(ours):
+    for _ in range(2):
+        with pytest.raises(type(ours)) as error_info, GUEST.visit("Arm()"):
+            raise ours
+        assert error_info.value is ours
+
+
+def test_a_traceback_for_the_user_has_none_of_our_frames():
+    def build():
+        raise ValueError("no motor")
+
+    with pytest.raises(UserCodeError) as error_info:
+        GUEST.call_often("Arm()", build)
+    shown = user_traceback(error_info.value)
+    assert "tfagents_system" not in shown.replace(str(ROOT), "")
+    assert shown.endswith('    raise ValueError("no motor")\nValueError: no motor\n')
+
+
+@pytest.mark.parametrize("hangs_in", ["visit", "call_often"])
+def test_a_visit_that_hangs_ends_the_process(hangs_in):
+    script = textwrap.dedent(f"""
+        import time
+        from tfagents_system.core.process.guest import GUEST
+
+        def hang():
+            time.sleep(60)
+
+        with GUEST.watching(1.0):
+            with GUEST.visit("Arm()"):
+                pass
+            time.sleep(1.5)  # ours: nobody watches
+            print("alive", flush=True)
+            if {hangs_in == "visit"}:
+                with GUEST.visit("Arm()"):
+                    hang()
+            GUEST.call_often("Arm.step", hang)
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=30
+    )
+    assert (done.returncode, done.stdout) == (1, "alive\n")
+    assert "in hang" in done.stderr

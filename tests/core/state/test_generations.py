@@ -1,0 +1,529 @@
+import contextlib
+import errno
+import hashlib
+import io
+import json
+import os
+import pathlib
+import shutil
+import tempfile
+
+import hypothesis
+import pytest
+from fakes import UNRIVALLED
+from hypothesis import strategies as st
+
+from tfagents_system.core.errors import ConfigError, StorageError, SupersededError
+from tfagents_system.core.state import files, manifests, patience
+from tfagents_system.core.state import generations as lib
+from tfagents_system.core.state.incarnation import CORE, Claims, Fence
+
+
+def publish(root, train_step, text="weights"):
+    unfinished = root / f".tmp-{train_step}"
+    (unfinished / "learner").mkdir(parents=True)
+    (unfinished / "learner" / "state").write_text(text)
+    (unfinished / "replay").mkdir()
+    (unfinished / "replay" / "items").write_bytes(b"\0" * 100)
+    lib.publish_generation(unfinished, root, train_step, {"saved_at": 12.5}, UNRIVALLED)
+    return lib.generation_dir(root, train_step)
+
+
+def test_published_generation_is_whole_and_has_a_manifest(tmp_path):
+    generation = publish(tmp_path, 250, "abc")
+    assert generation == tmp_path / "0000000250"
+    manifest = json.loads((generation / "manifest.json").read_text())
+    digest = manifest.pop("sha256")
+    assert digest == hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
+    assert manifest == {
+        "train_step": 250,
+        "incarnation": 0,
+        "saved_at": 12.5,
+        "files": {
+            "learner/state": {
+                "bytes": 3,  # SHA-256 of "abc" from FIPS 180-2, appendix B.1
+                "sha256": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+            },
+            "replay/items": {
+                "bytes": 100,
+                "sha256": "cd00e292c5970d3c5e2f0ffa5171e555bc46bfc4faddfb4a418b6840b86e79a3",
+            },
+        },
+    }
+    assert not (tmp_path / ".tmp-250").exists()
+    assert lib.newest_intact_generation(tmp_path) == generation
+
+
+def test_newest_two_are_kept_in_the_order_of_train_steps(tmp_path):
+    for train_step in (90, 100, 1000):
+        publish(tmp_path, train_step)
+    assert [path.name for path in lib.generations(tmp_path)] == ["0000001000", "0000000100"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0000000100", "0000001000"]
+
+
+def test_no_generation_yet_is_none(tmp_path):
+    assert lib.newest_intact_generation(tmp_path) is None
+    assert lib.newest_intact_generation(tmp_path / "absent") is None
+
+
+def test_files_and_folders_of_others_are_no_generations_and_stay(tmp_path, capsys):
+    generation = publish(tmp_path, 100)
+    names = ("backup", "2024", "00000000000300", "-000000300", "0000000300.old", "\u0663" * 10)
+    for name in names:
+        shutil.copytree(generation, tmp_path / name)
+    (tmp_path / "notes.txt").touch()
+    (generation / "notes.txt").touch()
+    (generation / "replay" / "9999").mkdir()
+    assert lib.generations(tmp_path) == [generation]
+    assert lib.newest_intact_generation(tmp_path) == generation
+    assert capsys.readouterr().out == ""
+    for train_step in (200, 300, 400):
+        publish(tmp_path, train_step)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "0000000300", "0000000400", "notes.txt", *names,
+    }  # fmt: skip
+
+
+def test_generations_are_ordered_by_train_step_beyond_ten_digits(tmp_path):
+    for train_step in (9_999_999_999, 10_000_000_000):
+        publish(tmp_path, train_step)
+    assert [path.name for path in lib.generations(tmp_path)] == ["10000000000", "9999999999"]
+
+
+def test_later_generation_that_was_passed_over_does_not_displace_a_whole_one(tmp_path):
+    publish(tmp_path, 100)
+    truncate(publish(tmp_path, 200) / "replay" / "items")
+    assert lib.newest_intact_generation(tmp_path) == lib.generation_dir(tmp_path, 100)
+    publish(tmp_path, 150)
+    assert [path.name for path in lib.generations(tmp_path)] == ["0000000150", "0000000100"]
+
+
+def test_folder_of_checkpoints_that_cannot_be_read_is_no_empty_one(tmp_path):
+    (tmp_path / "checkpoints").write_text("in the way")
+    with pytest.raises(ConfigError, match=r"checkpoints cannot be read \(Not a directory\)"):
+        lib.newest_intact_generation(tmp_path / "checkpoints")
+
+
+def test_generation_saved_again_at_the_same_step_is_replaced(tmp_path):
+    publish(tmp_path, 100)
+    publish(tmp_path, 200, "old")
+    generation = publish(tmp_path, 200, "new")
+    assert (generation / "learner" / "state").read_text() == "new"
+    assert lib.newest_intact_generation(tmp_path) == generation
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0000000100", "0000000200"]
+
+
+def test_kill_while_the_same_step_is_saved_again_leaves_it_restorable(tmp_path, monkeypatch):
+    publish(tmp_path, 200, "old")
+
+    def killed_after_the_first_file(path, **kwargs):
+        if not path.exists():
+            return
+        next(p for p in sorted(path.rglob("*")) if p.is_file()).unlink()
+        raise SystemExit("killed")
+
+    monkeypatch.setattr(lib.shutil, "rmtree", killed_after_the_first_file)
+    with pytest.raises(SystemExit):
+        publish(tmp_path, 200, "new")
+    generation = lib.newest_intact_generation(tmp_path)
+    assert (generation / "learner" / "state").read_text() == "new"
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flip(path):
+    data = path.read_bytes()
+    path.write_bytes(data[:50] + bytes([data[50] ^ 1]) + data[51:])
+
+
+def replace_by_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+def replace_by_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def make_unreadable(path):
+    """Also for root, whom permissions do not stop."""
+    path.unlink()
+    path.symlink_to(path)
+
+
+def write_manifest(path, manifest):
+    """As this system would write it."""
+    path.write_text(manifests.manifest_text(manifest))
+
+
+def list_file(name):
+    """Returns what makes the manifest list `name`, with the right checksum of what lies there."""
+
+    def spoil(path):
+        outside = path.parents[1] / "outside"
+        outside.write_text("abc")
+        expected = {"bytes": 3, "sha256": hashlib.sha256(b"abc").hexdigest()}
+        listed = name.replace("ROOT", str(path.parents[1]))
+        write_manifest(path, {"train_step": 200, "files": {listed: expected}})
+
+    return spoil
+
+
+DAMAGE = {
+    "truncated": ("replay/items", truncate, "replay/items differs from its checksum"),
+    "bit flipped": ("replay/items", flip, "replay/items differs from its checksum"),
+    "emptied": ("replay/items", lambda p: p.write_bytes(b""), "replay/items differs from its"),
+    "missing": ("learner/state", lambda p: p.unlink(), "learner/state is missing"),
+    "folder": ("learner/state", replace_by_folder, "learner/state cannot be read (not a file)"),
+    "named pipe": ("learner/state", replace_by_pipe, "learner/state cannot be read (not a file)"),
+    "unreadable": ("learner/state", make_unreadable, "learner/state cannot be read (Too many le"),
+    "file instead of its folder": (
+        "learner", lambda p: (shutil.rmtree(p), p.touch()), "state cannot be read (Not a directory)"
+    ),
+} | {
+    f"manifest {name}": ("manifest.json", spoil, f"manifest.json {reason}")
+    for name, (spoil, reason) in {
+        "truncated": (truncate, "cannot be read (differs from its checksum)"),
+        "bit flipped": (flip, "cannot be read ("),
+        "emptied": (lambda p: p.write_bytes(b""), "cannot be read (Expecting value"),
+        "missing": (lambda p: p.unlink(), "is missing"),
+        "folder": (replace_by_folder, "cannot be read (not a file)"),
+        "named pipe": (replace_by_pipe, "cannot be read (not a file)"),
+        "unreadable": (make_unreadable, "cannot be read (Too many levels"),
+        "not text": (lambda p: p.write_bytes(b"\xff\xfe\0"), "cannot be read ("),
+        "deeply nested": (lambda p: p.write_text("[" * 100_000), "cannot be read ("),
+        "a list": (lambda p: p.write_text("[]"), "cannot be read (not a manifest)"),
+        "without checksum": (lambda p: p.write_text("{}"), "cannot be read (differs from its"),
+        "without files": (lambda p: write_manifest(p, {}), "cannot be read (lists no files)"),
+        "files a list": (lambda p: write_manifest(p, {"files": []}), "cannot be read (lists no"),
+        "file a number": (lambda p: write_manifest(p, {"files": {"a": 3}}), "cannot be read (ha"),
+        "no size": (lambda p: write_manifest(p, {"files": {"a": {"sha256": 0}}}), "cannot be read"),
+        "outside": (list_file("../outside"), "cannot be read (lists '../outside', which is outs"),
+        "far outside": (list_file("replay/../../outside"), "cannot be read (lists 'replay/../../o"),
+        "absolute": (list_file("ROOT/outside"), "cannot be read (lists '/"),
+    }.items()
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_damaged_generation_is_passed_over_for_the_one_before_it(tmp_path, capsys, case):
+    file, spoil, reason = DAMAGE[case]
+    older, newer = publish(tmp_path, 100), publish(tmp_path, 200)
+    spoil(newer / file)
+    assert lib.newest_intact_generation(tmp_path) == older
+    output = capsys.readouterr().out
+    assert output.startswith(f"Checkpoint {newer} is damaged: {newer}/")
+    assert reason in output
+    assert output.endswith("; trying the one before it.\n")
+
+
+def test_file_name_of_another_kind_in_the_manifest_is_damage(tmp_path):
+    for number, name in enumerate(("", ".", "replay", "a\0b", "\ud800", "x" * 5000)):
+        older, newer = publish(tmp_path, 10 * number), publish(tmp_path, 10 * number + 5)
+        list_file(name)(newer / "manifest.json")
+        assert lib.newest_intact_generation(tmp_path) == older, name
+
+
+def test_only_damaged_generations_raise_instead_of_starting_empty(tmp_path):
+    for train_step in (100, 200):
+        truncate(publish(tmp_path, train_step) / "replay" / "items")
+    with pytest.raises(ConfigError) as error:
+        lib.newest_intact_generation(tmp_path)
+    message = str(error.value)
+    assert message.startswith(f"Every checkpoint in {tmp_path} is damaged: ")
+    assert "0000000100/replay/items differs" in message
+    assert "0000000200/replay/items differs" in message
+
+
+def test_only_generation_without_its_manifest_is_damaged_and_not_absent(tmp_path):
+    (publish(tmp_path, 100) / "manifest.json").unlink()
+    with pytest.raises(ConfigError, match="is damaged: .*0000000100/manifest.json is missing"):
+        lib.newest_intact_generation(tmp_path)
+
+
+class Killed(BaseException):
+    """Nothing catches it, so what it interrupts stays as it is."""
+
+
+def kill_at_rename(monkeypatch, number, after):
+    """Kills at the `number`-th rename of a folder, before or after it is done."""
+    count = 0
+    replace = os.replace
+
+    def replace_or_die(source, target):
+        nonlocal count
+        count += pathlib.Path(source).is_dir()
+        is_last = count == number and pathlib.Path(source).is_dir()
+        if is_last and not after:
+            raise Killed
+        replace(source, target)
+        if is_last:
+            raise Killed
+
+    monkeypatch.setattr(lib.os, "replace", replace_or_die)
+
+
+@pytest.mark.parametrize("num_older", [0, 1])
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("number", [1, 2])
+def test_kill_at_any_rename_of_a_save_loses_nothing(
+    tmp_path, monkeypatch, capsys, number, after, num_older
+):
+    for train_step in (100, 200)[-num_older - 1 :]:
+        publish(tmp_path, train_step, "old")
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        kill_at_rename(patch, number, after)
+        publish(tmp_path, 200, "new")
+    generation = lib.newest_intact_generation(tmp_path)  # as the replay server, which does not wait
+    assert generation == lib.generation_dir(tmp_path, 200)
+    text = "new" if (number, after) == (2, True) else "old"
+    assert (generation / "learner/state").read_text() == text
+    lib.clear_unfinished(tmp_path, UNRIVALLED)
+    assert lib.newest_intact_generation(tmp_path) == generation
+    names = ["0000000200", "0000000100"][: num_older + 1]
+    assert [path.name for path in tmp_path.iterdir() if path.name not in names] == []
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("number", [1, 2])
+def test_kill_while_an_old_generation_is_dropped_leaves_no_damaged_one(
+    tmp_path, monkeypatch, capsys, number, after
+):
+    for train_step in (100, 200):
+        publish(tmp_path, train_step)
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        kill_at_rename(patch, number, after)
+        publish(tmp_path, 300)
+    steps = {(1, False): [200, 100], (2, True): [300, 200]}.get((number, after), [300, 200, 100])
+    assert [int(path.name) for path in lib.generations(tmp_path)] == steps
+    assert int(lib.newest_intact_generation(tmp_path).name) == steps[0]
+    lib.clear_unfinished(tmp_path, UNRIVALLED)
+    assert [int(path.name) for path in lib.generations(tmp_path)] == steps
+    assert [path.name for path in tmp_path.glob(".*")] == []
+    assert capsys.readouterr().out == ""
+
+
+def test_half_removed_old_generation_is_not_offered_for_restoring(tmp_path, monkeypatch):
+    publish(tmp_path, 100)
+    publish(tmp_path, 200)
+
+    def killed(path, **kwargs):
+        raise SystemExit("killed")
+
+    monkeypatch.setattr(lib.shutil, "rmtree", killed)
+    with pytest.raises(SystemExit):
+        publish(tmp_path, 300)
+    assert [path.name for path in lib.generations(tmp_path)] == ["0000000300", "0000000200"]
+
+
+def test_clearing_removes_folders_and_files_of_unfinished_saves_only(tmp_path):
+    generation = publish(tmp_path, 100)
+    shutil.copytree(generation, tmp_path / ".tmp-200")
+    shutil.copytree(generation, tmp_path / ".tmp-replaced-100")
+    shutil.copytree(generation, tmp_path / ".tmp-replaced-x")
+    (tmp_path / ".tmp-file").touch()
+    (tmp_path / ".tmp-link").symlink_to(generation)
+    (tmp_path / "mine").touch()
+    lib.clear_unfinished(tmp_path, UNRIVALLED)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0000000100", "mine"]
+    assert lib.newest_intact_generation(tmp_path) == generation
+
+
+@st.composite
+def mutations(draw):
+    """One change of one file: (its name, what it does to the path and to its content)."""
+    name = draw(st.sampled_from(["manifest.json", "learner/state", "replay/items", "replay/DONE"]))
+    kinds = ["delete", "replace by folder"]
+    if name != "replay/DONE":  # which is empty as it is
+        kinds += ["truncate", "flip", "flip", "empty"]
+    where = draw(st.floats(0, 1, exclude_max=True))
+    return name, draw(st.sampled_from(kinds)), where, draw(st.integers(0, 7))
+
+
+def mutate(generation, mutation):
+    name, kind, where, bit = mutation
+    path = generation / name
+    content = path.read_bytes()
+    offset = int(where * len(content))
+    if kind == "truncate":
+        path.write_bytes(content[:offset])
+    elif kind == "flip":
+        flipped = bytes([content[offset] ^ (1 << bit)])
+        path.write_bytes(content[:offset] + flipped + content[offset + 1 :])
+    elif kind == "empty":
+        path.write_bytes(b"")
+    else:
+        path.unlink()
+        if kind == "replace by folder":
+            path.mkdir()
+    return path
+
+
+def test_a_superseded_learner_leaves_all_generations_as_they_are(tmp_path):
+    claims = Claims(tmp_path / "incarnations")
+    fence = Fence(claims, CORE, claims.claim(CORE))
+    root = tmp_path / "checkpoints"
+    unfinished = root / ".tmp-mine"
+    for train_step in (100, 200):
+        publish(root, train_step)
+    claims.claim(CORE)
+    before = contents(root)
+    for train_step in (200, 300):  # would replace one, would drop one
+        unfinished.mkdir()
+        (unfinished / "state").write_text("old")
+        with pytest.raises(SupersededError):
+            lib.publish_generation(unfinished, root, train_step, {}, fence)
+        shutil.rmtree(unfinished)
+    assert contents(root) == before
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def two_generations(tmp_path_factory):
+    root = tmp_path_factory.mktemp("two")
+    for train_step in (100, 200):
+        generation = publish(root, train_step)
+        (generation / "manifest.json").unlink()
+        (generation / "replay" / "DONE").touch()
+        shutil.move(generation, root / f".tmp-{train_step}")
+        lib.publish_generation(
+            root / f".tmp-{train_step}", root, train_step, {"saved_at": 12.5}, UNRIVALLED
+        )
+    return root
+
+
+@pytest.mark.fault_row("damaged generations")
+@hypothesis.given(mutations(), mutations())
+@hypothesis.settings(max_examples=150)
+def test_any_single_change_of_any_file_is_found_and_named(two_generations, newer, older):
+    output = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(output):
+        root = pathlib.Path(folder, "checkpoints")
+        shutil.copytree(two_generations, root)
+        first = mutate(root / "0000000200", newer)
+        assert lib.newest_intact_generation(root) == root / "0000000100"
+        assert f" is damaged: {first} " in output.getvalue()
+        second = mutate(root / "0000000100", older)
+        with pytest.raises(ConfigError) as error:
+            lib.newest_intact_generation(root)
+        assert f"{first} " in str(error.value) and f"{second} " in str(error.value)
+
+
+TAKEN_NAMES = ("", ".", "..", "0000000100", "0000000200")
+NAMES = st.text(st.characters(blacklist_characters="/\0", blacklist_categories=["Cs"]), max_size=40)
+
+
+@pytest.mark.fault_row("malformed input")
+@hypothesis.given(NAMES.filter(lambda name: name not in TAKEN_NAMES))
+@hypothesis.example("300")
+@hypothesis.example("0000000300")
+@hypothesis.example("\N{FULLWIDTH DIGIT TWO}" * 10)
+@hypothesis.settings(max_examples=200)
+def test_a_folder_of_any_other_name_is_not_restored(two_generations, name):
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        root = pathlib.Path(folder, "checkpoints")
+        shutil.copytree(two_generations, root)
+        (root / name).mkdir()
+        assert lib.newest_intact_generation(root) == root / "0000000200"
+
+
+def make_unfinished(root, train_step):
+    unfinished = lib.unfinished_dir(root, train_step, UNRIVALLED)
+    (unfinished / "replay").mkdir(parents=True)
+    for name in ("items", "chunks"):
+        (unfinished / "replay" / name).write_bytes(b"x" * 100)
+    return unfinished
+
+
+REQUIRED = ("replay/items", "replay/chunks")
+
+
+@pytest.mark.parametrize("train_step", [200, 300])
+@pytest.mark.parametrize("moment", ["before", "after it was read", "after it was synced"])
+def test_generation_of_which_a_file_vanishes_is_not_published(
+    tmp_path, monkeypatch, moment, train_step
+):
+    """As when a later start clears away what the replay server has just written."""
+    for step in (100, 200):
+        publish(tmp_path, step)
+    unfinished = make_unfinished(tmp_path, train_step)
+    chunks = unfinished / "replay" / "chunks"
+    write, sync = manifests.write_manifest, files.sync_tree
+    with monkeypatch.context() as patch, pytest.raises(FileNotFoundError, match="replay/chunks"):
+        if moment == "before":
+            chunks.unlink()
+        elif moment == "after it was read":
+            patch.setattr(lib, "write_manifest", lambda *args: (write(*args), chunks.unlink()))
+        else:
+            patch.setattr(files, "sync_tree", lambda path: (sync(path), chunks.unlink()))
+        lib.publish_generation(unfinished, tmp_path, train_step, {}, UNRIVALLED, REQUIRED)
+    assert [int(path.name) for path in lib.generations(tmp_path)] == [200, 100]
+    assert lib.newest_intact_generation(tmp_path) == tmp_path / "0000000200"
+
+
+TRANSIENT = [errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN]
+
+
+def failing(call, number, num_failures, where):
+    """Wraps `call`, which fails so often where an argument ends so."""
+    left = [num_failures]
+
+    def wrapped(path=".", *arguments, **options):
+        if left[0] and str(path).endswith(where):
+            left[0] -= 1
+            raise OSError(number, os.strerror(number), str(path))
+        return call(path, *arguments, **options)
+
+    return wrapped
+
+
+@pytest.mark.parametrize("number", TRANSIENT)
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [("listdir", "checkpoints"), ("stat", "manifest.json"), ("stat", "replay/items")],
+)
+def test_disk_that_does_not_answer_for_a_moment_is_asked_again(
+    tmp_path, monkeypatch, number, name, where
+):
+    root = tmp_path / "checkpoints"
+    for step in (100, 200):
+        publish(root, step)
+    monkeypatch.setattr(patience.time, "sleep", lambda secs: None)
+    monkeypatch.setattr(os, name, failing(getattr(os, name), number, 3, where))
+    assert lib.newest_intact_generation(root) == root / "0000000200"
+
+
+@pytest.mark.parametrize("number", TRANSIENT)
+@pytest.mark.parametrize(("name", "where"), [("listdir", "checkpoints"), ("stat", "replay/items")])
+def test_disk_that_does_not_answer_for_long_ends_with_a_sentence_and_changes_nothing(
+    tmp_path, monkeypatch, number, name, where
+):
+    root = tmp_path / "checkpoints"
+    for step in (100, 200):
+        publish(root, step)
+    before = contents(root)
+    monkeypatch.setattr(patience, "PATIENCE_SECS", 0.05)
+    monkeypatch.setattr(patience, "FIRST_DELAY_SECS", 0.01)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, name, failing(getattr(os, name), number, 10**6, where))
+        with pytest.raises(StorageError) as error:
+            lib.newest_intact_generation(root)
+    assert os.strerror(number) in str(error.value) and str(root) in str(error.value)
+    assert contents(root) == before
+
+
+def test_one_that_cannot_be_read_just_now_is_not_missing_from_the_manifests(tmp_path, monkeypatch):
+    for step in (100, 200):
+        publish(tmp_path, step)
+    path = "0000000200/manifest.json"
+    monkeypatch.setattr(os, "stat", failing(os.stat, errno.EIO, 1, path))
+    with pytest.raises(OSError, match="Input/output error"):
+        lib.read_manifests(tmp_path)
+    assert [m["train_step"] for m in lib.read_manifests(tmp_path)] == [200, 100]

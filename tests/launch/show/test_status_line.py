@@ -1,0 +1,181 @@
+import dataclasses
+
+import pytest
+from report_fakes import learner_report, mirror_report, replay_report, worker_report
+
+from tfagents_system.core.state.reports import Evaluation, Phase
+from tfagents_system.launch.show.status_line import Snapshot, format_duration, status_line
+
+TRAINING = "iteration 120 of 1,000 (12%) | train steps 6,000, 200/s in int16"
+
+
+def line_of(*reports, missing=(), **changes):
+    """The line of a run of these programs."""
+    by_program = dict.fromkeys(missing) | {report.program: report for report in reports}
+    disk = {"free_bytes": 10**9, "checkpoint_bytes": 3_100_000}
+    return status_line(Snapshot(reports=by_program, **(disk | changes)))
+
+
+def test_status_line_while_training():
+    assert line_of(
+        replay_report(),
+        learner_report(),
+        worker_report(0, eval=Evaluation(100, [-100.0, -300.0])),
+        worker_report(1, last_return=None, eval=Evaluation(100, [-200.0])),
+        worker_report(2, last_return=-700.0, eval=Evaluation(50, [-1600.0]), restarts=2),
+    ) == (
+        f"{TRAINING} | env steps 36,000, 450/s | "
+        "return -750.0 | eval -200.0 (iteration 100) | 3 min 40 s left | restarts 2"
+    )
+
+
+def test_status_line_during_the_random_fill_shows_its_progress():
+    learner = learner_report(phase=Phase.WAITING_FOR_DATA, train_step=0)
+    assert line_of(replay_report(), learner, worker_report(phase=Phase.RANDOM_FILL)) == (
+        "filling the replay buffer 3,400 of 6,000 (57%) | env steps 12,000, 150/s | return -800.0"
+    )
+
+
+def test_status_line_before_the_learner_has_reported_names_who_is_starting():
+    worker = worker_report(phase=Phase.STARTING)
+    assert line_of(replay_report(), worker, missing=["learner"]) == "starting learner, worker_0"
+
+
+def test_a_report_that_cannot_be_read_is_unknown_and_not_starting():
+    unknown = {"worker_1": "worker_1.json: env_steps is missing"}
+    line = line_of(learner_report(), worker_report(), missing=["worker_1"], unknown=unknown)
+    assert line.startswith("unknown: worker_1 (worker_1.json: env_steps is missing) | iteration")
+    line = line_of(worker_report(), missing=["learner"], unknown={"learner": "damaged"})
+    assert line == "unknown: learner (damaged) | env steps 12,000, 150/s | return -800.0"
+    line = line_of(worker_report(), missing=["learner", "replay"], unknown={"replay": "damaged"})
+    assert line == "unknown: replay (damaged) | starting learner"
+
+
+@pytest.mark.parametrize("returns", [(1e308, 1e308), (float("inf"), float("-inf"))])
+def test_status_line_shows_returns_of_any_size(returns):
+    evaluations = [Evaluation(100, list(returns))]
+    workers = [worker_report(k, last_return=r, eval=evaluations[0]) for k, r in enumerate(returns)]
+    mean = "nan" if returns[1] < 0 else f"{1e308:,.1f}"
+    assert f"return {mean} | eval {mean} (" in line_of(learner_report(), *workers)
+
+
+def test_status_line_names_workers_with_an_old_policy_while_the_learner_trains():
+    workers = [worker_report(k, policy_age_secs=age) for k, age in enumerate((None, 3.0, 75.0))]
+    workers.append(worker_report(3, policy_age_secs=500.0, phase=Phase.STOPPED))
+    assert line_of(learner_report(), *workers).startswith("OLD POLICY: worker_2 (1 min 15 s) | ")
+    waiting = learner_report(phase=Phase.WAITING_FOR_DATA)
+    assert "OLD POLICY" not in line_of(waiting, replay_report(transitions=7_000), *workers)
+
+
+def test_status_line_counts_troubles_and_names_parked_workers():
+    line = line_of(
+        learner_report(),
+        worker_report(0, env_failures=2, rejected_steps=0, items_sent_again=1_200),
+        worker_report(1, phase=Phase.PARKED, env_failures=5, unprotected_steps=48, restarts=1),
+    )
+    assert line.startswith("PARKED: worker_1 | iteration 120 of")
+    assert line.endswith(
+        " left | env failures 7 | sent again 1,200 | not in a journal 48 | restarts 1"
+    )
+
+
+def test_status_line_says_that_a_time_limit_looks_like_a_termination():
+    reports = [
+        worker_report(0),
+        worker_report(1, suspicion="10 episodes"),
+        worker_report(2, suspicion="9"),
+    ]
+    assert line_of(learner_report(), *reports).startswith(
+        "TIME LIMIT TAKEN FOR A TERMINATION? See stdout/worker_1.log | iteration 120 of"
+    )
+
+
+def test_status_line_says_what_a_worker_remarks_on_its_environment():
+    reports = [worker_report(0), worker_report(1, remark="SUCCESS CANNOT BE READ")]
+    assert line_of(learner_report(), *reports).startswith(
+        "SUCCESS CANNOT BE READ (see stdout/worker_1.log) | iteration 120 of"
+    )
+
+
+@pytest.mark.parametrize(
+    ("free", "warning"),
+    [
+        (0, "DISK FULL: checkpoint needs 3.1 MB, 0 B free"),
+        (2_999_999, "DISK FULL: checkpoint needs 3.1 MB, 3.0 MB free"),
+        (3_100_000, "iteration 120 of 1,000 (12%)"),
+    ],
+)
+def test_status_line_begins_with_a_disk_that_has_no_room_for_a_checkpoint(free, warning):
+    assert line_of(learner_report(), free_bytes=free).split(" | ")[0] == warning
+
+
+def test_status_line_names_programs_that_do_not_respond():
+    line = line_of(
+        learner_report(phase=Phase.SAVING),
+        worker_report(0, phase=Phase.FINISHED),
+        worker_report(1),
+        silent_secs={"learner": 75.0, "worker_0": 500.0, "worker_1": 29.0},
+    )
+    assert line.startswith("NOT RESPONDING: learner (1 min 15 s) | saving | iteration 120 of")
+    assert "worker" not in line
+
+
+def test_line_of_a_run_that_has_ended_has_neither_rates_nor_what_only_a_running_one_needs():
+    line = line_of(
+        learner_report(phase=Phase.FINISHED), worker_report(phase=Phase.PARKED, env_failures=5),
+        is_running=False, silent_secs={"learner": 75.0}, free_bytes=0,
+    )  # fmt: skip
+    assert line == (
+        "finished | iteration 120 of 1,000 (12%) | train steps 6,000 | env steps 12,000 | "
+        "return -800.0 | env failures 5"
+    )
+    assert line_of(learner_report(phase=Phase.SAVING), is_running=False) == (
+        "iteration 120 of 1,000 (12%) | train steps 6,000"
+    )
+
+
+@pytest.mark.parametrize(
+    ("secs", "text"),
+    [(0.2, "0 s"), (45, "45 s"), (60, "1 min"), (200.4, "3 min 20 s"), (18_600, "5 h 10 min"),
+     (3_600, "1 h"), (187_200, "2 d 4 h")],
+)  # fmt: skip
+def test_format_duration_shows_the_two_largest_units(secs, text):
+    assert format_duration(secs) == text
+
+
+def test_edited_files_apply_at_the_next_start_of_a_run_that_lives():
+    line = line_of(edited=["params.py"])
+    assert "params.py edited: applies at the next start" in line
+    assert "edited" not in line_of(edited=["params.py"], is_running=False)
+
+
+def test_a_mirror_is_mentioned_only_if_it_has_a_problem():
+    assert "mirror" not in line_of(learner_report(), mirror_report())
+    line = line_of(learner_report(), mirror_report(problem="connection refused"))
+    assert line.startswith("mirror-mlflow IS BEHIND: connection refused | ")
+
+
+def test_status_line_of_several_hosts_says_what_runs_where():
+    reports = [
+        replay_report(host="n1"),
+        learner_report(host="n1"),
+        *(worker_report(k, host="n2") for k in range(3)),
+        worker_report(10, host="n3"),
+        dataclasses.replace(worker_report(host="n3"), program="evaluator_0"),
+    ]
+    line = line_of(*reports)
+    assert line.endswith(
+        " | n1: learner, replay | n2: worker_0 to worker_2 | n3: evaluator_0, worker_10"
+    )
+    assert "n1" not in line_of(replay_report(), learner_report(), worker_report())
+
+
+def test_workers_that_have_left_collect_nothing_and_are_not_called_silent():
+    gone = worker_report(1, phase=Phase.STOPPED)
+    silent = worker_report(2)
+    line = line_of(
+        learner_report(), worker_report(0), gone, silent,
+        silent_secs={"worker_0": 1.0, "worker_1": 90.0, "worker_2": 90.0},
+    )  # fmt: skip
+    assert line.startswith("NOT RESPONDING: worker_2 (1 min 30 s) | ")
+    assert "env steps 36,000, 150/s" in line

@@ -1,0 +1,1 @@
+"""What a worker does: episodes, and their records."""

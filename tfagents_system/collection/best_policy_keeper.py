@@ -1,0 +1,75 @@
+"""Sums up complete evaluations, and keeps the policy whose evaluation has returned the most."""
+
+import math
+import shutil
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tfagents_system.collection.success import counted
+from tfagents_system.core.meters import mean_of
+from tfagents_system.core.programs.params_loader import Run, gin_text
+from tfagents_system.core.state.best_policies import EvaluatedPolicy, add_best_policy, best_policy
+from tfagents_system.core.state.disk import SpaceGuard
+from tfagents_system.core.state.files import temporary_name
+from tfagents_system.learning.policy_export import write_policy
+from tfagents_system.records.episode_rows import EpisodeRow
+from tfagents_system.records.event_log import EventLog
+from tfagents_system.records.run_history import evaluation_of, reports_success
+
+
+class BestPolicyKeeper:
+    """Adds a policy to `policies/best` if its evaluation is complete and the best of the run.
+
+    Whoever has recorded an evaluation's last episode sees all of them in the records.
+    """
+
+    def __init__(self, run: Run, variables: Sequence[tf.Variable]):
+        """`variables` are those of the policy; they get the values of a policy that is kept."""
+        self._run, self._variables = run, variables
+        self._guard = SpaceGuard("best policy", run.paths.policies)
+
+    def keep(self, version: Any) -> None:
+        """Keeps a `PolicyVersion` if it is the best; to be called after each recorded episode.
+
+        A complete evaluation is written to TensorBoard, whoever has done its episodes.
+        """
+        paths, params = self._run.paths, self._run.params
+        rows = evaluation_of(paths, version.train_step)
+        returns = [row.episode_return for row in rows]
+        if len(returns) < params.n_eval_episodes or not all(map(math.isfinite, returns)):
+            return
+        best, mean = best_policy(paths), mean_of(returns)
+        self._summarize(version.train_step, rows, mean)
+        if best is not None and mean <= best.mean_return:
+            return
+        folder = paths.best_policies / paths.policy_checkpoint(version.train_step).name
+        iteration = version.train_step // params.num_steps_per_iter
+        policy = EvaluatedPolicy(folder, iteration, version.train_step, mean, len(returns))
+        unfinished = temporary_name(folder)
+        for variable, value in zip(self._variables, version.values, strict=True):
+            variable.assign(value)
+        with self._guard:
+            try:
+                write_policy(unfinished, self._variables)
+                add_best_policy(paths, unfinished, policy)
+            finally:
+                shutil.rmtree(unfinished, ignore_errors=True)
+
+    def _summarize(self, train_step: int, rows: Sequence[EpisodeRow], mean_return: float) -> None:
+        """Writes an event file of its own: TensorBoard follows only the newest of a folder."""
+        folder = self._run.paths.eval_summaries
+        scalars = {"eval/mean_return": mean_return}
+        successes = counted([row.success for row in rows], reports_success(self._run.paths))
+        if None not in successes:
+            scalars["eval/success_rate"] = mean_of(successes)
+        texts = {}
+        if not any(folder.glob("events.*")):
+            lines = gin_text(self._run.params).splitlines()
+            texts["hyperparameters"] = "\n".join(f"    {line}" for line in lines)
+        log = EventLog(folder)
+        log.write(
+            train_step, scalars, {"eval/returns": [row.episode_return for row in rows]}, texts
+        )
+        log.close()

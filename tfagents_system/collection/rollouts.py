@@ -1,0 +1,91 @@
+"""Episodes of one policy in one environment."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.collection.success import SuccessError, read_success
+from tfagents_system.core.meters import PhaseTimer
+from tfagents_system.environments import own_arrays
+from tfagents_system.policies.acting import ActingPolicy
+
+LAST = int(ts.StepType.LAST)
+
+
+class Environment(own_arrays.Environment, Protocol):
+    """What an episode needs of a PyEnvironment."""
+
+    def get_info(self) -> Any:
+        """Returns the info of the last step."""
+
+
+class Episode(NamedTuple):
+    """What came of one episode."""
+
+    episode_return: float  # undiscounted sum of rewards
+    length: int  # env steps
+    success: bool | None  # None where the environment does not report it
+    is_complete: bool  # False if the observer ended it
+    is_terminal: bool = False  # its last step has discount 0
+    success_fault: str | None = None  # why the reported success cannot be read
+
+
+def run_episode(
+    environment: Environment,
+    policy: ActingPolicy,
+    horizon: int,
+    observe: Callable[[ts.TimeStep, Any, ts.TimeStep, Any], bool] | None = None,
+    timer: PhaseTimer | None = None,
+) -> Episode:
+    """Runs one episode from its reset to its last step, `horizon` steps at most.
+
+    An episode that reaches the horizon is cut by a time limit: its last step keeps the discount
+    that the environment gave it, so values bootstrap across the cut.
+
+    Args:
+      environment: Reset here; unbatched.
+      policy: Chooses the actions; its state begins anew.
+      horizon: Largest number of env steps.
+      observe: Called as observe(time_step, action, next_time_step, state) after each env step,
+        where `state` is the policy's after the action; returning False ends the episode.
+      timer: Enters the phases "acting", "env step" and, for `observe`, "writing".
+
+    Raises:
+      NotFiniteError: Before the policy acts on an observation that is not finite, or the
+        environment takes such an action.
+    """
+    enter = timer.enter if timer else lambda phase: None
+    enter("env step")
+    time_step = own_arrays.reset(environment)
+    state = policy.initial_state()
+    episode_return = 0.0
+    for length in range(1, horizon + 1):
+        enter("acting")
+        own_arrays.check_finite(time_step.observation, "observation", length - 1)
+        action, state = policy.action(time_step, state)
+        own_arrays.check_finite(action, "action", length)
+        enter("env step")
+        next_time_step = own_arrays.step(environment, action)
+        enter("writing")
+        episode_return += float(next_time_step.reward)
+        if observe is not None and not observe(time_step, action, next_time_step, state):
+            return Episode(episode_return, length, None, False)
+        time_step = next_time_step
+        if time_step.step_type == LAST:
+            break
+    is_terminal = float(time_step.discount) == 0
+    success, fault = _success(environment, time_step)
+    return Episode(episode_return, length, success, True, is_terminal, fault)
+
+
+def _success(environment: Environment, last: ts.TimeStep) -> tuple[bool | None, str | None]:
+    """Returns the reported success, and what is wrong with the report."""
+    try:
+        info = environment.get_info()
+    except NotImplementedError:
+        info = None
+    try:
+        return read_success(info, last.observation), None
+    except SuccessError as error:
+        return None, str(error)

@@ -1,0 +1,60 @@
+"""Hands the user's observers what a TF-Agents driver hands to its own."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tf_agents.trajectories import policy_step, trajectory
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.process.guest import GUEST
+from tfagents_system.core.settings.hooks import call_hook
+from tfagents_system.environments.own_arrays import own
+
+
+class StepObservers:
+    """The observers that a hook of TrainParams returns, for the env steps of one environment.
+
+    Each gets the `Trajectory` of each env step, its leaves without batch axis. An episode that is
+    cut at the horizon ends with next_step_type LAST. The steps from the end of an episode to the
+    reset after it, which no action causes, are not passed on.
+    """
+
+    def __init__(self, hook: Callable[..., Any], worker_id: int, horizon: int):
+        """Asks `hook` for the observers.
+
+        Args:
+          hook: `train_observers_ctor` or `eval_observers_ctor`; may name the argument `id`.
+          worker_id: Its value.
+          horizon: Env steps after which an episode is cut.
+
+        Raises:
+          ConfigError: If `hook` returns something else than a list of callables.
+        """
+        observers = call_hook(hook, id=worker_id)
+        if not isinstance(observers, (list, tuple)) or not all(map(callable, observers)):
+            raise ConfigError(
+                f"TrainParams.{hook.__name__} returned {observers!r}; allowed is a list of "
+                "functions that take a tf_agents Trajectory."
+            )
+        self._observers = tuple(observers)
+        self._hook_name = hook.__name__
+        self._horizon = horizon
+        self._length = 0
+
+    def __len__(self) -> int:
+        """Returns the number of observers; without any, nothing needs to be called."""
+        return len(self._observers)
+
+    def __call__(self, time_step: ts.TimeStep, action: Any, next_time_step: ts.TimeStep) -> None:
+        """Calls the observers in their order.
+
+        Raises:
+          UserCodeError: If one raises, with its exception as the cause.
+        """
+        self._length = 1 if time_step.step_type == ts.StepType.FIRST else self._length + 1
+        if self._length == self._horizon:
+            next_time_step = next_time_step._replace(step_type=ts.StepType.LAST)
+        step = trajectory.from_transition(time_step, policy_step.PolicyStep(action), next_time_step)
+        for observer in self._observers:
+            GUEST.call_often(f"{observer!r} of TrainParams.{self._hook_name}", observer, own(step))

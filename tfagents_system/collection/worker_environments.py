@@ -1,0 +1,77 @@
+"""What a worker steps, and who looks on."""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tfagents_system.collection.rollouts import Episode, run_episode
+from tfagents_system.collection.step_observers import StepObservers
+from tfagents_system.core.process.reporting import OnlyReports
+from tfagents_system.core.process.watchdog import Watchdog
+from tfagents_system.environments.replaceable import ReplaceableEnvironment
+from tfagents_system.films.camera import Camera
+from tfagents_system.policies.acting import ActingPolicy
+
+MAX_FAILURES = 50  # of environments in the life of a worker
+MIN_SECS = 60.0  # in which that does not count: a start takes seconds
+_BEGAN = time.monotonic()
+
+
+class Environments(NamedTuple):
+    """The environments of one worker, for collection and for evaluation."""
+
+    collect: ReplaceableEnvironment
+    eval: ReplaceableEnvironment
+    collect_observers: StepObservers
+    eval_observers: StepObservers
+    eval_camera: Camera
+    watchdog: Watchdog  # ends the process if an environment hangs
+
+    @property
+    def are_worn(self) -> bool:
+        """Whether so many have failed that what they have left in memory is worth a new process."""
+        num_failures = self.collect.num_failures + self.eval.num_failures
+        return num_failures >= MAX_FAILURES and time.monotonic() - _BEGAN > MIN_SECS
+
+    def close(self) -> None:
+        """Closes both, in bounded time."""
+        self.eval.close()
+        self.collect.close()
+
+    def run_greedy_episode(
+        self,
+        policy: ActingPolicy,
+        horizon: int,
+        film_name: str | None,
+        goes_on: Callable[[], bool],
+    ) -> Episode:
+        """Runs an episode of evaluation.
+
+        Args:
+          policy: Acts.
+          horizon: Largest number of env steps.
+          film_name: Of the film; None makes none.
+          goes_on: Asked after each env step; False ends the episode, and there is no film of it.
+
+        Raises:
+          EnvironmentFailure: If the environment, or its constructor, does; there is no film then.
+        """
+        if film_name is not None:
+            self.eval_camera.begin(film_name, self.eval.current())
+
+        def observe(time_step, action, next_time_step, state) -> bool:
+            if self.eval_observers:
+                self.eval_observers(time_step, action, next_time_step)
+            if film_name is not None:
+                self.eval_camera.observe(next_time_step)
+            return goes_on()
+
+        try:
+            with self.eval.judged():
+                episode = run_episode(self.eval, policy, horizon, observe)
+            if episode.is_complete:
+                with OnlyReports("film"):
+                    self.eval_camera.end()
+            return episode
+        finally:
+            self.eval_camera.discard()  # a film that has ended stays

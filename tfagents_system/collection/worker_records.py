@@ -1,0 +1,188 @@
+"""What a worker writes down."""
+
+import math
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tfagents_system.collection.episode_log import EpisodeLog
+from tfagents_system.collection.rollouts import Episode
+from tfagents_system.core.meters import PhaseTimer, RateMeter, mean_of
+from tfagents_system.core.process.guest import UserCodeError, user_traceback
+from tfagents_system.core.process.reporting import OnlyReports
+from tfagents_system.core.state.incarnation import Fence
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.reports import LARGEST_NUMBER, Evaluation, Phase, StatusReporter
+from tfagents_system.environments.time_limits import EpisodeEnds
+from tfagents_system.records.event_log import EventLog
+
+FAILURE_SHOWN_SECS = 60.0  # in the status line, at least
+FENCE_PERIOD_SECS = 1.0  # between looks; a program that was frozen looks at once
+
+
+class WorkerRecords:
+    """The episodes, summaries and status report of one worker or evaluator.
+
+    `program` is its name. `env_step` counts its env steps over all its starts: those of collection,
+    of an evaluator those of evaluation. `timer` divides its time into phases.
+
+    Before it writes, it looks whether a later start of the program has claimed, whose files are the
+    same, and raises SupersededError if so.
+    """
+
+    def __init__(
+        self,
+        paths: ExperimentPaths,
+        worker_id: int,
+        horizon: int,
+        log_period_itrs: int,
+        collects: bool = True,
+    ):
+        """Claims; reads the number of env steps from the record of episodes.
+
+        Evaluators collect none.
+        """
+        self.program = f"worker_{worker_id}" if collects else f"evaluator_{worker_id}"
+        self.fence = Fence.of_worker(paths, self.program)
+        self._looked_at = time.monotonic()
+        self._collects = collects
+        if collects:
+            self._collect_log = EpisodeLog(paths.episodes, "collect", worker_id)
+        eval_kind = "eval" if collects else "eval_evaluator"  # a worker may have the same number
+        self._eval_log = EpisodeLog(paths.episodes, eval_kind, worker_id)
+        self._collect_summaries = EventLog(paths.train_summaries / self.program)
+        self._eval_summaries = EventLog(paths.eval_summaries / self.program)
+        self._reporter = StatusReporter(paths, self.program)
+        self.env_step = (self._collect_log if collects else self._eval_log).env_step
+        self.timer = PhaseTimer("starting")
+        self._rate = RateMeter(self.env_step)
+        self._summary_rate = RateMeter(self.env_step)
+        self._log_period_itrs = log_period_itrs
+        self._summarized_period = 0
+        self._ends, self._has_warned = EpisodeEnds(horizon), False
+        self._share: list[float] = []  # returns of the evaluation of train step `_share_step`
+        self._share_step = 0
+        self._remarks: list[str] = []
+        self._failed_at = -FAILURE_SHOWN_SECS
+        self._status: dict[str, Any] = {
+            "last_return": None, "eval": None, "env_failures": 0, "suspicion": None,
+            "failure": None,
+        }  # fmt: skip
+
+    def acts_in_tensorflow(self, obstacle: str) -> None:
+        """Records why NumPy cannot act; also prints it."""
+        print(f"Acts in TensorFlow, not in NumPy, because {obstacle}.", flush=True)
+        self._status["obstacle"] = obstacle
+
+    def remark(self, shown: str, text: str) -> None:
+        """Records what the user should know of the environment; also prints it, once.
+
+        Args:
+          shown: A few words for the status line.
+          text: A sentence for the log.
+        """
+        if shown not in self._remarks:
+            print(f"NOTE: {text}", flush=True)
+            self._remarks.append(shown)
+            self._status["remark"] = "; ".join(self._remarks)
+
+    @OnlyReports("a collected episode")
+    def collected(
+        self, episode: Episode, iteration: int, train_step: int, curriculum: dict[str, int | float]
+    ) -> None:
+        """Records an episode, collected with these values of the curriculum."""
+        self._check_fence()
+        self._collect_log.append(episode, iteration, train_step, self.env_step)
+        self._status["last_return"] = _reportable(episode.episode_return)
+        if time.monotonic() >= self._failed_at + FAILURE_SHOWN_SECS:
+            self._status["failure"] = None
+        self._watch(episode)
+        if (period := iteration // self._log_period_itrs) > self._summarized_period:
+            self._summarized_period = period
+            self._summarize(episode, curriculum)
+
+    @OnlyReports("an evaluated episode")
+    def evaluated(self, episode: Episode, iteration: int, train_step: int) -> None:
+        """Records a greedy episode of the policy of `train_step`."""
+        self._check_fence()
+        if not self._collects:
+            self.env_step += episode.length
+        self._eval_log.append(episode, iteration, train_step, self.env_step)
+        if train_step != self._share_step:
+            self.evaluation_ended()
+            self._share_step = train_step
+        if episode.success_fault:
+            self.remark("SUCCESS CANNOT BE READ", f"{episode.success_fault}.")
+        self._share.append(episode.episode_return)
+        shown = [r for r in map(_reportable, self._share) if r is not None]
+        self._status["eval"] = Evaluation(iteration, shown)
+
+    @OnlyReports("the summary of an evaluation")
+    def evaluation_ended(self) -> None:
+        """Summarizes the program's share of the evaluation, if it had one."""
+        if self._share:
+            share, self._share = self._share, []
+            scalars = {"eval/episode_return": mean_of(share)}
+            self._eval_summaries.write(self._share_step, scalars)
+
+    def environment_failed(self, failure: UserCodeError) -> None:
+        """Counts and prints it, and shows it until environments have worked for a while."""
+        print(f"{user_traceback(failure)}{failure}", file=sys.stderr, flush=True)
+        self._status["env_failures"] += 1
+        self._status["failure"] = str(failure)
+        self._failed_at = time.monotonic()
+
+    @OnlyReports("status")
+    def report(self, phase: Phase, more: Callable[[], dict[str, Any]]) -> None:
+        """Replaces the report if it is a second old; `more` returns further fields."""
+        self._check_fence()
+        self._reporter.report(phase, lambda: self._fields() | more())
+
+    @OnlyReports("status")
+    def report_now(self, phase: Phase, more: Callable[[], dict[str, Any]]) -> None:
+        """Replaces the report in any case."""
+        self._check_fence()
+        self._reporter.report_now(phase, self._fields() | more())
+
+    def close(self) -> None:
+        """Closes the summaries."""
+        self._collect_summaries.close()
+        self._eval_summaries.close()
+
+    def _check_fence(self) -> None:
+        if time.monotonic() >= self._looked_at + FENCE_PERIOD_SECS:
+            self.fence.look()
+            self._looked_at = time.monotonic()
+
+    def _watch(self, episode: Episode) -> None:
+        """Notices time limits that look like terminations; prints the first notice."""
+        self._ends.note(episode.length, episode.is_terminal)
+        suspicion = self._ends.suspicion
+        if suspicion and not self._has_warned:
+            print(f"WARNING: {suspicion}.", flush=True)
+            self._has_warned = True
+        self._status["suspicion"] = suspicion
+
+    def _summarize(self, episode: Episode, curriculum: dict[str, int | float]) -> None:
+        scalars = {
+            "collect/episode_return": episode.episode_return,
+            "collect/episode_length": episode.length,
+            "collect/env_steps_per_sec": self._summary_rate.rate_at(self.env_step),
+        }
+        scalars |= self.timer.share_scalars("collect")
+        for name, value in curriculum.items():
+            scalars[f"curriculum/{name}"] = value
+        self._collect_summaries.write(self.env_step, scalars)
+
+    def _fields(self) -> dict[str, Any]:
+        return self._status | {
+            "env_steps": self.env_step,
+            "env_steps_per_sec": self._rate.rate_at(self.env_step),
+            "phase_secs": self.timer.totals(),
+        }
+
+
+def _reportable(value: float) -> float | None:
+    """Returns a number that readers take: cut at LARGEST_NUMBER; None of what is none."""
+    return None if math.isnan(value) else max(-LARGEST_NUMBER, min(value, LARGEST_NUMBER))

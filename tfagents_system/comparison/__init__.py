@@ -1,0 +1,1 @@
+"""Compares and reports finished runs."""

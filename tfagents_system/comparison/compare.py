@@ -1,0 +1,142 @@
+"""Says whether one group of experiments is better than another by more than the noise of seeds.
+
+Example: sac compare logs/small_lr logs/large_lr
+Each argument is an experiment, a pattern such as 'logs/a_*', or what the folders begin with. The
+score of an experiment is the mean return of the greedy episodes of its last evaluation. Prints the
+interquartile mean of the scores, 95 % bootstrap intervals, the probability of improvement (see
+records/bootstrap.py), and the settings in which the groups differ.
+"""
+
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from tfagents_system.comparison.run_groups import RunGroup, find_group
+from tfagents_system.comparison.settings_difference import settings_differences
+from tfagents_system.core.display import printable
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.programs.command_line import AtLeast
+from tfagents_system.records import bootstrap
+from tfagents_system.records.run_history import read_evaluations
+from tfagents_system.terminal.progress import progress_bar
+
+
+class Comparison(NamedTuple):
+    """Two groups of scores; each interval is of 95 %."""
+
+    means: tuple[float, float]  # interquartile means
+    intervals: tuple[tuple[float, float], tuple[float, float]]
+    difference: float  # of the first mean and the second
+    difference_interval: tuple[float, float]
+    probability: float  # that a seed of the first group is better than one of the second
+    probability_interval: tuple[float, float]
+    chance: float  # see bootstrap.smallest_chance
+
+    @property
+    def is_decidable(self) -> bool:
+        """Whether there are seeds enough for any difference to be more than noise."""
+        return self.chance <= 1 - bootstrap.CONFIDENCE
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether an interval includes that there is no difference, or no statement is possible."""
+        low, high = self.difference_interval
+        lowest, highest = self.probability_interval
+        return not self.is_decidable or low <= 0 <= high or lowest <= 0.5 <= highest
+
+
+def compare_scores(first: np.ndarray, second: np.ndarray, seed: int = 0) -> Comparison:
+    """Compares [n] with [m] scores; `seed` decides the resamples."""
+    rng = np.random.default_rng(seed)
+    samples = bootstrap.resampled(first, rng), bootstrap.resampled(second, rng)
+    means = bootstrap.interquartile_mean(first), bootstrap.interquartile_mean(second)
+    estimates = [bootstrap.interquartile_mean(sample) for sample in samples]
+    return Comparison(
+        means,
+        (bootstrap.interval(estimates[0]), bootstrap.interval(estimates[1])),
+        means[0] - means[1],
+        bootstrap.interval(estimates[0] - estimates[1]),
+        float(bootstrap.probability_of_improvement(first, second)),
+        bootstrap.interval(bootstrap.probability_of_improvement(*samples)),
+        bootstrap.smallest_chance(len(first), len(second)),
+    )
+
+
+def scores_of(group: RunGroup, num_evaluations: int) -> tuple[np.ndarray, str]:
+    """Returns the score of each experiment of a group, and at which train steps it was evaluated.
+
+    Raises:
+      ConfigError: If an experiment has not been evaluated yet.
+    """
+    scores, steps = [], []
+    for paths in group.experiments:
+        points = read_evaluations(paths)[-num_evaluations:]
+        if not points:
+            raise ConfigError(
+                f"{paths.root} has no evaluation yet: training makes one every eval_period_itrs "
+                "iterations."
+            )
+        scores.append(np.mean([value for point in points for value in point.returns]))
+        steps.append(points[-1].train_step)
+    low, high = min(steps), max(steps)
+    return np.array(scores), f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def verdict(comparison: Comparison, first: str, second: str) -> str:
+    """Returns in words what the comparison says."""
+    if not comparison.is_decidable:
+        return (
+            f"Too few seeds to tell: even scores that are apart entirely are so by chance in "
+            f"{comparison.chance:.0%} of such comparisons. It takes four seeds of each."
+        )
+    if comparison.is_noise:
+        return "The difference is not more than the noise between seeds."
+    better, worse = (first, second) if comparison.difference > 0 else (second, first)
+    return f"{better} is better than {worse}, by more than the noise between seeds."
+
+
+def compare(first: str, second: str, /, num_evaluations: Annotated[int, AtLeast(1)] = 1) -> None:
+    """Compares two groups of experiments.
+
+    Args:
+      first: An experiment, a pattern, or the begin of the folders' names.
+      second: What it is compared with.
+      num_evaluations: The score is the mean over so many evaluations, the last ones.
+
+    Raises:
+      ConfigError: If there is no such experiment, it has no evaluation, or a file is damaged.
+    """
+    groups = [find_group(first), find_group(second)]
+    with progress_bar("reading", "comparing") as begin:
+        (x, x_steps), (y, y_steps) = (scores_of(group, num_evaluations) for group in groups)
+        begin("comparing")
+        result = compare_scores(x, y)
+    width = max(len(group.name) for group in groups)
+    print(f"{'':<{width}}  {'seeds':>5}  {'IQM':>10}  {'95 % interval':<24}  train step")
+    for name, scores, mean, bounds, steps in zip(
+        [group.name for group in groups], (x, y), result.means, result.intervals,
+        (x_steps, y_steps), strict=True,
+    ):  # fmt: skip
+        print(f"{name:<{width}}  {len(scores):>5}  {mean:>10.6g}  {_shown(bounds):<24}  {steps}")
+    print(f"difference {result.difference:.6g}, {_shown(result.difference_interval)}")
+    print(
+        f"probability that a seed of {groups[0].name} is better {result.probability:.0%}, "
+        f"{_shown(result.probability_interval)}"
+    )
+    print(verdict(result, groups[0].name, groups[1].name))
+    _print_differences(groups)
+
+
+def _shown(bounds: tuple[float, float]) -> str:
+    low, high = bounds
+    return f"[{low:.5g}, {high:.5g}]" if low < high else "-"  # "-" of a single seed
+
+
+def _print_differences(groups: list[RunGroup]) -> None:
+    differences = settings_differences([group.experiments for group in groups])
+    if not differences:
+        print("They do not differ in any setting.")
+        return
+    print("They differ in:")
+    for name, values in differences:
+        print(printable(f"  {name}: {'; '.join(values)}"))

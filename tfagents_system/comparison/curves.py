@@ -1,0 +1,110 @@
+"""The curves of experiments: returns, losses, alpha and curriculum."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tfagents_system.comparison.run_groups import RunGroup
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.records import bootstrap
+from tfagents_system.records.event_files import Scalar, read_scalars
+from tfagents_system.records.run_history import (
+    env_step_counter,
+    read_evaluations,
+    read_kind,
+)
+
+LEARNER_TAGS = ("critic_loss", "actor_loss", "loss", "alpha", "entropy")
+CURRICULUM = "curriculum/"
+MOST_POINTS = 500  # of a mean; a picture shows no more
+
+
+class Curve(NamedTuple):
+    """One quantity of one experiment."""
+
+    xs: list[float]  # ascending
+    ys: list[float]  # finite
+
+
+class Panel(NamedTuple):
+    """One quantity of all experiments."""
+
+    title: str
+    x_label: str
+    groups: list[list[Curve]]  # of the experiments of each group; those without data are left out
+
+
+class Band(NamedTuple):
+    """Mean over seeds, and its 95 % bootstrap interval, wherever all seeds have data."""
+
+    xs: np.ndarray  # [n]
+    mean: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def make_panels(groups: Sequence[RunGroup]) -> list[Panel]:
+    """Returns the panels for which some experiment has data; returns come first."""
+    runs = [[_curves_of(paths) for paths in group.experiments] for group in groups]
+    keys = dict.fromkeys(key for group in runs for curves in group for key in curves)
+    panels = [
+        Panel(
+            title, x_label, [[c[title, x_label] for c in g if (title, x_label) in c] for g in runs]
+        )
+        for title, x_label in keys
+    ]
+    return [panel for panel in panels if any(panel.groups)]
+
+
+def band(curves: Sequence[Curve], seed: int = 0) -> Band:
+    """Returns mean and interval over curves, which are interpolated; `seed` decides resamples."""
+    begin = max(curve.xs[0] for curve in curves)
+    end = min(curve.xs[-1] for curve in curves)
+    xs = np.array(sorted({x for curve in curves for x in curve.xs if begin <= x <= end}))
+    if len(xs) > MOST_POINTS:
+        xs = xs[np.linspace(0, len(xs) - 1, MOST_POINTS).astype(int)]
+    ys = np.stack([np.interp(xs, curve.xs, curve.ys) for curve in curves])
+    low, high = bootstrap.mean_interval(ys, np.random.default_rng(seed))
+    return Band(xs, ys.mean(axis=0), low, high)
+
+
+def _curves_of(paths: ExperimentPaths) -> dict[tuple[str, str], Curve]:
+    """Returns the curves of an experiment by title and label of the x axis."""
+    curves = {}
+    points = read_evaluations(paths)
+    for x_label, xs in (
+        ("train steps", [point.train_step for point in points]),
+        ("env steps", [point.env_step for point in points]),
+        ("minutes of training", [point.training_secs / 60 for point in points]),
+    ):
+        returns = [point.mean_return for point in points]
+        curves["episode return", x_label] = _curve(zip(xs, returns, strict=True))
+    learner = read_scalars(paths.train_summaries / "learner")
+    tags = [tag for tag in LEARNER_TAGS if f"learner/{tag}" in learner]
+    if "critic_loss" in tags:
+        tags = [tag for tag in tags if tag != "loss"]  # the sum of the others
+    for tag in tags:
+        values = ((scalar.step, scalar.value) for scalar in learner[f"learner/{tag}"])
+        curves[tag.replace("_", " "), "train steps"] = _curve(values)
+    env_step_at = env_step_counter(read_kind(paths, "collect"))
+    for tag, scalars in _curriculum(paths).items():
+        values = ((env_step_at(scalar.wall_time), scalar.value) for scalar in scalars)
+        curves[tag.removeprefix(CURRICULUM), "env steps"] = _curve(values)
+    return {key: curve for key, curve in curves.items() if curve.xs}
+
+
+def _curve(points: Iterable[tuple[float, float]]) -> Curve:
+    """Returns the points whose value is finite, in order."""
+    finite = sorted({x: y for x, y in points if math.isfinite(y)}.items())
+    return Curve([float(x) for x, _ in finite], [float(y) for _, y in finite])
+
+
+def _curriculum(paths: ExperimentPaths) -> dict[str, list[Scalar]]:
+    """Returns the values of the curriculum, which is the same in all workers, from the first."""
+    for folder in sorted(paths.train_summaries.glob("worker_*")):
+        scalars = read_scalars(folder)
+        if found := {tag: s for tag, s in scalars.items() if tag.startswith(CURRICULUM)}:
+            return found
+    return {}

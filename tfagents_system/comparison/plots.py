@@ -1,0 +1,171 @@
+"""Draws learning curves: of one experiment, or of groups of seeds beside each other.
+
+Example: sac plot logs/small_lr_ logs/large_lr_
+Example: sac plot --exp_dir logs/pendulum
+Reads episodes/*.csv and, of groups, TensorBoard files in the experiments' folders. A group is an
+experiment, a pattern such as 'logs/a_*', or what the folders begin with: its mean return, losses,
+alpha and curriculum are drawn with their 95 % bootstrap interval over seeds.
+"""
+
+import collections
+import pathlib
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+from tfagents_system.comparison.curves import Curve, band, make_panels
+from tfagents_system.comparison.run_groups import RunGroup, find_group
+from tfagents_system.core.display import printable
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
+from tfagents_system.records.run_history import read_kind
+from tfagents_system.terminal.progress import progress_bar
+
+NUM_COLUMNS = 3
+
+
+class CurvePoint(NamedTuple):
+    """The episodes that belong to one train step, or to one interval of them."""
+
+    train_step: int
+    mean_return: float
+    std_return: float  # 0 for a single episode
+
+
+def read_returns(paths: ExperimentPaths, kind: str) -> list[tuple[int, float]]:
+    """Returns (train_step, return) of every episode of a kind, in order of train step."""
+    rows = (row for worker in read_kind(paths, kind) for row in worker)
+    return sorted((row.train_step, row.episode_return) for row in rows)
+
+
+def curve(pairs: Iterable[tuple[int, float]], interval: int = 1) -> list[CurvePoint]:
+    """Groups returns by `train_step // interval`; each point lies at its interval's begin."""
+    groups = collections.defaultdict(list)
+    for train_step, episode_return in pairs:
+        groups[train_step // interval * interval].append(episode_return)
+    return [
+        CurvePoint(step, statistics.fmean(group), statistics.pstdev(group))
+        for step, group in sorted(groups.items())
+    ]
+
+
+def draw_learning_curve(exp_dir: pathlib.Path, output: pathlib.Path) -> None:
+    """Draws greedy evaluations (mean and standard deviation) over collected episodes (means).
+
+    Raises:
+      FileNotFoundError: If the experiment has no episodes yet.
+    """
+    paths = ExperimentPaths(exp_dir)
+    collected = read_returns(paths, "collect")
+    if not collected:
+        raise FileNotFoundError(f"{paths.episodes} has no episodes yet.")
+    collect = curve(collected, interval=max(1, collected[-1][0] // 200))
+    evaluation = curve(read_returns(paths, "eval"))
+
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    axes.plot([p.train_step for p in collect], [p.mean_return for p in collect],
+              color="0.7", label="collected episodes (with exploration)")  # fmt: skip
+    steps = [p.train_step for p in evaluation]
+    axes.fill_between(
+        steps,
+        [p.mean_return - p.std_return for p in evaluation],
+        [p.mean_return + p.std_return for p in evaluation],
+        color="C0", alpha=0.25, linewidth=0,
+    )  # fmt: skip
+    axes.plot(steps, [p.mean_return for p in evaluation], color="C0",
+              label="greedy episodes: mean and standard deviation")  # fmt: skip
+    axes.set_xlabel("train step")
+    axes.set_ylabel("episode return")
+    axes.set_title(exp_dir.resolve().name, parse_math=False)  # of a name with $ signs
+    axes.grid(alpha=0.3)
+    axes.legend(loc="best")
+    figure.savefig(output, dpi=100)
+    plt.close(figure)
+
+
+def draw_panels(groups: Sequence[RunGroup], output: pathlib.Path) -> None:
+    """Draws mean and 95 % bootstrap interval over the seeds of each group, and each seed thinly.
+
+    Raises:
+      ConfigError: If no experiment has data yet.
+    """
+    panels = make_panels(groups)
+    if not panels:
+        names = ", ".join(str(paths.root) for group in groups for paths in group.experiments)
+        raise ConfigError(f"Nothing to draw yet: no evaluation and no summary in {names}.")
+    num_rows = -(-len(panels) // NUM_COLUMNS)
+    figure, all_axes = plt.subplots(
+        num_rows, NUM_COLUMNS, figsize=(4.5 * NUM_COLUMNS, 3.2 * num_rows + 0.4),
+        layout="constrained", squeeze=False,
+    )  # fmt: skip
+    for axes in all_axes.flat[len(panels) :]:
+        axes.set_axis_off()
+    for axes, panel in zip(all_axes.flat, panels, strict=False):
+        for index, curves in enumerate(panel.groups):
+            _draw_group(axes, curves, f"C{index}")
+        axes.set_title(panel.title, parse_math=False)
+        axes.set_xlabel(panel.x_label)
+        axes.grid(alpha=0.3)
+    handles = [plt.Line2D([], [], color=f"C{index}") for index in range(len(groups))]
+    labels = [f"{group.name} ({_seeds(len(group.experiments))})" for group in groups]
+    legend = figure.legend(handles, labels, loc="outside upper center", ncols=len(groups))
+    for text in legend.get_texts():
+        text.set_parse_math(False)  # of a name with $ signs
+    figure.savefig(output, dpi=100)
+    plt.close(figure)
+
+
+def _draw_group(axes, curves: Sequence[Curve], color: str) -> None:
+    if not curves:
+        return
+    if len(curves) > 1:
+        for curve in curves:
+            axes.plot(curve.xs, curve.ys, color=color, alpha=0.25, linewidth=0.7)
+    mean = band(curves)
+    axes.fill_between(mean.xs, mean.low, mean.high, color=color, alpha=0.2, linewidth=0)
+    marker = "o" if len(mean.xs) == 1 else None  # a line of one point cannot be seen
+    axes.plot(mean.xs, mean.mean, color=color, linewidth=1.8, marker=marker)
+
+
+def _seeds(number: int) -> str:
+    return "1 seed" if number == 1 else f"{number} seeds"
+
+
+def plot(
+    experiments: tuple[str, ...] = (),
+    /,
+    exp_dir: pathlib.Path | None = None,
+    output: pathlib.Path | None = None,
+) -> None:
+    """Draws one experiment, or groups of experiments beside each other; prints the file's name.
+
+    Args:
+      experiments: Each is an experiment, a pattern, or what the folders of a group begin with.
+      exp_dir: Instead of these: the one experiment whose learning curve is drawn.
+      output: PNG to write. Default: learning_curve.png in exp_dir, or comparison.png here.
+
+    Raises:
+      ConfigError: If there is no such experiment, it has no data yet, or a file cannot be read or
+        written.
+    """
+    if bool(experiments) == (exp_dir is not None):
+        raise ConfigError("Give either experiments, or --exp_dir with one. See --help.")
+    try:
+        if exp_dir is None:
+            output = output or pathlib.Path("comparison.png")
+            groups = [find_group(text) for text in experiments]
+            with progress_bar(f"drawing {', '.join(group.name for group in groups)}"):
+                draw_panels(groups, output)
+        else:
+            existing_experiment(exp_dir)
+            output = output or exp_dir / "learning_curve.png"
+            with progress_bar("drawing"):
+                draw_learning_curve(exp_dir, output)
+    except OSError as error:
+        raise ConfigError(str(error)) from error
+    print(printable(output))

@@ -1,0 +1,106 @@
+"""The sections of a report, as HTML without the page around them."""
+
+import base64
+import html
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tfagents_system.core.settings.hyperparameters import Hyperparameter
+from tfagents_system.records.bootstrap import mean_and_standard_error
+from tfagents_system.records.run_history import EvaluationPoint
+
+_COLORS = ("#1f6feb", "#2da44e", "#bf8700", "#cf222e", "#8250df", "#1b7c83", "#953800", "#6e7781")
+
+
+def text(value: Any) -> str:
+    """Returns `value` as HTML text."""
+    return html.escape(str(value).encode(errors="replace").decode())  # of names in no encoding
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[Any]], changed: Sequence[int] = ()) -> str:
+    """Returns a table; numbers stand on the right, the rows of `changed` are marked."""
+    columns = [[row[column] for row in rows] for column in range(len(header))]
+    numeric = [any(isinstance(cell, (int, float)) for cell in column) for column in columns]
+    kinds = [' class="number"' if is_number else "" for is_number in numeric]
+    lines = [f"<th{kind}>{text(name)}</th>" for kind, name in zip(kinds, header, strict=True)]
+    parts = [f"<table><tr>{''.join(lines)}</tr>"]
+    for index, row in enumerate(rows):
+        mark = ' class="changed"' if index in changed else ""
+        cells = (f"<td{kind}>{_cell(value)}</td>" for kind, value in zip(kinds, row, strict=True))
+        parts.append(f"<tr{mark}>{''.join(cells)}</tr>")
+    return "\n".join([*parts, "</table>"])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.6g}"
+    if value is None:
+        return "-"
+    return f"{value:,}" if type(value) is int else text(value)
+
+
+def evaluations(points: Sequence[EvaluationPoint]) -> str:
+    """Returns the table of evaluations, the newest first."""
+    rows = []
+    for point in reversed(points):
+        mean, error = mean_and_standard_error(point.returns)
+        rows.append((
+            point.train_step, point.env_step, round(point.training_secs / 60, 1),
+            len(point.returns), mean, error, min(point.returns), max(point.returns),
+        ))  # fmt: skip
+    header = ("train step", "env steps", "minutes", "episodes", "mean return", "standard error",
+              "lowest", "highest")  # fmt: skip
+    return f'<div class="scroll">{table(header, rows)}</div>'
+
+
+def settings(values: Mapping[str, Any], declared: Mapping[str, Hyperparameter]) -> str:
+    """Returns the table of hyperparameters; those that differ from their default come first."""
+    rows = []
+    for name, value in values.items():
+        default = declared[name].default if name in declared else None
+        is_default = json.dumps(value) == json.dumps(default, default=str)
+        meaning = declared[name].meaning if name in declared else ""
+        rows.append(
+            (is_default, name, json.dumps(value), json.dumps(default, default=str), meaning)
+        )
+    rows.sort(key=lambda row: row[0])  # keeps the order otherwise
+    changed = [index for index, row in enumerate(rows) if not row[0]]
+    header = ("hyperparameter", "value", "default", "meaning")
+    return table(header, [row[1:] for row in rows], changed)
+
+
+def time_profile(phase_secs: Mapping[str, Mapping[str, float]]) -> str:
+    """Returns a bar for each program: where its time went since its newest start."""
+    rows = []
+    for program, secs in phase_secs.items():
+        total = sum(secs.values()) or 1.0
+        ranked = sorted(secs.items(), key=lambda item: -item[1])
+        pieces, words = [], []
+        for (phase, value), color in zip(ranked, _COLORS * len(ranked), strict=False):
+            share = value / total
+            pieces.append(f'<span style="width:{share:.2%};background:{color}"></span>')
+            words.append(f'<span style="color:{color}">&#9632;</span> {text(phase)} {share:.1%}')
+        rows.append(
+            f'<tr><td>{text(program)}</td><td class="number">{total:,.0f} s</td>'
+            f'<td><div class="bar">{"".join(pieces)}</div>{", ".join(words)}</td></tr>'
+        )
+    return f"<table>{''.join(rows)}</table>"
+
+
+def videos(files: Mapping[str, pathlib.Path]) -> str:
+    """Returns the films, each under its caption, as part of the page."""
+    figures = [
+        f'<figure><video controls muted loop src="data:video/mp4;base64,'
+        f'{base64.b64encode(file.read_bytes()).decode()}"></video>'
+        f"<figcaption>{text(caption)}</figcaption></figure>"
+        for caption, file in files.items()
+    ]
+    return f'<div class="grid">{"".join(figures)}</div>'
+
+
+def details(summary: str, value: Any) -> str:
+    """Returns `value` as JSON that a click shows."""
+    shown = text(json.dumps(value, indent=2))
+    return f"<details><summary>{text(summary)}</summary><pre>{shown}</pre></details>"

@@ -1,0 +1,62 @@
+"""In which settings experiments differ."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.state.files import read_json
+from tfagents_system.core.state.paths import ExperimentPaths
+
+# Of provenance.json; the others are of one start or one seed, or are in run_spec.json, too.
+_PROVENANCE = (
+    "deterministic", "initialized_from", "version", "git_hash", "params_git_hash", "python", "host",
+    "cpu_model", "packages",
+)  # fmt: skip
+_NOT_SETTINGS = ("seed", "gin_bindings")  # of run_spec.json; what bindings set is in the settings
+
+
+def read_settings(paths: ExperimentPaths) -> dict[str, str]:
+    """Returns what decides the course of an experiment but for its seed, as JSON by name.
+
+    That is what run_spec.json and provenance.json say; what is not there yet is left out.
+
+    Raises:
+      ConfigError: If one of them is damaged.
+    """
+    found: dict[str, Any] = {}
+    for path in (paths.run_spec, paths.provenance):
+        try:
+            record = read_json(path)
+            if record is None:
+                continue
+            if path == paths.provenance:
+                record = {key: record[key] for key in _PROVENANCE if key in record}
+            for key, value in record.items():
+                if key in _NOT_SETTINGS:
+                    continue
+                nested = value if key in ("settings", "packages", "files") else None
+                prefix = "" if key == "settings" else f"{key} "
+                found |= {prefix + n: v for n, v in nested.items()} if nested else {key: value}
+        except (OSError, ValueError, AttributeError) as error:
+            raise ConfigError(f"{path}: damaged ({error}). Mend it or move it away.") from error
+    return {name: json.dumps(value) for name, value in found.items()}
+
+
+def settings_differences(
+    groups: Sequence[Sequence[ExperimentPaths]],
+) -> list[tuple[str, list[str]]]:
+    """Returns (name, values of each group) of each setting that is not the same in all groups.
+
+    Several values of a group are joined by " or "; "-" stands for none.
+    """
+    records = [[read_settings(paths) for paths in group] for group in groups]
+    names = dict.fromkeys(name for group in records for record in group for name in record)
+    differences = []
+    for name in names:
+        values = [" or ".join(sorted({record.get(name, "-") for record in g})) for g in records]
+        if len(set(values)) > 1:
+            is_hash = name.startswith("files ")
+            shown = [f"sha256 {v[1:9]}" if v != "-" else v for v in values] if is_hash else values
+            differences.append((name, shown))
+    return differences

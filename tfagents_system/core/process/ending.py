@@ -1,0 +1,109 @@
+"""How a process ends, whatever user code has left in it, and whoever reads its output."""
+
+import atexit
+import os
+import pathlib
+import select
+import sys
+import threading
+import traceback
+from collections.abc import Collection, Sequence
+from typing import NoReturn
+
+from tfagents_system.core.display import printable_lines, without_secrets
+from tfagents_system.core.errors import (
+    EXIT_CONFIG,
+    EXIT_STORAGE,
+    EXIT_SUPERSEDED,
+    ConfigError,
+    StorageError,
+    SupersededError,
+)
+from tfagents_system.core.process.guest import UserCodeError, user_traceback
+from tfagents_system.core.process.processes import end, leftovers
+
+EXIT_BROKEN_OUTPUT = 141  # 128 + SIGPIPE: what shells know of a reader that has gone
+EXIT_HANDLERS_SECS = 3.0  # that handlers of `atexit` may take, for example to end simulators
+
+
+def is_output_broken() -> bool:
+    """Returns whether nobody reads standard output or error any more, as after `| head`."""
+    for stream in (sys.__stdout__, sys.__stderr__):
+        try:
+            poll = select.poll()
+            poll.register(stream.fileno(), 0)
+            if any(event & select.POLLERR for _, event in poll.poll(0)):
+                return True
+        except (AttributeError, OSError, ValueError):  # closed, or replaced
+            continue
+    return False
+
+
+def discard_output() -> None:
+    """Lets what is still to be written to a broken standard output or error go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        os.dup2(nowhere, descriptor)
+
+
+def tell(argv: Sequence[str], error: Exception) -> int:
+    """Prints why the program ends, as its user needs to know it; returns the exit code."""
+    if isinstance(error, BrokenPipeError) and is_output_broken():
+        discard_output()
+        return EXIT_BROKEN_OUTPUT
+    if isinstance(error, ConfigError):
+        print_error(argv, error)
+        return EXIT_CONFIG
+    if isinstance(error, SupersededError):
+        print_error(argv, error)
+        return EXIT_SUPERSEDED
+    if isinstance(error, StorageError):
+        print_error(argv, error)
+        return EXIT_STORAGE
+    if isinstance(error, UserCodeError):
+        print(user_traceback(error), file=sys.stderr)
+        print_error(argv, error)
+    else:
+        traceback.print_exception(error)
+    return 1
+
+
+def print_error(argv: Sequence[str], error: Exception) -> None:
+    """Prints `error` on standard error, after the name of the program."""
+    message = printable_lines(without_secrets(f"{pathlib.Path(argv[0]).name}: {error}"))
+    print(message, file=sys.stderr)
+
+
+def leave(code: int, threads_before: Collection[threading.Thread]) -> NoReturn:
+    """Ends a command with this exit code; threads that user code has started are not waited for.
+
+    Args:
+      code: Of the process.
+      threads_before: That there were when the command began.
+    """
+    left = (t for t in threading.enumerate() if not t.daemon and t not in threads_before)
+    if any(thread is not threading.current_thread() for thread in left):
+        end_process(code)
+    sys.exit(code)
+
+
+def end_process(code: int, runs_handlers: bool = True) -> NoReturn:
+    """Ends the process at once, without waiting for threads or for static destructors.
+
+    What it has started and left running ends first.
+
+    Args:
+      code: Of the process.
+      runs_handlers: Calls the handlers of `atexit`, for a limited time.
+    """
+    if runs_handlers:
+        handlers = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
+        handlers.start()
+        handlers.join(EXIT_HANDLERS_SECS)
+    end(leftovers)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, ValueError):  # replaced, broken or closed
+            continue
+    os._exit(code)

@@ -1,0 +1,259 @@
+"""The border between our programs and the code of users, which runs in them as a guest.
+
+    with guest.visit("TrainParams.env_ctor"):
+        environment = params.env_ctor()
+
+Whatever the block raises, also SystemExit, leaves it as a UserCodeError; a ConfigError stays what
+it is. What the block has changed in the process is put back (belongings.py), and said once of each
+kind. Some of it, such as the working directory, is lent: user code finds its own value again at its
+next visit.
+"""
+
+import contextlib
+import os
+import pathlib
+import sys
+import sysconfig
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, TypeVar
+
+from tfagents_system.core.errors import ConfigError, Interrupt, StorageError, SupersededError
+from tfagents_system.core.process.belongings import BELONGINGS, Belonging
+from tfagents_system.core.process.watchdog import Watchdog
+
+T = TypeVar("T")
+
+LOOK_PERIOD_SECS = 0.05  # between looks at what frequent calls, such as env steps, have changed
+_BY_NAME = {each.name: each for each in BELONGINGS}
+PATIENCE = 10  # times the longest env step that an import or the networks may take
+_OURS = pathlib.Path(__file__).parents[2]
+# Libraries that user code calls: the frame that is worth naming is the one which called them.
+_LIBRARIES = ("tf_agents", "tensorflow", "keras", "numpy", "gym", "gymnasium", "gin")
+
+
+class UserCodeError(Exception):
+    """User code raised, or asked the program to exit; `__cause__` is what it raised."""
+
+    def __init__(self, message: str, reason: str, place: tuple[str, int] | None = None):
+        """`reason` is the kind of what was raised, and its own message; `place` file and line."""
+        super().__init__(message)
+        self.reason, self.place = reason, place
+
+
+def failure_of(what: str, error: BaseException) -> BaseException:
+    """Returns what leaves the border when `what` raised `error`: that itself if it is ours."""
+    if isinstance(error, (ConfigError, StorageError, SupersededError, UserCodeError, Interrupt)):
+        return error
+    text = str(error).strip() or "no message"
+    if isinstance(error, SystemExit) and not isinstance(error.code, str):
+        text = f"exit code {error.code or 0}"
+    reason = f"{type(error).__name__}: {text}"
+    place = place_of(error)
+    shown = f" ({place[0]}:{place[1]})" if place else ""
+    return UserCodeError(f"{what} raised {reason}{shown}", reason, place)
+
+
+def place_of(error: BaseException) -> tuple[str, int] | None:
+    """Returns file and line of the innermost frame that is neither ours nor a known library's."""
+    frames = [(frame.filename, frame.lineno or 0) for frame in _frames(error)]
+    theirs = [frame for frame in frames if not _is_library(frame[0])]
+    others = [frame for frame in frames if not _is_ours(frame[0])]
+    found = theirs or others or frames
+    return found[-1] if found else None
+
+
+def user_traceback(error: BaseException) -> str:
+    """Returns the traceback of what user code raised, without the frames of ours above it."""
+    cause = error
+    while isinstance(cause, UserCodeError) and cause.__cause__:
+        cause = cause.__cause__
+    frames = list(_frames(cause))
+    while frames and _is_ours(frames[0].filename):
+        frames.pop(0)
+    head = "Traceback (most recent call last):\n" if frames else ""
+    shown = traceback.format_list(frames) + traceback.format_exception_only(cause)
+    return head + "".join(shown)
+
+
+def _frames(error: BaseException) -> traceback.StackSummary:
+    return traceback.extract_tb(error.__traceback__)
+
+
+def _is_ours(filename: str) -> bool:
+    return pathlib.Path(filename).is_relative_to(_OURS)
+
+
+def _is_library(filename: str) -> bool:
+    parts = pathlib.Path(filename).parts
+    for folder in ("site-packages", "dist-packages"):
+        if folder in parts[:-1]:
+            package = parts[parts.index(folder) + 1]
+            return package.removesuffix(".py") in _LIBRARIES
+    return _is_ours(filename) or filename.startswith(("<", sysconfig.get_path("stdlib")))
+
+
+class Guest:
+    """What of the process is ours, what of it is lent, and who watches over a visit."""
+
+    def __init__(self) -> None:
+        """Keeps nothing until the first visit."""
+        self._ours: dict[str, Any] = {}  # steady belongings, since `remember`
+        self._theirs: dict[str, Any] = {}  # what user code made of lent ones
+        self._lent: dict[str, Any] = {}  # what our programs have in its place
+        self._told: set[str] = set()
+        self._is_inside = False
+        self._look_at = 0.0
+        self._watchdog: Watchdog | None = None
+        self.was_visited = False
+        self.has_stepped = False  # an env step of this process has succeeded
+        self.mark: Callable[[bool], object] | None = None  # told of visits before that step
+
+    def remember(self) -> None:
+        """Takes the state of the process, as a program or command begins, for ours from now on."""
+        sys.path[:] = map(os.path.abspath, sys.path)  # "" is the working directory
+        self._ours = {each.name: each.read() for each in BELONGINGS if each.is_steady}
+
+    @contextlib.contextmanager
+    def watching(self, timeout_secs: float) -> Iterator[None]:
+        """Ends the process if a visit within the block takes longer than `timeout_secs`.
+
+        A frequent call is watched until the next one, or until a visit, such as that of `close`.
+        """
+        before = self._watchdog
+        self.watch(timeout_secs)
+        try:
+            yield
+        finally:
+            if self._watchdog:
+                self._watchdog.rest()
+            self._watchdog = before
+
+    def watch(self, timeout_secs: float) -> Watchdog:
+        """Gives each call of user code this long from now on; returns who sees to it."""
+        self._watchdog = Watchdog(timeout_secs)
+        return self._watchdog
+
+    def visit(self, what: str, is_patient: bool = False) -> "Visit":
+        """Returns a context for a call of user code that is not made in every env step.
+
+        Args:
+          what: Is called, for messages.
+          is_patient: It may take longer than an env step.
+        """
+        return Visit(self, what, PATIENCE if is_patient else 1)
+
+    def call_often(self, what: str, function: Callable[..., T], *arguments: Any) -> T:
+        """Returns `function(*arguments)`, of which a visit would take too long: an env step."""
+        if self.mark:
+            with self.visit(what):
+                return function(*arguments)
+        if self._watchdog:
+            self._watchdog.feed()
+        lends = bool(self._theirs) and not self._is_inside and _is_main_thread()
+        if lends:
+            self._lend()
+        try:
+            return function(*arguments)
+        except BaseException as error:
+            if (failure := failure_of(what, error)) is error:
+                raise
+            raise failure from error
+        finally:
+            if lends:
+                self._take_back()
+            if time.monotonic() >= self._look_at:
+                self._look(what)
+
+    def note_step(self) -> None:
+        """Records that an env step has succeeded."""
+        self.has_stepped, self.mark = True, None
+
+    def _lend(self) -> None:
+        for name, value in self._theirs.items():
+            with contextlib.suppress(Exception):  # such as a folder that is gone
+                _BY_NAME[name].write(value)
+
+    def _take_back(self) -> None:
+        for name in self._theirs:
+            self._theirs[name] = _BY_NAME[name].read()
+            with contextlib.suppress(Exception):
+                _BY_NAME[name].write(self._lent[name])
+
+    def _look(self, what: str) -> None:
+        self._look_at = time.monotonic() + LOOK_PERIOD_SECS
+        if not self._is_inside and _is_main_thread():
+            is_lent = self._theirs.keys()  # and has been taken back
+            self._put_back(what, {n: v for n, v in self._ours.items() if n not in is_lent})
+
+    def _put_back(self, what: str, ours: dict[str, Any]) -> None:
+        changed: list[Belonging] = []
+        for each in BELONGINGS:
+            if each.name not in ours:
+                continue
+            now = each.read()
+            if now == ours[each.name]:
+                self._theirs.pop(each.name, None)
+                continue
+            with contextlib.suppress(Exception):  # such as a folder that is gone
+                each.write(ours[each.name])
+            if each.is_lent:
+                self._theirs[each.name] = now
+                self._lent[each.name] = ours[each.name]
+            changed.append(each)
+        for each in changed:
+            if each.name not in self._told:
+                self._told.add(each.name)
+                kept = " for our programs; user code keeps its own" if each.is_lent else ""
+                print(f"Note: {what} changed {each.name}, which was put back{kept}.",
+                      file=sys.stderr, flush=True)  # fmt: skip
+
+
+class Visit:
+    """One call of user code; see `Guest.visit`. A visit within a visit changes nothing."""
+
+    def __init__(self, guest: Guest, what: str, patience: float):
+        """Begins with the block."""
+        self._guest, self._what, self._patience = guest, what, patience
+        self._ours: dict[str, Any] | None = None  # of the outermost visit of the main thread
+
+    def __enter__(self) -> None:
+        guest = self._guest
+        if guest._is_inside or not _is_main_thread():
+            return
+        self._ours = {each.name: each.read() for each in BELONGINGS} | guest._ours
+        guest._is_inside = guest.was_visited = True
+        if guest.mark:
+            guest.mark(True)
+        if guest._watchdog:
+            guest._watchdog.rest()
+            guest._watchdog.feed(self._patience)
+        guest._lend()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        guest = self._guest
+        if self._ours is not None:
+            if guest._watchdog:
+                guest._watchdog.rest()
+            guest._put_back(self._what, self._ours)
+            if guest.mark:
+                guest.mark(False)
+            guest._is_inside = False
+            self._ours = None
+        if error is not None and (failure := failure_of(self._what, error)) is not error:
+            raise failure from error
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+GUEST = Guest()  # a process has one state, and so one border

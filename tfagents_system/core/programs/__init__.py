@@ -1,0 +1,1 @@
+"""Command lines, and the frame of every program."""

@@ -1,0 +1,167 @@
+"""Loads the user's TrainParams and everything else a program needs to know of its run."""
+
+import dataclasses
+import functools
+import importlib.util
+import pathlib
+import sys
+import types
+from collections.abc import Sequence
+from typing import Any
+
+import gin
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.process.guest import GUEST
+from tfagents_system.core.process.process_start import is_own_process
+from tfagents_system.core.process.user_modules import (
+    params_module,
+    show_source,
+    spec_of,
+    take_over,
+)
+from tfagents_system.core.programs.first_episode import FIRST_EPISODE
+from tfagents_system.core.settings.curriculum import Curriculum
+from tfagents_system.core.settings.env_config import load_env_config
+from tfagents_system.core.settings.hooks import copied
+from tfagents_system.core.settings.hyperparameters import check_hyperparameter, hyperparameters
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.provenance import original_of, read_provenance
+from tfagents_system.core.state.running import modules_in
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One experiment as its programs see it."""
+
+    paths: ExperimentPaths
+    params: Any  # the user's TrainParams
+    curriculum: Curriculum
+    seed: int
+    gin_bindings: Sequence[str] = ()
+
+    @functools.cached_property
+    def horizon(self) -> int:
+        """Env steps per episode."""
+        return self.params.env_config["horizon"]
+
+    @property
+    def num_train_steps(self) -> int:
+        """Train steps after which training is finished."""
+        return self.params.num_iter * self.params.num_steps_per_iter
+
+
+def load_run(exp_dir: str) -> Run:
+    """Loads the experiment in `exp_dir` with the config and params of its newest start.
+
+    Prints a note for each attribute of TrainParams that may be meant as a published one.
+
+    Raises:
+      ConfigError: If the config, the params file or a gin binding is wrong.
+    """
+    paths = ExperimentPaths(pathlib.Path(exp_dir))
+    FIRST_EPISODE.of(paths)
+    provenance = read_provenance(paths.provenance, ("seed", "gin_bindings"))
+    if provenance is None:
+        raise ConfigError(f"{paths.provenance} does not exist; start the run with run_script.sh.")
+    env_config = load_env_config(paths.running_config)
+    params = load_params(
+        paths.running_params, env_config, provenance["gin_bindings"], paths.running
+    )
+    for note in params.check(str(paths.params)):  # the launcher has not seen imported base classes
+        print(f"Note: {note}", flush=True)
+    curriculum = Curriculum.from_config(env_config.get("curriculum", {}), str(paths.running_config))
+    return Run(paths, params, curriculum, provenance["seed"], provenance["gin_bindings"])
+
+
+def load_params(
+    path: pathlib.Path,
+    env_config: dict[str, Any],
+    gin_bindings: Sequence[str] = (),
+    running: pathlib.Path | None = None,
+) -> Any:
+    """Imports the params file and returns its checked `TrainParams(env_config)`.
+
+    Args:
+      path: The params file. It is executed: it is the user's own code.
+      env_config: The validated JSON config.
+      gin_bindings: Bindings such as "TrainParams.discount = 0.95"; they override the file.
+      running: Where its run has copies of modules that it imports; None without a run.
+
+    Raises:
+      ConfigError: If the file cannot be imported as a module with a concrete `TrainParams`, or
+        sets something that is not allowed.
+    """
+    gin.clear_config()  # bindings of a run that this process loaded before
+    if not path.is_file() or path.suffix != ".py":
+        raise ConfigError(f"{path}: no such params file (a Python file named *.py).")
+    original = original_of(path)
+    own = params_module(path, original)
+    if own.file != str(original):
+        print(f"Note: the folder of {original} is gone; {path} runs as if it were the original.",
+              flush=True)  # fmt: skip
+    take_over(own, modules_in(running) if running else (), running)
+    if is_own_process():
+        GUEST.remember()  # sys.argv is the params file's now
+    module = importlib.util.module_from_spec(spec_of(own))
+    sys.modules[own.name] = module
+    code = _compile(path, own.file)
+    with GUEST.visit(f"importing {path}", is_patient=True):
+        exec(code, module.__dict__)
+    train_params = getattr(module, "TrainParams", None)
+    if train_params is None:
+        raise ConfigError(f"{path}: defines no class TrainParams.")
+    if not isinstance(train_params, type) or not hasattr(train_params, "check"):
+        raise ConfigError(f"{path}: TrainParams is not derived from TrainParamsBase.")
+    missing = sorted(getattr(train_params, "__abstractmethods__", ()))
+    if missing:
+        raise ConfigError(f"{path}: TrainParams does not define {', '.join(missing)}.")
+    with GUEST.visit("TrainParams.__init__"):
+        params = train_params(copied(env_config))
+    if not isinstance(getattr(params, "env_config", None), dict):
+        params.env_config = copied(env_config)
+    params.env_config.setdefault("horizon", env_config["horizon"])  # which our programs need
+    _apply_gin_bindings(params, gin_bindings)
+    params.check(str(path))
+    return params
+
+
+def gin_text(params: Any) -> str:
+    """Returns all hyperparameters of `params`, and what else gin has configured, in gin syntax."""
+    lines = [f"TrainParams.{name} = {value!r}" for name, value in params.hyperparameters().items()]
+    return "\n".join(lines) + "\n\n" + gin.operative_config_str()
+
+
+def _compile(path: pathlib.Path, file: str) -> types.CodeType:
+    """Returns the code of `path`, whose tracebacks name `file`."""
+    try:
+        source = path.read_bytes()
+        show_source(file, source)
+        return compile(source, file, "exec", dont_inherit=True)
+    except (RecursionError, MemoryError) as error:  # of Python's parser and compiler
+        raise ConfigError(f"{path}: nested too deeply for Python.") from error
+    except (OSError, SyntaxError, ValueError) as error:
+        place, reason = str(path), str(error)
+        if isinstance(error, SyntaxError):
+            place, reason = f"{path}:{error.lineno or 1}", error.msg
+        raise ConfigError(f"{place}: not valid Python: {reason}") from error
+
+
+def _overrides(**values: Any) -> dict[str, Any]:
+    return values
+
+
+def _apply_gin_bindings(params: Any, bindings: Sequence[str]) -> None:
+    configurable = gin.external_configurable(_overrides, name="TrainParams", module="sac")
+    for binding in bindings:
+        try:
+            gin.parse_config(binding)
+        except Exception as error:  # of many kinds: gin reads, resolves and imports here
+            raise ConfigError(
+                f"gin binding {binding!r}: {error} (A run keeps the bindings that it was given: to "
+                "be rid of one, remove it from provenance.json of the experiment.)"
+            ) from error
+    declared = hyperparameters(type(params))
+    for name, value in configurable().items():
+        check_hyperparameter(declared, name, value, "gin bindings")
+        setattr(params, name, value)

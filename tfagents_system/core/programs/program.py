@@ -1,0 +1,162 @@
+"""Starts and ends every program of a run: signals, exit codes, scheduling."""
+
+import contextlib
+import faulthandler
+import functools
+import logging
+import os
+import pathlib
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from tfagents_system.core.errors import (
+    EXIT_CONFIG,
+    EXIT_DIVERGED,
+    EXIT_FINISHED,
+    EXIT_NOT_BEGUN,
+    EXIT_STOPPED,
+    EXIT_STORAGE,
+    EXIT_SUPERSEDED,
+)
+from tfagents_system.core.process.ending import EXIT_BROKEN_OUTPUT, end_process, tell
+from tfagents_system.core.process.guest import GUEST, UserCodeError
+from tfagents_system.core.process.processes import adopt_orphans, keep_descriptors
+from tfagents_system.core.programs.command_line import with_arguments
+from tfagents_system.core.settings.variables import env_timeout_secs
+from tfagents_system.core.state.disk import SpaceGuard, keep_printing_on_full_disk
+from tfagents_system.core.state.failure_reports import report_failure
+from tfagents_system.core.state.files import overwrite
+from tfagents_system.core.state.paths import ExperimentPaths
+
+EXIT_CODES = (
+    EXIT_FINISHED, EXIT_STOPPED, EXIT_DIVERGED, EXIT_CONFIG, EXIT_SUPERSEDED, EXIT_NOT_BEGUN,
+    EXIT_STORAGE, EXIT_BROKEN_OUTPUT, 1,
+)  # fmt: skip
+_STOPS = (signal.SIGTERM, signal.SIGINT)
+EXIT_CODE_FILE_VARIABLE = "SERVICE_EXIT_CODE_FILE"  # set by the service's run script
+
+
+def neighbour_service(name: str) -> pathlib.Path | None:
+    """Returns the service folder of another program of this share; None if there is no share."""
+    file = os.environ.get(EXIT_CODE_FILE_VARIABLE)
+    return pathlib.Path(file).parent.with_name(name) if file else None
+
+
+class StopFlag:
+    """True once the program has received SIGTERM or SIGINT; further signals change nothing."""
+
+    def __init__(self) -> None:
+        """Installs the handlers; main thread only."""
+        self._is_set = False
+        for number in _STOPS:
+            signal.signal(number, self._handle)
+        # Python writes the numbers of signals there whoever handles them: user code, for a moment.
+        self._arrived, writer = os.pipe()
+        for descriptor in (self._arrived, writer):
+            os.set_blocking(descriptor, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+    def _handle(self, number: int, frame: object) -> None:
+        self._is_set = True
+
+    def __bool__(self) -> bool:
+        if not self._is_set:
+            with contextlib.suppress(OSError):  # nothing has arrived
+                self._is_set = any(n in _STOPS for n in os.read(self._arrived, 4096))
+        return self._is_set
+
+
+def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
+    """Calls `main` with the arguments of the command line `argv`, and exits with what it returns.
+
+    `main` gets the StopFlag as its keyword argument `stop`, and returns EXIT_FINISHED, EXIT_STOPPED
+    or EXIT_DIVERGED. A ConfigError, SupersededError or StorageError becomes one line on standard
+    error and exit code 78, 75 or 74. Any other exception is printed with its traceback and exits
+    with 1, or with EXIT_NOT_BEGUN if user code raised it before the first env step.
+    The exit code is written to the file named by the variable SERVICE_EXIT_CODE_FILE, because
+    daemontools does not tell a run script how its predecessor ended. What the program has started
+    and left running ends with it.
+    """
+    keep_descriptors()  # the locks of the run are this program's, not those of a simulator
+    for library in ("absl", "tensorflow"):  # they narrate every SavedModel they write
+        logging.getLogger(library).setLevel(logging.WARNING)
+    faulthandler.enable()  # a crash inside a library leaves its stack in the log
+    _name_process(pathlib.Path(argv[0]).name)
+    prefer_throughput()
+    exit_code_file = os.environ.get(EXIT_CODE_FILE_VARIABLE)
+    if exit_code_file:
+        keep_printing_on_full_disk()  # its output is a log
+        _report(exit_code_file, "")  # if it stays empty, a signal has killed the program
+        GUEST.mark = functools.partial(_mark_visit, exit_code_file)
+    else:
+        adopt_orphans()  # of a program of a run, its supervise does
+    try:
+        stop = StopFlag()
+        GUEST.remember()
+        call = with_arguments(main, argv)
+        with GUEST.watching(env_timeout_secs(os.environ)):
+            code = call(stop=stop)
+        sys.stdout.flush()
+    except UserCodeError as error:
+        tell(argv, error)
+        code = 1 if GUEST.has_stepped else EXIT_NOT_BEGUN
+        if exit_code_file:
+            _report_failure(call.keywords, pathlib.Path(exit_code_file).parent.name, error)
+    except Exception as error:
+        code = tell(argv, error)
+    assert code in EXIT_CODES
+    if exit_code_file:
+        _report(exit_code_file, f"{code}\n")
+    # Reverb and TensorFlow threads can hang or abort in static destructors.
+    end_process(code, runs_handlers=GUEST.was_visited)
+
+
+def _report_failure(arguments: Mapping[str, Any], service: str, error: UserCodeError) -> None:
+    """Lets the status line show what user code raised, also before the program can report."""
+    if "exp_dir" in arguments:
+        report_failure(ExperimentPaths(pathlib.Path(arguments["exp_dir"])), service, str(error))
+
+
+def _mark_visit(exit_code_file: str, is_inside: bool) -> None:
+    """A program that is killed by user code, before its first env step, then has this exit code."""
+    _report(exit_code_file, f"{EXIT_NOT_BEGUN}\n" if is_inside else "")
+
+
+def _name_process(name: str) -> None:
+    """Lets `top` and `ps` show the program's name instead of "python"."""
+    with contextlib.suppress(OSError):  # Linux alone has this file
+        pathlib.Path("/proc/self/comm").write_text(name)
+
+
+def _report(exit_code_file: str, text: str) -> None:
+    path = pathlib.Path(exit_code_file)
+    with SpaceGuard("exit code", path.parent):
+        overwrite(path, text.encode())  # restart_budget has made room for it
+
+
+def prefer_throughput() -> None:
+    """Schedules this process in long time slices: a thread that wakes up does not preempt another.
+
+    Otherwise each message that a worker hands to Reverb's sending thread costs two context switches
+    on the worker's only CPU. New threads inherit this policy.
+    """
+    _set_scheduler("SCHED_BATCH")
+
+
+def prefer_response() -> None:
+    """Undoes `prefer_throughput` for the calling thread and the threads that it starts later.
+
+    A thread that waits for a simulator or a robot then runs as soon as the answer arrives, although
+    learning keeps every CPU busy.
+    """
+    _set_scheduler("SCHED_OTHER")
+
+
+def _set_scheduler(policy: str) -> None:
+    """Sets the scheduling policy where the system has it and allows it; elsewhere speed is lost."""
+    if not hasattr(os, policy):  # macOS
+        return
+    with contextlib.suppress(PermissionError):  # of some containers
+        os.sched_setscheduler(0, getattr(os, policy), os.sched_param(0))

@@ -1,0 +1,18 @@
+"""Stands for the main module in processes that user code starts with multiprocessing.
+
+Their sys.path and sys.argv are those of the process that started them.
+"""
+
+from tfagents_system.core.process.user_modules import find, told_modules
+from tfagents_system.core.state.running import modules_in
+
+
+def main() -> None:
+    """Lets this process find the user's modules as the one does that has started it."""
+    if told := told_modules():
+        params, running = told
+        find([params, *(modules_in(running) if running else [])])
+
+
+if __name__ == "__mp_main__":
+    main()

@@ -1,0 +1,1 @@
+"""The hyperparameters, variables and config of a run, and their checks."""

@@ -1,0 +1,218 @@
+"""The hyperparameters of the system: of collection, replay, the learner's loop and periods."""
+
+import dataclasses
+from typing import Literal, get_args
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.settings.hyperparameters import (
+    MOST_COUNT,
+    count,
+    declare,
+    flag,
+    is_count,
+    is_number,
+    number_between,
+    one_of,
+    optional_count,
+    positive,
+)
+
+UpdateRatio = Literal["fixed", "auto"]
+MatmulPrecision = Literal["auto", "float32", "bfloat16", "int16"]
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class TrainingSettings:
+    """What every algorithm needs to be trained; an algorithm's own settings stand in `agents`."""
+
+    num_iter: int = count(1000, "iterations until training is finished")
+    num_steps_per_iter: int = count(50, "train steps (gradient updates) per iteration")
+    n_episodes_in_buffer: int = count(350, "replay capacity, in episodes of `horizon` env steps")
+    n_train_episodes_per_iter: int = count(
+        1, "episodes of `horizon` env steps all workers together collect per iteration"
+    )
+    update_ratio: UpdateRatio = one_of(
+        get_args(UpdateRatio),
+        "fixed",
+        "train steps per env step: fixed is `num_steps_per_iter` for `n_train_episodes_per_iter` "
+        "episodes, and the faster side waits for the other; auto is as many as the learner does "
+        "while the workers collect and never wait for it, up to `max_update_ratio`",
+    )
+    max_update_ratio: float = positive(
+        4.0, "most train steps per env step, if `update_ratio` is auto"
+    )
+    n_eval_episodes: int = count(5, "greedy episodes per evaluation, over all workers", at_least=0)
+    n_buffer_init_episodes: int = count(
+        30, "episodes of `horizon` env steps collected before the first train step"
+    )
+    seed_sac_buffer: bool = flag(
+        True,
+        "collect the first `n_buffer_init_episodes` with the random policy; "
+        "False collects them with the untrained policy",
+    )
+    eval_period_itrs: int = count(
+        250, "iterations between evaluations; 0: no evaluation", at_least=0
+    )
+    video_period_itrs: int = count(
+        0,
+        "iterations between films, each of the first episode of an evaluation, in "
+        "`videos/training`: a multiple of `eval_period_itrs`; 0: no film",
+        at_least=0,
+    )
+    log_period_itrs: int = count(10, "iterations between TensorBoard summaries")
+    checkpoint_period_itrs: int = count(250, "iterations between checkpoints")
+    checkpoint_period_secs: float = positive(
+        60.0,
+        "longest time between checkpoints of the training state, in seconds, unless saving would "
+        "take more than 5 % of the time; policies are exported every `checkpoint_period_itrs` "
+        "alone",
+    )
+    journal_max_mb: float = declare(
+        256.0,
+        lambda v: is_number(v) and v >= 0,
+        "a number >= 0",
+        "largest journal of a worker, in MB: what it has sent since the last checkpoint but one, "
+        "from which it sends again what a crash of the replay server has lost; 0 keeps none",
+    )
+    prefetch_batches: int = count(
+        3, "minibatches' worth of samples the learner keeps in flight from the replay server"
+    )
+    train_batch_size: int = count(256, "transitions (or sequences) per minibatch")
+    fresh_samples_per_step: int | None = optional_count(
+        64,
+        "transitions (or sequences) per train step that are new from the replay server: they "
+        "renew a pool in the learner's memory, from which it draws its minibatches; a multiple of "
+        "8 is the fastest; None draws every minibatch from the server",
+    )
+    matmul_precision: MatmulPrecision = one_of(
+        get_args(MatmulPrecision),
+        "auto",
+        "arithmetic of the matrix products of train steps: int16 needs AVX-512 with VNNI and the "
+        "compiled ops, bfloat16 a CPU that has its instructions; auto is int16 where possible, "
+        "else float32; variables and policies are float32 in any case",
+    )
+    n_step_returns: int = count(
+        1,
+        "env steps whose rewards a TD target sums up before it bootstraps, fewer where the episode "
+        "ends; a replay buffer of vectors takes (8 + this) / 9 of the memory",
+    )
+    recurrent: bool = flag(False, "train recurrent networks on sequences")
+    recurrent_sequence_length: int = count(
+        20,
+        "env steps per sequence if `recurrent`; there is one from each env step of an episode on",
+        at_least=2,
+    )
+    segment_len: int | None = declare(
+        None,
+        lambda v: v is None or is_count(v, 2),
+        f"None or an integer >= 2 and <= {MOST_COUNT}",
+        "env steps of the segments, one after the other, that episodes are cut into in place of "
+        "those sequences, the last one padded; the horizon: whole episodes; None: sequences",
+    )
+    burn_in_len: int = count(
+        0,
+        "env steps at the begin of each sequence or segment that only let the state of recurrent "
+        "networks recover, and count in no loss, unless the episode begins with them; segments "
+        "then overlap by as many",
+        at_least=0,
+    )
+    stored_state: bool = flag(
+        False,
+        "store the policy's recurrent state with each env step, so that sequences begin with it in "
+        "place of zeros: that of `share_summarizer`, otherwise the actor's; takes 4 bytes per "
+        "unit, and twice as much of an LSTM",
+    )
+    frame_stack: int = count(
+        1,
+        "newest frames of the episode that an image observation (uint8 [H, W, C]) joins along its "
+        "channels, the first frame repeated before an episode's start; the replay buffer stores "
+        "each frame once",
+    )
+    exploration_noise_beta: float = number_between(
+        0,
+        2,
+        0.0,
+        "exponent of the power spectrum 1/f^beta of the noise that workers act with: 0 is white "
+        "noise, 1 is pink noise, which pushes in one direction for a while and explores farther",
+    )
+
+
+def num_fresh_samples(settings: TrainingSettings) -> int:
+    """Returns the transitions or sequences that a train step takes from the replay server."""
+    batch_size = settings.train_batch_size
+    return min(settings.fresh_samples_per_step or batch_size, batch_size)
+
+
+def num_samples_in_flight(settings: TrainingSettings) -> int:
+    """Returns the transitions or sequences that the replay server may send ahead of the learner.
+
+    Few would be sent in small portions, of which each wakes up threads of both.
+    """
+    return settings.prefetch_batches * settings.train_batch_size
+
+
+def check_training_settings(settings: TrainingSettings, horizon: int, where: str) -> None:
+    """Raises ConfigError for settings that are each allowed but do not fit together."""
+    if settings.n_buffer_init_episodes > settings.n_episodes_in_buffer:
+        raise ConfigError(
+            f"{where}: n_buffer_init_episodes ({settings.n_buffer_init_episodes}) exceeds "
+            f"n_episodes_in_buffer ({settings.n_episodes_in_buffer}): the replay buffer could "
+            "never hold the episodes that training waits for."
+        )
+    name = "segment_len" if settings.segment_len else "recurrent_sequence_length"
+    length = getattr(settings, name)
+    if settings.recurrent and length > horizon:
+        raise ConfigError(
+            f"{where}: {name} ({length}) exceeds the horizon ({horizon}): no episode would hold "
+            f"one {'segment' if settings.segment_len else 'sequence'}."
+        )
+    of_sequences = {"segment_len": None, "burn_in_len": 0, "stored_state": False}
+    for setting, unused in of_sequences.items():
+        value = getattr(settings, setting)
+        if value and not settings.recurrent:
+            raise ConfigError(
+                f"{where}: {setting} is {value} and recurrent is False; allowed is {unused} then."
+            )
+    if settings.burn_in_len >= length:
+        raise ConfigError(
+            f"{where}: burn_in_len is {settings.burn_in_len}; allowed is less than {name} "
+            f"({length}), because what is burnt in counts in no loss."
+        )
+    _check_n_step_returns(settings, where)
+    _check_video_period(settings, where)
+
+
+def _check_n_step_returns(settings: TrainingSettings, where: str) -> None:
+    if settings.n_step_returns == 1:
+        return
+    if settings.recurrent:
+        raise ConfigError(
+            f"{where}: n_step_returns is {settings.n_step_returns} and recurrent is True; "
+            "sequences are trained on with n_step_returns = 1."
+        )
+    if num_fresh_samples(settings) == settings.train_batch_size:
+        raise ConfigError(
+            f"{where}: n_step_returns is {settings.n_step_returns}, but fresh_samples_per_step "
+            f"({settings.fresh_samples_per_step}) is not below train_batch_size "
+            f"({settings.train_batch_size}). Returns over several steps are taken from the "
+            "learner's pool, which only a smaller number needs."
+        )
+
+
+def _check_video_period(settings: TrainingSettings, where: str) -> None:
+    video_period, eval_period = settings.video_period_itrs, settings.eval_period_itrs
+    if not video_period:
+        return
+    for name in ("eval_period_itrs", "n_eval_episodes"):
+        if not getattr(settings, name):
+            raise ConfigError(
+                f"{where}: video_period_itrs is {video_period}, but {name} is 0: what is filmed "
+                f"are episodes of evaluations. Set {name}, or video_period_itrs = 0."
+            )
+    if video_period % eval_period:
+        below = video_period // eval_period * eval_period
+        nearest = " or ".join(str(n) for n in (below, below + eval_period) if n)
+        raise ConfigError(
+            f"{where}: video_period_itrs ({video_period}) is not a multiple of eval_period_itrs "
+            f"({eval_period}): what is filmed are episodes of evaluations. Nearest is {nearest}."
+        )

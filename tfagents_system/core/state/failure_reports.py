@@ -1,0 +1,48 @@
+"""What user code raised before a program could report: for the status line, at once."""
+
+import dataclasses
+import types
+import typing
+from typing import Any
+
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.reports import (
+    Phase,
+    Report,
+    ReportError,
+    StatusReporter,
+    read_report,
+    report_kind,
+)
+
+
+def report_failure(paths: ExperimentPaths, program: str, failure: str) -> None:
+    """Puts `failure` into the report of `program`, which keeps what it said of its progress.
+
+    The next report of the program, which has been started again by then, replaces it.
+    """
+    kind = report_kind(program)
+    if kind is None:  # a service that reports nothing, such as a relay
+        return
+    try:
+        last = read_report(paths, program)
+    except ReportError:
+        last = None
+    fields = dataclasses.asdict(last) if last else _blank_fields(kind)
+    common = {field.name for field in dataclasses.fields(Report)} - {"phase_secs"}
+    own = {name: value for name, value in fields.items() if name not in common}
+    StatusReporter(paths, program).report_now(Phase.STARTING, own | {"failure": failure})
+
+
+def _blank_fields(kind: type[Report]) -> dict[str, Any]:
+    """Returns what stands in a report of which nothing is known yet."""
+    hints = typing.get_type_hints(kind)
+    names = [f.name for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING]
+    return {name: _blank(hints[name]) for name in names}
+
+
+def _blank(hint: Any) -> Any:
+    if hint is Phase:
+        return Phase.STARTING
+    is_optional = typing.get_origin(hint) is types.UnionType  # T | None
+    return None if is_optional else (typing.get_origin(hint) or hint)()

@@ -1,0 +1,144 @@
+"""Locks that the kernel frees with the end of their holder (flock), and who holds one.
+
+Whoever opens a file can lock it, so the files of locks are for their user alone. Who only asks
+takes no lock: a program that starts at that moment would be refused.
+"""
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import platform
+import re
+from collections.abc import Iterator
+
+from tfagents_system.core.state.files import read_json
+
+PRIVATE = 0o600
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+# A line of /proc/locks, and one of /proc/PID/fdinfo/N. Locks for reading are no run's.
+_HELD = r"FLOCK +\w+ +WRITE +-?\d+ +{device}:{inode} "
+_ALL_PROCESSES = "pid:[4026531836]"  # linux/proc_ns.h: PROC_PID_INIT_INO
+
+
+def open_lock(path: pathlib.Path) -> int:
+    """Returns a descriptor of the file of a lock, which is made if missing, and is not inherited.
+
+    Earlier versions let others open it, who can then hold the lock for ever; such a file is
+    replaced, unless a process of this user has it open, or a run on another host may.
+
+    Raises:
+      OSError: If it is another user's, or the folder cannot be written.
+    """
+    descriptor = os.open(path, _FLAGS, PRIVATE)
+    if _is_private(descriptor):
+        return descriptor
+    os.close(descriptor)
+    with _one_at_a_time(path.with_name(f".{path.name}.renewed")):
+        if not _is_private(path) and recorded_host(path) == platform.node() and not users(path):
+            path.unlink()
+        return os.open(path, _FLAGS, PRIVATE)
+
+
+def try_lock(descriptor: int) -> bool:
+    """Takes the lock if nobody holds it; returns whether it has."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    if not _is_private(descriptor):
+        with contextlib.suppress(OSError):  # a disk without modes
+            os.fchmod(descriptor, PRIVATE)
+    return True
+
+
+def is_locked(path: pathlib.Path) -> bool:
+    """Returns whether a process of this host holds the lock; needs no right to open the file."""
+    try:
+        file = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except (OSError, AttributeError):  # missing; no Linux, where nothing runs
+        return False
+    try:
+        held = re.compile(_HELD.format(**_kernel_name(file)))
+        if held.search(_read("/proc/locks")):
+            return True
+        # There the kernel leaves out what was locked by a process that this container does not
+        # see, or that has ended; but not here.
+        return os.readlink("/proc/self/ns/pid") != _ALL_PROCESSES and any(
+            held.search(_read(f"/proc/{pid}/fdinfo/{number}")) for pid, number in _opened(path)
+        )
+    except OSError:  # no /proc
+        return False
+    finally:
+        os.close(file)
+
+
+def recorded_host(path: pathlib.Path) -> str | None:
+    """Returns the host of the last holder; None if none has recorded itself, or it is hidden."""
+    try:
+        host = read_json(path)["host"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return host if isinstance(host, str) else None
+
+
+def users(path: pathlib.Path) -> list[int]:
+    """Returns the processes on this host, of this user or the file's, that have the file open."""
+    found = {pid for pid, _ in _opened(path)}
+    return sorted(pid for pid in found if _user_of(pid) in (os.geteuid(), path.stat().st_uid))
+
+
+def _user_of(pid: int) -> int | None:
+    try:
+        return os.stat(f"/proc/{pid}").st_uid
+    except OSError:  # ended meanwhile
+        return None
+
+
+def _opened(path: pathlib.Path) -> Iterator[tuple[int, str]]:
+    """Yields process and number of each descriptor of the file that this user may see."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            numbers = os.listdir(f"/proc/{pid}/fd")
+        except OSError:  # ended meanwhile, or another user's
+            continue
+        for number in numbers:
+            with contextlib.suppress(OSError):  # closed meanwhile
+                if os.path.samefile(f"/proc/{pid}/fd/{number}", path):
+                    yield int(pid), number
+
+
+def _kernel_name(file: int) -> dict[str, str]:
+    """Returns device and inode as the kernel lists them; `stat` has others on overlayfs, btrfs."""
+    status, facts = os.fstat(file), _read(f"/proc/self/fdinfo/{file}")
+    inode = re.search(r"^ino:\s*(\d+)", facts, re.M)
+    mount = re.search(r"^mnt_id:\s*(\d+)", facts, re.M)
+    line = mount and re.search(
+        rf"^{mount[1]} \d+ (\d+):(\d+) ", _read("/proc/self/mountinfo"), re.M
+    )
+    major, minor = (
+        map(int, line.groups()) if line else (os.major(status.st_dev), os.minor(status.st_dev))
+    )
+    number = inode[1] if inode else str(status.st_ino)
+    return {"device": f"{major:02x}:{minor:02x}", "inode": number}
+
+
+def _read(path: str) -> str:
+    try:
+        return pathlib.Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _is_private(file: int | pathlib.Path) -> bool:
+    return os.stat(file).st_mode & 0o077 == 0
+
+
+@contextlib.contextmanager
+def _one_at_a_time(path: pathlib.Path) -> Iterator[None]:
+    mutex = os.open(path, _FLAGS, PRIVATE)
+    try:
+        fcntl.flock(mutex, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(mutex)

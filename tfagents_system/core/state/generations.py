@@ -1,0 +1,282 @@
+"""Checkpoint generations on disk: which exist, which one counts, which are dropped.
+
+An older core may be frozen anywhere in here and go on when a later one (incarnation.py) has
+published. So the newest generation is that of the latest core, and of those its newest; and what
+a core takes away it looks at once more under a name of its own: what a later one has made is put
+back. Whoever looks for the newest generation does so, too, if the older core is killed meanwhile.
+"""
+
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+from collections.abc import Collection
+from typing import Any
+
+from tfagents_system.core.errors import ConfigError, SupersededError
+from tfagents_system.core.state.files import rename_durably
+from tfagents_system.core.state.incarnation import Fence
+from tfagents_system.core.state.manifests import (
+    INCARNATION,
+    MANIFEST,
+    check_is_complete,
+    damage_of,
+    incarnation_in,
+    incarnation_of,
+    manifest_or_none,
+    write_manifest,
+)
+from tfagents_system.core.state.patience import is_transient, patiently
+
+__all__ = [
+    "MANIFEST",
+    "NUM_KEPT",
+    "REPLAY_FOLDER",
+    "clear_unfinished",
+    "damage_of",
+    "generation_dir",
+    "generations",
+    "newest_intact_generation",
+    "publish_generation",
+    "read_manifests",
+    "unfinished_dir",
+]
+
+REPLAY_FOLDER = "replay"
+NUM_KEPT = 2
+# Begins the names of what `clear_unfinished` may remove; the number of the core that uses it, which
+# versions before did not write, and what it is follow.
+_TEMPORARY = ".tmp-"
+_REPLACED, _DROPPED = "replaced", "dropped"
+_OWNED = re.compile(rf"{re.escape(_TEMPORARY)}([0-9]+)-.+")
+_TAKEN = re.compile(rf"{re.escape(_TEMPORARY)}(?:([0-9]+)-)?({_REPLACED}|{_DROPPED})-([0-9]+)")
+
+
+def generation_dir(root: pathlib.Path, train_step: int) -> pathlib.Path:
+    """Returns the folder of the generation saved at `train_step`."""
+    return root / f"{train_step:010d}"
+
+
+def unfinished_dir(root: pathlib.Path, train_step: int, fence: Fence) -> pathlib.Path:
+    """Returns the folder in which a generation is made, before it is published."""
+    return root / f"{_TEMPORARY}{fence.number}-{train_step}"
+
+
+def generations(root: pathlib.Path) -> list[pathlib.Path]:
+    """Returns what has the name of a generation, whole or damaged, newest first.
+
+    Raises:
+      ConfigError: If `root` cannot be read: it may hold generations.
+      OSError: If the disk does not answer; see core/state/patience.py.
+    """
+    return [path for path, _ in _found(root)]
+
+
+def _found(root: pathlib.Path) -> list[tuple[pathlib.Path, dict[str, Any] | None]]:
+    """Returns the generations and their manifests, None of one that is damaged; newest first."""
+    try:
+        names = os.listdir(root)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        if is_transient(error):
+            raise
+        raise ConfigError(
+            f"{root} cannot be read ({error.strerror}). It is the folder of the checkpoints: make "
+            "it readable. To start the run's learning anew, choose another SAC_EXP_NAME."
+        ) from error
+    steps = {int(name) for name in names if re.fullmatch("[0-9]+", name)}
+    paths = [generation_dir(root, train_step) for train_step in sorted(steps, reverse=True)]
+    paths = [path for path in paths if path.name in names]  # a user's folder may be called 2024
+    found = [(path, manifest_or_none(path)) for path in paths]
+    numbers = {path: incarnation_in(manifest) for path, manifest in found}
+    latest = max((number for number in numbers.values() if number is not None), default=0)
+
+    def rank(item: tuple[pathlib.Path, object]) -> int:
+        number = numbers[item[0]]
+        return latest if number is None else number  # one that is damaged may be of the latest core
+
+    return sorted(found, key=rank, reverse=True)
+
+
+def publish_generation(
+    unfinished: pathlib.Path,
+    root: pathlib.Path,
+    train_step: int,
+    facts: dict[str, Any],
+    fence: Fence,
+    required: Collection[str] = (),
+) -> None:
+    """Makes the folder `unfinished` the generation of `train_step`, and drops the oldest ones.
+
+    Writes the manifest (sizes and SHA-256 of every file, and `facts`), then renames the folder.
+    When it is announced by the return of this function, a power cut can no longer harm it.
+
+    Args:
+      unfinished: Is finished but for the manifest.
+      root: Of all generations.
+      train_step: Names the generation.
+      facts: What else the manifest says.
+      fence: Of this start of the core.
+      required: Files, by their names in `unfinished`, without which nothing is published.
+
+    Raises:
+      SupersededError: If `fence` has been passed by a later start; what that has made is there.
+      OSError: If it could not be published, or is not whole; then it is not there, and the ones
+        before it are.
+    """
+    facts = {"train_step": train_step, INCARNATION: fence.number, **facts}
+    write_manifest(unfinished, facts, required)
+    target = generation_dir(root, train_step)
+    replaced, has_room = None, False
+
+    def make_room() -> None:
+        nonlocal replaced, has_room
+        fence.check()
+        if target.exists():  # saved again at the same train step, as after a stop before the next
+            replaced = _take_away(target, _REPLACED, fence)
+        has_room = True
+
+    try:
+        rename_durably(unfinished, target, make_room)
+        check_is_complete(target)
+    except OSError:
+        if has_room and not unfinished.exists():
+            with contextlib.suppress(OSError, SupersededError):
+                _remove(_take_away(target, _DROPPED, fence))
+        if replaced is not None:
+            _put_back(replaced, target)
+        raise
+    fence.check()  # it may have been frozen since: then nothing more changes
+    if replaced is not None:
+        _remove(replaced)
+    for old in _superfluous(root, target, fence):
+        with contextlib.suppress(FileNotFoundError):  # a later start was faster
+            _remove(_take_away(old, _DROPPED, fence))
+
+
+def clear_unfinished(root: pathlib.Path, fence: Fence) -> None:
+    """Removes what killed saves of this start and of earlier ones have left in `root`.
+
+    Only while this start saves nothing. An earlier one that still lives fails to save then.
+    """
+    for path in sorted(root.glob(f"{_TEMPORARY}*")):
+        owned = _OWNED.fullmatch(path.name)
+        is_ours = owned is None or int(owned[1]) <= fence.number
+        if is_ours and not _is_taken_back(path):
+            _remove(path)
+
+
+def newest_intact_generation(root: pathlib.Path) -> pathlib.Path | None:
+    """Returns the newest generation whose files all match its manifest; None if there is none yet.
+
+    Raises:
+      ConfigError: If generations exist but every one is damaged: starting empty would silently
+        throw the run away.
+      StorageError: If the disk does not answer for a while.
+    """
+    return patiently(lambda: _newest_intact(root), f"The folder of the checkpoints, {root},")
+
+
+def read_manifests(root: pathlib.Path) -> list[dict[str, Any]]:
+    """Returns the manifests of the complete generations, newest first; not those that are damaged.
+
+    The files that they list are not verified: this is for who wants to know what has been saved.
+
+    Raises:
+      OSError: If the disk does not answer: the newest one might be missing among the others.
+    """
+    return [manifest for _, manifest in _found(root) if manifest is not None]
+
+
+def _newest_intact(root: pathlib.Path) -> pathlib.Path | None:
+    for path in sorted(root.glob(f"{_TEMPORARY}*")):
+        _is_taken_back(path)
+    damage = []
+    for generation in generations(root):
+        problem = damage_of(generation)
+        if problem is None:
+            return generation
+        if not os.path.lexists(generation):  # an older core has it in its hands for a moment
+            return _newest_intact(root)
+        damage.append(problem)
+        print(f"Checkpoint {generation} is damaged: {problem}; trying the one before it.")
+    if damage:
+        raise ConfigError(
+            f"Every checkpoint in {root} is damaged: {'; '.join(damage)}. Restore one from a "
+            "backup. To start the run's learning anew, choose another SAC_EXP_NAME."
+        )
+    return None
+
+
+def _superfluous(root: pathlib.Path, new: pathlib.Path, fence: Fence) -> list[pathlib.Path]:
+    """Returns the generations that are not needed beside the one at `new`, which was just made."""
+    others = [
+        path for path, manifest in _found(root)
+        if path != new and (incarnation_in(manifest) or 0) <= fence.number
+    ]  # fmt: skip
+    fence.check()  # so that a damaged one in the list is not of a later start
+    # The run has gone back beyond a later one because that is damaged: it must not take the place
+    # of one that is whole.
+    later = [path for path in others if int(path.name) > int(new.name)]
+    return later + [path for path in others if int(path.name) < int(new.name)][NUM_KEPT - 1 :]
+
+
+def _take_away(path: pathlib.Path, why: str, fence: Fence) -> pathlib.Path:
+    """Renames a generation that this start may remove; returns its new name.
+
+    Raises:
+      SupersededError: If a later start has made it meanwhile; it is put back.
+    """
+    taken = path.with_name(f"{_TEMPORARY}{fence.number}-{why}-{int(path.name)}")
+    if not _is_taken_back(taken):
+        _remove(taken)
+    os.replace(path, taken)
+    try:
+        is_later = _is_of_later_than(fence.number, taken)
+    except OSError:
+        _put_back(taken, path)
+        raise
+    if is_later:
+        _put_back(taken, path)
+        fence.check()
+        raise FileExistsError(f"{path} has been made by a later start of the run")
+    return taken
+
+
+def _put_back(taken: pathlib.Path, path: pathlib.Path) -> None:
+    with contextlib.suppress(OSError):  # somebody was faster, or will be: `_is_taken_back`
+        os.replace(taken, path)
+
+
+def _is_taken_back(path: pathlib.Path) -> bool:
+    """Gives a generation its name back that a core had taken away and was killed.
+
+    That is one whose successor has not got its name, or which a later core has made. If the core
+    lives and is just replacing it, that fails and the older state stays.
+    """
+    if not (found := _TAKEN.fullmatch(path.name)):
+        return False
+    number, why, train_step = int(found[1] or 0), found[2], int(found[3])
+    target = generation_dir(path.parent, train_step)
+    if target.exists() or not (why == _REPLACED or _is_of_later_than(number, path)):
+        return False
+    try:
+        os.replace(path, target)
+    except FileNotFoundError:  # the learner and the replay server start at the same time
+        return False
+    return True
+
+
+def _is_of_later_than(number: int, generation: pathlib.Path) -> bool:
+    made_by = incarnation_of(generation)
+    return made_by is not None and made_by > number
+
+
+def _remove(path: pathlib.Path) -> None:
+    """Removes a folder or a file, or as much of it as can be removed."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

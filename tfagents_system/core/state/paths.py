@@ -1,0 +1,228 @@
+"""Where everything of one experiment lies on disk."""
+
+import dataclasses
+import os
+import pathlib
+import re
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.names import nearest_name
+
+POLICY_CHECKPOINT_PREFIX = "policy_checkpoint_"
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentPaths:
+    """The folder layout of one experiment, relative to `root` (`logs/<experiment>`)."""
+
+    root: pathlib.Path
+
+    @property
+    def config(self) -> pathlib.Path:
+        """The experiment's JSON config; each start of the run copies it to `running`."""
+        return self.root / "config.json"
+
+    @property
+    def params(self) -> pathlib.Path:
+        """The experiment's params file; each start of the run copies it to `running`."""
+        return self.root / "params.py"
+
+    @property
+    def running(self) -> pathlib.Path:
+        """What all programs of the newest start share; see core/state/running.py."""
+        return self.root / "running"
+
+    @property
+    def running_config(self) -> pathlib.Path:
+        """The JSON config that the programs use."""
+        return self.running / "config.json"
+
+    @property
+    def running_params(self) -> pathlib.Path:
+        """The params file that the programs use."""
+        return self.running / "params.py"
+
+    @property
+    def first_episode(self) -> pathlib.Path:
+        """Exists once a program of the newest start has had a whole episode."""
+        return self.running / "first_episode"
+
+    @property
+    def run_spec(self) -> pathlib.Path:
+        """What the programs of the newest start agree on; the learner writes it."""
+        return self.running / "run_spec.json"
+
+    @property
+    def gin(self) -> pathlib.Path:
+        """Every hyperparameter as the learner uses it, in gin syntax."""
+        return self.root / "gin.txt"
+
+    @property
+    def provenance(self) -> pathlib.Path:
+        """Seed, gin bindings, versions, commits, host and CPUs of this run."""
+        return self.root / "provenance.json"
+
+    @property
+    def git_diff(self) -> pathlib.Path:
+        """What was not committed at the newest start; missing if there was nothing."""
+        return self.root / "git.diff"
+
+    @property
+    def finished(self) -> pathlib.Path:
+        """Written by the learner when training has reached its last train step."""
+        return self.root / "finished.json"
+
+    @property
+    def lock(self) -> pathlib.Path:
+        """Held (flock) by every process of a running experiment."""
+        return self.root / "lock"
+
+    @property
+    def incarnations(self) -> pathlib.Path:
+        """A file for each start of the replay server and learner; see core/state/incarnation.py."""
+        return self.root / "incarnations"
+
+    @property
+    def streams(self) -> pathlib.Path:
+        """Likewise for each start of a worker; beside the items, which have the number, too."""
+        return self.checkpoints / "streams"
+
+    @property
+    def policies(self) -> pathlib.Path:
+        """SavedModels `collect_policy` and `greedy_policy`, and `checkpoints`."""
+        return self.root / "policies"
+
+    @property
+    def checkpoints(self) -> pathlib.Path:
+        """Checkpoint generations, one folder a train step."""
+        return self.root / "checkpoints"
+
+    @property
+    def initial_weights(self) -> pathlib.Path:
+        """The checkpoint of another experiment that this one has started from, if any."""
+        return self.root / "initial_weights"
+
+    @property
+    def evaluation(self) -> pathlib.Path:
+        """Which evaluation the learner has handed out last."""
+        return self.checkpoints / "evaluation.json"
+
+    @property
+    def journals(self) -> pathlib.Path:
+        """What each worker has sent since the last checkpoint but one."""
+        return self.checkpoints / "journals"
+
+    def diverged(self, train_step: int) -> pathlib.Path:
+        """The minibatch of the train step at which training diverged, as NumPy arrays."""
+        return self.root / f"diverged_{train_step:010d}.npz"
+
+    @property
+    def episodes(self) -> pathlib.Path:
+        """One CSV file a worker and kind of episode."""
+        return self.root / "episodes"
+
+    @property
+    def videos(self) -> pathlib.Path:
+        """Videos of evaluated episodes, a folder per policy checkpoint."""
+        return self.root / "videos"
+
+    @property
+    def training_videos(self) -> pathlib.Path:
+        """Videos that workers make, one a policy; see `video_period_itrs`."""
+        return self.videos / "training"
+
+    @property
+    def mirrors(self) -> pathlib.Path:
+        """What has been handed over to trackers, a folder a tracker; see mirror/."""
+        return self.root / "mirror"
+
+    @property
+    def exports(self) -> pathlib.Path:
+        """Policies to take away, a folder per policy checkpoint and format."""
+        return self.root / "exports"
+
+    @property
+    def train_summaries(self) -> pathlib.Path:
+        """TensorBoard files of the learner and of collection."""
+        return self.root / "train"
+
+    @property
+    def eval_summaries(self) -> pathlib.Path:
+        """TensorBoard files of greedy evaluation."""
+        return self.root / "eval"
+
+    @property
+    def slurm(self) -> pathlib.Path:
+        """What the jobs of SLURM need (`environment.sh`, `jobs`) and what they print."""
+        return self.root / "slurm"
+
+    @property
+    def ray(self) -> pathlib.Path:
+        """What the shares on Ray print."""
+        return self.root / "ray"
+
+    @property
+    def services(self) -> pathlib.Path:
+        """One daemontools service folder a program, of a run on one host."""
+        return self.root / "service"
+
+    @property
+    def link(self) -> pathlib.Path:
+        """Where other hosts reach the replay server, and the key; its user alone may read it."""
+        return self.root / "link.json"
+
+    def stdout(self, program: str) -> pathlib.Path:
+        """Log of one program's standard output and error."""
+        return self.root / "stdout" / f"{program}.log"
+
+    @property
+    def statuses(self) -> pathlib.Path:
+        """What each program last reported of its progress, a JSON file a program."""
+        return self.root / "status"
+
+    def status(self, program: str) -> pathlib.Path:
+        """What one program last reported of its progress, for the status line."""
+        return self.statuses / f"{program}.json"
+
+    @property
+    def best_policies(self) -> pathlib.Path:
+        """The best policy by evaluation; see core/state/best_policies.py."""
+        return self.policies / "best"
+
+    def policy_checkpoint(self, train_step: int) -> pathlib.Path:
+        """Folder of the policy's variables at `train_step`."""
+        return self.policies / "checkpoints" / f"{POLICY_CHECKPOINT_PREFIX}{train_step:010d}"
+
+    def policy_checkpoints(self) -> list[pathlib.Path]:
+        """Complete policy checkpoints, oldest first."""
+        return sorted(
+            path
+            for path in (self.policies / "checkpoints").glob(f"{POLICY_CHECKPOINT_PREFIX}*")
+            if re.fullmatch("[0-9]+", path.name.removeprefix(POLICY_CHECKPOINT_PREFIX))
+            and path.is_dir()
+        )
+
+
+def is_experiment(folder: pathlib.Path) -> bool:
+    """Returns whether `folder` is that of an experiment, or of its policies or episodes alone."""
+    paths = ExperimentPaths(folder)
+    return any(map(os.path.exists, (paths.provenance, paths.policies, paths.episodes)))
+
+
+def existing_experiment(exp_dir: pathlib.Path) -> ExperimentPaths:
+    """Returns the paths of the experiment in the folder `exp_dir`.
+
+    Raises:
+      ConfigError: If there is no such folder, or it is not that of an experiment.
+    """
+    if not os.path.isdir(exp_dir):  # also answers for names that no file can have
+        others = [str(path) for path in exp_dir.parent.glob("*") if path.is_dir()]
+        nearest = nearest_name(str(exp_dir), others)
+        hint = f" Did you mean {nearest}?" if nearest else ""
+        raise ConfigError(f"{exp_dir}: no such experiment folder.{hint}")
+    if not is_experiment(exp_dir):
+        inside = sorted(str(path) for path in exp_dir.glob("[!.]*") if is_experiment(path))
+        hint = f" It holds {inside[0]}" if inside else ""
+        hint += f" and {len(inside) - 1} more: sac list {exp_dir}" if inside[1:] else ""
+        raise ConfigError(f"{exp_dir} is not the folder of an experiment.{hint}")
+    return ExperimentPaths(exp_dir.absolute())  # user code may change the working directory

@@ -1,0 +1,98 @@
+"""What a run has recorded of its origin: `launch` writes it, the programs read it."""
+
+import json
+import pathlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.process.reporting import OnlyReports
+from tfagents_system.core.state.disk import SpaceGuard
+from tfagents_system.core.state.files import write_json_durably, write_text_atomically
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and "\0" not in value
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(_is_text(item) for item in value)
+
+
+def _is_seed(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**32
+
+
+_SHAPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "seed": (_is_seed, "an integer from 0 to 4294967295"),
+    "gin_bindings": (_are_texts, "a list of strings"),
+    "params_dir": (_is_text, "a string"),
+    "params_name": (lambda value: value is None or _is_text(value), "a string or null"),
+    "started_at": (_are_texts, "a list of strings"),
+    "initialized_from": (lambda value: value is None or _is_text(value), "a string or null"),
+}
+
+
+def read_provenance(path: pathlib.Path, keys: Iterable[str]) -> dict[str, Any] | None:
+    """Returns the values of `keys` in `provenance.json`; None if there is no such file.
+
+    Raises:
+      ConfigError: If the file is damaged; the message names it and, if it is JSON, the key.
+    """
+    try:
+        saved = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(_message(path, f"cannot be read: {error}")) from error
+    if not isinstance(saved, dict):
+        raise ConfigError(_message(path, "not a JSON object"))
+    for key in keys:
+        is_allowed, allowed = _SHAPES[key]
+        if key not in saved and not is_allowed(None):
+            raise ConfigError(_message(path, f"it has no {key}"))
+        if not is_allowed(saved.get(key)):
+            raise ConfigError(_message(path, f"{key} is not {allowed}"))
+    return {key: saved.get(key) for key in keys}
+
+
+def original_of(params: pathlib.Path) -> pathlib.Path:
+    """Returns the absolute path of the file of which `params` is an experiment's copy, or its own.
+
+    The neighbours of the original are importable, and it gives its `__file__` to the copy.
+
+    Raises:
+      ConfigError: If the experiment's `provenance.json` is damaged.
+    """
+    path = params.absolute()
+    root = path.parent.parent if path.parent.name == "running" else path.parent
+    provenance = root / "provenance.json"
+    if path.name != "params.py" or not provenance.is_file():
+        return path
+    saved = read_provenance(provenance, ("params_dir", "params_name"))
+    assert saved is not None  # it is a file
+    return pathlib.Path(saved["params_dir"]) / (saved["params_name"] or path.name)
+
+
+def record_arithmetic(path: pathlib.Path, arithmetic: str) -> None:
+    """Adds to `provenance.json` what the learner of this start computes matrix products in.
+
+    The launcher, which writes the file at each start, cannot know: that takes TensorFlow.
+    """
+    record = json.loads(path.read_text()) | {"arithmetic": arithmetic}
+    with SpaceGuard(path.name, path.parent):
+        write_json_durably(path, record)
+
+
+@OnlyReports("gin.txt")
+def record_gin(path: pathlib.Path, text: str) -> None:
+    """Writes the hyperparameters of this start, for the user."""
+    with SpaceGuard(path.name, path.parent):
+        write_text_atomically(path, text)
+
+
+def _message(path: pathlib.Path, reason: str) -> str:
+    return (
+        f"{path}: damaged ({reason}). Mend it, or start anew: choose another SAC_EXP_NAME, or move "
+        "the folder away."
+    )

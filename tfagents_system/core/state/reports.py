@@ -1,0 +1,299 @@
+"""What each program reports of itself while it runs: the only definition of the field names.
+
+A program replaces `status/<program>.json` about once a second. The status line, the profile, the
+other workers and the tests read it, maybe on another host: `written_at` is by the clock of the
+program's host, so a reader judges whether the program lives by whether its report changes.
+
+A field that the status line shows by itself is one line here: see `counted` and `note`.
+"""
+
+import dataclasses
+import enum
+import json
+import os
+import platform
+import re
+import time
+import types
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from tfagents_system.core.process.cpus import available_cpus, cpu_list
+from tfagents_system.core.process.memory import resident_mb
+from tfagents_system.core.process.reporting import OnlyReports, num_failed
+from tfagents_system.core.state.disk import SpaceGuard, is_disk_full
+from tfagents_system.core.state.files import overwrite, read_json, write_json_atomically
+from tfagents_system.core.state.paths import ExperimentPaths
+
+LARGEST_NUMBER = 1e100  # with larger ones, and what is no number, arithmetic fails
+RESTARTS_VARIABLE = "SERVICE_RESTARTS"  # set by launch/local/restart_budget.py
+
+
+class Phase(str, enum.Enum):
+    """What a program is doing."""
+
+    STARTING = "starting"
+    SERVING = "serving"
+    RANDOM_FILL = "random fill"
+    COLLECTING = "collecting"
+    EVALUATING = "evaluating"
+    WAITING_FOR_LEARNER = "waiting for the learner"
+    PARKED = "parked"  # its environments failed too often; the other workers go on
+    WAITING_FOR_DATA = "waiting for data"
+    TRAINING = "training"
+    SAVING = "saving"
+    MIRRORING = "mirroring"
+    DIVERGED = "diverged"
+    STOPPED = "stopped"
+    FINISHED = "finished"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class ReportError(ValueError):
+    """A report is damaged, or has other fields than this version writes."""
+
+
+def counted(shown_name: str) -> Any:
+    """Returns a field that counts; the status line shows the sum over programs if it is not 0."""
+    return dataclasses.field(default=0, metadata={"counted": shown_name})
+
+
+def note(shown: str = "{text}") -> Any:
+    """Returns a field with a text, or None; the status line begins with the first text there is.
+
+    Args:
+      shown: What the status line shows; `{text}` and `{program}` stand for themselves.
+    """
+    return dataclasses.field(default=None, metadata={"note": shown})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Report:
+    """What every program reports."""
+
+    program: str  # learner, replay, worker_<k>, evaluator_<k>
+    host: str
+    pid: int  # on `host`
+    written_at: float  # unix time, by the clock of `host`
+    sequence: int  # reports of this process before this one
+    phase: Phase
+    phase_secs: dict[str, float]  # time in each part of the program's loop since its start
+    cpus: str  # that it may use: "0-3"
+    memory_mb: float  # resident, libraries that it shares with other programs included
+    restarts: int = 0  # by supervise, since the start of the program's share
+    failure: str | None = note("{program}: {text}")  # of user code, at the last start or lately
+    failed_reports: int = counted("failed reports")  # of this process
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LearnerReport(Report):
+    """How far training is."""
+
+    train_step: int
+    total_train_steps: int
+    iteration: int
+    num_iter: int
+    train_steps_per_sec: float
+    secs_left: float | None = None  # by the rate of the last minutes
+    graph_traces: int  # of the compiled loop
+    arithmetic: str  # of the matrix products of train steps: float32, bfloat16 or int16
+    reward_signals: list[str] = dataclasses.field(default_factory=list)  # beside the environment
+    arithmetic_change: str | None = note("ARITHMETIC CHANGED: {text}")  # since the checkpoint
+    not_saved: str | None = note("NOT SAVED for {text}")  # for how long, and why
+    not_exported: str | None = note("{text}")  # why the policy was not
+    removed_items: int = counted("items removed")  # of the replay buffer
+    begins_anew: str | None = note("BEGINS ANEW: {text}")  # although there was a start before
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """A worker's or evaluator's share of an evaluation."""
+
+    iteration: int
+    returns: list[float]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WorkerReport(Report):
+    """What a worker or an evaluator has done. Counters begin at the start of the process."""
+
+    env_steps: int  # since the run began
+    env_steps_per_sec: float
+    last_return: float | None
+    eval: Evaluation | None  # the newest
+    curriculum: dict[str, float]  # values in force
+    policy_age_secs: float | None = None  # since the newest policy arrived
+    env_failures: int = counted("env failures")
+    rejected_steps: int = counted("rejected steps")
+    items_sent_again: int = counted("sent again")
+    unprotected_steps: int = counted("not in a journal")
+    damaged_steps: int = counted("damaged in a journal")
+    short_episodes: int = counted("short episodes left out")  # would need padding
+    obstacle: str | None = note("workers act in TensorFlow: {text}")
+    remark: str | None = note("{text} (see stdout/{program}.log)")  # on the environment
+    suspicion: str | None = note("TIME LIMIT TAKEN FOR A TERMINATION? See stdout/{program}.log")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReplayReport(Report):
+    """What the replay buffer holds, in transitions."""
+
+    transitions: int
+    capacity: int
+    fill_target: int  # training begins with as many
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MirrorReport(Report):
+    """What a program that hands records over to a tracker has done."""
+
+    records: int  # handed over, over all starts of the run
+    problem: str | None = note("{program} IS BEHIND: {text}")
+
+
+_KINDS = {
+    re.compile("learner"): LearnerReport,
+    re.compile("replay"): ReplayReport,
+    re.compile("(worker|evaluator)_(0|[1-9][0-9]{0,5})"): WorkerReport,
+    re.compile("mirror-(wandb|mlflow)"): MirrorReport,
+}
+
+
+def report_kind(program: str) -> type[Report] | None:
+    """Returns the class of the reports of `program`; None if no program has this name."""
+    return next((kind for names, kind in _KINDS.items() if names.fullmatch(program)), None)
+
+
+def reporting_programs(paths: ExperimentPaths) -> list[str]:
+    """Returns the names of the programs that have reported.
+
+    Others may put files there, such as the copies of a program that synchronizes folders.
+    """
+    names = (path.stem for path in paths.statuses.glob("*.json"))
+    return sorted(name for name in names if report_kind(name))
+
+
+def read_report(paths: ExperimentPaths, program: str) -> Any:
+    """Returns the last report of `program`, a `report_kind(program)`; None if there is none yet.
+
+    Raises:
+      ReportError: If it is damaged, or a field is missing, unknown or of another type.
+    """
+    path, kind = paths.status(program), report_kind(program)
+    try:
+        value = read_json(path)
+    except (OSError, ValueError) as error:
+        raise ReportError(f"{path.name}: {error}") from None
+    if value is None:
+        return None
+    if kind is None:
+        raise ReportError(f"{path.name}: no program has this name")
+    report = _decode(kind, value, path.name)
+    if report.program != program:
+        raise ReportError(f"{path.name} is of {report.program!r}")
+    return report
+
+
+def unsaved_before(paths: ExperimentPaths) -> str | None:
+    """Returns what a learner before had trained, for one that has found no checkpoint."""
+    try:
+        before = read_report(paths, "learner")
+    except ReportError:
+        return None
+    if before is None or not before.train_step:
+        return None
+    return f"there is no checkpoint of the {before.train_step:,} train steps before"
+
+
+def _decode(kind: Any, value: Any, where: str) -> Any:
+    """Returns `value`, which comes from JSON, as `kind`; `where` names it in the message."""
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin is types.UnionType:  # T | None
+        return None if value is None else _decode(parts[0], value, where)
+    if dataclasses.is_dataclass(kind) and isinstance(value, dict):
+        hints = typing.get_type_hints(kind)
+        if wrong := hints.keys() ^ value.keys():
+            problems = [f"{n} is {'missing' if n in hints else 'unknown'}" for n in sorted(wrong)]
+            raise ReportError(f"{where}: {', '.join(problems)}")
+        return kind(**{n: _decode(hint, value[n], f"{where}: {n}") for n, hint in hints.items()})
+    if origin is dict and isinstance(value, dict):
+        return {key: _decode(parts[1], item, f"{where}[{key}]") for key, item in value.items()}
+    if origin is list and isinstance(value, list):
+        return [_decode(parts[0], item, f"{where}[{index}]") for index, item in enumerate(value)]
+    if kind is Phase and value in [phase.value for phase in Phase]:
+        return Phase(value)
+    allowed = (int, float) if kind is float else kind
+    if kind in (int, float, str) and isinstance(value, allowed) and not isinstance(value, bool):
+        if isinstance(value, str) or abs(value) <= LARGEST_NUMBER:  # not of NaN
+            return value
+    raise ReportError(f"{where} is {value!r}, no {getattr(kind, '__name__', kind)}")
+
+
+class StatusReporter:
+    """Replaces the report of a program at most once every `period_secs`.
+
+    On a full disk the old report is written over, so that the status line goes on.
+    """
+
+    def __init__(
+        self,
+        paths: ExperimentPaths,
+        program: str,
+        period_secs: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        """Writes nothing yet."""
+        self._path = paths.status(program)
+        self._program = program
+        kind = report_kind(program)
+        assert kind is not None
+        self._kind = kind
+        self._guard = SpaceGuard("status", self._path.parent)
+        self._period_secs = period_secs
+        self._clock = clock
+        self._reported_at = float("-inf")
+        self._sequence = 0
+        self._newest: dict[str, Any] | None = None  # fields; the old ones if new ones fail
+
+    def report(self, phase: Phase, make_fields: Callable[[], dict[str, Any]]) -> None:
+        """Writes the phase and `make_fields()`, which is called only if a report is due.
+
+        Its fields are those of the program's kind of report that not every program has, and
+        `phase_secs`.
+        """
+        if self._clock() - self._reported_at >= self._period_secs:
+            with OnlyReports("fields of the status"):
+                self._newest = make_fields()
+            if self._newest is not None:
+                self.report_now(phase, self._newest)
+
+    def report_now(self, phase: Phase, fields: dict[str, Any]) -> None:
+        """Writes whether due or not."""
+        report = dataclasses.asdict(
+            self._kind(
+                program=self._program,
+                host=platform.node(),
+                pid=os.getpid(),
+                written_at=time.time(),
+                sequence=self._sequence,
+                restarts=int(os.environ.get(RESTARTS_VARIABLE, "0")),
+                phase=phase,
+                cpus=cpu_list(available_cpus()),
+                memory_mb=resident_mb(),
+                failed_reports=num_failed(),
+                **fields,
+            )
+        )
+        self._sequence += 1
+        self._reported_at = self._clock()
+        with OnlyReports("status"), self._guard:
+            self._path.parent.mkdir(exist_ok=True)
+            try:
+                write_json_atomically(self._path, report)
+            except OSError as error:
+                if not is_disk_full(error):
+                    raise
+                overwrite(self._path, json.dumps(report).encode())

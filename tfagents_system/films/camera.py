@@ -1,0 +1,169 @@
+"""Films episodes and shows them: renders the frames that are due, each once."""
+
+import math
+import pathlib
+import time
+from collections.abc import Callable
+
+import numpy as np
+from tf_agents.environments import py_environment
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.process.reporting import OnlyReports
+from tfagents_system.core.state.disk import free_bytes, is_disk_full, shortage
+from tfagents_system.environments import rendering
+from tfagents_system.environments.global_generators import kept_generators
+from tfagents_system.films.playback import Playback, innermost_of, playback_of
+from tfagents_system.films.video import VideoError, VideoWriter, clear_unfinished
+from tfagents_system.films.window import Window
+
+_BAR_COLOR = np.array([64, 160, 255], np.uint8)
+_LAST = int(ts.StepType.LAST)
+
+
+def with_progress_bar(frame: np.ndarray, fraction: float) -> np.ndarray:
+    """Returns a copy of a frame [H, W, 3] uint8, of even sizes, with a bar along the bottom.
+
+    A size that is odd grows by a repeated row or column: H.264 stores colors for 2 x 2 pixels.
+
+    Args:
+      frame: Left as it is.
+      fraction: Of the width that the bar fills, in [0, 1]; the rest of it is darkened.
+    """
+    height, width, _ = frame.shape
+    result = np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), "edge")
+    bar = result[-max(2, height // 80) :]
+    filled = round(bar.shape[1] * fraction)
+    bar[:, :filled] = _BAR_COLOR
+    bar[:, filled:] //= 3
+    return result
+
+
+class Camera:
+    """Films episodes, until something fails for the first time; also shows them in a window.
+
+    Each episode: `begin`, `observe` after every env step, then `end` or `discard`. What an
+    environment draws from random generators while it renders is not missing from its episodes.
+    """
+
+    def __init__(
+        self,
+        horizon: int,
+        folder: pathlib.Path | None,
+        warn: Callable[[str], None],
+        max_secs: float = math.inf,
+        window: Window | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        """Renders nothing yet; removes unfinished films of programs that were killed.
+
+        Args:
+          horizon: Env steps that the whole width of the progress bar stands for.
+          folder: Where the films go, which is made for the first; None films nothing.
+          warn: Called with one line when filming fails; there is no film after that, and, if it was
+            the rendering, nothing to see.
+          max_secs: Time that rendering and encoding a film of `horizon` steps may take. Where they
+            take longer, fewer frames are rendered, and each is seen for longer.
+          window: Shows the frames, too; owned by the caller.
+          clock: In seconds.
+        """
+        self._horizon = horizon
+        self._folder = folder
+        self._warn = warn
+        self._max_secs, self._clock = max_secs, clock
+        self._window = window
+        self._films = folder is not None
+        self._playback: Playback | None = None
+        self._writer: VideoWriter | None = None
+        if folder is not None:
+            clear_unfinished(folder)
+
+    def begin(self, name: str, environment: py_environment.PyEnvironment) -> None:
+        """Makes the next frames of `environment.render("rgb_array")` a film `<name>.mp4`."""
+        self._name, self._environment = name, environment
+        self._step, self._secs = 0, 0.0
+        self._picture: np.ndarray | None = None  # the newest that was rendered
+
+    def observe(self, time_step: ts.TimeStep) -> None:
+        """Films the state after an env step, if its turn has come; that of the last always has."""
+        self._step += 1
+        if not (self._films or self._window):
+            return
+        begin = self._clock()
+        try:
+            frame = self._render(time_step)
+        except Exception as error:  # the environment's own, whatever it is
+            self._window = None
+            self._fail(error)
+            return
+        if frame is None:
+            return
+        if self._window:
+            self._window.show(frame, self._playback.frames_per_sec)
+        if self._films:
+            try:
+                self._write(frame)
+            except Exception as error:
+                self._fail(error)
+        self._secs += self._clock() - begin
+
+    def end(self) -> pathlib.Path | None:
+        """Completes the film; returns its path, or None if there is none."""
+        if self._writer is None:
+            return None
+        try:
+            self._writer.finish()
+        except Exception as error:
+            self._fail(error)
+            return None
+        self._writer = None
+        return self._path
+
+    def discard(self) -> None:
+        """Throws away the film that has begun, if any."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            with OnlyReports("film"):
+                writer.discard()
+
+    @property
+    def _path(self) -> pathlib.Path:
+        return self._folder / f"{self._name}.mp4"
+
+    def _render(self, time_step: ts.TimeStep) -> np.ndarray | None:
+        """Returns a frame of even sizes; None if none is due after this step."""
+        self._playback = self._playback or playback_of(self._environment)
+        is_last = time_step.step_type == _LAST or self._step == self._horizon
+        if not is_last and self._step % self._playback.steps_per_frame:
+            return None
+        share = self._step / self._horizon
+        if self._picture is None or self._secs <= self._max_secs * share:
+            own = getattr(innermost_of(self._environment), "np_random", None)
+            with kept_generators(own if isinstance(own, np.random.Generator) else None):
+                self._picture = rendering.draw(self._environment)
+        return with_progress_bar(self._picture, share)
+
+    def _write(self, frame: np.ndarray) -> None:
+        height, width, _ = frame.shape
+        if self._writer is None:
+            self._size = (width, height)
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._writer = VideoWriter(self._path, width, height, self._playback.frames_per_sec)
+        if (width, height) != self._size:
+            raise VideoError(f"the frame's size changed from {self._size} to {(width, height)}")
+        self._writer.write(frame)
+
+    def _fail(self, error: Exception) -> None:
+        self._films = False
+        self.discard()
+        if self._folder is not None and is_disk_full(error):
+            reason = f"{shortage('film', 0, free_bytes(self._folder))} in {self._folder}"
+        elif isinstance(error.__cause__ or error, NotImplementedError):
+            reason = "the environment does not implement render('rgb_array')"
+        elif isinstance(error, (VideoError, ConfigError)):
+            reason = str(error)
+        else:
+            raised = getattr(error, "reason", f"{type(error).__name__}: {error}")
+            reason = f"step {self._step} failed with {raised.splitlines()[0]}"
+        self._warn(f"No video of {self._name} and later: {reason.rstrip('.')}.")

@@ -1,0 +1,118 @@
+"""Writes films: frames go straight into an H.264 encoder, and a film appears when complete."""
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import subprocess
+import tempfile
+from fractions import Fraction
+from typing import IO
+
+import imageio_ffmpeg
+import numpy as np
+
+from tfagents_system.core.state.disk import is_disk_full
+from tfagents_system.core.state.files import temporary_name
+
+
+class VideoError(Exception):
+    """The encoder failed; the message is its last word."""
+
+
+class VideoWriter:
+    """Encodes frames of one size into an MP4 that any browser plays and seeks.
+
+    The frames pass through one at a time; `path` is replaced by `finish`, until then the file has
+    a hidden name, and is locked. Every writer ends with `finish` or `discard`.
+    """
+
+    def __init__(self, path: pathlib.Path, width: int, height: int, frames_per_sec: Fraction):
+        """Starts the encoder, a process; `width` and `height` are even numbers of pixels.
+
+        Raises:
+          VideoError: If there is no ffmpeg.
+          OSError: If the folder of `path` cannot be written.
+        """
+        self._path = path
+        self._unfinished = temporary_name(path)
+        self._lock = self._unfinished.open("wb")
+        _is_locked(self._lock)
+        self._messages = tempfile.TemporaryFile()
+        options = [
+            "-y", "-v", "error",
+            "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}",
+            "-framerate", str(frames_per_sec), "-i", "-",
+            "-an", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-movflags", "+faststart",
+            "-f", "mp4",
+        ]  # fmt: skip
+        try:
+            self._process = subprocess.Popen(
+                [imageio_ffmpeg.get_ffmpeg_exe(), *options, str(self._unfinished)],
+                stdin=subprocess.PIPE,
+                stderr=self._messages,
+                start_new_session=True,  # Ctrl-C is for this program, which then ends the encoder
+            )
+        except (RuntimeError, OSError) as error:
+            self._unfinished.unlink(missing_ok=True)
+            self._lock.close()
+            raise VideoError(f"ffmpeg does not start: {error}") from error
+
+    def write(self, frame: np.ndarray) -> None:
+        """Appends a frame [height, width, 3] uint8; blocks while the encoder is behind.
+
+        Raises:
+          VideoError: If the encoder has ended, for example because the disk is full.
+        """
+        try:
+            self._process.stdin.write(np.ascontiguousarray(frame))
+        except BrokenPipeError as error:
+            raise self._error() from error
+
+    def finish(self) -> None:
+        """Waits for the encoder and puts the film in its place.
+
+        Raises:
+          VideoError: If the encoder failed.
+        """
+        try:
+            self._process.stdin.close()
+        except BrokenPipeError as error:
+            raise self._error() from error
+        if self._process.wait() != 0:
+            raise self._error()
+        os.replace(self._unfinished, self._path)
+        self._lock.close()
+        self._messages.close()
+
+    def discard(self) -> None:
+        """Ends the encoder and removes what it has written."""
+        self._process.kill()
+        self._process.communicate()
+        self._unfinished.unlink(missing_ok=True)
+        self._lock.close()
+        self._messages.close()
+
+    def _error(self) -> VideoError:
+        code = self._process.wait()
+        self._messages.seek(0)
+        messages = self._messages.read().decode(errors="replace").strip().splitlines()
+        errors = [VideoError(message) for message in messages or [f"ffmpeg ended with {code}"]]
+        return next(filter(is_disk_full, errors), errors[-1])  # its consequences are named later
+
+
+def clear_unfinished(folder: pathlib.Path) -> None:
+    """Removes the films in `folder` that nobody goes on with, because their program was killed."""
+    for path in folder.glob(".*.mp4.*"):
+        with contextlib.suppress(OSError), path.open("rb+") as file:
+            if _is_locked(file):
+                path.unlink()
+
+
+def _is_locked(file: IO[bytes]) -> bool:
+    """Locks the file until it is closed; returns False if another program has, or none can."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

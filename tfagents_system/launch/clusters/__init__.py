@@ -1,0 +1,1 @@
+"""Runs placed by SLURM and Ray."""

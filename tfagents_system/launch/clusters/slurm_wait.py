@@ -1,0 +1,48 @@
+"""Submits a run to SLURM, unless it is in the queue, and waits for its end.
+
+Example: python -m tfagents_system.launch.clusters.slurm_wait
+
+For what trains one run after another, such as `sac sweep`. SIGTERM and Ctrl-C cancel the jobs,
+which then save. Exit codes: 0 (finished), 78 (wrong input), 143 (stopped), 1.
+"""
+
+import os
+import signal
+import sys
+import time
+
+from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
+from tfagents_system.core.programs.command_line import run_tool
+from tfagents_system.core.settings.variables import Settings
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.launch.clusters import slurm_placement
+from tfagents_system.launch.clusters.slurm_placement import ask_slurm, jobs_in_queue
+
+POLL_SECS = 5.0  # squeue burdens the controller, which serves all users
+
+
+def wait() -> int:
+    """Returns the exit code when the run's jobs are out of the queue; blocks as long."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, frame: sys.exit(EXIT_STOPPED))
+    paths = ExperimentPaths(Settings.from_environ(os.environ).exp_dir)
+    try:
+        if not jobs_in_queue(paths):
+            slurm_placement.main()
+        while jobs_in_queue(paths):
+            time.sleep(POLL_SECS)
+    except SystemExit:
+        if jobs := jobs_in_queue(paths):
+            ask_slurm(["scancel", *jobs])
+        raise
+    if paths.finished.exists():
+        return EXIT_FINISHED
+    print(
+        f"The jobs have ended, and {paths.root} is not finished: see {paths.slurm}.",
+        flush=True,
+    )
+    return 1
+
+
+if __name__ == "__main__":
+    run_tool(wait, ["run_script.sh", *sys.argv[1:]])

@@ -1,0 +1,259 @@
+"""The folder of an experiment: made whole at its first start, resumed by every later one."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import platform
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tfagents_system.core.checkout import version
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.installed import all_versions
+from tfagents_system.core.seeds import SeedPurpose, derive_seed
+from tfagents_system.core.settings.env_config import load_env_config
+from tfagents_system.core.settings.hyperparameters import hyperparameters
+from tfagents_system.core.settings.training_settings import TrainingSettings
+from tfagents_system.core.settings.variables import INITIALIZE_FROM, Settings
+from tfagents_system.core.state.files import (
+    make_folder_durably,
+    read_json,
+    rename_durably,
+    temporary_name,
+    write_json_durably,
+    write_text_atomically,
+)
+from tfagents_system.core.state.incarnation import Job
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.provenance import original_of, read_provenance
+from tfagents_system.core.state.running import begin_run
+from tfagents_system.launch.checks.imported_modules import imported_modules
+from tfagents_system.launch.checks.params_check import check_gin_bindings
+from tfagents_system.launch.experiment.git_state import GitState
+from tfagents_system.launch.experiment.initial_weights import InitialWeights
+from tfagents_system.launch.experiment.lock import take_lock
+
+
+@dataclasses.dataclass(frozen=True)
+class Provenance:
+    """What of a run's origin must survive its first start; the rest is for the record."""
+
+    seed: int
+    gin_bindings: tuple[str, ...]  # in force; a later one overrides an earlier one
+    params_dir: str  # absolute folder of the original params file: its neighbours are importable
+    params_name: str | None  # of that file; None of runs that did not record it
+    started_at: tuple[str, ...]
+    deterministic: bool  # in this start
+    initialized_from: str | None = None  # checkpoint of another experiment
+
+    @classmethod
+    def of_new_run(cls, settings: Settings, weights: InitialWeights | None = None) -> "Provenance":
+        """Draws the seed if the user gave none."""
+        seed = seed_of_run(settings)
+        if seed is None:
+            seed = int.from_bytes(os.urandom(4), "big")
+        params = original_of(settings.params)  # of another experiment's copy: what that is of
+        origin = str(weights.checkpoint.absolute()) if weights else None
+        return cls(
+            seed,
+            settings.gin_bindings,
+            str(params.parent),
+            params.name,
+            (_now(),),
+            settings.deterministic,
+            origin,
+        )
+
+    @classmethod
+    def of_resumed_run(cls, settings: Settings, saved: Mapping[str, Any]) -> "Provenance":
+        """Keeps the seed; bindings given now come after the saved ones."""
+        earlier = [binding for binding in saved["gin_bindings"]
+                   if binding not in settings.gin_bindings]  # fmt: skip
+        return cls(
+            saved["seed"],
+            (*earlier, *settings.gin_bindings),
+            saved["params_dir"],
+            saved["params_name"],
+            (*saved["started_at"], _now()),
+            settings.deterministic,
+            saved["initialized_from"],
+        )
+
+    def write(self, paths: ExperimentPaths, cpus: Mapping[str, Sequence[int]]) -> None:
+        """Writes `provenance.json`, with the versions, host and CPUs of this start.
+
+        What of them is not committed to git goes to `git.diff`.
+        """
+        project = GitState.of_project()
+        params = GitState.of_folder(pathlib.Path(self.params_dir))
+        _write_diff(paths.git_diff, project, params)
+        record = dataclasses.asdict(self) | {
+            "version": version(),
+            "git_hash": project.commit if project else None,
+            "params_git_hash": params.commit if params else None,
+            "python": platform.python_version(),
+            "host": platform.node(),
+            "cpu_model": _cpu_model(),
+            "cpus": cpus,
+            "packages": dict(sorted(all_versions().items(), key=lambda item: item[0].lower())),
+        }
+        write_json_durably(paths.provenance, record)
+
+
+def seed_of_run(settings: Settings) -> int | None:
+    """Returns SAC_SEED, or what a task of an array of experiments derives from it; None for any."""
+    if settings.seed is None or settings.task_id is None:
+        return settings.seed
+    return derive_seed(settings.seed, SeedPurpose.TASK, settings.task_id)
+
+
+def is_new(paths: ExperimentPaths) -> bool:
+    """Returns whether the folder is missing or empty.
+
+    Raises:
+      ConfigError: If there is something else than a folder.
+    """
+    if paths.root.exists() and not paths.root.is_dir():
+        raise ConfigError(
+            f"{paths.root} is not a folder. Choose another SAC_EXP_NAME, or move it away."
+        )
+    return not paths.root.exists() or not any(paths.root.iterdir())
+
+
+def create(
+    paths: ExperimentPaths,
+    settings: Settings,
+    provenance: Provenance,
+    cpus: Mapping[str, Sequence[int]],
+    job: Job | None = None,
+    weights: InitialWeights | None = None,
+) -> int:
+    """Makes the folder in one step and returns its locked descriptor (see `take_lock`)."""
+    temporary = temporary_name(paths.root)
+    unfinished = ExperimentPaths(temporary)
+    try:
+        make_folder_durably(temporary)
+        shutil.copyfile(settings.config, unfinished.config)
+        shutil.copyfile(settings.params, unfinished.params)
+        if weights is not None:
+            weights.copy_to(unfinished.initial_weights)
+        begin_run(
+            unfinished, imported_modules(unfinished.params, pathlib.Path(provenance.params_dir))
+        )
+        provenance.write(unfinished, cpus)
+        lock = take_lock(unfinished.lock, job)
+        try:
+            rename_durably(temporary, paths.root)
+        except OSError:
+            take_lock(paths.lock)  # says which run has been faster
+            raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return lock
+
+
+def read_saved(paths: ExperimentPaths) -> dict[str, Any]:
+    """Returns the provenance of a run that is to be resumed.
+
+    Raises:
+      ConfigError: If the folder is not that of an experiment.
+    """
+    for path in (paths.config, paths.params, paths.provenance):
+        if not path.is_file():
+            raise ConfigError(
+                f"{paths.root} cannot be resumed: it has no {path.name}. Choose another "
+                "SAC_EXP_NAME, or move the folder away to start anew."
+            )
+    keys = ("seed", "gin_bindings", "params_dir", "params_name", "started_at", "initialized_from")
+    saved = read_provenance(paths.provenance, keys)
+    assert saved is not None  # the experiment is locked
+    return saved
+
+
+def check_is_unfinished(paths: ExperimentPaths, bindings: Sequence[str]) -> None:
+    """Raises ConfigError if training is finished and `bindings` do not ask for more iterations."""
+    if not paths.finished.exists():
+        return
+    try:
+        num_iter = read_json(paths.finished)["num_iter"]
+        if not hyperparameters(TrainingSettings)["num_iter"].is_allowed(num_iter):
+            raise ValueError(f"num_iter is {num_iter!r}")
+    except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
+        raise ConfigError(
+            f"{paths.finished}: damaged ({error!r}). It says that training was finished. To go "
+            "on from the last checkpoint nevertheless, move it away."
+        ) from error
+    if check_gin_bindings(bindings, str(paths.provenance)).get("num_iter", num_iter) > num_iter:
+        return
+    raise ConfigError(
+        f"{paths.root} is finished: it has trained its {num_iter} iterations. To continue, run the "
+        f"same command with SAC_GIN_BINDINGS='TrainParams.num_iter = {2 * num_iter}'. To start "
+        "anew, choose another SAC_EXP_NAME or move the folder away."
+    )
+
+
+def differences(paths: ExperimentPaths, settings: Settings, saved: Mapping[str, Any]) -> list[str]:
+    """Returns a line for each input of the user that differs from what the run goes on with."""
+    notes = []
+    try:
+        given = load_env_config(settings.config)
+        keys = differing_keys(json.loads(paths.config.read_text()), given)
+        if keys:
+            notes.append(f"{settings.config} differs in {', '.join(keys)}; the run keeps its own "
+                         f"values. To change them, edit {paths.config}.")  # fmt: skip
+    except ConfigError as error:
+        notes.append(f"The run keeps its own {paths.config}. ({error})")
+    if not settings.params.is_file():
+        notes.append(f"There is no {settings.params}; the run keeps its own {paths.params}.")
+    elif settings.params.read_bytes() != paths.params.read_bytes():
+        notes.append(f"{settings.params} differs; the run keeps its own. "
+                     f"To change it, edit {paths.params}.")  # fmt: skip
+    if seed_of_run(settings) not in (None, saved["seed"]):
+        notes.append(f"SAC_SEED is {settings.seed}; the run keeps its seed {saved['seed']}.")
+    if settings.initialize_from and not saved["initialized_from"]:
+        notes.append(f"{INITIALIZE_FROM} is {settings.initialize_from}: for new experiments; the "
+                     "run keeps its own weights.")  # fmt: skip
+    return notes
+
+
+def differing_keys(saved: Any, given: Any, prefix: str = "") -> list[str]:
+    """Returns the dotted names of all keys whose values differ, or are missing on one side."""
+    if not (isinstance(saved, dict) and isinstance(given, dict)):
+        return [] if saved == given else [prefix]
+    names = []
+    for key in sorted(saved.keys() | given.keys()):
+        name = f"{prefix}.{key}" if prefix else key
+        if key in saved and key in given:
+            names += differing_keys(saved[key], given[key], name)
+        else:
+            names.append(name)
+    return names
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z")
+
+
+def _write_diff(path: pathlib.Path, project: GitState | None, params: GitState | None) -> None:
+    """Writes the uncommitted changes of both repositories, or removes those of an earlier start."""
+    states = {"the project": project}
+    if params and (project is None or params.root != project.root):
+        states["the params file"] = params
+    diffs = [f"# git diff HEAD of the repository of {name}, {state.commit}\n{state.diff}"
+             for name, state in states.items() if state and state.diff]  # fmt: skip
+    if diffs:
+        write_text_atomically(path, "\n".join(diffs))
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _cpu_model() -> str | None:
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:  # not Linux
+        return None
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, None)

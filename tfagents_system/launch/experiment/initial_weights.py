@@ -1,0 +1,79 @@
+"""The weights of another experiment that a new one starts from, copied into its folder."""
+
+import dataclasses
+import pathlib
+import shutil
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.names import did_you_mean
+from tfagents_system.core.settings.variables import INITIALIZE_FROM
+from tfagents_system.core.state.best_policies import best_policy
+from tfagents_system.core.state.generations import (
+    REPLAY_FOLDER,
+    damage_of,
+    generations,
+    newest_intact_generation,
+)
+from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
+
+
+@dataclasses.dataclass(frozen=True)
+class InitialWeights:
+    """A checkpoint: a generation, which has all networks, or a policy, which has the actor."""
+
+    checkpoint: pathlib.Path
+
+    @classmethod
+    def find(cls, text: str) -> "InitialWeights":
+        """Returns what `EXP[:CHECKPOINT]` stands for, without one the newest intact generation.
+
+        Raises:
+          ConfigError: If there is no such checkpoint, or it is damaged.
+        """
+        folder, colon, name = text.rpartition(":")
+        if not colon or pathlib.Path(text).is_dir():
+            folder, name = text, ""
+        try:
+            paths = existing_experiment(pathlib.Path(folder))
+            if name:
+                return cls(_checkpoint(paths, name))
+            checkpoint = newest_intact_generation(paths.checkpoints)
+        except ConfigError as error:
+            raise ConfigError(f"{INITIALIZE_FROM} is {text!r}: {error}") from error
+        if checkpoint is None:
+            raise ConfigError(
+                f"{INITIALIZE_FROM} is {text!r}: {paths.checkpoints} has no checkpoint. For the "
+                f"actor alone, name a policy, such as {folder}:best."
+            )
+        return cls(checkpoint)
+
+    def copy_to(self, folder: pathlib.Path) -> None:
+        """Makes `folder`, a copy without the replay buffer.
+
+        Raises:
+          ConfigError: If the experiment is running and has just dropped the checkpoint.
+        """
+        try:
+            shutil.copytree(self.checkpoint, folder, ignore=shutil.ignore_patterns(REPLAY_FOLDER))
+        except (FileNotFoundError, shutil.Error) as error:
+            raise ConfigError(
+                f"{self.checkpoint} ({INITIALIZE_FROM}) changed while it was read, as the "
+                "experiment is running: start the same command again."
+            ) from error
+
+
+def _checkpoint(paths: ExperimentPaths, name: str) -> pathlib.Path:
+    checkpoints = {path.name: path for path in generations(paths.checkpoints)}
+    if name in checkpoints:
+        if damage := damage_of(checkpoints[name]):
+            raise ConfigError(f"the checkpoint is damaged: {damage}.")
+        return checkpoints[name]
+    checkpoints |= {path.name: path for path in paths.policy_checkpoints()}
+    if best := best_policy(paths):
+        checkpoints["best"] = best.folder
+    if name not in checkpoints:
+        raise ConfigError(
+            f"{paths.root} has no checkpoint {name!r}.{did_you_mean(name, checkpoints)} "
+            f"There are: {', '.join(checkpoints) or 'none'}."
+        )
+    return checkpoints[name]

@@ -1,0 +1,1 @@
+"""The link between the hosts of a run."""

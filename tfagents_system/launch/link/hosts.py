@@ -1,0 +1,117 @@
+"""The link between the hosts of a run: where the core is reached, and the key that opens it.
+
+Each start of the core makes a new key and publishes it, with its addresses, as `link.json` in the
+experiment's folder, which its user alone may read. The relays (relay.py) follow that file.
+"""
+
+import dataclasses
+import fcntl
+import json
+import platform
+import secrets
+import socket
+import struct
+import time
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.state.files import write_json_atomically
+from tfagents_system.core.state.paths import ExperimentPaths
+
+CORE_TIMEOUT_SECS = 600.0  # a core may have to wait for the lock of a lost one
+FINISHED_SECS = 60.0  # in which a run that is to go on removes finished.json
+LOST_SECS = 60.0  # without an answer, after which a host of workers is taken for lost
+SIOCGIFADDR = 0x8915  # linux/sockios.h
+
+
+@dataclasses.dataclass(frozen=True)
+class Link:
+    """Where one start of the core is reached, and by whom."""
+
+    incarnation: int
+    hosts: tuple[str, ...]  # names and addresses of its host; not every one leads there from here
+    port: int
+    key: str = dataclasses.field(repr=False)  # hexadecimal
+
+    @classmethod
+    def of_this_host(cls, incarnation: int, port: int) -> "Link":
+        """Returns the link to a core that listens on all addresses of this host, with a new key.
+
+        To be called before the core enters its private network, which has other addresses.
+        """
+        hosts = (platform.node(), *own_addresses())
+        return cls(incarnation, hosts, port, secrets.token_hex(32))
+
+    def publish(self, paths: ExperimentPaths) -> None:
+        """Replaces `link.json`."""
+        write_json_atomically(paths.link, dataclasses.asdict(self), mode=0o600)
+
+    @classmethod
+    def read(cls, paths: ExperimentPaths) -> "Link | None":
+        """Returns the newest link; None if there is none, or it cannot be read at the moment."""
+        try:
+            record = json.loads(paths.link.read_text())
+            return cls(record["incarnation"], tuple(record["hosts"]), record["port"], record["key"])
+        except (OSError, ValueError, LookupError, TypeError):  # replaced on NFS just now
+            return None
+
+
+def check_hosts_are_safe(wanted: bool | None, open_because: str | None) -> None:
+    """Raises ConfigError if the replay server of several hosts would be open to others unasked.
+
+    Args:
+      wanted: SAC_PRIVATE_NETWORK.
+      open_because: Why there is no private network here; see `private_network.why_open`.
+    """
+    if open_because is not None and wanted is not False:
+        raise ConfigError(
+            f"A run of several hosts needs a private network on each of them, and "
+            f"{open_because}. Without one, whoever reaches this host can read and change the "
+            "replay buffer. Have user and network namespaces allowed, or accept that with "
+            "SAC_PRIVATE_NETWORK=0."
+        )
+
+
+def listen() -> socket.socket:
+    """Returns a socket that listens on a free port of all addresses of this host."""
+    if socket.has_dualstack_ipv6():
+        server = socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+    else:
+        server = socket.create_server(("", 0))
+    # Connections inherit it; else what is on its way to a host that is gone is sent for a quarter
+    # of an hour.
+    server.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * LOST_SECS))
+    return server
+
+
+def own_addresses() -> list[str]:
+    """Returns the IPv4 address of each network interface of this host but loopback."""
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        for _, name in socket.if_nameindex():
+            try:
+                request = struct.pack("256s", name.encode())
+                answer = fcntl.ioctl(any_socket, SIOCGIFADDR, request)
+            except OSError:  # has none
+                continue
+            found.append(socket.inet_ntoa(answer[20:24]))
+    return [address for address in found if not address.startswith("127.")]
+
+
+def await_link(paths: ExperimentPaths, timeout_secs: float = CORE_TIMEOUT_SECS) -> Link | None:
+    """Returns the link of the newest core, for which it waits; None if the run is finished.
+
+    Raises:
+      ConfigError: If none has been published for long.
+    """
+    began = time.monotonic()
+    while (link := Link.read(paths)) is None:
+        waited = time.monotonic() - began
+        if paths.finished.exists() and waited > FINISHED_SECS:
+            return None
+        if waited > timeout_secs:
+            raise ConfigError(
+                f"{paths.link} is missing after {waited:.0f} s: no core of this run is there. "
+                "Start one (run_share core) that sees the same folder."
+            )
+        time.sleep(0.5)
+    return link

@@ -1,0 +1,91 @@
+"""Where the programs of a share run on this host: CPU ids, address of the replay server."""
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+
+from tfagents_system.core.process.cpus import allot_cpus, check_suffices, cpu_list
+from tfagents_system.launch.local.plan import REPLAY_ADDRESS, REPLAY_PORT, Program
+
+
+@dataclasses.dataclass(frozen=True)
+class Service:
+    """A program with its place, as daemontools runs it."""
+
+    name: str
+    argv: tuple[str, ...]
+    cpus: tuple[int, ...]
+    env: Mapping[str, str]  # set on top of the launcher's environment
+    is_alone: bool = False  # in a private network; otherwise in that of the share
+
+
+def place(
+    programs: Sequence[Program],
+    available: Sequence[int],
+    may_share: bool,
+    address: str,
+    are_all_ours: bool = True,
+    num_cpus: int | None = None,
+) -> list[Service]:
+    """Gives each program CPUs of its own, or all of them where there are too few.
+
+    Args:
+      programs: What the share runs.
+      available: CPU ids this job may use on this host.
+      may_share: Whether too few CPUs are shared, not refused.
+      address: The replay server as programs reach it here, such as `localhost:PORT`.
+      are_all_ours: Whether nobody else has been given some of `available`. If somebody may have,
+        as on Ray, which counts CPUs but gives no ids, programs get CPUs of their own only if they
+        need as many as there are; otherwise all of them, and the kernel divides.
+      num_cpus: How many of `available` may be used at once, by a quota of the container; then the
+        kernel divides, too. None for all.
+
+    Raises:
+      ConfigError: If there are too few CPUs; the message shows the sum.
+    """
+    limit = len(available) if num_cpus is None else min(num_cpus, len(available))
+    has_quota = limit < len(available)
+    demand = {program.name: program.num_cpus for program in programs}
+    total = sum(demand.values())
+    if has_quota and not may_share:
+        check_suffices(demand, limit, available)
+    are_known = are_all_ours and not has_quota
+    if (may_share and total > limit) or (not are_known and total != len(available)):
+        cpus = {program: tuple(available) for program in demand}
+    else:
+        cpus = allot_cpus(available, demand)
+    values = {REPLAY_ADDRESS: address, REPLAY_PORT: address.rpartition(":")[2]}
+    return [
+        Service(
+            program.name,
+            tuple(argument + values.get(argument, "") for argument in program.argv),
+            cpus[program.name],
+            program.env,
+        )
+        for program in programs
+    ]
+
+
+def in_incarnation(service: Service, incarnation: int) -> Service:
+    """Returns the replay server or learner as a program of this start; others as they are."""
+    if service.name not in ("replay", "learner"):
+        return service
+    return dataclasses.replace(service, argv=(*service.argv, f"--incarnation={incarnation}"))
+
+
+def cpu_table(services: Sequence[Service]) -> str:
+    """Returns a line for each kind of program: which CPUs it runs on."""
+    lines = []
+    beside = ("relay", "mirror-")  # they take little time
+    programs = [service for service in services if not service.name.startswith(beside)]
+    for _, group in itertools.groupby(programs, lambda service: service.name.partition("_")[0]):
+        first, *others = group
+        name = f"{first.name} to {others[-1].name}" if others else first.name
+        cpus = {cpu for service in (first, *others) for cpu in service.cpus}
+        note = f"  ({len(first.cpus)} each)" if others and others[0].cpus != first.cpus else ""
+        lines.append(f"  {name:<28}CPU {cpu_list(cpus)}{note}")
+    if len(programs) > 1 and programs[0].cpus == programs[1].cpus:
+        is_short = len(programs) > len(programs[0].cpus)
+        why = "there are fewer CPUs than programs" if is_short else "which are theirs is unknown"
+        lines[-1] += f"  (shared: {why})"
+    return "\n".join(lines)

@@ -1,0 +1,121 @@
+"""Checks everything that can be checked at once, then makes or resumes the experiment's folder."""
+
+import contextlib
+import pathlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.process.ending import print_error
+from tfagents_system.core.settings.env_config import load_env_config
+from tfagents_system.core.settings.variables import Settings
+from tfagents_system.core.state.disk import free_bytes, is_disk_full, shortage
+from tfagents_system.core.state.generations import generations
+from tfagents_system.core.state.incarnation import CORE, Claims, Job
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.patience import patiently
+from tfagents_system.core.state.provenance import original_of
+from tfagents_system.core.state.reports import reporting_programs, unsaved_before
+from tfagents_system.core.state.running import begin_run
+from tfagents_system.launch.checks.imported_modules import imported_modules
+from tfagents_system.launch.checks.params_check import check_gin_bindings, check_params_file
+from tfagents_system.launch.experiment import folder as experiment
+from tfagents_system.launch.experiment.folder import Provenance
+from tfagents_system.launch.experiment.initial_weights import InitialWeights
+from tfagents_system.launch.experiment.lock import take_lock
+from tfagents_system.launch.local.mirrors import check_has_packages
+from tfagents_system.launch.local.places import Service
+
+
+def prepare(
+    settings: Settings, place: Callable[[], list[Service]], job: Job | None = None
+) -> tuple[list[Service], int]:
+    """Checks the input, then writes the experiment's folder and takes its lock.
+
+    Args:
+      settings: What the user asked for.
+      place: Returns what this host runs, or refuses; called when nobody else runs the experiment.
+      job: What a cluster has started; may take over from an earlier start, see `take_lock`.
+
+    Returns:
+      What `place` has returned, and the descriptor of the lock; see `take_lock`.
+
+    Raises:
+      ConfigError: For wrong input; nothing has been written then.
+    """
+    paths = ExperimentPaths(settings.exp_dir)
+    check_gin_bindings(settings.gin_bindings, "SAC_GIN_BINDINGS")
+    check_has_packages(settings)
+    if experiment.is_new(paths):
+        check_files(settings.config, settings.params)
+        services = place()
+        source = settings.initialize_from
+        weights = InitialWeights.find(source) if source else None
+        provenance = Provenance.of_new_run(settings, weights)
+        lock = experiment.create(paths, settings, provenance, _cpus_by_name(services), job, weights)
+        print(f"New experiment {paths.root}, seed {provenance.seed}.")
+        if weights:
+            print(f"  It starts with the weights of {weights.checkpoint}.")
+    else:
+        lock = take_lock(paths.lock, job, lambda: Claims(paths.incarnations).claim(CORE, job))
+        services = _resume(paths, settings, place)
+    for report in reporting_programs(paths):  # what the last start said
+        paths.status(report).unlink(missing_ok=True)  # workers elsewhere may write new ones
+    return services, lock
+
+
+@contextlib.contextmanager
+def explained_os_errors(name: str, settings: Settings) -> Iterator[None]:
+    """Ends the program with a message after `name` where permission or space is missing."""
+    try:
+        yield
+    except OSError as error:
+        print_error([name], error)
+        if is_disk_full(error):
+            folder = settings.exp_dir.parent
+            print(f"{shortage('experiment', 0, free_bytes(folder))} in {folder}", file=sys.stderr)
+        sys.exit(1)
+
+
+def _resume(
+    paths: ExperimentPaths, settings: Settings, place: Callable[[], list[Service]]
+) -> list[Service]:
+    saved = experiment.read_saved(paths)
+    provenance = Provenance.of_resumed_run(settings, saved)
+    check_gin_bindings(provenance.gin_bindings, str(paths.provenance))
+    experiment.check_is_unfinished(paths, provenance.gin_bindings)
+    check_files(paths.config, paths.params)
+    _check_has_place_for_reports(paths)
+    services = place()
+    print(f"Resuming {paths.root}, seed {provenance.seed}.")
+    has_checkpoint = patiently(lambda: generations(paths.checkpoints), str(paths.checkpoints))
+    if not has_checkpoint and (lost := unsaved_before(paths)):
+        print(f"  Training begins anew: {lost}.")
+    for note in experiment.differences(paths, settings, saved):
+        print(f"  {note}")
+    if provenance.gin_bindings:
+        print(f"  gin bindings in force: {'; '.join(provenance.gin_bindings)}")
+    begin_run(paths, imported_modules(paths.params, pathlib.Path(saved["params_dir"])))
+    provenance.write(paths, _cpus_by_name(services))
+    paths.finished.unlink(missing_ok=True)
+    return services
+
+
+def check_files(config: pathlib.Path, params: pathlib.Path) -> None:
+    """Raises ConfigError for what can be seen to be wrong without executing anything."""
+    load_env_config(config)
+    for note in check_params_file(params, (original_of(params).parent,)):
+        print(f"Note: {note}")
+
+
+def _check_has_place_for_reports(paths: ExperimentPaths) -> None:
+    for program in reporting_programs(paths):
+        if paths.status(program).is_dir():
+            raise ConfigError(
+                f"{paths.status(program)} is a folder, where {program} writes its report. Move it "
+                "away."
+            )
+
+
+def _cpus_by_name(services: Sequence[Service]) -> Mapping[str, Sequence[int]]:
+    return {service.name: service.cpus for service in services}

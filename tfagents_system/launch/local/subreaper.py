@@ -1,0 +1,28 @@
+"""Becomes a command that adopts the orphans among its descendants.
+
+Usage: python -m tfagents_system.launch.local.subreaper COMMAND [ARGUMENT...]
+
+What user code starts may leave its program's session and group, drop its variables and outlive its
+parents. Below a supervise that adopts it, it is still known for a process of that service.
+"""
+
+import os
+import sys
+
+from tfagents_system.core.errors import EXIT_CONFIG
+from tfagents_system.core.process.processes import adopt_orphans
+
+MODULE = "tfagents_system.launch.local.subreaper"
+
+
+def main(command: list[str]) -> None:
+    """Becomes `command`."""
+    if not command or command[0].startswith("-"):
+        print(__doc__.splitlines()[2], file=sys.stderr)
+        sys.exit(EXIT_CONFIG)
+    adopt_orphans()
+    os.execvp(command[0], command)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,184 @@
+"""Shows the progress of an experiment as one line, until it ends.
+
+Example: python -m tfagents_system.launch.show.status logs/pendulum   (train_script.sh does)
+
+Reads status/<program>.json, which each program replaces about once a second, and asks the disk
+itself for its free space, because logs say nothing once it is full. The experiment may run on
+other hosts that share the disk.
+"""
+
+import os
+import pathlib
+import platform
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+
+from tfagents_system.core.display import printable
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.programs.command_line import run_tool
+from tfagents_system.core.state.disk import checkpoint_bytes, free_bytes, keep_printing_on_full_disk
+from tfagents_system.core.state.file_locks import is_locked, recorded_host
+from tfagents_system.core.state.generations import generations
+from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
+from tfagents_system.core.state.reports import (
+    Report,
+    ReportError,
+    read_report,
+    report_kind,
+    reporting_programs,
+)
+from tfagents_system.core.state.running import edited_files
+from tfagents_system.launch.show.status_line import Snapshot, status_line
+
+GONE_SECS = 5.0  # without a new report of any program, on another host: it reports each second
+PLAIN_PERIOD_SECS = 10.0
+TERMINAL_PERIOD_SECS = 1.0
+
+
+class Watch:
+    """Looks at an experiment again and again, and notices which reports change.
+
+    Clocks of hosts differ and may be set, so silence is what passes on the reader's own clock.
+    """
+
+    def __init__(self, paths: ExperimentPaths, clock: Callable[[], float] = time.monotonic):
+        """Has not looked yet."""
+        self._paths = paths
+        self._clock = clock
+        self._began = clock()
+        self._seen: dict[str, tuple[object, float]] = {}  # by program: a report, since when
+
+    def look(self) -> Snapshot:
+        """Reads all reports; of a program that has never reported before, none is there."""
+        reports: dict[str, Report | None] = {}
+        unknown: dict[str, str] = {}
+        for name in self._programs():
+            reports[name] = None
+            try:
+                reports[name] = report = read_report(self._paths, name)
+            except ReportError as error:
+                unknown[name] = str(error)
+                continue
+            if report is not None:
+                identity = report.host, report.pid, report.sequence
+                if self._seen.get(name, (None, 0.0))[0] != identity:
+                    self._seen[name] = identity, self._clock()
+        next_checkpoint_bytes = 0
+        try:
+            next_checkpoint_bytes = checkpoint_bytes(self._paths.checkpoints)
+        except ConfigError as error:
+            unknown["checkpoints"] = str(error)
+        return Snapshot(
+            reports=reports,
+            unknown=unknown,
+            silent_secs={name: self._clock() - since for name, (_, since) in self._seen.items()},
+            is_running=self._is_running(reports.values()),
+            edited=edited_files(self._paths),
+            free_bytes=free_bytes(self._paths.root),
+            checkpoint_bytes=next_checkpoint_bytes,
+        )
+
+    def _services(self) -> list[pathlib.Path]:
+        return sorted(path for path in self._paths.services.glob("*") if path.is_dir())
+
+    def _programs(self) -> list[str]:
+        """Returns the names of all programs; those of a copied folder may have no service."""
+        services = {service.name for service in self._services() if report_kind(service.name)}
+        return sorted(services.union(reporting_programs(self._paths)))
+
+    def _is_running(self, reports: Iterable[Report | None]) -> bool:
+        """Asks the lock, which knows its own host alone; elsewhere new reports are the sign."""
+        lock = self._paths.lock
+        if is_locked(lock):
+            return True
+        hosts = {recorded_host(lock)}
+        if lock.exists() and not os.access(lock, os.R_OK):  # it is another user's
+            hosts |= {report.host for report in reports if report}
+        if hosts <= {None, platform.node()}:
+            return False
+        last_change = max([self._began, *(since for _, since in self._seen.values())])
+        return self._clock() - last_change < GONE_SECS
+
+
+def ending(paths: ExperimentPaths) -> str:
+    """Returns what there is to say of a run of which no program lives."""
+    if paths.finished.exists():
+        folder = printable(paths.policies / "greedy_policy")
+        return f"Training is finished. The policy is in {folder}."
+    return (
+        "Nothing is running, and training is not finished: the command that started it "
+        f"{_way_on(paths)}."
+    )
+
+
+def _way_on(paths: ExperimentPaths) -> str:
+    """Returns how the next start goes on, and what it lacks."""
+    try:
+        saved, trained = saved_and_trained(paths)
+    except (ReportError, ConfigError, OSError):
+        return "goes on from the last checkpoint"
+    is_saved = saved is not None
+    way = f"goes on from the checkpoint at train step {saved:,}" if is_saved else "begins anew"
+    lost = trained - (saved or 0)
+    return f"{way}; {lost:,} train steps more were not saved" if lost > 0 else way
+
+
+def saved_and_trained(paths: ExperimentPaths) -> tuple[int | None, int]:
+    """Returns the train step of the newest checkpoint, and that which the learner had reached.
+
+    Raises:
+      ReportError: If the learner's report is damaged.
+      ConfigError: If the checkpoints cannot be read.
+    """
+    report = read_report(paths, "learner")
+    newest = next(iter(generations(paths.checkpoints)), None)
+    return int(newest.name) if newest else None, report.train_step if report else 0
+
+
+def show(exp_dir: pathlib.Path, /) -> None:
+    """Shows the status until the experiment has ended, or SIGTERM.
+
+    Args:
+      exp_dir: Folder of the experiment.
+
+    Raises:
+      ConfigError: If there is no such experiment.
+    """
+    keep_printing_on_full_disk()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    paths = existing_experiment(exp_dir)
+    watch = Watch(paths)
+    is_terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    show_line = _show_on_terminal if is_terminal else _show_as_line
+    period_secs = TERMINAL_PERIOD_SECS if is_terminal else PLAIN_PERIOD_SECS
+    try:
+        if not is_terminal and watch.look().is_running:
+            time.sleep(2.0)  # the first reports
+        while (snapshot := watch.look()).is_running:
+            show_line(snapshot)
+            time.sleep(period_secs)
+    finally:
+        if is_terminal:
+            print()
+    if any(snapshot.reports.values()) or snapshot.unknown:
+        print(status_line(snapshot))
+    print(ending(paths))
+
+
+def _show_on_terminal(snapshot: Snapshot) -> None:
+    line = status_line(snapshot)
+    width = shutil.get_terminal_size().columns - 1
+    text = line if len(line) <= width else f"{line[: width - 1]}…"
+    sys.stdout.write(f"\r{text}\x1b[K")
+    sys.stdout.flush()
+
+
+def _show_as_line(snapshot: Snapshot) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {status_line(snapshot)}", flush=True)
+
+
+if __name__ == "__main__":
+    run_tool(show, sys.argv)

@@ -1,0 +1,249 @@
+"""The line that describes a run: pure, from what its programs last reported."""
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tfagents_system.core.display import printable
+from tfagents_system.core.meters import format_duration, mean_of
+from tfagents_system.core.state.disk import shortage
+from tfagents_system.core.state.reports import (
+    Evaluation,
+    LearnerReport,
+    Phase,
+    ReplayReport,
+    Report,
+    WorkerReport,
+)
+
+NOT_RESPONDING_SECS = 30.0
+OLD_POLICY_SECS = 60.0
+SEPARATOR = " | "
+ENDED = (Phase.FINISHED, Phase.STOPPED)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """What all programs of a run last reported, and the state of its disk."""
+
+    reports: Mapping[str, Report | None]  # by program; None until it has reported
+    unknown: Mapping[str, str] = dataclasses.field(default_factory=dict)  # why it cannot be read
+    silent_secs: Mapping[str, float] = dataclasses.field(default_factory=dict)  # since a report
+    is_running: bool = True
+    edited: Sequence[str] = ()  # files of the experiment, since the run was started
+    free_bytes: int
+    checkpoint_bytes: int  # that the next one needs
+
+    @property
+    def learner(self) -> LearnerReport | None:
+        """The learner's report; None until it has reported."""
+        return next((r for r in self.reports.values() if isinstance(r, LearnerReport)), None)
+
+    @property
+    def replay(self) -> ReplayReport | None:
+        """The replay server's report; None until it has reported."""
+        return next((r for r in self.reports.values() if isinstance(r, ReplayReport)), None)
+
+    @property
+    def workers(self) -> list[WorkerReport]:
+        """Reports of the workers that have reported."""
+        return [report for report in self._collectors if report.program.startswith("worker_")]
+
+    @property
+    def evaluations(self) -> list[Evaluation]:
+        """The newest shares of evaluations, of workers and evaluators."""
+        return [report.eval for report in self._collectors if report.eval]
+
+    @property
+    def _collectors(self) -> list[WorkerReport]:
+        return [report for report in self.reports.values() if isinstance(report, WorkerReport)]
+
+
+def status_line(snapshot: Snapshot) -> str:
+    """Returns the line that describes `snapshot`; of a run that has ended, without its rates."""
+    learner = snapshot.learner
+    parts: list[str] = []
+    if snapshot.is_running:
+        parts += _disk_full(snapshot) + _not_responding(snapshot) + _parked(snapshot)
+        parts += _old_policies(snapshot)
+        if snapshot.edited:
+            files = " and ".join(snapshot.edited)
+            parts.append(f"{files} edited: applies at the next start")
+    parts += _notes(snapshot.reports.values())
+    parts += [f"unknown: {name} ({why})" for name, why in snapshot.unknown.items()]
+    if "learner" in snapshot.unknown:
+        parts += _collecting(snapshot)
+    elif learner is None or learner.phase == Phase.STARTING:
+        parts += _starting(snapshot)
+    elif _is_filling(snapshot, learner):
+        parts += _random_fill(snapshot)
+    else:
+        parts += _training(snapshot, learner)
+    parts += _counts(snapshot.reports.values())
+    parts += _hosts(snapshot)
+    if restarts := sum(report.restarts for report in snapshot.reports.values() if report):
+        parts.append(f"restarts {restarts}")
+    return printable(SEPARATOR.join(parts))
+
+
+def _starting(snapshot: Snapshot) -> list[str]:
+    if not snapshot.is_running:
+        return ["the learner has not reported"]
+    silent = [
+        name
+        for name, report in snapshot.reports.items()
+        if name not in snapshot.unknown and (report is None or report.phase == Phase.STARTING)
+    ]
+    return [f"starting {', '.join(silent)}" if silent else "starting"]
+
+
+def _is_filling(snapshot: Snapshot, learner: LearnerReport) -> bool:
+    replay = snapshot.replay
+    is_short = replay is None or replay.transitions < replay.fill_target
+    return learner.phase == Phase.WAITING_FOR_DATA and is_short
+
+
+def _random_fill(snapshot: Snapshot) -> list[str]:
+    replay = snapshot.replay
+    part = "filling the replay buffer"
+    if replay is not None and replay.fill_target:
+        stored, target = replay.transitions, replay.fill_target
+        part += f" {stored:,} of {target:,} ({min(1.0, stored / target):.0%})"
+    return [part, *_collecting(snapshot)]
+
+
+def _training(snapshot: Snapshot, learner: LearnerReport) -> list[str]:
+    step, total = learner.train_step, learner.total_train_steps
+    done = f"{step / total:.0%}" if total else "-"
+    has_ended = learner.phase in (Phase.FINISHED, Phase.STOPPED, Phase.DIVERGED)
+    is_shown = has_ended or (snapshot.is_running and learner.phase != Phase.TRAINING)
+    parts = [str(learner.phase)] if is_shown else []
+    parts.append(f"iteration {learner.iteration:,} of {learner.num_iter:,} ({done})")
+    arithmetic = f" in {learner.arithmetic}" if snapshot.is_running else ""
+    rate = learner.train_steps_per_sec
+    parts.append(_count_and_rate(snapshot, "train steps", step, rate) + arithmetic)
+    parts += _collecting(snapshot) + _evaluation(snapshot)
+    if snapshot.is_running and learner.secs_left:
+        parts.append(f"{format_duration(learner.secs_left)} left")
+    return parts
+
+
+def _count_and_rate(snapshot: Snapshot, name: str, count: int, rate: float) -> str:
+    return f"{name} {count:,}, {rate:,.0f}/s" if snapshot.is_running else f"{name} {count:,}"
+
+
+def _collecting(snapshot: Snapshot) -> list[str]:
+    workers = snapshot.workers
+    if not workers:
+        return []
+    env_steps = sum(worker.env_steps for worker in workers)
+    rate = sum(w.env_steps_per_sec for w in workers if _is_collecting(snapshot, w))
+    parts = [_count_and_rate(snapshot, "env steps", env_steps, rate)]
+    returns = [worker.last_return for worker in workers if worker.last_return is not None]
+    if returns:
+        parts.append(f"return {mean_of(returns):,.1f}")
+    return parts
+
+
+def _is_collecting(snapshot: Snapshot, worker: WorkerReport) -> bool:
+    """Whether it is there: workers may leave a run at any time, and their last reports stay."""
+    is_silent = snapshot.silent_secs.get(worker.program, 0.0) > NOT_RESPONDING_SECS
+    return not is_silent and worker.phase not in ENDED
+
+
+def _evaluation(snapshot: Snapshot) -> list[str]:
+    evaluations = snapshot.evaluations
+    if not evaluations:
+        return []
+    newest = max(evaluation.iteration for evaluation in evaluations)
+    returns = [r for e in evaluations if e.iteration == newest for r in e.returns]
+    return [f"eval {mean_of(returns):,.1f} (iteration {newest:,})"] if returns else []
+
+
+def _disk_full(snapshot: Snapshot) -> list[str]:
+    if snapshot.free_bytes >= snapshot.checkpoint_bytes:
+        return []
+    return [shortage("checkpoint", snapshot.checkpoint_bytes, snapshot.free_bytes)]
+
+
+def _not_responding(snapshot: Snapshot) -> list[str]:
+    silent = [
+        f"{name} ({format_duration(secs)})"
+        for name, secs in snapshot.silent_secs.items()
+        if secs > NOT_RESPONDING_SECS and _should_report(snapshot.reports.get(name))
+    ]
+    return [f"NOT RESPONDING: {', '.join(silent)}"] if silent else []
+
+
+def _should_report(report: Report | None) -> bool:
+    return report is not None and report.phase not in ENDED
+
+
+def _hosts(snapshot: Snapshot) -> list[str]:
+    """Returns what runs where, if there are several hosts."""
+    programs: dict[str, list[str]] = {}
+    for report in snapshot.reports.values():
+        if report is not None and report.phase not in ENDED:
+            programs.setdefault(report.host, []).append(report.program)
+    if len(programs) < 2:
+        return []
+    return [f"{host}: {', '.join(_ranges(names))}" for host, names in sorted(programs.items())]
+
+
+def _ranges(names: Iterable[str]) -> list[str]:
+    """Shortens names that are numbered one after the other: `worker_0 to worker_3`."""
+    ranges: list[list[str]] = []
+    for kind, number in sorted((name.partition("_")[::2] for name in names), key=_by_number):
+        last_kind, last_number = ranges[-1][-1].partition("_")[::2] if ranges else ("", "")
+        if number and kind == last_kind and int(number) == int(last_number) + 1:
+            ranges[-1].append(f"{kind}_{number}")
+        else:
+            ranges.append([f"{kind}_{number}" if number else kind])
+    return [f"{first} to {rest[-1]}" if rest else first for first, *rest in ranges]
+
+
+def _by_number(name: tuple[str, ...]) -> tuple[str, int]:
+    kind, number = name
+    return kind, int(number or 0)
+
+
+def _parked(snapshot: Snapshot) -> list[str]:
+    names = [name for name, r in snapshot.reports.items() if r and r.phase == Phase.PARKED]
+    return [f"PARKED: {', '.join(names)}"] if names else []
+
+
+def _old_policies(snapshot: Snapshot) -> list[str]:
+    """Returns who acts with an old policy although the learner makes new ones all the time."""
+    if snapshot.learner is None or snapshot.learner.phase != Phase.TRAINING:
+        return []
+    ages = {w.program: w.policy_age_secs or 0.0 for w in snapshot.workers
+            if _is_collecting(snapshot, w)}  # fmt: skip
+    old = [
+        f"{name} ({format_duration(age)})" for name, age in ages.items() if age > OLD_POLICY_SECS
+    ]
+    return [f"OLD POLICY: {', '.join(old)}"] if old else []
+
+
+def _counts(reports: Iterable[Report | None]) -> list[str]:
+    """Returns the fields that `reports.counted` has made, summed over programs."""
+    sums: dict[str, int] = {}
+    for report, field in _fields(reports):
+        if name := field.metadata.get("counted"):
+            sums[name] = sums.get(name, 0) + getattr(report, field.name)
+    return [f"{name} {count:,}" for name, count in sums.items() if count]
+
+
+def _notes(reports: Iterable[Report | None]) -> list[str]:
+    """Returns the texts of the fields that `reports.note` has made, the first of each field."""
+    notes: dict[str, str] = {}
+    for report, field in _fields(reports):
+        if (shown := field.metadata.get("note")) and (text := getattr(report, field.name)):
+            notes.setdefault(field.name, shown.format(text=text, program=report.program))
+    return list(notes.values())
+
+
+def _fields(reports: Iterable[Report | None]) -> Iterator[tuple[Report, dataclasses.Field[Any]]]:
+    for report in reports:
+        if report is not None:
+            for field in dataclasses.fields(report):
+                yield report, field

@@ -1,0 +1,128 @@
+"""The course of an experiment, read from what its programs have written."""
+
+import bisect
+import datetime
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.provenance import read_provenance
+from tfagents_system.records.episode_rows import EpisodeRow, episode_files, read_rows
+
+LARGEST_RETURN = 1e100  # sums and squares of it are still numbers
+
+
+class EvaluationPoint(NamedTuple):
+    """The greedy episodes at one train step, of all workers together."""
+
+    train_step: int
+    env_step: int  # of all workers together
+    training_secs: float  # since the start of the run, without the time it was stopped
+    returns: list[float]
+
+    @property
+    def mean_return(self) -> float:
+        """The mean over the episodes."""
+        return math.fsum(self.returns) / len(self.returns)
+
+
+def read_kind(paths: ExperimentPaths, kind: str) -> list[list[EpisodeRow]]:
+    """Returns the episodes of a kind, "collect" or "eval", of each worker.
+
+    Episodes whose return cannot be drawn, because it is not finite or nearly so, are left out.
+    """
+    return [
+        [row for row in read_rows(file) if abs(row.episode_return) <= LARGEST_RETURN]
+        for file in episode_files(paths.episodes, kind)
+    ]
+
+
+def read_evaluations(paths: ExperimentPaths) -> list[EvaluationPoint]:
+    """Returns the evaluations of an experiment, in order of train step."""
+    evaluated = sorted(
+        (row for worker in read_kind(paths, "eval") for row in worker),
+        key=lambda row: row[:4],  # by train step first; success may be unknown
+    )
+    collected = read_kind(paths, "collect")
+    env_step_at = env_step_counter(collected)
+    times = [row.wall_time for rows in (evaluated, *collected) for row in rows]
+    training_secs_at = training_clock(paths, times)
+    points = []
+    for train_step, rows in itertools.groupby(evaluated, key=lambda row: row.train_step):
+        group = list(rows)
+        end = max(row.wall_time for row in group)
+        returns = [row.episode_return for row in group]
+        points.append(EvaluationPoint(train_step, env_step_at(end), training_secs_at(end), returns))
+    return points
+
+
+def evaluation_of(paths: ExperimentPaths, train_step: int) -> list[EpisodeRow]:
+    """Returns the greedy episodes of the policy of one train step so far."""
+    return [row for row in _greedy_episodes(paths) if row.train_step == train_step]
+
+
+def reports_success(paths: ExperimentPaths) -> bool:
+    """Whether any greedy episode of the run so far has reported success or failure."""
+    return any(row.success is not None for row in _greedy_episodes(paths))
+
+
+def _greedy_episodes(paths: ExperimentPaths) -> Iterator[EpisodeRow]:
+    for file in episode_files(paths.episodes, "eval"):
+        yield from read_rows(file)
+
+
+def returns_of(paths: ExperimentPaths, train_step: int) -> list[float]:
+    """Returns what the greedy episodes of the policy of one train step have returned so far."""
+    return [row.episode_return for row in evaluation_of(paths, train_step)]
+
+
+def training_clock(paths: ExperimentPaths, times: list[float]) -> Callable[[float], float]:
+    """Returns the function from unix time to seconds of training.
+
+    Training does not go on from the last of `times` before a later start of the run until then; nor
+    from a start after which nothing was written until the next.
+
+    Args:
+      paths: Of the experiment; without provenance it has one start, at the first of `times`.
+      times: Unix times at which the run has written something.
+
+    Raises:
+      ConfigError: If provenance.json is damaged.
+    """
+    times = sorted(times)
+    starts = _starts(paths) or times[:1]
+    pauses = []  # (end, length)
+    for earlier, start in itertools.pairwise(starts):
+        last_sign = max([earlier, *times[: bisect.bisect_left(times, start)][-1:]])
+        pauses.append((start, start - last_sign))
+
+    def training_secs(time: float) -> float:
+        return time - starts[0] - math.fsum(secs for end, secs in pauses if end <= time)
+
+    return training_secs
+
+
+def _starts(paths: ExperimentPaths) -> list[float]:
+    """Returns the unix times at which the run was started, as far as they are known."""
+    provenance = read_provenance(paths.provenance, ("started_at",)) or {"started_at": []}
+    try:
+        return sorted(
+            datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%S%z").timestamp()
+            for text in provenance["started_at"]
+        )
+    except ValueError as error:
+        raise ConfigError(f"{paths.provenance}: damaged (started_at: {error}). Mend it.") from error
+
+
+def env_step_counter(collected: list[list[EpisodeRow]]) -> Callable[[float], int]:
+    """Returns the function from unix time to env steps of all workers together."""
+    workers = [sorted((row.wall_time, row.env_step) for row in rows) for rows in collected]
+
+    def env_step(time: float) -> int:
+        positions = [bisect.bisect_right(steps, (time, math.inf)) for steps in workers]
+        return sum(s[index - 1][1] for s, index in zip(workers, positions, strict=True) if index)
+
+    return env_step

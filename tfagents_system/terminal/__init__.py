@@ -1,0 +1,1 @@
+"""Lines and progress bars on a terminal."""
