@@ -265,7 +265,7 @@ def test_new_writes_a_project_once(tmp_path):
     before = (tmp_path / "cart_params.py").read_text()
     code, _, err = sac(tmp_path, "new", "cart")
     assert (code, err) == (
-        78, "sac new: cart_params.py is there already. Choose another name, or remove it.\n"
+        78, "sac new: cart_params.py is there already. Choose another name, or move it away.\n"
     )  # fmt: skip
     assert (tmp_path / "cart_params.py").read_text() == before
 

@@ -58,8 +58,14 @@ def modules_in(running: pathlib.Path) -> list[UserModule]:
 def keep_modules(running: pathlib.Path, modules: Sequence[UserModule]) -> None:
     """Adds to `running/` copies of modules that nobody could know before they were imported."""
     known = {module.name for module in modules_in(running)}
-    with contextlib.suppress(OSError):  # a full disk: run_spec.json, which follows, says so
-        _copy_modules([module for module in modules if module.name not in known], running)
+    new = [module for module in modules if module.name not in known]
+    if not new:
+        return
+    try:
+        _copy_modules(new, running)
+    except OSError:  # a full disk: run_spec.json, which follows, says so
+        with contextlib.suppress(OSError):  # it holds copies of before
+            (running / MODULES).rmdir()
 
 
 def edited_files(paths: ExperimentPaths) -> list[str]:
@@ -80,11 +86,15 @@ def _copy_modules(modules: Sequence[UserModule], running: pathlib.Path) -> None:
     for module in modules:
         if not module.file.endswith(".py"):
             continue
-        with contextlib.suppress(OSError):  # it has just gone: whether it is missed, Python says
-            shutil.copyfile(module.source, folder / f"{module.name}.py")
-            entry = dataclasses.asdict(module)
-            del entry["source"]
-            entries.append(entry)
+        copy = folder / f"{module.name}.py"
+        try:
+            shutil.copyfile(module.source, copy)
+        except OSError:  # it has just gone, or the disk is full: whether it is missed, Python says
+            copy.unlink(missing_ok=True)
+            continue
+        entry = dataclasses.asdict(module)
+        del entry["source"]
+        entries.append(entry)
     write_json_atomically(table, entries)
 
 
