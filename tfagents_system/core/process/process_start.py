@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 PACKAGE = "tfagents_system"
-FOLDER = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # of the package
+FOLDER = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))  # of the package
 # Programs are started in the project's folder, where nobody's modules are, and go to this one.
 WORKING_DIR_VARIABLE = "SERVICE_WORKING_DIR"
 ENTRY = "sac"  # the script that pip installs

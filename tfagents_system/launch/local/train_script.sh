@@ -27,7 +27,7 @@ workers=("$services"/{worker,evaluator}_*)
 relays=("$services"/relay*)
 mirrors=("$services"/mirror-*) # run_share.py has started their supervises
 [[ $services -ef $exp_dir/service ]] || trap 'rm -rf -- "${services%/*}"' EXIT
-project=$(realpath -- "${BASH_SOURCE[0]%/*}/../..")
+project=$(realpath -- "${BASH_SOURCE[0]%/*}/../../..")
 there=(env -C "$project" "SERVICE_WORKING_DIR=$PWD") # see core/process/process_start.py
 # shellcheck source=tfagents_system/launch/local/stop_times.sh
 source "$project/tfagents_system/launch/local/stop_times.sh"
