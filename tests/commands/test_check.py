@@ -186,7 +186,7 @@ def test_set_state_gets_every_value_of_the_curriculum(tmp_path, capsys):
     code, rows = checked(tmp_path, capsys, "set_state", curriculum=curriculum)
     verdict, text = rows["set_state"]
     assert (code, verdict) == (78, "WRONG")
-    assert text.startswith("slope = 0.5: Line.set_state raised ValueError: too steep")
+    assert text.startswith("slope = 0.5: ValueError: too steep (params.py:")
 
 
 def test_settings_without_effect_are_noted(tmp_path, capsys, monkeypatch):
