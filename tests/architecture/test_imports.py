@@ -96,7 +96,9 @@ def test_what_runs_without_a_replay_server_does_not_reach_reverb(module):
 def test_the_replay_server_reaches_neither_tf_agents_nor_what_runs_params_files():
     reached = reachable_from(f"{PACKAGE}.sac_replay_buffer")
     assert f"{PACKAGE}.services.replay" in reached
-    assert f"{PACKAGE}.core.params_loader" not in reached
+    loader = f"{PACKAGE}.core.programs.params_loader"
+    assert loader in FILES
+    assert loader not in reached
     assert not {m for m in reached for name in imports_of(m) if name.startswith("tf_agents")}
 
 

@@ -87,6 +87,19 @@ def test_a_report_goes_on_with_the_old_fields_when_new_ones_fail(paths, reporter
     )
 
 
+def test_fields_that_fail_from_the_start_are_made_once_a_period(reporter, clock):
+    made = []
+
+    def broken():
+        made.append(clock.now)
+        raise RuntimeError("no answer")
+
+    for now in (100.0, 100.001, 101.9, 102.0, 102.001):
+        clock.now = now
+        reporter.report(Phase.SERVING, broken)
+    assert made == [100.0, 102.0]
+
+
 def test_a_field_that_the_report_has_not_is_an_error(reporter):
     with pytest.raises(TypeError, match="items"):
         reporter.report_now(Phase.SERVING, FIELDS | {"items": 3})

@@ -265,6 +265,7 @@ class StatusReporter:
         `phase_secs`.
         """
         if self._clock() - self._reported_at >= self._period_secs:
+            self._reported_at = self._clock()  # also of an attempt that fails: steps go on
             with OnlyReports("fields of the status"):
                 self._newest = make_fields()
             if self._newest is not None:

@@ -160,7 +160,7 @@ been saved is in $exp_dir; the same command goes on from there."}"
     exit 74
   elif [[ $1 == 143 && ${learner[*]} && $(cat "${learner[0]}/exit_code" 2>/dev/null) != 143 ]]; then
     local loss
-    loss=$(python -m tfagents_system.launch.local.lost_steps "$exp_dir" 2>/dev/null)
+    loss=$("${there[@]}" python -m tfagents_system.launch.local.lost_steps "$exp_dir" 2>/dev/null)
     if [[ $? == 74 ]]; then
       say "$loss"
       exit 74
