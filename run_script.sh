@@ -3,7 +3,8 @@
 #   1. Reads the SAC_* variables (training_variables.sh explains them).
 #   2. Sets up python and daemontools, if they are missing (setup.sh).
 #   3. Checks all input, makes logs/$SAC_EXP_NAME and takes its lock (tfagents_system.launch.start),
-#   4. which hands over to train_script.sh. Exit codes: 0 finished, 70 diverged, 78 wrong input, 143, 1.
+#   4. which hands over to train_script.sh. Exit codes: 0 finished, 70 diverged, 74 the disk fails, 75 a
+#      later start has taken over, 78 wrong input, 143 stopped, 1.
 # With SAC_PLACEMENT=slurm, 3 submits jobs instead, then ends; with ray, 3 and 4 are actors of Ray.
 # Works inside any SLURM allocation of one node; slurm/train.sbatch makes a batch job of it.
 set -euo pipefail

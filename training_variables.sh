@@ -30,8 +30,9 @@
 # can then connect to the replay server. auto: 1 where the kernel allows it.
 : "${SAC_PRIVATE_NETWORK:=auto}"
 
-# Longest time of one env step in seconds: a worker that takes longer shows its stack and is started
-# again. auto: 600.
+# Longest time in seconds of an env step, reset, constructor or hook: a program that takes longer
+# shows its stack and is started again. Importing params and building networks may take ten times as
+# long. auto: 600.
 : "${SAC_ENV_TIMEOUT_SECS:=auto}"
 
 # Seed of everything random, an integer >= 0. auto draws one; provenance.json records it.

@@ -21,7 +21,7 @@ VARIABLES: Mapping[str, str] = {
     "SAC_REVERB_CPUS": "CPUs of the replay server, or auto",
     "SAC_REVERB_PORT": "TCP port of the replay server, or auto for a free one",
     "SAC_PRIVATE_NETWORK": "1 for a network of the run's own, 0 for the machine's, or auto",
-    "SAC_ENV_TIMEOUT_SECS": "longest time of an env step before its worker is restarted, or auto",
+    "SAC_ENV_TIMEOUT_SECS": "longest time of an env step, reset, constructor or hook, or auto",
     "SAC_SEED": "seed of everything random, or auto for a fresh one",
     "SAC_DETERMINISTIC": "1 for runs in lock step that a seed repeats bit for bit, 0, or auto",
     "SAC_PLACEMENT": "local for this machine, slurm or ray for several, or auto for local",
@@ -113,7 +113,10 @@ class Settings:
 
 
 def env_timeout_secs(environ: Mapping[str, str]) -> int:
-    """Returns the longest time of an env step: SAC_ENV_TIMEOUT_SECS, or what `auto` stands for."""
+    """Returns the longest time of a call of user code, such as an env step.
+
+    That is SAC_ENV_TIMEOUT_SECS, or what `auto` stands for.
+    """
     return _integer(environ, "SAC_ENV_TIMEOUT_SECS", 1, 10**7) or ENV_TIMEOUT_SECS
 
 

@@ -33,8 +33,8 @@ def take_lock(
         takes for dead, this call takes over.
       supersede: Called before it takes over: makes the holder, should it live, end by itself.
       timeout_secs: How long it then waits for the lock, before it goes on without: what the holder
-        may not change any more is fenced (core/state), and a host that hangs keeps its
-        lock.
+        may not change any more is fenced (core/state/incarnation.py), and a host that hangs keeps
+        its lock.
 
     Raises:
       ConfigError: If another run holds it; its folder has not been changed.

@@ -1,1 +1,1 @@
-"""The status of a run."""
+"""The status and the profile of a run."""
