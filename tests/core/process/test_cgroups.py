@@ -182,7 +182,7 @@ def test_the_kernel_s_own_files():
         limit.write_text("1200001024")
         code = (
             "import os, pathlib, sys; pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); "
-            "from tfagents_system.core import memory; "
+            "from tfagents_system.core.process import memory; "
             "print(memory.total_bytes(), memory.available_bytes() < memory.total_bytes())"
         )
         command = [sys.executable, "-c", code, str(group / "inner" / "cgroup.procs")]

@@ -14,7 +14,7 @@ from tfagents_system.core.errors import EXIT_STOPPED, EXIT_SUPERSEDED
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.waiting import wait_until
 
-RUN_SHARE = "from tfagents_system.launch import run_share\n"
+RUN_SHARE = "from tfagents_system.launch.local import run_share\n"
 # Its host hangs, and another one starts the core anew meanwhile.
 SUPERSEDED = """
 from tfagents_system.core.state.paths import ExperimentPaths

@@ -132,7 +132,7 @@ def test_program_goes_on_while_a_run_is_running_and_then_prints_the_last_line(pa
     write_report(paths, learner_report())
     holder = take_lock(paths.lock)
     code = (
-        "import pathlib, sys; from tfagents_system.launch import status; "
+        "import pathlib, sys; from tfagents_system.launch.show import status; "
         "status.PLAIN_PERIOD_SECS = 0.05; status.show(pathlib.Path(sys.argv[1]))"
     )
     with subprocess.Popen(
