@@ -345,3 +345,50 @@ def test_items_without_a_number_are_removed_and_the_rest_is_saved(tmp_path, caps
         assert experience_stats(client, timeout_secs=5)[0] == 9
         assert snapshots.num_removed == len(priorities)
     assert "3 items have a priority that is no number" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [ItemLayout(4), ItemLayout(4, n_step=3), ItemLayout(3, is_sequence=True), SINGLE],
+    ids=str,
+)
+def test_a_discarded_item_goes_with_all_that_share_rows_with_it_for_good(tmp_path, layout):
+    environment = EpisodeStepEnv(ends=[(10**6, 0.0)])
+    codec, root = codec_of(environment), tmp_path / "root"
+    with serving(empty_reverb_root(root, 1)) as replay:
+        client = replay.client()
+        journal = Journal(
+            tmp_path / "journals", Stream(0, 1), codec.columns, layout.rows, 10**7, UNRIVALLED
+        )
+        adder = Adder(client, codec, layout, journal)
+        run_episode(environment, RandomPolicy(environment.action_spec(), 0), 30, adder.add)
+        adder.end_episode()
+        adder.send()
+        assert adder.is_confirmed(timeout_secs=5)
+
+        def steps():
+            """The env steps whose observations each item holds, by its key as it is sampled."""
+            found, (size, _) = {}, experience_stats(client, timeout_secs=5)
+            for _ in range(20 * size + 200):
+                if len(found) == size:
+                    return found
+                (sample,) = client.sample(EXPERIENCE_TABLE, 1, emit_timesteps=False)
+                key = sample.info.key
+                found[key - 2**64 if key >= 2**63 else key] = frozenset(
+                    codec.unpack(sample.data).observation[:, 1].tolist()
+                )
+            raise AssertionError(f"sampled only {len(found)} of {size} items")
+
+        before = steps()
+        bad = sorted(before, key=lambda key: min(before[key]))[len(before) // 2]
+        sharing = {key for key, held in before.items() if held & before[bad]}
+        assert 1 < len(sharing) < len(before)
+
+        snapshots = ReplaySnapshots(client, layout, root, incarnation=1)
+        assert snapshots.discard_items([bad]) == len(sharing)
+        assert steps().keys() == before.keys() - sharing
+        stored = stored_numbers(snapshots.describe(snapshots.checkpoint()))
+        assert len(stored.discarded) == len(sharing)
+        assert list(adder.send_lost(Checkpoints(stored, NOTHING, set()))) == []
+        later = ReplaySnapshots(client, layout, root, incarnation=2)
+        assert later.num_removed == len(sharing)

@@ -191,7 +191,10 @@ class ReplaySnapshots:
           TimeoutError: If the server does not answer.
           OSError: If it cannot be written down.
         """
-        found = neighbours(self._write(), EXPERIENCE_TABLE, keys, self._layout.rows)
+        # Blocks do not overlap in numbers: the rows at the end of one are written, and numbered,
+        # again as the first of the next.
+        distance = max(self._layout.rows, self._layout.row_stride + 1)
+        found = neighbours(self._write(), EXPERIENCE_TABLE, keys, distance)
         discarded = self._discarded() | {number for number in found.values() if number}
         write_json_durably(self._root / DISCARDED, {"numbers": sorted(discarded)})
         unsigned = [key % 2**64 for key in found]
