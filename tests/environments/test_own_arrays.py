@@ -23,6 +23,7 @@ def ones(dtype=np.float32):
         collections.OrderedDict(b=ones(), a=ones()),
         (ones(), [ones(), ones()]),
         Pair(ones(), {"x": ones()}),
+        Pair((), (ones(), Pair([ones()], ones()))),
     ],
 )
 def test_a_copy_has_the_same_structure_and_shares_no_array(nest):

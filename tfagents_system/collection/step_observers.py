@@ -37,8 +37,8 @@ class StepObservers:
                 f"TrainParams.{hook.__name__} returned {observers!r}; allowed is a list of "
                 "functions that take a tf_agents Trajectory."
             )
-        self._observers = tuple(observers)
-        self._hook_name = hook.__name__
+        # With their names for messages, made once: a step is the hot path.
+        self._observers = [(f"{each!r} of TrainParams.{hook.__name__}", each) for each in observers]
         self._horizon = horizon
         self._length = 0
 
@@ -56,5 +56,5 @@ class StepObservers:
         if self._length == self._horizon:
             next_time_step = next_time_step._replace(step_type=ts.StepType.LAST)
         step = trajectory.from_transition(time_step, policy_step.PolicyStep(action), next_time_step)
-        for observer in self._observers:
-            GUEST.call_often(f"{observer!r} of TrainParams.{self._hook_name}", observer, own(step))
+        for name, observer in self._observers:
+            GUEST.call_often(name, observer, own(step))

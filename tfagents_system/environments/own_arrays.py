@@ -48,6 +48,10 @@ def own(nest: Any) -> Any:
         return nest
     if type(nest) is dict:
         return {key: own(part) for key, part in nest.items()}
+    if type(nest) is tuple:
+        return tuple(map(own, nest))
+    if isinstance(nest, tuple) and hasattr(nest, "_fields"):  # such as a Trajectory
+        return type(nest)(*map(own, nest))
     if tree.is_nested(nest):
         return tree.map_structure(own, nest)
     return np.array(nest)  # of another library
