@@ -177,6 +177,7 @@ def _make_environments(
 
     collect_env = ReplaceableEnvironment(make_collect(0), make_collect, watchdog)
     eval_env = ReplaceableEnvironment(make_eval(0), make_eval, watchdog)
+    eval_env.pair_with(collect_env)
     if params.video_period_itrs:
         draw_unseen()
     return Environments(

@@ -281,6 +281,51 @@ def test_the_eval_environment_gets_the_collect_environment_of_now(tmp_path):
     assert run.params.seen == (1, as_made(collect_env.current()))
 
 
+SHARED = """
+    num_made = 0
+
+    def env_ctor(self, collect_env=None, seed=None):
+        from replay_fakes import EpisodeStepEnv
+
+        class Env(EpisodeStepEnv):
+            is_broken = is_closed = False
+
+            def _reset(self):
+                if self.is_broken or self.is_closed:
+                    raise RuntimeError("closed" if self.is_closed else "broken")
+                return super()._reset()
+
+            def close(self):
+                self.is_closed = True
+
+        if collect_env is not None:
+            return collect_env
+        self.num_made += 1
+        return Env()
+
+    def eval_env_args_kwargs(self, id, collect_env):
+        return (), {"collect_env": collect_env}
+"""
+
+
+@pytest.mark.parametrize("failing", ["collect", "eval"])
+def test_environments_that_are_one_are_closed_and_replaced_together(tmp_path, failing):
+    run = load_run(str(make_experiment(tmp_path / "exp", SHARED).root))
+    pair = sac_collect._make_environments(run, 1, lambda *_, **__: 0, SleepingWatchdog())
+    seen = []
+    for num_made in range(1, 4):
+        shared = as_made(pair.collect.current())
+        assert as_made(pair.eval.current()) is shared and not shared.is_closed
+        assert run.params.num_made == num_made
+        seen.append(shared)
+        shared.is_broken = True
+        with pytest.raises(EnvironmentFailure, match="broken"):
+            getattr(pair, failing).reset()
+        for environment in (pair.collect, pair.eval):
+            environment.reset()
+    assert all(environment.is_closed for environment in seen)
+
+
 STOCK_AGENT = """
     def agent_ctor(self, train_step, obs_spec, action_spec, time_step_spec):
         from tf_agents.agents.ddpg import actor_network, critic_network

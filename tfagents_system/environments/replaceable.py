@@ -15,6 +15,7 @@ from tfagents_system.core.process.processes import Process
 from tfagents_system.core.process.watchdog import Watchdog
 from tfagents_system.core.programs.first_episode import FIRST_EPISODE
 from tfagents_system.environments.closing import call_close, end_started, started_by
+from tfagents_system.environments.layers import every_layer
 from tfagents_system.environments.own_arrays import NotFiniteError
 
 
@@ -54,7 +55,12 @@ class ReplaceableEnvironment:
         self._watchdog = watchdog
         self._state: dict[str, Any] = {}
         self._left: frozenset[Process] = frozenset()  # of those that have failed
+        self._partner: ReplaceableEnvironment | None = None
         self.num_failures = 0
+
+    def pair_with(self, other: "ReplaceableEnvironment") -> None:
+        """Lets both be replaced when one fails, as long as they have an environment in common."""
+        self._partner, other._partner = other, self
 
     def current(self) -> py_environment.PyEnvironment:
         """Returns the environment that works now: a new one if the last one has failed."""
@@ -113,6 +119,12 @@ class ReplaceableEnvironment:
         self._watchdog.feed()
         call_close(environment)
         self._left |= started_by(environment)
+        partner = self._partner
+        if partner is None or partner._environment is None:
+            return
+        if _have_common(environment, partner._environment):  # then that is closed, too
+            partner._retire()
+            partner.num_failures += 1
 
     def _end_left(self) -> None:
         end_started(self._left)
@@ -140,6 +152,11 @@ class ReplaceableEnvironment:
             self._retire()
         self.num_failures += 1
         return EnvironmentFailure(error, self.num_failures)
+
+
+def _have_common(one: Any, other: Any) -> bool:
+    parts = {id(layer) for layer in every_layer(one)}
+    return any(id(layer) in parts for layer in every_layer(other))
 
 
 _WHAT = (
