@@ -1,5 +1,7 @@
 """Environments that start processes, and do what they want when they are closed."""
 
+import os
+import pathlib
 import subprocess
 import threading
 import time
@@ -8,6 +10,7 @@ import types
 import pytest
 from replay_fakes import EpisodeStepEnv
 
+from tfagents_system.core.process.guest import GUEST
 from tfagents_system.core.process.processes import descendants
 from tfagents_system.environments import closing
 from tfagents_system.environments.closing import close_environment, closed_at_end
@@ -134,3 +137,27 @@ def test_a_simulator_that_environments_share_lives_on_when_one_of_them_fails(bef
         assert Simulator.shared.poll() is None
     environment.close()
     assert Simulator.shared.poll() is not None
+
+
+def test_a_program_that_works_on_without_its_environment_is_not_watched():
+    """After a frequent call, too, such as that of a spec, which is watched until the next one."""
+    with GUEST.watching(600.0):
+        environment = make()
+        environment.observation_spec()
+        assert GUEST._watchdog.is_fed
+        close_environment(environment)
+        assert not GUEST._watchdog.is_fed
+
+
+def test_close_finds_the_working_directory_of_user_code(monkeypatch, tmp_path):
+    (tmp_path / "simulator").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for name in ("_theirs", "_ours", "_lent"):
+        monkeypatch.setattr(GUEST, name, {})
+    seen = []
+    with GUEST.visit("TrainParams.env_ctor"):
+        os.chdir("simulator")
+    assert pathlib.Path.cwd() == tmp_path
+    close_environment(make(lambda: seen.append(pathlib.Path.cwd())))
+    assert seen == [tmp_path / "simulator"]
+    assert pathlib.Path.cwd() == tmp_path

@@ -8,6 +8,7 @@ from typing import Any
 
 from tf_agents.environments import py_environment
 
+from tfagents_system.core.process.guest import GUEST
 from tfagents_system.core.process.processes import Process, descendants, end
 from tfagents_system.environments.guest_environment import GuestEnvironment
 from tfagents_system.environments.layers import py_layers
@@ -48,8 +49,9 @@ def call_close(environment: Any, timeout_secs: float = CLOSE_SECS) -> None:
             raised.append(error)
 
     thread = threading.Thread(target=close, daemon=True)
-    thread.start()
-    thread.join(timeout_secs)
+    with GUEST.visit(f"{_name(environment)}.close"):  # which it cannot be in its thread
+        thread.start()
+        thread.join(timeout_secs)
     if thread.is_alive():
         _note(f"{_name(environment)}.close has not returned within {timeout_secs:g} s; it is left "
               "behind.")  # fmt: skip
