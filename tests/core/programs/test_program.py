@@ -10,7 +10,7 @@ from tfagents_system.core.process.processes import MARK_VARIABLE
 ROOT = pathlib.Path(__file__).parents[3]
 PREAMBLE = """
 import os, signal
-from tfagents_system.core.errors import ConfigError, SupersededError
+from tfagents_system.core.errors import ConfigError, StorageError, SupersededError
 from tfagents_system.core.programs.program import run_program
 """
 
@@ -53,6 +53,11 @@ def test_config_error_is_one_line_and_exit_code_78(tmp_path):
 def test_superseded_is_one_line_and_exit_code_75(tmp_path):
     main = "def main(*, stop):\n    raise SupersededError('superseded by number 2')"
     assert run(tmp_path, main) == (75, "", "my_program.py: superseded by number 2\n", "75\n")
+
+
+def test_storage_error_is_one_line_and_exit_code_74(tmp_path):
+    main = "def main(*, stop):\n    raise StorageError('not saved: no disk')"
+    assert run(tmp_path, main) == (74, "", "my_program.py: not saved: no disk\n", "74\n")
 
 
 def test_other_exception_shows_its_traceback_and_exits_with_1(tmp_path):
