@@ -1,5 +1,7 @@
 """Reward signals: what they must have, and that a run of programs trains and saves them."""
 
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -69,6 +71,11 @@ def test_signals_of_one_name_and_what_is_no_signal_are_refused():
         RewardSignals([Novelty(), Novelty()])
     with pytest.raises(ConfigError, match="returned a Module without strength, reward, train"):
         RewardSignals([tf.Module(name="nothing")])
+    plain = types.SimpleNamespace(
+        name="plain", strength=1.0, variables=[tf.Variable(0.0)], reward=None, train=None
+    )
+    with pytest.raises(ConfigError, match="a SimpleNamespace without the base class tf.Module;"):
+        RewardSignals([plain])
 
 
 def test_signals_come_from_the_hook_and_single_steps_alone_can_be_judged():

@@ -37,13 +37,16 @@ class RewardSignals(tf.Module):
         """Takes over signals, whose names differ.
 
         Raises:
-          ConfigError: If two have one name, or one lacks what a RewardSignal has.
+          ConfigError: If two have one name, or one is no tf.Module or lacks what a RewardSignal has.
         """
         super().__init__()
         self.signals = list(signals)
         for signal in self.signals:
             wanted = ("name", "strength", "variables", "reward", "train")
-            if missing := [name for name in wanted if not hasattr(signal, name)]:
+            missing = [name for name in wanted if not hasattr(signal, name)]
+            if not isinstance(signal, tf.Module):  # checkpoints would lack its variables
+                missing.insert(0, "the base class tf.Module")
+            if missing:
                 raise ConfigError(
                     f"TrainParams.reward_signals_ctor returned a {type(signal).__name__} without "
                     f"{', '.join(missing)}; allowed is a tf.Module like a RewardSignal, see "
