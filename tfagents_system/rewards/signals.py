@@ -37,7 +37,8 @@ class RewardSignals(tf.Module):
         """Takes over signals, whose names differ.
 
         Raises:
-          ConfigError: If two have one name, or one is no tf.Module or lacks what a RewardSignal has.
+          ConfigError: If two have one name, or one is no tf.Module, or lacks what a RewardSignal
+            has.
         """
         super().__init__()
         self.signals = list(signals)
