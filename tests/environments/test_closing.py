@@ -99,13 +99,28 @@ def test_the_environment_of_a_block_ends_with_it_whatever_ends_the_block(before)
     assert descendants() == before
 
 
-def test_what_a_constructor_has_started_before_it_fails_ends(before):
-    def env_ctor(seed):
-        Simulator()
-        raise OSError("no display")
+def fails(seed):
+    Simulator()
+    raise OSError("no display")
 
-    with pytest.raises(Exception, match="no display"):
-        make_collect_environment(params_of(env_ctor), 1)
+
+def returns_another_thing(seed):
+    return [Simulator()]
+
+
+def has_no_images(seed):
+    return Simulator()
+
+
+@pytest.mark.parametrize(("env_ctor", "message"), [
+    (fails, "no display"), (returns_another_thing, "returned a list"),
+    (has_no_images, "is an image"),
+])  # fmt: skip
+def test_what_a_constructor_has_started_ends_if_there_is_no_environment(env_ctor, message, before):
+    params = params_of(env_ctor)
+    params.frame_stack = 4
+    with pytest.raises(Exception, match=message):
+        make_collect_environment(params, 1)
     assert descendants() == before
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from tf_agents.environments import py_environment
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.process.processes import descendants
+from tfagents_system.core.process.processes import Process, descendants
 from tfagents_system.core.programs.first_episode import FIRST_EPISODE
 from tfagents_system.core.settings.hooks import call_hook, call_method
 from tfagents_system.environments.closing import end_started
@@ -74,10 +74,17 @@ def _make(
     args, kwargs = result
     before = descendants()
     try:
-        environment = call_method(params.env_ctor, *args, **{"seed": seed, **kwargs})
+        made = call_method(params.env_ctor, *args, **{"seed": seed, **kwargs})
+        return _as_ours(made, params.frame_stack, before)
     except BaseException:
         end_started(frozenset(descendants() - before))
         raise
+
+
+def _as_ours(
+    environment: Any, frame_stack: int, before: set[Process]
+) -> py_environment.PyEnvironment:
+    """Returns what `env_ctor` has returned, checked and wrapped; `before` it ran these lived."""
     if not isinstance(environment, py_environment.PyEnvironment):
         raise ConfigError(
             f"TrainParams.env_ctor returned a {type(environment).__name__}; allowed is a TF-Agents "
@@ -91,9 +98,7 @@ def _make(
     refuse_lossy_casts(environment)
     environment = GuestEnvironment(environment, frozenset(descendants() - before))
     check_leaf_names(environment.observation_spec())
-    if params.frame_stack > 1:
-        return FrameStack(environment, params.frame_stack)
-    return environment
+    return FrameStack(environment, frame_stack) if frame_stack > 1 else environment
 
 
 def _is_args_kwargs(result: Any) -> bool:
