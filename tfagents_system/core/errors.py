@@ -1,4 +1,4 @@
-"""What a program reports to its user and its supervisor: errors and exit codes."""
+"""The errors and exit codes by which a program reports to its user and its supervisor."""
 
 EXIT_FINISHED = 0
 EXIT_NOT_BEGUN = 69  # user code failed, or ended the program, before the first env step

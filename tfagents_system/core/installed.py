@@ -1,4 +1,4 @@
-"""What is installed in this Python, where others have left broken or half-removed packages, too.
+"""Lists the packages of this Python, where others have left broken or half-removed ones, too.
 
 An interrupted pip, a copied environment or a plugin whose package is gone leaves metadata that
 Python's own functions raise at. It is not this project's, so it stops nothing.

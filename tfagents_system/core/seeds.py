@@ -16,7 +16,7 @@ _WORD = 2**32  # NumPy splits a larger number into several words
 
 @enum.unique  # two purposes of one value would be aliases, and have the same seeds
 class SeedPurpose(enum.IntEnum):
-    """What a derived seed is for; the values are part of what makes runs repeatable."""
+    """Purpose of a derived seed; the values are part of what makes runs repeatable."""
 
     LEARNER = 0
     COLLECT_ENV = 1

@@ -1,4 +1,4 @@
-"""What of a process our programs depend on, and user code may change: how to read and write it."""
+"""Reads and writes the state of a process that programs depend on and user code may change."""
 
 import ctypes
 import dataclasses
@@ -90,7 +90,7 @@ def _libc() -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class _Handler:
-    """What handles a signal; libraries in C change what C knows behind Python's back."""
+    """A signal's handler; libraries in C change what C knows behind Python's back."""
 
     python: Any
     c: int | None = None  # address

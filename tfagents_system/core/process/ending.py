@@ -1,4 +1,4 @@
-"""How a process ends, whatever user code has left in it, and whoever reads its output."""
+"""Ends a process, whatever user code has left in it, and whoever reads its output."""
 
 import atexit
 import os

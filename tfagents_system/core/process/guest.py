@@ -97,7 +97,7 @@ def _is_library(filename: str) -> bool:
 
 
 class Guest:
-    """What of the process is ours, what of it is lent, and who watches over a visit."""
+    """Keeps the state of the process that is ours, and that which is lent; has visits watched."""
 
     def __init__(self) -> None:
         """Keeps nothing until the first visit."""

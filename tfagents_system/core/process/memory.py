@@ -12,7 +12,7 @@ def resident_mb() -> float:
 
 
 def own_mb() -> float:
-    """Returns that without the pages of files: libraries, which programs share."""
+    """Returns `resident_mb` without the pages of files: libraries, which programs share."""
     resident, files = _resident_and_files()
     return resident - files
 

@@ -1,4 +1,4 @@
-"""What is done first in each process: nothing of how it was started reaches user code.
+"""Prepares each process first of all: nothing of how it was started reaches user code.
 
 Python puts a folder first on the path of modules: that of the script, or the current one (`-m`).
 Modules of this package (run, workers, environments) would then stand for a user's of these names,

@@ -1,4 +1,4 @@
-"""What the shell or container that has started us allows: files, threads, shared memory."""
+"""Limits of the shell or container that has started us: files, threads, shared memory."""
 
 import math
 import os

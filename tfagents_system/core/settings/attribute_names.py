@@ -65,7 +65,7 @@ def check_attribute_name(
 
 
 def is_typing_error(name: str, published: str) -> bool:
-    """Whether `name` is `published` but for case, underscores, and a slip of the fingers or two.
+    """Returns whether `name` is `published` but for case, underscores, and a slip or two.
 
     A letter that is missing, too many or exchanged with its neighbour is one slip; a wrong letter
     counts as two. A short name may have one. Other digits and more words are meant.

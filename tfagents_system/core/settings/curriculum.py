@@ -67,5 +67,5 @@ class Curriculum:
         return {name: value for name, value in values.items() if value is not None}
 
     def is_over(self, iteration: int) -> bool:
-        """Whether no value changes after `iteration`."""
+        """Returns whether no value changes after `iteration`."""
         return all(ramp.iterations[-1] <= iteration for ramp in self.ramps.values())

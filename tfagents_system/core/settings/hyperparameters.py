@@ -145,13 +145,13 @@ def one_of(choices: Collection[str], default: str, meaning: str) -> Any:
 
 
 def is_count(value: Any, at_least: int) -> bool:
-    """Whether `value` is an integer from `at_least` to MOST_COUNT."""
+    """Returns whether `value` is an integer from `at_least` to MOST_COUNT."""
     is_int = isinstance(value, int) and not isinstance(value, bool)
     return is_int and at_least <= value <= MOST_COUNT
 
 
 def is_number(value: Any) -> bool:
-    """Whether `value` is a finite number."""
+    """Returns whether `value` is a finite number."""
     is_real = isinstance(value, (int, float)) and not isinstance(value, bool)
     return is_real and abs(value) <= sys.float_info.max  # isfinite fails for a huge integer
 

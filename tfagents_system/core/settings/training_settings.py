@@ -23,7 +23,7 @@ MatmulPrecision = Literal["auto", "float32", "bfloat16", "int16"]
 
 @dataclasses.dataclass(eq=False, repr=False)
 class TrainingSettings:
-    """What every algorithm needs to be trained; an algorithm's own settings stand in `agents`."""
+    """Settings of training with any algorithm; an algorithm's own ones stand in `agents`."""
 
     num_iter: int = count(1000, "iterations until training is finished")
     num_steps_per_iter: int = count(50, "train steps (gradient updates) per iteration")

@@ -40,7 +40,7 @@ PLACEMENTS = ("local", "slurm", "ray")
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What the user asked for; None stands for `auto`."""
+    """Settings that the user has chosen; None stands for `auto`."""
 
     exp_name: str
     params: pathlib.Path

@@ -1,4 +1,4 @@
-"""What a full or failing disk does to a program: it says so, goes on, and tries again."""
+"""Lets a program go on beside a full or failing disk: it says so, and tries again."""
 
 import contextlib
 import errno

@@ -1,4 +1,4 @@
-"""What user code raised before a program could report: for the status line, at once."""
+"""Tells the status line at once of user code that failed before its program could report."""
 
 import dataclasses
 import types

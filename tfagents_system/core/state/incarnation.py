@@ -1,4 +1,4 @@
-"""Which start of a program is the newest one, so that an older one that still lives ends itself.
+"""Numbers the starts of a program, so that an older one that still lives ends itself.
 
 A cluster may take a living host for dead and start its programs anew elsewhere. Each start of the
 core (replay server and learner) claims a number in `incarnations/`, each start of a worker one in
@@ -29,7 +29,7 @@ CORE = "core"  # replay server and learner claim together
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What a cluster has started, and how often it had started it before."""
+    """A job of a cluster, and how often that had started it before."""
 
     id: str
     restart_count: int = 0

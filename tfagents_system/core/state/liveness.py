@@ -1,4 +1,4 @@
-"""Which other programs of a run still work."""
+"""Finds the other programs of a run that still work."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Where everything of one experiment lies on disk."""
+"""The places of everything that an experiment has on disk."""
 
 import dataclasses
 import os

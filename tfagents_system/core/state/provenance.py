@@ -1,4 +1,4 @@
-"""What a run has recorded of its origin: `launch` writes it, the programs read it."""
+"""The record of a run's origin: `launch` writes it, the programs read it."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""What each program reports of itself while it runs: the only definition of the field names.
+"""The reports of programs on themselves while they run: the only definition of the fields.
 
 A program replaces `status/<program>.json` about once a second. The status line, the profile, the
 other workers and the tests read it, maybe on another host: `written_at` is by the clock of the
@@ -31,7 +31,7 @@ RESTARTS_VARIABLE = "SERVICE_RESTARTS"  # set by launch/local/restart_budget.py
 
 
 class Phase(str, enum.Enum):
-    """What a program is doing."""
+    """Activity of a program."""
 
     STARTING = "starting"
     SERVING = "serving"
@@ -72,7 +72,7 @@ def note(shown: str = "{text}") -> Any:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Report:
-    """What every program reports."""
+    """The fields that every program reports."""
 
     program: str  # learner, replay, worker_<k>, evaluator_<k>
     host: str
@@ -90,7 +90,7 @@ class Report:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LearnerReport(Report):
-    """How far training is."""
+    """Progress of training."""
 
     train_step: int
     total_train_steps: int
@@ -118,7 +118,7 @@ class Evaluation:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WorkerReport(Report):
-    """What a worker or an evaluator has done. Counters begin at the start of the process."""
+    """Work of a worker or an evaluator. Counters begin at the start of the process."""
 
     env_steps: int  # since the run began
     env_steps_per_sec: float
@@ -139,7 +139,7 @@ class WorkerReport(Report):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReplayReport(Report):
-    """What the replay buffer holds, in transitions."""
+    """Content of the replay buffer, in transitions."""
 
     transitions: int
     capacity: int
@@ -148,7 +148,7 @@ class ReplayReport(Report):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MirrorReport(Report):
-    """What a program that hands records over to a tracker has done."""
+    """Work of a program that hands records over to a tracker."""
 
     records: int  # handed over, over all starts of the run
     problem: str | None = note("{program} IS BEHIND: {text}")

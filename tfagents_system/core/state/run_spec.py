@@ -1,4 +1,4 @@
-"""What a run is, in one place: written once per start, verified by the programs of that start."""
+"""The specification of a run: written once per start, verified by the programs of that start."""
 
 import dataclasses
 import hashlib
@@ -20,7 +20,7 @@ LEARNER_TIMEOUT_SECS = 600.0  # for building its environment and agent
 
 @dataclasses.dataclass(frozen=True)
 class RunSpec:
-    """What all programs of a run must agree on; holds nothing of one host, such as paths."""
+    """The facts that all programs of a run must agree on; nothing of one host, such as paths."""
 
     seed: int
     gin_bindings: list[str]

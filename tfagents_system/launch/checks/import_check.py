@@ -150,13 +150,13 @@ class ModuleFinder:
         return _find(f"{package_name}.{name}", list(locations)) if locations else None
 
     def is_known(self, package: str) -> bool:
-        """Whether a top-level module of this name is there at all."""
+        """Returns whether a top-level module of this name is there at all."""
         own = [str(folder) for folder in self.import_dirs]
         is_loaded = package in sys.stdlib_module_names or package in sys.modules
         return is_loaded or _find(package, [*own, *sys.path]) is not None
 
     def is_own(self, spec: importlib.machinery.ModuleSpec) -> bool:
-        """Whether the module lies in a folder of the user's or of this project, not installed."""
+        """Returns whether it is not installed, but in a folder of the user's or of this project."""
         places = _places(spec)
         return (
             bool(places)
@@ -168,7 +168,7 @@ class ModuleFinder:
         )
 
     def is_users(self, spec: importlib.machinery.ModuleSpec) -> bool:
-        """Whether the module is neither Python's, nor installed, nor of this project."""
+        """Returns whether the module is neither Python's, nor installed, nor of this project."""
         places = _places(spec)
         return (
             bool(places)
@@ -179,14 +179,14 @@ class ModuleFinder:
         )
 
     def shows_all_modules(self, spec: importlib.machinery.ModuleSpec) -> bool:
-        """Whether executing the module surely makes no other than those on disk."""
+        """Returns whether executing the module surely makes no other than those on disk."""
         if spec.origin is None:  # a namespace package, to which anyone may add a folder
             return self.is_own(spec)
         is_plain = isinstance(spec.loader, importlib.machinery.SourceFileLoader)  # no one's own
         return is_plain and not self.may_make_modules(pathlib.Path(spec.origin))
 
     def may_make_modules(self, source: pathlib.Path) -> bool:
-        """Whether the module in the file `source` may make others, or let them be found."""
+        """Returns whether the module in the file `source` may make others, or let them be found."""
         try:
             return MAKES_MODULES.search(source.read_text(errors="replace")) is not None
         except OSError:  # in a zip file, for example

@@ -1,4 +1,4 @@
-"""Which modules of the user's a params file imports, themselves or through others.
+"""Finds the user's modules that a params file imports, directly or through others.
 
 Nothing is executed. Modules that are installed, or that may be another one when the programs run,
 are left to Python's import.

@@ -78,7 +78,7 @@ def _read_lock(path: pathlib.Path) -> Iterator[tuple[str, str]]:
 
 @dataclasses.dataclass(frozen=True)
 class _Need:
-    """What a package declares to need, on this system and Python."""
+    """A need that a package declares, on this system and Python."""
 
     dependent: str
     name: str

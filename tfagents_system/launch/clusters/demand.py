@@ -1,4 +1,4 @@
-"""What a cluster is asked for: the shares of a run, and the CPUs of each. Pure."""
+"""The demand on a cluster: the shares of a run, and the CPUs of each. Pure."""
 
 import dataclasses
 

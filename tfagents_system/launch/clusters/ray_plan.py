@@ -1,4 +1,4 @@
-"""Which actors a run on Ray has: their names, CPUs and commands. Pure."""
+"""The actors of a run on Ray: their names, CPUs and commands. Pure."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence

@@ -39,7 +39,7 @@ from tfagents_system.launch.experiment.lock import take_lock
 
 @dataclasses.dataclass(frozen=True)
 class Provenance:
-    """What of a run's origin must survive its first start; the rest is for the record."""
+    """The part of a run's origin that must survive its first start; the rest is for the record."""
 
     seed: int
     gin_bindings: tuple[str, ...]  # in force; a later one overrides an earlier one

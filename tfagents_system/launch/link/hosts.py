@@ -25,7 +25,7 @@ SIOCGIFADDR = 0x8915  # linux/sockios.h
 
 @dataclasses.dataclass(frozen=True)
 class Link:
-    """Where one start of the core is reached, and by whom."""
+    """The addresses of one start of the core, and the key of those who may reach it."""
 
     incarnation: int
     hosts: tuple[str, ...]  # names and addresses of its host; not every one leads there from here

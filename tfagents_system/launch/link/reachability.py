@@ -1,4 +1,4 @@
-"""Whether another host is reached from here: asks addresses, and looks at open connections."""
+"""Finds out if another host is reached from here: asks addresses, looks at open connections."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Where the programs of a share run on this host: CPU ids, address of the replay server."""
+"""Places the programs of a share on this host: CPU ids, address of the replay server."""
 
 import dataclasses
 import itertools

@@ -52,7 +52,7 @@ FATAL = {
 
 @dataclasses.dataclass(frozen=True)
 class RestartBudget:
-    """How often a program may fail right after its start."""
+    """Limits how often a program may fail right after its start."""
 
     max_quick_failures: float = 5  # in a row
     kill_weight: float = 0.1  # of a failure: it is seldom the program's own fault

@@ -63,7 +63,7 @@ MAX_SOCKET_PATH = 100  # bytes; Linux has 107
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """What this host is to run."""
+    """The part of a run that this host is to run."""
 
     kind: str  # one of KINDS
     first: int = 0  # number of the first worker or evaluator

@@ -1,4 +1,4 @@
-"""How long the parts of a stop may take: the table stop_times.sh, for Python."""
+"""Times that the parts of a stop may take: the table stop_times.sh, for Python."""
 
 import pathlib
 import re

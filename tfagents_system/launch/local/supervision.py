@@ -1,4 +1,4 @@
-"""Whether programs live that this host runs: asks named pipes and locks, which no other host sees.
+"""Asks if programs of this host live: by named pipes and locks, which no other host sees.
 
 Status and profile take nothing else of a service folder than its `starts`.
 """

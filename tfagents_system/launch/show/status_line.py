@@ -24,7 +24,7 @@ ENDED = (Phase.FINISHED, Phase.STOPPED)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """What all programs of a run last reported, and the state of its disk."""
+    """The last reports of all programs of a run, and the state of its disk."""
 
     reports: Mapping[str, Report | None]  # by program; None until it has reported
     unknown: Mapping[str, str] = dataclasses.field(default_factory=dict)  # why it cannot be read
@@ -146,7 +146,7 @@ def _collecting(snapshot: Snapshot) -> list[str]:
 
 
 def _is_collecting(snapshot: Snapshot, worker: WorkerReport) -> bool:
-    """Whether it is there: workers may leave a run at any time, and their last reports stay."""
+    """Returns whether it is there: workers may leave at any time, and their last reports stay."""
     is_silent = snapshot.silent_secs.get(worker.program, 0.0) > NOT_RESPONDING_SECS
     return not is_silent and worker.phase not in ENDED
 
