@@ -8,6 +8,7 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.collection.rollouts import Episode, run_episode
 from tfagents_system.environments.own_arrays import NotFiniteError
+from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
 
 
 class StatefulPolicy:
@@ -134,6 +135,36 @@ def test_a_report_of_success_that_is_no_yes_or_no_is_named_and_ends_nothing(envi
     assert (episode.success, episode.is_complete) == (None, True)
     assert shown in episode.success_fault
     assert "; allowed is a bool, 0 or 1," in episode.success_fault
+
+
+class OddEnv(CountingEnv):
+    """Returns something else than numbers at its second step, which is the last."""
+
+    def __init__(self, **odd):
+        super().__init__(terminates_at=2)
+        self._odd = odd
+
+    def _step(self, action):
+        time_step = super()._step(action)
+        return time_step._replace(**self._odd) if time_step.is_last() else time_step
+
+
+@pytest.mark.parametrize(
+    ("odd", "message"),
+    [
+        ({"reward": None}, "reward is a NoneType at env step 2 of the episode; allowed is"),
+        ({"reward": np.zeros(2)}, r"reward is a ndarray of shape \[2\] at env step 2"),
+        ({"reward": "good"}, "reward is a str at env step 2"),
+        ({"reward": {"arm": 1.0}}, "reward is a dict at env step 2"),
+        ({"discount": None}, "discount is a NoneType at env step 2"),
+    ],
+)
+def test_a_reward_or_discount_that_is_no_number_is_the_environments_failure(odd, message):
+    with pytest.raises(NotFiniteError, match=message):
+        run_episode(OddEnv(**odd), StatefulPolicy(), horizon=10)
+    environment = ReplaceableEnvironment(OddEnv(**odd), None, types.SimpleNamespace(feed=int))
+    with pytest.raises(EnvironmentFailure, match=message), environment.judged():
+        run_episode(environment, StatefulPolicy(), horizon=10)
 
 
 class SharingEnv(CountingEnv):

@@ -53,7 +53,7 @@ def run_episode(
 
     Raises:
       NotFiniteError: Before the policy acts on an observation that is not finite, or the
-        environment takes such an action.
+        environment takes such an action. If a reward, or the last discount, is no number.
     """
     enter = timer.enter if timer else lambda phase: None
     enter("env step")
@@ -68,15 +68,29 @@ def run_episode(
         enter("env step")
         next_time_step = own_arrays.step(environment, action)
         enter("writing")
-        episode_return += float(next_time_step.reward)
+        try:  # no function: this is the hot path
+            episode_return += float(next_time_step.reward)
+        except (TypeError, ValueError):
+            raise _no_number(next_time_step.reward, "reward", length) from None
         if observe is not None and not observe(time_step, action, next_time_step, state):
             return Episode(episode_return, length, None, False)
         time_step = next_time_step
         if time_step.step_type == LAST:
             break
-    is_terminal = float(time_step.discount) == 0
+    try:
+        is_terminal = float(time_step.discount) == 0
+    except (TypeError, ValueError):
+        raise _no_number(time_step.discount, "discount", length) from None
     success, fault = _success(environment, time_step)
     return Episode(episode_return, length, success, True, is_terminal, fault)
+
+
+def _no_number(value: Any, name: str, env_step: int) -> own_arrays.NotFiniteError:
+    shape = f" of shape {list(value.shape)}" if hasattr(value, "shape") else ""
+    return own_arrays.NotFiniteError(
+        f"{name} is a {type(value).__name__}{shape} at env step {env_step} of the episode; allowed "
+        "is a number."
+    )
 
 
 def _success(environment: Environment, last: ts.TimeStep) -> tuple[bool | None, str | None]:

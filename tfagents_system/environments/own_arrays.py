@@ -24,7 +24,10 @@ class Environment(Protocol):
 
 
 class NotFiniteError(ConfigError):
-    """An observation or action has NaN or infinity; the message says which, and when."""
+    """An observation or action has NaN or infinity, or what should be a number is none.
+
+    The message says which, and when.
+    """
 
 
 def reset(environment: Environment) -> ts.TimeStep:
