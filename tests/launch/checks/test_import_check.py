@@ -59,6 +59,7 @@ def check(folder: pathlib.Path, text: str) -> None:
         ("from tfagents_system.environments import nonexistent", "imports nonexistent from tfa"),
         ("from tfagents_system.environments.gym_adapter import lod", "Did you mean load?"),
         ("from tfagents_system.train_params_bas import T", "Did you mean train_params_base?"),
+        ("import tfagents_system.enviroments.gym_adapter", "Did you mean environments?"),
         (
             "from tfagents_system.utils.metric import SuccessMetric",  # of another framework
             "has no module utils. A params file of another framework of this name? Remove the",

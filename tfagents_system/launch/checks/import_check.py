@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import nearest_name
+from tfagents_system.core.settings.attribute_names import is_typing_error
 
 PACKAGE = pathlib.Path(__file__).parents[2]  # of this project
 OURS = PACKAGE.name
@@ -90,7 +91,7 @@ def _check_module(name: str, finder: "ModuleFinder", where: str) -> None:
         if inner is None:
             raise ConfigError(
                 f"{where}: imports {name}, but {package} ({_place(found)}) has no module "
-                f"{submodule}.{_hint(submodule, _submodules(found)) or _advice(package)}"
+                f"{submodule}.{_module_hint(package, submodule, found)}"
             )
         package, found = f"{package}.{submodule}", inner
 
@@ -251,6 +252,14 @@ def _names(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 def _place(spec: importlib.machinery.ModuleSpec) -> str:
     return spec.origin or ", ".join(spec.submodule_search_locations or [])
+
+
+def _module_hint(package: str, missing: str, found: importlib.machinery.ModuleSpec) -> str:
+    """Returns what to write in place of a missing module, or to do about it."""
+    near: Iterable[str] = _submodules(found)
+    if package == OURS:  # short names of another framework's modules resemble some of ours
+        near = [name for name in near if is_typing_error(missing, name)]
+    return _hint(missing, near) or _advice(package)
 
 
 def _advice(package: str) -> str:
