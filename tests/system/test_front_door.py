@@ -68,7 +68,8 @@ def _check_second_starts_where_first_ended(folder, first):
                          "--initialize-from=logs/cart", "--set", *TINY[1:], "num_iter=1", *rates,
                          timeout=150)  # fmt: skip
     assert code == 0, err
-    assert f"It starts with the weights of logs/cart/checkpoints/{2 * 20 + 20:010d}." in out
+    weights = first.checkpoints / f"{2 * 20 + 20:010d}"
+    assert f"It starts with the weights of {weights}." in out
     second = ExperimentPaths(folder / "logs" / "second")
     assert [path.name for path in second.policy_checkpoints()] == ["policy_checkpoint_0000000020"]
     first_variables, variables = (

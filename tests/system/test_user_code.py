@@ -143,7 +143,7 @@ COMMANDS = [
     ["train", "v.sh", "--seed=1", *SETTINGS],
     ["eval", "logs/arm", "--num_episodes=1", "--novideo"],
     ["export", "logs/arm", "--to=numpy"],
-    ["report", "logs/arm"],
+    ["report", "logs/arm", "--film"],
     ["verify", "logs/arm", "--num_iter=1"],
     ["sweep", "v.sh", "--grid", "discount=0.9", "--name=swept"],
 ]

@@ -293,7 +293,8 @@ class TinyRun:
         wait_until(lambda: not self._kill_alive(), 60, "the end of all programs")
 
     def port(self) -> int:
-        return int(re.search(r"--port=(\d+)", (self.paths.services / "replay/run").read_text())[1])
+        script = (self.paths.services / "replay/program.sh").read_text()
+        return int(re.search(r"--port=(\d+)", script)[1])
 
     def episodes(self, kind: str, worker_id: int) -> list[dict[str, float]]:
         with (self.paths.episodes / f"{kind}_{worker_id}.csv").open(newline="") as file:
