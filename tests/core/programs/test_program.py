@@ -1,4 +1,5 @@
 import pathlib
+import shlex
 import subprocess
 import sys
 import time
@@ -6,6 +7,7 @@ import time
 import pytest
 
 from tfagents_system.core.process.processes import MARK_VARIABLE
+from tfagents_system.core.waiting import wait_until
 
 ROOT = pathlib.Path(__file__).parents[3]
 PREAMBLE = """
@@ -83,6 +85,43 @@ def main(*, stop):
     return 143
 """
     assert run(tmp_path, main) == (143, "False\nTrue\nTrue\n", "", "143\n")
+
+
+IGNORES_SIGNALS = """
+import pathlib, time
+
+def main(*, stop):
+    pathlib.Path("begun").touch()
+    deadline = time.monotonic() + 30
+    while not stop and time.monotonic() < deadline:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(0.01)
+    return 143 if stop else 0
+"""
+
+
+def test_a_stop_of_the_supervisor_is_heard_although_every_signal_is_ignored(tmp_path):
+    service = tmp_path / "service"
+    service.mkdir()
+    (tmp_path / "my_program.py").write_text(
+        PREAMBLE + IGNORES_SIGNALS + "\nrun_program(main, [__file__])\n"
+    )
+    script = service / "run"
+    script.write_text(
+        f"#!/bin/sh\ncd {shlex.quote(str(tmp_path))} || exit 1\n"
+        f"PYTHONPATH={shlex.quote(str(ROOT))} SERVICE_EXIT_CODE_FILE=service/exit_code "
+        f"exec {shlex.quote(sys.executable)} my_program.py\n"
+    )
+    script.chmod(0o755)
+    supervise = subprocess.Popen(["supervise", str(service)])
+    try:
+        wait_until((tmp_path / "begun").exists, 30, "the program's start")
+        assert (service / "exit_code").read_text().strip() == ""
+        subprocess.run(["svc", "-dx", str(service)], check=True, timeout=10)
+        assert supervise.wait(timeout=10) == 0
+        assert (service / "exit_code").read_text() == "143\n"
+    finally:
+        supervise.kill()
 
 
 def test_program_ends_although_a_thread_of_it_goes_on(tmp_path):

@@ -8,6 +8,7 @@ import os
 import pathlib
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -35,6 +36,7 @@ EXIT_CODES = (
     EXIT_STORAGE, EXIT_BROKEN_OUTPUT, 1,
 )  # fmt: skip
 _STOPS = (signal.SIGTERM, signal.SIGINT)
+LOOK_PERIOD_SECS = 1.0  # between looks at what supervise wants
 EXIT_CODE_FILE_VARIABLE = "SERVICE_EXIT_CODE_FILE"  # set by the service's run script
 
 
@@ -45,11 +47,18 @@ def neighbour_service(name: str) -> pathlib.Path | None:
 
 
 class StopFlag:
-    """True once the program has received SIGTERM or SIGINT; further signals change nothing."""
+    """True once the program has received SIGTERM or SIGINT; further signals change nothing.
+
+    It is true, too, once supervise wants the program down: user code may ignore signals for as long
+    as each env step takes.
+    """
 
     def __init__(self) -> None:
         """Installs the handlers; main thread only."""
         self._is_set = False
+        file = os.environ.get(EXIT_CODE_FILE_VARIABLE)
+        self._service = pathlib.Path(file).parent if file else None
+        self._look_at = 0.0
         for number in _STOPS:
             signal.signal(number, self._handle)
         # Python writes the numbers of signals there whoever handles them: user code, for a moment.
@@ -65,7 +74,21 @@ class StopFlag:
         if not self._is_set:
             with contextlib.suppress(OSError):  # nothing has arrived
                 self._is_set = any(n in _STOPS for n in os.read(self._arrived, 4096))
+        if not self._is_set and self._service and time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + LOOK_PERIOD_SECS
+            self._is_set = _is_wanted_down(self._service)
         return self._is_set
+
+
+def _is_wanted_down(service: pathlib.Path) -> bool:
+    """Returns whether `svc -d` has been called for a service, by the status that supervise keeps.
+
+    Its last byte is "u" or "d", for what is wanted.
+    """
+    try:
+        return (service / "supervise" / "status").read_bytes()[-1:] == b"d"
+    except OSError:  # not started by supervise, or the folder is gone: signals remain
+        return False
 
 
 def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
