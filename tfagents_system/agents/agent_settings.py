@@ -144,5 +144,5 @@ def unused_settings(settings: AgentSettings) -> list[str]:
 def own_policy_delay(settings: AgentSettings) -> int:
     """Returns `policy_delay`, or what the algorithm's paper has."""
     row = ALGORITHMS[settings.algorithm]
-    is_given = row.may_delay_policy and settings.policy_delay is not None
-    return settings.policy_delay if is_given else row.policy_delay
+    given = settings.policy_delay if row.may_delay_policy else None
+    return given or row.policy_delay
