@@ -51,6 +51,11 @@ def there(environ: Mapping[str, str]) -> dict[str, Any]:
     return {"cwd": project, "env": {**environ, WORKING_DIR_VARIABLE: os.getcwd()}}
 
 
+def there_in_words() -> list[str]:
+    """Returns what stands before `python -m` of this package in a command, as `there` says."""
+    return ["env", "-C", os.path.dirname(FOLDER), f"{WORKING_DIR_VARIABLE}={os.getcwd()}"]
+
+
 def is_own_process() -> bool:
     """Returns whether this process is a program or a tool of this project, not a user's script."""
     return _is_own
