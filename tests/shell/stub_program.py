@@ -1,7 +1,7 @@
 """Stands for sac_replay_buffer.py, sac_train.py and sac_collect.py in the tests of the scripts.
 
 Appends its start and end to `tape`, records how it was started in `seen_<name>.json`, then waits to
-be stopped. STUB_<NAME>: crash, wrong (exit code 78), deaf (ignores TERM), finish (the learner),
+be stopped. STUB_<NAME>: crash, wrong (exit code 78), deaf (to every stop), finish (the learner),
 superseded (exit code 75, once there is a file `superseded`), unsaved (exit code 74, at a stop) or
 unsavable (at once). STUB_CHILD is a command that every worker gives to a shell, as an
 environment that starts its simulator.
@@ -68,14 +68,12 @@ def main(
         with GUEST.visit("TrainParams.env_ctor"):
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: tape("hears it for itself"))
-    if mode == "deaf":
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if NAME.startswith("worker") and (child := os.environ.get("STUB_CHILD")):
         os.system(child)
     time.sleep(0.5)
     if mode == "unsavable":
         raise errors.StorageError(UNSAVED)
-    while not stop:
+    while mode == "deaf" or not stop:
         if mode == "superseded" and (paths.root / "superseded").exists():
             tape("is superseded")
             raise errors.SupersededError("superseded by number 2")
