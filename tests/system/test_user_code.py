@@ -134,8 +134,6 @@ def awkward(tmp_path):
     )
     for name in ("random.py", "queue.py", "tree.py", "gin.py"):  # nobody asks for them
         (work / name).write_text("raise ImportError('not for you')\n")
-    (work / "tfagents_system").mkdir()
-    (work / "tfagents_system/__init__.py").write_text("raise ImportError('not this one')\n")
     return lab, work
 
 
