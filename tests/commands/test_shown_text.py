@@ -1,4 +1,4 @@
-"""What is shown of logs, reports and names holds nothing that a terminal would obey."""
+"""Logs, reports and names are shown without anything that a terminal would obey."""
 
 import io
 import pathlib

@@ -1,4 +1,4 @@
-"""What others have put into an experiment's folders: no command stumbles, or counts it."""
+"""No command stumbles over foreign files in an experiment's folders, or counts them."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What is left on a disk after the power was cut at any system call of a save."""
+"""Checks the disk after the power was cut at any system call of a save."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def disk():
 
 
 def run(paths, announce):
-    """What a run needs to be resumed, and one generation after the other."""
+    """Writes all that a resume needs, and one generation after the other."""
     paths.root.mkdir()
     for path in (paths.config, paths.params):
         path.write_text("the user's")

@@ -68,7 +68,7 @@ def fail():
 
 @pytest.fixture(autouse=True)
 def before():
-    """What there was before the test; nothing else may be left after it."""
+    """Lists the processes from before the test; nothing else may be left after it."""
     found = descendants()
     yield found
     if Simulator.shared is not None:

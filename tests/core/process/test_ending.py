@@ -1,4 +1,4 @@
-"""How commands end, whatever user code has left behind and whoever reads their output."""
+"""Commands end as programs do, whatever user code has left and whoever reads their output."""
 
 import os
 import pathlib

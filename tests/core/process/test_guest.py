@@ -1,4 +1,4 @@
-"""What user code does to its process, in a process of its own."""
+"""Harm that user code does to its process, tried in a process of its own."""
 
 import pathlib
 import subprocess

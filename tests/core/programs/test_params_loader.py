@@ -146,7 +146,7 @@ def test_neighbours_are_executed_as_they_were_at_the_start_of_the_run(tmp_path):
 
 
 def in_child(original, paths):
-    """What a process of the user code of a run finds, whose own path has nothing of theirs."""
+    """A process that user code starts finds the modules of the user."""
     params = UserModule("mine", str(original), str(paths.running_params))
     told = {"params": dataclasses.asdict(params), "running": str(paths.running)}
     code = """
