@@ -1,1 +1,1 @@
-"""Measurements of this project and of its peers, Stable-Baselines3 (torch) and SBX (JAX)."""
+"""Measures this project and its peers, Stable-Baselines3 (torch) and SBX (JAX)."""

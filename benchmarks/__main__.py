@@ -1,4 +1,4 @@
-"""Measures this project beside its peers, and reports.
+"""Measures this project and its peers, and writes the report.
 
 Example: benchmarks/run.sh learner --repeats 1
 

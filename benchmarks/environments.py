@@ -1,4 +1,4 @@
-"""Environments whose own cost is known: nothing, or a sleep. NumPy only.
+"""Environments of known cost: an env step does nothing, or sleeps. NumPy only.
 
 Each library's programs wrap them in what that library takes: gym here, gymnasium for the peers.
 """

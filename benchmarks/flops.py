@@ -1,4 +1,4 @@
-"""How many floating-point operations one gradient step of SAC takes."""
+"""Counts the floating-point operations of one gradient step of SAC."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Runs benchmark programs one at a time, pinned, with a deadline, and collects their lines."""
+"""Runs benchmark programs one at a time, pinned, with a deadline, and collects their results."""
 
 import ctypes
 import datetime

@@ -1,4 +1,4 @@
-"""Learning curves of `solve`: the level at which they are compared, and the env steps to it."""
+"""Reads the learning curves of `solve`: the level to reach, and the env steps it took."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is measured: names, contestants, command lines, cores, targets."""
+"""Defines the measurements: names, contestants, command lines, cores, targets."""
 
 import dataclasses
 import sys

@@ -1,4 +1,4 @@
-"""Network namespaces of this machine as hosts that reach each other and nothing else."""
+"""Simulates several hosts by network namespaces that reach each other and nothing else."""
 
 import contextlib
 import json

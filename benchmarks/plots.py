@@ -1,4 +1,4 @@
-"""Small pictures of the results."""
+"""Draws small pictures of the results."""
 
 import math
 import pathlib

@@ -1,4 +1,4 @@
-"""Time and memory of running processes (Linux)."""
+"""Reads time and memory of running processes (Linux)."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""What every benchmark program does, in either environment: clean ends and JSON lines."""
+"""The frame of every benchmark program, ours or a peer's: clean ends and JSON lines."""
 
 import importlib.metadata
 import json

@@ -1,4 +1,4 @@
-"""Writes the table of hyperparameters in settings.md anew, from their declarations.
+"""Generates the table of hyperparameters in settings.md from their declarations.
 
 Usage: python docs/settings_table.py
 """

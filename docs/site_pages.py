@@ -1,4 +1,4 @@
-"""Pages of the site that no file in docs/ has: those beside it, and reference/*.md.
+"""Generates the pages of the site that are not files in docs/, such as reference/*.md.
 
 mkdocs.yml names this module as a hook of mkdocs, which calls the functions `on_*`.
 """

@@ -1,4 +1,4 @@
-"""What every program makes of a user's params and environment: the agent, and the data's layout."""
+"""Builds the agent and the data layout from a user's params and environment."""
 
 import dataclasses
 from typing import Any

@@ -1,4 +1,4 @@
-"""A worker that only evaluates, so that no other one stops collecting for it."""
+"""The worker that only evaluates, so that no other worker stops collecting."""
 
 import time
 from collections.abc import Callable

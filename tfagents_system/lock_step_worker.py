@@ -1,4 +1,4 @@
-"""The worker of a deterministic run, which takes turns with the learner."""
+"""The worker of a deterministic run: takes turns with the learner."""
 
 import time
 from collections.abc import Callable

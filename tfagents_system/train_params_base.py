@@ -1,4 +1,4 @@
-"""The class a user extends to describe a training task."""
+"""The class that a user extends to describe a training task."""
 
 import abc
 import inspect

@@ -1,4 +1,4 @@
-"""What a worker does: fills the replay buffer, collects with the newest policy, evaluates."""
+"""The worker: fills the replay buffer, collects with the newest policy, evaluates."""
 
 import time
 from collections.abc import Callable

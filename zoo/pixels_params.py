@@ -1,4 +1,4 @@
-"""A task of the DeepMind Control Suite that is seen through a camera, as the config names it.
+"""A pixel task of the DeepMind Control Suite, as the config names it.
 
 Needs ./setup.sh --with dm_control.
 """

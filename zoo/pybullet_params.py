@@ -1,4 +1,4 @@
-"""A locomotion task of PyBullet, as the config names it, with settings that suit all of them."""
+"""A locomotion task of PyBullet, as the config names it, with settings for all of them."""
 
 from tf_agents.environments import py_environment
 

@@ -1,4 +1,4 @@
-"""Collects the results of the zoo from the finished experiments in logs/.
+"""Makes the table of the zoo's results from the finished experiments in logs/.
 
 Example: sac train zoo/hopper_bullet.sh --seed 1 2 3; python -m zoo.table
 

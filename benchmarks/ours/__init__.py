@@ -1,1 +1,1 @@
-"""Programs that measure this project; they run in its own environment."""
+"""Measures this project, in its own Python environment."""

@@ -1,4 +1,4 @@
-"""What a checkpoint costs the learner: its longest pause, and its rate meanwhile.
+"""Measures a checkpoint's cost to the learner: its longest pause, and its rate meanwhile.
 
 Example: python -m benchmarks.ours.checkpoint_stall
 """

@@ -1,4 +1,4 @@
-"""Env steps per second of one worker program and a replay server on the same cores, no learner.
+"""Measures env steps/s of one worker program and a replay server on the same cores, no learner.
 
 Example: python -m benchmarks.ours.collection --environment FreeEnv
 The worker is sac_collect.py as the launcher starts it, past its random fill. In the learner's place

@@ -1,4 +1,4 @@
-"""What the host of the core runs: a replay server, its end of the link, a stand-in for the learner.
+"""Runs the core's host for a measurement: replay server, relay, a stand-in for the learner.
 
 Example: python -m benchmarks.ours.core_host logs/hosts /tmp/core
 The replay server is that of a run, with its tables and their limits. The stand-in samples as much

@@ -1,4 +1,4 @@
-"""Mean greedy return in the last quarter of a training run, and its learning curve.
+"""Measures a run's learning curve, and its mean greedy return in the last quarter.
 
 Example: python -m benchmarks.ours.curve --environment Pendulum-v1 --seed 1 \
 --env_steps 10000 --eval_period 1000

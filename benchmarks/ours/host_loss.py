@@ -1,4 +1,4 @@
-"""A host dies in the middle of a run: whether training goes on, and how soon all of it does.
+"""Kills a host in the middle of a run, and measures how soon training is whole again.
 
 Example: python -m benchmarks.ours.host_loss --victim workers
 Hosts are network namespaces of this machine, each with process ids of its own. The real programs

@@ -1,4 +1,4 @@
-"""Env steps per second of workers on several hosts, and what replay server and link take for it.
+"""Measures env steps/s of workers on several hosts, and the CPU time of server and link.
 
 Example: python -m benchmarks.ours.hosts --num_workers 8 --num_hosts 2
 Hosts are network namespaces of this machine with 1 Gbit/s each. One has the replay server and a

@@ -1,4 +1,4 @@
-"""Env steps per second of a worker's loop with its journal, as a share of those without.
+"""Measures the cost of a worker's journal: env steps/s with it, as a share of those without.
 
 Example: python -m benchmarks.ours.journal --secs 10
 Acts on Pendulum, packs, writes, and waits for the server's confirmation of each burst, in turns of

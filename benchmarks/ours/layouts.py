@@ -1,4 +1,4 @@
-"""Ways to keep transitions in Reverb: this project's, also of images, and TF-Agents' examples'."""
+"""Compares layouts of transitions in Reverb, also of images: this project's and TF-Agents'."""
 
 import functools
 import math

@@ -1,4 +1,4 @@
-"""Gradient steps per second of the learner program, fed by a replay server on the same cores.
+"""Measures gradient steps/s of the learner, fed by a replay server on the same cores.
 
 Example: python -m benchmarks.ours.learner --secs 10
 The learner is sac_train.py as the launcher starts it; it also publishes the policy twice a second.

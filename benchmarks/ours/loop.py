@@ -1,4 +1,4 @@
-"""Env steps and train steps per second of a whole training run in its steady state.
+"""Measures env steps/s and train steps/s of a whole run in its steady state.
 
 Example: python -m benchmarks.ours.loop --environment Pendulum-v1
 Everything runs as run_script.sh starts it, checkpoints and TensorBoard included, evaluation not;

@@ -1,4 +1,4 @@
-"""Stands in for several workers: their exact traffic with the replay server, from one process.
+"""Stands in for several workers: one process makes their exact traffic.
 
 Example: python -m benchmarks.ours.paced_workers logs/hosts localhost:8000 2 8
 Each has a worker's own adder, reader of variables and status reports. It sends a burst when a

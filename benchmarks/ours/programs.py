@@ -1,4 +1,4 @@
-"""Single programs of this project, started as the launcher starts them, for one measurement."""
+"""Starts single programs for a measurement, as the launcher starts them."""
 
 import contextlib
 import dataclasses

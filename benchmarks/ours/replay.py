@@ -1,4 +1,4 @@
-"""Memory, insert and sample rates, checkpoint and restore of a replay server.
+"""Measures a replay server: memory, insert and sample rates, checkpoint and restore.
 
 Example: python -m benchmarks.ours.replay --layout ours
 A transition is 66 float32: two observations [28], an action [8], a reward and a discount; of

@@ -1,4 +1,4 @@
-"""A replay server for measurements: its rate limiter never holds anybody back.
+"""Runs a replay server whose rate limiter never makes anyone wait.
 
 Example: python -m benchmarks.ours.replay_server --layout ours --port 8000 \
 --folder logs/server --capacity 100000

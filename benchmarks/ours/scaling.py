@@ -1,4 +1,4 @@
-"""Env steps and train steps per second with a given number of workers on SleepingEnv.
+"""Measures env steps/s and train steps/s with a given number of workers on SleepingEnv.
 
 Example: python -m benchmarks.ours.scaling --num_workers 2
 Ends with an error while workers are still starting if memory is about to run out.

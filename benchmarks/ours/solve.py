@@ -1,4 +1,4 @@
-"""Seconds from run_script.sh until the mean of 10 greedy episodes reaches a level.
+"""Measures seconds from run_script.sh until the mean of 10 greedy episodes reaches a level.
 
 Example: python -m benchmarks.ours.solve --environment Pendulum-v1 --level -200 \
 --seed 1 --eval_period 1000 --limit_secs 300

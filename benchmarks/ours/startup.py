@@ -1,4 +1,4 @@
-"""Seconds from run_script.sh to the first train step, and the memory of each program after it.
+"""Measures seconds from run_script.sh to the first train step, and each program's memory then.
 
 Example: python -m benchmarks.ours.startup
 """

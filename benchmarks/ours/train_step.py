@@ -1,4 +1,4 @@
-"""Where the time of a train step goes, by kind of op.
+"""Measures the time of a train step by kind of op.
 
 Example: taskset -c 0 python -m benchmarks.ours.train_step
 Profiles the learner's compiled loop on one thread; minibatches come from memory, so nothing else

@@ -1,4 +1,4 @@
-"""Whole training runs by run_script.sh, watched through the files they write."""
+"""Runs whole trainings by run_script.sh and reads their progress from the files they write."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""FreeEnv: env steps that cost nothing, of the Minitaur's sizes."""
+"""FreeEnv: the sizes of the Minitaur, at no cost per env step."""
 
 import gym
 import numpy as np

@@ -1,4 +1,4 @@
-"""HalfCheetahBulletEnv-v0 (PyBullet), with the settings that the RL Zoo uses for SAC."""
+"""HalfCheetahBulletEnv-v0 (PyBullet), with the RL Zoo's settings for SAC."""
 
 from tf_agents.environments import py_environment
 

@@ -1,4 +1,4 @@
-"""ImageEnv: frames of 84 x 84 x 3, of which an agent sees the newest three."""
+"""ImageEnv: frames of 84 x 84 x 3; the agent sees the newest three."""
 
 import gym
 import numpy as np

@@ -1,4 +1,4 @@
-"""SleepingEnv: workers that mostly wait, with so little learning that nothing holds them back."""
+"""SleepingEnv: workers mostly sleep, and learning is too cheap to hold them back."""
 
 from tf_agents.environments import py_environment
 

@@ -1,1 +1,1 @@
-"""Programs that measure Stable-Baselines3 and SBX; they run in .venv-peers."""
+"""Measures Stable-Baselines3 and SBX, in the Python environment .venv-peers."""

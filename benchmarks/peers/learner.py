@@ -1,4 +1,4 @@
-"""Gradient steps per second of a peer's `train`, from its own replay buffer in memory.
+"""Measures gradient steps/s of a peer's `train`, from its replay buffer in memory.
 
 Example: python -m benchmarks.peers.learner --peer sbx
 SBX compiles one loop per number of gradient steps, so all calls have the same one.

@@ -1,4 +1,4 @@
-"""Env steps per second of a peer's `learn`, with one gradient step for each or with none.
+"""Measures env steps/s of a peer's `learn`, with one gradient step for each or with none.
 
 Example: python -m benchmarks.peers.loop --peer sbx --environment Pendulum-v1
 Without gradient steps this is collection alone: acting with the policy, stepping, storing.

@@ -1,4 +1,4 @@
-"""Models of Stable-Baselines3 and of SBX, which have one interface."""
+"""Builds the models of Stable-Baselines3 and SBX, which share one interface."""
 
 import time
 from collections.abc import Callable

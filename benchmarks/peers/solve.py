@@ -1,4 +1,4 @@
-"""Seconds from a peer's process start until the mean of 10 greedy episodes reaches a level.
+"""Measures a peer's seconds from process start until the mean of 10 greedy episodes is at a level.
 
 Example: python -m benchmarks.peers.solve --peer sbx --environment Pendulum-v1 --level -200 \
 --seed 1 --eval_period 1000 --limit_secs 300

@@ -1,4 +1,4 @@
-"""Seconds from a peer's process start to its first finished gradient step, and its memory after.
+"""Measures a peer's seconds from process start to its first gradient step, and its memory then.
 
 Example: python -m benchmarks.peers.startup --peer sbx
 Fills with as many random env steps as pendulum_params.py does.

@@ -1,1 +1,1 @@
-"""What a worker does: episodes, and their records."""
+"""Collects and evaluates: a worker's episodes and their records."""

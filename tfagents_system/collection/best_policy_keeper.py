@@ -1,4 +1,4 @@
-"""Sums up complete evaluations, and keeps the policy whose evaluation has returned the most."""
+"""Sums up complete evaluations and keeps the policy with the best one."""
 
 import math
 import shutil

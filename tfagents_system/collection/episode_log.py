@@ -1,4 +1,4 @@
-"""The CSV record of episodes, appended across restarts."""
+"""Appends episodes to the CSV record, across restarts."""
 
 import csv
 import io

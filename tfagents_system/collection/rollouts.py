@@ -1,4 +1,4 @@
-"""Episodes of one policy in one environment."""
+"""Runs episodes of one policy in one environment."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol

@@ -1,4 +1,4 @@
-"""Hands the user's observers what a TF-Agents driver hands to its own."""
+"""Calls the user's observers as a TF-Agents driver would."""
 
 from collections.abc import Callable
 from typing import Any

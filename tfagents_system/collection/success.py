@@ -1,4 +1,4 @@
-"""Reads and counts the success that environments report: the only place."""
+"""Reads and counts the success that environments report. No other module does."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a worker steps, and who looks on."""
+"""A worker's environments, and the observers of their steps."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a worker writes down."""
+"""Writes a worker's records."""
 
 import math
 import sys

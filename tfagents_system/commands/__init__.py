@@ -1,1 +1,1 @@
-"""What `sac` does beyond the programs and tools: new projects, starts, lists of runs."""
+"""The commands of `sac` that are not programs or tools: new projects, starts, lists of runs."""

@@ -1,4 +1,4 @@
-"""Hyperparameters on the command line, as gin bindings."""
+"""Turns hyperparameters on the command line into gin bindings."""
 
 import ast
 from collections.abc import Mapping, Sequence

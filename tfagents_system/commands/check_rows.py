@@ -1,4 +1,4 @@
-"""The table of `sac check`: what was looked at, whether it is right, what to do."""
+"""The table of `sac check`: what was checked, the result, what to do."""
 
 import dataclasses
 import pathlib

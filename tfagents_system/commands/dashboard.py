@@ -1,4 +1,4 @@
-"""The screen of `sac watch`."""
+"""Draws the screen of `sac watch`."""
 
 import collections
 import pathlib

@@ -1,4 +1,4 @@
-"""Whether an experiment of an earlier start was trained with what is asked for now."""
+"""Compares an experiment's earlier settings with those now asked for."""
 
 import ast
 import json

@@ -1,4 +1,4 @@
-"""Steps environments as a worker does, and says what is right and wrong with them."""
+"""Steps environments as a worker does, and reports what is right and wrong with them."""
 
 import collections
 import dataclasses

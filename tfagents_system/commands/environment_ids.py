@@ -1,4 +1,4 @@
-"""What the name of an environment stands for: `Pendulum-v1`, `dm_control:cheetah/run`."""
+"""Resolves the name of an environment: `Pendulum-v1`, `dm_control:cheetah/run`."""
 
 import contextlib
 import dataclasses

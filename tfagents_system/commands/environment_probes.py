@@ -1,4 +1,4 @@
-"""What `sac check` tries with an environment, one thing at a time."""
+"""The probes of `sac check`: each tries one property of an environment."""
 
 import collections
 import functools

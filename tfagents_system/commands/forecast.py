@@ -1,4 +1,4 @@
-"""What `sac check` says of the run to come: time, bottleneck, workers, memory."""
+"""Forecasts a run for `sac check`: time, bottleneck, workers, memory."""
 
 import dataclasses
 import pathlib

@@ -1,4 +1,4 @@
-"""Measures the learner on this machine: `sac check` starts it as a program of its own.
+"""Measures the learner on this machine; `sac check` starts it as a program of its own.
 
 Example: python -m tfagents_system.commands.learner_speed 0,1
 Trains on made-up minibatches with the compiled loop of a run, without a replay server, and prints

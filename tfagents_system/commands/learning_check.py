@@ -1,4 +1,4 @@
-"""Builds what the learner of a run builds, and does one train step with the environment's data.
+"""Builds what the learner builds, and runs one train step on the environment's data.
 
 Needs no replay server: a worker's adder makes the items, which are kept in memory.
 """

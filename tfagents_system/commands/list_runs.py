@@ -1,4 +1,4 @@
-"""Lists experiments, a line each: state, train steps, returns, size and age.
+"""Lists experiments, one per line: state, train steps, returns, size and age.
 
 Example: sac list logs
 """

@@ -1,4 +1,4 @@
-"""A learner of a run that trains on given items, without a replay server."""
+"""A learner that trains on given items, without a replay server."""
 
 import collections
 import pathlib

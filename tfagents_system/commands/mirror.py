@@ -1,4 +1,4 @@
-"""Hands what a run writes over to Weights & Biases or MLflow: values, settings, files, videos.
+"""Mirrors a run's values, settings, files and videos to Weights & Biases or MLflow.
 
 Example: sac mirror logs/pendulum --to mlflow
 

@@ -1,4 +1,4 @@
-"""Writes the params, config and variables files of a new project, which train at once.
+"""Writes the params, config and variables files of a new project that can train at once.
 
 Example: sac new walker --from pybullet:Walker2DBulletEnv-v0
 

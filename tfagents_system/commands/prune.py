@@ -1,4 +1,4 @@
-"""Removes what an experiment does not need to be resumed, evaluated or compared.
+"""Deletes files that an experiment does not need to be resumed, evaluated or compared.
 
 Example: sac prune logs/pendulum --keep_policies 5 --dry_run
 

@@ -1,4 +1,4 @@
-"""Looks whether an environment and its caller would write into the same arrays."""
+"""Finds arrays that an environment and its caller would both write to."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tries settings: trains each with each seed, some at a time, and ranks them by return.
+"""Sweeps settings: trains each with each seed, several at a time, and ranks them by return.
 
 Example: sac sweep my_variables.sh --grid train_batch_size=128,256 --seed 1 2 --parallel 2
 

@@ -1,4 +1,4 @@
-"""The files of a new project: params, config and variables, ready to train and to be edited."""
+"""Templates for the params, config and variables files of a new project."""
 
 import json
 

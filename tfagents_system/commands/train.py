@@ -1,4 +1,4 @@
-"""Trains an environment, or what a variables file describes; the same command resumes.
+"""Trains an environment or what a variables file describes. The same command resumes.
 
 Example: sac train --env HalfCheetahBulletEnv-v0 --seed 1 2 3 --set train_batch_size=512
 

@@ -1,4 +1,4 @@
-"""What a sweep tries: all points of a grid, or what Optuna suggests within ranges."""
+"""Chooses a sweep's trials: every point of a grid, or what Optuna suggests within ranges."""
 
 import ast
 import dataclasses

@@ -1,4 +1,4 @@
-"""Trains the first iterations of a deterministic run again, and compares: are they the same?
+"""Repeats the first iterations of a deterministic run and checks that they are the same.
 
 Example: sac verify logs/repeated --num_iter 5
 

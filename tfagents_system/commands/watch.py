@@ -1,4 +1,4 @@
-"""Shows what a run does until it ends: programs, rates, who waits for whom, returns, errors.
+"""Shows a run until it ends: programs, rates, who waits for whom, returns, errors.
 
 Example: sac watch logs/pendulum
 

@@ -1,4 +1,4 @@
-"""Says whether one group of experiments is better than another by more than the noise of seeds.
+"""Tests whether one group of experiments is better than another beyond the noise of seeds.
 
 Example: sac compare logs/small_lr logs/large_lr
 Each argument is an experiment, a pattern such as 'logs/a_*', or what the folders begin with. The

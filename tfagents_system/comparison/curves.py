@@ -1,4 +1,4 @@
-"""The curves of experiments: returns, losses, alpha and curriculum."""
+"""Reads the curves of experiments: returns, losses, alpha and curriculum."""
 
 import math
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Draws learning curves: of one experiment, or of groups of seeds beside each other.
+"""Draws learning curves of one experiment, or of groups of seeds side by side.
 
 Example: sac plot logs/small_lr_ logs/large_lr_
 Example: sac plot --exp_dir logs/pendulum

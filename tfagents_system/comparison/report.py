@@ -1,4 +1,4 @@
-"""Writes one HTML file about an experiment, which opens without network.
+"""Writes a report on an experiment: one HTML file that opens without network.
 
 Example: sac report logs/pendulum
 Holds the hyperparameters and what differs from the defaults, curves to zoom into, the evaluations,

@@ -1,4 +1,4 @@
-"""Films of the first, the middle and the best policy of an experiment, for its report."""
+"""Films the first, the middle and the best policy of an experiment for its report."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""The sections of a report, as HTML without the page around them."""
+"""Renders the sections of a report as HTML."""
 
 import base64
 import html

@@ -1,4 +1,4 @@
-"""Experiments that differ in the seed alone, named together on a command line."""
+"""Groups experiments that differ only in the seed, as a command line names them."""
 
 import pathlib
 from typing import NamedTuple

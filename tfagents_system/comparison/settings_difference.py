@@ -1,4 +1,4 @@
-"""In which settings experiments differ."""
+"""Finds the settings in which experiments differ."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Text of others as it may be shown: to a terminal, and without passwords."""
+"""Cleans foreign text for display: terminal control codes and passwords are removed."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Meters of a program's own speed and time."""
+"""Measures a program's own speed and time."""
 
 import collections
 import time

@@ -1,4 +1,4 @@
-"""Suggestions for misspelt names."""
+"""Suggests names for misspelt ones."""
 
 import difflib
 from collections.abc import Iterable

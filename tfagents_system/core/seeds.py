@@ -1,4 +1,4 @@
-"""One seed enters a run; every program and environment derives its own.
+"""Derives the seeds of programs and environments from the one seed of a run.
 
 Two derivations differ because they hash different words: each argument has words of its own in a
 list whose length follows from them, no argument reaches into the words of another, and no two

@@ -1,4 +1,4 @@
-"""Waiting with a deadline and a reason."""
+"""Waits with a deadline and a reason."""
 
 import time
 from collections.abc import Callable

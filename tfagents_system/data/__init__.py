@@ -1,1 +1,1 @@
-"""What experience looks like: transitions, their packed form, how they lie in items; no Reverb."""
+"""The format of experience: transitions, packing, layout of items. No Reverb."""

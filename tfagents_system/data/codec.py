@@ -1,4 +1,4 @@
-"""Packs a nest of arrays into one flat column per dtype, and back."""
+"""Packs a nest of arrays into one flat column per dtype, and unpacks it."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Stacked frames: which observations are images, and how their frames are told apart."""
+"""Finds stacked frames: which observations are images, and where each frame begins."""
 
 from collections.abc import Sequence
 from typing import Any

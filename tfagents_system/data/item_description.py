@@ -1,4 +1,4 @@
-"""An item of the replay buffer as JSON, for the run's spec and for checkpoints, and back."""
+"""Describes an item of the replay buffer as JSON, for the run's spec and checkpoints."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How steps lie in the items of the experience table."""
+"""The layout of env steps in the items of the experience table."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""A program's own view of its run, to be compared with the run's spec."""
+"""A program's own view of its run, which is compared with the run's spec."""
 
 import pathlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""From the packed rows of items to the transitions that are learned from."""
+"""Turns sampled items into transitions."""
 
 import functools
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Steps, as workers store them, and transitions, as learning sees them."""
+"""Defines steps, which workers store, and transitions, which the agent trains on."""
 
 from typing import Any, NamedTuple
 

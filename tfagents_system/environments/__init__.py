@@ -1,1 +1,1 @@
-"""Adapters that make a PyEnvironment of other libraries' environments."""
+"""Adapts other libraries' environments to PyEnvironment."""

@@ -1,4 +1,4 @@
-"""What all adapters share: lean time steps, forwarding, error messages."""
+"""The base of all adapters: fast time steps, forwarding, error messages."""
 
 import abc
 import difflib

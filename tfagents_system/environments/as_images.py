@@ -1,4 +1,4 @@
-"""Makes images, as networks know them, of other pictures.
+"""Converts pictures to the image format that the networks take.
 
     environment = AsImages(gymnasium_adapter.load("CarRacing-v3", seed=seed))
 

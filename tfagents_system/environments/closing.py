@@ -1,4 +1,4 @@
-"""The end of an environment: in bounded time, whatever it does about it, with its simulators."""
+"""Closes an environment and its simulators in bounded time, even if it hangs."""
 
 import contextlib
 import sys

@@ -1,4 +1,4 @@
-"""Environments of dm_control, an optional package, as PyEnvironments."""
+"""Adapts environments of dm_control, an optional package."""
 
 import difflib
 import math

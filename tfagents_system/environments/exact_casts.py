@@ -1,4 +1,4 @@
-"""Casts to integers that lose nothing, or fail: NumPy's own store 300 in 8 bits as 44."""
+"""Casts to integers without loss, or fails: NumPy's own cast stores 300 in 8 bits as 44."""
 
 from collections.abc import Callable
 from typing import Any

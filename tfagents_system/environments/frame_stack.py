@@ -1,4 +1,4 @@
-"""Joins the newest frames of image observations."""
+"""Stacks the newest frames of image observations."""
 
 import collections
 from typing import Any

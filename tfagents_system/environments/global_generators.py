@@ -1,4 +1,4 @@
-"""The random generators that belong to the whole process."""
+"""Seeds the process-wide random generators."""
 
 import contextlib
 import random

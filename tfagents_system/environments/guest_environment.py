@@ -1,4 +1,4 @@
-"""The border around an environment: every call of it is a visit of user code."""
+"""Guards every call of an environment as a visit of user code."""
 
 from typing import Any
 

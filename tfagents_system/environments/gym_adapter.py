@@ -1,4 +1,4 @@
-"""Environments of gym 0.23 as PyEnvironments."""
+"""Adapts environments of gym 0.23."""
 
 import copy
 import warnings

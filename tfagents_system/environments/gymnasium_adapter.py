@@ -1,4 +1,4 @@
-"""Environments of gymnasium, an optional package, as PyEnvironments."""
+"""Adapts environments of gymnasium, an optional package."""
 
 import copy
 import importlib

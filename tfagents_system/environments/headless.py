@@ -1,4 +1,4 @@
-"""Chooses how MuJoCo and pygame draw where nobody looks."""
+"""Chooses how MuJoCo and pygame draw without a display."""
 
 import ctypes
 import ctypes.util

@@ -1,4 +1,4 @@
-"""What an environment is made of: its wrappers, and what they wrap."""
+"""Walks through an environment's wrappers to what they wrap."""
 
 from collections.abc import Iterator
 from typing import Any

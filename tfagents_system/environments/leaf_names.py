@@ -1,4 +1,4 @@
-"""Refuses observations whose parts have names that no policy can be saved by."""
+"""Rejects observations whose parts have names that a SavedModel cannot have."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Keeps the arrays of an environment and ours apart, and what is not finite from acting."""
+"""Separates the environment's arrays from ours, and stops values that are not finite."""
 
 import numbers
 from math import isfinite

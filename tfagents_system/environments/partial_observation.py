@@ -1,4 +1,4 @@
-"""Wrappers that hide a part of the observation, or add what is needed to remember.
+"""Wrappers that hide part of the observation, or add what a memory needs.
 
     environment = gym_adapter.load("Pendulum-v1", seed=seed)
     environment = LastAction(KeepObservations(environment, [2]))  # velocity, last torque

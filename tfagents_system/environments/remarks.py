@@ -1,4 +1,4 @@
-"""Finds what a user should know of an environment before it is trained, and wherever it acts."""
+"""Finds what a user should know of an environment before training."""
 
 import math
 import re

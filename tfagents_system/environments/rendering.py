@@ -1,4 +1,4 @@
-"""Makes frames of what environments render: films, windows, reports and the check share it."""
+"""Renders environments to frames, for films, windows, reports and `sac check`."""
 
 from typing import Any, NoReturn
 

@@ -1,4 +1,4 @@
-"""An environment that may fail and hang without harm to the worker that steps it."""
+"""Replaces an environment that fails or hangs, without harm to its worker."""
 
 import contextlib
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Spaces of gym and gymnasium as TF-Agents specs, and casts of observations and actions to them."""
+"""Converts gym and gymnasium spaces to TF-Agents specs, and casts values to them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tells time limits from terminations, where the environment itself does not."""
+"""Tells time limits from terminations where the environment does not."""
 
 import collections
 from typing import Any

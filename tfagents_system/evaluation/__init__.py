@@ -1,1 +1,1 @@
-"""Episodes, their records, video and plots."""
+"""Evaluates saved policies: episodes, records, videos."""

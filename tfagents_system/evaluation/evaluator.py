@@ -1,4 +1,4 @@
-"""Greedy episodes of one policy checkpoint."""
+"""Runs greedy episodes of one policy checkpoint."""
 
 import functools
 import itertools

@@ -1,4 +1,4 @@
-"""What the folder of an experiment keeps of its policy."""
+"""Finds the policies in an experiment's folder."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""One film of several, next to each other."""
+"""Joins several films into one, side by side."""
 
 import pathlib
 from collections.abc import Iterator, Sequence

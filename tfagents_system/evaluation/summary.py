@@ -1,4 +1,4 @@
-"""What came of an evaluation: its statistics, table and CSV."""
+"""Summarizes an evaluation: statistics, table and CSV."""
 
 import csv
 import io

@@ -1,1 +1,1 @@
-"""Films and windows."""
+"""Films and live windows of episodes."""

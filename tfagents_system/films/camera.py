@@ -1,4 +1,4 @@
-"""Films episodes and shows them: renders the frames that are due, each once."""
+"""Films and shows episodes; renders each frame once, when it is due."""
 
 import math
 import pathlib

@@ -1,4 +1,4 @@
-"""How fast the film of an episode is played: in real time where the environment tells its step."""
+"""Chooses a film's playback rate: real time where the environment gives its time step."""
 
 import numbers
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Writes films: frames go straight into an H.264 encoder, and a film appears when complete."""
+"""Writes videos: frames stream into an H.264 encoder; a video appears when it is complete."""
 
 import contextlib
 import fcntl

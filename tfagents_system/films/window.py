@@ -1,4 +1,4 @@
-"""A window that shows frames, in a process of its own: an environment may draw with pygame itself.
+"""Shows frames in a window, in a process of its own, since an environment may use pygame too.
 
 Example: python -m tfagents_system.films.window Pendulum
 Says that it is ready; then reads frames: width and height, as two integers of 4 bytes, and the

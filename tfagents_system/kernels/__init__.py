@@ -1,1 +1,1 @@
-"""The learner's compiled ops: source, build and loading, and what arithmetic a host can do."""
+"""The learner's compiled ops: source, build, loading, and the arithmetic that a host supports."""

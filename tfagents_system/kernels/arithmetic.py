@@ -1,4 +1,4 @@
-"""In which arithmetic a host can compute the matrix products of train steps, and in which it does.
+"""Chooses the arithmetic of a train step's matrix products by what the host supports.
 
 - float32: everywhere.
 - bfloat16: TensorFlow's own products of bfloat16 factors; the values in the TD error are float32.

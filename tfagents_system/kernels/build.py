@@ -1,4 +1,4 @@
-"""Builds the compiled ops of the learner, unless they are there, and removes outdated ones.
+"""Builds the learner's compiled ops where they are missing, and deletes outdated ones.
 
 Example: python -m tfagents_system.kernels.build
 Prints one line. Exit codes: 0 the library is there, or this host cannot have it (no compiler, or a

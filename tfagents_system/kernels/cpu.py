@@ -1,4 +1,4 @@
-"""What the CPU can do."""
+"""Reads the CPU's features."""
 
 import pathlib
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""Loads the compiled ops; no other module loads a library."""
+"""Loads the compiled ops. No other module loads a library."""
 
 import functools
 import pathlib

@@ -1,4 +1,4 @@
-"""Which file is the library of the compiled ops; imports no TensorFlow.
+"""Names the library file of the compiled ops. Imports no TensorFlow.
 
 The name of the library tells what it was built from: `dense_relu-<fit>-<compiler>.so`. A program
 loads a library only if `fit` is that of this source and this system, so it never loads an outdated

@@ -1,1 +1,1 @@
-"""From settings to supervised processes: checks, CPU plan, daemontools services, status."""
+"""Starts runs: checks, CPU plan, daemontools services, status."""

@@ -1,1 +1,1 @@
-"""Hands what a run writes over to experiment trackers: Weights & Biases, MLflow."""
+"""Mirrors a run's records to experiment trackers: Weights & Biases, MLflow."""

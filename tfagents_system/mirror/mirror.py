@@ -1,4 +1,4 @@
-"""Hands the records of a run over to a tracker, and goes on where it was after any failure."""
+"""Mirrors the records of a run to a tracker, and continues after any failure."""
 
 import contextlib
 import time

@@ -1,4 +1,4 @@
-"""What has been handed over to a tracker, so that a later start goes on from there."""
+"""Remembers what a tracker already has, so that a later start continues there."""
 
 import dataclasses
 import json

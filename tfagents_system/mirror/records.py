@@ -1,4 +1,4 @@
-"""What a run has written that trackers show: values, videos, settings, files."""
+"""Reads a run's records for a tracker: values, videos, settings, files."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Hands records over to MLflow: into a database in the run's folder, or to MLFLOW_TRACKING_URI."""
+"""Mirrors records to MLflow: a database in the run's folder, or MLFLOW_TRACKING_URI."""
 
 import json
 import logging

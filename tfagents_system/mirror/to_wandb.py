@@ -1,4 +1,4 @@
-"""Hands records over to Weights & Biases: offline into files, unless WANDB_MODE says otherwise."""
+"""Mirrors records to Weights & Biases: offline into files, unless WANDB_MODE is set."""
 
 import os
 import pathlib

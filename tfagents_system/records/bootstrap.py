@@ -1,4 +1,4 @@
-"""How sure a figure is that comes from a few seeds or episodes.
+"""Estimates the uncertainty of a figure from a few seeds or episodes.
 
 Source of interquartile mean, probability of improvement and stratified bootstrap, here of one task:
 Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice,

@@ -1,4 +1,4 @@
-"""Reads the CSV record of episodes, whatever has become of it."""
+"""Reads the CSV record of episodes, also a damaged one."""
 
 import math
 import pathlib

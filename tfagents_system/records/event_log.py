@@ -1,4 +1,4 @@
-"""The TensorBoard record of one program."""
+"""Writes the TensorBoard record of one program."""
 
 import pathlib
 from collections.abc import Mapping, Sequence

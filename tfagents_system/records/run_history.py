@@ -1,4 +1,4 @@
-"""The course of an experiment, read from what its programs have written."""
+"""Reads the course of an experiment from its programs' records."""
 
 import bisect
 import datetime

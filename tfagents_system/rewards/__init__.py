@@ -1,1 +1,1 @@
-"""Rewards that are learned beside the agent."""
+"""Rewards that are learned along with the agent."""

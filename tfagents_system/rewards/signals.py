@@ -1,4 +1,4 @@
-"""Reward signals: what the agent is rewarded for beside what the environment pays.
+"""Reward signals: rewards in addition to the environment's.
 
 Replayed transitions get the rewards when they are learned from, so a signal that is still learning
 pays by what it knows now.

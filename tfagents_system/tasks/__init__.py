@@ -1,1 +1,1 @@
-"""Tasks of partial observation that come with the package."""
+"""The package's own tasks of partial observation."""

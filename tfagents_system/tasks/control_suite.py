@@ -1,4 +1,4 @@
-"""Tasks of dm_control with repeated actions, also from pixels."""
+"""Tasks of dm_control with repeated actions, optionally from pixels."""
 
 from collections.abc import Callable
 from typing import Any

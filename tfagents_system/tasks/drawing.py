@@ -1,4 +1,4 @@
-"""Draws the small frames of tasks that have no renderer of their own."""
+"""Draws small frames for tasks that have no renderer."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""All tasks by name: `partial.load("pendulum-p", seed=seed)` in a params file.
+"""Loads the tasks by name: `partial.load("pendulum-p", seed=seed)` in a params file.
 
 Source: Yang and Nguyen 2021, Recurrent Off-policy Baselines for Memory-based Continuous Control,
 arXiv:2110.12628; docs/partial_observation.md says what differs.

@@ -1,4 +1,4 @@
-"""A swimmer looks for a platform that it feels only when it is on it, and returns there.
+"""A swimmer looks for a platform that it feels only when on it, and returns there.
 
 Source: Yang and Nguyen 2021, Recurrent Off-policy Baselines for Memory-based Continuous Control,
 arXiv:2110.12628, after the water maze of Morris 1984.

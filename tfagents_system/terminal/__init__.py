@@ -1,1 +1,1 @@
-"""Lines and progress bars on a terminal."""
+"""Prints lines and progress bars on a terminal."""

@@ -1,4 +1,4 @@
-"""Lines on standard output, below which a last line may change in place."""
+"""Prints lines on standard output above one line that changes in place."""
 
 import sys
 import time

@@ -1,1 +1,1 @@
-"""A process: its start and end, CPUs and memory, and the user code in it."""
+"""The process: its start and end, CPUs, memory, and the user code in it."""

@@ -1,4 +1,4 @@
-"""Threads of a program, which ends when one of them fails."""
+"""Runs threads that end the program when one of them fails."""
 
 import threading
 from collections.abc import Callable

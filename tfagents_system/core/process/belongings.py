@@ -1,4 +1,4 @@
-"""Reads and writes the state of a process that programs depend on and user code may change."""
+"""Reads and restores process state that programs depend on and user code may change."""
 
 import ctypes
 import dataclasses

@@ -1,4 +1,4 @@
-"""Limits of the container or job that this process is in: control groups, versions 1 and 2.
+"""Reads the limits of this process's container or job from control groups, versions 1 and 2.
 
 Those of every group from this process's own up to the root count. Files are read below `root`, so
 that tests can have other machines.

@@ -1,4 +1,4 @@
-"""The CPUs this job may use, and their division among programs."""
+"""Divides the CPUs that this job may use among programs."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Ends a process, whatever user code has left in it, and whoever reads its output."""
+"""Ends a process, whatever user code has left running and whoever reads its output."""
 
 import atexit
 import os

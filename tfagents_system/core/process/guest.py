@@ -1,4 +1,4 @@
-"""The border between our programs and the code of users, which runs in them as a guest.
+"""Guards our programs against user code that runs inside them.
 
     with guest.visit("TrainParams.env_ctor"):
         environment = params.env_ctor()

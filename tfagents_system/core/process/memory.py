@@ -1,4 +1,4 @@
-"""Memory of this process and of this machine."""
+"""Reads the memory of this process and of this machine."""
 
 import os
 import pathlib

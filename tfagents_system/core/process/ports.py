@@ -1,4 +1,4 @@
-"""TCP ports for the replay server."""
+"""Finds TCP ports for the replay server."""
 
 import errno
 import socket

@@ -1,4 +1,4 @@
-"""Prepares each process first of all: nothing of how it was started reaches user code.
+"""Prepares each process before all else: user code sees nothing of how it was started.
 
 Python puts a folder first on the path of modules: that of the script, or the current one (`-m`).
 Modules of this package (run, workers, environments) would then stand for a user's of these names,

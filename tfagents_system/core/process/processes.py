@@ -1,4 +1,4 @@
-"""The processes that user code starts, and what they get of ours: nothing, and an end.
+"""Handles processes that user code starts: they inherit nothing of ours, and are ended.
 
 A process is known to be ours to end by its descent (an orphan falls to the nearest ancestor that
 adopts orphans) or by the mark in its environment, which each start of a program gives to all that

@@ -1,4 +1,4 @@
-"""Keeps what only reports (records, films, status, what is kept beside) from ending a run."""
+"""Keeps failures of reporting (records, films, status) from ending a run."""
 
 import contextlib
 import traceback

@@ -1,4 +1,4 @@
-"""Finds and names user code: alike in every program, and in processes that it starts.
+"""Finds and names user code, alike in every program and in the processes that it starts.
 
 A params file is the module of its own name, with the `__file__` of the original, whose folder is
 first on the path of modules, although what runs is the copy that its run has made. So are the

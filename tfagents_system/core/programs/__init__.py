@@ -1,1 +1,1 @@
-"""Command lines, and the frame of every program."""
+"""Command lines, and the start and end of every program."""

@@ -1,4 +1,4 @@
-"""Decides whose fault it is if an environment does not fit: the configuration's or one worker's.
+"""Decides whether a misfit environment is the configuration's fault or one worker's.
 
 Until a start of a run has had a whole episode, nothing has shown that params and environment fit:
 what does not is wrong input, and ends the run at once. Later it is a failure of the environment

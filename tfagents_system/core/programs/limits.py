@@ -1,4 +1,4 @@
-"""Limits of the shell or container that has started us: files, threads, shared memory."""
+"""Checks the limits of the shell or container: open files, threads, shared memory."""
 
 import math
 import os

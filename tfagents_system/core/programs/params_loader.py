@@ -1,4 +1,4 @@
-"""Loads the user's TrainParams and everything else a program needs to know of its run."""
+"""Loads the user's TrainParams and everything else that a program needs to know of its run."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""Tells the attributes of a user's TrainParams apart: published, misspelt, or the user's own."""
+"""Sorts the attributes of a user's TrainParams: published, misspelt, or the user's own."""
 
 import difflib
 import re

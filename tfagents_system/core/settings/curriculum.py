@@ -1,4 +1,4 @@
-"""Environment parameters that change with the iteration, as a pure function of it."""
+"""Computes environment parameters from the iteration: a pure function."""
 
 import bisect
 import dataclasses

@@ -1,4 +1,4 @@
-"""Reads a gin binding without looking up what it names."""
+"""Parses gin bindings without looking up what they name."""
 
 from gin import config_parser
 

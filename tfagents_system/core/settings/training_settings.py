@@ -1,4 +1,4 @@
-"""The hyperparameters of the system: of collection, replay, the learner's loop and periods."""
+"""The system's hyperparameters: collection, replay, the learner's loop, periods."""
 
 import dataclasses
 from typing import Literal, get_args

@@ -1,4 +1,4 @@
-"""The SAC_* environment variables of a run as one frozen value."""
+"""Reads the SAC_* environment variables of a run into one frozen value."""
 
 import dataclasses
 import pathlib

@@ -1,1 +1,1 @@
-"""Files of an experiment: what is on disk, whose it is, and what programs report."""
+"""The files of an experiment, who owns them, and what programs report."""

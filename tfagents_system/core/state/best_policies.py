@@ -1,4 +1,4 @@
-"""The best policy of a run by its evaluations, in `policies/best`.
+"""Keeps the policy with the best evaluation of a run in `policies/best`.
 
 Each folder there is a policy checkpoint with its `best.json`. Programs of several hosts may find a
 best policy at the same time: each adds its own folder in one step, and removes those that another

@@ -1,4 +1,4 @@
-"""Lets a program go on beside a full or failing disk: it says so, and tries again."""
+"""Keeps a program running when the disk is full or failing: it reports and tries again."""
 
 import contextlib
 import errno

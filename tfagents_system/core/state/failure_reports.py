@@ -1,4 +1,4 @@
-"""Tells the status line at once of user code that failed before its program could report."""
+"""Reports failed user code to the status line before its program can report itself."""
 
 import dataclasses
 import types

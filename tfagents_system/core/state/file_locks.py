@@ -1,4 +1,4 @@
-"""Locks that the kernel frees with the end of their holder (flock), and who holds one.
+"""Locks files (flock), so that the kernel frees the lock when its holder ends.
 
 Whoever opens a file can lock it, so the files of locks are for their user alone. Who only asks
 takes no lock: a program that starts at that moment would be refused.

@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all.
+"""Writes files and folders atomically.
 
 What is written *atomically* is whole for whoever reads it, also after a kill. What is written
 *durably* is so after a power cut, too, and is still there: a rename alone may reach the disk before

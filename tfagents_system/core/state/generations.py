@@ -1,4 +1,4 @@
-"""Checkpoint generations on disk: which exist, which one counts, which are dropped.
+"""Checkpoint generations on disk: lists them, picks the one to resume from, deletes old ones.
 
 An older core may be frozen anywhere in here and go on when a later one (incarnation.py) has
 published. So the newest generation is that of the latest core, and of those its newest; and what

@@ -1,4 +1,4 @@
-"""Numbers the starts of a program, so that an older one that still lives ends itself.
+"""Numbers a program's starts, so that an older process that is still alive ends itself.
 
 A cluster may take a living host for dead and start its programs anew elsewhere. Each start of the
 core (replay server and learner) claims a number in `incarnations/`, each start of a worker one in

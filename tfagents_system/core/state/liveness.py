@@ -1,4 +1,4 @@
-"""Finds the other programs of a run that still work."""
+"""Finds the programs of a run that are still working."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint generation: what must be there, and whether it is."""
+"""The manifest of a checkpoint generation: lists its parts, and checks that they are there."""
 
 import hashlib
 import json

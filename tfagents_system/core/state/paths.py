@@ -1,4 +1,4 @@
-"""The places of everything that an experiment has on disk."""
+"""The paths of an experiment's files."""
 
 import dataclasses
 import os

@@ -1,4 +1,4 @@
-"""Tries again what a disk, above all one of the network, refuses for a moment."""
+"""Retries what a disk, mostly one on the network, refuses for a moment."""
 
 import errno
 import os

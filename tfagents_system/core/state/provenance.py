@@ -1,4 +1,4 @@
-"""The record of a run's origin: `launch` writes it, the programs read it."""
+"""The record of where a run came from: the launcher writes it, programs read it."""
 
 import json
 import pathlib

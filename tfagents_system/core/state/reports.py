@@ -1,4 +1,4 @@
-"""The reports of programs on themselves while they run: the only definition of the fields.
+"""The status reports of running programs: the only definition of their fields.
 
 A program replaces `status/<program>.json` about once a second. The status line, the profile, the
 other workers and the tests read it, maybe on another host: `written_at` is by the clock of the

@@ -1,4 +1,4 @@
-"""The specification of a run: written once per start, verified by the programs of that start."""
+"""The specification of a run: written at each start, verified by its programs."""
 
 import dataclasses
 import hashlib

@@ -1,4 +1,4 @@
-"""The copies of config, params and their modules that all programs of one start of a run use.
+"""Copies config, params and their modules, so that all programs of a start use the same.
 
 An edit of one of them while a run goes on would otherwise reach only the programs that are started
 again, and a run would disagree with itself.

@@ -1,4 +1,4 @@
-"""From which commits, and changes since, a run is started."""
+"""Records the commits that a run starts from, and uncommitted changes."""
 
 import dataclasses
 import os

@@ -1,4 +1,4 @@
-"""The weights of another experiment that a new one starts from, copied into its folder."""
+"""Copies the weights of another experiment, from which a new one starts, into its folder."""
 
 import dataclasses
 import pathlib

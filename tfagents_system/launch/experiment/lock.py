@@ -1,4 +1,4 @@
-"""One run per experiment folder."""
+"""Locks an experiment's folder for one run."""
 
 import dataclasses
 import json

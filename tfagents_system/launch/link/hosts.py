@@ -1,4 +1,4 @@
-"""The link between the hosts of a run: where the core is reached, and the key that opens it.
+"""The encrypted link between a run's hosts: the core's address and the key.
 
 Each start of the core makes a new key and publishes it, with its addresses, as `link.json` in the
 experiment's folder, which its user alone may read. The relays (relay.py) follow that file.

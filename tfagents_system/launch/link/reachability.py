@@ -1,4 +1,4 @@
-"""Finds out if another host is reached from here: asks addresses, looks at open connections."""
+"""Finds out whether another host is reachable: tries addresses, reads open connections."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Ends what a share has started, however train_script.sh, which starts this program, has ended.
+"""Ends what a share has started, however its train_script.sh has ended.
 
 Usage: python -m tfagents_system.launch.local.guardian SERVICES
 

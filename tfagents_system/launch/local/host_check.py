@@ -1,4 +1,4 @@
-"""Tries what every program of a run needs of this host before the run begins.
+"""Checks what every program of a run needs of this host before the run begins.
 
 What fails later would fail before restart_budget.py counts, at each start of each program.
 """

@@ -1,4 +1,4 @@
-"""The programs beside a run that hand its records over to trackers: Weights & Biases, MLflow."""
+"""Starts the programs that mirror a run's records to Weights & Biases or MLflow."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Places the programs of a share on this host: CPU ids, address of the replay server."""
+"""Assigns CPUs and the replay server's address to the programs of a share on this host."""
 
 import dataclasses
 import itertools

@@ -1,4 +1,4 @@
-"""Plans the programs of each share of a run: pure, and the same wherever the share is placed.
+"""Plans the programs of each share of a run. Pure; placement does not change it.
 
 A share is the part of a run that one host runs. On one machine a single share has everything; on a
 cluster the core share has the replay server and the learner, and the others have workers or

@@ -1,4 +1,4 @@
-"""Checks everything that can be checked at once, then makes or resumes the experiment's folder."""
+"""Runs all checks, then makes or resumes the experiment's folder."""
 
 import contextlib
 import pathlib

@@ -1,4 +1,4 @@
-"""Runs a command in a network of its own, in which nobody else reaches what the command starts.
+"""Runs a command in a network namespace of its own, out of everyone else's reach.
 
 Usage: python -m tfagents_system.launch.local.private_network COMMAND [ARGUMENT...]
 

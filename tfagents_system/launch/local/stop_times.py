@@ -1,4 +1,4 @@
-"""Times that the parts of a stop may take: the table stop_times.sh, for Python."""
+"""Reads the time limits of a stop from stop_times.sh."""
 
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""Becomes a command that adopts the orphans among its descendants.
+"""Runs a command as the subreaper of its descendants: it adopts their orphans.
 
 Usage: python -m tfagents_system.launch.local.subreaper COMMAND [ARGUMENT...]
 

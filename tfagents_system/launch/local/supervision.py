@@ -1,4 +1,4 @@
-"""Asks if programs of this host live: by named pipes and locks, which no other host sees.
+"""Finds out whether programs of this host live, by named pipes and locks of this host.
 
 Status and profile take nothing else of a service folder than its `starts`.
 """

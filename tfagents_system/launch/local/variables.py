@@ -1,4 +1,4 @@
-"""Variables files: shell scripts that set SAC_* variables."""
+"""Reads variables files: shell scripts that set SAC_* variables."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""The line that describes a run: pure, from what its programs last reported."""
+"""Formats the status line of a run from its programs' last reports. Pure."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
