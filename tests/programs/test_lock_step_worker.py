@@ -1,0 +1,62 @@
+"""Rounds of the deterministic mode."""
+
+import functools
+
+from replay_fakes import EpisodeStepEnv
+from worker_fakes import (
+    STEPS_PER_ITER,
+    FakeAdder,
+    FakeReader,
+    FakeTickets,
+    make_run,
+    make_worker,
+    no_fill,
+    rows_of,
+)
+
+from tfagents_system.core.errors import EXIT_FINISHED
+from tfagents_system.lock_step_worker import LockStepWorker
+from tfagents_system.policies.acting import RandomPolicy
+
+
+class TapeLearner:
+    """Answers each complete round by publishing the next of `iterations`."""
+
+    def __init__(self, reader, iterations):
+        self._reader = reader
+        self._iterations = iter(iterations)
+        self._reader.publish_iteration(next(self._iterations))
+        self.environment = EpisodeStepEnv(ends=[(2, 0.0), (3, 1.0)])
+        self.tape = []  # (iteration, env steps) of each complete round
+
+    def take_round(self, train_step):
+        self.tape.append((train_step // STEPS_PER_ITER, self.environment.num_steps))
+        self._reader.publish_iteration(next(self._iterations))
+
+
+def run_in_lock_step(run, iterations):
+    adder = FakeAdder(burst_length=2)
+    reader = FakeReader(FakeTickets(2, 3, num_iter=5))
+    learner = TapeLearner(reader, iterations)
+    make = functools.partial(LockStepWorker, publish_round=learner.take_round)
+    worker = make_worker(run, adder, reader, environment=learner.environment, make=make)
+    assert worker.run(no_fill, RandomPolicy(EpisodeStepEnv().action_spec(), 0)) == EXIT_FINISHED
+    assert adder.num_unsent == 0
+    return learner.tape
+
+
+def test_a_round_ends_with_the_episode_that_brings_the_env_steps_due(tmp_path):
+    run = make_run(tmp_path, num_iter=5, n_buffer_init_episodes=2, eval_period_itrs=2)
+    tape = run_in_lock_step(run, range(6))
+    # Episodes end after 2, 5, 7, 10, 12, 15, 17, 20 env steps; due are 3 (2 + iteration).
+    assert tape == [(0, 7), (1, 10), (2, 12), (3, 15), (4, 20)]
+    collected = [(int(r["iteration"]), int(r["env_step"])) for r in rows_of(run, "collect")]
+    assert collected == [(0, 2), (0, 5), (0, 7), (1, 10), (2, 12), (3, 15), (4, 17), (4, 20)]
+    evaluated = [int(r["iteration"]) for r in rows_of(run, "eval")]
+    assert evaluated == [2] * 3 + [4] * 3 + [5] * 3
+
+
+def test_a_learner_that_has_gone_back_is_not_waited_for_and_gets_no_steps_twice(tmp_path):
+    run = make_run(tmp_path, num_iter=5, n_buffer_init_episodes=2, eval_period_itrs=0)
+    tape = run_in_lock_step(run, [0, 1, 2, 1, 2, 3, 4, 5])
+    assert tape == [(0, 7), (1, 10), (2, 12), (1, 12), (2, 12), (3, 15), (4, 20)]
