@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests, whatever machine this is.
 #
-# Usage: ./run_tests.sh [pytest arguments]; the slow ones: ./run_tests.sh -m slow
+# Usage: ./run_tests.sh [pytest arguments]; others by their marks: ./run_tests.sh -m system
 #        ./run_tests.sh --faults [--repeats N] [--soak-minutes M] [--ledger FILE] [pytest arguments]
 #
 # 1. Installs what is missing (setup.sh).

@@ -49,7 +49,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 def pytest_xdist_auto_num_workers(config):
     """A process per CPU, as far as it helps; a single one counts faults and takes times."""
-    if config.getoption("--faults") or "not slow" not in config.option.markexpr:
+    if config.getoption("--faults") or not config.option.markexpr.startswith("not"):
         return 0
     return min(len(os.sched_getaffinity(0)), 4)
 

@@ -1,6 +1,5 @@
-"""Which settings a sweep tries, and a whole sweep of tiny runs."""
+"""Which settings a sweep tries."""
 
-import csv
 import math
 
 import pytest
@@ -129,31 +128,3 @@ def test_a_study_of_other_ranges_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"study.log is of another --search: it has a=0.5:1.0, "
                                           r"b=1:4, not a=0.5:2.0, b=1:4. Choose"):  # fmt: skip
         Study(tmp_path / "study.log", parse_ranges(["a=0.5:2", "b=1:4"]))
-
-
-TINY = ("SAC_GIN_BINDINGS", "; ".join(f"TrainParams.{text}" for text in (
-    "num_iter = 1", "num_steps_per_iter = 20", "n_train_episodes_per_iter = 1",
-    "n_buffer_init_episodes = 1", "train_batch_size = 16", "eval_period_itrs = 1",
-    "n_eval_episodes = 1", "actor_fc_layer_params = (8, 8)",
-    "critic_joint_fc_layer_params = (8, 8)")))  # fmt: skip
-
-
-@pytest.mark.multiprocess
-def test_a_sweep_ranks_its_trials_and_trains_none_twice(tmp_path):
-    assert sac(tmp_path, "new", "cart")[0] == 0
-    command = ["sweep", "cart_variables.sh", "--grid", "discount=0.9,0.99"]
-    code, out, err = sac(tmp_path, *command, timeout=200, **dict([TINY]))
-    assert code == 0, out + err
-    folder = tmp_path / "logs" / "cart_sweep"
-    with (folder / "sweep.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert sorted((row["trial"], row["discount"]) for row in rows) == [("0", "0.9"), ("1", "0.99")]
-    returns = [float(row["mean_return"]) for row in rows]
-    assert returns == sorted(returns, reverse=True)
-    assert (folder / "sweep.png").stat().st_size > 1000
-
-    logs = {path: path.stat().st_size for path in folder.glob("*.log")}
-    assert len(logs) == 2
-    code, _, err = sac(tmp_path, *command, timeout=60, **dict([TINY]))
-    assert code == 0, err
-    assert {path: path.stat().st_size for path in folder.glob("*.log")} == logs

@@ -14,7 +14,7 @@ from faults.recovery import (
 )
 from system.tiny_run import TinyRun
 
-pytestmark = [pytest.mark.faults, pytest.mark.multiprocess, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
 RECURRENT = """
     recurrent = True

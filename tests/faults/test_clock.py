@@ -7,7 +7,7 @@ import pytest
 from faults.recovery import ENDLESS, has_all_moving_after, stop_and_account
 from system.tiny_run import TinyRun
 
-pytestmark = [pytest.mark.faults, pytest.mark.multiprocess]
+pytestmark = pytest.mark.faults
 
 HOUR, DAY = 3600, 24 * 3600
 ZONES = ("Asia/Tokyo", "America/New_York")

@@ -11,7 +11,7 @@ from system.tiny_run import TinyRun
 
 from tfagents_system.core.state.generations import generation_dir, newest_intact_generation
 
-pytestmark = [pytest.mark.faults, pytest.mark.multiprocess, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
 
 
 def await_end(run, process):

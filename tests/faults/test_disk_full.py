@@ -15,7 +15,7 @@ from tfagents_system.collection.episode_log import COLUMNS
 from tfagents_system.core.process.ports import check_port_is_free
 from tfagents_system.core.state.generations import newest_intact_generation
 
-pytestmark = [pytest.mark.faults, pytest.mark.multiprocess]
+pytestmark = pytest.mark.faults
 
 NUM_ITER = 200
 PERIOD = 15 * STEPS_PER_ITER  # train steps between checkpoints, of tiny_run.PARAMS

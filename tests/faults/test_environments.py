@@ -3,7 +3,7 @@
 import pytest
 from system.tiny_run import HORIZON, STEPS_PER_ITER, TinyRun
 
-pytestmark = [pytest.mark.faults, pytest.mark.multiprocess]
+pytestmark = pytest.mark.faults
 
 REJECTED = ("nan", "inf", "shape", "text")
 # float64 becomes float32; bounds of observations are often estimates, and learning needs none.

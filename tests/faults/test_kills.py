@@ -23,7 +23,7 @@ from system.tiny_run import HORIZON, TinyRun
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.services.journal import streams_with_journals
 
-pytestmark = [pytest.mark.faults, pytest.mark.multiprocess, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
 
 FEW_FILES = 2  # come and go
 LONG_FILL = """

@@ -12,7 +12,7 @@ from system.tiny_run import TinyRun
 from tfagents_system.core.state.generations import newest_intact_generation
 from tfagents_system.core.waiting import wait_until
 
-pytestmark = [pytest.mark.faults, pytest.mark.multiprocess]
+pytestmark = pytest.mark.faults
 
 PARAMS = """
     num_iter = 1000000

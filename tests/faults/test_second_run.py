@@ -9,7 +9,7 @@ from system.tiny_run import TinyRun
 from tfagents_system.core.process.ports import free_port
 from tfagents_system.core.waiting import wait_until
 
-pytestmark = [pytest.mark.faults, pytest.mark.multiprocess]
+pytestmark = pytest.mark.faults
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from slurm.cluster import CPUS, slurm_cluster
 from slurm.slurm_run import SlurmRun
 from system.tiny_run import STEPS_PER_ITER
 
-pytestmark = [pytest.mark.faults, pytest.mark.multiprocess, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(1200)]
 
 NUM_TRAIN_STEPS = 60 * STEPS_PER_ITER  # of tiny_run.PARAMS
 LONG_NUM_ITER = 300

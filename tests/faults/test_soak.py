@@ -17,7 +17,7 @@ from system.tiny_run import PROJECT, TinyRun
 from benchmarks.solve_pendulum import NUM_EPISODES
 from tfagents_system.launch.local.restart_budget import read_starts
 
-pytestmark = [pytest.mark.faults, pytest.mark.multiprocess, pytest.mark.timeout(4 * 3600)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(4 * 3600)]
 
 KILL_PERIOD_SECS = 30.0
 PROGRAMS = ("sac_replay_buffer.py", "sac_train.py", "sac_collect.py 0", "sac_collect.py 1")

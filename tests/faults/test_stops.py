@@ -13,7 +13,7 @@ from tfagents_system.core.process.ports import check_port_is_free
 from tfagents_system.core.state.generations import newest_intact_generation
 from tfagents_system.core.waiting import wait_until
 
-pytestmark = [pytest.mark.faults, pytest.mark.multiprocess]
+pytestmark = pytest.mark.faults
 
 NUM_TRAIN_STEPS = 60 * STEPS_PER_ITER  # of tiny_run.PARAMS
 

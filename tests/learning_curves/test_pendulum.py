@@ -9,7 +9,7 @@ import pytest
 
 PROJECT = pathlib.Path(__file__).parents[2]
 
-pytestmark = pytest.mark.multiprocess
+pytestmark = pytest.mark.system
 
 
 @pytest.mark.parametrize(

@@ -381,7 +381,6 @@ def test_stop_keeps_the_complete_episodes(exp_dir, capsys):
     assert "stopped after 1 of 5 episodes\n" in capsys.readouterr().out
 
 
-@pytest.mark.multiprocess
 def test_program_runs_without_display_and_reverb_or_on_macos_and_repeats_itself(exp_dir):
     expected = returns(exp_dir)
     for script in (WITHOUT_REVERB, LIKE_MACOS):
@@ -393,7 +392,6 @@ def test_program_runs_without_display_and_reverb_or_on_macos_and_repeats_itself(
     assert f"mean return {sum(map(float, expected)) / 2:.6g}" in result.stdout
 
 
-@pytest.mark.multiprocess
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

@@ -11,7 +11,7 @@ from ray_cluster.ray_run import CORE, NUM_TRAIN_STEPS, RayRun
 
 from tfagents_system.core.waiting import wait_until
 
-pytestmark = [pytest.mark.multiprocess, pytest.mark.timeout(800)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(800)]
 
 
 def start(tmp_path, cluster, **kwargs):

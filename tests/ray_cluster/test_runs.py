@@ -10,7 +10,7 @@ from mirror_fakes import in_tensorboard, mlflow_history
 from ray_cluster.cluster import ray_cluster
 from ray_cluster.ray_run import CORE, NUM_TRAIN_STEPS, WHOLE_NODES, RayRun
 
-pytestmark = [pytest.mark.multiprocess, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 
 
 def test_a_run_on_two_nodes_trains_to_its_end(tmp_path):

@@ -10,6 +10,9 @@ import sysconfig
 import pytest
 
 PROJECT = pathlib.Path(__file__).parents[2]
+
+pytestmark = pytest.mark.system
+
 # A tracked dict in a plain program, which does not import this project.
 USE_DICT = """
 import tensorflow as tf

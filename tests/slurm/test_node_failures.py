@@ -16,7 +16,7 @@ from tfagents_system.core.waiting import wait_until
 from tfagents_system.launch.experiment.lock import TAKEOVER_SECS
 from tfagents_system.services.checkpoint_watch import PERIOD_SECS
 
-pytestmark = [pytest.mark.multiprocess, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(600)]
 
 NUM_TRAIN_STEPS = 60 * STEPS_PER_ITER  # of tiny_run.PARAMS
 

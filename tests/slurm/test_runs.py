@@ -13,7 +13,7 @@ from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.waiting import wait_until
 
-pytestmark = pytest.mark.multiprocess
+pytestmark = pytest.mark.slurm
 
 NUM_TRAIN_STEPS = 60 * STEPS_PER_ITER  # of tiny_run.PARAMS
 

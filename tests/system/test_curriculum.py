@@ -9,7 +9,7 @@ from system.tiny_run import HORIZON, STEPS_PER_ITER, TinyRun
 
 from tfagents_system.core.settings.curriculum import Curriculum
 
-pytestmark = pytest.mark.multiprocess
+pytestmark = pytest.mark.system
 
 CURRICULUM = {
     "mass": {"iters": [2, 6, 20, 25], "range": [1.0, 2.5]},

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from system.tiny_run import TinyRun
 
-pytestmark = pytest.mark.multiprocess
+pytestmark = pytest.mark.system
 
 HORIZON = 20
 # Episodes end at random, so that the rounds are of different sizes; the reward depends on the

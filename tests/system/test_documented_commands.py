@@ -20,8 +20,6 @@ from system.tiny_run import TINY
 from tfagents_system.commands.table import COMMANDS, function_of
 from tfagents_system.core.programs.command_line import flags_of
 
-pytestmark = [pytest.mark.multiprocess, pytest.mark.timeout(600)]
-
 PROJECT = pathlib.Path(__file__).parents[2]
 PAGES = ["README.md", *sorted(str(p.relative_to(PROJECT)) for p in PROJECT.glob("docs/**/*.md"))]
 
@@ -58,6 +56,7 @@ ELSEWHERE = {
     "docker stop --time 150 CONTAINER": IMAGE,
     "./run_tests.sh": CI,
     "./run_tests.sh tests/core -x": CI,
+    "./run_tests.sh -m system": CI,
     "./run_tests.sh --faults": CI,
     "./run_tests.sh -m slow tests/shell/test_dockerfile.py": IMAGE,
     "bash .ci/run": CI,
@@ -160,11 +159,15 @@ def outcomes(project):
         return {page: result.result() for page, result in results.items()}
 
 
+@pytest.mark.system
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", [page for page in PAGES if commands_of(page)])
 def test_commands_of_a_page_do_what_it_says(outcomes, page):
     assert outcomes[page].returncode == 0, outcomes[page].stdout
 
 
+@pytest.mark.system
+@pytest.mark.timeout(600)
 def test_the_tutorial_leaves_what_it_promises(outcomes, project):
     assert outcomes["docs/tutorial.md"].returncode == 0
     arm = project / "arm/logs/arm"
@@ -180,22 +183,32 @@ def test_the_tutorial_leaves_what_it_promises(outcomes, project):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("command", ELSEWHERE)
-def test_a_command_that_is_not_run_here_is_one_of_a_page_and_run_elsewhere(command):
-    assert any(command in commands_of(page) for page in PAGES)
-    file, _, test = ELSEWHERE[command].partition("::")
-    assert f"def {test}(" in (PROJECT / file).read_text() if test else (PROJECT / file).exists()
+def is_there(test):
+    """Returns whether a file, or a test "file::name", exists."""
+    file, _, name = test.partition("::")
+    path = PROJECT / file
+    return path.exists() and (not name or f"def {name}(" in path.read_text())
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_every_mention_of_a_command_has_a_name_and_flags_that_exist(page):
+def test_each_command_that_is_not_run_here_is_one_of_a_page_and_run_elsewhere():
+    documented = {command for page in PAGES for command in commands_of(page)}
+    assert ELSEWHERE.keys() - documented == set()
+    assert [test for test in ELSEWHERE.values() if not is_there(test)] == []
+
+
+def mentions_in(page):
+    """Returns the words after `sac` in each code span and command of a page."""
     mentions = re.findall(r"`(?:\S*/)?sac ([a-z][^`]*)`", text_of(page))
     mentions += [c.partition("sac ")[2] for c in commands_of(page) if re.match(r"(\S*/)?sac ", c)]
-    for mention in mentions:
-        command, *arguments = mention.split()
-        assert command in COMMANDS, mention
-        flags = {word.partition("=")[0] for word in arguments if word.startswith("--")}
-        allowed = flags_of(function_of(command))
-        assert {flag.replace("-", "_").replace("__", "--", 1) for flag in flags} <= {*allowed}, (
-            mention
-        )
+    return [mention.split() for mention in mentions]
+
+
+def test_every_mention_of_a_command_has_a_name_and_flags_that_exist():
+    wrong = []
+    for page in PAGES:
+        for command, *arguments in mentions_in(page):
+            flags = {word.partition("=")[0] for word in arguments if word.startswith("--")}
+            flags = {flag.replace("-", "_").replace("__", "--", 1) for flag in flags}
+            if command not in COMMANDS or flags - {*flags_of(function_of(command))}:
+                wrong.append((page, command, *arguments))
+    assert wrong == []

@@ -18,7 +18,7 @@ from tfagents_system.core.state.best_policies import best_policy
 from tfagents_system.services.checkpoint_watch import PERIOD_SECS
 from tfagents_system.services.journal import streams_with_journals
 
-pytestmark = pytest.mark.multiprocess
+pytestmark = pytest.mark.system
 
 NUM_ITER, NUM_EVAL_EPISODES = 60, 2  # of tiny_run.PARAMS
 

@@ -5,7 +5,7 @@ import os
 import pytest
 from system.tiny_run import TinyRun
 
-pytestmark = pytest.mark.multiprocess
+pytestmark = pytest.mark.system
 
 
 @pytest.fixture

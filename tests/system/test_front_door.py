@@ -16,7 +16,7 @@ from system.tiny_run import TINY
 
 from tfagents_system.core.state.paths import ExperimentPaths
 
-pytestmark = pytest.mark.multiprocess
+pytestmark = pytest.mark.system
 
 
 def test_a_project_of_ones_own_trains_where_the_user_is(trained_cart, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from mirror_fakes import in_tensorboard, mlflow_history, mlflow_run, wandb_history, wandb_rows
 from system.tiny_run import TinyRun
 
-pytestmark = pytest.mark.multiprocess
+pytestmark = pytest.mark.system
 
 
 @pytest.fixture

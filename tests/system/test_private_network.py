@@ -10,7 +10,7 @@ import pytest
 from namespaces import USERS, needs_namespaces
 from system.tiny_run import STEPS_PER_ITER, TinyRun
 
-pytestmark = pytest.mark.multiprocess
+pytestmark = pytest.mark.system
 
 LISTEN = "0A"  # the state column of /proc/net/tcp
 NOBODY = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}

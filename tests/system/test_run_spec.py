@@ -5,7 +5,7 @@ from tfagents_system.core.state.running import edited_files
 from tfagents_system.launch.show.status import Watch
 from tfagents_system.launch.show.status_line import status_line
 
-pytestmark = pytest.mark.multiprocess
+pytestmark = pytest.mark.system
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""The whole system through run_script.sh: it trains, survives kills, stops, resumes, ends."""
+"""The whole system through run_script.sh: it trains, survives kills, stops, resumes, ends.
+
+The one that stops a run and goes on with it is no system test by mark: each ./run_tests.sh has it.
+"""
 
 import itertools
 import json
@@ -14,8 +17,6 @@ from system.tiny_run import HORIZON, STEPS_PER_ITER, TinyRun
 
 from tfagents_system.core.process.ports import check_port_is_free
 from tfagents_system.learning.policy_export import restore_policy
-
-pytestmark = pytest.mark.multiprocess
 
 NUM_ITER = 60  # of tiny_run.PARAMS
 NUM_TRAIN_STEPS = NUM_ITER * STEPS_PER_ITER
@@ -55,6 +56,7 @@ def assert_axes_are_monotonic(run, worker_id):
     assert falls <= len(run.restored_steps())
 
 
+@pytest.mark.system
 def test_only_the_thread_that_steps_the_environment_is_woken_at_once(make_run):
     run = make_run()
     run.set_pace(0.1)
@@ -72,6 +74,7 @@ def test_only_the_thread_that_steps_the_environment_is_woken_at_once(make_run):
         assert os.sched_getscheduler(run.pid(program)) == os.SCHED_BATCH
 
 
+@pytest.mark.system
 @pytest.mark.fault_row("kills")
 def test_each_program_comes_back_after_kill_9_and_the_run_finishes(make_run):
     run = make_run()
@@ -179,6 +182,7 @@ def test_sigterm_saves_everything_and_the_same_command_goes_on(make_run):
     assert abs(num_env_steps - fill - NUM_TRAIN_STEPS / RATIO) <= ahead
 
 
+@pytest.mark.system
 def test_recurrent_networks_train_to_the_end(make_run):
     run = make_run(more_params="""
     num_iter = 8
@@ -196,6 +200,7 @@ def test_recurrent_networks_train_to_the_end(make_run):
     assert [row["iteration"] for row in run.episodes("eval", 0)] == [8, 8]
 
 
+@pytest.mark.system
 def test_a_stock_agent_trains_to_the_end(make_run):
     run = make_run(more_params="""
     num_iter = 8
@@ -227,6 +232,7 @@ def test_a_stock_agent_trains_to_the_end(make_run):
         assert (variable.numpy() == value).all()
 
 
+@pytest.mark.system
 @pytest.mark.fault_row("diverging loss")
 def test_training_that_diverges_ends_the_run_and_leaves_everything_as_it_was(make_run):
     rate = "critic_learning_rate = "
@@ -258,6 +264,7 @@ def test_training_that_diverges_ends_the_run_and_leaves_everything_as_it_was(mak
     assert run.await_end(run.start(), timeout_secs=60) == 0
 
 
+@pytest.mark.system
 @pytest.mark.fault_row("environment")
 def test_environments_that_fail_or_hang_do_no_harm_to_the_run(make_run):
     run = make_run()
@@ -291,6 +298,7 @@ def test_environments_that_fail_or_hang_do_no_harm_to_the_run(make_run):
     assert_finished(run, NUM_TRAIN_STEPS)
 
 
+@pytest.mark.system
 @pytest.mark.fault_row("environment")
 def test_a_run_whose_environments_all_fail_ends_with_the_traceback(make_run):
     run = make_run()

@@ -11,7 +11,7 @@ from system.tiny_run import TINY
 
 from tfagents_system.core.process.process_start import there
 
-pytestmark = pytest.mark.multiprocess
+pytestmark = pytest.mark.system
 
 PARAMS = """
 import dataclasses

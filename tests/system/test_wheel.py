@@ -21,7 +21,7 @@ from tfagents_system.core.checkout import NAME, version
 from tfagents_system.kernels.cpu import cpu_flags, missing_flags
 from tfagents_system.kernels.shared_library import NEEDED_CPU_FLAGS
 
-pytestmark = [pytest.mark.multiprocess, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
 # Not code, but also not needed by any code.
 MADE_HERE = ("*.pyc", "*.so", "__pycache__")

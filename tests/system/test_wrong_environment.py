@@ -1,7 +1,7 @@
 import pytest
 from system.tiny_run import TinyRun
 
-pytestmark = pytest.mark.multiprocess
+pytestmark = pytest.mark.system
 DISCRETE = """
 from tfagents_system.environments import gym_adapter
 
