@@ -185,6 +185,27 @@ def test_user_code_sees_the_same_in_every_command_and_program(awkward, tmp_path)
     assert not {str(work), "", str(REPO / "tfagents_system")} & set(view["path"])
 
 
+def test_relative_paths_hold_where_user_code_changes_the_folder(awkward, tmp_path):
+    lab, work = awkward
+    moved = PARAMS.replace(
+        'self.relative = pathlib.Path("relative.txt").read_text()', 'os.chdir("/")'
+    ).replace(
+        "self._num_steps = 0\n        return",
+        "os.chdir('/')\n        self._num_steps = 0\n        return",
+    )
+    assert moved.count("os.chdir") == 2
+    (lab / "my-arm.py").write_text(moved)
+    (work / "own.json").write_text('{"horizon": 10}')
+    commands = [
+        ["train", "v.sh", "--seed=1", *SETTINGS],
+        ["eval", "logs/arm", "--params=../my lab/my-arm.py", "--config=own.json", "--num_episodes=1",
+         "--novideo"],
+        ["export", "logs/arm", "--to=numpy", "--output=exported"],
+    ]  # fmt: skip
+    views(work, tmp_path / "tape", commands, "spawn")
+    assert (work / "exported").is_dir()
+
+
 def test_a_server_of_processes_is_like_any_other_program(awkward, tmp_path):
     (awkward[1] / "random.py").unlink()  # Python's own server of processes would import it
     check = ["check", "v.sh", *SETTINGS, "--num_episodes=1", "--nopredict"]
