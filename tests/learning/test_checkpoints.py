@@ -20,9 +20,10 @@ from small_disk import small_disk
 from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process.background import raise_failures
-from tfagents_system.core.state.disk import SPARE_BYTES, checkpoint_bytes
+from tfagents_system.core.state.disk import SPARE_BYTES
 from tfagents_system.core.state.generations import (
     MANIFEST,
+    checkpoint_bytes,
     generations,
     newest_intact_generation,
     publish_generation,

@@ -198,8 +198,8 @@ def test_relative_paths_hold_where_user_code_changes_the_folder(awkward, tmp_pat
     (work / "own.json").write_text('{"horizon": 10}')
     commands = [
         ["train", "v.sh", "--seed=1", *SETTINGS],
-        ["eval", "logs/arm", "--params=../my lab/my-arm.py", "--config=own.json", "--num_episodes=1",
-         "--novideo"],
+        ["eval", "logs/arm", "--params=../my lab/my-arm.py", "--config=own.json",
+         "--num_episodes=1", "--novideo"],
         ["export", "logs/arm", "--to=numpy", "--output=exported"],
     ]  # fmt: skip
     views(work, tmp_path / "tape", commands, "spawn")

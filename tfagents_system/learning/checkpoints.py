@@ -20,7 +20,6 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process.background import start_thread
 from tfagents_system.core.state.disk import (
     check_space_is_left,
-    checkpoint_bytes,
     free_bytes,
     is_disk_full,
     shortage,
@@ -29,6 +28,7 @@ from tfagents_system.core.state.files import make_folder_durably
 from tfagents_system.core.state.generations import (
     MANIFEST,
     REPLAY_FOLDER,
+    checkpoint_bytes,
     clear_unfinished,
     newest_intact_generation,
     publish_generation,

@@ -11,12 +11,11 @@ from tfagents_system.core.state.disk import (
     SPARE_BYTES,
     SpaceGuard,
     bytes_of,
-    checkpoint_bytes,
     format_bytes,
     free_bytes,
     is_disk_full,
 )
-from tfagents_system.core.state.generations import publish_generation
+from tfagents_system.core.state.generations import checkpoint_bytes, publish_generation
 from tfagents_system.core.waiting import wait_until
 
 NO_SPACE = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -4,6 +4,7 @@ import os
 import platform
 
 import pytest
+from small_disk import small_disk
 
 from tfagents_system.core.errors import SupersededError
 from tfagents_system.core.state.incarnation import CORE, Claims, Fence, Job
@@ -33,13 +34,25 @@ def test_nobody_gets_a_number_twice(tmp_path):
 def test_a_number_linked_by_a_call_whose_answer_was_lost_is_had(tmp_path, monkeypatch):
     link = os.link
 
-    def link_without_answer(source, target):
-        link(source, target)
+    def link_without_answer(source, target, **options):
+        link(source, target, **options)
         raise FileExistsError  # NFS repeats a request whose answer it has not received
 
     monkeypatch.setattr(os, "link", link_without_answer)
     assert Claims(tmp_path / "incarnations").claim(CORE) == 1
     assert Claims(tmp_path / "incarnations").claim(CORE) == 2
+
+
+def test_a_full_disk_keeps_nobody_from_claiming(tmp_path):
+    with small_disk(1 << 20) as disk:
+        claims = Claims(disk.folder / "streams")
+        assert claims.claim("worker_0") == 1
+        disk.fill()
+        assert [claims.claim(f"worker_{k}") for k in (0, 1)] == [1 + 1, 1 + 2]
+        assert claims.newest("worker_0") == 1 + 1 and claims.newest("worker_1") == 1 + 2
+        assert Claims(disk.folder / "streams").owner(1 + 2) == {"program": "worker_1"}
+        with pytest.raises(SupersededError, match=r"\? has started worker_0 anew"):
+            Fence(claims, "worker_0", 1).check()
 
 
 def test_only_the_newest_start_passes(tmp_path):

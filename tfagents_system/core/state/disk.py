@@ -12,8 +12,6 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.state.generations import generations
 from tfagents_system.core.state.patience import is_transient
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -73,17 +71,6 @@ def bytes_of(folder: pathlib.Path) -> int:
         except OSError:  # removed meanwhile, or hidden from this user
             continue
     return total
-
-
-def checkpoint_bytes(root: pathlib.Path) -> int:
-    """Returns about what the next generation in `root` needs, going by the newest one.
-
-    That is SPARE_BYTES at least, also while the disk does not answer.
-    """
-    try:
-        return sum(map(bytes_of, generations(root)[:1])) + SPARE_BYTES
-    except (OSError, ConfigError):
-        return SPARE_BYTES
 
 
 class SpaceGuard:

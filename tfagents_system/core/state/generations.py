@@ -15,6 +15,7 @@ from collections.abc import Collection
 from typing import Any
 
 from tfagents_system.core.errors import ConfigError, SupersededError
+from tfagents_system.core.state.disk import SPARE_BYTES, bytes_of
 from tfagents_system.core.state.files import rename_durably
 from tfagents_system.core.state.incarnation import Fence
 from tfagents_system.core.state.manifests import (
@@ -280,3 +281,14 @@ def _remove(path: pathlib.Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+def checkpoint_bytes(root: pathlib.Path) -> int:
+    """Returns about what the next generation in `root` needs, going by the newest one.
+
+    That is SPARE_BYTES at least, also while the disk does not answer.
+    """
+    try:
+        return sum(map(bytes_of, generations(root)[:1])) + SPARE_BYTES
+    except (OSError, ConfigError):
+        return SPARE_BYTES

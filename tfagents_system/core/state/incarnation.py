@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfagents_system.core.errors import SupersededError
+from tfagents_system.core.state.disk import is_disk_full
 from tfagents_system.core.state.files import make_folder_durably, read_json, sync, temporary_name
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.state.patience import is_transient
@@ -63,7 +64,8 @@ class Claims:
 
         The file is linked under its name, so that it is whole when it appears and a second process
         fails, also on NFS. It is on the disk when this returns: after a power cut the number of
-        what has been sent must not be given out again.
+        what has been sent must not be given out again. On a full disk it is a link to the name of
+        the program, which takes no block.
         """
         make_folder_durably(self._folder)
         owner = {
@@ -75,8 +77,14 @@ class Claims:
         }
         temporary = temporary_name(self._folder / program)
         try:
-            temporary.write_text(json.dumps(owner) + "\n")
-            sync(temporary)
+            try:
+                temporary.write_text(json.dumps(owner) + "\n")
+                sync(temporary)
+            except OSError as error:
+                if not is_disk_full(error):
+                    raise
+                temporary.unlink(missing_ok=True)
+                temporary.symlink_to(program)
             number = max(self._numbers(), default=0) + 1
             while not _does_link(temporary, self._path(number)):
                 number += 1
@@ -104,8 +112,9 @@ class Claims:
         return not {program, None} & set(map(self._program_of, earlier))
 
     def owner(self, number: int) -> dict[str, Any]:
-        """Returns who has claimed `number`: program, host, pid, since, job."""
-        return read_json(self._path(number))
+        """Returns who has claimed `number`: program, and host, pid, since, job unless unknown."""
+        path = self._path(number)
+        return {"program": os.readlink(path)} if path.is_symlink() else read_json(path)
 
     def _numbers(self) -> list[int]:
         try:
@@ -184,7 +193,9 @@ class Fence:
 def _does_link(source: pathlib.Path, target: pathlib.Path) -> bool:
     """Links `source` to `target`; returns False if `target` is another file."""
     try:
-        os.link(source, target)
+        os.link(source, target, follow_symlinks=False)
     except FileExistsError:
-        return target.samefile(source)  # NFS may have linked it and lost the answer
+        return os.path.samestat(
+            target.lstat(), source.lstat()
+        )  # NFS may have linked it and lost the answer
     return True
