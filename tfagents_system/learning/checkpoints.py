@@ -3,9 +3,12 @@
 import collections
 import contextlib
 import dataclasses
+import errno
 import functools
 import math
+import os
 import pathlib
+import re
 import shutil
 import threading
 import time
@@ -257,8 +260,10 @@ class Checkpointer:
 
 
 def _reason(error: Exception) -> str:
-    """Returns why a save failed, in one line."""
-    lines = str(error).strip().splitlines()
+    """Returns why a save failed, in one line without the name of TensorFlow's op."""
+    if is_disk_full(error):
+        return os.strerror(errno.ENOSPC)
+    lines = re.sub(r"^{{function_node \S+}}", "", str(error)).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
 
