@@ -18,6 +18,7 @@ cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 folders="$(SAC_PLACEMENT=slurm ./setup.sh --test)" # with stunnel, for tests of several hosts
 export PATH="$folders:$PATH"
 export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
+unset PYTHONDONTWRITEBYTECODE # else each of some hundred processes compiles all modules again
 unset http_proxy https_proxy all_proxy grpc_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
 exec python -m pytest --numprocesses auto --max-worker-restart 0 \
   --no-loadscope-reorder "$@"
