@@ -5,8 +5,6 @@ import functools
 import pathlib
 import re
 
-import pytest
-
 from benchmarks.__main__ import main as run_benchmarks
 from docs import settings_table
 from tfagents_system.core.programs.command_line import with_arguments
@@ -39,48 +37,57 @@ def test_hyperparameter_table_states_every_default_and_meaning():
     assert page == settings_table.with_table(page), "run python docs/settings_table.py"
 
 
-@pytest.mark.parametrize("name", VARIABLES)
-def test_every_variable_is_explained(name):
-    assert f"`{name}`" in text_of("docs/settings.md")
+def test_every_variable_is_explained():
+    page = text_of("docs/settings.md")
+    assert [name for name in VARIABLES if f"`{name}`" not in page] == []
 
 
-@pytest.mark.parametrize("name", HOOKS)
-def test_every_hook_is_explained(name):
-    assert f"`{name}(" in text_of("docs/environments.md")
+def test_every_hook_is_explained():
+    page = text_of("docs/environments.md")
+    assert [name for name in HOOKS if f"`{name}(" not in page] == []
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_every_file_that_a_page_names_exists(page):
-    names = re.findall(
-        r"(?:tfagents_system|config|docs|benchmarks|tests)/[\w/]+\.\w+", text_of(page)
-    )
-
-    assert [name for name in sorted(set(names)) if not (PROJECT / name).exists()] == []
+def found_in_pages(pattern):
+    """Returns (page, what) of all that a pattern finds in any page."""
+    return [(page, what) for page in PAGES for what in re.findall(pattern, text_of(page))]
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_every_measurement_and_extra_that_a_page_names_exists(page):
-    for arguments in re.findall(r"benchmarks/run\.sh((?: +[\w-]+)*)", text_of(page)):
-        with_arguments(run_benchmarks, ["benchmarks/run.sh", *arguments.split()])
-    for extras in re.findall(r"setup\.sh --with ([\w,]+)", text_of(page)):
-        for extra in extras.split(","):
-            assert (PROJECT / f"locks/{extra}.lock").exists(), extra
+def test_every_file_that_a_page_names_exists():
+    names = found_in_pages(r"(?:tfagents_system|config|docs|benchmarks|tests)/[\w/]+\.\w+")
+    assert len(names) > 20
+    assert [(page, name) for page, name in names if not (PROJECT / name).exists()] == []
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_every_link_leads_to_a_page_and_a_heading(page):
-    for target in re.findall(r"\]\(([^)#]*(?:#[^)]*)?)\)", text_of(page)):
-        name, _, anchor = target.partition("#")
-        if "://" in name:
-            continue
-        path = (PROJECT / page).parent / name if name else PROJECT / page
-        assert path.exists(), target
-        if anchor:
-            assert anchor in headings(path.resolve().relative_to(PROJECT.resolve())), target
+def test_every_measurement_that_a_page_names_exists():
+    for page, arguments in found_in_pages(r"benchmarks/run\.sh((?: +[\w-]+)*)"):
+        with_arguments(run_benchmarks, [f"{page}: benchmarks/run.sh", *arguments.split()])
 
 
-def test_the_pages_have_links():
-    assert sum("](" in text_of(page) for page in PAGES) >= 5
+def test_every_extra_that_a_page_names_exists():
+    extras = [
+        (page, extra)
+        for page, names in found_in_pages(r"setup\.sh --with ([\w,]+)")
+        for extra in names.split(",")
+    ]
+    assert extras
+    missing = [named for named in extras if not (PROJECT / f"locks/{named[1]}.lock").exists()]
+    assert missing == []
+
+
+def leads_somewhere(page, target):
+    """Returns whether a link of a page, "file#heading", leads to a page and a heading."""
+    name, _, anchor = target.partition("#")
+    path = (PROJECT / page).parent / name if name else PROJECT / page
+    if not path.exists():
+        return False
+    return not anchor or anchor in headings(path.resolve().relative_to(PROJECT.resolve()))
+
+
+def test_every_link_leads_to_a_page_and_a_heading():
+    links = found_in_pages(r"\]\(([^)#]*(?:#[^)]*)?)\)")
+    own = [(page, target) for page, target in links if "://" not in target.partition("#")[0]]
+    assert len({page for page, _ in own}) >= 5
+    assert [link for link in own if not leads_somewhere(*link)] == []
 
 
 @functools.cache
@@ -125,10 +132,11 @@ def quoted_messages():
     return [message for cell in cells for message in re.findall("`([^`]+)`", cell)]
 
 
-@pytest.mark.parametrize("message", quoted_messages())
-def test_a_message_of_troubleshooting_is_one_of_ours(message):
-    assert any(has_in_order(text, message.split("...")) for text in messages())
+def is_ours(message):
+    return any(has_in_order(text, message.split("...")) for text in messages())
 
 
-def test_troubleshooting_quotes_messages():
-    assert len(quoted_messages()) >= 50
+def test_each_message_of_troubleshooting_is_one_of_ours():
+    quoted = quoted_messages()
+    assert len(quoted) >= 50
+    assert [message for message in quoted if not is_ours(message)] == []

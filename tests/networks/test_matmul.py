@@ -1,3 +1,5 @@
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -98,61 +100,63 @@ def activated(values, has_relu):
     return np.maximum(values, 0) if has_relu else values
 
 
-# Whole tiles of 12 rows and 32 columns, and what is left over beside them.
-@pytest.mark.parametrize("rows", [1, 11, 12, 25])
-@pytest.mark.parametrize("inputs, units", [(1, 1), (33, 31), (64, 32), (47, 81)])
-@pytest.mark.parametrize("has_relu", [True, False])
-def test_values_and_gradients_of_any_size_are_those_of_rounded_factors(
-    arithmetic, rows, inputs, units, has_relu
-):
+def drawn(rows, inputs, units):
+    """Returns inputs, kernel, gradients from above, and bias of a layer, of normal numbers."""
     rng = np.random.default_rng(rows + inputs)
-    x, kernel, upstream, bias = (
-        np.float32(rng.normal(size=size))
-        for size in ([rows, inputs], [inputs, units], [rows, units], units)
-    )
-    layer, x = layer_of(kernel, bias, has_relu=has_relu), tf.constant(x)
+    sizes = ([rows, inputs], [inputs, units], [rows, units], units)
+    return [np.float32(rng.normal(size=size)) for size in sizes]
+
+
+def outputs_and_gradients(layer, x, upstream, arithmetic):
+    """Returns the outputs [rows, units], and the gradients by inputs, kernel and bias."""
+    x = tf.constant(x)
     with matmul_precision(arithmetic, arithmetic), tf.GradientTape() as tape:
         tape.watch(x)
         outputs = layer(x)
-    gradients = tape.gradient(outputs, [x, layer.kernel, layer.bias], upstream)
-    x = x.numpy()
-    product, error = product_and_error(arithmetic, x, kernel)
-    wanted = activated(product + bias, has_relu)
-    assert (np.abs(outputs - wanted) <= error + 1e-6 * np.abs(product + bias).max()).all()
-    passed = upstream * (outputs.numpy() > 0) if has_relu else upstream
-    for got, (wanted, error) in zip(
-        gradients,
-        [
-            product_and_error(arithmetic, passed, kernel.T),
-            product_and_error(arithmetic, x.T, passed),
-            (passed.sum(axis=0), 0),
-        ],
-        strict=True,
-    ):
-        assert (np.abs(got - wanted) <= error + 1e-6 * np.abs(wanted).max()).all()
+    return outputs, tape.gradient(outputs, [x, layer.kernel, layer.bias], upstream)
 
 
-@pytest.mark.parametrize("rows", [1, 11, 25])
-@pytest.mark.parametrize("inputs, units", [(1, 1), (33, 31), (36, 96)])
 @pytest.mark.parametrize("has_relu", [True, False])
-def test_the_first_layer_and_its_gradients_are_float32(arithmetic, rows, inputs, units, has_relu):
-    rng = np.random.default_rng(rows + inputs)
-    x, kernel, upstream, bias = (
-        np.float32(rng.normal(size=size))
-        for size in ([rows, inputs], [inputs, units], [rows, units], units)
-    )
-    layer, x = layer_of(kernel, bias, is_first=True, has_relu=has_relu), tf.constant(x)
-    with matmul_precision(arithmetic, arithmetic), tf.GradientTape() as tape:
-        tape.watch(x)
-        outputs = layer(x)
-    wanted = activated(x @ kernel + bias, has_relu)
-    np.testing.assert_allclose(outputs, wanted, rtol=1e-5, atol=1e-5)
-    passed = upstream * (outputs.numpy() > 0) if has_relu else upstream
-    gradients = tape.gradient(outputs, [x, layer.kernel, layer.bias], upstream)
-    for got, wanted in zip(
-        gradients, [passed @ kernel.T, x.numpy().T @ passed, passed.sum(axis=0)], strict=True
-    ):
-        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+def test_values_and_gradients_of_any_size_are_those_of_rounded_factors(arithmetic, has_relu):
+    # Whole tiles of 12 rows and 32 columns, and what is left over beside them.
+    columns = [(1, 1), (33, 31), (64, 32), (47, 81)]
+    for size in [(rows, *of_kernel) for rows in (1, 11, 12, 25) for of_kernel in columns]:
+        x, kernel, upstream, bias = drawn(*size)
+        layer = layer_of(kernel, bias, has_relu=has_relu)
+        outputs, gradients = outputs_and_gradients(layer, x, upstream, arithmetic)
+        product, error = product_and_error(arithmetic, x, kernel)
+        wanted = activated(product + bias, has_relu)
+        allowed = error + 1e-6 * np.abs(product + bias).max()
+        assert (np.abs(outputs - wanted) <= allowed).all(), size
+        passed = upstream * (outputs.numpy() > 0) if has_relu else upstream
+        for got, (wanted, error) in zip(
+            gradients,
+            [
+                product_and_error(arithmetic, passed, kernel.T),
+                product_and_error(arithmetic, x.T, passed),
+                (passed.sum(axis=0), 0),
+            ],
+            strict=True,
+        ):
+            assert (np.abs(got - wanted) <= error + 1e-6 * np.abs(wanted).max()).all(), size
+
+
+@pytest.mark.parametrize("has_relu", [True, False])
+def test_the_first_layer_and_its_gradients_are_float32(arithmetic, has_relu):
+    columns = [(1, 1), (33, 31), (36, 96)]
+    for size in [(rows, *of_kernel) for rows in (1, 11, 25) for of_kernel in columns]:
+        x, kernel, upstream, bias = drawn(*size)
+        layer = layer_of(kernel, bias, is_first=True, has_relu=has_relu)
+        outputs, gradients = outputs_and_gradients(layer, x, upstream, arithmetic)
+        close = functools.partial(
+            np.testing.assert_allclose, rtol=1e-5, atol=1e-5, err_msg=f"size {size}"
+        )
+        close(outputs, activated(x @ kernel + bias, has_relu))
+        passed = upstream * (outputs.numpy() > 0) if has_relu else upstream
+        for got, wanted in zip(
+            gradients, [passed @ kernel.T, x.T @ passed, passed.sum(axis=0)], strict=True
+        ):
+            close(got, wanted)
 
 
 @needs_int16

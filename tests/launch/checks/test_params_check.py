@@ -201,7 +201,6 @@ def test_byte_order_marks_and_encodings_that_python_knows_pass(file):
     check_params_file(file, [])
 
 
-@pytest.mark.parametrize("depth", [40, 90, 900, 9_999])
 @pytest.mark.parametrize(
     ("before", "core", "after"),
     [
@@ -209,15 +208,16 @@ def test_byte_order_marks_and_encodings_that_python_knows_pass(file):
         ("", "x", ".y"), ("", "1", "+1"), ("", "x", "()"), ("lambda: ", "1", ""), ("f(", "x", ")"),
     ],
 )  # fmt: skip
-def test_nesting_of_any_depth_is_answered(file, depth, before, core, after):
-    expression = before * depth + core + after * depth
-    for text in (
-        f"x = {expression}\n",
-        f"{CLASS}    discount = {expression}\n",
-        f"class TrainParams({expression}): pass\n",
-        f"class TrainParams(Base[{expression}]):\n    def __init__(s):\n        {expression}\n",
-    ):
-        assert_is_answered(file, text.encode())
+def test_nesting_of_any_depth_is_answered(file, before, core, after):
+    for depth in (40, 90, 900, 9_999):
+        nested = before * depth + core + after * depth
+        for text in (
+            f"x = {nested}\n",
+            f"{CLASS}    discount = {nested}\n",
+            f"class TrainParams({nested}): pass\n",
+            f"class TrainParams(Base[{nested}]):\n    def __init__(s):\n        {nested}\n",
+        ):
+            assert_is_answered(file, text.encode())
 
 
 NAMES = st.sampled_from([*PUBLISHED, "discout", "env_ctor", "self.num_iter", "mine", "é", "_"])
