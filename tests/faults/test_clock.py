@@ -57,7 +57,7 @@ def test_a_clock_that_is_set_costs_no_checkpoint(run, tmp_path, ledger):
     assert all(pathlib.Path("/usr/share/zoneinfo", zone).exists() for zone in ZONES)
     clock = Clock(tmp_path / "clock")
     run.start(num_workers=2, PYTHONPATH=str(clock.folder))
-    run.wait_for(run.generations, 60, "the first generation")
+    run.wait_for(run.generations, 180, "the first generation")
     for secs, what in ((-HOUR, "back an hour"), (DAY, "forward a day")):
         clock.set(secs)
         run.wait_for(

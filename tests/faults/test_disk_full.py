@@ -39,7 +39,7 @@ def run(tmp_path, disk):
 def fill_in_training(run, disk):
     """Returns the started process; the disk is full, and there are two generations."""
     process = run.start(num_workers=2)
-    run.wait_for(lambda: len(run.generations()) == 2, 60, "two generations")
+    run.wait_for(lambda: len(run.generations()) == 2, 180, "two generations")
     await_steps_on_full_disk(run, disk, STEPS_PER_ITER)
     return process
 

@@ -126,7 +126,7 @@ def test_a_killed_learner(make_run, ledger, pytestconfig):
     run = make_run()
     run.set_pace(0.02)
     process = run.start(num_workers=2)
-    run.wait_for(run.generations, 60, "the first generation")
+    run.wait_for(run.generations, 180, "the first generation")
     speed = measure_speed(run)
     faults = Faults(run, ledger, "learner", limit_secs=30)
     for index in range(repeats):
@@ -219,7 +219,7 @@ def test_killed_supervisors_launcher_and_everything_at_once(make_run, ledger, py
     run = make_run()
     run.set_pace(0.02)
     process = run.start(num_workers=2)
-    run.wait_for(run.generations, 60, "the first generation")
+    run.wait_for(run.generations, 180, "the first generation")
     supervised = {"replay": "sac_replay_buffer.py", "learner": "sac_train.py",
                   "worker_0": "sac_collect.py 0", "worker_1": "sac_collect.py 1"}  # fmt: skip
     faults = Faults(run, ledger, "supervision", limit_secs=60)
@@ -264,7 +264,7 @@ def test_everything_killed_and_resumed_with_fewer_workers(make_run, ledger):
 """)
     run.set_pace(0.01)
     process = run.start(num_workers=3)
-    run.wait_for(run.generations, 60, "the first generation")
+    run.wait_for(run.generations, 180, "the first generation")
     steps = {k: env_steps(run, f"worker_{k}") for k in (1, 2)}
     run.wait_for(
         lambda: all(env_steps(run, f"worker_{k}") > steps[k] + 3 * BURST for k in steps),

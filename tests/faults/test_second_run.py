@@ -85,7 +85,7 @@ def test_a_port_of_an_unrelated_program_is_refused_and_left_alone(make_run):
 def test_the_lock_of_a_dead_run_is_taken_over(make_run):
     run = make_run("a")
     first = run.start(num_workers=2)
-    run.wait_for(run.generations, 60, "the first generation")
+    run.wait_for(run.generations, 180, "the first generation")
     run.kill_everything()
     first.wait(timeout=10)
     assert run.paths.lock.read_text()  # still says who had it

@@ -28,7 +28,7 @@ def run(tmp_path):
 
 def start_and_await_a_generation(run):
     process = run.start(num_workers=2)
-    run.wait_for(run.generations, 60, "the first generation")
+    run.wait_for(run.generations, 180, "the first generation")
     run.await_train_step(run.generations()[0] + STEPS_PER_ITER)
     return process
 
@@ -146,7 +146,7 @@ def test_a_stop_during_an_evaluation_does_not_wait_for_its_end(tmp_path):
     run = TinyRun(tmp_path, more_params="\n    eval_period_itrs = 1\n")
     try:
         process = run.start(num_workers=2)
-        run.wait_for(run.generations, 60, "the first generation")
+        run.wait_for(run.generations, 180, "the first generation")
         run.set_pace(3.0)
         run.wait_for(lambda: run.status("worker_0").get("phase") == "evaluating", 60, "evaluation")
         began = time.monotonic()

@@ -78,7 +78,7 @@ def test_the_core_moves_from_a_dead_node_and_its_workers_stay(ledger, is_told):
         run = SlurmRun(cluster)
         run.set_pace(0.06)
         run.submit(num_workers=1, SAC_PRIVATE_NETWORK="0")
-        run.wait_for(run.generations, 60, "the first generation")
+        run.wait_for(run.generations, 180, "the first generation")
         node, worker = run.host("learner"), run.status("worker_0")
 
         def break_it():
@@ -109,7 +109,7 @@ def test_a_worker_moves_from_a_dead_node_while_training_goes_on(ledger):
         run = SlurmRun(cluster, ENDLESS)
         run.set_pace(0.05)
         run.submit(num_workers=2, SAC_PRIVATE_NETWORK="0")
-        run.wait_for(run.generations, 60, "the first generation")
+        run.wait_for(run.generations, 180, "the first generation")
         run.wait_for(lambda: all(env_steps(run, f"worker_{k}") for k in range(2)), 60, "steps")
         node, trained = run.host("worker_1"), []
 
@@ -145,7 +145,7 @@ def test_of_two_living_cores_the_later_one_wins(ledger, hangs):
         run = SlurmRun(cluster, ENDLESS)
         run.set_pace(0.05)
         run.submit(num_workers=2, SAC_PRIVATE_NETWORK="0")
-        run.wait_for(run.generations, 60, "the first generation")
+        run.wait_for(run.generations, 180, "the first generation")
         run.wait_for(lambda: all(env_steps(run, f"worker_{k}") for k in range(2)), 60, "steps")
         node = run.host("learner")
         earlier = [pid for pid, command in cluster.processes(node).items()

@@ -24,7 +24,7 @@ def test_a_cancelled_run_over_several_hosts_resumes_and_trains_to_its_end():
         run.set_pace(0.1)
         asked_for = {"SAC_PRIVATE_NETWORK": "0", "SAC_MLFLOW": "1"}
         run.submit(num_workers=2, **asked_for)
-        run.wait_for(run.generations, 60, "the first generation")
+        run.wait_for(run.generations, 180, "the first generation")
         train_step = run.train_step()
         cancel(run)
         saved = run.generations()[0]

@@ -247,7 +247,7 @@ class TinyRun:
     def train_step(self) -> int:
         return self.status("learner").get("train_step", 0)
 
-    def await_train_step(self, train_step: int, timeout_secs: float = 60) -> None:
+    def await_train_step(self, train_step: int, timeout_secs: float = 180) -> None:
         self.wait_for(lambda: self.train_step() >= train_step, timeout_secs,
                       f"train step {train_step}")  # fmt: skip
 
