@@ -1,4 +1,4 @@
-"""Tells a checkout of this project, with scripts and lock files, from what pip has installed."""
+"""Tells a checkout of this project, with scripts and lock files, from an installed package."""
 
 import pathlib
 import re
@@ -17,7 +17,7 @@ def is_checkout(project: pathlib.Path = PROJECT) -> bool:
 
 
 def version(project: pathlib.Path = PROJECT) -> str:
-    """Returns the version that pyproject.toml says of a checkout, or pip of what it installed."""
+    """Returns the version: of a checkout from pyproject.toml, of an installed package from pip."""
     return _version_in(project) or (versions(NAME) or ["unknown"])[0]
 
 

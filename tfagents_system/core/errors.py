@@ -1,4 +1,4 @@
-"""The errors and exit codes by which a program reports to its user and its supervisor."""
+"""The errors and exit codes that programs report to their user and their supervisor."""
 
 EXIT_FINISHED = 0
 EXIT_NOT_BEGUN = 69  # user code failed, or ended the program, before the first env step

@@ -1,7 +1,7 @@
-"""Lists the packages of this Python, where others have left broken or half-removed ones, too.
+"""Lists the packages of this Python, and tolerates broken or half-removed ones.
 
-An interrupted pip, a copied environment or a plugin whose package is gone leaves metadata that
-Python's own functions raise at. It is not this project's, so it stops nothing.
+An interrupted pip, a copied environment or a plugin whose package is gone leaves metadata at
+which Python's own functions raise. They are not this project's, so they must not stop it.
 """
 
 import functools
@@ -40,7 +40,7 @@ def all_versions() -> dict[str, str]:
 
 
 def is_installed(module: str) -> bool:
-    """Returns whether the top-level `module` can be found; an empty folder of its name is none."""
+    """Returns whether the top-level `module` can be found; an empty folder does not count."""
     try:
         spec = importlib.util.find_spec(module)
     except ValueError:  # it is in sys.modules, made by hand
@@ -49,7 +49,7 @@ def is_installed(module: str) -> bool:
 
 
 def tolerate_broken_plugins() -> None:
-    """Lets no entry point of a package that is broken or gone raise in those that look for some."""
+    """Makes the search for entry points skip those of packages that are broken or gone."""
     entry_points = importlib.metadata.entry_points
     if hasattr(entry_points, "__wrapped__"):
         return
@@ -58,7 +58,7 @@ def tolerate_broken_plugins() -> None:
     def readable_entry_points(**params: Any) -> Any:
         try:
             found: Any = entry_points(**params)
-        except Exception:  # one package's file spoils the list of all
+        except Exception:  # one broken package breaks the whole list
             found = _entry_points(**params)
         if params.get("group") == PLUGINS_OF_GYM:
             found = importlib.metadata.EntryPoints(filter(_can_be_loaded, found))
@@ -68,12 +68,12 @@ def tolerate_broken_plugins() -> None:
 
 
 def _entry_points(**params: Any) -> importlib.metadata.EntryPoints:
-    """Does what `importlib.metadata.entry_points` does, without those that cannot be read."""
+    """Returns the entry points as `importlib.metadata.entry_points`, without unreadable ones."""
     points: list[importlib.metadata.EntryPoint] = []
     for package in _discover():
         try:
             points += package.entry_points if _identity(package) else ()
-        except Exception:  # of a parser of Python's own
+        except Exception:  # raised by Python's own parser
             continue
     return importlib.metadata.EntryPoints(points).select(**params)
 
@@ -94,12 +94,12 @@ def _discover() -> Iterator[Distribution]:
             yield next(packages)
         except StopIteration:
             return
-        except Exception:  # of a finder that another package has installed: it finds no more
+        except Exception:  # raised by another package's finder, which finds no more
             return
 
 
 def _identity(package: Distribution) -> tuple[str, str] | None:
-    """Returns name and version; None if its metadata cannot be read, or have none."""
+    """Returns name and version; None if the metadata cannot be read or lack them."""
     try:
         name, version = package.metadata["Name"], package.version
     except Exception:  # missing, not UTF-8, not readable

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 
 def mean_of(values: Sequence[float]) -> float:
-    """Returns the mean of any floats, which are not too large together if each is not."""
+    """Returns the mean of any floats, without overflow of their sum."""
     return sum(value / len(values) for value in values)
 
 
@@ -19,7 +19,7 @@ class RateMeter:
         self._count, self._time = count, clock()
 
     def rate_at(self, count: int) -> float:
-        """Returns the mean rate since the last reading, and begins the next one."""
+        """Returns the mean rate since the last reading."""
         now = self._clock()
         elapsed = max(now - self._time, 1e-9)
         rate = (count - self._count) / elapsed
@@ -28,9 +28,9 @@ class RateMeter:
 
 
 class RecentRate:
-    """Events per second over the last minutes, pauses included.
+    """Events per second over the last minutes, including pauses.
 
-    Begins at the first reading after the first event, which may take long: a train step compiles.
+    Starts at the first reading after the first event, which may take long to compile.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class RecentRate:
 
 
 class PhaseTimer:
-    """Divides a program's wall time into phases, of which it is in one at a time.
+    """Divides a program's wall time into phases; the program is in one phase at a time.
 
     timer = PhaseTimer("starting")
     timer.enter("acting"); act(); timer.enter("env step"); step()
@@ -70,7 +70,7 @@ class PhaseTimer:
         self._last_totals: dict[str, float] = {}
 
     def enter(self, phase: str) -> float:
-        """Begins `phase`, which may be the current one; returns the seconds of the one it ends."""
+        """Begins `phase`, which may be the current one; returns the seconds of the ended phase."""
         now = self._clock()
         secs = now - self._since
         self._secs[self._phase] = self._secs.get(self._phase, 0.0) + secs
@@ -78,7 +78,7 @@ class PhaseTimer:
         return secs
 
     def move(self, secs: float, source: str, target: str) -> None:
-        """Counts `secs` of the phase `source` as `target`: what only shows in hindsight."""
+        """Moves `secs` from the phase `source` to `target`, if only hindsight tells them apart."""
         self._secs[source] = self._secs.get(source, 0.0) - secs
         self._secs[target] = self._secs.get(target, 0.0) + secs
 
@@ -93,7 +93,7 @@ class PhaseTimer:
         return {tag.format(phase.replace(" ", "_")): v for phase, v in self.shares().items()}
 
     def shares(self) -> dict[str, float]:
-        """Returns the part of each phase, 0 to 1, of the time since the last call."""
+        """Returns the share of each phase, 0 to 1, in the time since the last call."""
         totals = self.totals()
         secs = {name: total - self._last_totals.get(name, 0.0) for name, total in totals.items()}
         self._last_totals = totals
@@ -102,7 +102,7 @@ class PhaseTimer:
 
 
 def format_duration(secs: float) -> str:
-    """Returns a duration as people say it: `45 s`, `3 min 20 s`, `5 h 10 min`, `2 d 4 h`."""
+    """Returns a duration as text: `45 s`, `3 min 20 s`, `5 h 10 min`, `2 d 4 h`."""
     minutes, seconds = divmod(round(secs), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)

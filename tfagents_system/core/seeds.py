@@ -1,10 +1,10 @@
 """Derives the seeds of programs and environments from the one seed of a run.
 
-Two derivations differ because they hash different words: each argument has words of its own in a
-list whose length follows from them, no argument reaches into the words of another, and no two
-purposes have one value. The hash keeps 31 bits, so that two of N derived seeds are equal by chance
-in about N^2 / 2^32 of all runs. A seed that is itself derived, such as that of the evaluators or of
-a task, enters as the first word, where only another seed of a run could stand.
+Two derivations differ because they hash different words: each argument has its own words in the
+list, no argument reaches into the words of another, and no two purposes have the same value. The
+hash keeps 31 bits, so two of N derived seeds are equal by chance in about N^2 / 2^32 of all runs. A
+seed that is itself derived, such as that of the evaluators or of a task, is the first word, like
+the seed of a run.
 """
 
 import enum
@@ -14,7 +14,7 @@ import numpy as np
 _WORD = 2**32  # NumPy splits a larger number into several words
 
 
-@enum.unique  # two purposes of one value would be aliases, and have the same seeds
+@enum.unique  # equal values would be aliases, with the same seeds
 class SeedPurpose(enum.IntEnum):
     """Purpose of a derived seed; the values are part of what makes runs repeatable."""
 
@@ -26,9 +26,9 @@ class SeedPurpose(enum.IntEnum):
     PYTHON = 5  # the global generator of the module `random`
     NUMPY = 6  # the global generator of `numpy.random`
     TENSORFLOW = 7  # the global seed of TensorFlow
-    MINIBATCHES = 8  # of the learner of a deterministic run
+    MINIBATCHES = 8  # the learner of a deterministic run
     TASK = 9  # seed of a run that is one of an array of experiments
-    EVALUATORS = 10  # from which they derive theirs, as workers do from the run's
+    EVALUATORS = 10  # evaluators derive theirs from it, as workers do from the run's
 
 
 def derive_seed(
@@ -45,9 +45,9 @@ def derive_seed(
       seed: Of the run.
       purpose: What the derived seed is for.
       index: Such as the worker's id.
-      env_step: Of a worker when it starts; one that goes on draws other numbers than at first.
-      num_failures: Of environments before the one that is seeded.
-      start: Number of a worker's start, 0 of its first one: a worker that dies before it has
+      env_step: Of a worker when it starts, so that a resumed worker draws new numbers.
+      num_failures: Failed environments of the worker before this one.
+      start: Number of the worker's start, from 0, because a worker that dies before it has
         recorded an episode starts again with the same `env_step`.
     """
     high_step, low_step = divmod(env_step, _WORD)

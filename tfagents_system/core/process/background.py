@@ -7,10 +7,10 @@ _failures: list[BaseException] = []
 
 
 def start_thread(function: Callable[[], object], name: str) -> threading.Thread:
-    """Runs `function` in a thread, which dies with the process; returns the thread.
+    """Runs `function` in a daemon thread; returns the thread.
 
-    What it raises, `raise_failures` raises in the program's loop: a program that went on without
-    the thread would do something else than it seems to.
+    `raise_failures` raises its exception in the program's loop: without the thread, the program
+    would silently do something else than intended.
     """
 
     def run() -> None:
@@ -26,13 +26,13 @@ def start_thread(function: Callable[[], object], name: str) -> threading.Thread:
 
 
 def raise_failures() -> None:
-    """Raises what has ended one of the threads; to be called in the program's loop."""
+    """Raises the exception that has ended one of the threads. The program's loop calls it."""
     if _failures:
         raise _failures.pop(0)
 
 
 class BackgroundCall:
-    """A call of a function in a thread of its own, for whoever waits for its end.
+    """A call of a function in a thread of its own, whose end can be polled.
 
     call = BackgroundCall(compile_for_long)
     while not call.is_done(wait_secs=0.1):
@@ -47,7 +47,7 @@ class BackgroundCall:
         self._thread.start()
 
     def is_done(self, wait_secs: float = 0.0) -> bool:
-        """Returns whether the call has ended within `wait_secs`; raises what it has raised."""
+        """Returns whether the call has ended within `wait_secs`; raises its exception."""
         self._thread.join(wait_secs)
         if self._thread.is_alive():
             return False

@@ -23,12 +23,12 @@ _STATUS = pathlib.Path("/proc/self/status")
 
 
 class Belonging(NamedTuple):
-    """Something of the process."""
+    """One part of the process's state."""
 
     name: str  # for messages
     read: Callable[[], Any]
     write: Callable[[Any], object]
-    is_lent: bool = False  # user code may have its own, which it finds again
+    is_lent: bool = False  # user code keeps its own value between visits
     is_steady: bool = True  # our programs never change it themselves
 
 
@@ -69,7 +69,7 @@ def _all() -> Iterator[Belonging]:
     )
     yield Belonging("sys.argv", lambda: list(sys.argv), _set_arguments, is_lent=True)
     for stream in ("stdin", "stdout", "stderr"):
-        yield _attribute(sys, stream, is_lent=True, is_steady=False)  # progress bars do
+        yield _attribute(sys, stream, is_lent=True, is_steady=False)  # progress bars change them
 
 
 def _attribute(owner: Any, name: str, **kind: bool) -> Belonging:
@@ -90,7 +90,7 @@ def _libc() -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class _Handler:
-    """A signal's handler; libraries in C change what C knows behind Python's back."""
+    """A signal's handler, in Python and in C: C libraries set theirs without Python's knowledge."""
 
     python: Any
     c: int | None = None  # address
@@ -147,7 +147,7 @@ def _strict_filters() -> list[Any]:
 
 
 def _set_strict_filters(strict: list[Any]) -> None:
-    """Drops the filters that were not there; others are the user's choice of what to see."""
+    """Drops filters that were not there before; the others are the user's choice."""
     filters: Any = warnings.filters
     filters[:] = [f for f in filters if f[0] != "error" or f in strict]
     warnings._filters_mutated()  # type: ignore[attr-defined]
@@ -167,13 +167,13 @@ def _umask() -> int:
         found = None
     if found:
         return int(found[1], 8)
-    umask = os.umask(0o077)  # the only way elsewhere; private, if a thread makes a file just now
+    umask = os.umask(0o077)  # only setting it returns it; 077 for files made meanwhile
     os.umask(umask)
     return umask
 
 
 def _tensorflow_seed() -> int | None:
-    """Returns the one that initial weights and actions may follow from."""
+    """Returns TensorFlow's global seed, on which initial weights and actions may depend."""
     context = sys.modules.get("tensorflow.python.eager.context")
     return context.global_seed() if context else None
 
@@ -183,7 +183,7 @@ def _set_tensorflow_seed(seed: int | None) -> None:
 
 
 def _float_errors() -> dict[str, str]:
-    numpy = sys.modules.get("numpy")  # commands that need none do not wait for its import
+    numpy = sys.modules.get("numpy")  # commands that do not need it do not wait for its import
     return numpy.geterr() if numpy else _NUMPYS_OWN
 
 

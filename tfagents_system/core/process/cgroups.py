@@ -1,7 +1,7 @@
 """Reads the limits of this process's container or job from control groups, versions 1 and 2.
 
-Those of every group from this process's own up to the root count. Files are read below `root`, so
-that tests can have other machines.
+The limits of every group count, from this process's own up to the root. Files are read below
+`root`, so that tests can simulate other machines.
 """
 
 import math
@@ -13,17 +13,17 @@ ROOT = pathlib.Path("/")
 
 
 def memory_limit(root: pathlib.Path = ROOT) -> float:
-    """Returns the bytes of memory that all processes of a group may have; infinity for no limit."""
+    """Returns the memory limit in bytes; infinity if there is none."""
     return min((limit for limit, _ in _memory(root)), default=math.inf)
 
 
 def memory_left(root: pathlib.Path = ROOT) -> float:
-    """Returns the bytes that they can still have; files that the kernel can drop do not count."""
+    """Returns the bytes left below the limit; file cache that the kernel can drop is free."""
     return min((max(0.0, limit - used) for limit, used in _memory(root)), default=math.inf)
 
 
 def cpu_quota(root: pathlib.Path = ROOT) -> float:
-    """Returns how many CPUs' time they may use; infinity for no limit."""
+    """Returns the limit of CPU time, in CPUs; infinity if there is none."""
     quotas = [math.inf]
     for group in _groups(root, "cpu"):
         fields = (_text(group / "cpu.max") or "max").split()  # "max 100000", "150000 100000"
@@ -36,7 +36,7 @@ def cpu_quota(root: pathlib.Path = ROOT) -> float:
 
 
 def tasks_left(root: pathlib.Path = ROOT) -> float:
-    """Returns how many more threads they may start; infinity for no limit."""
+    """Returns the number of threads that may still start; infinity if there is no limit."""
     left = [
         _number(_text(group / "pids.max")) - _number(_text(group / "pids.current"), 0.0)
         for group in _groups(root, "pids")
@@ -47,7 +47,7 @@ def tasks_left(root: pathlib.Path = ROOT) -> float:
 def _memory(root: pathlib.Path) -> Iterator[tuple[float, float]]:
     """Yields limit and use of each group that has a limit."""
     for group in _groups(root, "memory"):
-        # Beyond memory.high, processes are slowed down until they stand still.
+        # Beyond memory.high, the kernel slows processes down to a standstill.
         names = ("memory.max", "memory.high", "memory.limit_in_bytes")
         limit = min(_number(_text(group / name)) for name in names)
         used = _text(group / "memory.current") or _text(group / "memory.usage_in_bytes")
@@ -57,13 +57,13 @@ def _memory(root: pathlib.Path) -> Iterator[tuple[float, float]]:
 
 
 def _facts(group: pathlib.Path) -> str:
-    """Returns memory.stat; of version 1 only what counts the groups inside, too."""
+    """Returns memory.stat; of version 1, only the totals that include inner groups."""
     text = _text(group / "memory.stat")
     return re.sub(r"^inactive_file .*$", "", text, flags=re.M) if "total_" in text else text
 
 
 def _groups(root: pathlib.Path, controller: str) -> Iterator[pathlib.Path]:
-    """Yields the folders of the groups of this process that have a controller, innermost first."""
+    """Yields the folders of this process's groups with a controller, innermost first."""
     own: dict[str, str] = {}  # path by controller; "" is version 2
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -79,7 +79,7 @@ def _groups(root: pathlib.Path, controller: str) -> Iterator[pathlib.Path]:
         else:
             continue
         folder = root / mount.lstrip("/")
-        # Of a group beyond what is mounted here, as in some containers, the outermost is seen.
+        # In some containers the group is not mounted; the outermost mounted group stands for it.
         inside = pathlib.PurePosixPath(path)
         parts = inside.relative_to(top).parts if inside.is_relative_to(top) else ()
         if ".." in parts:
@@ -100,7 +100,7 @@ def _text(path: pathlib.Path) -> str:
 
 
 def _number(text: str, default: float = math.inf) -> float:
-    """Returns the number; `default` for "max", none, and version 1's word for no limit."""
+    """Returns the number; `default` for "max", an empty text, and version 1's "no limit"."""
     try:
         number = int(text)
     except ValueError:

@@ -15,12 +15,12 @@ def available_cpus() -> tuple[int, ...]:
 
 
 def cpu_count() -> int:
-    """Returns how many CPUs' time this job may use: fewer than it has where there is a quota."""
+    """Returns the number of CPUs that this job may use; a quota may make it fewer than it has."""
     return max(1, math.ceil(min(len(available_cpus()), cgroups.cpu_quota()) - 0.01))
 
 
 def allot_cpus(available: Sequence[int], demand: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    """Gives each program its own CPUs, in the order of `demand`; none is shared.
+    """Assigns CPUs to programs, in the order of `demand`, none to two programs.
 
     Args:
       available: CPU ids.
@@ -35,7 +35,7 @@ def allot_cpus(available: Sequence[int], demand: Mapping[str, int]) -> dict[str,
 
 
 def check_suffices(demand: Mapping[str, int], num_cpus: int, available: Sequence[int]) -> None:
-    """Raises ConfigError if the programs need more than `num_cpus`, which a quota may lower."""
+    """Raises ConfigError if the programs need more than `num_cpus` CPUs."""
     if (needed := sum(demand.values())) > num_cpus:
         has = f"{len(available)}: {cpu_list(available)}"
         if num_cpus < len(available):

@@ -22,8 +22,8 @@ from tfagents_system.core.errors import (
 from tfagents_system.core.process.guest import UserCodeError, user_traceback
 from tfagents_system.core.process.processes import end, leftovers
 
-EXIT_BROKEN_OUTPUT = 141  # 128 + SIGPIPE: what shells know of a reader that has gone
-EXIT_HANDLERS_SECS = 3.0  # that handlers of `atexit` may take, for example to end simulators
+EXIT_BROKEN_OUTPUT = 141  # 128 + SIGPIPE, as in shells: the reader has gone
+EXIT_HANDLERS_SECS = 3.0  # time limit of `atexit` handlers, which may end simulators
 
 
 def is_output_broken() -> bool:
@@ -40,14 +40,14 @@ def is_output_broken() -> bool:
 
 
 def discard_output() -> None:
-    """Lets what is still to be written to a broken standard output or error go nowhere."""
+    """Discards what would still be written to a broken standard output or error."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
         os.dup2(nowhere, descriptor)
 
 
 def tell(argv: Sequence[str], error: Exception) -> int:
-    """Prints why the program ends, as its user needs to know it; returns the exit code."""
+    """Prints why the program ends, for its user; returns the exit code."""
     if isinstance(error, BrokenPipeError) and is_output_broken():
         discard_output()
         return EXIT_BROKEN_OUTPUT
@@ -75,11 +75,11 @@ def print_error(argv: Sequence[str], error: Exception) -> None:
 
 
 def leave(code: int, threads_before: Collection[threading.Thread]) -> NoReturn:
-    """Ends a command with this exit code; threads that user code has started are not waited for.
+    """Ends a command, without waiting for threads that user code has started.
 
     Args:
-      code: Of the process.
-      threads_before: That there were when the command began.
+      code: Exit code.
+      threads_before: The threads at the start of the command.
     """
     left = (t for t in threading.enumerate() if not t.daemon and t not in threads_before)
     if any(thread is not threading.current_thread() for thread in left):
@@ -88,13 +88,13 @@ def leave(code: int, threads_before: Collection[threading.Thread]) -> NoReturn:
 
 
 def end_process(code: int, runs_handlers: bool = True) -> NoReturn:
-    """Ends the process at once, without waiting for threads or for static destructors.
+    """Ends the process at once, without waiting for threads or static destructors.
 
-    What it has started and left running ends first.
+    Processes that it has started and left running end first.
 
     Args:
-      code: Of the process.
-      runs_handlers: Calls the handlers of `atexit`, for a limited time.
+      code: Exit code.
+      runs_handlers: Whether to call the handlers of `atexit`, for a limited time.
     """
     if runs_handlers:
         handlers = threading.Thread(target=atexit._run_exitfuncs, daemon=True)

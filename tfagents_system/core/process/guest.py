@@ -3,8 +3,8 @@
     with guest.visit("TrainParams.env_ctor"):
         environment = params.env_ctor()
 
-Whatever the block raises, also SystemExit, leaves it as a UserCodeError; a ConfigError stays what
-it is. What the block has changed in the process is put back (belongings.py), and said once of each
+Whatever the block raises, also SystemExit, leaves it as a UserCodeError; a ConfigError stays one.
+Process state that the block has changed is restored (belongings.py) and reported, once for each
 kind. Some of it, such as the working directory, is lent: user code finds its own value again at its
 next visit.
 """
@@ -27,25 +27,25 @@ from tfagents_system.core.process.watchdog import Watchdog
 
 T = TypeVar("T")
 
-LOOK_PERIOD_SECS = 0.05  # between looks at what frequent calls, such as env steps, have changed
+LOOK_PERIOD_SECS = 0.05  # between checks of the state after frequent calls, such as env steps
 _BY_NAME = {each.name: each for each in BELONGINGS}
-PATIENCE = 10  # times the longest env step that an import or the networks may take
+PATIENCE = 10  # an import, or making networks, may take this many times as long as an env step
 _OURS = pathlib.Path(__file__).parents[2]
-# Libraries that user code calls: the frame that is worth naming is the one which called them.
+# Libraries that user code calls: a message names the frame that called them.
 _LIBRARIES = ("tf_agents", "tensorflow", "keras", "numpy", "gym", "gymnasium", "gin")
 
 
 class UserCodeError(Exception):
-    """User code raised, or asked the program to exit; `__cause__` is what it raised."""
+    """User code raised, or asked the program to exit; `__cause__` is its exception."""
 
     def __init__(self, message: str, reason: str, place: tuple[str, int] | None = None):
-        """`reason` is the kind of what was raised, and its own message; `place` file and line."""
+        """`reason` is the exception's type and message, `place` its file and line."""
         super().__init__(message)
         self.reason, self.place = reason, place
 
 
 def failure_of(what: str, error: BaseException) -> BaseException:
-    """Returns what leaves the border when `what` raised `error`: that itself if it is ours."""
+    """Returns the exception to raise if `what` raised `error`: `error` itself if it is ours."""
     if isinstance(error, (ConfigError, StorageError, SupersededError, UserCodeError, Interrupt)):
         return error
     text = str(error).strip() or "no message"
@@ -58,7 +58,7 @@ def failure_of(what: str, error: BaseException) -> BaseException:
 
 
 def place_of(error: BaseException) -> tuple[str, int] | None:
-    """Returns file and line of the innermost frame that is neither ours nor a known library's."""
+    """Returns file and line of the innermost frame outside our code and known libraries."""
     frames = [(frame.filename, frame.lineno or 0) for frame in _frames(error)]
     theirs = [frame for frame in frames if not _is_library(frame[0])]
     others = [frame for frame in frames if not _is_ours(frame[0])]
@@ -67,7 +67,7 @@ def place_of(error: BaseException) -> tuple[str, int] | None:
 
 
 def user_traceback(error: BaseException) -> str:
-    """Returns the traceback of what user code raised, without the frames of ours above it."""
+    """Returns the traceback of user code's exception, without our frames above it."""
     cause = error
     while isinstance(cause, UserCodeError) and cause.__cause__:
         cause = cause.__cause__
@@ -97,10 +97,10 @@ def _is_library(filename: str) -> bool:
 
 
 class Guest:
-    """Keeps the state of the process that is ours, and that which is lent; has visits watched."""
+    """Keeps our process state and user code's, and times visits."""
 
     def __init__(self) -> None:
-        """Keeps nothing until the first visit."""
+        """Knows no state before `remember`, and has no time limit before `watch`."""
         self._ours: dict[str, Any] = {}  # steady belongings, since `remember`
         self._theirs: dict[str, Any] = {}  # what user code made of lent ones
         self._lent: dict[str, Any] = {}  # what our programs have in its place
@@ -113,7 +113,7 @@ class Guest:
         self.mark: Callable[[bool], object] | None = None  # told of visits before that step
 
     def remember(self) -> None:
-        """Takes the state of the process, as a program or command begins, for ours from now on."""
+        """Records the current state of the process as ours, when a program or command begins."""
         sys.path[:] = map(os.path.abspath, sys.path)  # "" is the working directory
         self._ours = {each.name: each.read() for each in BELONGINGS if each.is_steady}
 
@@ -133,7 +133,7 @@ class Guest:
             self._watchdog = before
 
     def watch(self, timeout_secs: float) -> Watchdog:
-        """Gives each call of user code this long from now on; returns who sees to it."""
+        """Limits each call of user code to this time from now on; returns the watchdog."""
         self._watchdog = Watchdog(timeout_secs)
         return self._watchdog
 
@@ -141,13 +141,13 @@ class Guest:
         """Returns a context for a call of user code that is not made in every env step.
 
         Args:
-          what: Is called, for messages.
-          is_patient: It may take longer than an env step.
+          what: Name of the call, for messages.
+          is_patient: Whether it may take longer than an env step.
         """
         return Visit(self, what, PATIENCE if is_patient else 1)
 
     def call_often(self, what: str, function: Callable[..., T], *arguments: Any) -> T:
-        """Returns `function(*arguments)`, of which a visit would take too long: an env step."""
+        """Returns `function(*arguments)`, a call too frequent for a full visit: an env step."""
         if self.mark:
             with self.visit(what):
                 return function(*arguments)

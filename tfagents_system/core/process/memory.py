@@ -7,12 +7,12 @@ from tfagents_system.core.process import cgroups
 
 
 def resident_mb() -> float:
-    """Returns the resident memory of this process in MB; 0 where the system does not tell."""
+    """Returns the resident memory of this process in MB; 0 if the system does not tell."""
     return _resident_and_files()[0]
 
 
 def own_mb() -> float:
-    """Returns `resident_mb` without the pages of files: libraries, which programs share."""
+    """Returns the resident memory in MB without pages of files (shared libraries)."""
     resident, files = _resident_and_files()
     return resident - files
 
@@ -27,12 +27,12 @@ def _resident_and_files() -> tuple[float, float]:
 
 
 def available_bytes() -> float:
-    """Returns the memory that programs can still have on this machine, or in this container."""
+    """Returns the memory that is free for programs of this machine or container, in bytes."""
     return min(_meminfo("MemAvailable"), cgroups.memory_left())
 
 
 def total_bytes() -> float:
-    """Returns the memory of this machine, or what this container may have of it."""
+    """Returns the memory of this machine or container, in bytes."""
     return min(_meminfo("MemTotal"), cgroups.memory_limit())
 
 

@@ -7,7 +7,7 @@ from tfagents_system.core.errors import ConfigError
 
 
 def free_port() -> int:
-    """Returns a port on which nothing listens; nobody else is kept from taking it afterwards."""
+    """Returns a port on which nothing listens now; another program may still take it."""
     with _listen(0) as listener:
         return int(listener.getsockname()[1])
 

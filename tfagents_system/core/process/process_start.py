@@ -1,8 +1,8 @@
 """Prepares each process before all else: user code sees nothing of how it was started.
 
-Python puts a folder first on the path of modules: that of the script, or the current one (`-m`).
-Modules of this package (run, workers, environments) would then stand for a user's of these names,
-and a user's (random, queue) for those that this package imports.
+Python puts the script's folder, or with `-m` the current one, first on the path of modules. This
+package's modules (run, workers, environments) would then hide a user's modules of these names, and
+a user's (random, queue) those that this package imports.
 """
 
 import os
@@ -12,7 +12,7 @@ from typing import Any
 
 PACKAGE = "tfagents_system"
 FOLDER = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))  # of the package
-# Programs are started in the project's folder, where nobody's modules are, and go to this one.
+# Programs start in the project's folder, which has no user modules, and then change to this one.
 WORKING_DIR_VARIABLE = "SERVICE_WORKING_DIR"
 ENTRY = "sac"  # the script that pip installs
 
@@ -21,7 +21,7 @@ _is_own = False
 
 
 def settle() -> None:
-    """Takes out of the path of modules what does not belong there, and goes to the user's folder.
+    """Cleans the path of modules, and changes to the user's folder.
 
     The package calls it before it imports anything else.
     """
@@ -40,24 +40,25 @@ def settle() -> None:
 
 
 def there(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Returns where `python -m` of this package is to be started, as arguments of `subprocess`.
+    """Returns the arguments of `subprocess` with which `python -m` of this package must start.
 
-    In the project's folder: in the current one there may be another package of this name.
+    It starts in the project's folder, because the current one may have another package of this
+    name, and then changes back to the current one.
 
     Args:
-      environ: Environment of the process, which comes back here.
+      environ: Environment of the new process.
     """
     project = os.path.dirname(FOLDER)
     return {"cwd": project, "env": {**environ, WORKING_DIR_VARIABLE: os.getcwd()}}
 
 
 def there_in_words() -> list[str]:
-    """Returns what stands before `python -m` of this package in a command, as `there` says."""
+    """Returns the same as text, to put before `python -m` of this package in a shell command."""
     return ["env", "-C", os.path.dirname(FOLDER), f"{WORKING_DIR_VARIABLE}={os.getcwd()}"]
 
 
 def is_own_process() -> bool:
-    """Returns whether this process is a program or a tool of this project, not a user's script."""
+    """Returns whether this process is one of our programs or tools, not a user's script."""
     return _is_own
 
 

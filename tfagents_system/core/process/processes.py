@@ -1,8 +1,8 @@
 """Handles processes that user code starts: they inherit nothing of ours, and are ended.
 
-A process is known to be ours to end by its descent (an orphan falls to the nearest ancestor that
-adopts orphans) or by the mark in its environment, which each start of a program gives to all that
-it starts. Linux alone tells; elsewhere nothing is found.
+A process belongs to a program if it descends from it (the nearest ancestor that is a subreaper
+adopts orphans), or if its environment has the mark that each start of a program passes on. Only
+Linux tells; elsewhere nothing is found.
 """
 
 import contextlib
@@ -15,24 +15,24 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
-MARK_VARIABLE = "SERVICE_MARK"  # of one start of one program, and of all that it starts
+MARK_VARIABLE = "SERVICE_MARK"  # unique to one start of a program, and inherited by what it starts
 GRACE_SECS = 2.0  # from SIGTERM to SIGKILL
 POLL_SECS = 0.02
 PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 36, 37  # linux/prctl.h
 
 
 class Process(NamedTuple):
-    """A process, told from a later one with the same id."""
+    """A process, distinguished from a later one with the same id."""
 
     pid: int
     began: int  # clock ticks since the machine's start
 
 
 def adopt_orphans() -> Callable[[], None]:
-    """Lets orphans among this process's descendants become its children, also after an exec.
+    """Makes this process the subreaper of its descendants, also after an exec.
 
     Returns:
-      Undoes it.
+      A function that undoes it.
     """
     if not sys.platform.startswith("linux"):
         return lambda: None
@@ -44,13 +44,13 @@ def adopt_orphans() -> Callable[[], None]:
 
 
 def keep_descriptors() -> None:
-    """Keeps what this process has inherited, such as locks and pipes, from all that it starts.
+    """Prevents what this process starts from inheriting its locks, pipes and other descriptors.
 
-    Neither a program that it executes, by whatever means, nor a fork of Python's has them.
+    Neither an executed program, by whatever means, nor a fork by Python has them.
     """
     inherited = []
     for number in _open_descriptors():
-        with contextlib.suppress(OSError):  # that of the look itself
+        with contextlib.suppress(OSError):  # the descriptor of the listing itself
             if number > 2 and os.get_inheritable(number):
                 os.set_inheritable(number, False)
                 inherited.append((number, os.fstat(number)))
@@ -58,29 +58,29 @@ def keep_descriptors() -> None:
     def close_inherited() -> None:
         for number, known in inherited:
             with contextlib.suppress(OSError):
-                if os.path.samestat(os.fstat(number), known):  # not another one by now
+                if os.path.samestat(os.fstat(number), known):  # it may be another file by now
                     os.close(number)
 
     os.register_at_fork(after_in_child=close_inherited)
 
 
 def close_descriptors() -> None:
-    """Closes all that this process has inherited, but standard input, output and error output."""
+    """Closes all inherited descriptors except standard input, output and error."""
     for number in _open_descriptors():
         if number > 2:
-            with contextlib.suppress(OSError):  # that of the look itself
+            with contextlib.suppress(OSError):  # the descriptor of the listing itself
                 os.close(number)
 
 
 def _open_descriptors() -> list[int]:
     try:
         return [int(name) for name in os.listdir("/dev/fd")]
-    except OSError:  # of a system, or a sandbox, that does not tell
+    except OSError:  # a system or sandbox without this folder
         return []
 
 
 def began(pid: int) -> int:
-    """Returns when a living process began; see `Process`."""
+    """Returns the start time of a living process; see `Process`."""
     return int(_stat(pathlib.Path(f"/proc/{pid}"))[19])
 
 
@@ -99,7 +99,7 @@ def descendants(pid: int | None = None) -> set[Process]:
 
 
 def marked(marks: Collection[str]) -> set[Process]:
-    """Returns the living processes that were started with one of `marks`, but this one."""
+    """Returns the living processes with one of `marks`, except this one."""
     wanted = {f"{MARK_VARIABLE}={mark}".encode() for mark in marks}
     return {
         process
@@ -109,7 +109,7 @@ def marked(marks: Collection[str]) -> set[Process]:
 
 
 def leftovers() -> set[Process]:
-    """Returns all that this program has started, or an earlier process of the same start."""
+    """Returns the living processes that this start of the program has started."""
     mark = os.environ.get(MARK_VARIABLE)
     return descendants() | (marked([mark]) if mark else set())
 
@@ -117,9 +117,9 @@ def leftovers() -> set[Process]:
 def end(
     find: Callable[[], set[Process]], grace_secs: float = GRACE_SECS, kill_secs: float = 5.0
 ) -> int:
-    """Asks the processes that `find` returns to end, again and again, then kills them.
+    """Terminates the processes that `find` returns, again and again, then kills them.
 
-    Blocks until none is left, `grace_secs` and `kill_secs` at most. Returns how many there were.
+    Blocks until none is left, at most `grace_secs` + `kill_secs`. Returns how many there were.
     """
     asked: set[Process] = set()
     kill_at = time.monotonic() + grace_secs
@@ -137,7 +137,7 @@ def end(
 
 @contextlib.contextmanager
 def leaving_none_behind() -> Iterator[None]:
-    """Ends what the block has started and left running, in whichever group, session or depth."""
+    """Ends processes that the block has left running, in any group, session or depth."""
     before = descendants()
     undo = adopt_orphans()
     try:
@@ -154,7 +154,7 @@ def _signal(processes: Collection[Process], number: int) -> None:
 
 
 def _living() -> Iterator[tuple[Process, int]]:
-    """Yields each process that is no zombie, and its parent's id."""
+    """Yields each process that is not a zombie, and its parent's id."""
     try:
         pids = [name for name in os.listdir("/proc") if name.isdecimal()]
     except OSError:  # not Linux
@@ -171,7 +171,7 @@ def _living() -> Iterator[tuple[Process, int]]:
 
 
 def _stat(folder: pathlib.Path) -> list[bytes]:
-    """Returns the fields of a process from its state on, which is the third of proc(5)."""
+    """Returns the fields of /proc/PID/stat from the third, its state, on."""
     return (folder / "stat").read_bytes().rpartition(b")")[2].split()
 
 

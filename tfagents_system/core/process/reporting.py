@@ -16,13 +16,13 @@ def num_failed() -> int:
 
 
 class OnlyReports(contextlib.ContextDecorator):
-    """Lets work go on after an exception in its block, or in the function that it decorates.
+    """Suppresses and reports exceptions of its block, or of the function that it decorates.
 
         @OnlyReports("TensorBoard events")
         def write(self, ...) -> None: ...
 
-    The first exception of a kind is printed with its traceback, all are counted for the status. A
-    full disk is the matter of `SpaceGuard`, inside. SupersededError ends the block and the program.
+    The first exception of a kind is printed with its traceback; all are counted for the status.
+    `SpaceGuard`, used inside, handles a full disk. SupersededError is not suppressed.
     """
 
     def __init__(self, what: str):

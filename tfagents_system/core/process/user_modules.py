@@ -1,8 +1,8 @@
 """Finds and names user code, alike in every program and in the processes that it starts.
 
-A params file is the module of its own name, with the `__file__` of the original, whose folder is
-first on the path of modules, although what runs is the copy that its run has made. So are the
-modules that it imports from there: a program that is started again takes no edit of them half.
+A run executes copies of the params file and of the user's modules that it imports, so that a
+restarted program sees no half of an edit. Each copy has its original's module name and `__file__`,
+and the original's folder is first on the path of modules.
 """
 
 import dataclasses
@@ -22,13 +22,13 @@ from tfagents_system.core.process import process_start
 
 MODULES_VARIABLE = "TFAGENTS_SYSTEM_MODULES"  # for processes that user code starts
 CHILD = "tfagents_system.core.programs.user_child"
-UNNAMED = "train_params"  # where a params file has the name of another module
-_own_names: set[str] = set()  # of params files that this process has loaded
+UNNAMED = "train_params"  # if the params file has the name of another module
+_own_names: set[str] = set()  # names of params files that this process has loaded
 
 
 @dataclasses.dataclass(frozen=True)
 class UserModule:
-    """A module of the user's, and what is executed for it."""
+    """A user's module, and the file that is executed for it."""
 
     name: str
     file: str  # the original, absolute: its `__file__`
@@ -37,12 +37,12 @@ class UserModule:
 
     @property
     def shown_name(self) -> str:
-        """The file as its importers see it: arm/motor.py."""
+        """The file's path as its importers see it: arm/motor.py."""
         return self.name.replace(".", "/") + ("/__init__.py" if self.is_package else ".py")
 
 
 class UserFinder(importlib.abc.MetaPathFinder):
-    """Finds the modules of which a run has copies."""
+    """Finds the modules that a run has copied."""
 
     def __init__(self, modules: Sequence[UserModule]):
         """Finds `modules`, and leaves all others to Python."""
@@ -71,14 +71,14 @@ class _SourceLoader(importlib.machinery.SourceFileLoader):
         return super().get_data(self.source if path == self.path else path)
 
     def get_code(self, fullname: str) -> types.CodeType:
-        """Compiles anew: Python's cache beside the file is of what it is by now."""
+        """Compiles the copy; Python's cache next to the original may be of an edited file."""
         data = self.get_data(self.path)
         show_source(self.path, data)
         return self.source_to_code(data, self.path)
 
 
 def spec_of(module: UserModule) -> importlib.machinery.ModuleSpec:
-    """Returns what Python needs to import a module."""
+    """Returns the spec by which Python imports a module."""
     folder = [os.path.dirname(module.file)] if module.is_package else None
     spec = importlib.util.spec_from_file_location(
         module.name, module.file, loader=_SourceLoader(module), submodule_search_locations=folder
@@ -88,13 +88,13 @@ def spec_of(module: UserModule) -> importlib.machinery.ModuleSpec:
 
 
 def show_source(file: str, data: bytes) -> None:
-    """Lets tracebacks show the lines that are executed, whatever is in the file by now."""
+    """Makes tracebacks show the executed lines, even if the file has been edited since."""
     lines = data.decode(errors="replace").splitlines(keepends=True)
     linecache.cache[file] = (len(data), None, lines, file)
 
 
 def params_module(source: pathlib.Path, original: pathlib.Path) -> UserModule:
-    """Returns the module that a params file is; where the original's folder is gone, the copy."""
+    """Returns the params file as a module; the copy if the original's folder is gone."""
     file = original if original.parent.is_dir() else source.absolute()
     return UserModule(_name_of(file), str(file), str(source.absolute()))
 
@@ -102,25 +102,25 @@ def params_module(source: pathlib.Path, original: pathlib.Path) -> UserModule:
 def take_over(
     params: UserModule, neighbours: Sequence[UserModule] = (), running: pathlib.Path | None = None
 ) -> None:
-    """Lets this process, and those that user code will start, find the modules of a run.
+    """Makes this process, and those that user code will start, find the modules of a run.
 
-    Those of an earlier call are found no more.
+    Replaces the modules of an earlier call.
 
     Args:
       params: The params file.
-      neighbours: Modules that it imports and of which the run has copies.
-      running: Where the copies are; None if there are none.
+      neighbours: Modules that it imports and that the run has copied.
+      running: Folder of the copies; None if there are none.
     """
     _own_names.add(params.name)
     find([params, *neighbours])
     folder = os.path.dirname(params.file)
     if process_start.is_package_folder(folder):
-        sys.path.append(folder)  # behind whatever its modules' names stand for elsewhere
+        sys.path.append(folder)  # last, so that other modules of the same names are found first
     else:
         sys.path.insert(0, folder)
     if not process_start.is_own_process():
         return
-    sys.argv = [params.file]  # flags of this program are none of the user's
+    sys.argv = [params.file]  # user code must not see this program's flags
     told = {"params": dataclasses.asdict(params), "running": running and str(running.absolute())}
     os.environ[MODULES_VARIABLE] = json.dumps(told)
     # multiprocessing imports the main module in a new process: not this program with TensorFlow.
@@ -128,13 +128,13 @@ def take_over(
 
 
 def find(modules: Sequence[UserModule]) -> None:
-    """Lets this process find the modules, and none of an earlier call."""
+    """Makes this process find these modules in place of those of an earlier call."""
     finders = [finder for finder in sys.meta_path if not isinstance(finder, UserFinder)]
     sys.meta_path[:] = [UserFinder(modules), *finders]
 
 
 def told_modules() -> tuple[UserModule, pathlib.Path | None] | None:
-    """Returns what the process that started this one has taken over: params, and `running`."""
+    """Returns the params file and `running` of the process that started this one."""
     told = json.loads(os.environ.get(MODULES_VARIABLE, "null"))
     if told is None:
         return None
@@ -143,9 +143,9 @@ def told_modules() -> tuple[UserModule, pathlib.Path | None] | None:
 
 
 def loaded_modules() -> list[UserModule]:
-    """Returns what user code has imported that is neither installed nor of this package.
+    """Returns the user's imported modules: neither installed, nor of this package.
 
-    Without the params file itself.
+    The params file itself is not among them.
     """
     stdlib = tuple(f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib"))
     no_modules = {"__main__", "__mp_main__", *_own_names}
@@ -164,7 +164,7 @@ def loaded_modules() -> list[UserModule]:
 
 
 def _name_of(file: pathlib.Path) -> str:
-    """Returns the file's own name, if no other module that may be imported has it."""
+    """Returns the file's own name, unless another importable module has it."""
     name = file.stem
     if name in _own_names:
         return name

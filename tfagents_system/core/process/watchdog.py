@@ -4,21 +4,21 @@ import faulthandler
 import time
 from collections.abc import Callable
 
-_STDERR = 2  # the file of sys.stderr, which a progress bar or a test may have replaced
+_STDERR = 2  # the real standard error; a progress bar or a test may have replaced sys.stderr
 
 
 class Watchdog:
-    """Ends the process with exit code 1 if `feed` stays away for about `timeout_secs`.
+    """Ends the process with exit code 1 if `feed` is not called for about `timeout_secs`.
 
         watchdog.feed()   # before each call that may hang; far cheaper than an env step
-        watchdog.rest()   # before waiting for something that may rightly take longer
+        watchdog.rest()   # before a wait that may take longer
 
-    Works while other code holds Python's lock, because it is a thread of faulthandler, of which a
-    process has one: only one watchdog may be fed.
+    Works while other code holds Python's lock, because it uses faulthandler's thread. A process
+    has only one of these, so only one watchdog may be fed.
     """
 
     def __init__(self, timeout_secs: float, clock: Callable[[], float] = time.monotonic):
-        """Rests until the first `feed`; `timeout_secs` > 0, met to a tenth."""
+        """Rests until the first `feed`; `timeout_secs` > 0 is met within a tenth."""
         self._timeout_secs = timeout_secs
         self._clock = clock
         self._fed_until = -float("inf")
@@ -29,14 +29,14 @@ class Watchdog:
         return self._fed_until > -float("inf")
 
     def feed(self, times: float = 1) -> None:
-        """Puts the end off, for some `times` as long as usual if it has rested."""
+        """Restarts the time; if the watchdog rested, for `times` as long as usual."""
         now = self._clock()
         if now >= self._fed_until:  # arming starts a thread, so not at every call
             faulthandler.dump_traceback_later(times * self._timeout_secs, exit=True, file=_STDERR)
             self._fed_until = now + 0.1 * self._timeout_secs
 
     def rest(self) -> None:
-        """Calls the end off until the next `feed`."""
+        """Stops the time until the next `feed`."""
         if self.is_fed:
             faulthandler.cancel_dump_traceback_later()
             self._fed_until = -float("inf")

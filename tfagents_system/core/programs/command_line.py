@@ -2,12 +2,12 @@
 
     def evaluate(exp_dir: str, num_episodes: Annotated[int, AtLeast(1)] = 5, *, stop): ...
 
-has the flags `--exp_dir` (required) and `--num_episodes`. A parameter before `/` is given by its
-place, and so may be the first required flag of a function without such parameters: `eval logs/x`.
-A `bool` is given by `--video` or `--novideo`, a `tuple` by several values or by repetition.
-`--num-episodes` is `--num_episodes`. Keyword-only parameters are not part of the command line.
-`--help` prints the docstring of the function's module, which has a line `Example: COMMAND`, and
-what its section `Args` says of each parameter.
+has the flags `--exp_dir` (required) and `--num_episodes`. A parameter before `/` is positional; in
+a function without such parameters, the first required flag may be, too: `eval logs/x`. A `bool` has
+the flags `--video` and `--novideo`; a `tuple` takes several values, or repetition. `--num-episodes`
+is `--num_episodes`. Keyword-only parameters are not part of the command line. `--help` prints the
+docstring of the function's module, which has a line `Example: COMMAND`, and the descriptions of the
+parameters in the function's section `Args`.
 """
 
 import argparse

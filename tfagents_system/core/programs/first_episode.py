@@ -1,8 +1,8 @@
 """Decides whether a misfit environment is the configuration's fault or one worker's.
 
-Until a start of a run has had a whole episode, nothing has shown that params and environment fit:
-what does not is wrong input, and ends the run at once. Later it is a failure of the environment
-that shows it, like any other, and the run goes on.
+Until a start of a run has had a complete episode, nothing shows that params and environment fit: a
+misfit is wrong input, and ends the run at once. After that, a misfit is a failure of one
+environment, like any other, and the run continues.
 """
 
 import contextlib
@@ -14,34 +14,34 @@ from tfagents_system.core.state.paths import ExperimentPaths
 
 
 class FirstEpisode:
-    """The first whole episode of a start of a run, of whichever program."""
+    """The first complete episode of a start of a run, in any of its programs."""
 
     def __init__(self) -> None:
-        """Belongs to no run yet: nothing has been shown then."""
+        """Belongs to no run yet; see `of`."""
         self._paths: ExperimentPaths | None = None
         self._is_over = False
 
     def of(self, paths: ExperimentPaths | None) -> None:
-        """Is from now on that of the newest start of a run."""
+        """Sets the run; its newest start counts."""
         self._paths, self._is_over = paths, False
 
     def is_over(self) -> bool:
-        """Returns whether there has been one."""
+        """Returns whether there has been a complete episode."""
         if not self._is_over and self._paths is not None:
             self._is_over = self._paths.first_episode.exists()
         return self._is_over
 
     def end(self) -> None:
-        """Records that there has been one; costs nothing after the first call."""
+        """Records a complete episode; costs nothing after the first call."""
         if self._is_over or self._paths is None:
             return
         self._is_over = True
-        with contextlib.suppress(OSError):  # a full disk: other programs learn it from another one
+        with contextlib.suppress(OSError):  # the disk is full; another program will record it
             self._paths.first_episode.touch()
 
     @contextlib.contextmanager
     def judges(self) -> Iterator[None]:
-        """Lets a ConfigError leave the block as a UserCodeError if there has been one."""
+        """Turns a ConfigError of the block into a UserCodeError after the first episode."""
         try:
             yield
         except ConfigError as error:
@@ -50,4 +50,4 @@ class FirstEpisode:
             raise UserCodeError(str(error), str(error)) from error
 
 
-FIRST_EPISODE = FirstEpisode()  # of the run that this process has loaded
+FIRST_EPISODE = FirstEpisode()  # for the run that this process has loaded

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from tfagents_system.core.process.cgroups import tasks_left
 from tfagents_system.core.state.disk import format_bytes
 
-ENOUGH_FILES = 4096  # for any number of programs on one host
-FILES_PER_PROGRAM, THREADS_PER_PROGRAM = 64, 32  # that none is below
-MAPPED_BYTES = 4e9  # that TensorFlow may map; far more than it uses
-SHARED_BYTES = 128e6  # of /dev/shm; containers have 64 MB unless they are told
+ENOUGH_FILES = 4096  # enough for any number of programs on one host
+FILES_PER_PROGRAM, THREADS_PER_PROGRAM = 64, 32  # lower bounds of what a program uses
+MAPPED_BYTES = 4e9  # address space that TensorFlow may map, far more than it uses
+SHARED_BYTES = 128e6  # of /dev/shm; containers have 64 MB by default
 
 
 class Shortage(NamedTuple):
@@ -24,7 +24,7 @@ class Shortage(NamedTuple):
 
 
 def raise_file_limit() -> None:
-    """Lets this process and its children open as many files as allowed, if that is not many."""
+    """Raises the soft limit of open files, if it is low, for this process and its children."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= soft < ENOUGH_FILES:  # -1 is no limit
         wanted = ENOUGH_FILES if hard < 0 else min(hard, ENOUGH_FILES)
@@ -37,12 +37,12 @@ def shortages(
     left: Callable[[], float] = tasks_left,
     shared_memory: str = "/dev/shm",
 ) -> list[Shortage]:
-    """Returns the limits of this process that are too low for a run of so many programs.
+    """Returns the limits of this process that are too low for a run of `num_programs` programs.
 
     Args:
       num_programs: On this host.
-      limit_of: Gives soft and hard limit; see `resource.getrlimit`.
-      left: Gives how many threads the container has left.
+      limit_of: Returns soft and hard limit; see `resource.getrlimit`.
+      left: Returns the number of threads that the container has left.
       shared_memory: Folder of shared memory.
     """
     found = []
@@ -50,7 +50,7 @@ def shortages(
     if files < (needed := num_programs * FILES_PER_PROGRAM):
         found.append(Shortage(f"{files:.0f} open files (ulimit -Hn) for {needed}",
                               "Raise ulimit -n, or have fewer workers.", True))  # fmt: skip
-    # That of a user counts for all programs of theirs, and not for root.
+    # The limit is per user, over all their programs, and does not apply to root.
     user = _bound(limit_of(resource.RLIMIT_NPROC)[0]) if os.geteuid() else math.inf
     threads = min(user, left())
     if threads < (needed := num_programs * THREADS_PER_PROGRAM):

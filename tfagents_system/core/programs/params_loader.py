@@ -1,4 +1,4 @@
-"""Loads the user's TrainParams and everything else that a program needs to know of its run."""
+"""Loads a run for its programs: the user's TrainParams, the config and the paths."""
 
 import dataclasses
 import functools
@@ -54,7 +54,7 @@ class Run:
 def load_run(exp_dir: str) -> Run:
     """Loads the experiment in `exp_dir` with the config and params of its newest start.
 
-    Prints a note for each attribute of TrainParams that may be meant as a published one.
+    Prints a note for each attribute of TrainParams that may be a misspelt published one.
 
     Raises:
       ConfigError: If the config, the params file or a gin binding is wrong.
@@ -83,16 +83,16 @@ def load_params(
     """Imports the params file and returns its checked `TrainParams(env_config)`.
 
     Args:
-      path: The params file. It is executed: it is the user's own code.
+      path: The params file, which is executed.
       env_config: The validated JSON config.
       gin_bindings: Bindings such as "TrainParams.discount = 0.95"; they override the file.
-      running: Where its run has copies of modules that it imports; None without a run.
+      running: Folder of the run's copies of modules that it imports; None without a run.
 
     Raises:
-      ConfigError: If the file cannot be imported as a module with a concrete `TrainParams`, or
-        sets something that is not allowed.
+      ConfigError: If the file cannot be imported, has no concrete `TrainParams`, or sets a value
+        that is not allowed.
     """
-    gin.clear_config()  # bindings of a run that this process loaded before
+    gin.clear_config()  # drops bindings of a run that this process loaded before
     if not path.is_file() or path.suffix != ".py":
         raise ConfigError(f"{path}: no such params file (a Python file named *.py).")
     original = original_of(path)
@@ -102,7 +102,7 @@ def load_params(
               flush=True)  # fmt: skip
     take_over(own, modules_in(running) if running else (), running)
     if is_own_process():
-        GUEST.remember()  # sys.argv is the params file's now
+        GUEST.remember()  # sys.argv is now the params file's
     module = importlib.util.module_from_spec(spec_of(own))
     sys.modules[own.name] = module
     code = _compile(path, own.file)
@@ -127,7 +127,7 @@ def load_params(
 
 
 def gin_text(params: Any) -> str:
-    """Returns all hyperparameters of `params`, and what else gin has configured, in gin syntax."""
+    """Returns all hyperparameters of `params`, and other gin bindings, in gin syntax."""
     lines = [f"TrainParams.{name} = {value!r}" for name, value in params.hyperparameters().items()]
     return "\n".join(lines) + "\n\n" + gin.operative_config_str()
 
@@ -156,7 +156,7 @@ def _apply_gin_bindings(params: Any, bindings: Sequence[str]) -> None:
     for binding in bindings:
         try:
             gin.parse_config(binding)
-        except Exception as error:  # of many kinds: gin reads, resolves and imports here
+        except Exception as error:  # of many types: gin parses, resolves and imports here
             raise ConfigError(
                 f"gin binding {binding!r}: {error} (A run keeps the bindings that it was given: to "
                 "be rid of one, remove it from provenance.json of the experiment.)"

@@ -36,12 +36,12 @@ EXIT_CODES = (
     EXIT_STORAGE, EXIT_BROKEN_OUTPUT, 1,
 )  # fmt: skip
 _STOPS = (signal.SIGTERM, signal.SIGINT)
-LOOK_PERIOD_SECS = 1.0  # between looks at what supervise wants
+LOOK_PERIOD_SECS = 1.0  # between checks whether supervise wants the program down
 EXIT_CODE_FILE_VARIABLE = "SERVICE_EXIT_CODE_FILE"  # set by the service's run script
 
 
 def neighbour_service(name: str) -> pathlib.Path | None:
-    """Returns the service folder of another program of this share; None if there is no share."""
+    """Returns the service folder of another program of this share; None outside of a share."""
     file = os.environ.get(EXIT_CODE_FILE_VARIABLE)
     return pathlib.Path(file).parent.with_name(name) if file else None
 
@@ -49,8 +49,8 @@ def neighbour_service(name: str) -> pathlib.Path | None:
 class StopFlag:
     """True once the program has received SIGTERM or SIGINT; further signals change nothing.
 
-    It is true, too, once supervise wants the program down: user code may ignore signals for as long
-    as each env step takes.
+    It is also true once supervise wants the program down, because user code may ignore signals
+    during each env step.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class StopFlag:
         self._look_at = 0.0
         for number in _STOPS:
             signal.signal(number, self._handle)
-        # Python writes the numbers of signals there whoever handles them: user code, for a moment.
+        # Python writes signal numbers there even while user code has its own handlers.
         self._arrived, writer = os.pipe()
         for descriptor in (self._arrived, writer):
             os.set_blocking(descriptor, False)
@@ -81,31 +81,31 @@ class StopFlag:
 
 
 def _is_wanted_down(service: pathlib.Path) -> bool:
-    """Returns whether `svc -d` has been called for a service, by the status that supervise keeps.
+    """Returns whether `svc -d` has been called for a service, from supervise's status file.
 
-    Its last byte is "u" or "d", for what is wanted.
+    The file's last byte is "u" or "d": the wanted state.
     """
     try:
         return (service / "supervise" / "status").read_bytes()[-1:] == b"d"
-    except OSError:  # not started by supervise, or the folder is gone: signals remain
+    except OSError:  # not started by supervise, or the folder is gone: only signals count
         return False
 
 
 def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
-    """Calls `main` with the arguments of the command line `argv`, and exits with what it returns.
+    """Calls `main` with the arguments of the command line `argv`, and exits with its exit code.
 
     `main` gets the StopFlag as its keyword argument `stop`, and returns EXIT_FINISHED, EXIT_STOPPED
     or EXIT_DIVERGED. A ConfigError, SupersededError or StorageError becomes one line on standard
     error and exit code 78, 75 or 74. Any other exception is printed with its traceback and exits
     with 1, or with EXIT_NOT_BEGUN if user code raised it before the first env step.
     The exit code is written to the file named by the variable SERVICE_EXIT_CODE_FILE, because
-    daemontools does not tell a run script how its predecessor ended. What the program has started
-    and left running ends with it.
+    daemontools does not tell a run script how its predecessor ended. Processes that the program
+    has left running are ended.
     """
-    keep_descriptors()  # the locks of the run are this program's, not those of a simulator
-    for library in ("absl", "tensorflow"):  # they narrate every SavedModel they write
+    keep_descriptors()  # simulators must not inherit the run's locks
+    for library in ("absl", "tensorflow"):  # they log every SavedModel they write
         logging.getLogger(library).setLevel(logging.WARNING)
-    faulthandler.enable()  # a crash inside a library leaves its stack in the log
+    faulthandler.enable()  # so that a crash in a library leaves its stack in the log
     _name_process(pathlib.Path(argv[0]).name)
     prefer_throughput()
     exit_code_file = os.environ.get(EXIT_CODE_FILE_VARIABLE)
@@ -114,7 +114,7 @@ def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
         _report(exit_code_file, "")  # if it stays empty, a signal has killed the program
         GUEST.mark = functools.partial(_mark_visit, exit_code_file)
     else:
-        adopt_orphans()  # of a program of a run, its supervise does
+        adopt_orphans()  # for a program of a run, its supervise does this
     try:
         stop = StopFlag()
         GUEST.remember()
@@ -137,19 +137,19 @@ def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
 
 
 def _report_failure(arguments: Mapping[str, Any], service: str, error: UserCodeError) -> None:
-    """Lets the status line show what user code raised, also before the program can report."""
+    """Shows user code's exception in the status line, even before the program reports."""
     if "exp_dir" in arguments:
         report_failure(ExperimentPaths(pathlib.Path(arguments["exp_dir"])), service, str(error))
 
 
 def _mark_visit(exit_code_file: str, is_inside: bool) -> None:
-    """A program that is killed by user code, before its first env step, then has this exit code."""
+    """Prepares the exit code for the case that user code kills the program in this visit."""
     _report(exit_code_file, f"{EXIT_NOT_BEGUN}\n" if is_inside else "")
 
 
 def _name_process(name: str) -> None:
-    """Lets `top` and `ps` show the program's name instead of "python"."""
-    with contextlib.suppress(OSError):  # Linux alone has this file
+    """Makes `top` and `ps` show the program's name instead of "python"."""
+    with contextlib.suppress(OSError):  # only Linux has this file
         pathlib.Path("/proc/self/comm").write_text(name)
 
 
@@ -178,8 +178,8 @@ def prefer_response() -> None:
 
 
 def _set_scheduler(policy: str) -> None:
-    """Sets the scheduling policy where the system has it and allows it; elsewhere speed is lost."""
+    """Sets the scheduling policy if the system supports and allows it."""
     if not hasattr(os, policy):  # macOS
         return
-    with contextlib.suppress(PermissionError):  # of some containers
+    with contextlib.suppress(PermissionError):  # in some containers
         os.sched_setscheduler(0, getattr(os, policy), os.sched_param(0))

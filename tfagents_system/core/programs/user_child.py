@@ -8,7 +8,7 @@ from tfagents_system.core.state.running import modules_in
 
 
 def main() -> None:
-    """Lets this process find the user's modules as the one does that has started it."""
+    """Makes this process find the user's modules as its parent does."""
     if told := told_modules():
         params, running = told
         find([params, *(modules_in(running) if running else [])])

@@ -20,25 +20,25 @@ HOOKS = (
     "eval_observers_ctor",
 )  # methods of TrainParams that a user may define
 _HOOK_ENDINGS = ("_ctor", "_args_kwargs")
-_SHORT = 8  # letters; two slips in a shorter name can make another word of it
+_SHORT = 8  # letters; two slips in a shorter name can give another word
 
 
 def check_attribute_name(
     name: str, hyperparameters: Iterable[str], where: str, is_method: bool = False
 ) -> str | None:
-    """Judges one attribute of TrainParams.
+    """Checks one attribute of TrainParams for a misspelt published name.
 
     Args:
-      name: Of the attribute.
-      hyperparameters: The published ones.
+      name: The attribute's name.
+      hyperparameters: The published names.
       where: File and line, for the message.
-      is_method: Whether it is a method: it may be meant as a hook.
+      is_method: Whether it is a method, which may be a misspelt hook.
 
     Returns:
-      A note if the name resembles a published one, or a hook that nobody calls; else None.
+      A note if the name resembles a published one or a hook; else None.
 
     Raises:
-      ConfigError: If it is surely a published name with a typing error.
+      ConfigError: If the name is surely a misspelt published one.
     """
     published = (*hyperparameters, *HOOKS)
     if name in published or name.startswith("_"):
@@ -65,10 +65,10 @@ def check_attribute_name(
 
 
 def is_typing_error(name: str, published: str) -> bool:
-    """Returns whether `name` is `published` but for case, underscores, and a slip or two.
+    """Returns whether `name` is `published` except for case, underscores, and one or two slips.
 
-    A letter that is missing, too many or exchanged with its neighbour is one slip; a wrong letter
-    counts as two. A short name may have one. Other digits and more words are meant.
+    A missing, additional or transposed letter is one slip; a wrong letter counts as two. A short
+    name may have one slip. Different digits and additional words are intended.
     """
     if re.sub(r"\D", "", name) != re.sub(r"\D", "", published):
         return False
@@ -80,7 +80,7 @@ def is_typing_error(name: str, published: str) -> bool:
 
 
 def _num_slips(a: str, b: str) -> int:
-    """Insertions, deletions and exchanges of neighbours that make `b` of `a`.
+    """Returns the number of insertions, deletions and transpositions that turn `a` into `b`.
 
     Source: Damerau 1964, "A technique for computer detection and correction of spelling errors";
     without his substitutions.

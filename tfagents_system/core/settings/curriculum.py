@@ -13,13 +13,13 @@ from tfagents_system.core.errors import ConfigError
 
 @dataclasses.dataclass(frozen=True)
 class Ramp:
-    """The values one environment parameter takes from given iterations on."""
+    """The values of one environment parameter, each from a given iteration on."""
 
     iterations: tuple[int, ...]  # strictly ascending
     values: tuple[int | float, ...]  # same length
 
     def value_at(self, iteration: int) -> int | float | None:
-        """Value in force at `iteration`; None before the first: the constructor's value holds."""
+        """Returns the value at `iteration`; None before the first, when the constructor's holds."""
         index = bisect.bisect_right(self.iterations, iteration)
         return self.values[index - 1] if index else None
 
@@ -28,7 +28,7 @@ class Ramp:
 class Curriculum:
     """All ramps of an experiment.
 
-    A worker keeps the state it last applied and calls `set_state` when it differs:
+    A worker remembers the state that it last applied, and calls `set_state` when it differs:
 
         state = curriculum.state_at(iteration)
         if state != applied: collect_env.set_state(state)
@@ -38,7 +38,7 @@ class Curriculum:
 
     @classmethod
     def from_config(cls, section: Mapping[str, Any], where: str) -> "Curriculum":
-        """Builds the ramps of a `curriculum` section that already fits the JSON schema.
+        """Builds the ramps of a `curriculum` section that fits the JSON schema.
 
         The values of a ramp are `np.linspace(lo, hi, len(iters))`, cast to the type of `lo`.
 

@@ -11,9 +11,9 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.curriculum import Curriculum
 
 SCHEMA_FILE = pathlib.Path(__file__).with_name("env_config.schema.json")
-MOST_LEVELS = 100  # of nested objects and lists; far from where Python gives up on them
+MOST_LEVELS = 100  # nested objects and lists; far below Python's limit
 
-# JSON Schema counts 200.0 as an integer, but as a Python float it cannot count env steps.
+# For JSON Schema 200.0 is an integer, but in Python it is a float, which cannot count env steps.
 _VALIDATOR = jsonschema.validators.extend(
     jsonschema.Draft202012Validator,
     type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine(

@@ -6,7 +6,7 @@ from tfagents_system.core.errors import ConfigError
 
 
 class _AnyReference(config_parser.ParserDelegate):
-    """Believes that whatever a binding refers to exists."""
+    """Accepts references to anything."""
 
     def configurable_reference(self, scoped_configurable_name: str, evaluate: bool) -> None:
         """Imports nothing."""
@@ -16,10 +16,10 @@ class _AnyReference(config_parser.ParserDelegate):
 
 
 def check_gin_syntax(binding: str, where: str) -> None:
-    """Raises ConfigError, prefixed with `where`, unless `binding` is one `A.b = value` of gin's."""
+    """Raises ConfigError, prefixed with `where`, unless `binding` has the form `A.b = value`."""
     try:
         statements = list(config_parser.ConfigParser(binding, _AnyReference()))
-    except Exception as error:  # of many kinds, from Python's tokenizer and from gin
+    except Exception as error:  # many types of exceptions, from Python's tokenizer and from gin
         raise ConfigError(f"{where}: {binding!r} is not a gin binding: {error}") from error
     if [type(statement) for statement in statements] != [config_parser.BindingStatement]:
         raise ConfigError(f"{where}: {binding!r} is not a gin binding, such as A.b = 3.")

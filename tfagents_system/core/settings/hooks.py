@@ -10,14 +10,14 @@ import numpy as np
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process.guest import GUEST
 
-# Keyword arguments that a hook may name, and what it gets where there is nothing to give.
+# Keyword arguments that a hook may have, and their values if the caller has none.
 FALLBACKS: Mapping[str, Any] = {"id": 0, "collect_env": None}
 
 
 def call_hook(hook: Callable[..., Any], **known: Any) -> Any:
-    """Returns what `hook` returns; it gets those of `known` that it names, or all if it takes any.
+    """Calls `hook` with those of `known` that it has as parameters, or all if it takes any.
 
-    A parameter that `hook` requires and that is not `known` gets its value in FALLBACKS.
+    A required parameter that is not `known` gets its value from FALLBACKS.
 
     Raises:
       ConfigError: If `hook` requires something else.
@@ -40,16 +40,15 @@ def call_hook(hook: Callable[..., Any], **known: Any) -> Any:
 def call_method(
     method: Callable[..., Any], *args: Any, is_patient: bool = False, **kwargs: Any
 ) -> Any:
-    """Returns what `method` of a TrainParams returns; a visit of user code (core/process/guest.py).
+    """Calls `method` of a TrainParams as a visit of user code (core/process/guest.py).
 
-    It gets copies of the containers among its arguments, and finds a copy of `env_config`, so that
-    it may take them apart.
+    Containers among its arguments, and `env_config`, are copies, so that it may modify them.
 
     Args:
       method: Bound to the TrainParams.
-      args: Of the method.
-      is_patient: It may take longer than an env step.
-      kwargs: Of the method.
+      args: The method's positional arguments.
+      is_patient: Whether it may take longer than an env step.
+      kwargs: The method's keyword arguments.
     """
     name = getattr(method, "__name__", type(method).__name__)
     with GUEST.visit(f"TrainParams.{name}", is_patient), _own_config(method):
@@ -57,7 +56,7 @@ def call_method(
 
 
 def copied(nest: Any) -> Any:
-    """Returns a copy of dicts, lists, tuples, sets and arrays, whose other leaves are the same."""
+    """Returns a copy of nested dicts, lists, tuples, sets and arrays; other leaves are shared."""
     if type(nest) is dict:
         return {key: copied(value) for key, value in nest.items()}
     if type(nest) in (list, tuple):

@@ -15,8 +15,8 @@ from typing import Any
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
 
-MOST_COUNT = 10**9  # the product of two still fits into 64 bits
-_KEY = "hyperparameter"  # of a field's metadata
+MOST_COUNT = 10**9  # the product of two fits into 64 bits
+_KEY = "hyperparameter"  # key of a field's metadata
 _STEP_SIZES = "actor_learning_rate, critic_learning_rate and alpha_learning_rate"
 _LAYERS = "actor_fc_layer_params and critic_joint_fc_layer_params"
 _ALPHA = "sac_log_alpha, the logarithm"
@@ -24,7 +24,7 @@ _CAPACITY = "n_episodes_in_buffer, in episodes"
 _FIRST_FILL = "n_buffer_init_episodes, in episodes"
 _UPDATES = "num_steps_per_iter, for n_train_episodes_per_iter episodes"
 _WORKERS = "the variable SAC_NUM_COLLECT_WORKERS"
-# What other libraries call some hyperparameters: what that is here.
+# Names of hyperparameters in other libraries, and their names here.
 NAMES_ELSEWHERE = {
     "gamma": "discount", "tau": "target_update_tau", "polyak": "1 - target_update_tau",
     "lr": _STEP_SIZES, "learning_rate": _STEP_SIZES, "alpha": _ALPHA, "ent_coef": _ALPHA,
@@ -42,7 +42,7 @@ class Hyperparameter:
 
     default: Any
     is_allowed: Callable[[Any], bool]
-    allowed: str  # what `is_allowed` accepts, in words
+    allowed: str  # range that `is_allowed` accepts, in words
     meaning: str
 
     def check(self, name: str, value: Any, where: str) -> None:
@@ -71,7 +71,7 @@ def check_hyperparameter(
 
 
 def check_is_declared(declared: Collection[str], name: str, where: str) -> None:
-    """Raises ConfigError, with what may be meant, if `name` is no hyperparameter."""
+    """Raises ConfigError, with a suggestion, if `name` is not a hyperparameter."""
     if name in declared:
         return
     meant = NAMES_ELSEWHERE.get(name)
@@ -124,7 +124,7 @@ def number_between(low: float, high: float, default: float, meaning: str) -> Any
 
 
 def layers(default: tuple[int, ...], meaning: str) -> Any:
-    """Declares the units of some hidden layers; there may be none."""
+    """Declares the units of hidden layers, possibly none."""
     return declare(
         default,
         lambda v: isinstance(v, (tuple, list)) and all(is_count(n, 1) for n in v),

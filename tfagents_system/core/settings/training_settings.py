@@ -23,7 +23,7 @@ MatmulPrecision = Literal["auto", "float32", "bfloat16", "int16"]
 
 @dataclasses.dataclass(eq=False, repr=False)
 class TrainingSettings:
-    """Settings of training with any algorithm; an algorithm's own ones stand in `agents`."""
+    """The settings of training with any algorithm; `agents` has those of each algorithm."""
 
     num_iter: int = count(1000, "iterations until training is finished")
     num_steps_per_iter: int = count(50, "train steps (gradient updates) per iteration")
@@ -35,11 +35,11 @@ class TrainingSettings:
         get_args(UpdateRatio),
         "fixed",
         "train steps per env step: fixed is `num_steps_per_iter` for `n_train_episodes_per_iter` "
-        "episodes, and the faster side waits for the other; auto is as many as the learner does "
-        "while the workers collect and never wait for it, up to `max_update_ratio`",
+        "episodes, and the faster side waits for the other; auto is as many as the learner can do "
+        "without making workers wait, up to `max_update_ratio`",
     )
     max_update_ratio: float = positive(
-        4.0, "most train steps per env step, if `update_ratio` is auto"
+        4.0, "maximum of train steps per env step, if `update_ratio` is auto"
     )
     n_eval_episodes: int = count(5, "greedy episodes per evaluation, over all workers", at_least=0)
     n_buffer_init_episodes: int = count(
@@ -55,8 +55,8 @@ class TrainingSettings:
     )
     video_period_itrs: int = count(
         0,
-        "iterations between films, each of the first episode of an evaluation, in "
-        "`videos/training`: a multiple of `eval_period_itrs`; 0: no film",
+        "iterations between videos, each of the first episode of an evaluation, in "
+        "`videos/training`: a multiple of `eval_period_itrs`; 0: no video",
         at_least=0,
     )
     log_period_itrs: int = count(10, "iterations between TensorBoard summaries")
@@ -64,89 +64,89 @@ class TrainingSettings:
     checkpoint_period_secs: float = positive(
         60.0,
         "longest time between checkpoints of the training state, in seconds, unless saving would "
-        "take more than 5 % of the time; policies are exported every `checkpoint_period_itrs` "
-        "alone",
+        "take more than 5 % of the time; policies are exported only every "
+        "`checkpoint_period_itrs`",
     )
     journal_max_mb: float = declare(
         256.0,
         lambda v: is_number(v) and v >= 0,
         "a number >= 0",
-        "largest journal of a worker, in MB: what it has sent since the last checkpoint but one, "
-        "from which it sends again what a crash of the replay server has lost; 0 keeps none",
+        "largest journal of a worker, in MB: the steps sent since the last checkpoint but one, "
+        "from which it sends again what a crash of the replay server has lost; 0: no journal",
     )
     prefetch_batches: int = count(
-        3, "minibatches' worth of samples the learner keeps in flight from the replay server"
+        3, "minibatches of samples that the learner requests ahead from the replay server"
     )
     train_batch_size: int = count(256, "transitions (or sequences) per minibatch")
     fresh_samples_per_step: int | None = optional_count(
         64,
-        "transitions (or sequences) per train step that are new from the replay server: they "
-        "renew a pool in the learner's memory, from which it draws its minibatches; a multiple of "
-        "8 is the fastest; None draws every minibatch from the server",
+        "new transitions (or sequences) from the replay server per train step: they replace the "
+        "oldest in the learner's pool, from which it draws its minibatches; a multiple of 8 is "
+        "fastest; None draws every minibatch from the server",
     )
     matmul_precision: MatmulPrecision = one_of(
         get_args(MatmulPrecision),
         "auto",
         "arithmetic of the matrix products of train steps: int16 needs AVX-512 with VNNI and the "
         "compiled ops, bfloat16 a CPU that has its instructions; auto is int16 where possible, "
-        "else float32; variables and policies are float32 in any case",
+        "else float32; variables and policies are always float32",
     )
     n_step_returns: int = count(
         1,
-        "env steps whose rewards a TD target sums up before it bootstraps, fewer where the episode "
-        "ends; a replay buffer of vectors takes (8 + this) / 9 of the memory",
+        "env steps whose rewards a TD target sums before it bootstraps, fewer at the end of an "
+        "episode; a replay buffer of vectors takes (8 + this) / 9 of the memory",
     )
     recurrent: bool = flag(False, "train recurrent networks on sequences")
     recurrent_sequence_length: int = count(
         20,
-        "env steps per sequence if `recurrent`; there is one from each env step of an episode on",
+        "env steps per sequence if `recurrent`; a sequence begins at each env step",
         at_least=2,
     )
     segment_len: int | None = declare(
         None,
         lambda v: v is None or is_count(v, 2),
         f"None or an integer >= 2 and <= {MOST_COUNT}",
-        "env steps of the segments, one after the other, that episodes are cut into in place of "
-        "those sequences, the last one padded; the horizon: whole episodes; None: sequences",
+        "env steps per segment, if episodes are cut into consecutive segments instead of "
+        "sequences, the last one padded; the horizon: whole episodes; None: sequences",
     )
     burn_in_len: int = count(
         0,
-        "env steps at the begin of each sequence or segment that only let the state of recurrent "
-        "networks recover, and count in no loss, unless the episode begins with them; segments "
-        "then overlap by as many",
+        "env steps at the beginning of each sequence or segment that only warm up the recurrent "
+        "state and enter no loss, unless the episode begins there; segments then overlap by as "
+        "many",
         at_least=0,
     )
     stored_state: bool = flag(
         False,
-        "store the policy's recurrent state with each env step, so that sequences begin with it in "
-        "place of zeros: that of `share_summarizer`, otherwise the actor's; takes 4 bytes per "
-        "unit, and twice as much of an LSTM",
+        "store the policy's recurrent state with each env step, so that sequences begin with it "
+        "instead of zeros: that of the shared summarizer, otherwise the actor's; takes 4 bytes per "
+        "unit, 8 with an LSTM",
     )
     frame_stack: int = count(
         1,
-        "newest frames of the episode that an image observation (uint8 [H, W, C]) joins along its "
-        "channels, the first frame repeated before an episode's start; the replay buffer stores "
+        "newest frames of the episode that are stacked along the channels of an image observation "
+        "(uint8 [H, W, C]), the first frame repeated before the start; the replay buffer stores "
         "each frame once",
     )
     exploration_noise_beta: float = number_between(
         0,
         2,
         0.0,
-        "exponent of the power spectrum 1/f^beta of the noise that workers act with: 0 is white "
-        "noise, 1 is pink noise, which pushes in one direction for a while and explores farther",
+        "exponent of the power spectrum 1/f^beta of the exploration noise: 0 is white noise, 1 is "
+        "pink noise, which pushes in one direction for a while and explores farther",
     )
 
 
 def num_fresh_samples(settings: TrainingSettings) -> int:
-    """Returns the transitions or sequences that a train step takes from the replay server."""
+    """Returns the number of new transitions or sequences per train step."""
     batch_size = settings.train_batch_size
     return min(settings.fresh_samples_per_step or batch_size, batch_size)
 
 
 def num_samples_in_flight(settings: TrainingSettings) -> int:
-    """Returns the transitions or sequences that the replay server may send ahead of the learner.
+    """Returns the number of transitions or sequences that the learner requests ahead.
 
-    Few would be sent in small portions, of which each wakes up threads of both.
+    A small number would be sent in small portions, each of which wakes up threads of both sides.
     """
     return settings.prefetch_batches * settings.train_batch_size
 
@@ -176,7 +176,7 @@ def check_training_settings(settings: TrainingSettings, horizon: int, where: str
     if settings.burn_in_len >= length:
         raise ConfigError(
             f"{where}: burn_in_len is {settings.burn_in_len}; allowed is less than {name} "
-            f"({length}), because what is burnt in counts in no loss."
+            f"({length}), because the burn-in enters no loss."
         )
     _check_n_step_returns(settings, where)
     _check_video_period(settings, where)
@@ -188,14 +188,14 @@ def _check_n_step_returns(settings: TrainingSettings, where: str) -> None:
     if settings.recurrent:
         raise ConfigError(
             f"{where}: n_step_returns is {settings.n_step_returns} and recurrent is True; "
-            "sequences are trained on with n_step_returns = 1."
+            "sequences need n_step_returns = 1."
         )
     if num_fresh_samples(settings) == settings.train_batch_size:
         raise ConfigError(
             f"{where}: n_step_returns is {settings.n_step_returns}, but fresh_samples_per_step "
             f"({settings.fresh_samples_per_step}) is not below train_batch_size "
-            f"({settings.train_batch_size}). Returns over several steps are taken from the "
-            "learner's pool, which only a smaller number needs."
+            f"({settings.train_batch_size}). Returns over several steps need the learner's pool, "
+            "so set fresh_samples_per_step to a smaller number."
         )
 
 
@@ -206,13 +206,13 @@ def _check_video_period(settings: TrainingSettings, where: str) -> None:
     for name in ("eval_period_itrs", "n_eval_episodes"):
         if not getattr(settings, name):
             raise ConfigError(
-                f"{where}: video_period_itrs is {video_period}, but {name} is 0: what is filmed "
-                f"are episodes of evaluations. Set {name}, or video_period_itrs = 0."
+                f"{where}: video_period_itrs is {video_period}, but {name} is 0: videos show "
+                f"episodes of evaluations. Set {name}, or video_period_itrs = 0."
             )
     if video_period % eval_period:
         below = video_period // eval_period * eval_period
         nearest = " or ".join(str(n) for n in (below, below + eval_period) if n)
         raise ConfigError(
             f"{where}: video_period_itrs ({video_period}) is not a multiple of eval_period_itrs "
-            f"({eval_period}): what is filmed are episodes of evaluations. Nearest is {nearest}."
+            f"({eval_period}): videos show episodes of evaluations. Nearest is {nearest}."
         )

@@ -34,13 +34,13 @@ VARIABLES: Mapping[str, str] = {
     "SAC_GIN_BINDINGS": "gin bindings that override hyperparameters, separated by newlines or ;",
 }
 
-ENV_TIMEOUT_SECS = 600  # unless the user knows better; a dead robot or simulator, not a slow one
+ENV_TIMEOUT_SECS = 600  # long enough for a slow robot or simulator; after that it is dead
 PLACEMENTS = ("local", "slurm", "ray")
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Settings that the user has chosen; None stands for `auto`."""
+    """The user's settings; None stands for `auto`."""
 
     exp_name: str
     params: pathlib.Path
@@ -66,7 +66,7 @@ class Settings:
 
     @property
     def exp_dir(self) -> pathlib.Path:
-        """`logs/<experiment>`, one per task of a SLURM job array."""
+        """The folder `logs/<experiment>`, one for each task of a SLURM job array."""
         suffix = "" if self.task_id is None else f"_task_{self.task_id}"
         return pathlib.Path("logs") / f"{self.exp_name}{suffix}"
 
@@ -113,9 +113,9 @@ class Settings:
 
 
 def env_timeout_secs(environ: Mapping[str, str]) -> int:
-    """Returns the longest time of a call of user code, such as an env step.
+    """Returns the longest time of a call of user code, such as an env step, in seconds.
 
-    That is SAC_ENV_TIMEOUT_SECS, or what `auto` stands for.
+    That is SAC_ENV_TIMEOUT_SECS, or the value of `auto`.
     """
     return _integer(environ, "SAC_ENV_TIMEOUT_SECS", 1, 10**7) or ENV_TIMEOUT_SECS
 
@@ -126,7 +126,7 @@ def split_gin_bindings(text: str) -> tuple[str, ...]:
 
 
 def _check_lock_step(num_workers: int | None, placement: str, eval_workers: int) -> None:
-    """Raises ConfigError for what a run in lock step cannot have."""
+    """Raises ConfigError for settings that a deterministic run cannot have."""
     why = "because the order in which the steps of several workers arrive differs from run to run"
     for variable, value, is_allowed, allowed in (
         ("SAC_NUM_COLLECT_WORKERS", num_workers, num_workers in (None, 1), f"{AUTO} or 1"),

@@ -1,8 +1,8 @@
 """Keeps the policy with the best evaluation of a run in `policies/best`.
 
 Each folder there is a policy checkpoint with its `best.json`. Programs of several hosts may find a
-best policy at the same time: each adds its own folder in one step, and removes those that another
-one beats. So the best one never goes, nor waits for a lock.
+best policy at the same time: each adds its folder atomically, and removes those of worse policies.
+So the best policy never disappears, and no lock is needed.
 """
 
 import json
@@ -18,7 +18,7 @@ FACTS = "best.json"
 
 
 class EvaluatedPolicy(NamedTuple):
-    """A policy checkpoint, and what the episodes of its evaluation have returned."""
+    """A policy checkpoint, and the returns of its evaluation's episodes."""
 
     folder: pathlib.Path
     iteration: int
@@ -27,12 +27,12 @@ class EvaluatedPolicy(NamedTuple):
     num_episodes: int
 
     def facts(self) -> dict[str, Any]:
-        """Returns what `best.json` says."""
+        """Returns the content of `best.json`."""
         return {name: value for name, value in self._asdict().items() if name != "folder"}
 
 
 def best_policy(paths: ExperimentPaths) -> EvaluatedPolicy | None:
-    """Returns the best policy; None if no evaluation is complete yet. Of equals, the earliest."""
+    """Returns the best policy, of equals the earliest; None if no evaluation is complete yet."""
     found = sorted(_policies(paths), key=_rank)
     return found[-1] if found else None
 
@@ -40,7 +40,7 @@ def best_policy(paths: ExperimentPaths) -> EvaluatedPolicy | None:
 def add_best_policy(
     paths: ExperimentPaths, unfinished: pathlib.Path, policy: EvaluatedPolicy
 ) -> None:
-    """Makes the folder `unfinished` the one of `policy`, and removes those that it beats."""
+    """Makes `unfinished` the folder of `policy`, and removes those of worse policies."""
     (unfinished / FACTS).write_text(json.dumps(policy.facts(), indent=2) + "\n")
     try:
         rename_durably(unfinished, policy.folder)

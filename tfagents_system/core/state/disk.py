@@ -16,8 +16,8 @@ from tfagents_system.core.state.patience import is_transient
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 WARNING_PERIOD_SECS = 60.0
-BLOCK_BYTES = 4096  # a file takes no less
-SPARE_BYTES = 1_000_000  # that a checkpoint has to leave free
+BLOCK_BYTES = 4096  # a file takes at least one block
+SPARE_BYTES = 1_000_000  # space that a checkpoint must leave free
 
 
 def is_disk_full(error: BaseException) -> bool:
@@ -30,13 +30,13 @@ def is_disk_full(error: BaseException) -> bool:
 
 
 def shortage(what: str, needed_bytes: int, free_bytes: int) -> str:
-    """Returns the warning that `what` does not fit; 0 needed bytes: it is not known how many."""
+    """Returns the warning that `what` does not fit; `needed_bytes` is 0 if unknown."""
     needs = f"needs {format_bytes(needed_bytes)}" if needed_bytes else "does not fit"
     return f"DISK FULL: {what} {needs}, {format_bytes(free_bytes)} free"
 
 
 def format_bytes(count: float) -> str:
-    """Returns a number of bytes as disks are sold: `512 B`, `3.1 MB`."""
+    """Returns a number of bytes in decimal units: `512 B`, `3.1 MB`."""
     if count < 1000:
         return f"{count:.0f} B"
     for unit in ("kB", "MB", "GB"):
@@ -47,16 +47,16 @@ def format_bytes(count: float) -> str:
 
 
 def free_bytes(folder: pathlib.Path) -> int:
-    """Returns what an unprivileged user can still write to the disk of `folder`, if it exists."""
+    """Returns the free bytes for unprivileged users on the disk of `folder`."""
     while not folder.exists():
         folder = folder.parent
     return shutil.disk_usage(folder).free
 
 
 def check_space_is_left(folder: pathlib.Path) -> None:
-    """Raises OSError if the disk of `folder` is all but full after something was written to it.
+    """Raises OSError if the disk of `folder` is nearly full after a write.
 
-    Reverb calls a checkpoint complete although the last block of a file did not fit.
+    Reverb calls a checkpoint complete even if the last block of a file did not fit.
     """
     if free_bytes(folder) < SPARE_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
@@ -74,15 +74,15 @@ def bytes_of(folder: pathlib.Path) -> int:
 
 
 class SpaceGuard:
-    """Lets a program go on although something that it writes does not get onto the disk.
+    """Lets a program continue when something that it writes does not get onto the disk.
 
         guard = SpaceGuard("policy", folder)
         with guard:
             export(folder)  # if the disk is full or fails, this ends the block and nothing else
-        guard.is_full       # whether the last block ended so
+        guard.is_full       # whether the last block ended like this
         guard.problem       # and why
 
-    Prints that, at most once a minute, and when it is written again.
+    Prints the problem, at most once a minute, and when writing succeeds again.
     """
 
     def __init__(
@@ -100,15 +100,15 @@ class SpaceGuard:
           folder: Where; it need not exist yet.
           needed_bytes: Estimates the space it takes; 0 if unknown.
           clock: In seconds.
-          tolerated: Exceptions that end the block alone whatever they say.
+          tolerated: Exceptions that also only end the block.
         """
         self._what, self._folder = what, folder
         self._needed_bytes = needed_bytes
         self._clock = clock
         self._tolerated = tolerated
         self.lacks_space = False  # whether the disk was full in the last block
-        self._num_failures = 0  # since it was written last
-        self.problem: str | None = None  # why the last block has written nothing
+        self._num_failures = 0  # since the last successful write
+        self.problem: str | None = None  # of the last block
         self._warned_at = float("-inf")
 
     @property
@@ -165,7 +165,7 @@ class _Output(io.FileIO):
 
 
 def keep_printing_on_full_disk() -> None:
-    """Makes `print` drop what does not fit on the disk of a log, instead of ending the program."""
+    """Makes `print` drop output that does not fit on a log's disk, instead of raising."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         stream.flush()

@@ -17,9 +17,9 @@ from tfagents_system.core.state.reports import (
 
 
 def report_failure(paths: ExperimentPaths, program: str, failure: str) -> None:
-    """Puts `failure` into the report of `program`, which keeps what it said of its progress.
+    """Adds `failure` to the last report of `program`, without changing its progress.
 
-    The next report of the program, which has been started again by then, replaces it.
+    The restarted program's next report replaces it.
     """
     kind = report_kind(program)
     if kind is None:  # a service that reports nothing, such as a relay
@@ -35,7 +35,7 @@ def report_failure(paths: ExperimentPaths, program: str, failure: str) -> None:
 
 
 def _blank_fields(kind: type[Report]) -> dict[str, Any]:
-    """Returns what stands in a report of which nothing is known yet."""
+    """Returns the fields of a report of which nothing is known yet."""
     hints = typing.get_type_hints(kind)
     names = [f.name for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING]
     return {name: _blank(hints[name]) for name in names}

@@ -1,7 +1,7 @@
 """Locks files (flock), so that the kernel frees the lock when its holder ends.
 
-Whoever opens a file can lock it, so the files of locks are for their user alone. Who only asks
-takes no lock: a program that starts at that moment would be refused.
+Whoever can open a file can lock it, so only its user can open a lock's file. A program that only
+asks takes no lock, because another one that starts at that moment would fail.
 """
 
 import contextlib
@@ -16,19 +16,19 @@ from tfagents_system.core.state.files import read_json
 
 PRIVATE = 0o600
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-# A line of /proc/locks, and one of /proc/PID/fdinfo/N. Locks for reading are no run's.
+# A line of /proc/locks, and one of /proc/PID/fdinfo/N. Runs take no read locks.
 _HELD = r"FLOCK +\w+ +WRITE +-?\d+ +{device}:{inode} "
 _ALL_PROCESSES = "pid:[4026531836]"  # linux/proc_ns.h: PROC_PID_INIT_INO
 
 
 def open_lock(path: pathlib.Path) -> int:
-    """Returns a descriptor of the file of a lock, which is made if missing, and is not inherited.
+    """Opens a lock's file, which is made if missing; the descriptor is not inherited.
 
-    Earlier versions let others open it, who can then hold the lock for ever; such a file is
-    replaced, unless a process of this user has it open, or a run on another host may.
+    In earlier versions other users could open the file and hold the lock for ever. Such a file is
+    replaced, unless a process of this user, or a run on another host, may have it open.
 
     Raises:
-      OSError: If it is another user's, or the folder cannot be written.
+      OSError: If the file is another user's, or the folder cannot be written.
     """
     descriptor = os.open(path, _FLAGS, PRIVATE)
     if _is_private(descriptor):
@@ -41,29 +41,29 @@ def open_lock(path: pathlib.Path) -> int:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Takes the lock if nobody holds it; returns whether it has."""
+    """Takes the lock if it is free; returns whether it did."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     if not _is_private(descriptor):
-        with contextlib.suppress(OSError):  # a disk without modes
+        with contextlib.suppress(OSError):  # a file system without modes
             os.fchmod(descriptor, PRIVATE)
     return True
 
 
 def is_locked(path: pathlib.Path) -> bool:
-    """Returns whether a process of this host holds the lock; needs no right to open the file."""
+    """Returns whether a process of this host holds the lock, without opening the file."""
     try:
         file = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except (OSError, AttributeError):  # missing; no Linux, where nothing runs
+    except (OSError, AttributeError):  # missing; or not Linux, where nothing runs
         return False
     try:
         held = re.compile(_HELD.format(**_kernel_name(file)))
         if held.search(_read("/proc/locks")):
             return True
-        # There the kernel leaves out what was locked by a process that this container does not
-        # see, or that has ended; but not here.
+        # There the kernel leaves out locks of processes that have ended or that this container
+        # does not see; here it does not.
         return os.readlink("/proc/self/ns/pid") != _ALL_PROCESSES and any(
             held.search(_read(f"/proc/{pid}/fdinfo/{number}")) for pid, number in _opened(path)
         )
@@ -74,7 +74,7 @@ def is_locked(path: pathlib.Path) -> bool:
 
 
 def recorded_host(path: pathlib.Path) -> str | None:
-    """Returns the host of the last holder; None if none has recorded itself, or it is hidden."""
+    """Returns the host of the last holder; None if it is not recorded or not readable."""
     try:
         host = read_json(path)["host"]
     except (OSError, ValueError, LookupError, TypeError):
@@ -83,7 +83,7 @@ def recorded_host(path: pathlib.Path) -> str | None:
 
 
 def users(path: pathlib.Path) -> list[int]:
-    """Returns the processes on this host, of this user or the file's, that have the file open."""
+    """Returns the visible processes on this host that have the file open."""
     found = {pid for pid, _ in _opened(path)}
     return sorted(pid for pid in found if _user_of(pid) in (os.geteuid(), path.stat().st_uid))
 
@@ -109,7 +109,7 @@ def _opened(path: pathlib.Path) -> Iterator[tuple[int, str]]:
 
 
 def _kernel_name(file: int) -> dict[str, str]:
-    """Returns device and inode as the kernel lists them; `stat` has others on overlayfs, btrfs."""
+    """Returns device and inode as the kernel lists them; `stat` differs on overlayfs and btrfs."""
     status, facts = os.fstat(file), _read(f"/proc/self/fdinfo/{file}")
     inode = re.search(r"^ino:\s*(\d+)", facts, re.M)
     mount = re.search(r"^mnt_id:\s*(\d+)", facts, re.M)

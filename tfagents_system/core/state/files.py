@@ -1,8 +1,8 @@
 """Writes files and folders atomically.
 
-What is written *atomically* is whole for whoever reads it, also after a kill. What is written
-*durably* is so after a power cut, too, and is still there: a rename alone may reach the disk before
-the content does. What a run needs to be resumed is written durably, what only reports is not.
+A file written *atomically* is complete for every reader, also after a kill. A file written
+*durably* also survives a power failure: a rename alone may reach the disk before the content does.
+Files that a resume needs are written durably, files that only report are not.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import stat
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
-NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP)  # of file systems that cannot sync a folder
+NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP)  # errors of file systems that cannot sync a folder
 
 
 def temporary_name(path: pathlib.Path) -> pathlib.Path:
@@ -26,7 +26,7 @@ def temporary_name(path: pathlib.Path) -> pathlib.Path:
 def write_bytes_atomically(path: pathlib.Path, content: bytes, mode: int = 0o666) -> None:
     """Writes `content` to `path` by renaming a finished temporary file of the same folder.
 
-    The umask takes away from `mode` what others shall not have.
+    The umask applies to `mode`.
     """
     _write_and_rename(path, content, mode, os.replace)
 
@@ -42,7 +42,7 @@ def write_json_atomically(path: pathlib.Path, value: Any, mode: int = 0o666) -> 
 
 
 def write_bytes_durably(path: pathlib.Path, content: bytes, mode: int = 0o666) -> None:
-    """As `write_bytes_atomically`; returns when a power cut can neither undo nor cut it short."""
+    """Writes as `write_bytes_atomically`, and returns when the content is safe on the disk."""
     _write_and_rename(path, content, mode, rename_durably)
 
 
@@ -54,14 +54,14 @@ def write_json_durably(path: pathlib.Path, value: Any) -> None:
 def rename_durably(
     source: pathlib.Path, target: pathlib.Path, prepare: Callable[[], object] | None = None
 ) -> None:
-    """Renames a finished file or folder, with all that is in it, so that a power cut keeps it.
+    """Renames a finished file or folder, with its content, so that it survives a power failure.
 
-    Before the rename its content is on the disk; afterwards the name is, too.
+    The content is synced before the rename, the name after it.
 
     Args:
-      source: Is finished: nobody writes to it any more.
-      target: On the same disk; if it is a folder, it must be empty or missing.
-      prepare: Called between the two, which for a large folder are seconds apart.
+      source: Finished: nothing writes to it any more.
+      target: On the same disk; a folder must be empty or missing.
+      prepare: Called right before the rename, seconds after the sync began for a large folder.
     """
     sync_tree(source)
     if prepare is not None:
@@ -81,7 +81,7 @@ def make_folder_durably(folder: pathlib.Path) -> None:
 
 
 def sync_tree(path: pathlib.Path) -> None:
-    """Brings a file, or a folder with everything in it, to the disk."""
+    """Syncs a file, or a folder with everything in it, to the disk."""
     for folder, _, names in os.walk(path, topdown=False):
         for name in names:
             if stat.S_ISREG(os.lstat(file := os.path.join(folder, name)).st_mode):
@@ -92,7 +92,7 @@ def sync_tree(path: pathlib.Path) -> None:
 
 
 def sync(path: str | os.PathLike[str]) -> None:
-    """Brings a file's content, or the names in a folder, to the disk."""
+    """Syncs a file's content, or the names in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -104,14 +104,14 @@ def sync(path: str | os.PathLike[str]) -> None:
 
 
 def append_whole(path: pathlib.Path, content: bytes) -> None:
-    """Appends `content` to `path`, which is made if missing; an error leaves it as it was.
+    """Appends `content` to `path`, which is made if missing; on an error, it stays as it was.
 
     Only one process at a time may append.
     """
     with path.open("ab", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         try:
-            while content:  # of a full disk's last block, a part is written without an error
+            while content:  # on a full disk, a part may be written without an error
                 content = content[file.write(content) :]
         except OSError:
             file.truncate(size)
@@ -119,10 +119,10 @@ def append_whole(path: pathlib.Path, content: bytes) -> None:
 
 
 def overwrite(path: pathlib.Path, content: bytes) -> None:
-    """Writes over the file's content; newlines follow, up to its old length.
+    """Overwrites the file's content in place, padded with newlines to its old length.
 
-    Needs no space on the disk if the file has been as long, or is smaller than a block. Unlike a
-    file that is replaced, it may be read half old and half new.
+    Needs no space on the disk if the file was as long, or is smaller than a block. A reader may
+    see half of the old and half of the new content.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
     try:
@@ -138,7 +138,7 @@ def read_json(path: pathlib.Path) -> Any:
 
     Raises:
       OSError: If it cannot be read.
-      ValueError: If it is no JSON.
+      ValueError: If it is not JSON.
     """
     try:
         with open_regular(path) as file:
@@ -150,10 +150,10 @@ def read_json(path: pathlib.Path) -> Any:
 
 
 def open_regular(path: pathlib.Path) -> BinaryIO:
-    """Opens a file to be read, which others may have put there.
+    """Opens a file that others may have put there, to read it.
 
     Raises:
-      OSError: If it cannot be read, or need not end: a named pipe, a device.
+      OSError: If it cannot be read, or may be endless: a named pipe, a device.
     """
     # A named pipe would wait for a writer.
     file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
@@ -164,7 +164,7 @@ def open_regular(path: pathlib.Path) -> BinaryIO:
 
 
 def is_inside(path: pathlib.Path, folder: pathlib.Path) -> bool:
-    """Returns whether `path` is a file of `folder` itself, to which no link leads out of it."""
+    """Returns whether `path` is inside `folder`, after following all links."""
     try:
         return path.is_file() and path.resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError):  # a loop of links

@@ -1,9 +1,9 @@
 """Checkpoint generations on disk: lists them, picks the one to resume from, deletes old ones.
 
-An older core may be frozen anywhere in here and go on when a later one (incarnation.py) has
-published. So the newest generation is that of the latest core, and of those its newest; and what
-a core takes away it looks at once more under a name of its own: what a later one has made is put
-back. Whoever looks for the newest generation does so, too, if the older core is killed meanwhile.
+An older core may be frozen anywhere in here and wake up after a later one (incarnation.py) has
+published. So the newest generation is the newest of the latest core. Before a core deletes a
+generation, it renames it and checks again: one made by a later core is put back. Readers of the
+newest generation also put it back, in case the older core was killed meanwhile.
 """
 
 import contextlib
@@ -46,8 +46,8 @@ __all__ = [
 
 REPLAY_FOLDER = "replay"
 NUM_KEPT = 2
-# Begins the names of what `clear_unfinished` may remove; the number of the core that uses it, which
-# versions before did not write, and what it is follow.
+# Prefix of names that `clear_unfinished` may remove. The number of the core that uses it follows
+# (not in earlier versions), then what it is.
 _TEMPORARY = ".tmp-"
 _REPLACED, _DROPPED = "replaced", "dropped"
 _OWNED = re.compile(rf"{re.escape(_TEMPORARY)}([0-9]+)-.+")
@@ -60,12 +60,12 @@ def generation_dir(root: pathlib.Path, train_step: int) -> pathlib.Path:
 
 
 def unfinished_dir(root: pathlib.Path, train_step: int, fence: Fence) -> pathlib.Path:
-    """Returns the folder in which a generation is made, before it is published."""
+    """Returns the folder in which a generation is written before it is published."""
     return root / f"{_TEMPORARY}{fence.number}-{train_step}"
 
 
 def generations(root: pathlib.Path) -> list[pathlib.Path]:
-    """Returns what has the name of a generation, whole or damaged, newest first.
+    """Returns all generations, intact or damaged, newest first.
 
     Raises:
       ConfigError: If `root` cannot be read: it may hold generations.
@@ -75,7 +75,7 @@ def generations(root: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _found(root: pathlib.Path) -> list[tuple[pathlib.Path, dict[str, Any] | None]]:
-    """Returns the generations and their manifests, None of one that is damaged; newest first."""
+    """Returns the generations with their manifests (None if damaged), newest first."""
     try:
         names = os.listdir(root)
     except FileNotFoundError:
@@ -96,7 +96,7 @@ def _found(root: pathlib.Path) -> list[tuple[pathlib.Path, dict[str, Any] | None
 
     def rank(item: tuple[pathlib.Path, object]) -> int:
         number = numbers[item[0]]
-        return latest if number is None else number  # one that is damaged may be of the latest core
+        return latest if number is None else number  # a damaged one may be of the latest core
 
     return sorted(found, key=rank, reverse=True)
 
@@ -109,23 +109,23 @@ def publish_generation(
     fence: Fence,
     required: Collection[str] = (),
 ) -> None:
-    """Makes the folder `unfinished` the generation of `train_step`, and drops the oldest ones.
+    """Publishes the folder `unfinished` as the generation of `train_step`, and drops the oldest.
 
-    Writes the manifest (sizes and SHA-256 of every file, and `facts`), then renames the folder.
-    When it is announced by the return of this function, a power cut can no longer harm it.
+    Writes the manifest (size and SHA-256 of every file, and `facts`), then renames the folder.
+    When this function returns, the generation survives a power failure.
 
     Args:
-      unfinished: Is finished but for the manifest.
-      root: Of all generations.
+      unfinished: Complete except for the manifest.
+      root: Folder of all generations.
       train_step: Names the generation.
-      facts: What else the manifest says.
-      fence: Of this start of the core.
-      required: Files, by their names in `unfinished`, without which nothing is published.
+      facts: Other entries of the manifest.
+      fence: Fence of this start of the core.
+      required: Names of files in `unfinished` that must exist.
 
     Raises:
-      SupersededError: If `fence` has been passed by a later start; what that has made is there.
-      OSError: If it could not be published, or is not whole; then it is not there, and the ones
-        before it are.
+      SupersededError: If a later start has claimed; its generations stay.
+      OSError: If the generation could not be published, or is not complete; it is then missing,
+        and the ones before it stay.
     """
     facts = {"train_step": train_step, INCARNATION: fence.number, **facts}
     write_manifest(unfinished, facts, required)
@@ -149,7 +149,7 @@ def publish_generation(
         if replaced is not None:
             _put_back(replaced, target)
         raise
-    fence.check()  # it may have been frozen since: then nothing more changes
+    fence.check()  # this process may have been frozen since; then it must change nothing more
     if replaced is not None:
         _remove(replaced)
     for old in _superfluous(root, target, fence):
@@ -158,9 +158,9 @@ def publish_generation(
 
 
 def clear_unfinished(root: pathlib.Path, fence: Fence) -> None:
-    """Removes what killed saves of this start and of earlier ones have left in `root`.
+    """Removes what killed saves of this start and earlier ones have left in `root`.
 
-    Only while this start saves nothing. An earlier one that still lives fails to save then.
+    Call it only while this start saves nothing. The save of an earlier, living start then fails.
     """
     for path in sorted(root.glob(f"{_TEMPORARY}*")):
         owned = _OWNED.fullmatch(path.name)
@@ -173,17 +173,17 @@ def newest_intact_generation(root: pathlib.Path) -> pathlib.Path | None:
     """Returns the newest generation whose files all match its manifest; None if there is none yet.
 
     Raises:
-      ConfigError: If generations exist but every one is damaged: starting empty would silently
-        throw the run away.
+      ConfigError: If every generation is damaged: starting empty would silently throw the run
+        away.
       StorageError: If the disk does not answer for a while.
     """
     return patiently(lambda: _newest_intact(root), f"The folder of the checkpoints, {root},")
 
 
 def read_manifests(root: pathlib.Path) -> list[dict[str, Any]]:
-    """Returns the manifests of the complete generations, newest first; not those that are damaged.
+    """Returns the manifests of the undamaged generations, newest first.
 
-    The files that they list are not verified: this is for who wants to know what has been saved.
+    The listed files are not verified: this only tells what has been saved.
 
     Raises:
       OSError: If the disk does not answer: the newest one might be missing among the others.
@@ -199,7 +199,7 @@ def _newest_intact(root: pathlib.Path) -> pathlib.Path | None:
         problem = damage_of(generation)
         if problem is None:
             return generation
-        if not os.path.lexists(generation):  # an older core has it in its hands for a moment
+        if not os.path.lexists(generation):  # an older core has renamed it for a moment
             return _newest_intact(root)
         damage.append(problem)
         print(f"Checkpoint {generation} is damaged: {problem}; trying the one before it.")
@@ -212,20 +212,20 @@ def _newest_intact(root: pathlib.Path) -> pathlib.Path | None:
 
 
 def _superfluous(root: pathlib.Path, new: pathlib.Path, fence: Fence) -> list[pathlib.Path]:
-    """Returns the generations that are not needed beside the one at `new`, which was just made."""
+    """Returns the generations that are no longer needed after `new`, which was just made."""
     others = [
         path for path, manifest in _found(root)
         if path != new and (incarnation_in(manifest) or 0) <= fence.number
     ]  # fmt: skip
     fence.check()  # so that a damaged one in the list is not of a later start
-    # The run has gone back beyond a later one because that is damaged: it must not take the place
-    # of one that is whole.
+    # A later generation is damaged if the run has gone back beyond it; it must not be kept in
+    # place of an intact one.
     later = [path for path in others if int(path.name) > int(new.name)]
     return later + [path for path in others if int(path.name) < int(new.name)][NUM_KEPT - 1 :]
 
 
 def _take_away(path: pathlib.Path, why: str, fence: Fence) -> pathlib.Path:
-    """Renames a generation that this start may remove; returns its new name.
+    """Renames a generation that this start wants to remove; returns its new name.
 
     Raises:
       SupersededError: If a later start has made it meanwhile; it is put back.
@@ -247,15 +247,15 @@ def _take_away(path: pathlib.Path, why: str, fence: Fence) -> pathlib.Path:
 
 
 def _put_back(taken: pathlib.Path, path: pathlib.Path) -> None:
-    with contextlib.suppress(OSError):  # somebody was faster, or will be: `_is_taken_back`
+    with contextlib.suppress(OSError):  # another process was or will be faster: `_is_taken_back`
         os.replace(taken, path)
 
 
 def _is_taken_back(path: pathlib.Path) -> bool:
-    """Gives a generation its name back that a core had taken away and was killed.
+    """Renames a generation back whose core was killed while it removed it.
 
-    That is one whose successor has not got its name, or which a later core has made. If the core
-    lives and is just replacing it, that fails and the older state stays.
+    This applies if no successor has its name, or if a later core has made it. If the core lives
+    and is just replacing it, its rename fails and the older state stays.
     """
     if not (found := _TAKEN.fullmatch(path.name)):
         return False
@@ -276,7 +276,7 @@ def _is_of_later_than(number: int, generation: pathlib.Path) -> bool:
 
 
 def _remove(path: pathlib.Path) -> None:
-    """Removes a folder or a file, or as much of it as can be removed."""
+    """Removes a folder or file as far as possible."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -284,9 +284,9 @@ def _remove(path: pathlib.Path) -> None:
 
 
 def checkpoint_bytes(root: pathlib.Path) -> int:
-    """Returns about what the next generation in `root` needs, going by the newest one.
+    """Estimates the size of the next generation in `root` from the newest one.
 
-    That is SPARE_BYTES at least, also while the disk does not answer.
+    It is at least SPARE_BYTES, also while the disk does not answer.
     """
     try:
         return sum(map(bytes_of, generations(root)[:1])) + SPARE_BYTES

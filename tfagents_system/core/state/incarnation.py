@@ -1,9 +1,9 @@
 """Numbers a program's starts, so that an older process that is still alive ends itself.
 
-A cluster may take a living host for dead and start its programs anew elsewhere. Each start of the
-core (replay server and learner) claims a number in `incarnations/`, each start of a worker one in
-`checkpoints/streams/`, which also numbers what it sends. The highest number of a program is the
-program; one with a lower number changes nothing any more and ends with EXIT_SUPERSEDED.
+A cluster may take a living host for dead and start its programs elsewhere. Each start of the core
+(replay server and learner) claims a number in `incarnations/`; each start of a worker claims one in
+`checkpoints/streams/`, which also numbers the items that it sends. The highest number of a program
+is valid; a process with a lower number changes nothing more and ends with EXIT_SUPERSEDED.
 """
 
 import collections
@@ -30,14 +30,14 @@ CORE = "core"  # replay server and learner claim together
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A job of a cluster, and how often that had started it before."""
+    """A job of a cluster, and how often the cluster had started it before."""
 
     id: str
     restart_count: int = 0
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> "Job | None":
-        """Returns the job of Ray or SLURM that the variables name; None outside of one."""
+        """Returns the job of Ray or SLURM that the variables name; None outside a job."""
         for cluster in ("RAY", "SLURM"):
             if job_id := environ.get(f"{cluster}_JOB_ID"):
                 restart_count = environ.get(f"{cluster}_RESTART_COUNT", "")  # may not be set
@@ -45,14 +45,14 @@ class Job:
         return None
 
     def replaces(self, other: "Job | None") -> bool:
-        """Returns whether the cluster has started this in the place of `other`."""
+        """Returns whether the cluster has started this job in place of `other`."""
         return (
             other is not None and self.id == other.id and self.restart_count > other.restart_count
         )
 
 
 class Claims:
-    """The numbers claimed in one folder: a file each, which never changes or goes."""
+    """The numbers claimed in one folder: one file each, which never changes or disappears."""
 
     def __init__(self, folder: pathlib.Path):
         """Reads nothing yet; `folder` may be missing."""
@@ -60,12 +60,12 @@ class Claims:
         self._programs: dict[int, str] = {}  # by the numbers read so far
 
     def claim(self, program: str, job: Job | None = None) -> int:
-        """Returns a number for `program` above all in the folder, which nobody else gets.
+        """Claims a number for `program`, above all others in the folder and unique.
 
-        The file is linked under its name, so that it is whole when it appears and a second process
-        fails, also on NFS. It is on the disk when this returns: after a power cut the number of
-        what has been sent must not be given out again. On a full disk it is a link to the name of
-        the program, which takes no block.
+        The file is linked under its name, so that it is complete when it appears and a second
+        process fails, also on NFS. It is synced to the disk when this returns: after a power
+        failure, the number of items already sent must not be claimed again. On a full disk it is a
+        symbolic link to the program's name, which takes no block.
         """
         make_folder_durably(self._folder)
         owner = {
@@ -94,10 +94,10 @@ class Claims:
             temporary.unlink(missing_ok=True)
 
     def newest(self, program: str, above: int = 0) -> int:
-        """Returns the highest number of `program`; `above` if it has none that is higher.
+        """Returns the highest number of `program`; `above` if it has no higher one.
 
-        Lists the folder, because NFS answers that from the server: opening a folder asks it, while
-        a file that was missing a moment ago may be taken for missing for a minute.
+        Lists the folder, because on NFS that asks the server, whereas a file that was missing a
+        moment ago may be cached as missing for a minute.
         """
         for number in sorted(self._numbers(), reverse=True):
             if number <= above:
@@ -107,12 +107,12 @@ class Claims:
         return above
 
     def is_first(self, program: str, number: int) -> bool:
-        """Returns whether every claim before `number` is of another program, and can be read."""
+        """Returns whether all claims before `number` are readable and of other programs."""
         earlier = [known for known in self._numbers() if known < number]
         return not {program, None} & set(map(self._program_of, earlier))
 
     def owner(self, number: int) -> dict[str, Any]:
-        """Returns who has claimed `number`: program, and host, pid, since, job unless unknown."""
+        """Returns the owner of `number`: program, and, if known, host, pid, since, job."""
         path = self._path(number)
         return {"program": os.readlink(path)} if path.is_symlink() else read_json(path)
 
@@ -121,7 +121,7 @@ class Claims:
             names = os.listdir(self._folder)
         except FileNotFoundError:
             return []
-        # Others may put files there; one that is called 20261127 is no claim.
+        # Others may put files there; 20261127 is not a claim.
         return [int(name) for name in names if re.fullmatch("[0-9]{6}|[1-9][0-9]{6}", name)]
 
     def _program_of(self, number: int) -> str | None:
@@ -137,14 +137,14 @@ class Claims:
 
 
 class Fence:
-    """Keeps a program that is superseded from changing anything.
+    """Prevents a superseded program from changing anything.
 
     fence.look()    # now and then in the program's loop
     fence.check()   # right before each rename
     """
 
     def __init__(self, claims: Claims, program: str, number: int):
-        """`number` is what this start of `program` has claimed; 0 if nobody has claimed any."""
+        """`number` is the claim of this start of `program`; 0 if nothing was claimed."""
         self.number = number
         self._claims = claims
         self._program = program
@@ -167,11 +167,11 @@ class Fence:
 
     @property
     def is_newest(self) -> bool:
-        """Whether no later start has claimed; takes the listing of a small folder."""
+        """Whether no later start has claimed; costs the listing of a small folder."""
         return self._claims.newest(self._program, above=self.number) == self.number
 
     def look(self) -> None:
-        """As `check`, but passes while the disk does not answer: no state is changed then."""
+        """Checks as `check`, but passes while the disk does not answer, as nothing changes then."""
         try:
             self.check()
         except OSError as error:
@@ -179,7 +179,7 @@ class Fence:
                 raise
 
     def check(self) -> None:
-        """Raises SupersededError if a later start has claimed; OSError if that cannot be known."""
+        """Raises SupersededError if a later start has claimed; OSError if that is unknown."""
         newest = self._claims.newest(self._program, above=self.number)
         if newest != self.number:
             owner = collections.defaultdict(lambda: "?", self._claims.owner(newest))
@@ -197,5 +197,5 @@ def _does_link(source: pathlib.Path, target: pathlib.Path) -> bool:
     except FileExistsError:
         return os.path.samestat(
             target.lstat(), source.lstat()
-        )  # NFS may have linked it and lost the answer
+        )  # NFS may have linked it and lost the reply
     return True

@@ -12,10 +12,10 @@ IDLE = (Phase.PARKED, Phase.STOPPED, Phase.FINISHED)
 
 
 class LivingPrograms:
-    """The programs of one kind, such as all workers but this one, by the reports that are there.
+    """The programs of one kind, such as all other workers, found by their reports.
 
-    Nobody knows how many there should be: they come and go, on any host. A report that does not
-    change is of a program that is gone; clocks of hosts differ, so that is judged by the reader's.
+    Their number is unknown: they come and go, on any host. If a report does not change for a
+    while by the reader's clock, its program counts as gone; clocks of hosts differ.
     """
 
     def __init__(
@@ -24,28 +24,27 @@ class LivingPrograms:
         own_name: str,
         clock: Callable[[], float] = time.monotonic,
     ):
-        """Looks at nothing yet; `own_name` is a program of the kind, which does not count."""
+        """Reads no report yet; `own_name` is a program of the kind that does not count."""
         self._paths = paths
         self._own_name = own_name
         self._clock = clock
-        self._seen: dict[str, tuple[object, float]] = {}  # by program: its report, since when
+        self._seen: dict[str, tuple[object, float]] = {}  # by program: its report, and since when
 
     def any_works(self) -> bool:
-        """Returns whether one works; see `working`."""
+        """Returns whether at least one works; see `working`."""
         return bool(self.working())
 
     def working(self) -> list[str]:
-        """Returns those that work; what has reported before the first look may do so still.
+        """Returns the programs that work; at the first look, all that have ever reported.
 
-        A report that cannot be read counts as new: on a full disk it may be caught while it is
-        written over.
+        An unreadable report counts as new: on a full disk it may be read while it is overwritten.
         """
         kind = self._own_name.partition("_")[0]
         names = (n for n in reporting_programs(self._paths) if n.partition("_")[0] == kind)
         return [name for name in names if name != self._own_name and self._works(name)]
 
     def silent_secs(self, name: str) -> float:
-        """Returns for how long looks at a program have found no new report of it; 0 at first."""
+        """Returns for how long a program has had no new report; 0 at the first look."""
         try:
             report = read_report(self._paths, name)
         except ReportError:

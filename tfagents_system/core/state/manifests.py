@@ -10,16 +10,16 @@ from typing import Any
 from tfagents_system.core.state.patience import is_transient
 
 MANIFEST = "manifest.json"
-INCARNATION = "incarnation"  # of the core that has made the generation: core/state/incarnation.py
+INCARNATION = "incarnation"  # number of the core that made it: core/state/incarnation.py
 
 
 def write_manifest(folder: pathlib.Path, facts: dict[str, Any], required: Collection[str]) -> None:
-    """Writes `facts`, and size and SHA-256 of every file in `folder`.
+    """Writes the manifest: `facts`, and size and SHA-256 of every file in `folder`.
 
     Args:
       folder: A generation that is not published yet.
-      facts: What else the manifest says.
-      required: Names of files without which the generation is not whole.
+      facts: Other entries of the manifest.
+      required: Names of files without which the generation is not complete.
 
     Raises:
       FileNotFoundError: If one of `required` is missing, or vanishes meanwhile.
@@ -40,7 +40,7 @@ def check_is_complete(folder: pathlib.Path) -> None:
 
 
 def damage_of(generation: pathlib.Path) -> str | None:
-    """Returns what is wrong with a generation; None if it is intact.
+    """Describes the damage of a generation; None if it is intact.
 
     Raises:
       OSError: If the disk does not answer; see core/state/patience.py.
@@ -64,7 +64,7 @@ def damage_of(generation: pathlib.Path) -> str | None:
 
 
 def incarnation_of(generation: pathlib.Path) -> int | None:
-    """Returns which core has made a generation, 0 before they were counted; None if it is damaged.
+    """Returns the number of the core that made a generation, 0 if unnumbered; None if damaged.
 
     Raises:
       OSError: If the disk does not answer.
@@ -73,7 +73,7 @@ def incarnation_of(generation: pathlib.Path) -> int | None:
 
 
 def incarnation_in(manifest: dict[str, Any] | None) -> int | None:
-    """Returns the same of a manifest that has been read."""
+    """Returns the same number from a manifest that has been read."""
     number = None if manifest is None else manifest.get(INCARNATION, 0)
     return number if isinstance(number, int) else None
 
@@ -95,11 +95,11 @@ def manifest_or_none(generation: pathlib.Path) -> dict[str, Any] | None:
 
 
 def read_manifest(generation: pathlib.Path) -> dict[str, Any]:
-    """Returns a manifest, which must be, byte by byte, what was written, without its checksum.
+    """Returns a manifest, which must be unchanged since it was written, without its checksum.
 
     Raises:
       OSError: If it cannot be read.
-      ValueError: If it is damaged; a RecursionError may say so, too.
+      ValueError: If it is damaged; sometimes a RecursionError.
     """
     path = generation / MANIFEST
     _check_is_file(path)

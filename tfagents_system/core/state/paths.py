@@ -29,7 +29,7 @@ class ExperimentPaths:
 
     @property
     def running(self) -> pathlib.Path:
-        """What all programs of the newest start share; see core/state/running.py."""
+        """The files that all programs of the newest start share; see core/state/running.py."""
         return self.root / "running"
 
     @property
@@ -44,17 +44,17 @@ class ExperimentPaths:
 
     @property
     def first_episode(self) -> pathlib.Path:
-        """Exists once a program of the newest start has had a whole episode."""
+        """Exists once a program of the newest start has completed an episode."""
         return self.running / "first_episode"
 
     @property
     def run_spec(self) -> pathlib.Path:
-        """What the programs of the newest start agree on; the learner writes it."""
+        """The specification of the newest start; the learner writes it."""
         return self.running / "run_spec.json"
 
     @property
     def gin(self) -> pathlib.Path:
-        """Every hyperparameter as the learner uses it, in gin syntax."""
+        """All hyperparameters that the learner uses, in gin syntax."""
         return self.root / "gin.txt"
 
     @property
@@ -64,12 +64,12 @@ class ExperimentPaths:
 
     @property
     def git_diff(self) -> pathlib.Path:
-        """What was not committed at the newest start; missing if there was nothing."""
+        """Uncommitted changes at the newest start; missing if there were none."""
         return self.root / "git.diff"
 
     @property
     def finished(self) -> pathlib.Path:
-        """Written by the learner when training has reached its last train step."""
+        """Exists once training has reached its last train step; the learner writes it."""
         return self.root / "finished.json"
 
     @property
@@ -84,7 +84,7 @@ class ExperimentPaths:
 
     @property
     def streams(self) -> pathlib.Path:
-        """Likewise for each start of a worker; beside the items, which have the number, too."""
+        """A file for each start of a worker; next to the items, which contain its number."""
         return self.checkpoints / "streams"
 
     @property
@@ -94,22 +94,22 @@ class ExperimentPaths:
 
     @property
     def checkpoints(self) -> pathlib.Path:
-        """Checkpoint generations, one folder a train step."""
+        """Checkpoint generations, one folder per train step."""
         return self.root / "checkpoints"
 
     @property
     def initial_weights(self) -> pathlib.Path:
-        """The checkpoint of another experiment that this one has started from, if any."""
+        """The checkpoint of another experiment from which this one started, if any."""
         return self.root / "initial_weights"
 
     @property
     def evaluation(self) -> pathlib.Path:
-        """Which evaluation the learner has handed out last."""
+        """The number of the evaluation that the learner has handed out last."""
         return self.checkpoints / "evaluation.json"
 
     @property
     def journals(self) -> pathlib.Path:
-        """What each worker has sent since the last checkpoint but one."""
+        """The journals of workers: what each has sent since the last checkpoint but one."""
         return self.checkpoints / "journals"
 
     def diverged(self, train_step: int) -> pathlib.Path:
@@ -118,27 +118,27 @@ class ExperimentPaths:
 
     @property
     def episodes(self) -> pathlib.Path:
-        """One CSV file a worker and kind of episode."""
+        """CSV files, one for each worker and kind of episode."""
         return self.root / "episodes"
 
     @property
     def videos(self) -> pathlib.Path:
-        """Videos of evaluated episodes, a folder per policy checkpoint."""
+        """Videos of evaluated episodes, one folder per policy checkpoint."""
         return self.root / "videos"
 
     @property
     def training_videos(self) -> pathlib.Path:
-        """Videos that workers make, one a policy; see `video_period_itrs`."""
+        """Videos that workers make, one per policy; see `video_period_itrs`."""
         return self.videos / "training"
 
     @property
     def mirrors(self) -> pathlib.Path:
-        """What has been handed over to trackers, a folder a tracker; see mirror/."""
+        """Data and progress of the mirrors, one folder per tracker; see mirror/."""
         return self.root / "mirror"
 
     @property
     def exports(self) -> pathlib.Path:
-        """Policies to take away, a folder per policy checkpoint and format."""
+        """Exported policies, one folder per policy checkpoint and format."""
         return self.root / "exports"
 
     @property
@@ -153,22 +153,22 @@ class ExperimentPaths:
 
     @property
     def slurm(self) -> pathlib.Path:
-        """What the jobs of SLURM need (`environment.sh`, `jobs`) and what they print."""
+        """Files of SLURM jobs (`environment.sh`, `jobs`), and their output."""
         return self.root / "slurm"
 
     @property
     def ray(self) -> pathlib.Path:
-        """What the shares on Ray print."""
+        """Output of the shares on Ray."""
         return self.root / "ray"
 
     @property
     def services(self) -> pathlib.Path:
-        """One daemontools service folder a program, of a run on one host."""
+        """Daemontools service folders, one per program, of a run on one host."""
         return self.root / "service"
 
     @property
     def link(self) -> pathlib.Path:
-        """Where other hosts reach the replay server, and the key; its user alone may read it."""
+        """The replay server's address for other hosts, and the key; only its user may read it."""
         return self.root / "link.json"
 
     def stdout(self, program: str) -> pathlib.Path:
@@ -177,11 +177,11 @@ class ExperimentPaths:
 
     @property
     def statuses(self) -> pathlib.Path:
-        """What each program last reported of its progress, a JSON file a program."""
+        """The last reports of the programs, one JSON file each."""
         return self.root / "status"
 
     def status(self, program: str) -> pathlib.Path:
-        """What one program last reported of its progress, for the status line."""
+        """The last report of one program."""
         return self.statuses / f"{program}.json"
 
     @property
@@ -204,7 +204,7 @@ class ExperimentPaths:
 
 
 def is_experiment(folder: pathlib.Path) -> bool:
-    """Returns whether `folder` is that of an experiment, or of its policies or episodes alone."""
+    """Returns whether `folder` is an experiment's, or has only its policies or episodes."""
     paths = ExperimentPaths(folder)
     return any(map(os.path.exists, (paths.provenance, paths.policies, paths.episodes)))
 
@@ -215,7 +215,7 @@ def existing_experiment(exp_dir: pathlib.Path) -> ExperimentPaths:
     Raises:
       ConfigError: If there is no such folder, or it is not that of an experiment.
     """
-    if not os.path.isdir(exp_dir):  # also answers for names that no file can have
+    if not os.path.isdir(exp_dir):  # also handles names that no file can have
         others = [str(path) for path in exp_dir.parent.glob("*") if path.is_dir()]
         nearest = nearest_name(str(exp_dir), others)
         hint = f" Did you mean {nearest}?" if nearest else ""

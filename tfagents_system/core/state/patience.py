@@ -1,4 +1,4 @@
-"""Retries what a disk, mostly one on the network, refuses for a moment."""
+"""Retries reads that a disk, usually a network disk, refuses for a moment."""
 
 import errno
 import os
@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 
 
 def is_transient(error: BaseException) -> bool:
-    """Returns whether `error` says nothing of a file but that the disk does not answer now.
+    """Returns whether `error` means that the disk does not answer now, whatever the file.
 
     TensorFlow and Reverb have exceptions of their own, which quote the system's message.
     """
@@ -40,14 +40,14 @@ def patiently(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> _T:
-    """Returns what `read` returns, which is called again while the disk does not answer.
+    """Returns the result of `read`, which is called again while the disk does not answer.
 
     Args:
       read: May be called several times.
       what: Names what is read, for the messages.
       timeout_secs: PATIENCE_SECS if None.
       clock: In seconds.
-      sleep: Waits so many of them.
+      sleep: Waits for a number of seconds.
 
     Raises:
       StorageError: If the disk has not answered for `timeout_secs`.

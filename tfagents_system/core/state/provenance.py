@@ -57,9 +57,9 @@ def read_provenance(path: pathlib.Path, keys: Iterable[str]) -> dict[str, Any] |
 
 
 def original_of(params: pathlib.Path) -> pathlib.Path:
-    """Returns the absolute path of the file of which `params` is an experiment's copy, or its own.
+    """Returns the absolute path of the original of `params`, an experiment's copy, or its own path.
 
-    The neighbours of the original are importable, and it gives its `__file__` to the copy.
+    Modules next to the original are importable, and the copy has the original's `__file__`.
 
     Raises:
       ConfigError: If the experiment's `provenance.json` is damaged.
@@ -75,9 +75,9 @@ def original_of(params: pathlib.Path) -> pathlib.Path:
 
 
 def record_arithmetic(path: pathlib.Path, arithmetic: str) -> None:
-    """Adds to `provenance.json` what the learner of this start computes matrix products in.
+    """Adds the arithmetic of this start's learner to `provenance.json`.
 
-    The launcher, which writes the file at each start, cannot know: that takes TensorFlow.
+    The launcher, which writes the file at each start, cannot know it without TensorFlow.
     """
     record = json.loads(path.read_text()) | {"arithmetic": arithmetic}
     with SpaceGuard(path.name, path.parent):

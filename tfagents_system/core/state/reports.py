@@ -26,7 +26,7 @@ from tfagents_system.core.state.disk import SpaceGuard, is_disk_full
 from tfagents_system.core.state.files import overwrite, read_json, write_json_atomically
 from tfagents_system.core.state.paths import ExperimentPaths
 
-LARGEST_NUMBER = 1e100  # with larger ones, and what is no number, arithmetic fails
+LARGEST_NUMBER = 1e100  # arithmetic fails with larger numbers
 RESTARTS_VARIABLE = "SERVICE_RESTARTS"  # set by launch/local/restart_budget.py
 
 
@@ -39,7 +39,7 @@ class Phase(str, enum.Enum):
     COLLECTING = "collecting"
     EVALUATING = "evaluating"
     WAITING_FOR_LEARNER = "waiting for the learner"
-    PARKED = "parked"  # its environments failed too often; the other workers go on
+    PARKED = "parked"  # its environments failed too often; the other workers continue
     WAITING_FOR_DATA = "waiting for data"
     TRAINING = "training"
     SAVING = "saving"
@@ -53,19 +53,19 @@ class Phase(str, enum.Enum):
 
 
 class ReportError(ValueError):
-    """A report is damaged, or has other fields than this version writes."""
+    """A report is damaged, or has fields of another version."""
 
 
 def counted(shown_name: str) -> Any:
-    """Returns a field that counts; the status line shows the sum over programs if it is not 0."""
+    """Returns a counter field; the status line shows the sum over programs if it is not 0."""
     return dataclasses.field(default=0, metadata={"counted": shown_name})
 
 
 def note(shown: str = "{text}") -> Any:
-    """Returns a field with a text, or None; the status line begins with the first text there is.
+    """Returns a field with a text or None; the status line begins with the first text there is.
 
     Args:
-      shown: What the status line shows; `{text}` and `{program}` stand for themselves.
+      shown: Format of the status line, with `{text}` and `{program}`.
     """
     return dataclasses.field(default=None, metadata={"note": shown})
 
@@ -81,8 +81,8 @@ class Report:
     sequence: int  # reports of this process before this one
     phase: Phase
     phase_secs: dict[str, float]  # time in each part of the program's loop since its start
-    cpus: str  # that it may use: "0-3"
-    memory_mb: float  # resident, libraries that it shares with other programs included
+    cpus: str  # CPUs that it may use: "0-3"
+    memory_mb: float  # resident memory, including libraries that it shares with other programs
     restarts: int = 0  # by supervise, since the start of the program's share
     failure: str | None = note("{program}: {text}")  # of user code, at the last start or lately
     failed_reports: int = counted("failed reports")  # of this process
@@ -97,7 +97,7 @@ class LearnerReport(Report):
     iteration: int
     num_iter: int
     train_steps_per_sec: float
-    secs_left: float | None = None  # by the rate of the last minutes
+    secs_left: float | None = None  # from the rate of the last minutes
     graph_traces: int  # of the compiled loop
     arithmetic: str  # of the matrix products of train steps: float32, bfloat16 or int16
     reward_signals: list[str] = dataclasses.field(default_factory=list)  # beside the environment
@@ -105,12 +105,12 @@ class LearnerReport(Report):
     not_saved: str | None = note("NOT SAVED for {text}")  # for how long, and why
     not_exported: str | None = note("{text}")  # why the policy was not
     removed_items: int = counted("items removed")  # of the replay buffer
-    begins_anew: str | None = note("BEGINS ANEW: {text}")  # although there was a start before
+    begins_anew: str | None = note("BEGINS ANEW: {text}")  # although there was an earlier start
 
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """A worker's or evaluator's share of an evaluation."""
+    """The share of a worker or evaluator in an evaluation."""
 
     iteration: int
     returns: list[float]
@@ -118,7 +118,7 @@ class Evaluation:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WorkerReport(Report):
-    """Work of a worker or an evaluator. Counters begin at the start of the process."""
+    """Work of a worker or evaluator. Counters start with the process."""
 
     env_steps: int  # since the run began
     env_steps_per_sec: float
@@ -148,9 +148,9 @@ class ReplayReport(Report):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MirrorReport(Report):
-    """Work of a program that hands records over to a tracker."""
+    """Work of a program that mirrors records to a tracker."""
 
-    records: int  # handed over, over all starts of the run
+    records: int  # mirrored, over all starts of the run
     problem: str | None = note("{program} IS BEHIND: {text}")
 
 
