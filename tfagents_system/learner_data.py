@@ -1,6 +1,10 @@
-"""Where the learner's minibatches come from."""
+"""The sources of the learner's minibatches.
 
-from collections.abc import Callable, Iterator
+There is one, the replay buffer. Another is one more name in SHARES, whose shares sum to 1, and one
+more `Source` in what these functions return.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -10,24 +14,27 @@ from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.settings.training_settings import num_fresh_samples, num_samples_in_flight
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.learning.sampling_pool import SamplingPool, pool_capacity
+from tfagents_system.learning.sources import Source, split_minibatch
 from tfagents_system.learning.whole_buffer import RoundMinibatches, WholeBuffer
 from tfagents_system.services.replay import experience_dataset
 from tfagents_system.services.replay_limits import ReplayLimits
 from tfagents_system.services.rounds import RoundReader
 
 DATA_TIMEOUT_SECS = 2.0  # how long the learner waits for data before it looks up
+REPLAY = "replay"
+SHARES = {REPLAY: 1.0}  # of each source in a minibatch
 
 
 class LearnerData(NamedTuple):
-    """What a `Learner` takes its minibatches from, see there, until `close`."""
+    """What a `Learner` takes its minibatches from, until `close`."""
 
-    make_iterator: Callable[[], Iterator[Any]]
-    pool: SamplingPool | None
+    sources: Sequence[Source]
     close: Callable[[], None]
 
 
 def sampled_data(run: Run, address: str, reader: SampleReader) -> LearnerData:
     """Returns fresh samples of the replay server at `address`, and the pool that they renew."""
+    num_samples = split_minibatch(run.params.train_batch_size, SHARES)[REPLAY]
     num_fresh, num_in_flight = num_fresh_samples(run.params), num_samples_in_flight(run.params)
 
     def make_iterator() -> Iterator[Any]:
@@ -35,7 +42,8 @@ def sampled_data(run: Run, address: str, reader: SampleReader) -> LearnerData:
             experience_dataset(address, reader, num_fresh, num_in_flight, DATA_TIMEOUT_SECS)
         )
 
-    return LearnerData(make_iterator, _make_pool(run, reader, num_fresh), lambda: None)
+    pool = _make_pool(run, reader, num_fresh, num_samples)
+    return LearnerData([Source(REPLAY, num_samples, make_iterator, pool)], lambda: None)
 
 
 def data_in_rounds(
@@ -55,24 +63,31 @@ def data_in_rounds(
     params = run.params
     capacity = ReplayLimits.from_settings(params, run.horizon).capacity
     seed = derive_seed(run.seed, SeedPurpose.MINIBATCHES)
-    buffer = WholeBuffer(reader, capacity, params.train_batch_size, seed)
+    num_samples = split_minibatch(params.train_batch_size, SHARES)[REPLAY]
+    buffer = WholeBuffer(reader, capacity, num_samples, seed)
     rounds = RoundReader(address, reader)
     minibatches = RoundMinibatches(
         buffer, rounds.take, params.num_steps_per_iter, DATA_TIMEOUT_SECS
     )
-    return LearnerData(lambda: minibatches.iterator(int(train_step.numpy())), None, rounds.close)
+
+    def make_iterator() -> Iterator[Any]:
+        return minibatches.iterator(int(train_step.numpy()))
+
+    return LearnerData([Source(REPLAY, num_samples, make_iterator)], rounds.close)
 
 
-def _make_pool(run: Run, reader: SampleReader, num_fresh: int) -> SamplingPool | None:
-    """Returns the pool that `num_fresh` samples per train step renew.
+def _make_pool(
+    run: Run, reader: SampleReader, num_fresh: int, num_samples: int
+) -> SamplingPool | None:
+    """Returns a pool that gives `num_samples` per train step, after which `num_fresh` are new.
 
-    None if they are all of a minibatch, and are drawn with the same chance each.
+    None if all are new each time, and are drawn with the same chance each.
     """
-    batch_size, layout = run.params.train_batch_size, reader.layout
-    if num_fresh == batch_size and not layout.is_segment:
+    layout = reader.layout
+    if num_fresh == num_samples and not layout.is_segment:
         return None
     limits = ReplayLimits.from_settings(run.params, run.horizon)
     max_size = layout.samples_in(limits.capacity, run.horizon)
-    capacity = pool_capacity(reader, num_fresh, batch_size, max_size)
+    capacity = pool_capacity(reader, num_fresh, num_samples, max_size)
     num_initial = layout.samples_in(limits.min_size, run.horizon)
-    return SamplingPool(reader, capacity, num_initial, num_fresh, batch_size)
+    return SamplingPool(reader, capacity, num_initial, num_fresh, num_samples)

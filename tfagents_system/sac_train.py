@@ -84,9 +84,8 @@ class Training:
             self._data = sampled_data(run, replay_address, made.reader)
         # Steps can overlap on several cores. Those of LSTMs, compiled for a while, gained nothing.
         unrolls = num_cpus > 1 and not params.recurrent and not deterministic
-        make_iterator, pool = self._data.make_iterator, self._data.pool
         self._learner = Learner(
-            agent, made.reader, make_iterator, pool, made.reward_signals, unrolls=unrolls
+            agent, made.reader, self._data.sources, made.reward_signals, unrolls=unrolls
         )
         client = reverb.Client(replay_address)
         variables = agent.collect_policy.variables()
@@ -249,6 +248,7 @@ class Training:
             "graph_traces": self._learner.num_traces,
             "arithmetic": self._arithmetic,
             "reward_signals": self._reward_signals,
+            "waits_for": self._learner.waits_for,
             "arithmetic_change": self._checkpointer.arithmetic_change,
             "not_saved": self._checkpointer.record.problem,
             "not_exported": self._exporter.problem,

@@ -28,6 +28,7 @@ from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.learning.learner import Learner
 from tfagents_system.learning.sampling_pool import SamplingPool, pool_capacity
+from tfagents_system.learning.sources import Source
 from tfagents_system.services.replay import ReplaySnapshots
 
 BATCH_SIZE = 256
@@ -70,10 +71,10 @@ def measure(
     layout = PackedLayout()
     num_fresh = num_fresh_samples(params)
     capacity = pool_capacity(layout.reader, num_fresh, BATCH_SIZE, num_transitions)
-    learner = Learner(
-        agent, layout.reader, functools.partial(layout.batches, address, num_fresh),
-        SamplingPool(layout.reader, capacity, capacity, num_fresh, BATCH_SIZE),
-    )  # fmt: skip
+    pool = SamplingPool(layout.reader, capacity, capacity, num_fresh, BATCH_SIZE)
+    make_batches = functools.partial(layout.batches, address, num_fresh)
+    source = Source("replay", BATCH_SIZE, make_batches, pool)
+    learner = Learner(agent, layout.reader, [source])
     stopwatch = Stopwatch(learner, train_step)
     stopwatch.run_while(lambda: learner.num_traces < 2)  # the loop of a run that lasts
     for _ in range(2):  # finds its number of steps per call again

@@ -62,10 +62,10 @@ def main(exp_dir: pathlib.Path, folder: pathlib.Path, /, linked: bool = True) ->
         if linked:
             stack.callback(start_relay(paths, folder, port).terminate)
         print(port, flush=True)
-        samples = sampled_data(load_run(str(exp_dir)), address, publisher.reader)
+        (replay,) = sampled_data(load_run(str(exp_dir)), address, publisher.reader).sources
         while True:
             publisher.tick()
-            for _ in samples.make_iterator():  # until there have been none for two seconds
+            for _ in replay.make_iterator():  # until there have been none for two seconds
                 publisher.tick()
 
 

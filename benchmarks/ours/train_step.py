@@ -26,6 +26,7 @@ from tfagents_system.core.programs.command_line import AtLeast
 from tfagents_system.data.item_layout import SINGLE
 from tfagents_system.data.sample_reader import SampleReader, step_codec
 from tfagents_system.learning.learner import Learner
+from tfagents_system.learning.sources import Source
 from tfagents_system.train_params_base import TrainParamsBase
 
 BATCH_SIZE = 256
@@ -58,7 +59,8 @@ def make_learner(settings: Iterable[str] = ()) -> Learner:
     agent, _ = make_agent(params, params.env_ctor())
     codec = step_codec(agent.time_step_spec.observation, agent.action_spec, SINGLE)
     reader = SampleReader(codec, SINGLE)
-    learner = Learner(agent, reader, lambda: _batches(reader))
+    source = Source("replay", BATCH_SIZE, lambda: _batches(reader))
+    learner = Learner(agent, reader, [source])
     learner.run(1)
     return learner
 
@@ -72,7 +74,7 @@ def _batches(reader: SampleReader) -> Iterator[Sample]:
 
 def profile(learner: Learner, num_steps: int) -> tuple[float, dict[str, float]]:
     """Returns the seconds of one train step and those of the ops in it, by their type."""
-    call = functools.partial(learner._loops[1], learner._iterator)
+    call = functools.partial(learner._loops[1], learner._iterators)
     call(num_steps)  # warm
     with tempfile.TemporaryDirectory() as folder:
         tf.profiler.experimental.start(folder)

@@ -19,6 +19,7 @@ from tfagents_system.data.transition import MID, Step
 from tfagents_system.learning import learner as learner_lib
 from tfagents_system.learning.learner import Learner
 from tfagents_system.learning.sampling_pool import SamplingPool
+from tfagents_system.learning.sources import Source
 from tfagents_system.learning.train_loop import TrainLoop
 from tfagents_system.learning.train_step import as_experience
 from tfagents_system.networks.distributions import SquashedGaussian
@@ -69,6 +70,11 @@ def batches(rewards):
     return tf.data.Dataset.from_tensor_slices(data).map(lambda column: Sample((column,)))
 
 
+def source(make_iterator, pool=None):
+    """The only source of minibatches of two samples."""
+    return Source("replay", 2, make_iterator, pool)
+
+
 def batches_with_bad_reward(rewards, position, bad):
     """`batches`, with `bad`, which a codec refuses to pack, as the reward at `position`."""
     wrong = rewards[position]
@@ -105,7 +111,7 @@ def test_as_experience_keeps_every_field_in_its_place():
 def test_run_does_as_many_steps_as_fit_its_time_and_never_more_than_asked(monkeypatch):
     monkeypatch.setattr(learner_lib, "time", FakeClock())  # 5 times as many in the next 0.5 s
     agent = TapeAgent()
-    learner = Learner(agent, READER, lambda: iter(batches(range(2000))))
+    learner = Learner(agent, READER, [source(lambda: iter(batches(range(2000))))])
     done = []
     for max_steps in (100, 100, 3, 100, 100, 1500, 1500):
         before = int(agent.train_step)
@@ -125,7 +131,7 @@ def test_run_does_as_many_steps_as_fit_its_time_and_never_more_than_asked(monkey
 def test_training_ends_with_the_step_that_diverged_and_hands_out_its_minibatch(bad):
     agent = TapeAgent()
     data = batches_with_bad_reward([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], position=5, bad=bad)
-    learner = Learner(agent, READER, lambda: iter(data))
+    learner = Learner(agent, READER, [source(lambda: iter(data))])
     learner.run(1)
     message = f"loss {bad:g}, doubled {2 * bad:g}"
     with pytest.raises(learner_lib.DivergedError, match=re.escape(message)) as error_info:
@@ -137,7 +143,7 @@ def test_training_ends_with_the_step_that_diverged_and_hands_out_its_minibatch(b
 
 def test_a_variable_that_is_not_finite_counts_as_diverged_although_the_loss_is():
     agent = TapeAgent()
-    learner = Learner(agent, READER, lambda: iter(batches([1, 2, 3])))
+    learner = Learner(agent, READER, [source(lambda: iter(batches([1, 2, 3])))])
     learner.run(1)
     agent.rewards.assign(np.nan)
     with pytest.raises(learner_lib.DivergedError, match="^a variable of the agent is not finite$"):
@@ -148,7 +154,7 @@ def test_a_variable_that_is_not_finite_counts_as_diverged_although_the_loss_is()
 @pytest.mark.usefixtures("long_calls")
 def test_steps_before_the_data_ended_are_checked_too(monkeypatch):
     agent = TapeAgent()
-    learner = Learner(agent, READER, lambda: iter(batches([1, 2])))
+    learner = Learner(agent, READER, [source(lambda: iter(batches([1, 2])))])
     learner.run(1)
     monkeypatch.setattr(
         TrainLoop, "__call__", lambda *_: _end_after(lambda: agent.rewards.assign(np.nan))
@@ -168,7 +174,7 @@ def test_run_goes_on_with_a_new_iterator_when_the_data_has_ended(monkeypatch):
     agent = TapeAgent()
     datasets = [batches([1, 2, 3]), batches([]), batches([4] * 10)]
     iterators = iter(map(iter, datasets))
-    learner = Learner(agent, READER, lambda: next(iterators))
+    learner = Learner(agent, READER, [source(lambda: next(iterators))])
     assert learner.run(10)["loss"] == 1
     assert learner.run(10) is None  # 5 were due; two came
     assert int(agent.train_step) == 3
@@ -211,7 +217,7 @@ def test_a_run_that_has_lasted_compiles_unrolled_steps_and_goes_on_meanwhile(mon
     monkeypatch.setattr(TrainLoop, "compile", compile_late)
     agent = TapeAgent()
     data = batches(range(100))
-    learner = Learner(agent, READER, lambda: iter(data), unrolls=unrolls)
+    learner = Learner(agent, READER, [source(lambda: iter(data))], unrolls=unrolls)
 
     def steps_of(max_steps):
         before = int(agent.train_step)
@@ -253,7 +259,7 @@ class SlowAgent(TapeAgent):
 
 def test_the_learner_ends_when_one_of_its_threads_fails():
     agent = TapeAgent()
-    learner = Learner(agent, READER, lambda: iter(batches([1, 2, 3])))
+    learner = Learner(agent, READER, [source(lambda: iter(batches([1, 2, 3])))])
     learner.run(1)
     start_thread(lambda: 1 / 0, "rounds").join()
     with pytest.raises(ZeroDivisionError):
@@ -263,7 +269,7 @@ def test_the_learner_ends_when_one_of_its_threads_fails():
 
 def test_a_stop_does_not_wait_for_the_first_compilation():
     agent = SlowAgent()
-    learner = Learner(agent, READER, lambda: iter(batches([1, 2, 3])))
+    learner = Learner(agent, READER, [source(lambda: iter(batches([1, 2, 3])))])
     assert not learner.is_compiling
     assert learner.run(1, stop=Once(agent.is_being_traced)) is None
     assert learner.is_compiling
@@ -278,7 +284,7 @@ def test_an_agent_that_cannot_be_traced_raises_its_own_error():
         def train(self, experience):
             raise ZeroDivisionError("of the agent")
 
-    learner = Learner(WrongAgent(), READER, lambda: iter(batches([1])))
+    learner = Learner(WrongAgent(), READER, [source(lambda: iter(batches([1])))])
     with pytest.raises(ZeroDivisionError, match="of the agent"):
         learner.run(1)
 
@@ -286,7 +292,7 @@ def test_an_agent_that_cannot_be_traced_raises_its_own_error():
 @pytest.mark.usefixtures("long_calls")
 def test_unrolled_steps_are_those_that_were_asked_for():
     agent = TapeAgent()
-    learner = unrolled(Learner(agent, READER, lambda: iter(batches(range(1, 100)))))
+    learner = unrolled(Learner(agent, READER, [source(lambda: iter(batches(range(1, 100))))]))
     done = []
     for max_steps in (1, 4, 5, 9, 15):
         before = int(agent.train_step)
@@ -304,7 +310,7 @@ def test_unrolled_steps_are_those_that_were_asked_for():
 def test_of_unrolled_steps_the_one_that_diverged_is_handed_out(position):
     agent = TapeAgent()
     data = batches_with_bad_reward(range(1, 17), position, bad=-3e20)
-    learner = unrolled(Learner(agent, READER, lambda: iter(data)))
+    learner = unrolled(Learner(agent, READER, [source(lambda: iter(data))]))
     with pytest.raises(learner_lib.DivergedError, match="^loss -3e\\+20") as error_info:
         learner.run(15)
     np.testing.assert_array_equal(error_info.value.minibatch.reward, np.float32([-3e20] * 2))
@@ -316,7 +322,7 @@ def test_data_that_ends_within_unrolled_steps_leaves_none_of_them_done():
     agent = TapeAgent()
     datasets = [batches(range(1, 1 + 1 + 5 + 4)), batches([100])]
     iterators = iter(map(iter, datasets))
-    learner = unrolled(Learner(agent, READER, lambda: next(iterators)))
+    learner = unrolled(Learner(agent, READER, [source(lambda: next(iterators))]))
     assert learner.run(10) is None
     assert int(agent.train_step) == 1 + 5
     assert float(agent.rewards) == 1 + (2 + 3 + 4 + 5 + 6)
@@ -335,7 +341,7 @@ def test_unrolled_steps_of_sac_do_what_single_ones_do(monkeypatch):
     agents, train_steps = zip(*(make_tiny_agent(**rates) for _ in range(2)), strict=True)
     for variable, of_unrolled in zip(*(agent.variables for agent in agents), strict=True):
         of_unrolled.assign(variable)
-    learners = [Learner(agent, READER, lambda: iter(data)) for agent in agents]
+    learners = [Learner(agent, READER, [source(lambda: iter(data))]) for agent in agents]
     unrolled(learners[1])
     for learner, train_step in zip(learners, train_steps, strict=True):
         while int(train_step) < 11:
@@ -365,7 +371,11 @@ class Counted(tf.Module):
 def test_a_signal_adds_its_reward_by_its_strength_and_then_learns():
     signals, agent = RewardSignals([Counted()]), TapeAgent()
     learner = Learner(
-        agent, READER, lambda: iter(batches([1, 2, 3])), reward_signals=signals, unrolls=False
+        agent,
+        READER,
+        [source(lambda: iter(batches([1, 2, 3])))],
+        reward_signals=signals,
+        unrolls=False,
     )
     metrics = [learner.run(1) for _ in range(3)]
     expected = [1 + 0.5 * 0 * 1, 2 + 0.5 * 1 * 2, 3 + 0.5 * 2 * 3]
@@ -380,7 +390,7 @@ def test_targets_of_sac_are_those_of_all_rewards():
     signal.num_minibatches.assign(3)
     for signals in (None, RewardSignals([signal])):
         agent, _ = make_tiny_agent(discount=0.0)  # the target is the reward
-        learner = Learner(agent, READER, lambda: iter(data), reward_signals=signals)
+        learner = Learner(agent, READER, [source(lambda: iter(data))], reward_signals=signals)
         targets.append(learner.run(1)["td_target"])
     assert targets == [5, 5 + 0.5 * 3 * 5]
 
@@ -389,14 +399,16 @@ def test_variables_of_a_signal_that_are_not_finite_count_as_diverged():
     signal = Counted()
     signal.scale = tf.Variable(np.nan)
     signals = RewardSignals([signal])
-    learner = Learner(TapeAgent(), READER, lambda: iter(batches([1])), reward_signals=signals)
+    learner = Learner(
+        TapeAgent(), READER, [source(lambda: iter(batches([1])))], reward_signals=signals
+    )
     with pytest.raises(learner_lib.DivergedError, match="is not finite"):
         learner.run(1)
 
 
 def learner_with_pool_of_one_minibatch(agent, dataset):
     pool = SamplingPool(READER, capacity=2, num_initial=2, num_fresh=2, batch_size=2)
-    return Learner(agent, READER, lambda: iter(dataset), pool)
+    return Learner(agent, READER, [source(lambda: iter(dataset), pool)])
 
 
 @pytest.mark.usefixtures("long_calls")
@@ -459,7 +471,7 @@ def test_sac_learns_from_a_server_that_starves_it_and_comes_back(tmp_path, layou
                 timeout_secs=2.0,
             ))  # fmt: skip
 
-        learner = Learner(agent, reader, make_iterator)
+        learner = Learner(agent, reader, [Source("replay", 4, make_iterator)])
         assert learner.run(100) is None
         add(replay, 20)
         learn_until_starved()

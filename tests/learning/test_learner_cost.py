@@ -16,6 +16,7 @@ from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.learning import learner as learner_lib
 from tfagents_system.learning.learner import UNROLLED_STEPS, Learner
 from tfagents_system.learning.sampling_pool import SamplingPool
+from tfagents_system.learning.sources import Mixer, Source
 from tfagents_system.learning.train_loop import TrainLoop
 from tfagents_system.learning.train_step import TrainStep
 from tfagents_system.policies.acting import RandomPolicy
@@ -55,6 +56,16 @@ def make_pool(reader):
     return SamplingPool(reader, POOL_CAPACITY, NUM_INITIAL, NUM_FRESH, BATCH_SIZE)
 
 
+def source_of(dataset, pool=None):
+    """The only source of minibatches."""
+    return Source("replay", BATCH_SIZE if pool else NUM_FRESH, lambda: iter(dataset), pool)
+
+
+def graph_of_loop(agent, reader, source, unrolled):
+    mixer = Mixer([source])
+    return TrainLoop(TrainStep(agent, reader), mixer, unrolled).graph([source.make_iterator()])
+
+
 def num_samples(replay):
     info = replay.client().server_info(timeout=5)[EXPERIENCE_TABLE]
     return info.rate_limiter_info.sample_stats.completed
@@ -80,7 +91,7 @@ def test_many_train_steps_are_one_call_of_one_trace(
     dataset, reader, monkeypatch, unroll_after, num_unrolled
 ):
     agent, train_step = make_tiny_agent()
-    learner = Learner(agent, reader, lambda: iter(dataset), make_pool(reader))
+    learner = Learner(agent, reader, [source_of(dataset, make_pool(reader))])
     traces, calls = [], []
     gradients, call = agent.gradients, TrainLoop.__call__
     monkeypatch.setattr(agent, "gradients", lambda e: traces.append(e) or gradients(e))
@@ -108,7 +119,7 @@ def test_a_train_step_takes_its_fresh_items_from_the_server_and_no_more(
 ):
     agent, train_step = make_tiny_agent()
     pool = make_pool(reader) if has_pool else None
-    learner = Learner(agent, reader, lambda: iter(dataset), pool)
+    learner = Learner(agent, reader, [source_of(dataset, pool)])
     while int(train_step) < 200:
         learner.run(200 - int(train_step))
     used = 200 * NUM_FRESH + (NUM_INITIAL if has_pool else 0)
@@ -123,9 +134,8 @@ def test_the_graph_of_a_train_step_does_not_grow(dataset, reader, unrolled):
         actor_fc_layer_params=(8, 8), critic_joint_fc_layer_params=(8, 8),
         matmul_precision="float32",
     )  # fmt: skip
-    pool = make_pool(reader)
-    iterator = iter(dataset)
-    ops = graph_ops(TrainLoop(TrainStep(agent, reader), pool, unrolled).graph(iterator))
+    source = source_of(dataset, make_pool(reader))
+    ops = graph_ops(graph_of_loop(agent, reader, source, unrolled))
     layers = 3
     forward = layers * (1 + 2 + 2 + 1 + 2)  # target: actor, 2 critics; critics; actor, 2 critics
     weights = layers * (2 + 1)  # gradients of two critics and of the actor
@@ -141,7 +151,7 @@ def loop_of(dataset, reader, arithmetic):
         actor_fc_layer_params=(8, 8), critic_joint_fc_layer_params=(8, 8),
         matmul_precision=arithmetic,
     )  # fmt: skip
-    return TrainLoop(TrainStep(agent, reader), None, unrolled=1).graph(iter(dataset))
+    return graph_of_loop(agent, reader, source_of(dataset), unrolled=1)
 
 
 @pytest.fixture
@@ -173,9 +183,10 @@ def test_with_int16_a_hidden_layer_is_one_op_each_way_and_nothing_is_cast(datase
     assert "DT_BFLOAT16" not in str(graph.as_graph_def())
 
 
+@pytest.mark.parametrize("layout", [SINGLE])
 def test_what_acts_and_is_exported_stays_float32(dataset, reader, any_cpu):
     agent, _ = make_tiny_agent(matmul_precision="bfloat16")
-    Learner(agent, reader, lambda: iter(dataset)).run(1)
+    Learner(agent, reader, [source_of(dataset)]).run(1)
     spec = tensor_spec.add_outer_dim(agent.time_step_spec, 1)
     graph = tf.function(agent.policy.action, autograph=False).get_concrete_function(spec).graph
     assert "DT_BFLOAT16" not in str(graph.as_graph_def())

@@ -271,6 +271,7 @@ def test_without_data_the_learner_publishes_does_not_train_and_heeds_a_stop(tmp_
     stop = StopWhen(is_published_again)
     assert sac_train.train(str(paths.root), replay.address, 1, stop=stop) == EXIT_STOPPED
     assert steps(paths) == [0]
+    assert read_report(paths, "learner").waits_for == "replay"
 
 
 def test_finished_training_waits_for_space_on_the_disk(monkeypatch, capsys):

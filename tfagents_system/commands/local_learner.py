@@ -41,6 +41,6 @@ def make_learner(
         data = tf.data.Dataset.from_tensors(tuple(items)).repeat()
         return iter(data.map(lambda *batch: _Sample(batch)).prefetch(1))
 
-    pool = sampled_data(run, "", made.reader).pool  # asks no server for anything yet
-    signals = made.reward_signals
-    return Learner(made.agent, made.reader, make_iterator, pool, signals, unrolls=unrolls)
+    (replay,) = sampled_data(run, "", made.reader).sources  # asks no server for anything yet
+    given = replay._replace(make_iterator=make_iterator)
+    return Learner(made.agent, made.reader, [given], made.reward_signals, unrolls=unrolls)

@@ -2,7 +2,7 @@
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -11,7 +11,7 @@ from tf_agents.agents import tf_agent
 from tfagents_system.core.process.background import BackgroundCall, raise_failures
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.learning.divergence import DivergedError, is_sane, suspicious_samples
-from tfagents_system.learning.sampling_pool import SamplingPool
+from tfagents_system.learning.sources import Mixer, Source
 from tfagents_system.learning.train_loop import (
     LoopResult,
     StepResult,
@@ -36,7 +36,7 @@ DATA_HAS_ENDED = (
 class Learner:
     """Trains an agent on packed minibatches.
 
-    learner = Learner(agent, reader, make_iterator)
+    learner = Learner(agent, reader, [Source("replay", 256, make_iterator)])
     metrics = learner.run(50)   # None: no data within the dataset's timeout
     """
 
@@ -44,8 +44,7 @@ class Learner:
         self,
         agent: tf_agent.TFAgent,
         reader: SampleReader,
-        make_iterator: Callable[[], Iterator[Any]],
-        pool: SamplingPool | None = None,
+        sources: Sequence[Source],
         reward_signals: RewardSignals | None = None,
         unrolls: bool = True,
     ):
@@ -54,28 +53,29 @@ class Learner:
         Args:
           agent: It increments the train step; see `TrainStep`.
           reader: Unpacks a minibatch into a Transition.
-          make_iterator: Returns a new iterator over packed minibatches, or over the fresh items
-            that `pool` takes in each step, or raises TimeoutError; called again after the iterator
-            has ended or its server has gone.
-          pool: Where minibatches are drawn from; None takes them from the iterator as they come.
+          sources: Each gives its part of every minibatch.
           reward_signals: Are trained, and add rewards to those of each minibatch; None adds none.
           unrolls: Whether a run that lasts changes to a loop of UNROLLED_STEPS, which is faster if
             several cores take part and the agent's graph is small.
         """
         train_step = TrainStep(agent, reader, reward_signals)
         self._reader = reader
-        self._make_iterator = make_iterator
-        self._iterator: Iterator[Any] | None = None
-        self._pool = pool
-        self._is_pool_full = False
+        self._mixer = Mixer(sources)
+        self._iterators: list[Iterator[Any]] | None = None
+        self._waits_for: str | None = None
         self._unrolls = unrolls
         self._steps_per_call = 1  # the first call tells how long a step takes
         self._num_steps = 0  # train steps done by this object
-        self._loops = {n: TrainLoop(train_step, pool, n) for n in (1, UNROLLED_STEPS)}
+        self._loops = {n: TrainLoop(train_step, self._mixer, n) for n in (1, UNROLLED_STEPS)}
         self._compilations: dict[int, BackgroundCall] = {}
         self._are_variables_finite = tf.function(
             lambda: are_finite(train_step.variables), autograph=False
         )
+
+    @property
+    def waits_for(self) -> str | None:
+        """Name of the source without whose data the last call of `run` had to end."""
+        return self._waits_for
 
     @property
     def num_traces(self) -> int:
@@ -97,7 +97,7 @@ class Learner:
         Blocks for at most `wait_secs`; there has to have been data before.
         """
         if unrolled not in self._compilations:
-            call = functools.partial(self._loops[unrolled].compile, self._iterator)
+            call = functools.partial(self._loops[unrolled].compile, self._iterators)
             self._compilations[unrolled] = BackgroundCall(call)
         return self._compilations[unrolled].is_done(wait_secs)
 
@@ -116,7 +116,8 @@ class Learner:
         """
         raise_failures()
         try:
-            self._await_data()
+            if self._iterators is None:
+                self._iterators = self._mixer.open()
             while not self.is_compiled(1, STOP_PERIOD_SECS):
                 if stop:
                     return None
@@ -124,27 +125,22 @@ class Learner:
             num_steps = min(self._steps_per_call, max_steps)
             unrolled = self._unrolled_for(num_steps)
             num_steps -= num_steps % unrolled
-            result: LoopResult = self._loops[unrolled](self._iterator, num_steps)
+            result: LoopResult = self._loops[unrolled](self._iterators, num_steps)
         except (*DATA_HAS_ENDED, TimeoutError):
-            self._iterator = None
+            self._iterators = None
+            self._waits_for = self._mixer.asked
             self._steps_per_call = 1  # the data of several might never come within one timeout
             if not self._are_variables_finite():  # after steps whose metrics have been lost
                 raise DivergedError({}, None) from None
             return None
         if not result.is_sane:
             raise self._diverged(result.last_steps)
+        self._waits_for = None
         self._num_steps += num_steps
         metrics = {name: float(value) / num_steps for name, value in result.sums.items()}
         in_time = int(num_steps * CALL_SECS / (time.monotonic() - started))
         self._steps_per_call = min(max(1, in_time), MAX_STEPS_PER_CALL)
         return metrics
-
-    def _await_data(self) -> None:
-        if self._iterator is None:
-            self._iterator = self._make_iterator()
-        if self._pool is not None and not self._is_pool_full:
-            self._pool.fill(self._iterator)
-            self._is_pool_full = True
 
     def _unrolled_for(self, num_steps: int) -> int:
         """Returns by which loop to do `num_steps`: single steps while the other is compiled."""
@@ -159,11 +155,9 @@ class Learner:
             metrics = {name: float(value) for name, value in step.metrics.items()}
             if not all(map(is_sane, metrics.values())):
                 break
-        columns, keys = [column.numpy() for column in step.columns], step.keys.numpy()
+        columns = [column.numpy() for column in step.columns]
         minibatch = self._reader.unpack(columns)
         samples = list(suspicious_samples(minibatch))
-        if self._pool is not None:
-            found = self._pool.keys_of([column[samples] for column in columns])
-        else:
-            found = set(keys[samples].tolist()) if len(keys) else set()
+        keys = [of_part.numpy() for of_part in step.keys]
+        found = self._mixer.keys_of_samples(samples, columns, keys)
         return DivergedError(metrics, minibatch, found)

@@ -12,6 +12,7 @@ from tfagents_system.data.sample_reader import SampleReader
 MINIBATCHES_PER_POOL = 32
 FEW_MINIBATCHES = 8
 MAX_POOL_BYTES = 64 * 2**20
+NO_KEY = 0  # of items that are not in the replay table
 
 
 def pool_capacity(
@@ -159,7 +160,7 @@ class SamplingPool:
                     rows = rows[(column[rows + place] == expected[place]).all(-1)]
             add, row = np.divmod(rows, self._rows_per_add)
             found.update(self._keys.numpy()[add, row // self._reader.layout.rows].tolist())
-        return found
+        return found - {NO_KEY}
 
     def _start_rows(self, items: Sequence[tf.Tensor]) -> tf.Tensor:
         """Returns the rows, counted through all `items`, at which samples begin: int32 [S]."""

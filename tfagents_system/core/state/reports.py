@@ -101,6 +101,7 @@ class LearnerReport(Report):
     graph_traces: int  # of the compiled loop
     arithmetic: str  # of the matrix products of train steps: float32, bfloat16 or int16
     reward_signals: list[str] = dataclasses.field(default_factory=list)  # beside the environment
+    waits_for: str | None = None  # the source of data that a train step waits for too long
     arithmetic_change: str | None = note("ARITHMETIC CHANGED: {text}")  # since the checkpoint
     not_saved: str | None = note("NOT SAVED for {text}")  # for how long, and why
     not_exported: str | None = note("{text}")  # why the policy was not
@@ -261,8 +262,7 @@ class StatusReporter:
     def report(self, phase: Phase, make_fields: Callable[[], dict[str, Any]]) -> None:
         """Writes the phase and `make_fields()`, which is called only if a report is due.
 
-        Its fields are those of the program's kind of report that not every program has, and
-        `phase_secs`.
+        Its fields are `phase_secs`, and those that not every kind of report has.
         """
         if self._clock() - self._reported_at >= self._period_secs:
             self._reported_at = self._clock()  # also of an attempt that fails: steps go on

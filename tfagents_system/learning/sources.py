@@ -1,0 +1,184 @@
+"""Mixes minibatches from the samples of several sources."""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.learning.sampling_pool import SamplingPool, keys_of
+
+ROUNDING = 1e-6  # of shares, and of samples
+
+
+class Source(NamedTuple):
+    """Where a part of each minibatch comes from."""
+
+    name: str  # for metrics
+    num_samples: int  # of each minibatch; see `split_minibatch`
+    # Returns a new iterator over packed parts of minibatches, or over the fresh items that `pool`
+    # takes in each step, or raises TimeoutError; called again after data has ended or its server
+    # has gone.
+    make_iterator: Callable[[], Iterator[Any]]
+    pool: SamplingPool | None = None  # draws the part; None takes it from the iterator as it comes
+
+
+def split_minibatch(batch_size: int, shares: Mapping[str, float]) -> dict[str, int]:
+    """Returns how many of `batch_size` samples each source gives, by its share.
+
+    The counts sum to `batch_size`. Each is that of whole samples in the share, and one more for
+    those with the largest remainders.
+
+    Raises:
+      ConfigError: If shares do not sum to 1, or one is less than a sample.
+    """
+    if abs(sum(shares.values()) - 1) > ROUNDING:
+        raise ConfigError(
+            f"The sources' shares of a minibatch are {dict(shares)}, which sum to "
+            f"{sum(shares.values()):g}; allowed are shares that sum to 1."
+        )
+    exact = {name: batch_size * share for name, share in shares.items()}
+    counts = {name: int(samples + ROUNDING) for name, samples in exact.items()}
+    by_remainder = sorted(exact, key=lambda name: counts[name] - exact[name])
+    for name in by_remainder[: batch_size - sum(counts.values())]:
+        counts[name] += 1
+    for name, share in shares.items():
+        if counts[name] < 1:
+            raise ConfigError(
+                f"The share of {name} in a minibatch is {share:g}, which is no sample of "
+                f"{batch_size}. Raise the share or train_batch_size."
+            )
+    return counts
+
+
+class Mixer:
+    """Makes minibatches of a part from each source, in the order of the sources.
+
+        iterators = mixer.open()            # before train steps, and after data has ended
+
+    In the graph of train steps:
+
+        drawn = mixer.draw()
+        samples, waits = mixer.wait(iterators, num_steps, after)
+        for of_step in samples:
+            minibatch = mixer.mix(of_step, drawn)
+            drawn = mixer.renew(of_step)
+    """
+
+    def __init__(self, sources: Sequence[Source]):
+        """Asks no source for anything yet."""
+        self._sources = list(sources)
+        self._is_filled = [source.pool is None for source in sources]
+        self._asked = tf.Variable(0, trainable=False, name="asked_source")
+
+    @property
+    def asked(self) -> str:
+        """Name of the source that was asked last: the one without data if that has ended."""
+        return self._sources[int(self._asked.numpy())].name
+
+    def open(self) -> list[Iterator[Any]]:
+        """Returns an iterator of each source; those of new sources have filled their pools.
+
+        Blocks for the pools, and raises what the iterators raise.
+        """
+        iterators = []
+        for index, source in enumerate(self._sources):
+            self._asked.assign(index)
+            iterators.append(source.make_iterator())
+            if source.pool is not None and not self._is_filled[index]:
+                source.pool.fill(iterators[-1])
+                self._is_filled[index] = True
+        return iterators
+
+    def minibatch_spec(self, iterators: Sequence[Iterator[Any]]) -> tuple[tf.TensorSpec, ...]:
+        """Specs of the columns [B, window, size] of a minibatch."""
+        batch_size = sum(source.num_samples for source in self._sources)
+        source, iterator = self._sources[0], iterators[0]
+        columns = iterator.element_spec.data if source.pool is None else source.pool.minibatch_spec
+        return tuple(tf.TensorSpec([batch_size, *c.shape[1:]], c.dtype) for c in columns)
+
+    def wait(
+        self, iterators: Sequence[Iterator[Any]], num_steps: int, after: tf.Tensor
+    ) -> tuple[list[list[Any]], dict[str, tf.Tensor]]:
+        """Takes what the next train steps need, after `after` is known.
+
+        Returns a sample of each source for each train step, and how many seconds one has waited for
+        them, as metrics; with several sources also how many for each.
+        """
+        with tf.control_dependencies([after]):
+            times = [tf.timestamp()]
+        arrived = []
+        for index, iterator in enumerate(iterators):
+            with tf.control_dependencies([self._ask(index, times[-1])]):
+                arrived.append([next(iterator) for _ in range(num_steps)])
+            with tf.control_dependencies(tf.nest.flatten(arrived[-1])):
+                times.append(tf.timestamp())
+
+        def secs(begin: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
+            return tf.cast(end - begin, tf.float32) / num_steps
+
+        waits = {"data_wait_secs": secs(times[0], times[-1])}
+        if len(self._sources) > 1:
+            for source, between in zip(self._sources, itertools.pairwise(times), strict=True):
+                waits[f"{source.name}_wait_secs"] = secs(*between)
+        return [list(of_step) for of_step in zip(*arrived, strict=True)], waits
+
+    def _ask(self, index: int, after: tf.Tensor) -> tf.Tensor:
+        """Notes which of several sources is asked after `after`; returns what to wait for."""
+        if len(self._sources) == 1:
+            return after
+        with tf.control_dependencies([after]):
+            return self._asked.assign(index)
+
+    def draw(self) -> list[tuple[tf.Tensor, ...]]:
+        """Returns the parts that come from pools; () for the others."""
+        return [() if source.pool is None else source.pool.draw() for source in self._sources]
+
+    def mix(
+        self, samples: Sequence[Any], drawn: Sequence[tuple[tf.Tensor, ...]]
+    ) -> tuple[tf.Tensor, ...]:
+        """Returns a minibatch, columns [B, window, size], of samples and what has been drawn."""
+        parts = [part or sample.data for sample, part in zip(samples, drawn, strict=True)]
+        if len(parts) == 1:
+            return parts[0]
+        return tuple(tf.concat(columns, axis=0) for columns in zip(*parts, strict=True))
+
+    def renew(self, samples: Sequence[Any]) -> list[tuple[tf.Tensor, ...]]:
+        """Adds samples to the pools of their sources, and returns what is drawn then."""
+        for source, sample in zip(self._sources, samples, strict=True):
+            if source.pool is not None:
+                source.pool.add(sample.data, keys_of(sample))
+        return self.draw()
+
+    def keys(self, samples: Sequence[Any]) -> list[tf.Tensor]:
+        """Returns the keys [N] of each source's items in a minibatch; [0] if its pool has them."""
+        none = tf.zeros([0], tf.int64)
+        of_parts = [keys_of(sample) for sample in samples]
+        return [
+            none if keys is None or source.pool is not None else keys
+            for source, keys in zip(self._sources, of_parts, strict=True)
+        ]
+
+    def keys_of_samples(
+        self, samples: Sequence[int], minibatch: Sequence[np.ndarray], keys: Sequence[np.ndarray]
+    ) -> set[int]:
+        """Returns the keys of the items that some `samples` of a minibatch come from, if known.
+
+        Args:
+          samples: Their places in the minibatch.
+          minibatch: Columns [B, window, size].
+          keys: As `keys` has returned them.
+        """
+        found: set[int] = set()
+        begin = 0
+        for source, of_part in zip(self._sources, keys, strict=True):
+            end = begin + source.num_samples
+            places = [place for place in samples if begin <= place < end]
+            if source.pool is not None:
+                found |= source.pool.keys_of([column[places] for column in minibatch])
+            elif len(of_part):
+                found |= {int(of_part[place - begin]) for place in places}
+            begin = end
+        return found
