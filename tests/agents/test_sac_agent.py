@@ -54,7 +54,7 @@ def test_soft_td_target_by_hand():
         reward=np.float32([1, 5]),
         discount=np.float32([1, 0]),
         gamma=0.9,
-        next_q_values=(np.float32([3, 30]), np.float32([2, 40])),
+        next_q_value=sac_losses.smallest((np.float32([3, 30]), np.float32([2, 40]))),
         next_log_prob=np.float32([-1, 50]),
         alpha=0.5,
     )

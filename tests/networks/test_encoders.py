@@ -2,47 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tf_agents.networks import encoding_network
-from tf_agents.specs import tensor_spec
 
-from tfagents_system.core.errors import ConfigError
 from tfagents_system.networks import encoders
-
-
-def action_spec(low, high, shape=(2,), dtype=tf.float32):
-    return tensor_spec.BoundedTensorSpec(shape, dtype, low, high, "action")
-
-
-def test_center_and_magnitude_of_asymmetric_bounds():
-    center, magnitude = encoders.action_center_and_magnitude(action_spec([-1, 2], [3, 3]))
-    np.testing.assert_array_equal(center, [(3 - 1) / 2, (3 + 2) / 2])
-    np.testing.assert_array_equal(magnitude, [(3 + 1) / 2, (3 - 2) / 2])
-    assert (center.dtype, magnitude.dtype) == (np.float32, np.float32)
-
-
-def test_scalar_bounds_hold_for_every_dimension():
-    center, magnitude = encoders.action_center_and_magnitude(action_spec(-2, 4, shape=(3,)))
-    assert (center.tolist(), magnitude.tolist()) == ([1, 1, 1], [3, 3, 3])
-
-
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        (action_spec(0, 1, shape=(), dtype=tf.int64), r"is discrete, int64 \[\] from 0 to 1\."),
-        (action_spec(0, 3, dtype=tf.int32), r"is discrete, int32 \[2\] from 0 to 3\."),
-        (tf.TensorSpec([], tf.int32), r"is discrete, int32 \[\] without bounds\."),
-        (tf.TensorSpec([2], tf.float32), r"is float32 \[2\] without bounds\."),
-        (action_spec(0, 1, shape=()), r"is float32 \[\] from 0\.0 to 1\.0\."),
-        (action_spec(0, 1, shape=(2, 2)), r"is float32 \[2, 2\] from 0\.0 to 1\.0\."),
-        ([action_spec(0, 1), action_spec(0, 1)], r"is a nest, \[BoundedTensorSpec.*\]\."),
-        (action_spec([0, 1], [1, 1]), r"from \[0\.0, 1\.0\] to \[1\.0, 1\.0\]\."),
-        (action_spec([0, -np.inf], [1, 1]), r"from \[0\.0, -inf\] to \[1\.0, 1\.0\]\."),
-        (action_spec(tf.float32.min, tf.float32.max), r"from -3\.4\S+ to 3\.4\S+\."),
-    ],
-)
-def test_action_that_sac_cannot_use_is_named_with_what_is_allowed(spec, message):
-    allowed = r" Allowed is a Box: one floating point vector with finite bounds"
-    with pytest.raises(ConfigError, match=message + allowed):
-        encoders.action_center_and_magnitude(spec)
 
 
 @pytest.mark.parametrize("lead", [(2,), (2, 5)])

@@ -80,7 +80,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
         Args:
           algorithm: Name in the table of algorithms.
           time_step_spec: Specs of one time step, without batch axis.
-          action_spec: One bounded float32 vector.
+          action_spec: Of the environment; see `action_head`.
           networks: Are trained.
           losses: The algorithm's.
           rule: Of the updates.

@@ -46,7 +46,7 @@ def make_mlp_actor(
       settings: A TrainParams.
       summarizer: Of this network alone; it reads the observations then.
       observation_spec: Nest of TensorSpecs without batch axis.
-      action_spec: One bounded float32 vector.
+      action_spec: Of the environment; see `action_head`.
       deterministic: Whether it gives an action in place of a distribution.
     """
     actor = MlpActorNetwork(

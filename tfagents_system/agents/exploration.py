@@ -2,7 +2,7 @@
 
 from tf_agents.policies import actor_policy, gaussian_policy
 
-from tfagents_system.networks.encoders import action_center_and_magnitude
+from tfagents_system.networks.heads import BoxHead
 
 
 class NoisyPolicy(gaussian_policy.GaussianPolicy):
@@ -14,7 +14,7 @@ class NoisyPolicy(gaussian_policy.GaussianPolicy):
 
     def __init__(self, policy: actor_policy.ActorPolicy, std: float, is_ornstein_uhlenbeck: bool):
         """`std` is that of actions scaled to [-1, 1]."""
-        _, magnitude = action_center_and_magnitude(policy.action_spec)
+        magnitude = BoxHead(policy.action_spec).magnitude
         super().__init__(policy, scale=std * magnitude, clip=True)
         self.actor_policy = policy
         self.std = std

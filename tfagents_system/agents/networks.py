@@ -6,7 +6,7 @@ import tensorflow as tf
 from tf_agents.networks import network
 
 from tfagents_system.agents.batch import Batch, Steps
-from tfagents_system.networks.heads import BoxHead
+from tfagents_system.networks.heads import ActionHead, action_head
 
 Pair = tuple[network.Network, network.Network]
 
@@ -18,7 +18,7 @@ class Networks(tf.Module):
         self,
         actor: network.Network,
         critics: Sequence[network.Network],
-        head: BoxHead,
+        head: ActionHead,
         *,
         target_actor: network.Network | None = None,
         target_critics: Sequence[network.Network] = (),
@@ -32,7 +32,7 @@ class Networks(tf.Module):
         Args:
           actor: (observation, step_type, network_state) -> (distribution or action, state).
           critics: ((observation, action), step_type, network_state) -> (Q, state), each.
-          head: Draws actions of the actor's distribution.
+          head: Of the environment's action.
           target_actor: See `pairs`, as for all targets.
           target_critics: One for each critic, or none.
           state_value: (observation, step_type, network_state) -> (V, state).
@@ -84,7 +84,7 @@ def make_networks(
 
     Args:
       observation_spec: Of the environment, without batch axis.
-      action_spec: One bounded float32 vector.
+      action_spec: Of the environment; see `action_head`.
       actor: See Networks; a policy has created its variables.
       critic: The first critic; the others are copies of its structure.
       num_critics: At least 1.
@@ -118,7 +118,7 @@ def make_networks(
     networks = Networks(
         actor,
         critics,
-        BoxHead(action_spec),
+        action_head(action_spec),
         target_actor=target_actor,
         target_critics=target_critics,
         state_value=state_value,

@@ -1,51 +1,13 @@
 """The built-in actors: a multilayer perceptron, and one that reads a summary of observations."""
 
-import numpy as np
-import tensorflow as tf
 from tf_agents.networks import network
 
 from tfagents_system.networks import encoders
-from tfagents_system.networks.distributions import SquashedGaussian
-
-LOG_STD_RANGE = (-20.0, 2.0)  # as in the authors' code of arXiv:1812.05905
-
-
-class GaussianHead(tf.keras.layers.Layer):
-    """Maps features [B, n] to a SquashedGaussian over the bounds of `action_spec`."""
-
-    def __init__(self, action_spec):
-        """Makes no variables yet."""
-        super().__init__(name="gaussian_head")
-        self._num_actions = int(np.prod(action_spec.shape))
-        self.center, self.magnitude = encoders.action_center_and_magnitude(action_spec)
-        self.projection = tf.keras.layers.Dense(2 * self._num_actions, name="mean_and_log_std")
-
-    def call(self, features):
-        """Returns the distribution."""
-        return self.distribution(self.projection(features))
-
-    def distribution(self, projected):
-        """Returns that of the projected features [B, 2 A]."""
-        loc, log_std = tf.split(projected, 2, axis=-1)
-        return SquashedGaussian(
-            loc, tf.clip_by_value(log_std, *LOG_STD_RANGE), self.center, self.magnitude
-        )
-
-
-class _DeterministicHead(tf.keras.layers.Layer):
-    """Maps features [B, n] to center + magnitude * tanh(mean), within the bounds [B, A]."""
-
-    def __init__(self, action_spec):
-        super().__init__(name="deterministic_head")
-        self.center, self.magnitude = encoders.action_center_and_magnitude(action_spec)
-        self.projection = tf.keras.layers.Dense(int(np.prod(action_spec.shape)), name="mean")
-
-    def call(self, features):
-        return self.center + self.magnitude * tf.tanh(self.projection(features))
+from tfagents_system.networks.heads import action_head
 
 
 class MlpActorNetwork(network.Network):
-    """Observation -> Dense + ReLU layers -> SquashedGaussian, or action; no state."""
+    """Observation -> Dense + ReLU layers -> distribution over actions, or action; no state."""
 
     def __init__(
         self,
@@ -60,7 +22,7 @@ class MlpActorNetwork(network.Network):
 
         Args:
           observation_spec: Nest of TensorSpecs without batch axis.
-          action_spec: One float32 BoundedTensorSpec of rank 1.
+          action_spec: Of the environment; see `action_head`, also for its error.
           fc_layer_params: Units of each hidden layer.
           preprocessing_combiner: Keras layer that joins the leaves of a nested observation.
           deterministic: Whether the network gives an action in place of a distribution.
@@ -69,10 +31,10 @@ class MlpActorNetwork(network.Network):
         super().__init__(input_tensor_spec=observation_spec, state_spec=(), name=name)
         self.encoder = encoders.ObservationEncoder(observation_spec, preprocessing_combiner)
         self.hidden_layers = encoders.dense_layers(fc_layer_params)
-        self.head = (_DeterministicHead if deterministic else GaussianHead)(action_spec)
+        self.head = action_head(action_spec).output_layer(deterministic)
 
     def call(self, observation, step_type=None, network_state=(), training=False):
-        """Returns (SquashedGaussian or action, the same state) for [B, ...] or [B, T, ...]."""
+        """Returns (distribution or action, the same state) for [B, ...] or [B, T, ...]."""
         features = self.encoder(observation)
         for layer in self.hidden_layers:
             features = layer(features)
@@ -100,7 +62,7 @@ class SummarizingActorNetwork(network.Network):
         return super().copy(**parts | kwargs)
 
     def call(self, observation, step_type=None, network_state=(), training=False):
-        """Returns (SquashedGaussian or action, state after the last step); see the summarizer."""
+        """Returns (distribution or action, state after the last step); see the summarizer."""
         features, network_state = self.summarizer(observation, step_type, network_state)
         return self.actor(features)[0], network_state
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tf_agents.networks import network
 
 from tfagents_system.networks import encoders
-from tfagents_system.networks.actor_networks import GaussianHead
+from tfagents_system.networks.heads import action_head
 
 EPSILON = 1e-3
 MOMENTUM = 0.99  # of the running moments
@@ -144,7 +144,7 @@ class BatchRenormCriticNetwork(network.Network):
         """See MlpCriticNetwork."""
         super().__init__(input_tensor_spec=input_tensor_spec, state_spec=(), name=name)
         self.encoder = encoders.ObservationEncoder(input_tensor_spec[0], preprocessing_combiner)
-        self.scaled = encoders.ActionScaling(input_tensor_spec[1])
+        self.head = action_head(input_tensor_spec[1])
         value_layer = tf.keras.layers.Dense(1, name="q_value")
         self.layers_of_value = RenormalizedLayers(joint_fc_layer_params, value_layer)
 
@@ -163,11 +163,11 @@ class BatchRenormCriticNetwork(network.Network):
 
     def _features(self, inputs):
         observation, action = inputs
-        return tf.concat([self.encoder(observation), self.scaled(action)], axis=-1)
+        return tf.concat([self.encoder(observation), self.head.critic_inputs(action)], axis=-1)
 
 
 class BatchRenormActorNetwork(network.Network):
-    """Observation -> RenormalizedLayers -> SquashedGaussian; no state."""
+    """Observation -> RenormalizedLayers -> distribution over actions; no state."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class BatchRenormActorNetwork(network.Network):
         """See MlpActorNetwork."""
         super().__init__(input_tensor_spec=observation_spec, state_spec=(), name=name)
         self.encoder = encoders.ObservationEncoder(observation_spec, preprocessing_combiner)
-        self.head = GaussianHead(action_spec)
+        self.head = action_head(action_spec).output_layer(is_deterministic=False)
         self.layers_of_head = RenormalizedLayers(fc_layer_params, self.head.projection)
 
     @property
@@ -189,14 +189,14 @@ class BatchRenormActorNetwork(network.Network):
         return self.layers_of_head.hidden_layers
 
     def call(self, observation, step_type=None, network_state=(), training=False):
-        """Returns (SquashedGaussian, `network_state` unchanged), by the running moments."""
+        """Returns (distribution, `network_state` unchanged), by the running moments."""
         projected = self.layers_of_head(self.encoder(observation))
-        return self.head.distribution(projected), network_state
+        return self.head.of(projected), network_state
 
     def of_batch(self, observation, num_updates: tf.Tensor):
-        """Returns the SquashedGaussian by the moments of the batch, and those of each layer."""
+        """Returns the distribution by the moments of the batch, and those of each layer."""
         projected, moments = self.layers_of_head.of_batch(self.encoder(observation), num_updates)
-        return self.head.distribution(projected), moments
+        return self.head.of(projected), moments
 
     def update_moments(self, moments: list[Moments]) -> None:
         """Moves the running moments towards those of a batch."""

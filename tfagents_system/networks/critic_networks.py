@@ -4,6 +4,7 @@ import tensorflow as tf
 from tf_agents.networks import network
 
 from tfagents_system.networks import encoders
+from tfagents_system.networks.heads import action_head
 
 
 class MlpCriticNetwork(network.Network):
@@ -32,7 +33,7 @@ class MlpCriticNetwork(network.Network):
         """
         super().__init__(input_tensor_spec=input_tensor_spec, state_spec=(), name=name)
         self.encoder = encoders.ObservationEncoder(input_tensor_spec[0], preprocessing_combiner)
-        self.scaled = encoders.ActionScaling(input_tensor_spec[1])
+        self.head = action_head(input_tensor_spec[1])
         self.hidden_layers = encoders.dense_layers(joint_fc_layer_params, layer_norm, dropout_rate)
         self._is_distribution = num_quantiles is not None
         self.value_layer = tf.keras.layers.Dense(num_quantiles or 1, name="q_value")
@@ -43,7 +44,7 @@ class MlpCriticNetwork(network.Network):
         With `num_quantiles` it is [B, num_quantiles] or [B, T, num_quantiles].
         """
         observation, action = inputs
-        features = tf.concat([self.encoder(observation), self.scaled(action)], axis=-1)
+        features = tf.concat([self.encoder(observation), self.head.critic_inputs(action)], axis=-1)
         for layer in self.hidden_layers:
             features = layer(features)
         values = self.value_layer(features)

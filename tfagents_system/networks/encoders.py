@@ -3,70 +3,10 @@
 import copy
 import math
 
-import numpy as np
 import tensorflow as tf
-from tf_agents.specs import tensor_spec
 
-from tfagents_system.core.errors import ConfigError
 from tfagents_system.networks.layer_norm import LayerNormRelu
 from tfagents_system.networks.matmul import Dense
-
-
-def action_center_and_magnitude(action_spec) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the middle and the half width of the action bounds, [A] float32 each.
-
-    Raises:
-      ConfigError: If the spec is not one finite, bounded, floating point vector.
-    """
-    is_vector = (
-        isinstance(action_spec, tensor_spec.BoundedTensorSpec)
-        and action_spec.dtype.is_floating
-        and len(action_spec.shape) == 1
-    )
-    if not is_vector:
-        raise _unusable(action_spec)
-    low = np.broadcast_to(action_spec.minimum, action_spec.shape).astype(np.float32)
-    high = np.broadcast_to(action_spec.maximum, action_spec.shape).astype(np.float32)
-    with np.errstate(over="ignore"):
-        is_finite = np.all(np.isfinite(high - low))
-    if not is_finite or np.any(high <= low):
-        raise _unusable(action_spec)
-    return (high + low) / 2, (high - low) / 2
-
-
-class ActionScaling:
-    """Maps actions to [-1, 1], so that what is learned does not depend on their unit."""
-
-    def __init__(self, action_spec):
-        """See action_center_and_magnitude, also for its error."""
-        self._center, self._magnitude = action_center_and_magnitude(action_spec)
-        self._is_identity = not self._center.any() and (self._magnitude == 1).all()
-        # log of the bounds' volume by that of [-1, 1]^A: log pi of a scaled action is so much more.
-        self.log_volume = float(np.log(self._magnitude).sum())
-
-    def __call__(self, action):
-        """Returns the scaled action, [..., A]."""
-        return action if self._is_identity else (action - self._center) / self._magnitude
-
-
-def _unusable(action_spec) -> ConfigError:
-    if tf.nest.is_nested(action_spec):
-        found = f"a nest, {action_spec}"
-    else:
-        found = f"{action_spec.dtype.name} {list(action_spec.shape)}"
-        if not action_spec.dtype.is_floating:
-            found = f"discrete, {found}"
-        if isinstance(action_spec, tensor_spec.BoundedTensorSpec):
-            found += f" from {action_spec.minimum.tolist()} to {action_spec.maximum.tolist()}"
-        else:
-            found += " without bounds"
-    return ConfigError(
-        f"The built-in agents cannot act in this environment: its action is {found}. Allowed is "
-        "a Box: one floating point vector with finite bounds, minimum < maximum, such as "
-        "gym.spaces.Box(-1, 1, (2,)). Wrap the environment in TrainParams.env_ctor, or return "
-        "another one."
-    )
-
 
 _MERGE_LAYER = tf.keras.layers.Add.__base__  # also of Concatenate; Keras does not export it
 

@@ -109,10 +109,10 @@ class AgentPolicies:
         assert self._actor is not None
         if not isinstance(policy, NoisyPolicy):
             return NumpyCollectPolicy(self._actor, rng, noise_beta)
-        num_actions = self._actor.num_actions
-        noise: Noise = ColoredNoise(num_actions, noise_beta, rng)
+        num_noises = self._actor.head.num_noises
+        noise: Noise = ColoredNoise(num_noises, noise_beta, rng)
         if policy.is_ornstein_uhlenbeck:
-            noise = OrnsteinUhlenbeckNoise(num_actions, rng)
+            noise = OrnsteinUhlenbeckNoise(num_noises, rng)
         return NumpyNoisyPolicy(self._actor, noise, policy.std)
 
     def update(self, values: Sequence[np.ndarray]) -> None:

@@ -8,11 +8,7 @@ from tf_agents.policies import actor_policy
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.exploration import NoisyPolicy
-from tfagents_system.networks.actor_networks import (
-    LOG_STD_RANGE,
-    MlpActorNetwork,
-    SummarizingActorNetwork,
-)
+from tfagents_system.networks.actor_networks import MlpActorNetwork, SummarizingActorNetwork
 from tfagents_system.networks.batch_renorm import EPSILON, BatchRenormActorNetwork
 from tfagents_system.networks.image_encoders import VisualEncoder, VisualSummarizer
 from tfagents_system.networks.summarizers import RecurrentSummarizer
@@ -92,10 +88,7 @@ class NumpyActor:
             for part in ("kernel", "recurrent_kernel", "bias"):
                 name = f"{summarizer.rnn_type}_{part}_{layer}"
                 self._recurrent[name] = position[getattr(cell, part).ref()]
-        self.num_actions = policy.action_spec.shape[0]
-        self._center, self._magnitude = network.head.center, network.head.magnitude
-        self._low = np.asarray(policy.action_spec.minimum, np.float32)
-        self._high = np.asarray(policy.action_spec.maximum, np.float32)
+        self.head = network.head.numpy_head()  # makes actions of `outputs`
         self.update([variable.numpy() for variable in variables])
 
     def update(self, values: list[np.ndarray]) -> None:
@@ -113,19 +106,14 @@ class NumpyActor:
         """Returns what the greedy action is computed from, by name.
 
         Recurrent layers come first, see `read_layers`; then `hidden_kernel_<k>`, `hidden_bias_<k>`
-        of each layer; `mean_kernel`, `mean_bias`; and [A] each, `center`, `magnitude`, `low`,
-        `high`: action = clip(center + magnitude * tanh(mean), low, high).
+        of each layer; and those of the head, see there.
         """
-        *hidden, (kernel, bias) = self._layers
+        *hidden, last = self._layers
         arrays = self._recurrent_arrays()
         for index, (hidden_kernel, hidden_bias) in enumerate(hidden):
             arrays[f"hidden_kernel_{index}"] = hidden_kernel
             arrays[f"hidden_bias_{index}"] = hidden_bias
-        num = self.num_actions
-        arrays |= {"mean_kernel": kernel[:, :num], "mean_bias": bias[:num]}
-        bounds = {"center": self._center, "magnitude": self._magnitude,
-                  "low": self._low, "high": self._high}  # fmt: skip
-        return arrays | {n: np.broadcast_to(value, [num]) for n, value in bounds.items()}
+        return arrays | self.head.arrays(*last)
 
     def initial_state(self) -> Any:
         """State before the first step of an episode; see `zero_states`."""
@@ -134,19 +122,8 @@ class NumpyActor:
     def _recurrent_arrays(self):
         return {name: self._values[index] for name, index in self._recurrent.items()}
 
-    def distribution(self, observation: Any, state: Any) -> tuple[np.ndarray, np.ndarray, Any]:
-        """Returns (loc [A], log_std [A], next state) of the Gaussian before the squashing."""
-        x, state = self._forward(observation, state)
-        low, high = LOG_STD_RANGE  # np.clip takes four times as long
-        loc, log_std = x[: self.num_actions], x[self.num_actions :]
-        return loc, np.minimum(np.maximum(log_std, low), high), state
-
-    def greedy(self, observation: Any, state: Any) -> tuple[np.ndarray, Any]:
-        """Returns (loc [A], next state): what the squashing makes the greedy action of."""
-        x, state = self._forward(observation, state)
-        return x[: self.num_actions], state
-
-    def _forward(self, observation, state):
+    def outputs(self, observation: Any, state: Any) -> tuple[np.ndarray, Any]:
+        """Returns (outputs of the last layer, for the head; next state)."""
         if isinstance(observation, np.ndarray):
             x = np.asarray(observation, np.float32).ravel()
         else:
@@ -163,11 +140,6 @@ class NumpyActor:
         x += bias
         return x, state
 
-    def squash(self, pre_tanh: np.ndarray, noise: Any = 0.0) -> np.ndarray:
-        """Maps [A] onto the action bounds, and adds noise [A] to what is in [-1, 1] then."""
-        action = self._center + self._magnitude * (np.tanh(pre_tanh) + noise)
-        return np.minimum(np.maximum(action, self._low), self._high)  # the sum is rounded
-
 
 class NumpyCollectPolicy:
     """Samples actions, with noise that may be correlated in time."""
@@ -175,17 +147,17 @@ class NumpyCollectPolicy:
     def __init__(self, actor: NumpyActor, rng: np.random.Generator, noise_beta: float = 0.0):
         """`actor` may be shared; `rng` is owned; `noise_beta` as in `ColoredNoise`."""
         self._actor = actor
-        self._noise = ColoredNoise(actor.num_actions, noise_beta, rng)
+        self._noise = ColoredNoise(actor.head.num_noises, noise_beta, rng)
 
     def initial_state(self) -> Any:
         """Starts new noise and returns the actor's state before the first step of an episode."""
         self._noise.restart()
         return self._actor.initial_state()
 
-    def action(self, time_step: ts.TimeStep, state: Any) -> tuple[np.ndarray, Any]:
-        """Returns (action [A] float32, next state)."""
-        loc, log_std, state = self._actor.distribution(time_step.observation, state)
-        return self._actor.squash(loc + np.exp(log_std) * self._noise.next()), state
+    def action(self, time_step: ts.TimeStep, state: Any) -> tuple[Any, Any]:
+        """Returns (action, next state)."""
+        outputs, state = self._actor.outputs(time_step.observation, state)
+        return self._actor.head.sample(outputs, self._noise.next()), state
 
 
 class NumpyNoisyPolicy:
@@ -202,21 +174,21 @@ class NumpyNoisyPolicy:
         self._noise.restart()
         return self._actor.initial_state()
 
-    def action(self, time_step: ts.TimeStep, state: Any) -> tuple[np.ndarray, Any]:
-        """Returns (action [A] float32, next state)."""
-        loc, state = self._actor.greedy(time_step.observation, state)
-        return self._actor.squash(loc, self._std * self._noise.next()), state
+    def action(self, time_step: ts.TimeStep, state: Any) -> tuple[Any, Any]:
+        """Returns (action, next state)."""
+        outputs, state = self._actor.outputs(time_step.observation, state)
+        return self._actor.head.perturbed(outputs, self._std * self._noise.next()), state
 
 
 class NumpyGreedyPolicy:
-    """Returns the squashed mean."""
+    """Acts as in evaluations, without noise."""
 
     def __init__(self, actor: NumpyActor):
         """`actor` may be shared."""
         self._actor = actor
         self.initial_state = actor.initial_state
 
-    def action(self, time_step: ts.TimeStep, state: Any) -> tuple[np.ndarray, Any]:
-        """Returns (action [A] float32, next state)."""
-        loc, state = self._actor.greedy(time_step.observation, state)
-        return self._actor.squash(loc), state
+    def action(self, time_step: ts.TimeStep, state: Any) -> tuple[Any, Any]:
+        """Returns (action, next state)."""
+        outputs, state = self._actor.outputs(time_step.observation, state)
+        return self._actor.head.greedy(outputs), state

@@ -48,8 +48,9 @@ def critic_loss(networks: Networks, batch: Batch, alpha, gamma: float, train_ste
             critic.of_batch((observations, actions), train_step) for critic in networks.critics
         ]
     q_values, next_q_values = zip(*(tf.split(q, 2) for q, _ in judged), strict=True)
+    next_q_value = smallest(next_q_values)
     target = tf.stop_gradient(
-        soft_td_target(batch.reward, batch.discount, gamma, next_q_values, next_log_prob, alpha)
+        soft_td_target(batch.reward, batch.discount, gamma, next_q_value, next_log_prob, alpha)
     )
     loss = half_squared_errors(q_values, target, batch.valid)
     return CriticLoss(loss, q_values[0], target, [moments for _, moments in judged])

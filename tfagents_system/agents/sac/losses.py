@@ -30,8 +30,11 @@ def actor_loss(networks: Networks, batch: Batch, alpha, judged_by=smallest) -> A
       judged_by: What of the critics' values the actor maximizes, [B] or [B, T].
     """
     distribution = act(networks.actor, batch.steps, batch.state)
-    actions, log_prob = networks.head.sample(distribution)
-    q_value = judged_by(values(networks.critics, batch.steps, actions))
+
+    def judge(actions, log_prob):
+        return judged_by(values(networks.critics, batch.steps, actions)), log_prob
+
+    q_value, log_prob = networks.head.expectation(distribution, judge)
     loss = valid_mean(alpha * log_prob - q_value, batch.valid)
     return ActorLoss(loss, log_prob, soft_value(q_value, tf.stop_gradient(log_prob), alpha))
 
@@ -54,11 +57,13 @@ def td_target(networks: Networks, batch: Batch, alpha, gamma: float) -> tf.Tenso
             next_value = act(networks.target_state_value, batch.next_steps)
         return bootstrapped_return(batch.reward, batch.discount, gamma, next_value)
     distribution = act(networks.actor, batch.next_steps, batch.state)
-    next_actions, next_log_prob = networks.head.sample(distribution)
-    with exact_values():
-        next_q_values = values(networks.target_critics, batch.next_steps, next_actions)
-    next_log_prob, *next_q_values = batch.of_next([next_log_prob, *next_q_values])
-    return soft_td_target(batch.reward, batch.discount, gamma, next_q_values, next_log_prob, alpha)
+
+    def judge(actions, log_prob):
+        with exact_values():
+            return smallest(values(networks.target_critics, batch.next_steps, actions)), log_prob
+
+    next_q_value, next_log_prob = batch.of_next(networks.head.expectation(distribution, judge))
+    return soft_td_target(batch.reward, batch.discount, gamma, next_q_value, next_log_prob, alpha)
 
 
 def state_value_loss(networks: Networks, batch: Batch, target: tf.Tensor) -> tf.Tensor:
@@ -84,7 +89,7 @@ def soft_value(q_value, log_prob, alpha):
     return q_value - alpha * log_prob
 
 
-def soft_td_target(reward, discount, gamma, next_q_values, next_log_prob, alpha):
+def soft_td_target(reward, discount, gamma, next_q_value, next_log_prob, alpha):
     """Returns y = r + gamma d (min_i Q'_i(s', a') - alpha log pi(a'|s')).
 
     Source: arXiv:1812.05905, equation 6, with the minimum of two target critics.
@@ -93,11 +98,11 @@ def soft_td_target(reward, discount, gamma, next_q_values, next_log_prob, alpha)
       reward: [B] or [B, T], as all others.
       discount: Environment's discount; 0 only after a true termination.
       gamma: Discount factor per env step, in [0, 1].
-      next_q_values: Of each target critic the value at (s', a'), a' from the policy.
+      next_q_value: The smallest value of a target critic at (s', a'), a' from the policy.
       next_log_prob: log pi(a'|s').
       alpha: [] entropy temperature, >= 0.
     """
-    next_value = soft_value(smallest(next_q_values), next_log_prob, alpha)
+    next_value = soft_value(next_q_value, next_log_prob, alpha)
     return bootstrapped_return(reward, discount, gamma, next_value)
 
 
