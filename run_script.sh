@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Trains one experiment to its end, or goes on with it. Usage: ./run_script.sh VARIABLES.sh
+# Trains one experiment to its end, or resumes it. Usage: ./run_script.sh VARIABLES.sh
 #   1. Reads the SAC_* variables (training_variables.sh explains them).
-#   2. Sets up python and daemontools, if they are missing (setup.sh).
-#   3. Checks all input, makes logs/$SAC_EXP_NAME and takes its lock (tfagents_system.launch.start),
-#   4. which hands over to train_script.sh. Exit codes: 0 finished, 70 diverged, 74 the disk fails, 75 a
-#      later start has taken over, 78 wrong input, 143 stopped, 1.
-# With SAC_PLACEMENT=slurm, 3 submits jobs instead, then ends; with ray, 3 and 4 are actors of Ray.
-# Works inside any SLURM allocation of one node; slurm/train.sbatch makes a batch job of it.
+#   2. Installs python and daemontools if they are missing (setup.sh).
+#   3. Checks all input, makes logs/$SAC_EXP_NAME and locks it (tfagents_system.launch.start).
+#   4. Becomes train_script.sh. Exit codes: 0 finished, 70 diverged, 74 the disk fails, 75 a later
+#      start has taken over, 78 wrong input, 143 stopped, 1 other failures.
+# With SAC_PLACEMENT=slurm, step 3 submits jobs and ends; with ray, steps 3 and 4 are Ray actors.
+# Works inside any SLURM allocation of one node; slurm/train.sbatch is the batch job for it.
 set -euo pipefail
 
 die() {

@@ -5,9 +5,9 @@
 #        ./run_tests.sh --faults [--repeats N] [--soak-minutes M] [--ledger FILE] [pytest arguments]
 #
 # 1. Installs what is missing (setup.sh).
-# 2. Hands over to pytest, with this folder's code first and no proxy between local programs. Some
-#    processes share the tests (pytest-xdist; -n 0: one does them all); see tests/conftest.py. A
-#    process that crashes ends the run, as a failure: replaced, it would crash again without end.
+# 2. Runs pytest, with this folder's code first and no proxy between local programs. Several
+#    processes share the tests (pytest-xdist; -n 0: a single one); see tests/conftest.py. A process
+#    that crashes ends the run as a failure: if replaced, it would crash again without end.
 #    --faults: the faults of docs/reliability.md: kills (N of each kind, 20) and damages in real
 #    runs, wrong input, and a soak of M minutes (120). Prints what survived; --ledger writes every
 #    single fault to a CSV file.

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Makes the environment of the peers, once; later calls find it ready and say nothing.
+# Makes the Python environment of the peers, once; later calls find it ready and print nothing.
 #
 # Usage: benchmarks/setup_peers.sh
 #
 # benchmarks/.venv-peers gets the packages of requirements-peers.lock, torch first. The file
-# .lock-<checksum> in it marks it as complete for this lock file and place; any other one is made
-# anew. Exit code 78: Python 3.11 is missing, or pip failed.
+# .lock-<checksum> in it marks it as complete for this lock file and path; any other environment is
+# made again. Exit code 78: Python 3.11 is missing, or pip failed.
 set -euo pipefail
 
 say() { printf 'setup_peers: %s\n' "$*" >&2; }

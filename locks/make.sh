@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes the lock files anew from pyproject.toml: exact versions of all packages, on Python 3.10 and
-# 3.11, Linux and macOS. They keep the versions that they have, as long as those fit; for the newest
-# ones: locks/make.sh --upgrade. Needs uv on PATH.
+# Makes the lock files from pyproject.toml: exact versions of all packages, on Python 3.10 and 3.11,
+# Linux and macOS. Locked versions stay as long as they fit; for the newest versions:
+# locks/make.sh --upgrade. Needs uv on PATH.
 #
-# 1. Finds versions with which the base and all extras can be installed side by side.
-# 2. Writes base.lock: what a run needs, and for each extra of pyproject.toml what it adds.
+# 1. Finds versions with which the base and all extras can be installed together.
+# 2. Writes base.lock, the packages of a run, and a file of additional packages for each extra.
 set -euo pipefail
 
 unset CDPATH

@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# What the batch scripts have in common; they source it in the project's folder.
+# Shared by the batch scripts, which source it in the project's folder.
 #
-# SLURM signals the batch script alone, which passes TERM on and waits: when it ends, whatever it has
-# started is killed. TERM comes when
+# SLURM signals only the batch script, which passes TERM on and waits, because everything it has
+# started is killed when it ends. TERM comes when
 # - the job was cancelled, or SLURM is about to put it back into the queue: it only has to end;
-# - the time limit is near (--signal), or a preemption with a grace period: then the job is still
-#   running, and puts itself back into the queue, to go on from what its programs have saved.
+# - the time limit is near (--signal), or a preemption has a grace period: the job is still running,
+#   and puts itself back into the queue, to resume from what its programs have saved.
 
 say() { printf '%s %s\n' "$(date '+%F %T')" "$*"; }
 
@@ -27,7 +27,7 @@ run() { # CHECK COMMAND...
   done
   wait "$program"
   code=$?
-  # 74: stopped, but not saved; the next start goes on from the checkpoint before
+  # 74: stopped, but not saved; the next start resumes from the checkpoint before
   if [[ ($code == 143 || $code == 74) && $is_to_requeue && $(job_state) == "RUNNING ${SLURMD_NODENAME-}" ]]; then
     say "putting job $job into the queue again"
     scontrol requeue "$job"
@@ -45,10 +45,10 @@ stop_and_requeue() { # REASON
   stop "$1"
 }
 
-# With the host, because SLURM may have taken this one for dead and started the job anew elsewhere.
+# With the host, because SLURM may have taken this one for dead and started the job elsewhere.
 job_state() { squeue --noheader --jobs="$job" --format='%T %B'; }
 
-# The id of an array's element; SLURM_JOB_ID of the last one means the whole array to SLURM's tools.
+# The id of an array's element; SLURM's tools take the last one's SLURM_JOB_ID for the whole array.
 job=$SLURM_JOB_ID
 if [[ ${SLURM_ARRAY_JOB_ID-} ]]; then job=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID; fi
 is_to_requeue=

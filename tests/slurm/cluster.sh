@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The inside of a throw-away SLURM: process 1 of namespaces that cluster.py makes for it. When it
-# ends, or whoever started it, every process of the cluster ends with it.
+# Runs a throw-away SLURM as process 1 of namespaces that cluster.py makes. When it or its parent
+# ends, every process of the cluster ends.
 #
 # Usage: cluster.sh DIR SECS NODE... -- [FOLDER...]   DIR holds slurm.conf and hosts; ends after SECS
 #
-# 1. Makes each FOLDER reachable for every user, whoever may enter the folders above it.
+# 1. Makes each FOLDER reachable for every user, even if the folders above it are not.
 # 2. Starts munged and slurmctld.
 # 3. Joins the nodes by a bridge and starts their slurmd. A node has its own host name, address,
 #    processes and /dev/shm; files are shared, as on a cluster.

@@ -17,15 +17,15 @@ from tfagents_system.core.settings.variables import Settings
 
 MODULE = "tfagents_system.launch.start"
 _PROXIES = [f"{kind}_proxy" for kind in ("http", "https", "all", "grpc")]
-# What is in the way of gRPC to localhost, and of importing TensorFlow 2.15.
+# Variables that break gRPC to localhost, or the import of TensorFlow 2.15.
 UNWANTED = (*_PROXIES, *map(str.upper, _PROXIES), "TF_USE_LEGACY_KERAS")
-TOOLS = ("bin", "daemontools/usr/bin", "stunnel4/bin")  # in the environment that setup.sh has made
+TOOLS = ("bin", "daemontools/usr/bin", "stunnel4/bin")  # in the environment made by setup.sh
 
 
 def environment_of_runs(environ: Mapping[str, str]) -> dict[str, str]:
-    """Returns `environ` as the programs of a run need it, with this Python and its tools first."""
+    """Returns `environ` for the programs of a run, with this Python and its tools first."""
     kept = {name: value for name, value in environ.items() if name not in UNWANTED}
-    # Not the folder that a link points to: that of this environment.
+    # The folder of this environment, not the one that a link points to.
     folders = [str(pathlib.Path(sys.prefix) / tool) for tool in TOOLS]
     folders = [folder for folder in folders if os.path.isdir(folder)]
     return kept | {"PATH": os.pathsep.join([*folders, kept.get("PATH", os.defpath)])}
@@ -57,12 +57,12 @@ def start() -> int:
 
 
 def run_apart(environ: Mapping[str, str]) -> int:
-    """Does what `start` does in a process of its own; returns the exit code.
+    """Calls `start` in a separate process; returns the exit code.
 
-    From now on signals to this process are the run's.
+    From now on, signals to this process go to the run.
     """
     run = subprocess.Popen([sys.executable, "-m", MODULE], **there(environ))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the run gets it, too
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the run, too
     signal.signal(signal.SIGTERM, lambda number, frame: run.terminate())
     return run.wait()
 

@@ -8,7 +8,7 @@ from tfagents_system.core.settings.variables import Settings
 
 @dataclasses.dataclass(frozen=True)
 class Demand:
-    """Numbers for what SAC_* left automatic: nobody knows yet on which hosts shares will run."""
+    """Numbers in place of `auto`: the hosts of the shares are not known yet."""
 
     num_workers: int
     workers_per_share: int
@@ -34,18 +34,18 @@ class Demand:
             workers_per_share=settings.workers_per_share,
             num_evaluators=settings.eval_workers,
             reverb_cpus=settings.reverb_cpus or 1,
-            # The learner's critics, targets and actor are a few independent branches.
+            # The learner's critics, target critics and actor are a few independent branches.
             train_cpus=settings.train_cpus or 2,
             worker_cpus=settings.collect_worker_cpus or 1,
         )
 
     @property
     def num_shares(self) -> int:
-        """Shares with workers."""
+        """Number of shares with workers."""
         return -(-self.num_workers // self.workers_per_share)
 
     def cpus(self, kind: str) -> int:
-        """Returns the CPUs of one share: of the core, or with workers or an evaluator."""
+        """Returns the CPUs of one share: of the core, of workers or of an evaluator."""
         return {
             "core": self.reverb_cpus + self.train_cpus,
             "workers": self.workers_per_share * self.worker_cpus,
@@ -53,7 +53,7 @@ class Demand:
         }[kind]
 
     def advice(self, kind: str) -> str:
-        """Returns what to lower if no node has the CPUs of a share."""
+        """Returns advice for the case that no node has the CPUs of a share."""
         reverb, train = (
             f"SAC_REVERB_CPUS = {self.reverb_cpus}",
             f"SAC_TRAIN_CPUS = {self.train_cpus}",
@@ -68,7 +68,7 @@ class Demand:
                 "set lower numbers, or choose another partition (SBATCH_PARTITION).")  # fmt: skip
 
     def environ(self) -> dict[str, str]:
-        """Returns the variables that are no longer automatic."""
+        """Returns the variables with these numbers."""
         return {
             "SAC_NUM_COLLECT_WORKERS": str(self.num_workers),
             "SAC_WORKERS_PER_SHARE": str(self.workers_per_share),

@@ -1,6 +1,6 @@
 """The actor of a share: runs in Ray's workers, whose Python need not have this project's packages.
 
-It starts and stops the share as SLURM's batch script does; daemontools looks after the programs.
+It starts and stops the share as SLURM's batch script does; daemontools supervises the programs.
 """
 
 import platform
@@ -14,7 +14,7 @@ from tfagents_system.core.errors import EXIT_STOPPED
 
 
 class ShareActor:
-    """The programs of one share, on whichever host Ray has put this actor.
+    """The programs of one share, on the host where Ray has placed this actor.
 
     They get SIGTERM when this process ends, however it ends.
     """
@@ -41,9 +41,9 @@ class ShareActor:
 
         Args:
           command: Runs the share.
-          folder: To run it in.
-          environ: All variables of the share, but for those that say who has started it.
-          log: File for what it prints.
+          folder: Working directory.
+          environ: All variables of the share, except those that name its starter.
+          log: File for its output.
           restart_count: How often Ray has had to start this actor again.
 
         Returns:
@@ -61,8 +61,8 @@ class ShareActor:
                 return EXIT_STOPPED
             if self._process is None:
                 with open(log, "ab") as output:
-                    # This thread waits for it: the kernel takes the end of a thread for that of
-                    # the parent.
+                    # This thread waits for it: the kernel sends TERM already when the thread that
+                    # started it ends.
                     self._process = subprocess.Popen(
                         ["setpriv", "--pdeathsig", "TERM", *command],
                         cwd=folder,
@@ -76,7 +76,7 @@ class ShareActor:
         return code if code >= 0 else 128 - code
 
     def stop(self) -> None:
-        """Ends the share in order; does not wait for it."""
+        """Stops the share in order, without waiting."""
         with self._lock:
             self._is_stopped = True
             if self._process is not None:

@@ -28,18 +28,18 @@ from tfagents_system.launch.local import stop_times
 from tfagents_system.launch.show.status import Watch, ending
 from tfagents_system.launch.show.status_line import status_line
 
-MAX_RESTARTS = 100  # of an actor, by Ray
+MAX_RESTARTS = 100  # restarts of an actor by Ray
 PROBE_SECS = 10.0
-# An actor that loses its driver or its Ray would kill what it has started, with -9. So that gets
-# TERM, saves, and removes its folder.
+# An actor that loses its driver or its Ray would kill its processes with -9. With this, they get
+# TERM, save, and remove their folder.
 GENTLE = {"RAY_kill_child_processes_on_worker_exit": "0"}
-# For a cluster that has too few CPUs even when it is idle: an autoscaler may add nodes.
+# If the cluster has too few CPUs even when it is idle: an autoscaler may add nodes.
 PLACEMENT_SECS = 600.0
 PERIOD_SECS = 1.0
 STATUS_PERIOD_SECS = 10.0
-# In which they end in order.
+# Time to end in order.
 COLLECTORS_SECS, CORE_SECS = stop_times.COLLECTORS_SECS, stop_times.STOP_SECS
-LAST_LINES = 20  # of what a share that has failed has printed
+LAST_LINES = 20  # of the output of a failed share
 
 
 @dataclasses.dataclass(eq=False)
@@ -48,14 +48,14 @@ class Placed:
 
     planned: PlannedActor
     actor: Any
-    answer: Any  # reference to its host while Ray places it; then to its exit code
+    answer: Any  # a reference to its host while Ray places it, then to its exit code
     host: str | None = None  # None while Ray places it
     num_restarts: int = 0
     code: int | None = None  # once it has ended
 
 
 class Driver:
-    """A connection to Ray, for the time of a `with` block, through which a run is run."""
+    """Runs a run through a connection to Ray, for the time of a `with` block."""
 
     def __init__(self, settings: Settings, planned: Sequence[PlannedActor]):
         """Connects to nothing yet; the first of `planned` is the core."""
@@ -70,8 +70,8 @@ class Driver:
         """Connects; from now on INT, TERM and HUP stop the run.
 
         Raises:
-          ConfigError: If there is no cluster at the address, it does not let this user in, or it
-            runs this experiment already.
+          ConfigError: If there is no cluster at the address, it rejects this user, or it already
+            runs this experiment.
         """
         _check_answers(self._address)
         python_path = os.pathsep.join(filter(None, (str(PROJECT), os.environ.get("PYTHONPATH"))))
@@ -83,7 +83,7 @@ class Driver:
                 logging_level="ERROR",
                 log_to_driver=False,
             )
-        except Exception as error:  # of Ray, of gRPC, or of the system
+        except Exception as error:  # exceptions of Ray, of gRPC, or of the system
             raise ConfigError(
                 f"SAC_RAY_ADDRESS is {self._address}, and the Ray cluster there does not take "
                 f"this run: {error}"
@@ -106,7 +106,7 @@ class Driver:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Gives everything back; Ray kills what still runs."""
+        """Releases everything; Ray kills what still runs."""
         if self._group is not None:
             remove_placement_group(self._group)
         ray.shutdown()
@@ -136,7 +136,7 @@ class Driver:
         return self._end()
 
     def _reserve(self) -> bool:
-        """Blocks until Ray has the CPUs of all shares; returns whether it has, or is to stop."""
+        """Blocks until Ray has reserved the CPUs of all shares; returns False on a stop."""
         bundles = [{"CPU": planned.num_cpus} for planned in self._planned]
         self._group = placement_group(bundles, strategy="SPREAD", name=f"sac:{self._exp_name}")
         began = shown = time.monotonic()
@@ -160,7 +160,7 @@ class Driver:
                 name=self._name(planned),
                 num_cpus=planned.num_cpus,
                 max_restarts=MAX_RESTARTS,
-                max_concurrency=4,  # to be asked and stopped while it runs
+                max_concurrency=4,  # so that it can be asked and stopped while it runs
                 scheduling_strategy=PlacementGroupSchedulingStrategy(
                     self._group, placement_group_bundle_index=index
                 ),
@@ -170,7 +170,7 @@ class Driver:
         return Placed(planned, actor, actor.host.remote())
 
     def _look(self, environ: Mapping[str, str]) -> None:
-        """Waits PERIOD_SECS for an answer of an actor; starts shares where Ray has placed them."""
+        """Waits PERIOD_SECS for answers of actors; starts shares that Ray has placed."""
         waiting = {placed.answer: placed for placed in self._placed if placed.code is None}
         ready, _ = ray.wait(list(waiting), timeout=PERIOD_SECS)
         for placed in map(waiting.__getitem__, ready):
@@ -182,7 +182,7 @@ class Driver:
                     _say(f"{roles} is lost with its actor on {placed.host}; Ray places it again")
                     placed.host = None
                     placed.num_restarts += 1
-                time.sleep(PERIOD_SECS)  # until it is placed, calls may fail at once
+                time.sleep(PERIOD_SECS)  # before it is placed, calls may fail at once
                 placed.answer = placed.actor.host.remote()
             except RayActorError as error:
                 _say(f"{roles} is lost for good: {error}")
@@ -196,7 +196,7 @@ class Driver:
                 self._take(placed, answer, environ)
 
     def _take(self, placed: Placed, answer: Any, environ: Mapping[str, str]) -> None:
-        """Takes the answer of an actor, the name of its host or its exit code."""
+        """Handles the answer of an actor: the name of its host, or its exit code."""
         planned = placed.planned
         if placed.host is not None:
             placed.code = answer
@@ -258,7 +258,7 @@ def _stop(group: Sequence[Placed], timeout_secs: float) -> None:
 
 
 def _await_end(group: Sequence[Placed], timeout_secs: float) -> None:
-    """Waits for those that run; actors that are lost meanwhile are not placed again."""
+    """Waits for running shares; actors that are lost meanwhile are not placed again."""
     answers = [placed.answer for placed in group if placed.host and placed.code is None]
     if answers:
         ray.wait(answers, num_returns=len(answers), timeout=timeout_secs)

@@ -5,10 +5,10 @@ Example: python -m tfagents_system.launch.clusters.ray_placement   (run_script.s
 The SAC_* variables say what to run; run_script.sh calls it if SAC_PLACEMENT is ray.
 
 Checks all input and makes or resumes the experiment's folder, as for a run on this machine. Ray
-places the actors and moves those whose node dies. What the shares print is in logs/<exp>/ray. This
-program is the run's driver: it prints the status and ends with the run, and on INT, TERM or HUP it
-stops the run first. Exit codes: 0 finished, 70, 74 the disk fails, 78 wrong input, 143 stopped,
-with everything saved, 1.
+places the actors, again if their node dies. The shares' output is in logs/<exp>/ray. This program
+is the run's driver: it prints the status and ends with the run; on INT, TERM or HUP it first stops
+the run. Exit codes: 0 finished, 70 diverged, 74 the disk fails, 78 wrong input, 143 stopped with
+everything saved, 1 other failures.
 """
 
 import os
@@ -29,11 +29,11 @@ from tfagents_system.launch.local.prepare import explained_os_errors, prepare
 
 
 def run_on_ray(settings: Settings) -> int:
-    """Runs it to its end; returns the exit code.
+    """Runs the run to its end; returns the exit code.
 
     Raises:
-      ConfigError: For wrong input, for an experiment that runs already, and if there is no Ray
-        cluster that can take it.
+      ConfigError: For wrong input, if the experiment runs already, or if no Ray cluster can take
+        it.
     """
     demand = Demand.of(settings)
     if not is_installed("ray"):
@@ -50,7 +50,7 @@ def run_on_ray(settings: Settings) -> int:
         with Driver(settings, actors(demand)) as driver:
             is_new = experiment.is_new(paths)
             _, lock = prepare(settings, lambda: [])
-            os.close(lock)  # the core's share takes it
+            os.close(lock)  # the core's share takes the lock
             paths.ray.mkdir(exist_ok=True)
             code = driver.run(share_environ(os.environ, demand, paths.root.name))
     finally:

@@ -5,22 +5,22 @@ from collections.abc import Mapping, Sequence
 
 from tfagents_system.launch.clusters.demand import Demand
 
-# Variables that hold for one host or one job: by how they begin, or as a whole.
+# Variables of one host or one job, by prefix or whole name.
 NOT_PASSED_ON_PREFIXES = ("RAY_", "SLURM_")
 NOT_PASSED_ON = {"HOSTNAME", "OLDPWD", "PWD", "SHLVL", "_"}
 
 
 @dataclasses.dataclass(frozen=True)
 class PlannedActor:
-    """A share, as Ray is asked for it."""
+    """The request to Ray for a share."""
 
-    roles: str  # the run's roles in it: replay_buffer+..., rollout_4-7, test_0
-    arguments: tuple[str, ...]  # of run_share.py
+    roles: str  # its roles in the run: replay_buffer+..., rollout_4-7, test_0
+    arguments: tuple[str, ...]  # arguments of run_share.py
     num_cpus: int
 
 
 def actors(demand: Demand) -> list[PlannedActor]:
-    """Returns the actors of a run, that of the core first."""
+    """Returns the actors of a run, the core's first."""
     core = PlannedActor("replay_buffer+parameter_server+learner", ("core",), demand.cpus("core"))
     size = demand.workers_per_share
     firsts = range(0, demand.num_workers, size)
@@ -40,7 +40,7 @@ def _rollout(demand: Demand, first: int, count: int) -> PlannedActor:
 
 
 def share_environ(environ: Mapping[str, str], demand: Demand, experiment: str) -> dict[str, str]:
-    """Returns the variables of a share: the driver's, as with sbatch, with numbers for `auto`."""
+    """Returns the variables of a share: the driver's, with numbers in place of `auto`."""
     passed_on = {
         name: value
         for name, value in environ.items()
@@ -50,7 +50,7 @@ def share_environ(environ: Mapping[str, str], demand: Demand, experiment: str) -
 
 
 def shortage(planned: Sequence[PlannedActor], cpus_of_nodes: Sequence[float]) -> str | None:
-    """Returns what a cluster of these nodes lacks even if nobody else uses it; None if nothing."""
+    """Describes what a cluster of these nodes lacks even if it is idle; None if nothing."""
     wanted = [actor.num_cpus for actor in planned]
     if sum(wanted) <= sum(cpus_of_nodes) and max(wanted) <= max(cpus_of_nodes):
         return None

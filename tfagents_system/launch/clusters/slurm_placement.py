@@ -5,8 +5,8 @@ Example: python -m tfagents_system.launch.clusters.slurm_placement   (run_script
 The SAC_* variables say what to run; run_script.sh calls it if SAC_PLACEMENT is slurm.
 
 Checks all input and makes or resumes the experiment's folder, as for a run on this machine. The
-jobs are slurm/core.sbatch and slurm/workers.sbatch; what they need and print is in
-logs/<exp>/slurm. Ends when SLURM has the jobs; with 78 and a message if it does not take them.
+jobs are slurm/core.sbatch and slurm/workers.sbatch; their variables and output are in
+logs/<exp>/slurm. Ends when SLURM has accepted the jobs; if it rejects one, with 78 and a message.
 """
 
 import os
@@ -29,22 +29,22 @@ from tfagents_system.launch.experiment import folder as experiment
 from tfagents_system.launch.local.prepare import explained_os_errors, prepare
 
 SLURM_TIMEOUT_SECS = 120.0  # sbatch itself tries again while SLURM is busy
-SCRIPTS = ("slurm/core.sbatch", "slurm/workers.sbatch", "slurm/job.sh")  # of the jobs
-TOO_LARGE = "CPU count per node"  # what sbatch says of a job that fits on no node
+SCRIPTS = ("slurm/core.sbatch", "slurm/workers.sbatch", "slurm/job.sh")  # prefix of the jobs' names
+TOO_LARGE = "CPU count per node"  # sbatch's message for a job that fits on no node
 PATHS = (
     "PATH",
     "PYTHONPATH",
     "LD_LIBRARY_PATH",
-)  # by which the jobs find the same programs
+)  # so that the jobs find the same programs
 
 
 def job_options(name: str, kind: str, demand: Demand) -> list[str]:
-    """Returns the options of sbatch, with script, for the jobs of a kind of share.
+    """Returns sbatch's options and script for the jobs of a kind of share.
 
     Args:
-      name: Of the experiment's folder.
+      name: Name of the experiment's folder.
       kind: core, workers or evaluators.
-      demand: How many CPUs it takes.
+      demand: The CPUs of each share.
     """
     log = "core.log" if kind == "core" else f"{kind}_%a.log"
     script = ["slurm/core.sbatch"] if kind == "core" else ["slurm/workers.sbatch"]
@@ -59,11 +59,11 @@ def job_options(name: str, kind: str, demand: Demand) -> list[str]:
 
 
 def submit(settings: Settings, environ: Mapping[str, str]) -> None:
-    """Hands the run over to SLURM, and says how to watch and stop it.
+    """Submits the run to SLURM, and prints how to watch and stop it.
 
     Raises:
-      ConfigError: Outside of a checkout, for wrong input, for an experiment whose core job is in
-        the queue, and if SLURM refuses a job.
+      ConfigError: Outside of a checkout, for wrong input, if the experiment's core job is in the
+        queue, or if SLURM rejects a job.
     """
     _check_is_checkout()
     paths = ExperimentPaths(settings.exp_dir)
@@ -76,7 +76,7 @@ def submit(settings: Settings, environ: Mapping[str, str]) -> None:
         )
     is_new = experiment.is_new(paths)
     _, lock = prepare(settings, lambda: [])
-    os.close(lock)  # the core's job takes it
+    os.close(lock)  # the core's job takes the lock
     paths.slurm.mkdir(exist_ok=True)
     _write_environment(paths, environ, demand.environ() | {"SAC_EXP_NAME": name})
     submitted: dict[str, str] = {}
@@ -101,7 +101,7 @@ def submit(settings: Settings, environ: Mapping[str, str]) -> None:
 
 
 def jobs_in_queue(paths: ExperimentPaths) -> list[str]:
-    """Returns the ids of the jobs of a run, its core's first; none if that is not in the queue.
+    """Returns the ids of a run's jobs, the core's first; none if that is not in the queue.
 
     Raises:
       ConfigError: If SLURM does not answer.
@@ -117,12 +117,12 @@ def jobs_in_queue(paths: ExperimentPaths) -> list[str]:
 
 
 def ask_slurm(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Runs a command of SLURM's.
+    """Runs a SLURM command.
 
     Raises:
-      ConfigError: If there is none of this name, or it does not answer.
+      ConfigError: If the command is missing, or SLURM does not answer.
     """
-    # Inside of a job, its variables would be options of the new ones.
+    # Inside a job, its variables would become options of the new jobs.
     environ = {name: value for name, value in os.environ.items()
                if not name.startswith("SLURM_") or name == "SLURM_CONF"}  # fmt: skip
     environ.pop("SBATCH_ARRAY_INX", None)
@@ -148,7 +148,7 @@ def ask_slurm(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def _check_is_checkout() -> None:
-    """Raises ConfigError where the jobs would find neither their scripts nor the experiment."""
+    """Raises ConfigError if jobs would not find their scripts or the experiment."""
     if not all((PROJECT / script).is_file() for script in SCRIPTS):
         raise ConfigError(
             f"SAC_PLACEMENT is slurm, which needs a checkout of the project: {PROJECT} has no "
@@ -164,7 +164,7 @@ def _check_is_checkout() -> None:
 def _write_environment(
     paths: ExperimentPaths, environ: Mapping[str, str], changes: Mapping[str, str]
 ) -> None:
-    """Writes the variables of all jobs of the run, also of those that are added by hand later."""
+    """Writes the variables of all jobs of the run, also of jobs added by hand later."""
     ours = {name: value for name, value in environ.items() if name.startswith("SAC_")}
     found = {name: environ[name] for name in PATHS if name in environ}
     lines = [f"export {name}={shlex.quote(value)}\n"
@@ -189,7 +189,7 @@ def _sbatch(kind: str, options: Sequence[str], demand: Demand) -> str:
 
 
 def _how_to(name: str, jobs: Mapping[str, str], demand: Demand) -> str:
-    """Returns what was submitted, and the commands for the rest."""
+    """Returns the submitted jobs and the commands for the next steps, as text."""
     python = pathlib.Path(sys.executable)
     if python.is_relative_to(PROJECT):
         python = python.relative_to(PROJECT)

@@ -2,8 +2,8 @@
 
 Example: python -m tfagents_system.launch.clusters.slurm_wait
 
-For what trains one run after another, such as `sac sweep`. SIGTERM and Ctrl-C cancel the jobs,
-which then save. Exit codes: 0 (finished), 78 (wrong input), 143 (stopped), 1.
+For commands that train several runs, such as `sac sweep`. SIGTERM and Ctrl-C cancel the jobs, which
+then save. Exit codes: 0 (finished), 78 (wrong input), 143 (stopped), 1 (other failures).
 """
 
 import os
@@ -18,11 +18,11 @@ from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.launch.clusters import slurm_placement
 from tfagents_system.launch.clusters.slurm_placement import ask_slurm, jobs_in_queue
 
-POLL_SECS = 5.0  # squeue burdens the controller, which serves all users
+POLL_SECS = 5.0  # squeue loads the controller, which serves all users
 
 
 def wait() -> int:
-    """Returns the exit code when the run's jobs are out of the queue; blocks as long."""
+    """Blocks until the run's jobs have left the queue; returns the exit code."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: sys.exit(EXIT_STOPPED))
     paths = ExperimentPaths(Settings.from_environ(os.environ).exp_dir)

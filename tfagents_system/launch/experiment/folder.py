@@ -1,4 +1,4 @@
-"""The folder of an experiment: made whole at its first start, resumed by every later one."""
+"""The folder of an experiment: made atomically at its first start, resumed by later ones."""
 
 import dataclasses
 import json
@@ -39,23 +39,23 @@ from tfagents_system.launch.experiment.lock import take_lock
 
 @dataclasses.dataclass(frozen=True)
 class Provenance:
-    """The part of a run's origin that must survive its first start; the rest is for the record."""
+    """The part of a run's origin that later starts need; the rest is only for the record."""
 
     seed: int
-    gin_bindings: tuple[str, ...]  # in force; a later one overrides an earlier one
-    params_dir: str  # absolute folder of the original params file: its neighbours are importable
-    params_name: str | None  # of that file; None of runs that did not record it
+    gin_bindings: tuple[str, ...]  # in effect; later ones override earlier ones
+    params_dir: str  # absolute folder of the original params file and importable modules
+    params_name: str | None  # of that file; None if the run did not record it
     started_at: tuple[str, ...]
     deterministic: bool  # in this start
     initialized_from: str | None = None  # checkpoint of another experiment
 
     @classmethod
     def of_new_run(cls, settings: Settings, weights: InitialWeights | None = None) -> "Provenance":
-        """Draws the seed if the user gave none."""
+        """Returns the origin of a new run; draws a seed if the user gave none."""
         seed = seed_of_run(settings)
         if seed is None:
             seed = int.from_bytes(os.urandom(4), "big")
-        params = original_of(settings.params)  # of another experiment's copy: what that is of
+        params = original_of(settings.params)  # for another experiment's copy, its original
         origin = str(weights.checkpoint.absolute()) if weights else None
         return cls(
             seed,
@@ -69,7 +69,7 @@ class Provenance:
 
     @classmethod
     def of_resumed_run(cls, settings: Settings, saved: Mapping[str, Any]) -> "Provenance":
-        """Keeps the seed; bindings given now come after the saved ones."""
+        """Returns the origin of a resumed run: its seed, and new bindings after the saved ones."""
         earlier = [binding for binding in saved["gin_bindings"]
                    if binding not in settings.gin_bindings]  # fmt: skip
         return cls(
@@ -83,9 +83,9 @@ class Provenance:
         )
 
     def write(self, paths: ExperimentPaths, cpus: Mapping[str, Sequence[int]]) -> None:
-        """Writes `provenance.json`, with the versions, host and CPUs of this start.
+        """Writes `provenance.json`, with versions, host and CPUs of this start.
 
-        What of them is not committed to git goes to `git.diff`.
+        Uncommitted changes go to `git.diff`.
         """
         project = GitState.of_project()
         params = GitState.of_folder(pathlib.Path(self.params_dir))
@@ -104,7 +104,7 @@ class Provenance:
 
 
 def seed_of_run(settings: Settings) -> int | None:
-    """Returns SAC_SEED, or what a task of an array of experiments derives from it; None for any."""
+    """Returns SAC_SEED, or the seed that a task of an array derives from it; None for any."""
     if settings.seed is None or settings.task_id is None:
         return settings.seed
     return derive_seed(settings.seed, SeedPurpose.TASK, settings.task_id)
@@ -114,7 +114,7 @@ def is_new(paths: ExperimentPaths) -> bool:
     """Returns whether the folder is missing or empty.
 
     Raises:
-      ConfigError: If there is something else than a folder.
+      ConfigError: If it is not a folder.
     """
     if paths.root.exists() and not paths.root.is_dir():
         raise ConfigError(
@@ -131,7 +131,7 @@ def create(
     job: Job | None = None,
     weights: InitialWeights | None = None,
 ) -> int:
-    """Makes the folder in one step and returns its locked descriptor (see `take_lock`)."""
+    """Makes the folder atomically; returns its locked descriptor (see `take_lock`)."""
     temporary = temporary_name(paths.root)
     unfinished = ExperimentPaths(temporary)
     try:
@@ -148,7 +148,7 @@ def create(
         try:
             rename_durably(temporary, paths.root)
         except OSError:
-            take_lock(paths.lock)  # says which run has been faster
+            take_lock(paths.lock)  # raises, with the run that has been faster
             raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -156,7 +156,7 @@ def create(
 
 
 def read_saved(paths: ExperimentPaths) -> dict[str, Any]:
-    """Returns the provenance of a run that is to be resumed.
+    """Returns the provenance of a run to resume.
 
     Raises:
       ConfigError: If the folder is not that of an experiment.
@@ -196,7 +196,7 @@ def check_is_unfinished(paths: ExperimentPaths, bindings: Sequence[str]) -> None
 
 
 def differences(paths: ExperimentPaths, settings: Settings, saved: Mapping[str, Any]) -> list[str]:
-    """Returns a line for each input of the user that differs from what the run goes on with."""
+    """Returns a line for each input of the user that differs from the run's saved one."""
     notes = []
     try:
         given = load_env_config(settings.config)

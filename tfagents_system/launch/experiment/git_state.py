@@ -18,11 +18,11 @@ class GitState:
 
     root: str
     commit: str  # hash, with `-dirty` if tracked files have changed
-    diff: str  # of those, cut after MAX_DIFF_BYTES
+    diff: str  # their diff, cut after MAX_DIFF_BYTES
 
     @classmethod
     def of_folder(cls, folder: pathlib.Path) -> "GitState | None":
-        """Returns the state of the repository that has `folder`; None if it is in none."""
+        """Returns the state of the repository that contains `folder`; None if there is none."""
         root = _git(folder, "rev-parse", "--show-toplevel").strip()
         if not root:
             return None
@@ -38,7 +38,7 @@ class GitState:
     def of_project(cls, project: pathlib.Path = PROJECT) -> "GitState | None":
         """Returns the state of this project's repository; None outside of a checkout.
 
-        What pip has installed may lie in a repository of the user's, as may a copy of the project.
+        An installed package, or a copy of the project, may lie in a repository of the user's.
         """
         if not is_checkout(project) or not _git(project, "ls-files", "pyproject.toml"):
             return None
@@ -51,7 +51,7 @@ class GitState:
 
 
 def _git(folder: pathlib.Path, *arguments: str) -> str:
-    """Returns what git prints, or what it has printed until the size or the time is up."""
+    """Returns git's output, cut at a limit of size and time."""
     environ = os.environ | {"GIT_OPTIONAL_LOCKS": "0"}
     try:
         process = subprocess.Popen(

@@ -19,13 +19,13 @@ from tfagents_system.core.state.paths import ExperimentPaths, existing_experimen
 
 @dataclasses.dataclass(frozen=True)
 class InitialWeights:
-    """A checkpoint: a generation, which has all networks, or a policy, which has the actor."""
+    """A checkpoint: a generation, which has all networks, or a policy, which has only the actor."""
 
     checkpoint: pathlib.Path
 
     @classmethod
     def find(cls, text: str) -> "InitialWeights":
-        """Returns what `EXP[:CHECKPOINT]` stands for, without one the newest intact generation.
+        """Returns the checkpoint that `EXP[:CHECKPOINT]` names; the newest intact one for `EXP`.
 
         Raises:
           ConfigError: If there is no such checkpoint, or it is damaged.
@@ -48,7 +48,7 @@ class InitialWeights:
         return cls(checkpoint)
 
     def copy_to(self, folder: pathlib.Path) -> None:
-        """Makes `folder`, a copy without the replay buffer.
+        """Copies the checkpoint to `folder`, without the replay buffer.
 
         Raises:
           ConfigError: If the experiment is running and has just dropped the checkpoint.

@@ -28,16 +28,16 @@ def take_lock(
     The lock is free again when the last of them has ended, however it ended.
 
     Args:
-      lock: The file.
-      job: What a cluster has started; if in the place of the job that holds the lock, whose host it
-        takes for dead, this call takes over.
-      supersede: Called before it takes over: makes the holder, should it live, end by itself.
-      timeout_secs: How long it then waits for the lock, before it goes on without: what the holder
-        may not change any more is fenced (core/state/incarnation.py), and a host that hangs keeps
-        its lock.
+      lock: The lock's file.
+      job: The cluster's job of this process. If the cluster has started it in place of the holder's
+        job, because it takes the holder's host for dead, this call takes over.
+      supersede: Called before the takeover: makes the holder, if it lives, end by itself.
+      timeout_secs: Time to wait for the lock in a takeover. After that it continues without the
+        lock, which a hanging host keeps: fences prevent the holder from changing anything
+        (core/state/incarnation.py).
 
     Raises:
-      ConfigError: If another run holds it; its folder has not been changed.
+      ConfigError: If another run holds the lock; its folder has not been changed.
     """
     descriptor = _open(lock)
     if not try_lock(descriptor):
@@ -93,7 +93,7 @@ def _user_name(uid: int) -> str:
 def _job_of_holder(lock: pathlib.Path) -> Job | None:
     try:
         return Job(**read_json(lock)["job"])
-    except (OSError, ValueError, LookupError, TypeError):  # no job, or written by an older version
+    except (OSError, ValueError, LookupError, TypeError):  # no job, or an older version's file
         return None
 
 
@@ -101,7 +101,7 @@ def _describe_holder(lock: pathlib.Path) -> str:
     try:
         holder = read_json(lock)
         process = f"process {holder['pid']} on {holder['host']} since {holder['since']}"
-        user = holder.get("user")  # not of older versions
+        user = holder.get("user")  # missing in older versions' files
         recorded = f"{process}, of {user}" if user else process
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         recorded = "which has not recorded itself yet"

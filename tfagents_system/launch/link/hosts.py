@@ -1,7 +1,7 @@
 """The encrypted link between a run's hosts: the core's address and the key.
 
 Each start of the core makes a new key and publishes it, with its addresses, as `link.json` in the
-experiment's folder, which its user alone may read. The relays (relay.py) follow that file.
+experiment's folder; only its user may read that file. The relays (relay.py) follow it.
 """
 
 import dataclasses
@@ -17,26 +17,26 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.state.files import write_json_atomically
 from tfagents_system.core.state.paths import ExperimentPaths
 
-CORE_TIMEOUT_SECS = 600.0  # a core may have to wait for the lock of a lost one
-FINISHED_SECS = 60.0  # in which a run that is to go on removes finished.json
-LOST_SECS = 60.0  # without an answer, after which a host of workers is taken for lost
+CORE_TIMEOUT_SECS = 600.0  # a core may have to wait for a lost core's lock
+FINISHED_SECS = 60.0  # time for a continued run to remove finished.json
+LOST_SECS = 60.0  # without an answer, before a host of workers counts as lost
 SIOCGIFADDR = 0x8915  # linux/sockios.h
 
 
 @dataclasses.dataclass(frozen=True)
 class Link:
-    """The addresses of one start of the core, and the key of those who may reach it."""
+    """The addresses of one start of the core, and the key that opens it."""
 
     incarnation: int
-    hosts: tuple[str, ...]  # names and addresses of its host; not every one leads there from here
+    hosts: tuple[str, ...]  # names and addresses of its host; not all are reachable from here
     port: int
     key: str = dataclasses.field(repr=False)  # hexadecimal
 
     @classmethod
     def of_this_host(cls, incarnation: int, port: int) -> "Link":
-        """Returns the link to a core that listens on all addresses of this host, with a new key.
+        """Returns a link, with a new key, to a core that listens on all addresses of this host.
 
-        To be called before the core enters its private network, which has other addresses.
+        Call it before the core enters its private network, which has other addresses.
         """
         hosts = (platform.node(), *own_addresses())
         return cls(incarnation, hosts, port, secrets.token_hex(32))
@@ -47,7 +47,7 @@ class Link:
 
     @classmethod
     def read(cls, paths: ExperimentPaths) -> "Link | None":
-        """Returns the newest link; None if there is none, or it cannot be read at the moment."""
+        """Returns the newest link; None if there is none, or it cannot be read now."""
         try:
             record = json.loads(paths.link.read_text())
             return cls(record["incarnation"], tuple(record["hosts"]), record["port"], record["key"])
@@ -56,7 +56,7 @@ class Link:
 
 
 def check_hosts_are_safe(wanted: bool | None, open_because: str | None) -> None:
-    """Raises ConfigError if the replay server of several hosts would be open to others unasked.
+    """Raises ConfigError if the replay server would be open to others against the user's will.
 
     Args:
       wanted: SAC_PRIVATE_NETWORK.
@@ -77,14 +77,14 @@ def listen() -> socket.socket:
         server = socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)
     else:
         server = socket.create_server(("", 0))
-    # Connections inherit it; else what is on its way to a host that is gone is sent for a quarter
-    # of an hour.
+    # Connections inherit it. Without it, TCP retries to reach a host that is gone for a quarter of
+    # an hour.
     server.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * LOST_SECS))
     return server
 
 
 def own_addresses() -> list[str]:
-    """Returns the IPv4 address of each network interface of this host but loopback."""
+    """Returns the IPv4 addresses of this host's network interfaces, without loopback."""
     found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for _, name in socket.if_nameindex():
@@ -98,10 +98,10 @@ def own_addresses() -> list[str]:
 
 
 def await_link(paths: ExperimentPaths, timeout_secs: float = CORE_TIMEOUT_SECS) -> Link | None:
-    """Returns the link of the newest core, for which it waits; None if the run is finished.
+    """Waits for the link of the newest core and returns it; None if the run is finished.
 
     Raises:
-      ConfigError: If none has been published for long.
+      ConfigError: If none has been published for `timeout_secs`.
     """
     began = time.monotonic()
     while (link := Link.read(paths)) is None:

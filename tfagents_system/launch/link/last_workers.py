@@ -2,8 +2,8 @@
 
 Example: python -m tfagents_system.launch.link.last_workers logs/pendulum   (train_script.sh does)
 
-They have to see the last policy, so train_script.sh keeps the replay server until then; a minute at
-most, and not for those that are silent.
+They must receive the last policy, so train_script.sh keeps the replay server until then, but for a
+minute at most, and not for silent workers.
 """
 
 import pathlib
@@ -17,7 +17,7 @@ from tfagents_system.core.state.reports import Phase, WorkerReport
 from tfagents_system.launch.show.status import Watch
 
 TIMEOUT_SECS = 60.0
-SILENT_SECS = 20.0  # workers report each second, but for long env steps
+SILENT_SECS = 20.0  # workers report each second, except during long env steps
 PERIOD_SECS = 0.5
 
 

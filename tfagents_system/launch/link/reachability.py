@@ -15,10 +15,10 @@ ESTABLISHED = "01"  # linux/tcp_states.h
 
 
 class Probe:
-    """Asks the addresses of a link, in the background, until all have answered or failed."""
+    """Tries the addresses of a link, in the background, until all have answered or failed."""
 
     def __init__(self, link: Link):
-        """Begins; a name may take long to be looked up."""
+        """Begins; looking up a name may take long."""
         self._answered: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=self._ask, args=(host, link.port), daemon=True)
@@ -28,7 +28,7 @@ class Probe:
             thread.start()
 
     def address(self) -> str | None:
-        """Returns one that has answered, as `host:port`; None if none has yet."""
+        """Returns an address that has answered, as `host:port`; None if none has yet."""
         return None if self._answered.empty() else self._answered.get_nowait()
 
     def is_over(self) -> bool:
@@ -52,10 +52,10 @@ class Probe:
 def is_stalled(pid: int) -> bool:
     """Returns whether a connection of a process waits for an answer of the other host's kernel.
 
-    That is: it has sent something again, or asked twice whether the other one is there.
+    Such a connection has sent data again, or two keep-alive probes.
     """
     links, lines = [], []
-    with contextlib.suppress(OSError):  # it has just ended
+    with contextlib.suppress(OSError):  # the process has just ended
         for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(OSError):  # closed meanwhile
                 links.append(os.readlink(link))
@@ -67,7 +67,7 @@ def is_stalled(pid: int) -> bool:
 
 
 def is_stalled_row(fields: list[str], sockets: set[str]) -> bool:
-    """Returns whether a line of /proc/net/tcp is of a stalled connection among `sockets`."""
+    """Returns whether a line of /proc/net/tcp describes a stalled connection of `sockets`."""
     if len(fields) < 10 or fields[3] != ESTABLISHED or fields[9] not in sockets:
         return False
     sent_again, asked = int(fields[6], 16), int(fields[8])

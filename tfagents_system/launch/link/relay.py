@@ -3,11 +3,11 @@
 Example: python -m tfagents_system.launch.link.relay logs/pendulum /tmp/sac_x
 
 Keeps stunnel running (TLS 1.3 with a pre-shared key) in a folder that only this user can enter.
-On a host of workers stunnel listens on the Unix socket `replay` in that folder; it follows
-`link.json`: a new core, at another address and with another key, is reached through the same
-socket. On the host of the core (`--listener`) it takes connections from a listening socket that
-run_share.py has made in the network of the host, and hands them to the replay server inside the
-private network, in which this program runs, too.
+On a host of workers, stunnel listens on the Unix socket `replay` in that folder. The relay follows
+`link.json`, so that the same socket leads to a new core with another address and key. On the
+core's host (`--listener`), stunnel accepts connections from a listening socket that run_share.py
+has opened in the host's network, and forwards them to the replay server in the private network, in
+which this program also runs.
 """
 
 import os
@@ -26,16 +26,16 @@ from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.launch.link.hosts import Link
 from tfagents_system.launch.link.reachability import Probe, is_stalled
 
-PERIOD_SECS = 1.0  # of looking at link.json and at stunnel
-STALLED_LOOKS = 4  # in a row, after which connections count as cut
+PERIOD_SECS = 1.0  # of checks of link.json and stunnel
+STALLED_LOOKS = 4  # checks in a row after which connections count as stalled
 STOP_SECS = 5.0
-MAX_QUICK_ENDS = 5  # of stunnel in a row, each within QUICK_SECS
+MAX_QUICK_ENDS = 5  # ends of stunnel in a row, each within QUICK_SECS
 QUICK_SECS = 10.0
-ACTIVATED_FD = 3  # where stunnel expects a socket that it is handed (systemd's socket activation)
-# {side}: of stunnel, that of the other host; one that is lost is taken for lost within a minute,
-# and asked every five seconds until then: after a cut, a connection that it has closed ends soon.
-# local: Reverb takes a peer at 127.0.0.1 that has its own process id, and these repeat between
-# hosts, for its own process; that peer then crashes.
+ACTIVATED_FD = 3  # descriptor of an inherited socket (systemd's socket activation)
+# {side}: stunnel's side towards the other host. Keep-alive probes every five seconds declare a lost
+# peer dead within a minute, and end connections soon that the peer has closed during a cut.
+# local: Reverb takes a peer at 127.0.0.1 with its own process id for its own process, and the peer
+# crashes; process ids repeat between hosts.
 CONFIG = """\
 foreground = yes
 pid =
@@ -75,12 +75,12 @@ def find_stunnel() -> str:
 
 
 def write_core_end(folder: pathlib.Path, link: Link, port: int) -> None:
-    """Writes what stunnel needs to hand connections of key holders to `port` of 127.0.0.1."""
+    """Configures stunnel to forward connections of key holders to `port` of 127.0.0.1."""
     _write(folder, link.key, CONFIG.format(folder=folder, side="l") + CORE_END.format(port=port))
 
 
 def write_worker_end(folder: pathlib.Path, link: Link, address: str) -> None:
-    """Writes what stunnel needs to reach a core at `address` from the socket `replay`."""
+    """Configures stunnel to connect the socket `replay` to a core at `address`."""
     end = WORKER_END.format(folder=folder, address=address)
     _write(folder, link.key, CONFIG.format(folder=folder, side="r") + end)
 
@@ -94,7 +94,7 @@ class Stunnel:
     """A stunnel process, which ends with this one."""
 
     def __init__(self, folder: pathlib.Path, listener: int):
-        """Starts none; `listener` is the descriptor of a listening socket, 0 for none."""
+        """Starts nothing; `listener` is the descriptor of a listening socket, 0 for none."""
         self._command = [find_stunnel(), str(folder / "stunnel.conf")]
         self._socket = folder / "replay"
         self._process: subprocess.Popen[bytes] | None = None
@@ -107,7 +107,7 @@ class Stunnel:
         self._descriptors = (ACTIVATED_FD,) if listener else ()
 
     def start(self) -> None:
-        """Starts it in the place of one that runs."""
+        """Starts stunnel, in place of a running one."""
         self.end()
         self._socket.unlink(missing_ok=True)
         command = ["setpriv", "--pdeathsig", "TERM", *self._command]
@@ -115,7 +115,7 @@ class Stunnel:
         self._began = time.monotonic()
 
     def end(self) -> None:
-        """Ends it, if it runs."""
+        """Ends stunnel if it runs."""
         if self._process is None:
             return
         self._process.terminate()
@@ -131,7 +131,7 @@ class Stunnel:
         return self._process is not None and is_stalled(self._process.pid)
 
     def look_after(self) -> None:
-        """Starts it again if it has ended by itself.
+        """Starts stunnel again if it has ended by itself.
 
         Raises:
           RuntimeError: If it keeps ending right after its start.
@@ -147,22 +147,22 @@ class Stunnel:
 
 
 class WayToCore:
-    """Lets stunnel lead to where the newest core answers from here.
+    """Connects stunnel to the newest core, at an address that answers.
 
-    While none answers, as in a cut, it asks again and again. After a cut, TCP would wait for as
-    long as the cut has lasted before it sends anew, so connections that have stalled are closed as
-    soon as the core answers.
+    While none answers, as in a network failure, it tries again and again. Afterwards TCP would wait
+    for as long as the failure has lasted before it sends again, so stalled connections are closed
+    as soon as the core answers.
     """
 
     def __init__(self, folder: pathlib.Path, stunnel: Stunnel):
         """Knows no core yet; `folder` is stunnel's."""
         self._folder, self._stunnel = folder, stunnel
         self._link: Link | None = None
-        self._probe: Probe | None = None  # while an address is looked for
-        self._num_stalled = 0  # looks in a row
+        self._probe: Probe | None = None  # while an address is searched
+        self._num_stalled = 0  # checks in a row
 
     def follow(self, newest: Link | None) -> None:
-        """Looks once; `newest` is None if it cannot be read at the moment."""
+        """Checks once; `newest` is None if the link cannot be read now."""
         if newest is not None and newest != self._link:
             self._stunnel.end()
             self._link, self._probe, self._num_stalled = newest, Probe(newest), 0
@@ -186,7 +186,7 @@ class WayToCore:
                   flush=True)  # fmt: skip
             self._probe = Probe(self._link)
         elif was_stalled and self._num_stalled == 0:
-            self._probe = None  # they go on by themselves
+            self._probe = None  # they continue by themselves
 
 
 def relay(
@@ -208,7 +208,7 @@ def relay(
     paths = ExperimentPaths(exp_dir)
     stunnel = Stunnel(folder, listener)
     way = WayToCore(folder, stunnel)
-    if listener:  # its configuration is that of its own core, whatever link.json says by now
+    if listener:  # it serves its own core, even if link.json already has a later one
         stunnel.start()
     while not stop:
         if not listener:

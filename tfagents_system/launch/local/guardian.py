@@ -2,10 +2,10 @@
 
 Usage: python -m tfagents_system.launch.local.guardian SERVICES
 
-SIGTERM says that all services have ended: what is left below train_script.sh, or carries the mark
-of one of its programs, is what user code has started. If train_script.sh is killed, the programs
-have got SIGTERM and save; one that lives on after its time (stop_times.sh), because user code keeps
-the signal from it, is killed with all that it has started.
+SIGTERM means that all services have ended: the processes left below train_script.sh, or with the
+mark of one of its programs, were started by user code. If train_script.sh is killed, the programs
+have got SIGTERM and save; a program that is still alive after its time limit (stop_times.sh),
+because user code blocks the signal, is killed with everything that it has started.
 """
 
 import functools
@@ -30,12 +30,12 @@ PERIOD_SECS = 0.5
 
 
 def read_marks(services: pathlib.Path) -> dict[str, str]:
-    """Returns the mark of each service, by its name; see service_dirs.py."""
+    """Returns the marks of services by name; see service_dirs.py."""
     return {path.parent.name: path.read_text() for path in services.glob("*/mark")}
 
 
 def end_share(parent: int, marks: Mapping[str, str]) -> None:
-    """Ends all that is left of a share whose services have ended, below the process `parent`."""
+    """Ends all processes left of a share whose services have ended, below `parent`."""
 
     def find() -> set[Process]:
         return {p for p in descendants(parent) | marked(marks.values()) if p.pid != os.getpid()}
@@ -44,7 +44,7 @@ def end_share(parent: int, marks: Mapping[str, str]) -> None:
 
 
 def end_orphans(marks: Mapping[str, str]) -> None:
-    """Waits until the programs of a share have ended by themselves; kills those that do not."""
+    """Waits for the programs of a share to end by themselves, and kills those that do not."""
     began = time.monotonic()
     left = dict(marks)
     while marked(left.values()):
@@ -56,13 +56,13 @@ def end_orphans(marks: Mapping[str, str]) -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Waits for the end of train_script.sh, or its order; returns when nothing is left."""
+    """Waits for the end of train_script.sh, or its SIGTERM; returns when nothing is left."""
     if len(argv) != 2 or argv[1].startswith("-"):
         print(__doc__.splitlines()[2], file=sys.stderr)
         sys.exit(EXIT_CONFIG)
     parent = os.getppid()
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-    close_descriptors()  # the run's locks are not for this program to hold
+    close_descriptors()  # this program must not hold the run's locks
     marks = read_marks(pathlib.Path(argv[1]))
     while os.getppid() == parent:
         if signal.sigtimedwait([signal.SIGTERM], PERIOD_SECS) is not None:

@@ -1,6 +1,6 @@
 """Checks what every program of a run needs of this host before the run begins.
 
-What fails later would fail before restart_budget.py counts, at each start of each program.
+Later, such a failure would end each start of each program before restart_budget.py counts it.
 """
 
 import fcntl
@@ -17,15 +17,15 @@ from tfagents_system.core.process.cpus import cpu_list
 from tfagents_system.launch.local.service_dirs import RUN_SERVICE
 
 TOOLS = ("supervise", "svc", "svok", "setlock", "pgrphack", "setpriv", "taskset", "timeout")
-TIMEOUT_SECS = 30.0  # of a command that does nothing, on a slow network disk
+TIMEOUT_SECS = 30.0  # for a command that does nothing, on a slow network disk
 
 
 def check_host(folder: pathlib.Path, cpus: Iterable[int]) -> None:
     """Raises ConfigError if programs cannot be started here.
 
     Args:
-      folder: Of the experiment or share; if it is missing, the nearest one above is tried.
-      cpus: Ids of the CPUs that programs are to run on.
+      folder: Folder of the experiment or share; if it is missing, its nearest parent is tested.
+      cpus: Ids of the CPUs of the programs.
     """
     _check_tools()
     _check_localhost()

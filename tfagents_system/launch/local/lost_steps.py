@@ -14,7 +14,7 @@ from tfagents_system.launch.show.status import saved_and_trained
 
 
 def tell_loss(exp_dir: pathlib.Path, /) -> int:
-    """Prints how many train steps are lost, and where the next start goes on.
+    """Prints how many train steps are lost, and from where the next start resumes.
 
     Args:
       exp_dir: Folder of the experiment.

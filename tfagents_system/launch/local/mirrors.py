@@ -20,7 +20,7 @@ TRACKERS = ("wandb", "mlflow")
 
 
 def program_name(tracker: str) -> str:
-    """Returns the name of the program, of its service, log and report."""
+    """Returns the name of a tracker's mirror program, service, log and report."""
     return f"mirror-{tracker}"
 
 
@@ -38,7 +38,7 @@ def check_has_packages(settings: Settings) -> None:
 def check_has_package(tracker: str, environ: Mapping[str, str]) -> None:
     """Raises ConfigError if the package of a tracker is missing.
 
-    MLflow's own database, where there is no server, needs more than the package that talks to one.
+    Without a server, MLflow's own database needs more than the client package.
     """
     modules = ["wandb"] if tracker == "wandb" else ["mlflow"]
     if tracker == "mlflow" and not environ.get("MLFLOW_TRACKING_URI"):
@@ -52,7 +52,7 @@ def check_has_package(tracker: str, environ: Mapping[str, str]) -> None:
 
 
 def services(settings: Settings, paths: ExperimentPaths) -> list[Service]:
-    """Returns the programs; they take what time the programs of the run leave of their CPUs."""
+    """Returns the mirror programs; they get the CPU time that the run's programs leave."""
     found = []
     for tracker in wanted(settings):
         argv = ("nice", "-n", "19", sys.executable, "-m", "tfagents_system", "mirror",
@@ -63,10 +63,11 @@ def services(settings: Settings, paths: ExperimentPaths) -> list[Service]:
 
 
 def start(services: Sequence[Service], folder: pathlib.Path) -> None:
-    """Starts those of `services` under supervise, before this process enters the private network.
+    """Starts the mirrors among `services` under supervise.
 
-    They have to reach trackers, and train_script.sh, which this process becomes and which ends
-    them, is inside. It finds the process id of each supervise in the service's folder.
+    Call it before this process enters the private network, because mirrors must reach trackers.
+    This process becomes train_script.sh, which ends them; it finds the process id of each supervise
+    in the service's folder.
     """
     names = list(map(program_name, TRACKERS))
     for service in [service for service in services if service.name in names]:
@@ -74,5 +75,5 @@ def start(services: Sequence[Service], folder: pathlib.Path) -> None:
         command = ["setpriv", "--pdeathsig", "TERM", "setlock", "-n", str(service_dir / "lock"),
                    "pgrphack", *there_in_words(), sys.executable, "-m", subreaper.MODULE,
                    "supervise", str(service_dir)]  # fmt: skip
-        process = subprocess.Popen(command, close_fds=False)  # they hold the run's lock, too
+        process = subprocess.Popen(command, close_fds=False)  # they also hold the run's lock
         (service_dir / "supervise.pid").write_text(f"{process.pid}\n")

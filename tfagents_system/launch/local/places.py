@@ -10,12 +10,12 @@ from tfagents_system.launch.local.plan import REPLAY_ADDRESS, REPLAY_PORT, Progr
 
 @dataclasses.dataclass(frozen=True)
 class Service:
-    """A program with its place, as daemontools runs it."""
+    """A program with its CPUs and environment, as daemontools runs it."""
 
     name: str
     argv: tuple[str, ...]
     cpus: tuple[int, ...]
-    env: Mapping[str, str]  # set on top of the launcher's environment
+    env: Mapping[str, str]  # added to the launcher's environment
     is_alone: bool = False  # in a private network; otherwise in that of the share
 
 
@@ -27,18 +27,18 @@ def place(
     are_all_ours: bool = True,
     num_cpus: int | None = None,
 ) -> list[Service]:
-    """Gives each program CPUs of its own, or all of them where there are too few.
+    """Assigns CPUs to each program, or all CPUs to all of them if there are too few.
 
     Args:
-      programs: What the share runs.
-      available: CPU ids this job may use on this host.
-      may_share: Whether too few CPUs are shared, not refused.
-      address: The replay server as programs reach it here, such as `localhost:PORT`.
-      are_all_ours: Whether nobody else has been given some of `available`. If somebody may have,
-        as on Ray, which counts CPUs but gives no ids, programs get CPUs of their own only if they
-        need as many as there are; otherwise all of them, and the kernel divides.
-      num_cpus: How many of `available` may be used at once, by a quota of the container; then the
-        kernel divides, too. None for all.
+      programs: The programs of the share.
+      available: CPU ids that this job may use on this host.
+      may_share: Whether programs may share CPUs if there are too few; otherwise that is an error.
+      address: Address of the replay server from this host, such as `localhost:PORT`.
+      are_all_ours: Whether `available` belongs to this share alone. If not, as on Ray, which counts
+        CPUs but assigns no ids, programs get their own CPUs only if they need all of them;
+        otherwise they share all, and the kernel divides.
+      num_cpus: How many of `available` may be used at once, by a container's quota; the kernel then
+        divides, too. None for all.
 
     Raises:
       ConfigError: If there are too few CPUs; the message shows the sum.
@@ -67,14 +67,14 @@ def place(
 
 
 def in_incarnation(service: Service, incarnation: int) -> Service:
-    """Returns the replay server or learner as a program of this start; others as they are."""
+    """Returns the service with the number of this start, if it is the replay server or learner."""
     if service.name not in ("replay", "learner"):
         return service
     return dataclasses.replace(service, argv=(*service.argv, f"--incarnation={incarnation}"))
 
 
 def cpu_table(services: Sequence[Service]) -> str:
-    """Returns a line for each kind of program: which CPUs it runs on."""
+    """Returns the table of CPUs by kind of program, one line each."""
     lines = []
     beside = ("relay", "mirror-")  # they take little time
     programs = [service for service in services if not service.name.startswith(beside)]

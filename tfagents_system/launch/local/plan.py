@@ -2,7 +2,7 @@
 
 A share is the part of a run that one host runs. On one machine a single share has everything; on a
 cluster the core share has the replay server and the learner, and the others have workers or
-evaluators. Where a program runs is decided on its host (places.py).
+evaluators. The host decides on which CPUs a program runs (places.py).
 """
 
 import dataclasses
@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tfagents_system.core.settings.variables import ENV_TIMEOUT_SECS, Settings
 
-CORE_BYTES, WORKER_BYTES = 1.0e9, 0.2e9  # that no learner and replay server, no worker is below
-REPLAY_ADDRESS = "--replay_address="  # arguments that the host completes
+CORE_BYTES, WORKER_BYTES = 1.0e9, 0.2e9  # lower bounds (core: learner, server)
+REPLAY_ADDRESS = "--replay_address="  # arguments that the host fills in
 REPLAY_PORT = "--port="
 
 
@@ -34,11 +34,11 @@ def everything(
     """Returns the replay server, the learner, the workers and evaluators of a run on one host.
 
     Args:
-      settings: What the user asked for.
+      settings: The user's settings.
       exp_dir: Absolute folder of the experiment.
-      num_cpus: CPUs that this job may use, which `auto` divides. Where explicit numbers do not
-        fit, the plan needs more, which places.py refuses.
-      memory_bytes: That this job may have, which `auto` workers have to fit into.
+      num_cpus: CPUs that this job may use, which `auto` divides. If explicit numbers do not fit,
+        the plan needs more CPUs, which places.py rejects.
+      memory_bytes: Memory limit of this job, in which `auto` workers must fit.
     """
     replay, learner, num_workers = _divide(settings, num_cpus, memory_bytes)
     collectors = [*workers(settings, exp_dir, range(num_workers)),
@@ -50,7 +50,7 @@ def everything(
 
 
 def core(settings: Settings, exp_dir: pathlib.Path, num_cpus: int) -> list[Program]:
-    """Returns the replay server and the learner, for a host with `num_cpus`; see `everything`."""
+    """Returns the replay server and the learner for a host with `num_cpus`; see `everything`."""
     alone = dataclasses.replace(settings, num_collect_workers=0, eval_workers=0)
     replay, learner, _ = _divide(alone, num_cpus, math.inf)
     if replay + learner > num_cpus and may_share_cpus(settings):
@@ -70,7 +70,7 @@ def evaluators(settings: Settings, exp_dir: pathlib.Path, ids: Iterable[int]) ->
 
 
 def may_share_cpus(settings: Settings) -> bool:
-    """Returns whether programs may share CPUs if there are too few: if none was asked for."""
+    """Returns whether programs may share CPUs: if the user gave no number of CPUs."""
     asked_for = (settings.collect_worker_cpus, settings.train_cpus, settings.reverb_cpus)
     return asked_for == (None, None, None)
 
@@ -114,7 +114,7 @@ def _program(
     mode = ("--deterministic",) if settings.deterministic else ()
     start = (sys.executable, "-m", f"tfagents_system.{module}")
     argv = (*start, f"--exp_dir={exp_dir}", *arguments, *mode)
-    # Sets of texts have an order that depends on the hash seed.
+    # The order of sets of strings depends on the hash seed.
     common = {"PYTHONHASHSEED": "0"} if settings.deterministic else {}
     return Program(name, argv, num_cpus, {**_common_env(num_cpus), **common, **environ})
 
@@ -122,7 +122,7 @@ def _program(
 def _divide(settings: Settings, num_cpus: int, memory_bytes: float) -> tuple[int, int, int]:
     """Returns the CPUs of the replay server and of the learner, and the number of workers."""
     per_worker = settings.collect_worker_cpus or 1
-    # The learner's critics, targets and actor are a few independent branches: more CPUs idle.
+    # The learner's critics, target critics and actor are a few branches: more CPUs would idle.
     train = settings.train_cpus or (4 if num_cpus >= 16 else 2 if num_cpus >= 4 else 1)
     reverb = settings.reverb_cpus or (2 if num_cpus >= 32 else 1)
     num_workers = settings.num_collect_workers
@@ -130,7 +130,7 @@ def _divide(settings: Settings, num_cpus: int, memory_bytes: float) -> tuple[int
     if num_workers is None:
         fitting = min(left, (memory_bytes - CORE_BYTES) // WORKER_BYTES)
         num_workers = max(1, int(min(fitting, (left - train - reverb) // per_worker)))
-    left -= num_workers * per_worker  # an explicit number of workers narrows the others
+    left -= num_workers * per_worker  # an explicit number of workers leaves fewer for the others
     if settings.train_cpus is None:
         train = max(1, min(train, left - (settings.reverb_cpus or 1)))
     if settings.reverb_cpus is None:
@@ -141,7 +141,7 @@ def _divide(settings: Settings, num_cpus: int, memory_bytes: float) -> tuple[int
 def _common_env(num_threads: int) -> dict[str, str]:
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     return {variable: str(num_threads) for variable in threads} | {
-        # gRPC's own choice, epollex, keeps two open files of each stream whose server has died.
+        # gRPC's default, epollex, leaks two open files for each stream whose server has died.
         "GRPC_POLL_STRATEGY": "epoll1",
         "PYTHONUNBUFFERED": "1",
         "TF_CPP_MIN_LOG_LEVEL": "2",  # warnings and errors only

@@ -33,12 +33,12 @@ def prepare(
     """Checks the input, then writes the experiment's folder and takes its lock.
 
     Args:
-      settings: What the user asked for.
-      place: Returns what this host runs, or refuses; called when nobody else runs the experiment.
-      job: What a cluster has started; may take over from an earlier start, see `take_lock`.
+      settings: The user's settings.
+      place: Returns the services of this host, or raises; called while the experiment is locked.
+      job: The cluster's job, which may take over from an earlier start; see `take_lock`.
 
     Returns:
-      What `place` has returned, and the descriptor of the lock; see `take_lock`.
+      The result of `place`, and the descriptor of the lock; see `take_lock`.
 
     Raises:
       ConfigError: For wrong input; nothing has been written then.
@@ -59,14 +59,14 @@ def prepare(
     else:
         lock = take_lock(paths.lock, job, lambda: Claims(paths.incarnations).claim(CORE, job))
         services = _resume(paths, settings, place)
-    for report in reporting_programs(paths):  # what the last start said
-        paths.status(report).unlink(missing_ok=True)  # workers elsewhere may write new ones
+    for report in reporting_programs(paths):  # reports of the last start
+        paths.status(report).unlink(missing_ok=True)  # workers on other hosts may write new ones
     return services, lock
 
 
 @contextlib.contextmanager
 def explained_os_errors(name: str, settings: Settings) -> Iterator[None]:
-    """Ends the program with a message after `name` where permission or space is missing."""
+    """Turns missing permission or space into a message, prefixed with `name`, and an exit."""
     try:
         yield
     except OSError as error:
@@ -102,7 +102,7 @@ def _resume(
 
 
 def check_files(config: pathlib.Path, params: pathlib.Path) -> None:
-    """Raises ConfigError for what can be seen to be wrong without executing anything."""
+    """Raises ConfigError for mistakes that can be found without executing anything."""
     load_env_config(config)
     for note in check_params_file(params, (original_of(params).parent,)):
         print(f"Note: {note}")

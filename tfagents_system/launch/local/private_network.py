@@ -2,13 +2,13 @@
 
 Usage: python -m tfagents_system.launch.local.private_network COMMAND [ARGUMENT...]
 
-Reverb listens on every address of the machine and asks no client who it is: in the open, every
-user of the machine, and whoever reaches its ports, can read and change the replay buffer. The
-network is a namespace of the Linux kernel that has a loopback interface and nothing else. Users,
-files, process ids and signals are the same inside and outside.
+Reverb listens on every address of the machine and does not authenticate clients: on an open
+network, every user of the machine, and whoever reaches its ports, can read and change the replay
+buffer. The private network is a namespace of the Linux kernel with only a loopback interface.
+Users, files, process ids and signals are the same inside and outside.
 
-A program of its own, because a process of several threads, such as one that has imported NumPy,
-gets no user namespace.
+It is a separate program, because a process with several threads, such as one that has imported
+NumPy, cannot enter a user namespace.
 """
 
 import ctypes
@@ -33,14 +33,14 @@ SIOCSIFFLAGS, IFF_UP = 0x8914, 0x1  # linux/sockios.h, linux/if.h
 
 
 def why_open(wanted: bool | None, exp_dir: pathlib.Path) -> str | None:
-    """Returns why a run has to do without a private network; None if it gets one.
+    """Returns why a run cannot have a private network; None if it gets one.
 
     Args:
-      wanted: SAC_PRIVATE_NETWORK; None for one where it is possible.
+      wanted: SAC_PRIVATE_NETWORK; None for `auto`.
       exp_dir: Folder of the experiment, to which the run must be able to write; may be missing.
 
     Raises:
-      ConfigError: If the user insists on one, and it is not possible.
+      ConfigError: If the user demands one, and it is not possible.
     """
     if wanted is False:
         return "SAC_PRIVATE_NETWORK is 0"
@@ -71,17 +71,17 @@ def with_private_network(command: Sequence[str]) -> list[str]:
 
 
 def enter() -> None:
-    """Moves this process, which must have one thread, into a new network where localhost works.
+    """Moves this process, which must have one thread, into a new network in which localhost works.
 
     Raises:
-      OSError: If that is not allowed, or localhost is unknown without other networks.
+      OSError: If that is not allowed, or localhost does not work there.
     """
     try:
-        _unshare(CLONE_NEWNET)  # root; a user namespace would cost it its rights to others' files
+        _unshare(CLONE_NEWNET)  # root would lose its rights to others' files in a user namespace
     except PermissionError:
         uid, gid = os.geteuid(), os.getegid()  # unknown in the new namespace until they are mapped
         _unshare(CLONE_NEWUSER | CLONE_NEWNET)
-        _write("/proc/self/setgroups", "deny")  # the kernel asks for it; groups stay as they are
+        _write("/proc/self/setgroups", "deny")  # the kernel demands it; groups stay as they are
         _write("/proc/self/uid_map", f"{uid} {uid} 1")
         _write("/proc/self/gid_map", f"{gid} {gid} 1")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
@@ -91,8 +91,8 @@ def enter() -> None:
 
 
 def _find_obstacle(exp_dir: pathlib.Path) -> str | None:
-    """Tries it, in a process of its own; returns what kept it from working."""
-    # In a user namespace, root has no more rights to the files of others than anybody.
+    """Tries it in a separate process; returns the obstacle, None if there is none."""
+    # In a user namespace, root has no special rights to others' files.
     test = ["test", "-x", str(pathlib.Path(__file__).with_name("train_script.sh"))]
     if os.access(exp_dir, os.W_OK):
         test += ["-a", "-w", str(exp_dir.absolute())]
@@ -114,7 +114,7 @@ def _unshare(flags: int) -> None:
 def _write(path: str, text: str) -> None:
     try:
         pathlib.Path(path).write_text(text)
-    except OSError as error:  # of the write, which knows no name
+    except OSError as error:  # the write's error has no file name
         raise OSError(error.errno, error.strerror, path) from error
 
 

@@ -3,13 +3,14 @@
 Usage: python -m tfagents_system.launch.local.restart_budget SERVICE_DIR LOG COMMAND [ARGUMENT...]
 
 Every service's run script ends here, at the first start and after each end of the program. Reads
-`exit_code` (1 until core/programs takes over; then blank until it ends by itself: killed by a
-signal). Writes its process id, which will be the program's, to `pid`, appends each start to
-`starts`, writes `failure` when giving up. A full disk neither keeps a program from starting nor
-counts as a failure of it. What the ended program has started, such as simulators, ends here.
+`exit_code`: 1 until core/programs takes over, then blank until the program ends by itself; a blank
+means that a signal killed it. Writes its process id, which will be the program's, to `pid`, appends
+each start to `starts`, and writes `failure` when it gives up. A full disk neither prevents a start
+nor counts as a failure. Processes that the ended program has started, such as simulators, are ended
+here.
 
-These files, and the monotonic times in `starts`, mean something on this host alone, whose supervise
-and train_script.sh read them. What readers on other hosts may use is in core/state/reports.py.
+These files, and the monotonic times in `starts`, are only valid on this host, whose supervise and
+train_script.sh read them. core/state/reports.py has what readers on other hosts may use.
 """
 
 import contextlib
@@ -40,14 +41,14 @@ from tfagents_system.launch.local.supervision import is_supervised
 
 MARK = "=== start "  # begins the log line of each start
 MAX_FAILURE_LINES = 40
-EXIT_CODE_AT_START = b"1\n\n\n"  # the program can write over it although the disk is full
-CHAINED = ("The above exception was", "During handling of")  # two lines before a traceback
-ENDED = (EXIT_FINISHED, EXIT_SUPERSEDED)  # by itself and for good; no failure
+EXIT_CODE_AT_START = b"1\n\n\n"  # so that the program can overwrite it on a full disk
+CHAINED = ("The above exception was", "During handling of")  # lines between chained tracebacks
+ENDED = (EXIT_FINISHED, EXIT_SUPERSEDED)  # ended by itself and for good; not a failure
 FATAL = {
     EXIT_CONFIG: "cannot run with this configuration",
     EXIT_DIVERGED: "stopped because training diverged",
     EXIT_STORAGE: "cannot read or save on this disk",
-}  # exit codes after which another start would end the same way
+}  # exit codes after which another start would end in the same way
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,10 +82,10 @@ class RestartBudget:
 
 
 def read_starts(service: pathlib.Path) -> list[tuple[float, float]]:
-    """Returns (monotonic time, quick failures in a row before) of each start, oldest first.
+    """Returns (monotonic time, earlier quick failures in a row) of each start, oldest first.
 
-    Nobody sets the monotonic clock, and it is the same for all processes until the machine starts
-    anew; `service/` does not outlive that, as every start of a run writes it.
+    The monotonic clock is never set, and the same for all processes until the machine restarts;
+    every start of a run writes `service/` again, so it does not outlive that.
     """
     try:
         lines = (service / "starts").read_text().splitlines()
@@ -102,7 +103,7 @@ def _read_exit_code(service: pathlib.Path) -> int | None:
 
 
 def _last_words(log: pathlib.Path, exit_code: int | None) -> list[str]:
-    """Returns the last traceback (or the message, for a fatal end) since the last start."""
+    """Returns the last traceback, or the message of a fatal end, since the last start."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - 64_000))
         text = file.read().decode(errors="replace")
@@ -110,7 +111,7 @@ def _last_words(log: pathlib.Path, exit_code: int | None) -> list[str]:
     begin = r"\w+\.py: " if exit_code in FATAL else r"Traceback \(most recent call last\):"
     begins = [index for index, line in enumerate(lines) if re.match(begin, line)]
     while len(begins) > 1 and lines[begins[-1] - 2].startswith(CHAINED):
-        begins.pop()  # its cause says more
+        begins.pop()  # its cause tells more
     return lines[begins[-1] if begins else 0 :][-MAX_FAILURE_LINES:]
 
 
@@ -136,27 +137,27 @@ def _write_failure(service: pathlib.Path, failure: str) -> None:
 
 
 def _end_service(service: pathlib.Path) -> None:
-    # If supervise sees this process end first, it starts it again, which ends here once more.
+    # If supervise sees this process end first, it starts it again, which then ends here again.
     subprocess.run(["svc", "-x", str(service)], check=False)
 
 
 def _record_process(service: pathlib.Path) -> None:
-    """Tells train_script.sh that the program is being started; see `pid` in service_dirs.py."""
+    """Tells train_script.sh that the program starts; see `pid` in service_dirs.py."""
     pid = os.getpid()
     try:
         overwrite(service / "pid", f"{pid} {began(pid)}\n".encode())
     except OSError as error:
         if not is_disk_full(error):
             raise
-        (service / "pid").unlink(missing_ok=True)  # better unknown than that of an earlier one
+        (service / "pid").unlink(missing_ok=True)  # better unknown than an earlier one's
 
 
 def _end_leftovers() -> None:
-    """Ends what the ended program has started; its orphans are children of supervise."""
+    """Ends processes of the ended program; its orphans are children of supervise."""
     supervise = os.getppid()
     comm = pathlib.Path(f"/proc/{supervise}/comm")
     with contextlib.suppress(OSError):
-        if comm.read_text() != "supervise\n":  # it has just been killed
+        if comm.read_text() != "supervise\n":  # it was just killed
             supervise = os.getpid()
 
     def find() -> set[Process]:
@@ -173,7 +174,7 @@ def main(argv: Sequence[str]) -> None:
         sys.exit(EXIT_CONFIG)
     service, log, command = pathlib.Path(argv[1]), pathlib.Path(argv[2]), argv[3:]
     keep_printing_on_full_disk()
-    if not is_supervised(service):  # killed before setpriv asked to be told of that
+    if not is_supervised(service):  # supervise was killed before setpriv asked for a signal
         return
     _record_process(service)
     _end_leftovers()

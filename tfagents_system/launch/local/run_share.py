@@ -2,16 +2,16 @@
 
 Example: python -m tfagents_system.launch.local.run_share core
 
-A share is what one host runs of the run that the SAC_* variables describe:
+A share is the part of a run that one host runs; the SAC_* variables describe the run:
   local                   everything (run_script.sh)
   core                    the replay server and the learner
   workers FIRST COUNT     the workers FIRST, FIRST + 1, ...; they may come and go at any time
   evaluators FIRST COUNT  programs that only evaluate
 The share `local` or `core` checks the input, makes or resumes the experiment's folder and holds its
-lock; on wrong input it prints one message and exits with 78, and no file has been changed then. The
-others wait until a core has published its link. SIGTERM stops a share in order; its exit code is 0
-(finished), 70, 74 (the disk fails), 75 (a later start has taken over), 78, 143 (stopped, with
-everything saved) or 1.
+lock; on wrong input it prints one message, changes no file, and exits with 78. The others wait
+until a core has published its link. SIGTERM stops a share in order; its exit code is 0 (finished),
+70 (diverged), 74 (the disk fails), 75 (a later start has taken over), 78 (wrong input), 143
+(stopped, with everything saved) or 1.
 """
 
 import contextlib
@@ -64,7 +64,7 @@ MAX_SOCKET_PATH = 100  # bytes; Linux has 107
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """The part of a run that this host is to run."""
+    """The part of a run that this host runs."""
 
     kind: str  # one of KINDS
     first: int = 0  # number of the first worker or evaluator
@@ -72,13 +72,13 @@ class Share:
 
     @property
     def has_learner(self) -> bool:
-        """Whether the experiment's folder is this share's to make and to lock."""
+        """Whether this share makes and locks the experiment's folder."""
         return self.kind in (LOCAL, CORE)
 
     def programs(
         self, settings: Settings, exp_dir: pathlib.Path, num_cpus: int
     ) -> list[plan.Program]:
-        """Returns what the share runs; see plan.py."""
+        """Returns the programs of the share; see plan.py."""
         if self.kind == LOCAL:
             return plan.everything(settings, exp_dir, num_cpus, memory.total_bytes())
         if self.kind == CORE:
@@ -88,16 +88,16 @@ class Share:
 
 
 def set_up(settings: Settings, share: Share, open_because: str | None) -> list[str]:
-    """Writes what the share needs on disk, and returns the command that runs it.
+    """Writes the files that the share needs, and returns the command that runs it.
 
     Args:
-      settings: What the user asked for.
-      share: What this host is to run.
+      settings: The user's settings.
+      share: The share of this host.
       open_because: Why its programs have no private network; None if they have one.
 
     Raises:
       ConfigError: For wrong input.
-      SupersededError: If another host has started the core anew meanwhile.
+      SupersededError: If another host has meanwhile started the core.
     """
     paths = ExperimentPaths(settings.exp_dir.absolute())
     is_new = share.has_learner and experiment.is_new(ExperimentPaths(settings.exp_dir))
@@ -128,7 +128,7 @@ def set_up(settings: Settings, share: Share, open_because: str | None) -> list[s
 def _core_services(
     settings: Settings, share: Share, paths: ExperimentPaths, folder: pathlib.Path
 ) -> list[Service]:
-    """Makes or resumes the experiment; returns what runs beside its learner."""
+    """Makes or resumes the experiment; returns the services of the core's share."""
     port = settings.reverb_port or free_port()
 
     def place_here() -> list[Service]:
@@ -145,7 +145,7 @@ def _core_services(
     if share.kind == CORE:
         shutil.rmtree(paths.services, ignore_errors=True)  # of a run on one host
         listener = listen()
-        listener.set_inheritable(True)  # the relay gets it, through all programs in between
+        listener.set_inheritable(True)  # the relay inherits it, through all programs in between
         link = Link.of_this_host(incarnation, listener.getsockname()[1])
         write_core_end(_make_relay_folder(folder), link, port)
         services.append(_relay("relay", paths, folder, f"--listener={listener.detach()}"))
@@ -157,7 +157,7 @@ def _core_services(
 def _worker_services(
     settings: Settings, share: Share, paths: ExperimentPaths, folder: pathlib.Path, is_alone: bool
 ) -> list[Service]:
-    """Waits for a core; returns workers or evaluators, and their relay; nothing after the end."""
+    """Waits for a core; returns workers or evaluators, and their relay; none after the end."""
     if await_link(paths) is None:
         return []
     check_host(folder, available_cpus())
@@ -177,7 +177,7 @@ def _place(settings: Settings, share: Share, paths: ExperimentPaths, address: st
 
 
 def _relay(name: str, paths: ExperimentPaths, folder: pathlib.Path, *flags: str) -> Service:
-    """Returns this host's end of the link; it takes little time of any CPU of the share."""
+    """Returns the relay of this host, which needs little CPU time."""
     module = "tfagents_system.launch.link.relay"
     argv = (sys.executable, "-m", module, str(paths.root), str(folder / RELAY), *flags)
     return Service(name, argv, tuple(available_cpus()), {"PYTHONUNBUFFERED": "1"})
@@ -190,10 +190,10 @@ def _make_relay_folder(folder: pathlib.Path) -> pathlib.Path:
 
 @contextlib.contextmanager
 def _folder_of(share: Share, paths: ExperimentPaths) -> Iterator[pathlib.Path]:
-    """Gives the folder for what a share needs on disk; train_script.sh removes it, as we on errors.
+    """Yields the folder of a share's files; train_script.sh removes it, or we do on an error.
 
-    It is the experiment's for a run on one host, else one on this host's own disk that only this
-    user can enter. There go the temporary files of all programs, too.
+    For a run on one host it is the experiment's folder, otherwise a folder on this host's own disk
+    that only this user can enter. It also holds the temporary files of all programs.
     """
     if share.kind == LOCAL:
         yield paths.root
@@ -221,7 +221,7 @@ def run_share(
     Args:
       kind: local, core, workers or evaluators.
       first: Number of the first worker or evaluator of the share.
-      count: How many of them it has.
+      count: Number of them.
 
     Raises:
       ConfigError: For wrong input.
@@ -243,14 +243,14 @@ def run_share(
             print_error([_name(kind)], error)
             sys.exit(EXIT_SUPERSEDED)
     raise_file_limit()
-    adopt_orphans()  # of a supervise that is killed
+    adopt_orphans()  # if its supervise is killed
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them; exec would pass that on
         signal.signal(number, signal.SIG_DFL)
     os.execvp(command[0], command)
 
 
 def _name(kind: str) -> str:
-    """Returns the name of the command that users know, for messages."""
+    """Returns the command's name for messages, as users know it."""
     return "run_script.sh" if kind == LOCAL else f"share {kind} on {platform.node()}"
 
 

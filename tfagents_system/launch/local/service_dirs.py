@@ -17,17 +17,17 @@ from tfagents_system.launch.local.places import Service
 from tfagents_system.launch.local.private_network import with_private_network
 
 RUN_SERVICE = pathlib.Path(__file__).with_name("run_service.sh")
-NO_PROCESS = " " * 39 + "\n"  # of `pid`, which restart_budget can write over on a full disk
+NO_PROCESS = " " * 39 + "\n"  # of `pid`, so that restart_budget can overwrite it on a full disk
 
 
 def write_service_dirs(
     services: Sequence[Service], folder: pathlib.Path, paths: ExperimentPaths, project: pathlib.Path
 ) -> None:
-    """Replaces `folder` by one with a folder for each service; nobody else may use it.
+    """Replaces `folder` by one with a folder for each service; nothing else may use it.
 
-    The programs start in the folder `project`, and go to the current one; see process_start.py.
-    What an earlier start left there (daemontools' state, exit codes, restart counts) is removed.
-    All paths must be absolute.
+    The programs start in the folder `project` and change to the current one; see process_start.py.
+    Files of an earlier start (daemontools' state, exit codes, restart counts) are removed. All
+    paths must be absolute.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()

@@ -22,7 +22,7 @@ COLLECTORS_SECS = WORKERS_SECS + REST_SECS + _ENDS_SECS  # of a share without a 
 
 
 def secs_of(program: str) -> float:
-    """Returns how long a program may take to end after all programs were asked to at once."""
+    """Returns the time that a program may take to end after all programs got SIGTERM at once."""
     if program.startswith(("worker_", "evaluator_")):
         return WORKERS_SECS
     if program.startswith("learner"):

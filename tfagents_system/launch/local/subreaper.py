@@ -2,8 +2,8 @@
 
 Usage: python -m tfagents_system.launch.local.subreaper COMMAND [ARGUMENT...]
 
-What user code starts may leave its program's session and group, drop its variables and outlive its
-parents. Below a supervise that adopts it, it is still known for a process of that service.
+A process that user code starts may leave its program's session and group, drop its variables and
+outlive its parents. A supervise that is its subreaper still knows it as a process of the service.
 """
 
 import os

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
 # Runs one host's share of a prepared run. Usage: ./train_script.sh EXP_DIR SERVICES [new]
 #   1. Starts each program of the folder SERVICES under its own daemontools supervise.
-#   2. Waits. A killed program is started again by its supervise, a killed supervise by this script.
+#   2. Waits. A program's supervise restarts it when it is killed; this script restarts supervise.
 #   3. Learner finished: the workers end by themselves, the replay server is stopped; exit code 0.
 #      A share without a learner: ends when all of its workers have ended; exit code 0.
 #      INT, TERM, HUP: stops workers, learner, replay server, in this order; exit code 143, or 74
 #      if the learner could not save.
-#      A program gave up (SERVICES/*/failure): the same order; exit code 70, 74, 78 or 1. EXP_DIR goes
-#      if it is `new` and the learner has not been built yet: nothing was trained.
+#      A program gave up (SERVICES/*/failure): the same order; exit code 70, 74, 78 or 1. EXP_DIR is
+#      removed if it is `new` and the learner was not built yet: nothing was trained.
 #      Learner or replay server superseded by a later start (exit code 75): the same order, 75.
 #      A superseded worker ends alone, and so does a mirror, whatever the reason.
-#      A program that cannot even begin, and a folder EXP_DIR that is renamed or removed: 1.
-# launch/local/run_share.py calls it; where the learner is, it holds the experiment's lock, which all
-# processes below inherit. SERVICES is removed at the end if it is not in EXP_DIR.
-# If this script is killed, every supervise gets TERM, and then every program (pdeathsig); what does
-# not end, guardian.py kills. stop_times.sh says how long all of this may take.
+#      A program cannot start, or EXP_DIR is renamed or removed: the same order, 1.
+# launch/local/run_share.py becomes this script. With the learner's share, it holds the experiment's
+# lock, which all its processes inherit. SERVICES is removed at the end if it is not in EXP_DIR.
+# If this script is killed, every supervise gets TERM, and then every program (pdeathsig);
+# guardian.py kills what does not end. stop_times.sh has the time limits.
 set -uo pipefail
 shopt -s nullglob
 
@@ -33,7 +33,7 @@ there=(env -C "$project" "SERVICE_WORKING_DIR=$PWD") # see core/process/process_
 source "$project/tfagents_system/launch/local/stop_times.sh"
 declare -A group # process id of each service's supervise; it leads the service's process group
 
-say() { # MESSAGE: gives up on a terminal that takes no more, as after Ctrl-S; the run goes on
+say() { # MESSAGE: gives up on a blocked terminal, as after Ctrl-S; the run continues
   timeout --foreground --signal KILL 2 printf '%s\n' "$1" >&2
 }
 
@@ -44,7 +44,7 @@ start() { # SERVICE
   disown # no "Killed" lines of bash
 }
 
-# Sets `began` of a living process; a zombie, which bash reaps late in a trap, does not live.
+# Sets `began` of a living process, not of a zombie, which bash reaps late in a trap.
 lives() { # PID
   local fields
   read -r fields 2>/dev/null <"/proc/$1/stat" || return 1 # in a trap, return alone means more
@@ -53,19 +53,19 @@ lives() { # PID
   [[ ${fields[0]} != Z ]]
 }
 
-# Whether the process lives that restart_budget.py has recorded, and no later one of its number.
+# Whether the process that restart_budget.py has recorded lives, not a later one with its id.
 is_running() { # SERVICE
   local pid recorded began
   read -r pid recorded 2>/dev/null <"$1/pid" && [[ $pid ]] && lives "$pid" &&
     [[ $began == "$recorded" ]]
 }
 
-# Neither supervise nor an orphaned program is left. What the program has started does not count.
+# Whether neither supervise nor an orphaned program is left, not counting the program's children.
 has_ended() { # SERVICE
   [[ -z ${group[$1]-} ]] || { ! kill -0 "${group[$1]}" 2>/dev/null && ! is_running "$1"; }
 }
 
-# Sets `now`, in seconds. Bash's SECONDS follows the wall clock, which may be set meanwhile.
+# Sets `now`, in seconds. Bash's SECONDS follows the wall clock, which may be changed.
 read_clock() {
   read -r now _ </proc/uptime
   now=${now%.*}
@@ -87,7 +87,7 @@ stop() { # SECS SERVICE...: asks them to end; after SECS kills them with all of 
   read_clock
   local deadline=$((now + $1)) service
   for service in "${@:2}"; do
-    # One that has just been started listens soon.
+    # A supervise that has just been started listens soon.
     until svok "$service" || has_ended "$service" || ((now >= deadline)); do
       sleep 0.05
       read_clock
@@ -99,7 +99,7 @@ stop() { # SECS SERVICE...: asks them to end; after SECS kills them with all of 
       say "train_script.sh: not all of ${*:2} ended within $1 s; killing them"
       break
     fi
-    # User code may have caught the first signal for itself.
+    # User code may have caught the first signal.
     for service in "${@:2}"; do if svok "$service"; then svc -t "$service"; fi; done
   done
   for service in "${@:2}"; do
@@ -116,7 +116,7 @@ secs_to_stop() { # SERVICE
   esac
 }
 
-# What user code has started and left running ends with the run; see guardian.py.
+# Ends processes that user code has left running; see guardian.py.
 end_leftovers() {
   local began
   kill -TERM "$guardian" 2>/dev/null
@@ -195,7 +195,7 @@ fail() { # SERVICE
     discard "$code" "$1" "${failure#*$'\n'}" # without its first line, which names the log
   fi
   end_run "$code" "train_script.sh: the run was stopped because ${failure:-"${1##*/}
-failed (exit code ${code:-unknown}) and the disk is too full for its last words."}
+failed (exit code ${code:-unknown}) and the disk is too full for its error message."}
 What had been saved is in $exp_dir; the same command goes on from there."
 }
 
@@ -226,9 +226,9 @@ The next start, or sac mirror, goes on where it was."
   fi
 }
 
-# Nothing else notices a program that fails before restart_budget.py counts its failures.
+# Ends the run if a program fails before restart_budget.py can count its failures.
 look_for_start() { # SERVICE, whose supervise lives
-  # On a full disk there may be no file `pid`: then nobody knows.
+  # On a full disk the file `pid` may be missing; then this is unknown.
   if is_running "$1" || [[ ! -e $1/pid ]]; then
     idle[$1]=0
     return
@@ -240,12 +240,12 @@ $MAX_IDLE_LOOKS s: see $1/program.sh, which supervise runs, for what is in the w
   fi
 }
 
-# Whether the folder of the experiment, or one above it, has another name now, or is gone.
+# Whether the folder of the experiment, or one above it, was renamed or removed.
 has_moved() {
   [[ ! $exp_dir -ef /proc/$$/fd/$home && $(readlink "/proc/$$/fd/$home") != "$place" ]]
 }
 
-# Programs know the folder by its old name: while they end, a link leads to the new place.
+# Programs know the folder by its old name, so a link leads to the new place while they end.
 leave_moved_folder() {
   local moved_to
   moved_to=$(readlink "/proc/$$/fd/$home")
@@ -278,7 +278,7 @@ save_secs=$STOP_LEARNER_SECS # for the learner at a stop
 declare -A idle # looks since each service was seen to run
 exec {home}<"$exp_dir" {never}<> <(:) # of `never`, `read` gets nothing: it sleeps without a process
 place=$(readlink "/proc/$$/fd/$home")
-# Not in this session, so that it outlives this script, by whatever that is ended.
+# In a session of its own, so that it outlives this script, however that ends.
 pgrphack "${there[@]}" python -m tfagents_system.launch.local.guardian "$services" \
   </dev/null >/dev/null 2>&1 &
 guardian=$!

@@ -20,17 +20,17 @@ TIMEOUT_SECS = 60.0
 
 
 def read_variables(path: pathlib.Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Returns `environ` with what the variables file `path` sets, which may read it.
+    """Returns `environ` with the variables that the file `path` sets; the file may read `environ`.
 
     Raises:
-      ConfigError: If there is no such file, or it is no shell script that only sets variables.
+      ConfigError: If there is no such file, or it is not a shell script that only sets variables.
     """
     if not path.is_file():
         near = sorted(p.name for p in path.absolute().parent.glob("*variables*.sh"))
         hint = f" In its folder there are: {' '.join(near)}." if near else ""
         raise ConfigError(f"no such variables file: {path}.{hint}")
     command = ["bash", "-c", _SCRIPT, "bash", str(_READER), str(path.absolute())]
-    # Files, not pipes: what the file has started in the background would keep a pipe open.
+    # Files, not pipes: background processes of the variables file would keep a pipe open.
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         try:
             done = subprocess.run(
@@ -44,6 +44,6 @@ def read_variables(path: pathlib.Path, environ: Mapping[str, str]) -> dict[str, 
         printed, complaint = output.read(), errors.read()
     if done.returncode != 0:
         raise ConfigError(os.fsdecode(complaint).strip())
-    # What the file prints comes before the variables; bash's own are none of theirs.
+    # The file's own output comes before the variables; bash's own variables are not among them.
     entries = (entry.partition(b"=") for entry in printed.split(b"\0") if b"=" in entry)
     return {os.fsdecode(name).rpartition("\n")[2]: os.fsdecode(value) for name, _, value in entries}

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Reads a variables file. run_script.sh and launch/local/variables.py source this.
+# Reads variables files. run_script.sh and launch/local/variables.py source this.
 
-# Ends the script with 78 if the file FILE was written as editors of Windows do.
+# Ends the script with 78 if FILE has a Windows encoding or Windows line ends.
 check_encoding() { # FILE
   local begin file
   file=$(printf %q "$1")
@@ -15,7 +15,7 @@ check_encoding() { # FILE
   fi
 }
 
-# Exports everything that the file FILE sets; ends the script with 78 if it is no such file.
+# Exports everything that FILE sets; ends the script with 78 if FILE is not a variables file.
 read_variables() { # FILE
   local message _file
   check_encoding "$1"

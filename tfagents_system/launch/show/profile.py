@@ -1,10 +1,10 @@
-"""Shows where each program of a run spends its time.
+"""Shows how each program of a run spends its time.
 
 Example: sac profile logs/pendulum
 
-Reads status/<program>.json twice, SECS apart, and prints the phases in between; of a
-run that has ended, those since its programs started. TensorBoard shows the same shares over the
-course of the run (`learner_time/`, `collect_time/`).
+Reads status/<program>.json twice, SECS apart, and prints the phases in between; for a run that has
+ended, those since its programs started. TensorBoard shows the same shares over the run
+(`learner_time/`, `collect_time/`).
 """
 
 import pathlib
@@ -20,7 +20,7 @@ from tfagents_system.core.state.reports import ReportError, read_report, reporti
 
 
 def read_phase_secs(paths: ExperimentPaths) -> dict[str, dict[str, float]]:
-    """Returns the seconds of each phase by program; programs without phases are left out."""
+    """Returns the seconds of each phase by program, without programs that have no phases."""
     found = {}
     for program in reporting_programs(paths):
         try:
@@ -37,7 +37,7 @@ def phases_between(
 ) -> dict[str, dict[str, float]]:
     """Returns the seconds that each program spent in each phase between two readings.
 
-    A program that has not reported in between, or has started anew, keeps its totals.
+    A program that has not reported in between, or has restarted, keeps its totals.
     """
     result = {}
     for program, totals in after.items():
@@ -49,7 +49,7 @@ def phases_between(
 
 
 def profile_table(phases: Mapping[str, Mapping[str, float]]) -> str:
-    """Returns one line for each program: its phases by their share of the time, largest first."""
+    """Returns one line for each program, with its phases by share of time, largest first."""
     lines = []
     for program, secs in phases.items():
         elapsed = max(sum(secs.values()), 1e-9)

@@ -3,7 +3,7 @@
 Example: python -m tfagents_system.launch.show.status logs/pendulum   (train_script.sh does)
 
 Reads status/<program>.json, which each program replaces about once a second, and asks the disk
-itself for its free space, because logs say nothing once it is full. The experiment may run on
+itself for its free space, because nothing can be logged once it is full. The experiment may run on
 other hosts that share the disk.
 """
 
@@ -33,26 +33,26 @@ from tfagents_system.core.state.reports import (
 from tfagents_system.core.state.running import edited_files
 from tfagents_system.launch.show.status_line import Snapshot, status_line
 
-GONE_SECS = 5.0  # without a new report of any program, on another host: it reports each second
+GONE_SECS = 5.0  # without a new report of any program on another host; each reports every second
 PLAIN_PERIOD_SECS = 10.0
 TERMINAL_PERIOD_SECS = 1.0
 
 
 class Watch:
-    """Looks at an experiment again and again, and notices which reports change.
+    """Observes an experiment, and notices which reports change.
 
-    Clocks of hosts differ and may be set, so silence is what passes on the reader's own clock.
+    Clocks of hosts differ and may be set, so silence is measured by the reader's own clock.
     """
 
     def __init__(self, paths: ExperimentPaths, clock: Callable[[], float] = time.monotonic):
-        """Has not looked yet."""
+        """Reads nothing yet."""
         self._paths = paths
         self._clock = clock
         self._began = clock()
-        self._seen: dict[str, tuple[object, float]] = {}  # by program: a report, since when
+        self._seen: dict[str, tuple[object, float]] = {}  # by program: its report, and since when
 
     def look(self) -> Snapshot:
-        """Reads all reports; of a program that has never reported before, none is there."""
+        """Reads all reports; None for a program that has never reported."""
         reports: dict[str, Report | None] = {}
         unknown: dict[str, str] = {}
         for name in self._programs():
@@ -85,12 +85,12 @@ class Watch:
         return sorted(path for path in self._paths.services.glob("*") if path.is_dir())
 
     def _programs(self) -> list[str]:
-        """Returns the names of all programs; those of a copied folder may have no service."""
+        """Returns the names of all programs; in a copied folder, they may have no service."""
         services = {service.name for service in self._services() if report_kind(service.name)}
         return sorted(services.union(reporting_programs(self._paths)))
 
     def _is_running(self, reports: Iterable[Report | None]) -> bool:
-        """Asks the lock, which knows its own host alone; elsewhere new reports are the sign."""
+        """Returns whether the run lives: by its lock on this host, by new reports on others."""
         lock = self._paths.lock
         if is_locked(lock):
             return True
@@ -104,7 +104,7 @@ class Watch:
 
 
 def ending(paths: ExperimentPaths) -> str:
-    """Returns what there is to say of a run of which no program lives."""
+    """Returns the status line of a run without a living program."""
     if paths.finished.exists():
         folder = printable(paths.policies / "greedy_policy")
         return f"Training is finished. The policy is in {folder}."
@@ -115,7 +115,7 @@ def ending(paths: ExperimentPaths) -> str:
 
 
 def _way_on(paths: ExperimentPaths) -> str:
-    """Returns how the next start goes on, and what it lacks."""
+    """Returns from where the next start resumes, and what it lacks, as text."""
     try:
         saved, trained = saved_and_trained(paths)
     except (ReportError, ConfigError, OSError):
@@ -127,7 +127,7 @@ def _way_on(paths: ExperimentPaths) -> str:
 
 
 def saved_and_trained(paths: ExperimentPaths) -> tuple[int | None, int]:
-    """Returns the train step of the newest checkpoint, and that which the learner had reached.
+    """Returns the train steps of the newest checkpoint, and of the learner's last report.
 
     Raises:
       ReportError: If the learner's report is damaged.
@@ -156,7 +156,7 @@ def show(exp_dir: pathlib.Path, /) -> None:
     period_secs = TERMINAL_PERIOD_SECS if is_terminal else PLAIN_PERIOD_SECS
     try:
         if not is_terminal and watch.look().is_running:
-            time.sleep(2.0)  # the first reports
+            time.sleep(2.0)  # time for the first reports
         while (snapshot := watch.look()).is_running:
             show_line(snapshot)
             time.sleep(period_secs)

@@ -30,9 +30,9 @@ class Snapshot:
     unknown: Mapping[str, str] = dataclasses.field(default_factory=dict)  # why it cannot be read
     silent_secs: Mapping[str, float] = dataclasses.field(default_factory=dict)  # since a report
     is_running: bool = True
-    edited: Sequence[str] = ()  # files of the experiment, since the run was started
+    edited: Sequence[str] = ()  # edited files of the experiment, since the run's start
     free_bytes: int
-    checkpoint_bytes: int  # that the next one needs
+    checkpoint_bytes: int  # that the next checkpoint needs
 
     @property
     def learner(self) -> LearnerReport | None:
@@ -51,7 +51,7 @@ class Snapshot:
 
     @property
     def evaluations(self) -> list[Evaluation]:
-        """The newest shares of evaluations, of workers and evaluators."""
+        """The newest shares of workers and evaluators in evaluations."""
         return [report.eval for report in self._collectors if report.eval]
 
     @property
@@ -60,7 +60,7 @@ class Snapshot:
 
 
 def status_line(snapshot: Snapshot) -> str:
-    """Returns the line that describes `snapshot`; of a run that has ended, without its rates."""
+    """Returns the line that describes `snapshot`; without rates if the run has ended."""
     learner = snapshot.learner
     parts: list[str] = []
     if snapshot.is_running:
@@ -146,7 +146,7 @@ def _collecting(snapshot: Snapshot) -> list[str]:
 
 
 def _is_collecting(snapshot: Snapshot, worker: WorkerReport) -> bool:
-    """Returns whether it is there: workers may leave at any time, and their last reports stay."""
+    """Returns whether a worker still collects: workers may leave, and their last reports stay."""
     is_silent = snapshot.silent_secs.get(worker.program, 0.0) > NOT_RESPONDING_SECS
     return not is_silent and worker.phase not in ENDED
 
@@ -180,7 +180,7 @@ def _should_report(report: Report | None) -> bool:
 
 
 def _hosts(snapshot: Snapshot) -> list[str]:
-    """Returns what runs where, if there are several hosts."""
+    """Returns the programs of each host, if there are several hosts."""
     programs: dict[str, list[str]] = {}
     for report in snapshot.reports.values():
         if report is not None and report.phase not in ENDED:
@@ -191,7 +191,7 @@ def _hosts(snapshot: Snapshot) -> list[str]:
 
 
 def _ranges(names: Iterable[str]) -> list[str]:
-    """Shortens names that are numbered one after the other: `worker_0 to worker_3`."""
+    """Shortens consecutively numbered names: `worker_0 to worker_3`."""
     ranges: list[list[str]] = []
     for kind, number in sorted((name.partition("_")[::2] for name in names), key=_by_number):
         last_kind, last_number = ranges[-1][-1].partition("_")[::2] if ranges else ("", "")
@@ -213,7 +213,7 @@ def _parked(snapshot: Snapshot) -> list[str]:
 
 
 def _old_policies(snapshot: Snapshot) -> list[str]:
-    """Returns who acts with an old policy although the learner makes new ones all the time."""
+    """Returns the workers with an old policy although the learner publishes new ones."""
     if snapshot.learner is None or snapshot.learner.phase != Phase.TRAINING:
         return []
     ages = {w.program: w.policy_age_secs or 0.0 for w in snapshot.workers
@@ -225,7 +225,7 @@ def _old_policies(snapshot: Snapshot) -> list[str]:
 
 
 def _counts(reports: Iterable[Report | None]) -> list[str]:
-    """Returns the fields that `reports.counted` has made, summed over programs."""
+    """Returns the `reports.counted` fields, summed over programs."""
     sums: dict[str, int] = {}
     for report, field in _fields(reports):
         if name := field.metadata.get("counted"):
@@ -234,7 +234,7 @@ def _counts(reports: Iterable[Report | None]) -> list[str]:
 
 
 def _notes(reports: Iterable[Report | None]) -> list[str]:
-    """Returns the texts of the fields that `reports.note` has made, the first of each field."""
+    """Returns the texts of the `reports.note` fields, the first of each field."""
     notes: dict[str, str] = {}
     for report, field in _fields(reports):
         if (shown := field.metadata.get("note")) and (text := getattr(report, field.name)):
