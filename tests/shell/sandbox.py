@@ -55,6 +55,13 @@ class Sandbox:
             assert count == 1, name
         path.write_text(text)
 
+    def start_again_soon(self) -> None:
+        """Shortens the delays before a program that fails starts again to a tenth."""
+        path = self.project / "tfagents_system/launch/local/restart_budget.py"
+        text = path.read_text()
+        assert text.count("else 2.0 ** (") == 1
+        path.write_text(text.replace("else 2.0 ** (", "else 0.1 * 2.0 ** ("))
+
     def write(self, path: str, text: str) -> None:
         (self.project / path).write_text(text)
 

@@ -132,6 +132,7 @@ def test_kill_9_of_a_program_of_supervise_and_of_the_launcher(sandbox):
 
 
 def test_crash_loop_gives_up_with_the_traceback(sandbox):
+    sandbox.start_again_soon()
     code, _, err = sandbox.run(**TWO, STUB_WORKER_1="crash")
     assert code == 1
     assert sandbox.alive() == {}
@@ -149,6 +150,7 @@ def test_crash_loop_gives_up_with_the_traceback(sandbox):
     ],
 )
 def test_a_learner_that_cannot_be_built_leaves_no_new_experiment(sandbox, mode, code, line):
+    sandbox.start_again_soon()
     code_of_run, _, err = sandbox.run(**TWO, STUB_LEARNER=mode)
     assert code_of_run == code
     assert sandbox.alive() == {}

@@ -7,6 +7,8 @@ from slurm.cluster import CPUS, PROJECT, Cluster, slurm_cluster
 
 from tfagents_system.core.waiting import wait_until
 
+pytestmark = pytest.mark.slurm
+
 # Stands for run_script.sh in train.sbatch. Writes what happens to it to a file, and ends by itself
 # after it has been stopped once. An array's cannot save: it is put into the queue as well.
 STUB = """#!/usr/bin/env bash
