@@ -1,24 +1,14 @@
-import pathlib
-import random
-import shutil
-import threading
+"""What a checkpoint holds, when it is saved, and saves that fail."""
 
-import numpy as np
+import random
+
 import pytest
-import tensorflow as tf
+from checkpoint_fakes import ITEM, FakeReplay, make_checkpointer, save
 from cut_disk import cut_disk
-from fakes import UNRIVALLED
-from replay_fakes import (
-    EpisodeStepEnv,
-    all_items,
-    codec_of,
-    make_tiny_agent,
-    serving,
-)
+from replay_fakes import EpisodeStepEnv, all_items, codec_of, make_tiny_agent, serving
 from small_disk import small_disk
 
 from tfagents_system.collection.rollouts import run_episode
-from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process.background import raise_failures
 from tfagents_system.core.state.disk import SPARE_BYTES
 from tfagents_system.core.state.generations import (
@@ -26,87 +16,16 @@ from tfagents_system.core.state.generations import (
     checkpoint_bytes,
     generations,
     newest_intact_generation,
-    publish_generation,
     read_manifests,
 )
 from tfagents_system.core.state.incarnation import CORE, Claims, Fence
 from tfagents_system.data.item_layout import SINGLE
-from tfagents_system.data.transition import Transition
 from tfagents_system.learning import checkpoints as checkpoints_lib
-from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import ReplaySnapshots, experience_stats
 
 NUM_CUTS = 3  # of the power
-
-
-class FakeReplay:
-    """Writes checkpoints as the replay server does, or fails as `failure` says."""
-
-    files = ("items.tfrecord", "DONE")
-
-    def __init__(self, root: pathlib.Path):
-        self._root = root
-        self._count = 0
-        self.failure = None
-        self.may_finish = threading.Event()
-        self.may_finish.set()
-
-    def checkpoint(self):
-        self._count += 1
-        path = self._root / str(self._count)
-        path.mkdir(parents=True)
-        (path / "items.tfrecord").write_text(f"checkpoint {self._count}")
-        assert self.may_finish.wait(10)
-        if self.failure == "raises":
-            raise RuntimeError("no space left on device")
-        if self.failure != "is incomplete":
-            (path / "DONE").touch()
-        return path
-
-    def discard(self):
-        shutil.rmtree(self._root)
-        self._root.mkdir()
-
-    def describe(self, folder):
-        return folder.name
-
-
-@pytest.fixture
-def replay(tmp_path):
-    return FakeReplay(tmp_path / "checkpoints" / ".reverb")
-
-
-ITEM = {"length": 8, "columns": [["float32", [7]]]}
-
-
-def make_checkpointer(
-    root, agent, train_step, client, item=ITEM, arithmetic="float32", fence=UNRIVALLED, signals=None
-):
-    return Checkpointer(root, agent, train_step, client, item, arithmetic, fence, signals)
-
-
-class Signals(tf.Module):
-    def __init__(self, scale):
-        super().__init__()
-        self.scale = tf.Variable(scale, name="scale")
-
-
-def test_variables_of_reward_signals_are_saved_and_restored(tmp_path, replay):
-    agent, train_step = make_tiny_agent()
-    root = tmp_path / "checkpoints"
-    saving = make_checkpointer(root, agent, train_step, replay, signals=Signals(3.0))
-    saving.save()
-    assert saving.wait(10)
-    signals = Signals(1.0)
-    agent, train_step = make_tiny_agent()
-    assert make_checkpointer(root, agent, train_step, replay, signals=signals).restore()
-    assert float(signals.scale) == 3
-    with pytest.raises(
-        ConfigError, match="reward_signals/scale:0: .* in the checkpoint, nothing now"
-    ):
-        make_checkpointer(root, agent, train_step, replay).restore()
 
 
 class FakeTime:
@@ -141,60 +60,8 @@ def test_saving_takes_at_most_a_twentieth_of_the_time(
     assert checkpointer.is_affordable
 
 
-def train(agent, num_steps):
-    """Eager train steps on minibatches, and with noise, that depend on the train step only."""
-    for _ in range(num_steps):
-        step = int(agent.train_step_counter)
-        rng = np.random.default_rng(step)
-        tf.random.set_seed(step)
-
-        def draw(*shape, rng=rng):
-            return tf.constant(rng.normal(size=shape), tf.float32)
-
-        observation, action, reward = draw(4, 2), tf.tanh(draw(4, 1)), draw(4)
-        agent.train(
-            Transition(tf.zeros([4]), observation, action, reward, tf.ones([4]), draw(4, 2))
-        )
-
-
-def all_values(agent, folder):
-    """Every variable by its path from the agent, targets and optimizer slots included."""
-    reader = tf.train.load_checkpoint(tf.train.Checkpoint(agent=agent).write(str(folder / "all")))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()
-            if name != "_CHECKPOINTABLE_OBJECT_GRAPH"}  # fmt: skip
-
-
-def save(checkpointer):
-    assert checkpointer.save()
-    assert checkpointer.wait(timeout_secs=10)
-
-
 def steps(root):
     return [int(generation.name) for generation in generations(root)]
-
-
-def test_a_restored_agent_is_the_saved_one_and_trains_on_to_the_same_result(tmp_path, replay):
-    root = tmp_path / "checkpoints"
-    agent, train_step = make_tiny_agent()
-    checkpointer = make_checkpointer(root, agent, train_step, replay)
-    assert not checkpointer.restore()
-    train(agent, 3)
-    save(checkpointer)
-    saved = all_values(agent, tmp_path)
-
-    restored, restored_step = make_tiny_agent()
-    assert make_checkpointer(root, restored, restored_step, replay).restore()
-    assert int(restored_step) == 3
-    train(agent, 2)
-    train(restored, 2)
-    expected, actual = all_values(agent, tmp_path), all_values(restored, tmp_path)
-    assert expected.keys() == actual.keys()
-    for name, value in expected.items():
-        np.testing.assert_array_equal(actual[name], value, err_msg=name)
-    slots = [name for name in expected if ".OPTIMIZER_SLOT" in name]
-    assert len(slots) == 2 * (4 + 2 * 4 + 1)  # two of Adam for actor, twin critics and alpha
-    changed = [name for name in slots if np.any(saved[name] != expected[name])]
-    assert len(changed) > len(slots) / 2
 
 
 def test_two_generations_are_kept(tmp_path, replay):
@@ -316,39 +183,6 @@ def test_what_a_killed_save_left_behind_is_cleared(tmp_path, replay):
     assert list(root.iterdir()) == []
 
 
-def damage_by_flipping_a_bit(generation):
-    (data,) = generation.glob("learner/state.data*")
-    content = bytearray(data.read_bytes())
-    content[len(content) // 2] ^= 1
-    data.write_bytes(content)
-
-
-DAMAGE = {
-    "bit flipped": (damage_by_flipping_a_bit, "differs from its checksum"),
-    "truncated": (lambda g: (g / "replay/items.tfrecord").write_text(""), "differs from its"),
-    "missing": (lambda g: (g / "replay/DONE").unlink(), "DONE is missing"),
-    "manifest": (lambda g: (g / "manifest.json").write_text("{"), "cannot be read"),
-}
-
-
-@pytest.mark.parametrize("case", DAMAGE)
-def test_a_damaged_generation_is_passed_over_for_the_one_before(tmp_path, replay, capsys, case):
-    damage, message = DAMAGE[case]
-    root = tmp_path / "checkpoints"
-    agent, train_step = make_tiny_agent()
-    checkpointer = make_checkpointer(root, agent, train_step, replay)
-    for step in (1, 2):
-        train_step.assign(step)
-        save(checkpointer)
-    damage(root / "0000000002")
-    assert checkpointer.restore()
-    assert int(train_step) == 1
-    assert message in capsys.readouterr().out
-    damage(root / "0000000001")
-    with pytest.raises(ConfigError, match=f"Every checkpoint in .* is damaged: .*{message}"):
-        checkpointer.restore()
-
-
 def test_a_generation_holds_the_items_and_counts_of_a_real_server(tmp_path):
     root = tmp_path / "checkpoints"
     agent, train_step = make_tiny_agent()
@@ -428,66 +262,6 @@ def test_what_sorts_later_in_reverbs_own_folder_does_not_cost_the_checkpoint(tmp
             assert steps(root)[0] == step
             assert newest_intact_generation(root) == root / f"{step:010d}"
             assert list(own.iterdir()) == []
-
-
-def test_learning_rates_are_those_of_now_and_not_those_of_the_checkpoint(tmp_path, replay):
-    agent, train_step = make_tiny_agent()
-    train(agent, 2)
-    saving = make_checkpointer(tmp_path / "checkpoints", agent, train_step, replay)
-    assert saving.save() and saving.wait(10)
-    rates = {f"{network}_learning_rate": 1e-30 for network in ("actor", "critic", "alpha")}
-    agent, train_step = make_tiny_agent(**rates)
-    assert make_checkpointer(tmp_path / "checkpoints", agent, train_step, replay).restore()
-    before = [v.numpy() for v in agent.collect_policy.variables()]
-    train(agent, 1)
-    for old, variable in zip(before, agent.collect_policy.variables(), strict=True):
-        np.testing.assert_array_equal(variable, old)
-
-
-def test_a_generation_of_another_agent_is_refused_with_the_differences(tmp_path, replay):
-    root = tmp_path / "checkpoints"
-    agent, train_step = make_tiny_agent()
-    save(make_checkpointer(root, agent, train_step, replay))
-
-    wider, train_step = make_tiny_agent(actor_fc_layer_params=(8,))
-    with pytest.raises(ConfigError) as caught:
-        make_checkpointer(root, wider, train_step, replay).restore()
-    assert "0000000000 is of another agent (" in str(caught.value)
-    assert "kernel:0: [2, 4] in the checkpoint, [2, 8] now" in str(caught.value)
-    agent, train_step = make_tiny_agent()
-    with pytest.raises(ConfigError, match="item length: 8 in the checkpoint, 4 now"):
-        make_checkpointer(root, agent, train_step, replay, item=ITEM | {"length": 4}).restore()
-
-
-def test_a_generation_of_another_algorithm_is_refused(tmp_path, replay):
-    agent, train_step = make_tiny_agent()
-    save(make_checkpointer(tmp_path / "checkpoints", agent, train_step, replay))
-    agent.algorithm = "other"
-    with pytest.raises(ConfigError, match="agent: sac in the checkpoint, other now"):
-        make_checkpointer(tmp_path / "checkpoints", agent, train_step, replay).restore()
-
-
-def test_another_arithmetic_is_said_and_is_no_obstacle(tmp_path, replay):
-    root = tmp_path / "checkpoints"
-    agent, train_step = make_tiny_agent()
-    save(make_checkpointer(root, agent, train_step, replay, arithmetic="int16"))
-    for now, change in (("int16", None), ("float32", "int16 in the checkpoint, float32 here")):
-        checkpointer = make_checkpointer(root, agent, train_step, replay, arithmetic=now)
-        assert checkpointer.restore()
-        assert checkpointer.arithmetic_change == change
-
-
-def test_a_generation_of_an_older_version_is_refused_with_what_to_do(tmp_path, replay):
-    root = tmp_path / "checkpoints"
-    agent, train_step = make_tiny_agent()
-    unfinished = root / ".tmp-0"
-    checkpointer = make_checkpointer(root, agent, train_step, replay)
-    unfinished.mkdir()
-    publish_generation(
-        unfinished, root, 0, {"layout": {"replay item": "8 x float32 [7]"}}, UNRIVALLED
-    )
-    with pytest.raises(ConfigError, match="manifest.json has no 'requires': an older version"):
-        checkpointer.restore()
 
 
 def test_the_manifest_says_what_the_replay_folder_holds(tmp_path, replay):

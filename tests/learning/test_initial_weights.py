@@ -2,6 +2,7 @@ import shutil
 
 import numpy as np
 import pytest
+from checkpoint_fakes import FakeReplay, train
 from fakes import UNRIVALLED
 from replay_fakes import make_tiny_agent
 
@@ -10,8 +11,6 @@ from tfagents_system.core.state.generations import generation_dir
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.learning.initial_weights import initialize
 from tfagents_system.learning.policy_export import write_policy
-
-from .test_checkpoints import FakeReplay, train
 
 
 @pytest.fixture
