@@ -30,7 +30,7 @@ from tfagents_system.core.programs.params_loader import Run, gin_text, load_run
 from tfagents_system.core.programs.program import StopFlag, run_program
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.state.incarnation import Fence
-from tfagents_system.core.state.provenance import record_arithmetic, record_gin
+from tfagents_system.core.state.provenance import record_arithmetic, record_bindings, record_gin
 from tfagents_system.core.state.reports import Phase, StatusReporter, unsaved_before
 from tfagents_system.environments.closing import close_environment
 from tfagents_system.environments.construction import make_collect_environment
@@ -137,6 +137,7 @@ class Training:
         num_steps = params.num_steps_per_iter
         rates = RateMeter(self.train_step), RecentRate(self.train_step)
         summary_rate = RateMeter(self.train_step)
+        is_proven = False  # that one can train with this start's gin bindings
         self._publish()
         self._reporter.report_now(Phase.WAITING_FOR_DATA, self._progress())
         self._exporter.prepare()  # while workers fill the replay buffer
@@ -168,6 +169,10 @@ class Training:
                     "The agent of TrainParams.agent_ctor does not count its train steps: pass the "
                     "hook's argument train_step on as train_step_counter."
                 )
+            if not is_proven:
+                self._fence.check()
+                record_bindings(self._run.paths.provenance, self._run.gin_bindings)
+                is_proven = True
             self._timer.enter("saving")
             if self._has_passed(params.log_period_itrs, iteration):
                 self._write_summaries(metrics, summary_rate.rate_at(self.train_step))

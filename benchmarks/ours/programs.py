@@ -133,7 +133,7 @@ def make_experiment(
         "params_name": params.name,
     }  # fmt: skip
     write_json_atomically(paths.provenance, provenance)
-    begin_run(paths)
+    begin_run(paths, gin_bindings=gin_bindings)
     return paths
 
 

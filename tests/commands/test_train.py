@@ -12,7 +12,7 @@ import pytest
 from run_files import write_finished_run
 
 from tfagents_system.commands import templates, train
-from tfagents_system.commands.bindings import with_bindings
+from tfagents_system.commands.bindings import bindings_of, with_bindings
 from tfagents_system.commands.environment_ids import EnvironmentId, find_environment
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.launch.checks.params_check import check_params_file
@@ -161,14 +161,19 @@ def test_files_of_a_project_are_what_a_start_accepts(tmp_path, horizon):
 @pytest.mark.parametrize(
     ("assignment", "binding"),
     [
-        ("actor_fc_layer_params=64,32", "TrainParams.actor_fc_layer_params = (64, 32)"),
+        ("actor_fc_layer_params=64,32", "TrainParams.actor_fc_layer_params = (64,32)"),
         ("actor_fc_layer_params=(64, 32)", "TrainParams.actor_fc_layer_params = (64, 32)"),
         ("algorithm=td3", "TrainParams.algorithm = 'td3'"),
         ("TrainParams.discount = 5e-1", "TrainParams.discount = 5e-1"),
     ],
 )
 def test_an_assignment_is_a_binding_of_gin(assignment, binding):
-    assert with_bindings([assignment], {}) == {"SAC_GIN_BINDINGS": binding}
+    assert with_bindings({}, bindings_of([assignment])) == {"SAC_GIN_BINDINGS": binding}
+    earlier = {"SAC_GIN_BINDINGS": "A.b = 1; C.d = 2", "X": "y"}
+    assert with_bindings(earlier, [binding]) == {
+        "SAC_GIN_BINDINGS": f"A.b = 1; C.d = 2\n{binding}", "X": "y",
+    }  # fmt: skip
+    assert with_bindings(earlier, []) == earlier
 
 
 def test_a_variables_file_sees_and_loses_to_the_variables_of_the_caller(tmp_path):

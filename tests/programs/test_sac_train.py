@@ -206,10 +206,12 @@ def test_a_stop_saves_the_train_step_and_the_next_start_goes_on_from_it(
     before = read_report(paths, "learner").arithmetic
 
     monkeypatch.setattr(sac_train, "arithmetic_of", lambda agent: "another")
-    begin_run(paths)
+    bindings = ["TrainParams.discount = 0.9"]
+    begin_run(paths, gin_bindings=bindings)
     assert (
         sac_train.train(str(paths.root), replay.address, 1, stop=StopAt(paths, 0)) == EXIT_STOPPED
     )
+    assert read_json(paths.provenance)["gin_bindings"] == []  # none was trained with
     log, change = capsys.readouterr().out, f"{before} in the checkpoint, another here"
     assert f"Restored train step {stopped_at}.\nARITHMETIC CHANGED: {change}." in log
     assert read_report(paths, "learner").arithmetic_change == change
@@ -217,6 +219,7 @@ def test_a_stop_saves_the_train_step_and_the_next_start_goes_on_from_it(
     assert variables_of(paths.policy_checkpoint(stopped_at)) == saved
     assert sac_train.train(str(paths.root), replay.address, 1, stop=False) == EXIT_FINISHED
     assert steps(paths)[0] == NUM_TRAIN_STEPS
+    assert read_json(paths.provenance)["gin_bindings"] == bindings
 
 
 def test_a_superseded_learner_publishes_and_writes_nothing_more(tmp_path, replay):

@@ -163,7 +163,10 @@ def test_wrong_configuration_found_by_a_program_stops_an_old_experiment_with_78(
     assert sandbox.alive() == {}
     assert sandbox.tape().count("learner starts") == 2
     assert "  sac_train.py: config.json: leg_length is -1; allowed is a number > 0." in err
-    assert "What had been saved is in logs/pendulum; the same command goes on from there." in err
+    assert (
+        "What had been saved is in logs/pendulum; without the mistake, the same command goes on "
+        "from there."
+    ) in err
 
 
 def test_a_stop_that_could_not_save_says_so_and_ends_with_74(sandbox):

@@ -147,13 +147,13 @@ def test_sigterm_saves_everything_and_the_same_command_goes_on(make_run):
     assert not list(run.paths.checkpoints.glob(".tmp-*"))
     first_rows = run.episodes("collect", 0)
 
-    params = run.paths.params.read_text()
-    run.paths.params.write_text(params.replace("actor_fc_layer_params = (8,)",
-                                               "actor_fc_layer_params = (9,)"))  # fmt: skip
-    assert run.await_end(run.start(), timeout_secs=60) == 78
+    refused = "TrainParams.actor_fc_layer_params = (9,)"
+    assert run.await_end(run.start(SAC_GIN_BINDINGS=refused), timeout_secs=60) == 78
     assert "[2, 8] in the checkpoint, [2, 9] now" in run.output
+    assert f"New in this start, and not kept: {refused}. Leave that out to go on." in run.output
     assert run.generations()[0] == stopped_at
 
+    params = run.paths.params.read_text()  # the next start is not refused for what the last had
     run.paths.params.write_text(params.replace("n_episodes_in_buffer = 100",
                                                "n_episodes_in_buffer = 140"))  # fmt: skip
     process = run.start()

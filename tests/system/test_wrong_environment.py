@@ -13,6 +13,20 @@ class TrainParams(TrainParams):
 """
 
 
+def test_an_import_of_what_there_is_not_is_answered_once_and_leaves_no_folder(tmp_path):
+    run = TinyRun(tmp_path, "import numpy.linalgg\n")
+    try:
+        assert run.await_end(run.start(), timeout_secs=60) == 78
+    finally:
+        run.end()
+    assert list((run.project / "logs").iterdir()) == []
+    line = (tmp_path / "params.py").read_text().splitlines().index("import numpy.linalgg") + 1
+    assert run.output.endswith(
+        f"{tmp_path}/params.py:{line}: No module named 'numpy.linalgg'. Did you mean linalg?\n"
+    )
+    assert "Traceback" not in run.output
+
+
 def test_a_discrete_action_space_is_answered_once_and_leaves_no_folder(tmp_path):
     run = TinyRun(tmp_path, DISCRETE)
     try:

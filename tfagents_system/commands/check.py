@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import Annotated
 
-from tfagents_system.commands.bindings import with_bindings
+from tfagents_system.commands.bindings import bindings_of, with_bindings
 from tfagents_system.commands.check_rows import Row, table
 from tfagents_system.commands.environment_ids import check_actions, find_environment
 from tfagents_system.commands.new import project_files, write_project
@@ -27,7 +27,7 @@ from tfagents_system.core.programs.command_line import AtLeast
 from tfagents_system.core.programs.params_loader import load_params
 from tfagents_system.core.settings.curriculum import Curriculum
 from tfagents_system.core.settings.env_config import load_env_config
-from tfagents_system.core.settings.variables import ENV_TIMEOUT_SECS, Settings
+from tfagents_system.core.settings.variables import ENV_TIMEOUT_SECS, GIN_BINDINGS, Settings
 from tfagents_system.core.state.files import write_json_atomically
 from tfagents_system.kernels.build import build_if_missing
 from tfagents_system.launch.checks.params_check import check_gin_bindings
@@ -70,7 +70,7 @@ def check(
             folder = tempfile.TemporaryDirectory(prefix="sac_check_")
             params, config = _files_for(env, pathlib.Path(until_checked.enter_context(folder)))
         environ = _environ_of(variables, params, config)
-        return _check(environ | with_bindings(set_, environ), num_episodes, predict)
+        return _check(with_bindings(environ, bindings_of(set_)), num_episodes, predict)
 
 
 def _files_for(env: str, folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
@@ -90,7 +90,7 @@ def _files_for(env: str, folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Pa
 
 def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
     settings = Settings.from_environ(environ)
-    check_gin_bindings(settings.gin_bindings, "SAC_GIN_BINDINGS")
+    check_gin_bindings(settings.gin_bindings, GIN_BINDINGS)
     check_files(settings.config, settings.params)
     env_config = load_env_config(settings.config)
     curriculum = Curriculum.from_config(env_config.get("curriculum", {}), str(settings.config))

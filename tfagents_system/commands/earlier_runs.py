@@ -1,17 +1,16 @@
 """Compares an experiment's earlier settings with those now asked for."""
 
-import ast
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.env_config import load_env_config
-from tfagents_system.core.settings.variables import Settings
+from tfagents_system.core.settings.gin_bindings import parse_binding
+from tfagents_system.core.settings.variables import GIN_BINDINGS, Settings
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.launch.experiment import folder as experiment
 
-UNREADABLE = (ValueError, TypeError, SyntaxError, RecursionError, MemoryError)  # of literal_eval
 NOT_SET = "not set"
 
 
@@ -50,12 +49,5 @@ def check_is_same(
 
 def _values(bindings: Sequence[str]) -> dict[str, Any]:
     """Returns what is bound to each name, the last if there are several."""
-    values: dict[str, Any] = {}
-    for binding in bindings:
-        name, _, text = (part.strip() for part in binding.partition("="))
-        try:
-            value = ast.literal_eval(text)
-        except UNREADABLE:  # a reference of gin
-            value = text
-        values[name.removeprefix("TrainParams.")] = value
-    return values
+    parsed = (parse_binding(binding, GIN_BINDINGS) for binding in bindings)
+    return {binding.name: binding.value for binding in parsed}

@@ -21,7 +21,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated
 
-from tfagents_system.commands.bindings import with_bindings
+from tfagents_system.commands.bindings import bindings_of, with_bindings
 from tfagents_system.commands.earlier_runs import check_is_same
 from tfagents_system.commands.trials import (
     Study,
@@ -77,9 +77,9 @@ def sweep(
     settings = Settings.from_environ(environ)
     values, ranges = parse_grid(grid), parse_ranges(search)
     for trial in grid_trials(values):
-        with_bindings(trial.assignments, environ)  # checks all before the first is trained
+        bindings_of(trial.assignments)  # checks all before the first is trained
     for varied, range_ in ranges.items():
-        with_bindings([f"{varied}={range_.low!r}", f"{varied}={range_.high!r}"], environ)
+        bindings_of([f"{varied}={range_.low!r}", f"{varied}={range_.high!r}"])
     name = settings.exp_dir.name  # of a task of a job array, too
     environ.pop("SLURM_ARRAY_TASK_ID", None)
     commands = _commands(settings.placement, parallel)
@@ -168,7 +168,7 @@ class Runner:
         """Raises ConfigError if an experiment of this number was trained with other settings."""
         for seed in seeds:
             if (paths := self.paths_of(trial, seed)).root.exists():
-                check_is_same(paths, self._environ | self._changes(trial, seed))
+                check_is_same(paths, self._environ_of(trial, seed))
 
     def run(self, trial: Trial, seed: int) -> None:
         """Trains until the experiment is finished, fails, or all are stopped; blocks."""
@@ -178,20 +178,17 @@ class Runner:
         log = self._folder / f"{paths.root.name}.log"
         command = self._commands.get()  # another experiment puts its own back
         try:
-            code = self._run(self._environ | self._changes(trial, seed), command, log)
+            code = self._run(self._environ_of(trial, seed), command, log)
         finally:
             self._commands.put(command)
         if code and not self.is_stopped:
             self.failed.append(paths.root.name)
             print(f"{paths.root} failed (exit code {code}): see {log}", flush=True)
 
-    def _changes(self, trial: Trial, seed: int) -> dict[str, str]:
-        """Returns the variables that tell an experiment from the others."""
-        changes = {
-            "SAC_EXP_NAME": self.paths_of(trial, seed).root.name,
-            "SAC_SEED": str(seed),
-        }
-        return changes | with_bindings(trial.assignments, self._environ)
+    def _environ_of(self, trial: Trial, seed: int) -> dict[str, str]:
+        """Returns the environment in which an experiment is trained."""
+        named = {"SAC_EXP_NAME": self.paths_of(trial, seed).root.name, "SAC_SEED": str(seed)}
+        return with_bindings({**self._environ, **named}, bindings_of(trial.assignments))
 
     def _run(self, environ: Mapping[str, str], command: Sequence[str], log: pathlib.Path) -> int:
         """Returns the exit code of an experiment; 0 if it is not started because of a stop."""

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from tfagents_system.agents.table import ALGORITHMS
-from tfagents_system.commands.bindings import with_bindings
+from tfagents_system.commands.bindings import bindings_of, with_bindings
 from tfagents_system.commands.earlier_runs import check_is_same
 from tfagents_system.commands.environment_ids import (
     EnvironmentId,
@@ -76,7 +76,7 @@ def train(
     if algo is not None:
         set_ = (f"algorithm={algo}", *set_)
     environ = dict(os.environ)
-    with_bindings(set_, environ)  # before anything is written
+    bindings = bindings_of(set_)  # refused before anything is written
     if shutil.which("supervise", path=environment_of_runs(environ)["PATH"]) is None:
         raise ConfigError(
             "supervise, of the package daemontools, is not on PATH. Install it (Debian, Ubuntu: "
@@ -94,7 +94,7 @@ def train(
         raise ConfigError("What is to be trained? Give --env or a variables file. See --help.")
     if initialize_from is not None:
         environ[INITIALIZE_FROM] = initialize_from
-    environ = environment_of_runs(environ | with_bindings(set_, environ))
+    environ = environment_of_runs(with_bindings(environ, bindings))
     build_if_missing()
     if len(seed) > 1:
         return _train_seeds(environ, seed, extend, force_new)
@@ -149,7 +149,7 @@ def _prepare_folder(environ: dict[str, str], extend: int | None, force_new: bool
         if not paths.finished.exists():
             raise ConfigError(f"--extend: {paths.root} is not finished; without it, it resumes.")
         num_iter = read_json(paths.finished)["num_iter"] + extend
-        environ |= with_bindings([f"num_iter={num_iter}"], environ)
+        environ |= with_bindings(environ, [f"TrainParams.num_iter = {num_iter}"])
     elif paths.root.exists():
         _move_away(paths, environ.get(INITIALIZE_FROM))
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.settings.variables import VARIABLES, Settings, split_gin_bindings
+from tfagents_system.core.settings.variables import VARIABLES, Settings
 
 REQUIRED = {"SAC_EXP_NAME": "walk", "SAC_PARAMS": "my_params.py", "SAC_CONFIG": "my.json"}
 INTEGERS = {
@@ -205,7 +205,7 @@ def test_gin_bindings_are_split_at_semicolons_and_newlines():
         "TrainParams.discount=0.9",
         "TrainParams.recurrent = True",
     )
-    assert split_gin_bindings(" ;\n") == ()
+    assert Settings.from_environ(REQUIRED | {"SAC_GIN_BINDINGS": " ;\n"}).gin_bindings == ()
 
 
 @pytest.mark.fault_row("malformed input")

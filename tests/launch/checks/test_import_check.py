@@ -46,36 +46,12 @@ def check(folder: pathlib.Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("import numpy.nonsense", "imports numpy.nonsense, but numpy ("),
-        ("import numpy.linalgg as la", "has no module linalgg. Did you mean linalg?"),
-        ("from numpy.missing import x", "imports numpy.missing, but numpy ("),
-        ("import xml.etree.ElementTrees", "Did you mean ElementTree?"),
-        ("import gym.envs.classical_control", "no module classical_control. Did you mean classic"),
-        ("from tf_agents.environments.suite_gmy import load", "Did you mean suite_gym?"),
-        (
-            "from tfagents_system.environments import gymadapter",
-            "which has no such name. Did you mean gym_adapter?",
-        ),
-        ("from tfagents_system.environments import nonexistent", "imports nonexistent from tfa"),
-        ("from tfagents_system.environments.gym_adapter import lod", "Did you mean load?"),
-        ("from tfagents_system.train_params_bas import T", "Did you mean train_params_base?"),
-        ("import tfagents_system.enviroments.gym_adapter", "Did you mean environments?"),
-        (
-            "from tfagents_system.utils.metric import SuccessMetric",  # of another framework
-            "has no module utils. A params file of another framework of this name? Remove the",
-        ),
-        ("import os\n\nimport tasks.reech", ":3: imports tasks.reech, but tasks ("),
-        ("from tasks import reach, reech", "imports reech from tasks ("),
-        ("from tasks.reach import Reech", "Did you mean Reach?"),
-        ("import plain.part", "imports plain.part, but plain ("),
-        ("from plain import VALU", "Did you mean VALUE?"),
-        ("import space.outer", "imports space.outer, but space ("),
-        ("from space.inner import thingy", "Did you mean thing?"),
+        ("import os\n\nimport no_such_robot", ":3: imports no_such_robot, which is neither"),
         ("import no_such_robot.arm", "imports no_such_robot, which is neither installed in this"),
         ("from . import arm", "from . import arm: a params file is not part of a package"),
     ],
 )
-def test_what_is_surely_missing_is_refused_with_file_line_and_the_nearest(folder, text, message):
+def test_what_is_surely_missing_is_refused_with_file_and_line(folder, text, message):
     with pytest.raises(ConfigError, match=re.escape(message)) as error:
         check(folder, text)
     assert str(error.value).startswith(f"{folder}/my_params.py:")
@@ -104,6 +80,7 @@ def test_what_is_surely_missing_is_refused_with_file_line_and_the_nearest(folder
         "from tasks import GOAL, a, b, fast, system, reach, extra; import tasks.extra",
         "from tasks.reach import Reach, make",
         "from lazy import anything",
+        "import tasks.reech; from plain import VALU; import numpy.nonsense",  # Python finds it
         "import dynamic.made; import dynamic.sub.module; from dynamic import anything",
         "import space.inner.thing; from space import inner; from space.inner import thing",
         "import broken; from broken import x",

@@ -13,7 +13,10 @@ from small_disk import small_disk
 from tfagents_system.core.checkout import PROJECT, version
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.variables import Settings
+from tfagents_system.core.state.files import read_json
 from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.provenance import record_bindings
+from tfagents_system.core.state.running import unproven_bindings
 from tfagents_system.launch.experiment import folder as experiment
 from tfagents_system.launch.local.run_share import Share, run_share, set_up
 
@@ -213,6 +216,14 @@ def test_resume_keeps_seed_and_files_and_names_what_differs(project, resumable, 
     ) in out
     provenance = provenance_of(resumable)
     assert provenance["seed"] == 7 and len(provenance["started_at"]) == 2
+    assert provenance["gin_bindings"] == ["TrainParams.num_iter = 10"]
+    new = ["TrainParams.discount = 0.9", "TrainParams.num_iter = 20"]
+    assert read_json(resumable.running_bindings) == ["TrainParams.num_iter = 10", *new]
+    assert unproven_bindings(resumable) == new  # until the learner has trained with them
+    record_bindings(resumable.provenance, read_json(resumable.running_bindings))
+    assert unproven_bindings(resumable) == []
+    run_prepare(GIN_BINDINGS="TrainParams.num_iter = 10")
+    assert read_json(resumable.running_bindings) == [*new, "TrainParams.num_iter = 10"]
     assert resumable.params.read_text() == PARAMS
     assert json.loads(resumable.config.read_text())["horizon"] == 200
 

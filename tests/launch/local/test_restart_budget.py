@@ -11,6 +11,7 @@ import pytest
 from fakes import FakeClock
 from small_disk import small_disk
 
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.launch.local import restart_budget
 from tfagents_system.launch.local.restart_budget import RestartBudget, read_starts
 
@@ -174,6 +175,20 @@ def test_wrong_configuration_is_not_started_again_and_its_message_is_kept(servic
         f"Its log is {service.parent.parent}/stdout/worker_0.log\n"
         "  sac_collect.py: config.json: horizon is 0\n  second line\n"
     )
+
+
+def test_a_refused_start_names_the_settings_that_it_was_the_first_with(service):
+    paths = ExperimentPaths(service.parent.parent)
+    paths.running.mkdir()
+    paths.running_bindings.write_text('["A.b = 1", "TrainParams.discount = 0.9", "C.d = 2"]')
+    paths.provenance.write_text('{"gin_bindings": ["A.b = 1"]}')
+    end_with(service, 78, failures_before=0, log="=== start 1 ===\nsac_train.py: another agent\n")
+    run_guard(service, "echo", "again")
+    assert (service / "failure").read_text().splitlines()[1:] == [
+        "  sac_train.py: another agent",
+        "  New in this start, and not kept: TrainParams.discount = 0.9; C.d = 2. Leave that out to "
+        "go on.",
+    ]
 
 
 def test_traceback_of_a_cause_is_shown_with_what_it_caused(service):

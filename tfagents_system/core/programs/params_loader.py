@@ -21,10 +21,12 @@ from tfagents_system.core.process.user_modules import (
     take_over,
 )
 from tfagents_system.core.programs.first_episode import FIRST_EPISODE
+from tfagents_system.core.programs.missing_imports import refusal_of
 from tfagents_system.core.settings.curriculum import Curriculum
 from tfagents_system.core.settings.env_config import load_env_config
 from tfagents_system.core.settings.hooks import copied
 from tfagents_system.core.settings.hyperparameters import check_hyperparameter, hyperparameters
+from tfagents_system.core.state.files import read_json
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.state.provenance import original_of, read_provenance
 from tfagents_system.core.state.running import modules_in
@@ -61,17 +63,17 @@ def load_run(exp_dir: str) -> Run:
     """
     paths = ExperimentPaths(pathlib.Path(exp_dir))
     FIRST_EPISODE.of(paths)
-    provenance = read_provenance(paths.provenance, ("seed", "gin_bindings"))
-    if provenance is None:
-        raise ConfigError(f"{paths.provenance} does not exist; start the run with run_script.sh.")
+    provenance = read_provenance(paths.provenance, ("seed",))
+    if provenance is None or not paths.running_bindings.exists():
+        missing = paths.provenance if provenance is None else paths.running_bindings
+        raise ConfigError(f"{missing} does not exist; start the run with run_script.sh.")
+    bindings = read_json(paths.running_bindings)
     env_config = load_env_config(paths.running_config)
-    params = load_params(
-        paths.running_params, env_config, provenance["gin_bindings"], paths.running
-    )
+    params = load_params(paths.running_params, env_config, bindings, paths.running)
     for note in params.check(str(paths.params)):  # the launcher has not seen imported base classes
         print(f"Note: {note}", flush=True)
     curriculum = Curriculum.from_config(env_config.get("curriculum", {}), str(paths.running_config))
-    return Run(paths, params, curriculum, provenance["seed"], provenance["gin_bindings"])
+    return Run(paths, params, curriculum, provenance["seed"], bindings)
 
 
 def load_params(
@@ -105,9 +107,15 @@ def load_params(
         GUEST.remember()  # sys.argv is now the params file's
     module = importlib.util.module_from_spec(spec_of(own))
     sys.modules[own.name] = module
-    code = _compile(path, own.file)
+    code = compile_params(path, own.file)
+    show_source(own.file, path.read_bytes())
     with GUEST.visit(f"importing {path}", is_patient=True):
-        exec(code, module.__dict__)
+        try:
+            exec(code, module.__dict__)
+        except ImportError as error:
+            if refusal := refusal_of(error, own.file):
+                raise refusal from error
+            raise
     train_params = getattr(module, "TrainParams", None)
     if train_params is None:
         raise ConfigError(f"{path}: defines no class TrainParams.")
@@ -132,15 +140,22 @@ def gin_text(params: Any) -> str:
     return "\n".join(lines) + "\n\n" + gin.operative_config_str()
 
 
-def _compile(path: pathlib.Path, file: str) -> types.CodeType:
-    """Returns the code of `path`, whose tracebacks name `file`."""
+def compile_params(path: pathlib.Path, file: str) -> types.CodeType:
+    """Returns the code of the params file `path`, whose tracebacks name `file`.
+
+    Raises:
+      ConfigError: If it is no Python.
+    """
     try:
-        source = path.read_bytes()
-        show_source(file, source)
-        return compile(source, file, "exec", dont_inherit=True)
+        return compile(path.read_bytes(), file, "exec", dont_inherit=True)
     except (RecursionError, MemoryError) as error:  # of Python's parser and compiler
         raise ConfigError(f"{path}: nested too deeply for Python.") from error
-    except (OSError, SyntaxError, ValueError) as error:
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: cannot read the params file ({error.strerror}). Set SAC_PARAMS to a Python "
+            "file such as tfagents_system/pendulum_params.py."
+        ) from error
+    except (SyntaxError, ValueError) as error:
         place, reason = str(path), str(error)
         if isinstance(error, SyntaxError):
             place, reason = f"{path}:{error.lineno or 1}", error.msg
@@ -157,10 +172,7 @@ def _apply_gin_bindings(params: Any, bindings: Sequence[str]) -> None:
         try:
             gin.parse_config(binding)
         except Exception as error:  # of many types: gin parses, resolves and imports here
-            raise ConfigError(
-                f"gin binding {binding!r}: {error} (A run keeps the bindings that it was given: to "
-                "be rid of one, remove it from provenance.json of the experiment.)"
-            ) from error
+            raise ConfigError(f"gin binding {binding!r}: {error}") from error
     declared = hyperparameters(type(params))
     for name, value in configurable().items():
         check_hyperparameter(declared, name, value, "gin bindings")

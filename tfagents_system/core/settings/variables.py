@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
+from tfagents_system.core.settings.gin_bindings import split_bindings
 
 AUTO = "auto"
 INITIALIZE_FROM = "SAC_INITIALIZE_FROM"
+GIN_BINDINGS = "SAC_GIN_BINDINGS"
 
 VARIABLES: Mapping[str, str] = {
     "SAC_EXP_NAME": "name of the experiment; its folder is logs/<name>",
@@ -31,7 +33,7 @@ VARIABLES: Mapping[str, str] = {
     "SAC_WANDB": "1 to mirror the run to Weights & Biases, 0, or auto for 0",
     "SAC_MLFLOW": "1 to mirror the run to MLflow, 0, or auto for 0",
     INITIALIZE_FROM: "experiment, or experiment:checkpoint, whose weights a new one starts from",
-    "SAC_GIN_BINDINGS": "gin bindings that override hyperparameters, separated by newlines or ;",
+    GIN_BINDINGS: "gin bindings that override hyperparameters, separated by newlines or ;",
 }
 
 ENV_TIMEOUT_SECS = 600  # long enough for a slow robot or simulator; after that it is dead
@@ -107,7 +109,7 @@ class Settings:
             wandb=bool(_switch(environ, "SAC_WANDB")),
             mlflow=bool(_switch(environ, "SAC_MLFLOW")),
             initialize_from=environ.get(INITIALIZE_FROM, "").strip() or None,
-            gin_bindings=split_gin_bindings(environ.get("SAC_GIN_BINDINGS", "")),
+            gin_bindings=split_bindings(environ.get(GIN_BINDINGS, "")),
             task_id=_integer(environ, "SLURM_ARRAY_TASK_ID", 0, 2**32 - 1),
         )
 
@@ -118,11 +120,6 @@ def env_timeout_secs(environ: Mapping[str, str]) -> int:
     That is SAC_ENV_TIMEOUT_SECS, or the value of `auto`.
     """
     return _integer(environ, "SAC_ENV_TIMEOUT_SECS", 1, 10**7) or ENV_TIMEOUT_SECS
-
-
-def split_gin_bindings(text: str) -> tuple[str, ...]:
-    """Splits `a = 1; b = 2` (or one a line) into its bindings."""
-    return tuple(part.strip() for part in re.split(r"[;\n]", text) if part.strip())
 
 
 def _check_lock_step(num_workers: int | None, placement: str, eval_workers: int) -> None:

@@ -43,6 +43,11 @@ class ExperimentPaths:
         return self.running / "params.py"
 
     @property
+    def running_bindings(self) -> pathlib.Path:
+        """The gin bindings that the programs use."""
+        return self.running / "gin_bindings.json"
+
+    @property
     def first_episode(self) -> pathlib.Path:
         """Exists once a program of the newest start has completed an episode."""
         return self.running / "first_episode"
@@ -59,7 +64,7 @@ class ExperimentPaths:
 
     @property
     def provenance(self) -> pathlib.Path:
-        """Seed, gin bindings, versions, commits, host and CPUs of this run."""
+        """Seed, gin bindings trained with, versions, commits, host and CPUs of this run."""
         return self.root / "provenance.json"
 
     @property

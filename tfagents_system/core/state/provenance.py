@@ -2,7 +2,7 @@
 
 import json
 import pathlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tfagents_system.core.errors import ConfigError
@@ -82,6 +82,17 @@ def record_arithmetic(path: pathlib.Path, arithmetic: str) -> None:
     record = json.loads(path.read_text()) | {"arithmetic": arithmetic}
     with SpaceGuard(path.name, path.parent):
         write_json_durably(path, record)
+
+
+def record_bindings(path: pathlib.Path, bindings: Sequence[str]) -> None:
+    """Keeps the gin bindings of this start in `provenance.json` for later ones.
+
+    The learner does so once it has trained with them: a start that is refused changes nothing.
+    """
+    record = json.loads(path.read_text())
+    if record["gin_bindings"] != list(bindings):
+        with SpaceGuard(path.name, path.parent):
+            write_json_durably(path, record | {"gin_bindings": list(bindings)})
 
 
 @OnlyReports("gin.txt")

@@ -1,4 +1,4 @@
-"""Copies config, params and their modules, so that all programs of a start use the same.
+"""Copies what a start runs with, so that all of its programs use the same.
 
 An edit of one of them while a run goes on would otherwise reach only the programs that are started
 again, and a run would disagree with itself.
@@ -13,19 +13,28 @@ import shutil
 from collections.abc import Sequence
 
 from tfagents_system.core.process.user_modules import UserModule
-from tfagents_system.core.state.files import rename_durably, temporary_name, write_json_atomically
+from tfagents_system.core.state.files import (
+    read_json,
+    rename_durably,
+    temporary_name,
+    write_json_atomically,
+)
 from tfagents_system.core.state.paths import ExperimentPaths
 
 MODULES = "modules"  # folder of the copies, by the modules' names
 TABLE = "modules.json"
 
 
-def begin_run(paths: ExperimentPaths, modules: Sequence[UserModule] = ()) -> None:
-    """Replaces `running/` by copies of the experiment's config and params; needs its lock.
+def begin_run(
+    paths: ExperimentPaths, modules: Sequence[UserModule] = (), gin_bindings: Sequence[str] = ()
+) -> None:
+    """Replaces `running/` by what this start runs with; needs the experiment's lock.
 
     Args:
-      paths: Of the experiment.
+      paths: Of the experiment, whose config and params are copied.
       modules: The user's own that the params file imports; they are copied, too.
+      gin_bindings: In force in this start; the learner puts them into `provenance.json` once it has
+        trained with them.
     """
     fresh = temporary_name(paths.running)
     shutil.rmtree(fresh, ignore_errors=True)
@@ -34,6 +43,7 @@ def begin_run(paths: ExperimentPaths, modules: Sequence[UserModule] = ()) -> Non
         shutil.copyfile(paths.config, fresh / paths.config.name)
         shutil.copyfile(paths.params, fresh / paths.params.name)
         _copy_modules(modules, fresh)
+        write_json_atomically(fresh / paths.running_bindings.name, list(gin_bindings))
         shutil.rmtree(paths.running, ignore_errors=True)
         rename_durably(fresh, paths.running)
     finally:
@@ -76,6 +86,15 @@ def edited_files(paths: ExperimentPaths) -> list[str]:
         pairs += [(module.shown_name, pathlib.Path(module.file), pathlib.Path(module.source))
                   for module in copied_modules(paths)]  # fmt: skip
     return [name for name, original, copy in pairs if _differs(original, copy)]
+
+
+def unproven_bindings(paths: ExperimentPaths) -> list[str]:
+    """Returns the gin bindings that are new in this start, until the learner trains with them."""
+    try:
+        running, kept = read_json(paths.running_bindings), read_json(paths.provenance)
+        return [binding for binding in running if binding not in kept["gin_bindings"]]
+    except (OSError, ValueError, TypeError, KeyError):  # damaged: nothing to say
+        return []
 
 
 def _copy_modules(modules: Sequence[UserModule], running: pathlib.Path) -> None:

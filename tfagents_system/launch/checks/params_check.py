@@ -3,7 +3,6 @@
 import ast
 import dataclasses
 import pathlib
-import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -11,8 +10,9 @@ from typing import Any
 from tfagents_system.agents.agent_settings import AgentSettings
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
+from tfagents_system.core.programs.params_loader import compile_params
 from tfagents_system.core.settings.attribute_names import check_attribute_name
-from tfagents_system.core.settings.gin_syntax import check_gin_syntax
+from tfagents_system.core.settings.gin_bindings import Binding, parse_binding
 from tfagents_system.core.settings.hyperparameters import (
     check_hyperparameter,
     check_is_declared,
@@ -24,7 +24,6 @@ from tfagents_system.launch.checks.import_check import check_imports
 PUBLISHED = hyperparameters(TrainingSettings, AgentSettings)
 # What ast.literal_eval raises; RecursionError and MemoryError if the literal is nested too deeply.
 UNREADABLE = (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError)
-BINDING = re.compile(r"(?:[\w.]*\.)?TrainParams\.(?P<name>\w+)\s*=\s*(?P<value>.*)", re.DOTALL)
 
 
 def check_params_file(path: pathlib.Path, import_dirs: Sequence[pathlib.Path]) -> list[str]:
@@ -37,9 +36,12 @@ def check_params_file(path: pathlib.Path, import_dirs: Sequence[pathlib.Path]) -
     Raises:
       ConfigError: If `path` cannot be a params file; the message names file and line.
     """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the programs show them
+        compile_params(path, str(path))
     try:
-        return _check_module(_parse(path), path, import_dirs)
-    except (RecursionError, MemoryError) as error:  # of Python's parser, or on the way down a tree
+        return _check_module(ast.parse(path.read_bytes()), path, import_dirs)
+    except (RecursionError, MemoryError) as error:  # on the way down the tree
         raise ConfigError(f"{path}: nested too deeply for Python.") from error
 
 
@@ -51,48 +53,19 @@ def check_gin_bindings(bindings: Sequence[str], where: str) -> dict[str, Any]:
     Raises:
       ConfigError: For a misspelt hyperparameter, a value that is not allowed, or no binding at all.
     """
-    values: dict[str, Any] = {}
-    for binding in bindings:
-        if "=" not in binding:
-            raise ConfigError(
-                f"{where}: {binding!r} is not a gin binding; write TrainParams.num_iter = 500."
-            )
-        if not (match := BINDING.fullmatch(binding)):
-            check_gin_syntax(binding, where)
-            continue
-        name, value = match["name"], match["value"].strip()
-        check_is_declared(PUBLISHED, name, where)
-        if value.startswith(("@", "%")):  # a gin reference or macro
-            check_gin_syntax(binding, where)
-            continue
-        try:
-            values[name] = ast.literal_eval(value)
-        except UNREADABLE as error:
-            raise ConfigError(
-                f"{where}: {binding!r}: {value!r} is not a Python literal or a gin reference."
-            ) from error
-        check_hyperparameter(PUBLISHED, name, values[name], f"{where}: {binding!r}")
-        check_gin_syntax(binding, where)
-    return values
+    parsed = [parse_binding(binding, where) for binding in bindings]
+    for binding in parsed:
+        check_binding(binding, where)
+    return {b.name: b.value for b in parsed if b.is_hyperparameter and not b.is_reference}
 
 
-def _parse(path: pathlib.Path) -> ast.Module:
-    try:
-        tree = ast.parse(path.read_bytes(), str(path))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the programs show them
-            compile(tree, str(path), "exec", dont_inherit=True)  # finds what the parser does not
-    except OSError as error:
-        raise ConfigError(
-            f"{path}: cannot read the params file ({error.strerror}). Set SAC_PARAMS to a Python "
-            "file such as tfagents_system/pendulum_params.py."
-        ) from error
-    except (SyntaxError, ValueError) as error:
-        place, reason = str(path), str(error)
-        if isinstance(error, SyntaxError):
-            place, reason = f"{path}:{error.lineno or 1}", error.msg
-        raise ConfigError(f"{place}: not valid Python: {reason}") from error
-    return tree
+def check_binding(binding: Binding, where: str) -> None:
+    """Raises ConfigError if no hyperparameter has this name, or may have this value."""
+    if binding.is_hyperparameter:
+        check_is_declared(PUBLISHED, binding.name, where)
+        if not binding.is_reference:
+            place = f"{where}: {binding.text!r}"
+            check_hyperparameter(PUBLISHED, binding.name, binding.value, place)
 
 
 def _check_module(
@@ -100,14 +73,27 @@ def _check_module(
 ) -> list[str]:
     notes = check_imports(tree, path, import_dirs)
     classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-    if "TrainParams" in classes:
-        return notes + _check_train_params(classes, path)
-    if "TrainParams" not in _bound_names(tree):
+    if "TrainParams" not in classes.keys() | _bound_names(tree):
         raise ConfigError(
             f"{path}: does not define the class TrainParams."
             + (did_you_mean("TrainParams", classes) if classes else "")
         )
-    return notes
+    chain = list(_chain(classes))
+    members = [member for node in chain for member in _members(node)]
+    bases = {_last_name(base) for node in chain for base in node.bases}
+    has_known_bases = "TrainParamsBase" in bases <= {*classes, "TrainParamsBase", "ABC"}
+    if has_known_bases and "env_ctor" not in {member.name for member in members}:
+        raise ConfigError(
+            f"{path}:{chain[0].lineno}: TrainParams does not define env_ctor, the method that "
+            "makes an environment: def env_ctor(self, *args, seed=None, **kwargs)."
+        )
+    for member in members:
+        where = f"{path}:{member.line}"
+        is_method = member.value is None
+        notes.append(check_attribute_name(member.name, PUBLISHED, where, is_method) or "")
+        if member.name in PUBLISHED and not is_method:
+            _check_literal(member, where)
+    return [note for note in notes if note]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,32 +101,6 @@ class _Member:
     name: str
     line: int
     value: ast.expr | None  # None for a method
-
-
-def _check_train_params(classes: dict[str, ast.ClassDef], path: pathlib.Path) -> list[str]:
-    line = classes["TrainParams"].lineno
-    chain = _bases_in_file(classes)
-    bases = {_last_name(base) for node in chain for base in node.bases}
-    members = [member for node in chain for member in _members(node)]
-    if not bases:
-        raise ConfigError(
-            f"{path}:{line}: TrainParams has no base class; "
-            "write class TrainParams(TrainParamsBase)."
-        )
-    notes = []
-    for member in members:
-        where = f"{path}:{member.line}"
-        is_method = member.value is None
-        notes.append(check_attribute_name(member.name, PUBLISHED, where, is_method))
-        if member.name in PUBLISHED and not is_method:
-            _check_literal(member, where)
-    has_known_bases = bases <= {*classes, "TrainParamsBase", "ABC"}
-    if has_known_bases and "env_ctor" not in {member.name for member in members}:
-        raise ConfigError(
-            f"{path}:{line}: TrainParams does not define env_ctor, the method that makes an "
-            "environment: def env_ctor(self, *args, seed=None, **kwargs)."
-        )
-    return [note for note in notes if note]
 
 
 def _check_literal(member: _Member, where: str) -> None:
@@ -152,16 +112,14 @@ def _check_literal(member: _Member, where: str) -> None:
     check_hyperparameter(PUBLISHED, member.name, value, where)
 
 
-def _bases_in_file(classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
-    """Returns TrainParams and those of its ancestors that the same file defines."""
-    chain, names = [], ["TrainParams"]
-    while names:
-        node = classes.pop(names.pop(0), None)
-        if node is not None:
-            chain.append(node)
-            names += [_last_name(base) for base in node.bases]
-    classes.update({node.name: node for node in chain})
-    return chain
+def _chain(classes: dict[str, ast.ClassDef]) -> Iterator[ast.ClassDef]:
+    """Yields TrainParams and those of its ancestors that the same file defines."""
+    names, seen = ["TrainParams"], set()
+    for name in names:
+        if name in classes and name not in seen:
+            seen.add(name)
+            yield classes[name]
+            names += map(_last_name, classes[name].bases)
 
 
 def _last_name(expression: ast.expr) -> str:

@@ -31,7 +31,6 @@ from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.state.provenance import original_of, read_provenance
 from tfagents_system.core.state.running import begin_run
 from tfagents_system.launch.checks.imported_modules import imported_modules
-from tfagents_system.launch.checks.params_check import check_gin_bindings
 from tfagents_system.launch.experiment.git_state import GitState
 from tfagents_system.launch.experiment.initial_weights import InitialWeights
 from tfagents_system.launch.experiment.lock import take_lock
@@ -42,7 +41,7 @@ class Provenance:
     """The part of a run's origin that later starts need; the rest is only for the record."""
 
     seed: int
-    gin_bindings: tuple[str, ...]  # in effect; later ones override earlier ones
+    gin_bindings: tuple[str, ...]  # trained with; later ones override earlier ones
     params_dir: str  # absolute folder of the original params file and importable modules
     params_name: str | None  # of that file; None if the run did not record it
     started_at: tuple[str, ...]
@@ -69,12 +68,10 @@ class Provenance:
 
     @classmethod
     def of_resumed_run(cls, settings: Settings, saved: Mapping[str, Any]) -> "Provenance":
-        """Returns the origin of a resumed run: its seed, and new bindings after the saved ones."""
-        earlier = [binding for binding in saved["gin_bindings"]
-                   if binding not in settings.gin_bindings]  # fmt: skip
+        """Returns the origin of a resumed run, which keeps its seed and its bindings."""
         return cls(
             saved["seed"],
-            (*earlier, *settings.gin_bindings),
+            tuple(saved["gin_bindings"]),
             saved["params_dir"],
             saved["params_name"],
             (*saved["started_at"], _now()),
@@ -141,7 +138,9 @@ def create(
         if weights is not None:
             weights.copy_to(unfinished.initial_weights)
         begin_run(
-            unfinished, imported_modules(unfinished.params, pathlib.Path(provenance.params_dir))
+            unfinished,
+            imported_modules(unfinished.params, pathlib.Path(provenance.params_dir)),
+            provenance.gin_bindings,
         )
         provenance.write(unfinished, cpus)
         lock = take_lock(unfinished.lock, job)
@@ -173,8 +172,13 @@ def read_saved(paths: ExperimentPaths) -> dict[str, Any]:
     return saved
 
 
-def check_is_unfinished(paths: ExperimentPaths, bindings: Sequence[str]) -> None:
-    """Raises ConfigError if training is finished and `bindings` do not ask for more iterations."""
+def check_is_unfinished(paths: ExperimentPaths, bound: Mapping[str, Any]) -> None:
+    """Raises ConfigError if training is finished and `bound` does not ask for more iterations.
+
+    Args:
+      paths: Of the experiment.
+      bound: Hyperparameters that gin bindings set, by name.
+    """
     if not paths.finished.exists():
         return
     try:
@@ -186,7 +190,7 @@ def check_is_unfinished(paths: ExperimentPaths, bindings: Sequence[str]) -> None
             f"{paths.finished}: damaged ({error!r}). It says that training was finished. To go "
             "on from the last checkpoint nevertheless, move it away."
         ) from error
-    if check_gin_bindings(bindings, str(paths.provenance)).get("num_iter", num_iter) > num_iter:
+    if bound.get("num_iter", num_iter) > num_iter:
         return
     raise ConfigError(
         f"{paths.root} is finished: it has trained its {num_iter} iterations. To continue, run the "

@@ -4,11 +4,12 @@ import contextlib
 import pathlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process.ending import print_error
 from tfagents_system.core.settings.env_config import load_env_config
-from tfagents_system.core.settings.variables import Settings
+from tfagents_system.core.settings.variables import GIN_BINDINGS, Settings
 from tfagents_system.core.state.disk import free_bytes, is_disk_full, shortage
 from tfagents_system.core.state.generations import generations
 from tfagents_system.core.state.incarnation import CORE, Claims, Job
@@ -44,7 +45,7 @@ def prepare(
       ConfigError: For wrong input; nothing has been written then.
     """
     paths = ExperimentPaths(settings.exp_dir)
-    check_gin_bindings(settings.gin_bindings, "SAC_GIN_BINDINGS")
+    bound = check_gin_bindings(settings.gin_bindings, GIN_BINDINGS)
     check_has_packages(settings)
     if experiment.is_new(paths):
         check_files(settings.config, settings.params)
@@ -58,7 +59,7 @@ def prepare(
             print(f"  It starts with the weights of {weights.checkpoint}.")
     else:
         lock = take_lock(paths.lock, job, lambda: Claims(paths.incarnations).claim(CORE, job))
-        services = _resume(paths, settings, place)
+        services = _resume(paths, settings, bound, place)
     for report in reporting_programs(paths):  # reports of the last start
         paths.status(report).unlink(missing_ok=True)  # workers on other hosts may write new ones
     return services, lock
@@ -78,12 +79,16 @@ def explained_os_errors(name: str, settings: Settings) -> Iterator[None]:
 
 
 def _resume(
-    paths: ExperimentPaths, settings: Settings, place: Callable[[], list[Service]]
+    paths: ExperimentPaths,
+    settings: Settings,
+    bound: Mapping[str, Any],
+    place: Callable[[], list[Service]],
 ) -> list[Service]:
     saved = experiment.read_saved(paths)
     provenance = Provenance.of_resumed_run(settings, saved)
-    check_gin_bindings(provenance.gin_bindings, str(paths.provenance))
-    experiment.check_is_unfinished(paths, provenance.gin_bindings)
+    kept = [text for text in provenance.gin_bindings if text not in settings.gin_bindings]
+    bound = {**check_gin_bindings(kept, str(paths.provenance)), **bound}
+    experiment.check_is_unfinished(paths, bound)
     check_files(paths.config, paths.params)
     _check_has_place_for_reports(paths)
     services = place()
@@ -93,9 +98,10 @@ def _resume(
         print(f"  Training begins anew: {lost}.")
     for note in experiment.differences(paths, settings, saved):
         print(f"  {note}")
-    if provenance.gin_bindings:
-        print(f"  gin bindings in force: {'; '.join(provenance.gin_bindings)}")
-    begin_run(paths, imported_modules(paths.params, pathlib.Path(saved["params_dir"])))
+    in_force = [*kept, *settings.gin_bindings]
+    if in_force:
+        print(f"  gin bindings in force: {'; '.join(in_force)}")
+    begin_run(paths, imported_modules(paths.params, pathlib.Path(saved["params_dir"])), in_force)
     provenance.write(paths, _cpus_by_name(services))
     paths.finished.unlink(missing_ok=True)
     return services

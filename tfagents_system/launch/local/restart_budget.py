@@ -36,7 +36,9 @@ from tfagents_system.core.errors import (
 from tfagents_system.core.process.processes import Process, began, descendants, end, leftovers
 from tfagents_system.core.state.disk import SpaceGuard, is_disk_full, keep_printing_on_full_disk
 from tfagents_system.core.state.files import append_whole, overwrite, write_text_atomically
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.state.reports import RESTARTS_VARIABLE
+from tfagents_system.core.state.running import unproven_bindings
 from tfagents_system.launch.local.supervision import is_supervised
 
 MARK = "=== start "  # begins the log line of each start
@@ -123,8 +125,11 @@ def _describe_failure(
     else:
         reason = "killed by a signal" if exit_code is None else f"exit code {exit_code}"
         header = f"{service.name} failed again after {num_restarts} restarts ({reason})"
-    words = [f"  {printable(without_secrets(line))}" for line in _last_words(log, exit_code)]
-    return "\n".join([f"{header}. Its log is {log}", *words]) + "\n"
+    words = _last_words(log, exit_code)
+    if exit_code == EXIT_CONFIG and (new := unproven_bindings(ExperimentPaths(log.parent.parent))):
+        words.append(f"New in this start, and not kept: {'; '.join(new)}. Leave that out to go on.")
+    shown = [f"  {printable(without_secrets(line))}" for line in words]
+    return "\n".join([f"{header}. Its log is {log}", *shown]) + "\n"
 
 
 def _write_failure(service: pathlib.Path, failure: str) -> None:

@@ -187,16 +187,17 @@ $3"
 }
 
 fail() { # SERVICE
-  local code failure
+  local code failure without=
   code=$(cat "$1/exit_code" 2>/dev/null)
   failure=$(cat "$1/failure")
   [[ $code == 70 || $code == 74 || $code == 78 ]] || code=1 # diverged, disk, wrong input
   if [[ $is_new && $failure && ! -e $exp_dir/running/run_spec.json ]]; then
     discard "$code" "$1" "${failure#*$'\n'}" # without its first line, which names the log
   fi
+  if [[ $code == 78 ]]; then without='without the mistake, '; fi
   end_run "$code" "train_script.sh: the run was stopped because ${failure:-"${1##*/}
 failed (exit code ${code:-unknown}) and the disk is too full for its error message."}
-What had been saved is in $exp_dir; the same command goes on from there."
+What had been saved is in $exp_dir; ${without}the same command goes on from there."
 }
 
 look_after() { # SERVICE, whose supervise has ended

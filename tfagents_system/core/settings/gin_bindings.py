@@ -1,0 +1,86 @@
+"""Parses gin bindings, such as `TrainParams.num_iter = 500`, without looking up what they name."""
+
+import dataclasses
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from gin import config_parser
+
+from tfagents_system.core.errors import ConfigError
+
+# What lies between newlines and semicolons that are in no string.
+_PARTS = re.compile(r"""(?:'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|[^;\n])+""")
+
+
+@dataclasses.dataclass(frozen=True)
+class Binding:
+    """One `A.b = value`."""
+
+    text: str  # the whole, for gin
+    name: str  # what is bound: a hyperparameter, or "A.b" of another configurable
+    is_hyperparameter: bool
+    value: Any
+    is_reference: bool  # to something of gin's, in whole or in part: then `value` only names it
+
+
+class _AnyReference(config_parser.ParserDelegate):
+    """Believes that whatever a binding refers to exists."""
+
+    def __init__(self) -> None:
+        self.has_reference = False
+
+    def configurable_reference(self, scoped_configurable_name: str, evaluate: bool) -> str:
+        """Imports nothing."""
+        self.has_reference = True
+        return f"@{scoped_configurable_name}{'()' if evaluate else ''}"
+
+    def macro(self, macro_name: str) -> str:
+        """Looks nothing up."""
+        self.has_reference = True
+        return f"%{macro_name}"
+
+
+def parse_binding(text: str, where: str) -> Binding:
+    """Returns what `text` binds; raises ConfigError, prefixed with `where`, if that is nothing."""
+    delegate = _AnyReference()
+    try:
+        statements = list(config_parser.ConfigParser(text, delegate))
+    except Exception as error:  # of many kinds, from Python's tokenizer and from gin
+        raise ConfigError(f"{where}: {text!r} is not a gin binding: {error}") from error
+    if [type(statement) for statement in statements] != [config_parser.BindingStatement]:
+        raise ConfigError(
+            f"{where}: {text!r} is not a gin binding; write TrainParams.num_iter = 500."
+        )
+    (bound,) = statements
+    is_hyperparameter = bound.selector.split(".")[-1] == "TrainParams" and not bound.scope
+    name = bound.arg_name if is_hyperparameter else text.partition("=")[0].strip()
+    return Binding(text, name, is_hyperparameter, bound.value, delegate.has_reference)
+
+
+def parse_assignment(text: str, where: str) -> Binding:
+    """Returns the binding of a hyperparameter by NAME=VALUE; a VALUE that is no literal is a text.
+
+    Raises:
+      ConfigError: For something else.
+    """
+    name, equals, value = (part.strip() for part in text.partition("="))
+    name = name.removeprefix("TrainParams.")
+    if not (re.fullmatch(r"\w+", name) and equals and value):
+        raise ConfigError(f"{where} is {text!r}; allowed is NAME=VALUE.")
+    for literal in (value, f"({value})"):  # gin needs parentheses: 256,256
+        try:
+            return parse_binding(f"TrainParams.{name} = {literal}", where)
+        except ConfigError:
+            continue
+    return parse_binding(f"TrainParams.{name} = {value!r}", where)
+
+
+def split_bindings(text: str) -> tuple[str, ...]:
+    """Splits `a = 1; b = 2` (or one a line) into its bindings."""
+    return tuple(part.strip() for part in _PARTS.findall(text) if part.strip())
+
+
+def join_bindings(texts: Iterable[str]) -> str:
+    """Returns what `split_bindings` takes apart."""
+    return "\n".join(text for text in texts if text)
