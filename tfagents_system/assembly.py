@@ -17,6 +17,8 @@ from tfagents_system.data.item_description import item_columns
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.run_views import view_of_run
 from tfagents_system.data.sample_reader import SampleReader, step_codec
+from tfagents_system.environments.closing import close_environment
+from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.rewards.signals import RewardSignals
 
 
@@ -36,6 +38,11 @@ class Assembly:
         """Specs [rows, size] of the columns of an item."""
         return item_columns(self.layout, self.codec.columns)
 
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of an env step in the replay buffer."""
+        return sum(c.shape.num_elements() * c.dtype.size for c in self.codec.columns)
+
     def view_of(self, run: Run, arithmetic: str | None = None) -> RunSpec:
         """Returns `run` as this program sees it; `arithmetic` is the learner's, None elsewhere."""
         specs = self.agent.time_step_spec.observation, self.agent.action_spec
@@ -54,6 +61,19 @@ def assemble(params: Any, environment: py_environment.PyEnvironment) -> Assembly
     codec = step_codec(*specs, layout, stored_state_spec(agent, params))
     reader = SampleReader(codec, layout, params.discount)
     return Assembly(agent, train_step, layout, codec, reader, _reward_signals(params, *specs))
+
+
+def assemble_apart(params: Any, seed: int) -> Assembly:
+    """Returns the same of an environment that is made for this alone, with `seed`, and closed.
+
+    Raises:
+      ConfigError: If the hooks of `params` make something that cannot be trained.
+    """
+    environment = make_collect_environment(params, seed)
+    try:
+        return assemble(params, environment)
+    finally:
+        close_environment(environment)
 
 
 def _reward_signals(params: Any, observation_spec: Any, action_spec: Any) -> RewardSignals | None:

@@ -16,7 +16,7 @@ import reverb
 import tensorflow as tf
 
 from tfagents_system.agents.construction import arithmetic_of
-from tfagents_system.assembly import assemble
+from tfagents_system.assembly import assemble_apart
 from tfagents_system.core.errors import (
     EXIT_DIVERGED,
     EXIT_FINISHED,
@@ -32,8 +32,6 @@ from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.state.incarnation import Fence
 from tfagents_system.core.state.provenance import record_arithmetic, record_bindings, record_gin
 from tfagents_system.core.state.reports import Phase, StatusReporter, unsaved_before
-from tfagents_system.environments.closing import close_environment
-from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.kernels.arithmetic import explain, this_host
 from tfagents_system.learner_data import data_in_rounds, sampled_data
@@ -61,22 +59,18 @@ class Training:
         self, run: Run, replay_address: str, num_cpus: int, deterministic: bool, fence: Fence
     ):
         """Builds the agent and restores the newest checkpoint."""
-        self._run = run
-        self._fence = fence
+        self._run, self._fence = run, fence
         params = run.params
         seed = derive_seed(run.seed, SeedPurpose.LEARNER)
         seed_global_generators(functools.partial(derive_seed, seed))  # also of initial weights
-        environment = make_collect_environment(params, seed)
-        made = assemble(params, environment)
+        made = assemble_apart(params, seed)
         agent, self._train_step = made.agent, made.train_step
         self._reward_signals = made.reward_signals.names if made.reward_signals else []
         self._arithmetic = arithmetic_of(agent)
         print(explain(self._arithmetic, this_host()))
         fence.check()
         record_arithmetic(run.paths.provenance, self._arithmetic)
-        close_environment(environment)
         spec = made.view_of(run, self._arithmetic)
-        fence.check()
         spec.agree(run.paths.run_spec)
         if deterministic:
             self._data = data_in_rounds(run, replay_address, made.reader, self._train_step)

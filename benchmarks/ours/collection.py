@@ -23,11 +23,10 @@ from benchmarks.ours.programs import (
     replay_server,
     running,
 )
-from tfagents_system.assembly import assemble
+from tfagents_system.assembly import assemble_apart
 from tfagents_system.core.programs.command_line import AtLeast, OneOf
 from tfagents_system.core.programs.params_loader import load_run
 from tfagents_system.core.state.reports import Phase
-from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.services.variables import VariablePublisher
 
 PUBLISH_PERIOD_SECS = 0.5
@@ -41,9 +40,7 @@ class Publisher:
     def __init__(self, exp_dir: pathlib.Path, address: str):
         """Builds the agent and writes the run's spec, for which workers wait."""
         run = load_run(str(exp_dir))
-        environment = make_collect_environment(run.params, seed=1)
-        made = assemble(run.params, environment)
-        environment.close()
+        made = assemble_apart(run.params, seed=1)
         self.reader = made.reader
         made.view_of(run, "float32").agree(run.paths.run_spec)
         self._publisher = VariablePublisher(

@@ -19,11 +19,10 @@ from tf_agents.trajectories import time_step as ts
 
 from benchmarks import program
 from benchmarks.environments import FreeEnv, SleepingEnv
-from tfagents_system.assembly import assemble
+from tfagents_system.assembly import assemble_apart
 from tfagents_system.core.programs.command_line import AtLeast
 from tfagents_system.core.programs.params_loader import load_run
 from tfagents_system.core.state.reports import Phase, StatusReporter
-from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.policies.newest_policies import PULL_TIMEOUT_SECS
 from tfagents_system.sac_collect import VARIABLES_PERIOD_SECS
 from tfagents_system.services.adder import Adder
@@ -101,9 +100,7 @@ def main(
       count: Workers.
     """
     run = load_run(str(exp_dir))
-    environment = make_collect_environment(run.params, seed=1)
-    made = assemble(run.params, environment)
-    environment.close()
+    made = assemble_apart(run.params, seed=1)
     variables = made.agent.collect_policy.variables()
     threads = []
     for number in range(first, first + count):

@@ -11,6 +11,7 @@ from tfagents_system.commands.prediction import (
     predict,
     workers_worth_having,
 )
+from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.train_params_base import TrainParamsBase
 
 ROW_BYTES = 40
@@ -34,16 +35,20 @@ class Params(TrainParamsBase):
         raise NotImplementedError("not needed")
 
 
+def work_of(params, episode_length):
+    return Work.of_run(params, ItemLayout.from_settings(params), ROW_BYTES, episode_length)
+
+
 def test_work_of_full_episodes():
     params = Params({"horizon": 100})
-    work = Work.of_run(params, horizon=100, episode_length=100, row_bytes=ROW_BYTES)
+    work = work_of(params, episode_length=100)
     assert work.train_steps == 25 * 200
     assert work.env_steps == 25 * 2 * 100
     assert work.fill_env_steps == 5 * 100
     assert work.eval_env_steps == 3 * 4 * 100  # after 10 and 20 iterations, and at the end
     assert work.samples == 25 * 200 * 64
     params.update_ratio, params.max_update_ratio = "auto", 5.0
-    automatic = Work.of_run(params, horizon=100, episode_length=100, row_bytes=ROW_BYTES)
+    automatic = work_of(params, episode_length=100)
     assert automatic.env_steps == 25 * 200 / 5  # at least
     blocks = 80 * (100 + 1) / 8
     assert work.replay_bytes == pytest.approx(blocks * (900 + 9 * ROW_BYTES))
@@ -51,7 +56,7 @@ def test_work_of_full_episodes():
 
 def test_short_episodes_need_fewer_env_steps_for_as_many_items():
     params = Params({"horizon": 100})
-    work = Work.of_run(params, horizon=100, episode_length=10, row_bytes=ROW_BYTES)
+    work = work_of(params, episode_length=10)
     assert work.env_steps == pytest.approx(25 * 2 * 100 * (1 + 1 / 100) / (1 + 1 / 10))
     assert work.eval_env_steps == 3 * 4 * 10
 

@@ -106,15 +106,15 @@ def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
     notes = train_params.check(str(settings.params))
     rows = [*looked.rows, *(Row("settings", "note", note) for note in notes)]
     print(table(rows), flush=True)
-    if predict and looked.agent is not None:
+    if predict and looked.made is not None:
         from tfagents_system.commands import forecast
 
         try:
             with progress_bar("training on made-up data"):
-                made = forecast.make_forecast(
-                    settings, environ, train_params, env_config["horizon"], looked.measured
+                forecasted = forecast.make_forecast(
+                    settings, environ, train_params, looked.made, looked.measured
                 )
-            predicted = forecast.rows_of(made, looked.measured)
+            predicted = forecast.rows_of(forecasted, looked.measured)
         except ConfigError as error:
             predicted = [forecast.failed_row(error)]
         print(f"\nThe run on this machine:\n{table(predicted)}")

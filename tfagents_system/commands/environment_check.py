@@ -12,7 +12,7 @@ import numpy as np
 import tree
 from tf_agents.environments import py_environment
 
-from tfagents_system.assembly import assemble
+from tfagents_system.assembly import Assembly, assemble
 from tfagents_system.collection.rollouts import Episode, run_episode
 from tfagents_system.commands import environment_probes as probes
 from tfagents_system.commands.check_rows import Row, explained
@@ -62,14 +62,14 @@ class EnvironmentCheck:
     """The collect and the eval environment of worker 0.
 
     check = EnvironmentCheck(params, horizon, curriculum, num_episodes)
-    check.run(begin); check.rows; check.measured; check.agent   # None: it cannot be trained
+    check.run(begin); check.rows; check.measured; check.made   # None: it cannot be trained
     """
 
     def __init__(self, params: Any, horizon: int, curriculum: Curriculum, num_episodes: int):
         """Makes nothing yet; `num_episodes` are run with each policy, or as many as time allows."""
         self.rows: list[Row] = []
         self.measured = Measured()
-        self.agent: Any = None
+        self.made: Assembly | None = None
         self.environment: py_environment.PyEnvironment  # that is collected from
         self._params, self._horizon, self._curriculum = params, horizon, curriculum
         self._num_episodes = num_episodes
@@ -86,7 +86,7 @@ class EnvironmentCheck:
         if not self._make():
             return
         self._set_up_acting()
-        if self.agent is None:
+        if self.made is None:
             return
         if self._run_episodes(begin):
             self._judge_ends()
@@ -94,7 +94,7 @@ class EnvironmentCheck:
             self._judge_speed()
             self._judge_memory()
         else:
-            self.agent = None
+            self.made = None
         begin(PROBING)
         self.rows += [
             probes.check_curriculum(self.environment, self._curriculum, self._examiner),
@@ -102,18 +102,18 @@ class EnvironmentCheck:
             probes.check_rendering(self._eval_environment),
             probes.check_seeding(self._params),
         ]
-        if self.agent is not None:
+        if self.made is not None:
             begin(LEARNING)
-            self._try_to_learn()
+            self._try_to_learn(self.made)
 
-    def _try_to_learn(self) -> None:
+    def _try_to_learn(self, made: Assembly) -> None:
         try:
             from tfagents_system.commands.learning_check import check_learning
         except ImportError as error:  # Reverb is for Linux alone
             self._add("learning", "note", f"not tried: {error}", "Training needs that package.")
             return
         policy = self._collect_policy
-        self.rows.append(check_learning(self._params, self._made, self.environment, policy))
+        self.rows.append(check_learning(self._params, made, self.environment, policy))
 
     def close(self) -> None:
         """Closes both environments, as far as they were made."""
@@ -149,14 +149,14 @@ class EnvironmentCheck:
         )
         shown = f"observation {observation}; action {action}"
         try:
-            self._made = assemble(self._params, self.environment)
+            made = assemble(self._params, self.environment)
             policies = AgentPolicies(
-                self._made.agent,
+                made.agent,
                 np.random.default_rng(probes.SEED),
                 self._params.exploration_noise_beta,
             )
             self._examiner = probes.StepExaminer(
-                self._made.codec, self.environment.observation_spec(), self._params
+                made.codec, self.environment.observation_spec(), self._params
             )
         except Exception as error:
             self._add("specs", "WRONG", f"{shown}: {explained(error)}", "No agent can be made.")
@@ -164,7 +164,7 @@ class EnvironmentCheck:
         self._add("specs", "ok", shown)
         self._greedy: ActingPolicy = policies.greedy
         self._collect_policy: ActingPolicy = policies.collect
-        self.agent = self._made.agent
+        self.made = made
 
     def _run_episodes(self, begin: Callable[[str], None]) -> bool:
         random = RandomPolicy(self.environment.action_spec(), probes.SEED)

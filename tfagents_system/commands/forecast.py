@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from tfagents_system.assembly import Assembly
 from tfagents_system.commands.check_rows import Row
 from tfagents_system.commands.environment_check import Measured
 from tfagents_system.commands.learner_speed import LearnerSpeed, measure_learner
@@ -53,7 +54,7 @@ class Forecast:
 
 
 def make_forecast(
-    settings: Settings, environ: Mapping[str, str], params: Any, horizon: int, measured: Measured
+    settings: Settings, environ: Mapping[str, str], params: Any, made: Assembly, measured: Measured
 ) -> Forecast:
     """Measures the learner on the CPUs that it would have; blocks for 20 s and longer.
 
@@ -61,7 +62,7 @@ def make_forecast(
       settings: What the user asked for.
       environ: The variables they are from.
       params: The user's TrainParams.
-      horizon: Env steps of a full episode.
+      made: Of it.
       measured: Of a worker.
 
     Raises:
@@ -90,7 +91,7 @@ def make_forecast(
         train_step_cpu=speed.train_step_cpu_secs,
         start=speed.start_secs,
     )
-    work = Work.of_run(params, horizon, measured.episode_length, speed.row_bytes)
+    work = Work.of_run(params, made.layout, made.row_bytes, measured.episode_length)
     return Forecast(work, speeds, allotment, speed)
 
 

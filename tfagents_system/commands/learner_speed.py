@@ -36,7 +36,6 @@ class LearnerSpeed:
     start_secs: float  # until the first train step could be taken
     own_mb: float  # memory but for libraries
     libraries_mb: float  # which programs share
-    row_bytes: int  # of an env step in the replay buffer
     arithmetic: str
 
 
@@ -91,19 +90,15 @@ def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
     import tensorflow as tf
 
     from tfagents_system.agents.construction import arithmetic_of
-    from tfagents_system.assembly import assemble
+    from tfagents_system.assembly import assemble_apart
     from tfagents_system.commands.local_learner import make_learner, num_items_per_step
     from tfagents_system.core.programs.params_loader import load_params
-    from tfagents_system.environments.closing import close_environment
-    from tfagents_system.environments.construction import make_collect_environment
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(num_cpus)
     params = load_params(settings.params, load_env_config(settings.config), settings.gin_bindings)
-    environment = make_collect_environment(params, 1)
-    made = assemble(params, environment)
+    made = assemble_apart(params, seed=1)
     reader, train_step = made.reader, made.train_step
-    close_environment(environment)
     num_items = num_items_per_step(params, made.layout)
     items = [_made_up(num_items, column) for column in reader.columns]
     unrolls = num_cpus > 1 and not params.recurrent
@@ -122,7 +117,6 @@ def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
         "ready_at": ready_at,
         "own_mb": memory.own_mb(),
         "libraries_mb": memory.resident_mb() - memory.own_mb(),
-        "row_bytes": sum(c.shape.num_elements() * c.dtype.size for c in made.codec.columns),
         "arithmetic": arithmetic_of(made.agent),
     }
 

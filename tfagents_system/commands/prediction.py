@@ -27,16 +27,18 @@ class Work:
     replay_bytes: float  # of the full replay buffer
 
     @classmethod
-    def of_run(cls, params: Any, horizon: int, episode_length: float, row_bytes: int) -> "Work":
+    def of_run(
+        cls, params: Any, layout: ItemLayout, row_bytes: int, episode_length: float
+    ) -> "Work":
         """Derives it from the hyperparameters; see docs/performance.md.
 
         Args:
           params: The user's TrainParams.
-          horizon: Env steps of a full episode.
-          episode_length: Mean env steps of the episodes, which may be shorter.
+          layout: Of the items in the replay buffer.
           row_bytes: Of an env step in the replay buffer.
+          episode_length: Mean env steps of the episodes, which may be shorter than the horizon.
         """
-        layout = ItemLayout.from_settings(params)
+        horizon = params.env_config["horizon"]
         train_steps = params.num_iter * params.num_steps_per_iter
         per_env_step = params.num_steps_per_iter / (params.n_train_episodes_per_iter * horizon)
         if params.update_ratio == "auto":
