@@ -22,7 +22,6 @@ ALLOWED = {
     ("tfagents_system/export/numpy_runner.py", "runpy.run_path"),  # of the file beside it
     ("tfagents_system/core/programs/params_loader.py", "compile"),
     ("tfagents_system/core/programs/params_loader.py", "exec"),
-    ("tfagents_system/launch/checks/params_check.py", "compile"),
 }
 
 
