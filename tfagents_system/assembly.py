@@ -1,7 +1,6 @@
 """Builds the agent and the data layout from a user's params and environment."""
 
 import dataclasses
-from typing import Any
 
 import tensorflow as tf
 from tf_agents.agents import tf_agent
@@ -9,8 +8,10 @@ from tf_agents.environments import py_environment
 
 from tfagents_system.agents.construction import make_agent, stored_state_spec
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.nests import Nest
 from tfagents_system.core.programs.params_loader import Run
 from tfagents_system.core.settings.hooks import call_method
+from tfagents_system.core.settings.params import Params
 from tfagents_system.core.state.run_spec import RunSpec
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.item_description import item_columns
@@ -49,7 +50,7 @@ class Assembly:
         return view_of_run(run, *specs, self.codec, self.layout, arithmetic)
 
 
-def assemble(params: Any, environment: py_environment.PyEnvironment) -> Assembly:
+def assemble(params: Params, environment: py_environment.PyEnvironment) -> Assembly:
     """Returns what programs need of a TrainParams and one of its environments.
 
     Raises:
@@ -63,7 +64,7 @@ def assemble(params: Any, environment: py_environment.PyEnvironment) -> Assembly
     return Assembly(agent, train_step, layout, codec, reader, _reward_signals(params, *specs))
 
 
-def assemble_apart(params: Any, seed: int) -> Assembly:
+def assemble_apart(params: Params, seed: int) -> Assembly:
     """Returns the same of an environment that is made for this alone, with `seed`, and closed.
 
     Raises:
@@ -76,7 +77,7 @@ def assemble_apart(params: Any, seed: int) -> Assembly:
         close_environment(environment)
 
 
-def _reward_signals(params: Any, observation_spec: Any, action_spec: Any) -> RewardSignals | None:
+def _reward_signals(params: Params, observation_spec: Nest, action_spec: Nest) -> RewardSignals | None:
     signals = call_method(params.reward_signals_ctor, observation_spec, action_spec)
     if not isinstance(signals, (list, tuple)):
         raise ConfigError(

@@ -1,5 +1,7 @@
 """MinitaurBulletEnv-v0 (PyBullet): a quadruped robot learns to walk forward."""
 
+from typing import Any
+
 from tf_agents.environments import py_environment
 
 from tfagents_system.environments import pybullet_adapter
@@ -25,7 +27,9 @@ class TrainParams(TrainParamsBase):
     checkpoint_period_itrs = 25
     checkpoint_period_secs = 300  # a full replay buffer takes several seconds to save
 
-    def env_ctor(self, *args, seed=None, **kwargs) -> py_environment.PyEnvironment:
+    def env_ctor(
+        self, *args: Any, seed: int | None = None, **kwargs: Any
+    ) -> py_environment.PyEnvironment:
         """Returns the environment with the config's reward weights; `kwargs` go to gym.make."""
         names = ("distance_weight", "energy_weight")
         weights = {name: self.env_config[name] for name in names if name in self.env_config}

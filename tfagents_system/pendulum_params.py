@@ -1,5 +1,7 @@
 """Pendulum-v1 (gym): swing up and balance; solved in less than a minute on two cores."""
 
+from typing import Any
+
 from tf_agents.environments import py_environment
 
 from tfagents_system.environments import gym_adapter
@@ -23,6 +25,8 @@ class TrainParams(TrainParamsBase):
     log_period_itrs = 1
     checkpoint_period_itrs = 25
 
-    def env_ctor(self, *args, seed=None, **kwargs) -> py_environment.PyEnvironment:
+    def env_ctor(
+        self, *args: Any, seed: int | None = None, **kwargs: Any
+    ) -> py_environment.PyEnvironment:
         """Returns the environment; `kwargs` go to gym.make."""
         return gym_adapter.load("Pendulum-v1", seed=seed, gym_kwargs=kwargs)

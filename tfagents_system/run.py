@@ -69,7 +69,10 @@ def evaluate(
         raise ConfigError("--beside makes films, and --novideo none: leave one of them out.")
     env_config = load_env_config(pathlib.Path(config) if config else paths.config)
     prepare_tensorflow()
-    with Window(paths.root.resolve().name) if view else contextlib.nullcontext() as window:
+    shown: contextlib.AbstractContextManager[Window | None] = contextlib.nullcontext()
+    if view:
+        shown = Window(paths.root.resolve().name)
+    with shown as window:
         if window is not None:
             draw_unseen()  # the window is another program's
         with contextlib.redirect_stderr(io.StringIO()):  # gym advertises its successor
@@ -80,7 +83,7 @@ def evaluate(
             from tfagents_system.terminal.lines import Terminal
         train_params = load_saved_params(paths, params, env_config)
         terminal = Terminal()
-        evaluated = []
+        evaluated: list[tuple[str, list[summary.EvaluatedEpisode]]] = []
         for policy_checkpoint in checkpoints:
             with closed_at_end(evaluator.make_eval_environment(train_params, seed)) as environment:
                 if camera is not None:

@@ -19,19 +19,18 @@ from tfagents_system.agents.agent_settings import (
 )
 from tfagents_system.agents.building import Parts
 from tfagents_system.agents.table import ALGORITHMS
+from tfagents_system.core.nests import Nest
 from tfagents_system.core.settings.attribute_names import check_attribute_name
 from tfagents_system.core.settings.hyperparameters import check_hyperparameter, hyperparameters
-from tfagents_system.core.settings.training_settings import (
-    TrainingSettings,
-    check_training_settings,
-)
+from tfagents_system.core.settings.params import Params
+from tfagents_system.core.settings.training_settings import check_training_settings
 from tfagents_system.networks.critic_networks import MlpValueNetwork
 from tfagents_system.networks.image_encoders import VisualSummarizer, has_images
 from tfagents_system.networks.summarizers import RecurrentSummarizer
 from tfagents_system.rewards.signals import RewardSignal
 
 
-class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
+class TrainParamsBase(Params, AgentSettings, abc.ABC):
     """Environment, networks, agent and hyperparameters of one task.
 
     A params file defines `class TrainParams(TrainParamsBase)` with at least `env_ctor`.
@@ -45,7 +44,9 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
         self.env_config = env_config
 
     @abc.abstractmethod
-    def env_ctor(self, *args, seed: int | None = None, **kwargs) -> py_environment.PyEnvironment:
+    def env_ctor(
+        self, *args: Any, seed: int | None = None, **kwargs: Any
+    ) -> py_environment.PyEnvironment:
         """Returns a new environment.
 
         Every program calls it with the arguments of `collect_env_args_kwargs` or
@@ -55,7 +56,7 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
         Episodes are cut after `env_config["horizon"]` steps in any case.
         """
 
-    def collect_env_args_kwargs(self, **kwargs) -> tuple[tuple, dict[str, Any]]:
+    def collect_env_args_kwargs(self, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns (args, kwargs) for `env_ctor` of a worker's collect environment.
 
         An override may name the argument `id`: the worker's, from 0; the learner, which looks at
@@ -63,7 +64,7 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
         """
         return (), {}
 
-    def eval_env_args_kwargs(self, **kwargs) -> tuple[tuple, dict[str, Any]]:
+    def eval_env_args_kwargs(self, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns (args, kwargs) for `env_ctor` of an evaluation environment.
 
         In a worker, an override may name the arguments `id` (from 0) and `collect_env`: the
@@ -72,7 +73,7 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
         """
         return (), {}
 
-    def actor_ctor(self, obs_spec, action_spec) -> network.Network:
+    def actor_ctor(self, obs_spec: Nest, action_spec: Nest) -> network.Network:
         """Returns the policy network: observation -> (distribution over actions, state).
 
         Of TD3 and DDPG: observation -> (action, state). With `share_summarizer` or images,
@@ -81,7 +82,7 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
         make_actor = ALGORITHMS[self.algorithm].implementation().make_actor
         return make_actor(self, self._own_summarizer(obs_spec), obs_spec, action_spec)
 
-    def critic_ctor(self, obs_spec, action_spec) -> network.Network:
+    def critic_ctor(self, obs_spec: Nest, action_spec: Nest) -> network.Network:
         """Returns one critic network: (observation, action) -> (Q, state).
 
         Of TQC: -> (`tqc_quantiles` quantiles, state). Of CrossQ, a BatchRenormCriticNetwork.
@@ -89,7 +90,7 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
         make_critic = ALGORITHMS[self.algorithm].implementation().make_critic
         return make_critic(self, self._own_summarizer(obs_spec), obs_spec, action_spec)
 
-    def summarizer_ctor(self, obs_spec) -> network.Network:
+    def summarizer_ctor(self, obs_spec: Nest) -> network.Network:
         """Returns the first part of recurrent or visual networks: observation -> (features, state).
 
         Its attribute `features_spec` is the spec of the features, without batch axis.
@@ -107,15 +108,15 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
             burn_in_len=self.burn_in_len,
         )
 
-    def _is_visual(self, obs_spec) -> bool:
+    def _is_visual(self, obs_spec: Nest) -> bool:
         return self.preprocessing_combiner is None and has_images(obs_spec)
 
-    def _own_summarizer(self, obs_spec) -> network.Network | None:
+    def _own_summarizer(self, obs_spec: Nest) -> network.Network | None:
         """Returns that of one network, unless it needs none or shares one."""
         has_own = self.recurrent and not self.share_summarizer
         return self.summarizer_ctor(obs_spec) if has_own else None
 
-    def state_value_ctor(self, obs_spec) -> network.Network:
+    def state_value_ctor(self, obs_spec: Nest) -> network.Network:
         """Returns the network of `state_value_network`: observation -> (V, state)."""
         return MlpValueNetwork(
             obs_spec,
@@ -124,7 +125,11 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
         )
 
     def agent_ctor(
-        self, train_step: tf.Variable, obs_spec, action_spec, time_step_spec: ts.TimeStep
+        self,
+        train_step: tf.Variable,
+        obs_spec: Nest,
+        action_spec: Nest,
+        time_step_spec: ts.TimeStep,
     ) -> tf_agent.TFAgent:
         """Returns the agent; an override may return any TF-Agents agent trained on transitions.
 
@@ -148,7 +153,7 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
         )
         return ALGORITHMS[self.algorithm].implementation().make_agent(self, parts)
 
-    def reward_signals_ctor(self, obs_spec, action_spec) -> list[RewardSignal]:
+    def reward_signals_ctor(self, obs_spec: Nest, action_spec: Nest) -> list[RewardSignal]:
         """Returns signals that are trained beside the agent and reward it, too; none by default.
 
         A signal is a tf.Module like the RewardSignal of `rewards/signals.py`. Its reward, times its
@@ -157,7 +162,7 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
         """
         return []
 
-    def train_observers_ctor(self, **kwargs) -> list[Callable[[trajectory.Trajectory], Any]]:
+    def train_observers_ctor(self, **kwargs: Any) -> list[Callable[[trajectory.Trajectory], Any]]:
         """Returns observers, called in a worker with each env step of collection.
 
         They get what a TF-Agents driver hands to its observers, with leaves without batch axis, but
@@ -167,7 +172,7 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
         """
         return []
 
-    def eval_observers_ctor(self, **kwargs) -> list[Callable[[trajectory.Trajectory], Any]]:
+    def eval_observers_ctor(self, **kwargs: Any) -> list[Callable[[trajectory.Trajectory], Any]]:
         """Returns observers, called in a worker with each env step of an evaluation; see above."""
         return []
 
@@ -185,7 +190,7 @@ class TrainParamsBase(TrainingSettings, AgentSettings, abc.ABC):
           ConfigError: For a misspelt attribute or a value that is not allowed.
         """
         declared = hyperparameters(TrainParamsBase)
-        own_classes = [c for c in type(self).__mro__ if issubclass(c, TrainParamsBase)]
+        own_classes: list[type] = [c for c in type(self).__mro__ if issubclass(c, TrainParamsBase)]
         attributes = dict(vars(self))
         for cls in own_classes[: own_classes.index(TrainParamsBase)]:
             attributes = dict(vars(cls)) | attributes

@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from tf_agents.trajectories import time_step as ts
+
 from tfagents_system.collection.rollouts import Episode, run_episode
 from tfagents_system.collection.worker_environments import Environments
 from tfagents_system.collection.worker_records import WorkerRecords
@@ -147,7 +149,9 @@ class Worker:
         """Collects one episode; ends it early when the run ends or `is_enough` after a burst."""
         records, observers = self._records, self._environments.collect_observers
 
-        def observe(time_step, action, next_time_step, state) -> bool:
+        def observe(
+            time_step: ts.TimeStep, action: Any, next_time_step: ts.TimeStep, state: Any
+        ) -> bool:
             records.env_step += 1
             goes_on = self._adder.add(time_step, action, next_time_step, state)
             if observers:
@@ -246,13 +250,14 @@ class Worker:
                 if not (ticket := self._tickets.take()):
                     self._num_tickets_seen = num_tickets
                     break
-                self._evaluate(ticket)
+                if not self._evaluate(ticket):
+                    self._tickets.give_back(ticket)
         except TimeoutError:
             pass  # the server is away: the next episode's end asks again
         self._records.evaluation_ended()
 
-    def _evaluate(self, ticket: PolicyVersion) -> None:
-        """Runs the ticket's episode, anew if its environment fails; or gives the ticket back."""
+    def _evaluate(self, ticket: PolicyVersion) -> bool:
+        """Runs the ticket's episode, anew if its environment fails; returns whether it is done."""
         iteration = ticket.train_step // self._run.params.num_steps_per_iter
         with self._policies.acting_as(ticket):
             while not (self._is_parked or self._should_stop()):
@@ -267,8 +272,8 @@ class Worker:
                     self._records.evaluated(episode, iteration, ticket.train_step)
                     with OnlyReports("the best policy"):
                         self._keep_best(ticket)
-                    return
-        self._tickets.give_back(ticket)
+                    return True
+        return False
 
     def _run_greedy_episode(self, ticket: PolicyVersion) -> Episode:
         """Runs one greedy episode, and films it if the ticket says so; a stop ends it early."""

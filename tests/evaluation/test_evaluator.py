@@ -69,7 +69,7 @@ def test_same_seed_repeats_an_environment_that_draws_from_the_global_generators(
 
 def test_table_grows_by_a_row_an_episode():
     results, output = run_episodes(CountingEnv(terminates_at=3), 2)
-    assert [(r.index, r.episode.length, r.video) for r in results] == [(0, 3, None), (1, 3, None)]
+    assert [(r.number, r.episode.length, r.video) for r in results] == [(0, 3, None), (1, 3, None)]
     assert output.splitlines() == [
         "episode        return   length  success",
         "      0             6        3  -",

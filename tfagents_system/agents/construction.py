@@ -1,7 +1,5 @@
 """Builds the agent that a TrainParams describes."""
 
-from typing import Any
-
 import tensorflow as tf
 from tf_agents.agents import tf_agent
 from tf_agents.environments import py_environment
@@ -10,11 +8,12 @@ from tf_agents.specs import tensor_spec
 from tfagents_system.agents.agent import ActorCriticAgent
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.hooks import call_method
+from tfagents_system.core.settings.params import Params
 from tfagents_system.core.settings.training_settings import TrainingSettings
 
 
 def make_agent(
-    params: Any, environment: py_environment.PyEnvironment
+    params: Params, environment: py_environment.PyEnvironment
 ) -> tuple[tf_agent.TFAgent, tf.Variable]:
     """Returns `params.agent_ctor` for the specs of `environment`, and its train step (int64 []).
 

@@ -61,8 +61,8 @@ class BestPolicyKeeper:
         """Writes an event file of its own: TensorBoard follows only the newest of a folder."""
         folder = self._run.paths.eval_summaries
         scalars = {"eval/mean_return": mean_return}
-        successes = counted([row.success for row in rows], reports_success(self._run.paths))
-        if None not in successes:
+        counts = counted([row.success for row in rows], reports_success(self._run.paths))
+        if successes := [success for success in counts if success is not None]:
             scalars["eval/success_rate"] = mean_of(successes)
         texts = {}
         if not any(folder.glob("events.*")):

@@ -55,7 +55,7 @@ def run_episode(
       NotFiniteError: Before the policy acts on an observation that is not finite, or the
         environment takes such an action. If a reward, or the last discount, is no number.
     """
-    enter = timer.enter if timer else lambda phase: None
+    enter: Callable[[str], object] = timer.enter if timer else _unmeasured
     enter("env step")
     time_step = own_arrays.reset(environment)
     state = policy.initial_state()
@@ -83,6 +83,10 @@ def run_episode(
         raise _no_number(time_step.discount, "discount", length) from None
     success, fault = _success(environment, time_step)
     return Episode(episode_return, length, success, True, is_terminal, fault)
+
+
+def _unmeasured(phase: str) -> None:
+    """Stands for the `enter` of a timer."""
 
 
 def _no_number(value: Any, name: str, env_step: int) -> own_arrays.NotFiniteError:

@@ -2,7 +2,9 @@
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.collection.rollouts import Episode, run_episode
 from tfagents_system.collection.step_observers import StepObservers
@@ -59,7 +61,9 @@ class Environments(NamedTuple):
         if film_name is not None:
             self.eval_camera.begin(film_name, self.eval.current())
 
-        def observe(time_step, action, next_time_step, state) -> bool:
+        def observe(
+            time_step: ts.TimeStep, action: Any, next_time_step: ts.TimeStep, state: Any
+        ) -> bool:
             if self.eval_observers:
                 self.eval_observers(time_step, action, next_time_step)
             if film_name is not None:

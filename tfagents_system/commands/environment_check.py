@@ -11,16 +11,18 @@ from typing import Any
 import numpy as np
 import tree
 from tf_agents.environments import py_environment
+from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.assembly import Assembly, assemble
 from tfagents_system.collection.rollouts import Episode, run_episode
 from tfagents_system.commands import environment_probes as probes
-from tfagents_system.commands.check_rows import Row, explained
+from tfagents_system.commands.check_rows import Row, Verdict, explained
 from tfagents_system.commands.sharing_check import check_sharing
 from tfagents_system.core.meters import PhaseTimer, mean_of
 from tfagents_system.core.process import memory
 from tfagents_system.core.seeds import derive_seed
 from tfagents_system.core.settings.curriculum import Curriculum
+from tfagents_system.core.settings.params import Params
 from tfagents_system.environments import own_arrays
 from tfagents_system.environments.closing import close_environment
 from tfagents_system.environments.construction import (
@@ -65,7 +67,7 @@ class EnvironmentCheck:
     check.run(begin); check.rows; check.measured; check.made   # None: it cannot be trained
     """
 
-    def __init__(self, params: Any, horizon: int, curriculum: Curriculum, num_episodes: int):
+    def __init__(self, params: Params, horizon: int, curriculum: Curriculum, num_episodes: int):
         """Makes nothing yet; `num_episodes` are run with each policy, or as many as time allows."""
         self.rows: list[Row] = []
         self.measured = Measured()
@@ -121,8 +123,8 @@ class EnvironmentCheck:
             if hasattr(self, name):
                 close_environment(getattr(self, name))
 
-    def _add(self, *row: str) -> None:
-        self.rows.append(Row(*row))
+    def _add(self, what: str, verdict: Verdict, value: str, advice: str = "") -> None:
+        self.rows.append(Row(what, verdict, value, advice))
 
     def _make(self) -> bool:
         seed_global_generators(functools.partial(derive_seed, probes.SEED))
@@ -195,7 +197,9 @@ class EnvironmentCheck:
         before, cpu_before = self._timer.totals(), time.process_time()
         returns, num_steps = [], 0
 
-        def observe(time_step, action, next_time_step, state) -> bool:
+        def observe(
+            time_step: ts.TimeStep, action: Any, next_time_step: ts.TimeStep, state: Any
+        ) -> bool:
             self._examiner.pack(action, next_time_step)
             self._timer.enter("looking")  # which a worker does not
             self._examiner.look(next_time_step)

@@ -14,6 +14,7 @@ from tf_agents.trajectories import time_step as ts
 from tfagents_system.commands.check_rows import Row, explained
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.settings.curriculum import Curriculum
+from tfagents_system.core.settings.params import Params
 from tfagents_system.core.settings.training_settings import TrainingSettings
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.frames import newest_frames
@@ -113,7 +114,7 @@ def check_rendering(environment: py_environment.PyEnvironment) -> Row:
     return Row("rendering", "ok", f"{sizes[0]}, the first frame in {secs:.2g} s")
 
 
-def check_seeding(params: Any) -> Row:
+def check_seeding(params: Params) -> Row:
     """Makes three environments, two of one seed, and takes the same actions in each."""
     try:
         first, second, other = (_trajectory(params, seed) for seed in (SEED, SEED, SEED + 1))
@@ -135,7 +136,7 @@ def seed_of(index: int, seed: int = SEED) -> int:
     return derive_seed(seed, SeedPurpose.COLLECT_ENV, index)
 
 
-def _trajectory(params: Any, seed: int) -> list[Any]:
+def _trajectory(params: Params, seed: int) -> list[Any]:
     """Observations and rewards of the first steps, with the same actions whatever the seed."""
     seed_global_generators(functools.partial(derive_seed, seed))
     environment = make_collect_environment(params, seed_of(0, seed))

@@ -3,7 +3,6 @@
 import dataclasses
 import pathlib
 from collections.abc import Mapping
-from typing import Any
 
 from tfagents_system.assembly import Assembly
 from tfagents_system.commands.check_rows import Row
@@ -22,6 +21,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process import memory
 from tfagents_system.core.process.cpus import available_cpus, cpu_count
 from tfagents_system.core.programs.limits import shortages
+from tfagents_system.core.settings.params import Params
 from tfagents_system.core.settings.variables import Settings
 from tfagents_system.launch.local.places import place
 from tfagents_system.launch.local.plan import everything, may_share_cpus
@@ -54,7 +54,7 @@ class Forecast:
 
 
 def make_forecast(
-    settings: Settings, environ: Mapping[str, str], params: Any, made: Assembly, measured: Measured
+    settings: Settings, environ: Mapping[str, str], params: Params, made: Assembly, measured: Measured
 ) -> Forecast:
     """Measures the learner on the CPUs that it would have; blocks for 20 s and longer.
 

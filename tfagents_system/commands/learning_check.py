@@ -12,7 +12,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from tf_agents.environments import py_environment
+from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.construction import masks_padding
 from tfagents_system.assembly import Assembly
@@ -20,6 +22,7 @@ from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.commands.check_rows import Row, explained
 from tfagents_system.commands.local_learner import make_learner, num_items_per_step
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.settings.params import Params
 from tfagents_system.core.state.incarnation import Fence
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.learning.learner import DivergedError
@@ -32,7 +35,7 @@ from tfagents_system.services.replay_limits import ReplayLimits
 
 
 def check_learning(
-    params: Any, made: Assembly, environment: py_environment.PyEnvironment, policy: ActingPolicy
+    params: Params, made: Assembly, environment: py_environment.PyEnvironment, policy: ActingPolicy
 ) -> Row:
     """Exports the policies, and does one train step; changes the agent.
 
@@ -93,7 +96,7 @@ def _export(made: Assembly) -> None:
 
 def _collect(
     made: Assembly, environment: py_environment.PyEnvironment, policy: ActingPolicy, horizon: int
-) -> tuple[Sequence[Sequence[np.ndarray]], int]:
+) -> tuple[Sequence[Sequence[NDArray[Any]]], int]:
     """Returns some items, of as many episodes as they take, and their env steps."""
     recorder, num_steps = ItemRecorder(), 0
     num_wanted = 2 * made.layout.rows
@@ -101,7 +104,9 @@ def _collect(
     adder = Adder(recorder, made.codec, made.layout, log=lambda line: None,
                   pads_short_episodes=pads)  # fmt: skip
 
-    def observe(time_step, action, next_time_step, state) -> bool:
+    def observe(
+        time_step: ts.TimeStep, action: Any, next_time_step: ts.TimeStep, state: Any
+    ) -> bool:
         nonlocal num_steps
         num_steps += 1
         if not adder.add(time_step, action, next_time_step, state):

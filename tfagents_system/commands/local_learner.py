@@ -10,6 +10,7 @@ import tensorflow as tf
 from tfagents_system.assembly import Assembly
 from tfagents_system.core.programs.params_loader import Run
 from tfagents_system.core.settings.curriculum import Curriculum
+from tfagents_system.core.settings.params import Params
 from tfagents_system.core.settings.training_settings import num_fresh_samples
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.data.item_layout import ItemLayout
@@ -19,13 +20,13 @@ from tfagents_system.learning.learner import Learner
 _Sample = collections.namedtuple("_Sample", "data")
 
 
-def num_items_per_step(params: Any, layout: ItemLayout) -> int:
+def num_items_per_step(params: Params, layout: ItemLayout) -> int:
     """Returns the items that a learner takes from the replay server in each train step."""
     return num_fresh_samples(params) // layout.samples
 
 
 def make_learner(
-    params: Any, made: Assembly, items: Sequence[Any], unrolls: bool = False
+    params: Params, made: Assembly, items: Sequence[Any], unrolls: bool = False
 ) -> Learner:
     """Returns the learner of a run, which gets the same items in each train step.
 

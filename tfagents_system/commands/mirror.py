@@ -16,7 +16,7 @@ import os
 import pathlib
 import time
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.programs.command_line import OneOf
@@ -101,7 +101,11 @@ class _Reports:
         """Writes one if it is a second old; in any case that of the end."""
         if self._reporter is None:
             return
-        fields = {"records": mirror.num_records, "problem": mirror.problem, "phase_secs": {}}
+        fields: dict[str, Any] = {
+            "records": mirror.num_records,
+            "problem": mirror.problem,
+            "phase_secs": {},
+        }
         if phase == Phase.STOPPED:
             self._reporter.report_now(phase, fields)
         else:

@@ -3,8 +3,8 @@
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
 
+from tfagents_system.core.settings.params import Params
 from tfagents_system.core.settings.training_settings import num_fresh_samples
 from tfagents_system.data.item_layout import ItemLayout
 
@@ -28,7 +28,7 @@ class Work:
 
     @classmethod
     def of_run(
-        cls, params: Any, layout: ItemLayout, row_bytes: int, episode_length: float
+        cls, params: Params, layout: ItemLayout, row_bytes: int, episode_length: float
     ) -> "Work":
         """Derives it from the hyperparameters; see docs/performance.md.
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import tree
+from numpy.typing import NDArray
 from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
@@ -48,7 +49,7 @@ class ArrayWatch:
         self._owner, self._name = owner, name
         self._is_own = name in vars(owner)  # and not of the class
         self._step: Callable[[Any], Any] = getattr(owner, name)
-        self._returned: list[np.ndarray] = []
+        self._returned: list[NDArray[Any]] = []
         setattr(owner, name, self._watched)
 
     def end(self) -> None:

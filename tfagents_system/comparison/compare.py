@@ -10,6 +10,7 @@ records/bootstrap.py), and the settings in which the groups differ.
 from typing import Annotated, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tfagents_system.comparison.run_groups import RunGroup, find_group
 from tfagents_system.comparison.settings_difference import settings_differences
@@ -45,24 +46,31 @@ class Comparison(NamedTuple):
         return not self.is_decidable or low <= 0 <= high or lowest <= 0.5 <= highest
 
 
-def compare_scores(first: np.ndarray, second: np.ndarray, seed: int = 0) -> Comparison:
+def compare_scores(
+    first: NDArray[np.float64], second: NDArray[np.float64], seed: int = 0
+) -> Comparison:
     """Compares [n] with [m] scores; `seed` decides the resamples."""
     rng = np.random.default_rng(seed)
     samples = bootstrap.resampled(first, rng), bootstrap.resampled(second, rng)
-    means = bootstrap.interquartile_mean(first), bootstrap.interquartile_mean(second)
+    means = float(bootstrap.interquartile_mean(first)), float(bootstrap.interquartile_mean(second))
     estimates = [bootstrap.interquartile_mean(sample) for sample in samples]
     return Comparison(
         means,
-        (bootstrap.interval(estimates[0]), bootstrap.interval(estimates[1])),
+        (_interval(estimates[0]), _interval(estimates[1])),
         means[0] - means[1],
-        bootstrap.interval(estimates[0] - estimates[1]),
+        _interval(estimates[0] - estimates[1]),
         float(bootstrap.probability_of_improvement(first, second)),
-        bootstrap.interval(bootstrap.probability_of_improvement(*samples)),
+        _interval(bootstrap.probability_of_improvement(*samples)),
         bootstrap.smallest_chance(len(first), len(second)),
     )
 
 
-def scores_of(group: RunGroup, num_evaluations: int) -> tuple[np.ndarray, str]:
+def _interval(estimates: NDArray[np.float64]) -> tuple[float, float]:
+    low, high = bootstrap.interval(estimates)
+    return float(low), float(high)
+
+
+def scores_of(group: RunGroup, num_evaluations: int) -> tuple[NDArray[np.float64], str]:
     """Returns the score of each experiment of a group, and at which train steps it was evaluated.
 
     Raises:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tfagents_system.comparison.run_groups import RunGroup
 from tfagents_system.core.state.paths import ExperimentPaths
@@ -39,10 +40,10 @@ class Panel(NamedTuple):
 class Band(NamedTuple):
     """Mean over seeds, and its 95 % bootstrap interval, wherever all seeds have data."""
 
-    xs: np.ndarray  # [n]
-    mean: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+    xs: NDArray[np.float64]  # [n]
+    mean: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
 
 
 def make_panels(groups: Sequence[RunGroup]) -> list[Panel]:
@@ -74,12 +75,13 @@ def _curves_of(paths: ExperimentPaths) -> dict[tuple[str, str], Curve]:
     """Returns the curves of an experiment by title and label of the x axis."""
     curves = {}
     points = read_evaluations(paths)
-    for x_label, xs in (
-        ("train steps", [point.train_step for point in points]),
-        ("env steps", [point.env_step for point in points]),
-        ("minutes of training", [point.training_secs / 60 for point in points]),
-    ):
-        returns = [point.mean_return for point in points]
+    returns = [point.mean_return for point in points]
+    x_axes: dict[str, Sequence[float]] = {
+        "train steps": [point.train_step for point in points],
+        "env steps": [point.env_step for point in points],
+        "minutes of training": [point.training_secs / 60 for point in points],
+    }
+    for x_label, xs in x_axes.items():
         curves["episode return", x_label] = _curve(zip(xs, returns, strict=True))
     learner = read_scalars(paths.train_summaries / "learner")
     tags = [tag for tag in LEARNER_TAGS if f"learner/{tag}" in learner]

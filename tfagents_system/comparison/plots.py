@@ -120,7 +120,7 @@ def draw_panels(groups: Sequence[RunGroup], output: pathlib.Path) -> None:
     plt.close(figure)
 
 
-def _draw_group(axes, curves: Sequence[Curve], color: str) -> None:
+def _draw_group(axes: plt.Axes, curves: Sequence[Curve], color: str) -> None:
     if not curves:
         return
     if len(curves) > 1:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import tree
+from numpy.typing import NDArray
 
 LARGEST_SUM = 1e38  # that float32 holds
 
@@ -56,7 +57,7 @@ class Codec:
         pairs = zip(self._shapes, self._dtypes, strict=True)
         return tree.unflatten_as(self._spec, [np.zeros(shape, dtype) for shape, dtype in pairs])
 
-    def pack(self, nest: Any) -> list[np.ndarray]:
+    def pack(self, nest: Any) -> list[NDArray[Any]]:
         """Returns the columns of one nest without leading axes.
 
         Raises:
@@ -83,7 +84,7 @@ class Codec:
                 self._check_values(column, array)
         return packed
 
-    def _pack_cast(self, index: int, leaf: Any, target: np.ndarray) -> None:
+    def _pack_cast(self, index: int, leaf: Any, target: NDArray[Any]) -> None:
         """Fills `target` with a leaf that is not yet of the spec's dtype, or raises ValueError."""
         array, path = np.asarray(leaf), self._paths[index]
         if array.shape != self._shapes[index]:
@@ -107,14 +108,14 @@ class Codec:
             leaves.append(leaf)
         return tree.unflatten_as(self._spec, leaves)
 
-    def _check_values(self, column: int, array: np.ndarray) -> None:
+    def _check_values(self, column: int, array: NDArray[Any]) -> None:
         """Raises ValueError if one is not finite or too large; equal ones have equal messages."""
         if not np.isfinite(array).all():
             raise ValueError(f"{self._path_of(column, ~np.isfinite(array))} is not finite")
         if (is_large := np.abs(array) > self._largest).any():
             raise ValueError(f"{self._path_of(column, is_large)} is beyond {self._largest:g}")
 
-    def _path_of(self, column: int, is_bad: np.ndarray) -> str:
+    def _path_of(self, column: int, is_bad: NDArray[Any]) -> str:
         bad = np.flatnonzero(is_bad)[0]
         for index, (leaf_column, place) in enumerate(self._slots):
             if leaf_column == column and place.start <= bad < place.stop:

@@ -39,7 +39,7 @@ def _are_large(sides: Sequence[int]) -> bool:
 def single_frame_spec(observation_spec: Any, frame_stack: int) -> Any:
     """Returns the specs of one step's observation, given those of the stacked one."""
 
-    def unstacked(spec):
+    def unstacked(spec: Any) -> tf.TensorSpec:
         if not is_image(spec):
             return tf.TensorSpec(spec.shape, spec.dtype)
         height, width, channels = spec.shape
@@ -64,7 +64,7 @@ def stack_frames(observations: Any, frame_spec: Any, frame_stack: int) -> Any:
     TensorFlow or NumPy. Channels are in order of time, the newest last.
     """
 
-    def stacked(leaf, spec):
+    def stacked(leaf: Any, spec: Any) -> Any:
         count = leaf.shape[1] - frame_stack + 1
         if frame_stack == 1 or not is_image(spec):
             return leaf[:, frame_stack - 1 :]

@@ -106,7 +106,7 @@ class ItemLayout:
 
     def samples_in(self, num_items: int, horizon: int) -> int:
         """Returns the samples in `num_items` items of full episodes."""
-        per_episode = horizon if self.is_block else self.items_per_episode(horizon)
+        per_episode = Fraction(horizon) if self.is_block else self.items_per_episode(horizon)
         return round(num_items * per_episode / self.items_per_episode(horizon))
 
     def __str__(self) -> str:

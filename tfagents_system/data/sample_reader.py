@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 import tree
 
+from tfagents_system.core.nests import Nest
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.frames import single_frame_spec, stack_frames
 from tfagents_system.data.item_description import item_columns
@@ -93,10 +94,10 @@ class SampleReader:
             return self._over_steps(steps, observation)
         length = self._layout.length if self._layout.is_sequence else 1
 
-        def starts(nest):
+        def starts(nest: Nest) -> Nest:
             return self._trimmed(nest, slice(-length - 1, -1))
 
-        def ends(nest):
+        def ends(nest: Nest) -> Nest:
             return self._trimmed(nest, slice(-length, None))
 
         step_type, next_type = starts(steps.step_type), ends(steps.step_type)
@@ -125,7 +126,7 @@ class SampleReader:
             return tree.map_structure(lambda leaf: leaf[:, place], nest)
 
         first = -self._layout.n_step  # place of s_{t+1}
-        reached = at(first, (steps.reward, steps.discount, observation))
+        reached: tuple[Any, Any, Any] = at(first, (steps.reward, steps.discount, observation))
         goes_on = steps.step_type[:, first] != FIRST
         for place in range(first + 1, 0):
             reward, discount, _ = reached

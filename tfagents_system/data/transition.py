@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from tfagents_system.core.nests import Nest
+
 FIRST, MID, LAST = 0.0, 1.0, 2.0  # as tf_agents.trajectories.StepType
 
 
@@ -34,7 +36,9 @@ class Transition(NamedTuple):
     extras: Any = ()  # those of `observation`
 
 
-def step_spec(observation_spec, action_spec, reward_spec=None, extras_spec=()) -> Step:
+def step_spec(
+    observation_spec: Nest, action_spec: Nest, reward_spec: Nest = None, extras_spec: Nest = ()
+) -> Step:
     """Returns the nest of tf.TensorSpecs of a Step, without leading axes.
 
     Any nest of arrays will do for each part, of any dtype: all that follows (codec, items, pool)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 from tf_agents.typing import types
@@ -124,7 +125,7 @@ class EnvironmentAdapter(py_environment.PyEnvironment, abc.ABC):
         """Seeds the environment; in force from the next reset on. Returns the seed."""
 
     @abc.abstractmethod
-    def render(self, mode: str = "rgb_array") -> np.ndarray | None:
+    def render(self, mode: str = "rgb_array") -> NDArray[np.uint8] | None:
         """Returns a frame [H, W, 3] uint8 for "rgb_array"; shows a window for "human"."""
 
     def _first(self, observation: Any) -> ts.TimeStep:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import tree
+from numpy.typing import NDArray
 from tf_agents.environments import py_environment, wrappers
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
@@ -84,7 +85,7 @@ def _image_cast(spec: array_spec.ArraySpec, name: str) -> Callable[[Any], Any]:
             "finite bounds, such as Box(0, 1, (84, 84, 3)), which become 0 and 255."
         )
 
-    def cast(leaf: Any) -> np.ndarray:
+    def cast(leaf: Any) -> NDArray[Any]:
         colors = np.rint((np.asarray(leaf, np.float32) - low) * scale)
         if not np.isfinite(colors).all():
             raise ValueError(f"{name} is not finite")
@@ -93,7 +94,7 @@ def _image_cast(spec: array_spec.ArraySpec, name: str) -> Callable[[Any], Any]:
     return cast
 
 
-def _channels_last(picture: np.ndarray) -> np.ndarray:
+def _channels_last(picture: NDArray[Any]) -> NDArray[Any]:
     if picture.ndim == 2:
         return picture[:, :, np.newaxis]
     return np.moveaxis(picture, 0, 2) if has_channels_first(picture.shape) else picture

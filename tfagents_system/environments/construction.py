@@ -9,6 +9,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process.processes import Process, descendants
 from tfagents_system.core.programs.first_episode import FIRST_EPISODE
 from tfagents_system.core.settings.hooks import call_hook, call_method
+from tfagents_system.core.settings.params import Params
 from tfagents_system.environments.closing import end_started
 from tfagents_system.environments.exact_casts import refuse_lossy_casts
 from tfagents_system.environments.frame_stack import FrameStack
@@ -19,7 +20,7 @@ from tfagents_system.environments.time_limits import keep_discount_at_time_limit
 
 @FIRST_EPISODE.judges()
 def make_collect_environment(
-    params: Any, seed: int, worker_id: int = 0
+    params: Params, seed: int, worker_id: int = 0
 ) -> py_environment.PyEnvironment:
     """Returns `params.env_ctor` called with the arguments of `collect_env_args_kwargs`.
 
@@ -41,7 +42,7 @@ def make_collect_environment(
 
 @FIRST_EPISODE.judges()
 def make_eval_environment(
-    params: Any,
+    params: Params,
     seed: int,
     worker_id: int | None = None,
     collect_env: py_environment.PyEnvironment | None = None,
@@ -66,7 +67,7 @@ def make_eval_environment(
 
 
 def _make(
-    params: Any, hook: Callable[..., Any], result: Any, seed: int
+    params: Params, hook: Callable[..., Any], result: Any, seed: int
 ) -> py_environment.PyEnvironment:
     if not _is_args_kwargs(result):
         raise ConfigError(f"TrainParams.{hook.__name__} returned {result!r}; "

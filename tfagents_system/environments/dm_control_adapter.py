@@ -7,6 +7,7 @@ from typing import Any
 
 import gym
 import numpy as np
+from numpy.typing import NDArray
 from tf_agents.trajectories import time_step as ts
 from tf_agents.typing import types
 
@@ -90,7 +91,7 @@ class DmControlEnvironment(adapter.EnvironmentAdapter):
         names = [model.id2name(number, "camera") for number in range(model.ncam)]
         self._camera = adapter.mujoco_camera(camera, names, self._owner)
 
-    def render(self, mode: str = "rgb_array", camera: int | str | None = None) -> np.ndarray:
+    def render(self, mode: str = "rgb_array", camera: int | str | None = None) -> NDArray[np.uint8]:
         """Returns a frame [240, 320, 3] uint8; needs a reset before.
 
         Args:
@@ -233,13 +234,13 @@ def _space(spec: Any) -> gym.spaces.Space:
     return gym.spaces.Box(low.astype(kind), high.astype(kind), spec.shape, kind)
 
 
-def _limits(kind: np.dtype) -> tuple[int, int]:
+def _limits(kind: np.dtype[Any]) -> tuple[int, int]:
     if kind.kind == "b":
         return 0, 1
     return np.iinfo(kind).min, np.iinfo(kind).max
 
 
-def _flat(observation: Any) -> np.ndarray:
+def _flat(observation: Any) -> NDArray[Any]:
     """Returns all numbers of an observation in one vector, in the order of its parts."""
     return np.concatenate([np.ravel(leaf) for leaf in _leaves(observation)])
 

@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 import tree
+from numpy.typing import NDArray
 from tf_agents.environments import gym_wrapper, py_environment
 from tf_agents.specs import array_spec
 
 from tfagents_system.environments.layers import py_layers
 
 
-def exact(values: Any, dtype: np.dtype, name: str) -> np.ndarray:
+def exact(values: Any, dtype: np.dtype[Any], name: str) -> NDArray[Any]:
     """Returns a copy of `values` with an integer dtype.
 
     Raises:
@@ -34,7 +35,7 @@ def exact(values: Any, dtype: np.dtype, name: str) -> np.ndarray:
     return result
 
 
-def leaf_cast(spec: array_spec.ArraySpec) -> Callable[[Any], np.ndarray]:
+def leaf_cast(spec: array_spec.ArraySpec) -> Callable[[Any], NDArray[Any]]:
     """Returns the function that copies a leaf into an array of the spec's dtype.
 
     It raises ValueError for a number that an integer dtype cannot hold.
@@ -43,7 +44,7 @@ def leaf_cast(spec: array_spec.ArraySpec) -> Callable[[Any], np.ndarray]:
     if dtype.kind not in "iu":
         return lambda leaf: np.array(leaf, dtype)
 
-    def cast(leaf: Any) -> np.ndarray:
+    def cast(leaf: Any) -> NDArray[Any]:
         if type(leaf) is np.ndarray and leaf.dtype == dtype:
             return leaf.copy()
         return exact(leaf, dtype, name)

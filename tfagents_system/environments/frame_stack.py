@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import tree
+from numpy.typing import NDArray
 from tf_agents.environments import py_environment, wrappers
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
@@ -33,12 +34,12 @@ class FrameStack(wrappers.PyEnvironmentBaseWrapper):
                 "makes images of other pictures."
             )
         self._num_frames = num_frames
-        self._frames: list[collections.deque] = []
+        self._frames: list[collections.deque[NDArray[np.uint8]]] = []
 
     def observation_spec(self) -> Any:
         """Returns the specs of the stacked observation."""
 
-        def stacked(spec):
+        def stacked(spec: array_spec.ArraySpec) -> array_spec.ArraySpec:
             if not is_image(spec):
                 return spec
             shape = (*spec.shape[:-1], spec.shape[-1] * self._num_frames)

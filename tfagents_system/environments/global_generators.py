@@ -25,7 +25,7 @@ def seed_global_generators(seed: Callable[[SeedPurpose], int]) -> None:
 def kept_generators(own: np.random.Generator | None) -> Iterator[None]:
     """Lets what the block draws from `random`, `numpy.random` and `own` have no effect."""
     python, numpy = random.getstate(), np.random.get_state()
-    state = own.bit_generator.state if own else None
+    state = own.bit_generator.state if own else {}
     try:
         yield
     finally:

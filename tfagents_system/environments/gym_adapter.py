@@ -7,6 +7,7 @@ from typing import Any
 
 import gym
 import numpy as np
+from numpy.typing import NDArray
 from tf_agents.trajectories import time_step as ts
 from tf_agents.typing import types
 
@@ -52,7 +53,7 @@ class GymEnvironment(adapter.EnvironmentAdapter):
         self._reset_seed = seed if adapter.reset_takes_seed(self._env) else None
         return seed
 
-    def render(self, mode: str = "rgb_array") -> np.ndarray | None:
+    def render(self, mode: str = "rgb_array") -> NDArray[np.uint8] | None:
         """Returns a frame [H, W, 3] uint8 for "rgb_array"; shows a window for "human".
 
         Without a display, "rgb_array" draws with SDL's dummy driver. Needs a reset before.

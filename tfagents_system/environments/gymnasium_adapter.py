@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from tf_agents.trajectories import time_step as ts
 from tf_agents.typing import types
 
@@ -48,7 +49,7 @@ class GymnasiumEnvironment(adapter.EnvironmentAdapter):
         names = [model.camera(number).name for number in range(model.ncam)]
         renderer.camera_id = adapter.mujoco_camera(camera, names, self._owner)
 
-    def render(self, mode: str = "rgb_array") -> np.ndarray | None:
+    def render(self, mode: str = "rgb_array") -> NDArray[np.uint8] | None:
         """Returns a frame [H, W, 3] uint8 for "rgb_array"; shows a window for "human".
 
         gymnasium fixes the mode when the environment is made: `load` chooses "rgb_array", which

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import tree
+from numpy.typing import NDArray
 from tf_agents.environments import py_environment, wrappers
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
@@ -117,7 +118,7 @@ class FirstObservationOnly(_ObservationWrapper):
         self._indices = _checked_parts(self._spec, indices, type(self).__name__)
         self._spec = _with_zero(self._spec)
 
-    def _observe(self, time_step: ts.TimeStep, action: Any) -> np.ndarray:
+    def _observe(self, time_step: ts.TimeStep, action: Any) -> NDArray[Any]:
         observation = np.array(time_step.observation)
         if not time_step.is_first():
             observation[self._indices] = 0
@@ -153,7 +154,7 @@ class LastAction(_ObservationWrapper):
         low, high = (np.concatenate(side) for side in zip(*bounds, strict=True))
         self._spec = _vector_spec(low, high, np.float32)
 
-    def _observe(self, time_step: ts.TimeStep, action: Any) -> np.ndarray:
+    def _observe(self, time_step: ts.TimeStep, action: Any) -> NDArray[Any]:
         is_first = time_step.is_first()  # also of a step that has reset
         parts = [time_step.observation, self._nothing if is_first else action]
         if self._with_reward:
@@ -184,11 +185,12 @@ class ObservationStack(_ObservationWrapper):
         low, high = _bounds(_with_zero(self._spec))
         self._blank = np.zeros(self._spec.shape, self._spec.dtype)
         self._spec = _vector_spec(np.tile(low, k), np.tile(high, k), self._spec.dtype)
-        self._observations: collections.deque = collections.deque(maxlen=k)
+        self._k = k
+        self._observations: collections.deque[NDArray[Any]] = collections.deque(maxlen=k)
 
-    def _observe(self, time_step: ts.TimeStep, action: Any) -> np.ndarray:
+    def _observe(self, time_step: ts.TimeStep, action: Any) -> NDArray[Any]:
         if time_step.is_first():
-            self._observations.extend([self._blank] * self._observations.maxlen)
+            self._observations.extend([self._blank] * self._k)
         self._observations.append(np.array(time_step.observation))
         return np.concatenate(self._observations)
 
@@ -267,7 +269,7 @@ def _check_is_vector(spec: Any, owner: str, what: str = "observation") -> None:
     raise ConfigError(f"{owner} needs an {what} that is a vector of floats; this one is {found}.")
 
 
-def _bounds(spec: array_spec.ArraySpec) -> tuple[np.ndarray, np.ndarray]:
+def _bounds(spec: array_spec.ArraySpec) -> tuple[NDArray[Any], NDArray[Any]]:
     """Returns minimum and maximum of each entry."""
     low, high = getattr(spec, "minimum", -np.inf), getattr(spec, "maximum", np.inf)
     return np.broadcast_to(low, spec.shape), np.broadcast_to(high, spec.shape)
@@ -281,6 +283,6 @@ def _with_zero(spec: array_spec.ArraySpec) -> array_spec.ArraySpec:
     return array_spec.BoundedArraySpec(spec.shape, spec.dtype, low, high, spec.name)
 
 
-def _vector_spec(low: np.ndarray, high: np.ndarray, dtype: Any) -> array_spec.BoundedArraySpec:
+def _vector_spec(low: NDArray[Any], high: NDArray[Any], dtype: Any) -> array_spec.BoundedArraySpec:
     low, high = np.array(low, dtype), np.array(high, dtype)
     return array_spec.BoundedArraySpec(low.shape, dtype, low, high, "observation")

@@ -167,7 +167,7 @@ def _limit_frame_size(env: gym.Env) -> None:
     not do: nearly all of the time is spent drawing them.
     """
     for cls in type(env.unwrapped).__mro__:
-        module = sys.modules[cls.__module__]
+        module: Any = sys.modules[cls.__module__]
         width = getattr(module, "RENDER_WIDTH", 0)
         if width > _MAX_FRAME_WIDTH:
             module.RENDER_HEIGHT = round(module.RENDER_HEIGHT * _MAX_FRAME_WIDTH / width)

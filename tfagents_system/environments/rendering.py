@@ -3,6 +3,7 @@
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments.guest_environment import as_made
@@ -10,7 +11,7 @@ from tfagents_system.environments.guest_environment import as_made
 _ROUNDING = 1e-3  # that renderers may be beyond 0 and 1
 
 
-def draw(environment: Any) -> np.ndarray:
+def draw(environment: Any) -> NDArray[np.uint8]:
     """Returns a frame of a PyEnvironment that has been reset; see `as_frame`.
 
     Raises:
@@ -20,7 +21,7 @@ def draw(environment: Any) -> np.ndarray:
     return as_frame(environment.render("rgb_array"), type(as_made(environment)).__name__)
 
 
-def as_frame(picture: Any, owner: str) -> np.ndarray:
+def as_frame(picture: Any, owner: str) -> NDArray[np.uint8]:
     """Returns a copy of a rendered picture as contiguous uint8 [H, W, 3].
 
     Gray becomes RGB, alpha is dropped, channels before height and width come last, a batch axis of
@@ -50,7 +51,7 @@ def as_frame(picture: Any, owner: str) -> np.ndarray:
     return np.ascontiguousarray(np.broadcast_to(colors, (*array.shape[:2], 3)))
 
 
-def _as_bytes(array: np.ndarray, owner: str) -> np.ndarray:
+def _as_bytes(array: NDArray[Any], owner: str) -> NDArray[np.uint8]:
     """Returns a new array of the same colors as uint8."""
     kind = array.dtype.kind
     if array.dtype == np.uint8:

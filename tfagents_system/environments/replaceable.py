@@ -84,6 +84,7 @@ class ReplaceableEnvironment:
         """Takes one env step of an episode that has begun."""
         self._watchdog.feed()
         try:  # not by _guard: this is the hot path
+            assert self._environment is not None, "reset comes first"
             time_step = self._environment.step(action)
             if not hasattr(time_step, "step_type"):
                 raise TypeError(_WHAT.format("step", type(time_step).__name__))
@@ -100,6 +101,7 @@ class ReplaceableEnvironment:
     def get_info(self) -> Any:
         """Returns the info of the last step."""
         try:
+            assert self._environment is not None, "a step comes first"
             return self._environment.get_info()
         except (ConfigError, NotImplementedError):  # it may have none
             raise

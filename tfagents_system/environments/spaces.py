@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from tf_agents.specs import array_spec
 from tf_agents.typing import types
 
@@ -150,14 +151,14 @@ def _scalar_integer_cast(spec: array_spec.BoundedArraySpec, owner: str) -> Calla
 
 def _array_action_cast(
     spec: array_spec.BoundedArraySpec, owner: str
-) -> Callable[[Any], np.ndarray]:
+) -> Callable[[Any], NDArray[Any]]:
     minimum = np.broadcast_to(spec.minimum, spec.shape).copy()  # equal shapes broadcast fastest
     maximum = np.broadcast_to(spec.maximum, spec.shape).copy()
     is_float = spec.dtype.kind == "f"
     tolerance = _ROUNDING * (maximum - minimum) if is_float else np.zeros(spec.shape)
     shape, dtype, name = spec.shape, spec.dtype, f"The {spec.name} of {owner}"
 
-    def cast(action: Any) -> np.ndarray:
+    def cast(action: Any) -> NDArray[Any]:
         action = np.asarray(action, dtype) if is_float else exact(action, dtype, name)
         if action.shape != shape:
             raise ValueError(f"Action of {owner} has shape {action.shape}; expected {shape}.")
@@ -188,12 +189,12 @@ def _spec(space: Any, name: str, owner: str, is_action: bool) -> types.NestedArr
     if kind == "Box":
         return _box_spec(space, name, owner, is_action)
     if kind == "Discrete":
-        start = int(getattr(space, "start", 0))
-        return array_spec.BoundedArraySpec((), np.int64, start, start + int(space.n) - 1, name)
+        lowest = int(getattr(space, "start", 0))
+        return array_spec.BoundedArraySpec((), np.int64, lowest, lowest + int(space.n) - 1, name)
     if kind == "MultiDiscrete":
-        start = np.asarray(getattr(space, "start", 0))
+        low = np.asarray(getattr(space, "start", 0))
         return array_spec.BoundedArraySpec(
-            space.shape, space.dtype, start, start + space.nvec - 1, name
+            space.shape, space.dtype, low, low + space.nvec - 1, name
         )
     if kind == "MultiBinary":
         return array_spec.BoundedArraySpec(space.shape, space.dtype, 0, 1, name)
@@ -229,7 +230,7 @@ def _box_spec(space: Any, name: str, owner: str, is_action: bool) -> array_spec.
     return array_spec.BoundedArraySpec(space.shape, dtype, low, high, name)
 
 
-def _as_float32(bounds: np.ndarray, towards: float) -> np.ndarray:
+def _as_float32(bounds: NDArray[Any], towards: float) -> NDArray[Any]:
     """Bounds as float32; where that is inexact, the neighbour on the side of `towards`."""
     with np.errstate(over="ignore"):
         rounded = bounds.astype(np.float32)
@@ -237,7 +238,7 @@ def _as_float32(bounds: np.ndarray, towards: float) -> np.ndarray:
         return np.where(is_beyond, np.nextafter(rounded, np.float32(towards)), rounded)
 
 
-def _check_bounded(low: np.ndarray, high: np.ndarray, name: str, owner: str) -> None:
+def _check_bounded(low: NDArray[Any], high: NDArray[Any], name: str, owner: str) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         unbounded = np.flatnonzero(~np.isfinite(high - low))
     if unbounded.size:

@@ -3,16 +3,18 @@
 import functools
 import itertools
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from tf_agents.environments import py_environment
+from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.core.process.guest import GUEST
 from tfagents_system.core.seeds import derive_seed
+from tfagents_system.core.settings.params import Params
 from tfagents_system.environments import construction
 from tfagents_system.environments.adapter import no_cameras_error
 from tfagents_system.environments.global_generators import seed_global_generators
@@ -26,7 +28,7 @@ from tfagents_system.policies.acting import ActingPolicy, AgentPolicies
 from tfagents_system.terminal.lines import Terminal
 
 
-def make_eval_environment(params: Any, seed: int) -> py_environment.PyEnvironment:
+def make_eval_environment(params: Params, seed: int) -> py_environment.PyEnvironment:
     """Returns the eval environment; everything it may draw from follows from `seed`.
 
     The constructor gets `seed` itself.
@@ -53,7 +55,7 @@ def choose_camera(environment: py_environment.PyEnvironment, camera: str) -> Non
 
 
 def load_greedy_policy(
-    params: Any, environment: py_environment.PyEnvironment, checkpoint: pathlib.Path
+    params: Params, environment: py_environment.PyEnvironment, checkpoint: pathlib.Path
 ) -> ActingPolicy:
     """Returns the greedy policy of the agent that `params` describes, as of `checkpoint`.
 
@@ -98,7 +100,14 @@ def run_episodes(
     for index in range(num_episodes):
         steps = itertools.count(1)
 
-        def observe(time_step, action, next_time_step, state, index=index, steps=steps) -> bool:
+        def observe(
+            time_step: ts.TimeStep,
+            action: Any,
+            next_time_step: ts.TimeStep,
+            state: Any,
+            index: int = index,
+            steps: Iterator[int] = steps,
+        ) -> bool:
             camera.observe(next_time_step)
             step = next(steps)
             terminal.show(lambda: f"episode {index} of {num_episodes}: step {step} of {horizon}")

@@ -1,13 +1,15 @@
 """Joins several films into one, side by side."""
 
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
 import imageio_ffmpeg
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from tfagents_system.core.state.paths import POLICY_CHECKPOINT_PREFIX
@@ -17,6 +19,7 @@ from tfagents_system.terminal.lines import Terminal
 
 _LABEL_HEIGHT, _GAP = 28, 4  # pixels; even, as the sizes of films are
 _LARGEST_FONT, _SMALLEST_FONT = 16, 6
+_Frames = Generator[NDArray[np.uint8], None, None]
 
 
 def film(
@@ -35,17 +38,17 @@ def film(
     folder = folder / "_".join(steps)
     num_joined = 0
     for episodes in zip(*(episodes for _, episodes in evaluated), strict=True):
-        index = episodes[0].index
+        number = episodes[0].number
         if any(each.video is None for each in episodes):
             continue  # what there is to say has been said
         labels = [
             f"train step {int(step):,}: return {each.episode.episode_return:.6g}"
             for step, each in zip(steps, episodes, strict=True)
         ]
-        terminal.show(lambda index=index: f"joining the films of episode {index}")
+        terminal.show(partial("joining the films of episode {}".format, number))
         films = [each.video for each in episodes]
         try:
-            join_films(list(zip(labels, films, strict=True)), folder / f"episode_{index}.mp4")
+            join_films(list(zip(labels, films, strict=True)), folder / f"episode_{number}.mp4")
         except (VideoError, OSError) as error:
             terminal.print(f"No films in {folder}: {error}.")
             return
@@ -85,17 +88,17 @@ def join_films(films: Sequence[tuple[str, pathlib.Path]], path: pathlib.Path) ->
         writer.discard()
         raise
     finally:
-        for *_, frames in opened:
-            frames.close()
+        for *_, unread in opened:
+            unread.close()
 
 
-def _read(path: pathlib.Path) -> tuple[tuple[int, int], Fraction, Iterator[np.ndarray]]:
+def _read(path: pathlib.Path) -> tuple[tuple[int, int], Fraction, _Frames]:
     """Returns width and height, frames per second, and the frames [H, W, 3] of a film."""
     pixels = imageio_ffmpeg.read_frames(str(path))
     facts = next(pixels)
     width, height = facts["size"]
 
-    def frames() -> Iterator[np.ndarray]:
+    def frames() -> _Frames:
         for frame in pixels:
             yield np.frombuffer(frame, np.uint8).reshape(height, width, 3)
 
@@ -103,7 +106,7 @@ def _read(path: pathlib.Path) -> tuple[tuple[int, int], Fraction, Iterator[np.nd
     return (width, height), rate, frames()
 
 
-def _label(text: str, width: int) -> np.ndarray:
+def _label(text: str, width: int) -> NDArray[np.uint8]:
     """Returns the text in white on black, [28, width, 3] uint8, as large as fits."""
     image = Image.new("RGB", (width, _LABEL_HEIGHT))
     for size in range(_LARGEST_FONT, _SMALLEST_FONT - 1, -1):

@@ -18,7 +18,7 @@ CSV_COLUMNS = ("episode", "return", "length", "success", "seed", "video")
 class EvaluatedEpisode(NamedTuple):
     """One complete episode of an evaluation."""
 
-    index: int  # from 0
+    number: int  # from 0
     episode: Episode
     video: pathlib.Path | None  # None: not filmed
 
@@ -28,7 +28,7 @@ def row(evaluated: EvaluatedEpisode, success_seen: bool = False) -> str:
     episode = evaluated.episode
     (counts,) = counted([episode.success], success_seen)
     success = {None: "-", True: "yes", False: "no"}[counts]
-    return f"{evaluated.index:>7}  {episode.episode_return:>12.6g}  {episode.length:>7}  {success}"
+    return f"{evaluated.number:>7}  {episode.episode_return:>12.6g}  {episode.length:>7}  {success}"
 
 
 def summary_lines(evaluated: Sequence[EvaluatedEpisode]) -> list[str]:
@@ -38,8 +38,9 @@ def summary_lines(evaluated: Sequence[EvaluatedEpisode]) -> list[str]:
         _mean_line("return", [episode.episode_return for episode in episodes]),
         _mean_line("length", [float(episode.length) for episode in episodes]),
     ]
-    successes = counted([episode.success for episode in episodes])
-    if None not in successes:
+    counts = counted([episode.success for episode in episodes])
+    successes = [success for success in counts if success is not None]
+    if successes:
         rate = 100 * sum(successes) / len(successes)
         lines.append(f"success rate {rate:.0f}% ({sum(successes)} of {len(successes)})")
     return lines
@@ -56,10 +57,10 @@ def write_csv(path: pathlib.Path, evaluated: Sequence[EvaluatedEpisode], seed: i
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
     successes = counted([e.episode.success for e in evaluated])
-    for (index, episode, video), success in zip(evaluated, successes, strict=True):
+    for (number, episode, video), success in zip(evaluated, successes, strict=True):
         writer.writerow(
             [
-                index,
+                number,
                 episode.episode_return,
                 episode.length,
                 "" if success is None else int(success),

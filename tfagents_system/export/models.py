@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tree
+from numpy.typing import NDArray
 from tf_agents.agents import tf_agent
 
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.settings.params import Params
 from tfagents_system.environments import own_arrays
 from tfagents_system.environments.closing import closed_at_end
 from tfagents_system.environments.remarks import learned_state
@@ -33,11 +35,11 @@ class RestoredPolicy(NamedTuple):
 
     agent: tf_agent.TFAgent
     observation: Any  # the first of an episode
-    action: np.ndarray
+    action: NDArray[Any]
     note: str | None = None  # what of the environment it depends on, and is not part of it
 
 
-def restore(params: Any, checkpoint: pathlib.Path) -> RestoredPolicy:
+def restore(params: Params, checkpoint: pathlib.Path) -> RestoredPolicy:
     """Builds environment and agent as `params` say, and restores the checkpoint.
 
     Raises:

@@ -2,19 +2,21 @@
 
 import itertools
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tfagents_system.core.checkout import how_to_install
 from tfagents_system.core.errors import ConfigError
 
 OPSET = 13  # as old as its operations allow, so that old runtimes read it
 
+_Arrays = dict[str, NDArray[Any]]
 
-def write_onnx(
-    arrays: Mapping[str, np.ndarray], parts: Mapping[str, tuple[int, ...]], file: pathlib.Path
-) -> None:
+
+def write_onnx(arrays: _Arrays, parts: Mapping[str, tuple[int, ...]], file: pathlib.Path) -> None:
     """Writes the model of the actor with these `NumpyActor.arrays()`.
 
     Its inputs are the `parts` of an observation, float32 of these shapes, and, of recurrent layer
@@ -32,14 +34,16 @@ def write_onnx(
         ) from error
     from onnx import TensorProto, helper, numpy_helper
 
-    def vector(name, shape):
+    def vector(name: str, shape: Sequence[int]) -> Any:
         return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
     nodes = _Nodes(helper.make_node)
     x = nodes.add("Concat", *[nodes.add("Reshape", part, "one_row") for part in parts], axis=1)
     inputs = [vector(part, shape) for part, shape in parts.items()]
     outputs = [vector("action", arrays["center"].shape)]
-    constants = dict(arrays, one_row=np.array([1, -1]), flat=np.array([-1]), one=np.float32([1]))
+    constants = dict(
+        arrays, one_row=np.array([1, -1]), flat=np.array([-1]), one=np.array([1], np.float32)
+    )
     for kind, index in _recurrent_layers(arrays):
         units = arrays[f"{kind}_recurrent_kernel_{index}"].shape[:1]
         x, states = _STEPS[kind](nodes, x, index, constants)
@@ -68,12 +72,12 @@ def write_onnx(
 class _Nodes:
     """The operations of a graph, in order."""
 
-    def __init__(self, make_node):
+    def __init__(self, make_node: Callable[..., Any]):
         """`make_node` is that of onnx.helper."""
         self._make_node = make_node
-        self.nodes = []
+        self.nodes: list[Any] = []
 
-    def add(self, kind: str, *inputs: str, output: str | None = None, **attributes) -> str:
+    def add(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
         """Adds an operation with one output and returns its name."""
         output = output or f"{kind}_{len(self.nodes)}"
         self.nodes.append(self._make_node(kind, list(inputs), [output], **attributes))
@@ -85,7 +89,7 @@ class _Nodes:
         return outputs
 
 
-def _recurrent_layers(arrays):
+def _recurrent_layers(arrays: Iterable[str]) -> Iterator[tuple[str, int]]:
     """Yields (kind, index) of each layer; see `read_layers`."""
     for index in itertools.count():
         kinds = [kind for kind in _STEPS if f"{kind}_kernel_{index}" in arrays]
@@ -94,7 +98,7 @@ def _recurrent_layers(arrays):
         yield kinds[0], index
 
 
-def _add_lstm(nodes: _Nodes, x: str, index: int, constants) -> tuple[str, list[str]]:
+def _add_lstm(nodes: _Nodes, x: str, index: int, constants: _Arrays) -> tuple[str, list[str]]:
     """Adds a step as `recurrent_step` has it; returns its output and the names of its states."""
     names = [f"h_{index}", f"c_{index}"]
     h, c = (nodes.add("Reshape", name, "one_row") for name in names)
@@ -110,7 +114,7 @@ def _add_lstm(nodes: _Nodes, x: str, index: int, constants) -> tuple[str, list[s
     return h, names
 
 
-def _add_gru(nodes: _Nodes, x: str, index: int, constants) -> tuple[str, list[str]]:
+def _add_gru(nodes: _Nodes, x: str, index: int, constants: _Arrays) -> tuple[str, list[str]]:
     """See `_add_lstm`; adds the halves of the recurrent kernel to `constants`."""
     name, kernel = f"h_{index}", f"gru_recurrent_kernel_{index}"
     whole = constants.pop(kernel)
@@ -132,7 +136,7 @@ def _add_gru(nodes: _Nodes, x: str, index: int, constants) -> tuple[str, list[st
     return h, [name]
 
 
-def _add_rnn(nodes: _Nodes, x: str, index: int, constants) -> tuple[str, list[str]]:
+def _add_rnn(nodes: _Nodes, x: str, index: int, constants: _Arrays) -> tuple[str, list[str]]:
     """See `_add_lstm`."""
     name = f"h_{index}"
     from_x = nodes.add("Gemm", x, f"rnn_kernel_{index}", f"rnn_bias_{index}")

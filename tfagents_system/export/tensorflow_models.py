@@ -87,7 +87,7 @@ def _make_act(agent: tf_agent.TFAgent) -> Any:
         for index, spec in enumerate(tf.nest.flatten(policy.policy_state_spec))
     }
 
-    def act(*inputs):
+    def act(*inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         batched = [value[tf.newaxis] for value in inputs]
         observation = tf.nest.pack_sequence_as(
             policy.time_step_spec.observation, batched[: len(parts)]

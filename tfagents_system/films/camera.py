@@ -4,8 +4,10 @@ import math
 import pathlib
 import time
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
@@ -22,7 +24,7 @@ _BAR_COLOR = np.array([64, 160, 255], np.uint8)
 _LAST = int(ts.StepType.LAST)
 
 
-def with_progress_bar(frame: np.ndarray, fraction: float) -> np.ndarray:
+def with_progress_bar(frame: NDArray[np.uint8], fraction: float) -> NDArray[np.uint8]:
     """Returns a copy of a frame [H, W, 3] uint8, of even sizes, with a bar along the bottom.
 
     A size that is odd grows by a repeated row or column: H.264 stores colors for 2 x 2 pixels.
@@ -69,11 +71,10 @@ class Camera:
           clock: In seconds.
         """
         self._horizon = horizon
-        self._folder = folder
+        self._folder = folder  # None from the first failure on, too
         self._warn = warn
         self._max_secs, self._clock = max_secs, clock
         self._window = window
-        self._films = folder is not None
         self._playback: Playback | None = None
         self._writer: VideoWriter | None = None
         if folder is not None:
@@ -83,16 +84,17 @@ class Camera:
         """Makes the next frames of `environment.render("rgb_array")` a film `<name>.mp4`."""
         self._name, self._environment = name, environment
         self._step, self._secs = 0, 0.0
-        self._picture: np.ndarray | None = None  # the newest that was rendered
+        self._picture: NDArray[np.uint8] | None = None  # the newest that was rendered
 
     def observe(self, time_step: ts.TimeStep) -> None:
         """Films the state after an env step, if its turn has come; that of the last always has."""
         self._step += 1
-        if not (self._films or self._window):
+        if self._folder is None and self._window is None:
             return
         begin = self._clock()
         try:
-            frame = self._render(time_step)
+            self._playback = playback = self._playback or playback_of(self._environment)
+            frame = self._render(time_step, playback.steps_per_frame)
         except Exception as error:  # the environment's own, whatever it is
             self._window = None
             self._fail(error)
@@ -100,10 +102,10 @@ class Camera:
         if frame is None:
             return
         if self._window:
-            self._window.show(frame, self._playback.frames_per_sec)
-        if self._films:
+            self._window.show(frame, playback.frames_per_sec)
+        if self._folder is not None:
             try:
-                self._write(frame)
+                self._write(frame, self._folder, playback.frames_per_sec)
             except Exception as error:
                 self._fail(error)
         self._secs += self._clock() - begin
@@ -127,15 +129,10 @@ class Camera:
             with OnlyReports("film"):
                 writer.discard()
 
-    @property
-    def _path(self) -> pathlib.Path:
-        return self._folder / f"{self._name}.mp4"
-
-    def _render(self, time_step: ts.TimeStep) -> np.ndarray | None:
+    def _render(self, time_step: ts.TimeStep, steps_per_frame: int) -> NDArray[np.uint8] | None:
         """Returns a frame of even sizes; None if none is due after this step."""
-        self._playback = self._playback or playback_of(self._environment)
         is_last = time_step.step_type == _LAST or self._step == self._horizon
-        if not is_last and self._step % self._playback.steps_per_frame:
+        if not is_last and self._step % steps_per_frame:
             return None
         share = self._step / self._horizon
         if self._picture is None or self._secs <= self._max_secs * share:
@@ -144,21 +141,24 @@ class Camera:
                 self._picture = rendering.draw(self._environment)
         return with_progress_bar(self._picture, share)
 
-    def _write(self, frame: np.ndarray) -> None:
+    def _write(
+        self, frame: NDArray[np.uint8], folder: pathlib.Path, frames_per_sec: Fraction
+    ) -> None:
         height, width, _ = frame.shape
         if self._writer is None:
             self._size = (width, height)
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._writer = VideoWriter(self._path, width, height, self._playback.frames_per_sec)
+            self._path = folder / f"{self._name}.mp4"
+            folder.mkdir(parents=True, exist_ok=True)
+            self._writer = VideoWriter(self._path, width, height, frames_per_sec)
         if (width, height) != self._size:
             raise VideoError(f"the frame's size changed from {self._size} to {(width, height)}")
         self._writer.write(frame)
 
     def _fail(self, error: Exception) -> None:
-        self._films = False
+        folder, self._folder = self._folder, None
         self.discard()
-        if self._folder is not None and is_disk_full(error):
-            reason = f"{shortage('film', 0, free_bytes(self._folder))} in {self._folder}"
+        if folder is not None and is_disk_full(error):
+            reason = f"{shortage('film', 0, free_bytes(folder))} in {folder}"
         elif isinstance(error.__cause__ or error, NotImplementedError):
             reason = "the environment does not implement render('rgb_array')"
         elif isinstance(error, (VideoError, ConfigError)):

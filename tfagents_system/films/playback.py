@@ -3,7 +3,7 @@
 import numbers
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 DEFAULT_RATE = 30.0  # frames per second
 _MAX_RATE = 60.0  # browsers and screens show no more
@@ -52,9 +52,13 @@ def _steps_per_sec(env: Any) -> float | None:
         except (AttributeError, TypeError):
             continue
         lowest, highest = _STEP_SECS_RANGE
-        if isinstance(step_secs, numbers.Real) and lowest <= step_secs <= highest:
+        if _is_real(step_secs) and lowest <= step_secs <= highest:
             return 1.0 / float(step_secs)
     return None
+
+
+def _is_real(value: Any) -> TypeGuard[float]:
+    return isinstance(value, numbers.Real)
 
 
 def _metadata_rate(env: Any) -> float | None:
@@ -63,6 +67,6 @@ def _metadata_rate(env: Any) -> float | None:
         return None
     for key in ("render_fps", "video.frames_per_second"):
         rate = metadata.get(key)
-        if isinstance(rate, numbers.Real) and rate >= 1:
+        if _is_real(rate) and rate >= 1:
             return float(rate)
     return None

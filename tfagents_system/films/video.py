@@ -11,6 +11,7 @@ from typing import IO
 
 import imageio_ffmpeg
 import numpy as np
+from numpy.typing import NDArray
 
 from tfagents_system.core.state.disk import is_disk_full
 from tfagents_system.core.state.files import temporary_name
@@ -57,15 +58,17 @@ class VideoWriter:
             self._unfinished.unlink(missing_ok=True)
             self._lock.close()
             raise VideoError(f"ffmpeg does not start: {error}") from error
+        assert self._process.stdin, "a pipe"
+        self._frames = self._process.stdin
 
-    def write(self, frame: np.ndarray) -> None:
+    def write(self, frame: NDArray[np.uint8]) -> None:
         """Appends a frame [height, width, 3] uint8; blocks while the encoder is behind.
 
         Raises:
           VideoError: If the encoder has ended, for example because the disk is full.
         """
         try:
-            self._process.stdin.write(np.ascontiguousarray(frame))
+            self._frames.write(np.ascontiguousarray(frame).data)
         except BrokenPipeError as error:
             raise self._error() from error
 
@@ -76,7 +79,7 @@ class VideoWriter:
           VideoError: If the encoder failed.
         """
         try:
-            self._process.stdin.close()
+            self._frames.close()
         except BrokenPipeError as error:
             raise self._error() from error
         if self._process.wait() != 0:

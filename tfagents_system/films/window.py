@@ -15,8 +15,10 @@ import tempfile
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.command_line import run_tool
@@ -55,8 +57,10 @@ class Window:
             env=os.environ | {"PYGAME_HIDE_SUPPORT_PROMPT": "1"},
             start_new_session=True,  # Ctrl-C is for this program, which then closes the window
         )
-        readable, _, _ = select.select([self._process.stdout], [], [], _START_SECS)
-        if not readable or self._process.stdout.readline() != READY:
+        assert self._process.stdin and self._process.stdout, "pipes"
+        self._frames, self._answers = self._process.stdin, self._process.stdout
+        readable, _, _ = select.select([self._answers], [], [], _START_SECS)
+        if not readable or self._answers.readline() != READY:
             self._process.kill()
             self._process.wait()
             self._messages.seek(0)
@@ -67,7 +71,7 @@ class Window:
                 f"{messages[-1] if messages else f'no answer in {_START_SECS:g} s'}. {ALTERNATIVE}"
             )
 
-    def show(self, frame: np.ndarray, frames_per_sec: Fraction) -> None:
+    def show(self, frame: NDArray[np.uint8], frames_per_sec: Fraction) -> None:
         """Shows a frame [H, W, 3] uint8, not before the one before it has been seen for its time.
 
         Does nothing once the user has closed the window: `is_closed` is true then.
@@ -78,22 +82,22 @@ class Window:
         self._due = max(self._due, self._clock()) + float(1 / frames_per_sec)
         height, width, _ = frame.shape
         try:
-            self._process.stdin.write(_SIZE.pack(width, height))
-            self._process.stdin.write(np.ascontiguousarray(frame))
-            self._process.stdin.flush()
+            self._frames.write(_SIZE.pack(width, height))
+            self._frames.write(np.ascontiguousarray(frame).data)
+            self._frames.flush()
         except BrokenPipeError:
             self.is_closed = True
 
     def close(self) -> None:
         """Closes the window, if the user has not."""
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
+            self._frames.close()
         try:
             self._process.wait(_END_SECS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._process.stdout.close()
+        self._answers.close()
         self._messages.close()
 
     def __enter__(self) -> "Window":
@@ -126,7 +130,7 @@ def main(title: str, /) -> None:
             _draw(*frame)
 
 
-def _asks_for_end(event) -> bool:
+def _asks_for_end(event: Any) -> bool:
     import pygame
 
     is_key = event.type == pygame.KEYDOWN and event.key in (pygame.K_ESCAPE, pygame.K_q)

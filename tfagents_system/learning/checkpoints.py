@@ -12,8 +12,8 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import tensorflow as tf
 from tf_agents.agents import tf_agent
@@ -75,6 +75,23 @@ class Dependencies:
         return lines
 
 
+class ReplayPart(Protocol):
+    """The replay server's part of a checkpoint, as ReplaySnapshots has it."""
+
+    @property
+    def files(self) -> Sequence[str]:
+        """Names of what must be in its folder."""
+
+    def checkpoint(self) -> pathlib.Path:
+        """Blocks until the server has written all that it holds; returns the folder."""
+
+    def discard(self) -> None:
+        """Removes what a checkpoint that was given up has left behind."""
+
+    def describe(self, folder: pathlib.Path) -> dict[str, Any]:
+        """Returns what the manifest says of the items in `folder`, for the workers to read."""
+
+
 class Checkpointer:
     """Writes generations `checkpoints/<train_step>/{learner, replay, manifest.json}`.
 
@@ -88,7 +105,7 @@ class Checkpointer:
         root: pathlib.Path,
         agent: tf_agent.TFAgent,
         train_step: tf.Variable,
-        replay,
+        replay: ReplayPart,
         item: Mapping[str, Any],
         arithmetic: str,
         fence: Fence,
@@ -100,9 +117,7 @@ class Checkpointer:
           root: Folder of the generations.
           agent: All of its variables are saved, optimizers and targets included.
           train_step: Saved and restored with the agent.
-          replay: Has `checkpoint() -> folder` (blocking), the names `files` of what must be in
-            that, `discard()` of what it has left behind, and `describe(folder)`, which returns
-            what the manifest says of its items, for the workers to read; see ReplaySnapshots.
+          replay: Access to the replay server.
           item: Layout and columns of an item of the replay buffer, as in the RunSpec.
           arithmetic: In which the agent computes matrix products.
           fence: Of this start of the learner; once it is passed, nothing is saved.

@@ -21,7 +21,8 @@ class SaveRecord:
         """Nothing has been saved yet."""
         self._clock = clock
         self._lock = threading.Lock()
-        self._saved_at, self._began_at = clock(), None
+        self._saved_at = clock()
+        self._began_at: float | None = None
         self._num_failures, self._reason = 0, ""
         self.train_step: int | None = None  # of the newest whole checkpoint
 

@@ -48,7 +48,8 @@ class TrainStep:
         """Returns the scalar metrics of the agent before its update."""
         # What needs no data, such as counting, would be done also when the data has ended.
         with tf.control_dependencies(columns):
-            transition, of_signals = self._reader.unpack(columns), {}
+            transition = self._reader.unpack(columns)
+            of_signals: Mapping[str, tf.Tensor] = {}
             if self._reward_signals is not None:
                 transition, of_signals = self._reward_signals(transition)
             if isinstance(self._agent, GradientAgent):

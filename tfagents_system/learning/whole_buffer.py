@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.data.sample_reader import SampleReader
@@ -15,7 +16,7 @@ MAX_BYTES = 2 * 10**9
 
 # Returns the items of the round collected with the policy of a train step, columns [N, rows, size],
 # or None if it is not complete within so many seconds.
-TakeRound = Callable[[int, float], Sequence[np.ndarray] | None]
+TakeRound = Callable[[int, float], Sequence[NDArray[Any]] | None]
 
 
 class WholeBuffer:
@@ -64,7 +65,7 @@ class WholeBuffer:
             tf.TensorSpec(shape + spec.shape[1:], spec.dtype) for spec in self._reader.columns
         )
 
-    def add(self, items: Sequence[np.ndarray]) -> None:
+    def add(self, items: Sequence[NDArray[Any]]) -> None:
         """Adds `items`, columns [N, rows, size]."""
         capacity = len(self._chances)
         newest = [column[-capacity:] for column in items]
@@ -77,7 +78,7 @@ class WholeBuffer:
         )
         self._next_item = (self._next_item + len(places)) % capacity
 
-    def draw(self) -> tuple[np.ndarray, ...]:
+    def draw(self) -> tuple[NDArray[Any], ...]:
         """Returns a minibatch [B, window, size], drawn by `chances` with replacement."""
         chosen = self._starts[self._rng.integers(len(self._starts), size=self._batch_size)]
         item, first_row = chosen[:, :1], chosen[:, 1:]

@@ -1,32 +1,52 @@
 """Mirrors the records of a run to a tracker, and continues after any failure."""
 
 import contextlib
+import pathlib
 import time
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 from tfagents_system.core.display import printable, without_secrets
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.mirror.progress import Progress
-from tfagents_system.mirror.records import Batch, Description, Source, describe
+from tfagents_system.mirror.records import Batch, Description, Record, Source, describe
 
 RETRY_SECS = 10.0
 
 
-class Mirror:
-    """Hands records over, batch by batch. It never raises, it tries again.
+class Connection(Protocol):
+    """A run of a tracker: a Wandb or an Mlflow."""
 
-    A connection, a Wandb or an Mlflow, has `num_arrived`: how many records the tracker has for
-    sure, or None if that is all but perhaps the last batch; `send(first, records, may_be_there)`,
-    `describe(description)` and `close(is_finished)`.
-    """
+    @property
+    def num_arrived(self) -> int | None:
+        """How many records it has for sure; None if that is all but perhaps the last batch."""
+
+    def describe(self, description: Description) -> None:
+        """Replaces the settings and files."""
+
+    def send(self, first: int, records: Sequence[Record], may_be_there: bool) -> None:
+        """Gives it the records `first`, `first + 1` and so on."""
+
+    def close(self, is_finished: bool) -> None:
+        """Ends it."""
+
+
+class _Link(NamedTuple):
+    """What there is while a tracker is connected."""
+
+    connection: Connection
+    progress: Progress
+    source: Source
+
+
+class Mirror:
+    """Hands records over, batch by batch. It never raises, it tries again."""
 
     def __init__(self, paths: ExperimentPaths, tracker: str):
         """Connects to nothing yet; `tracker` is wandb or mlflow."""
         self._paths, self._tracker = paths, tracker
         self._folder = paths.mirrors / tracker
-        self._connection: Any = None
-        self._progress: Progress | None = None
-        self._source: Source | None = None
+        self._link: _Link | None = None
         self._description: Description | None = None
         self._pending: list[tuple[int, Batch]] = []  # number of the first record; to be repeated
         self._retry_at = 0.0
@@ -42,19 +62,18 @@ class Mirror:
         if time.monotonic() < self._retry_at:
             return False
         try:
-            if self._connection is None:
-                self._connect()
+            link = self._link or self._connect()
             while self._pending:
-                self._send(*self._pending[0], is_repeated=True)
+                self._send(link, *self._pending[0], is_repeated=True)
                 self._pending.pop(0)
-            while batch := self._source.next_batch():
-                self._progress.add(batch)
-                self._send(self.num_records, batch)
+            while batch := link.source.next_batch():
+                link.progress.add(batch)
+                self._send(link, self.num_records, batch)
                 if time.monotonic() > until:
                     return False
             description = describe(self._paths)
             if description != self._description:
-                self._connection.describe(description)
+                link.connection.describe(description)
                 self._description = description
         except Exception as error:  # of the tracker's package, the network, the disk
             self._failed(error)
@@ -68,46 +87,49 @@ class Mirror:
 
     def close(self, is_finished: bool) -> None:
         """Ends the connection; `is_finished` says whether training is."""
-        if self._connection is None:
+        if self._link is None:
             return
         try:
-            self._connection.close(is_finished)
-            self._progress.all_arrived()
+            self._link.connection.close(is_finished)
+            self._link.progress.all_arrived()
         except Exception as error:
             self._failed(error)
-        self._connection = None
+        self._link = None
 
-    def _connect(self) -> None:
+    def _connect(self) -> _Link:
         # Here, because the packages take seconds, and who has one need not have the other.
+        connect: Callable[[pathlib.Path, str, Description], Connection]
         if self._tracker == "wandb":
             from tfagents_system.mirror import to_wandb
 
-            kind, destination = to_wandb.Wandb, to_wandb.destination()
+            connect, destination = to_wandb.Wandb, to_wandb.destination()
         else:
             from tfagents_system.mirror import to_mlflow
 
-            kind, destination = to_mlflow.Mlflow, to_mlflow.destination()
+            connect, destination = to_mlflow.Mlflow, to_mlflow.destination()
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._progress = Progress(self._folder / "progress.jsonl", destination)
-        self._source = Source(self._paths, self._progress.batches)
+        progress = Progress(self._folder / "progress.jsonl", destination)
+        source = Source(self._paths, progress.batches)
         self._description = describe(self._paths)
-        self._connection = kind(self._folder, self._progress.run_id, self._description)
-        arrived = self._connection.num_arrived
+        connection = connect(self._folder, progress.run_id, self._description)
+        self._link = _Link(connection, progress, source)
+        arrived = connection.num_arrived
         total, self._pending = 0, []
-        for batch in self._progress.batches:
+        for batch in progress.batches:
             if arrived is None or total + batch.num_records > arrived:
                 self._pending.append((total, batch))
             total += batch.num_records
         if arrived is None:
-            self._pending = self._pending[-1:] if total > self._progress.num_arrived else []
+            self._pending = self._pending[-1:] if total > progress.num_arrived else []
         self.num_records = total if arrived is None else min(arrived, total)
+        return self._link
 
-    def _send(self, first: int, batch: Batch, is_repeated: bool = False) -> None:
-        records = self._source.read(batch)
-        is_sure = self._connection.num_arrived is not None
+    def _send(self, link: _Link, first: int, batch: Batch, is_repeated: bool = False) -> None:
+        records = link.source.read(batch)
+        is_sure = link.connection.num_arrived is not None
         num_there = self.num_records - first if is_repeated and is_sure else 0
         may_be_there = is_repeated and not is_sure
-        self._connection.send(first + num_there, records[num_there:], may_be_there)
+        link.connection.send(first + num_there, records[num_there:], may_be_there)
         self.num_records = first + batch.num_records
         self.problem = None
 
@@ -119,7 +141,7 @@ class Mirror:
                   f"{self._paths.root}; trying again.", flush=True)  # fmt: skip
         self.problem = problem
         self._retry_at = time.monotonic() + RETRY_SECS
-        if self._connection is not None:
+        if self._link is not None:
             with contextlib.suppress(Exception):
-                self._connection.close(False)
-        self._connection = None
+                self._link.connection.close(False)
+        self._link = None

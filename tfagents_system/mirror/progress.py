@@ -4,11 +4,14 @@ import dataclasses
 import json
 import pathlib
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from tfagents_system.core.display import without_secrets
 from tfagents_system.core.state.files import append_whole, write_text_atomically
 from tfagents_system.mirror.records import Batch
+
+_Value = TypeVar("_Value")
 
 
 class Progress:
@@ -50,7 +53,7 @@ class Progress:
         write_text_atomically(self._path, "".join(map(_line, lines)))
 
 
-def _read_lines(path: pathlib.Path) -> list[dict]:
+def _read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
     """Returns the lines up to one that a crash has cut short."""
     if not path.exists():
         return []
@@ -75,5 +78,5 @@ def _merged(batches: Sequence[Batch]) -> Batch:
     return Batch(sum(batch.num_records for batch in batches), events, videos)
 
 
-def _items(mappings: Iterable) -> Iterable:
+def _items(mappings: Iterable[Mapping[str, _Value]]) -> Iterable[tuple[str, _Value]]:
     return (item for mapping in mappings for item in mapping.items())

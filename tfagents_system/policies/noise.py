@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 PERIOD = 1024  # steps of noise drawn at a time; the slowest wave in it is as long
 
@@ -17,7 +18,7 @@ class Noise(Protocol):
     def restart(self) -> None:
         """Makes what follows independent of what was before, at the start of an episode."""
 
-    def next(self) -> np.ndarray:
+    def next(self) -> NDArray[np.float32]:
         """Returns the noise of the next step."""
 
 
@@ -38,7 +39,7 @@ class OrnsteinUhlenbeckNoise:
         """Begins at 0 again."""
         self._x = self._start
 
-    def next(self) -> np.ndarray:
+    def next(self) -> NDArray[np.float32]:
         """Returns the noise of the next step."""
         self._x = np.float32(1 - OU_DAMPING) * self._x + self._steps.next()
         return self._x
@@ -63,14 +64,14 @@ class ColoredNoise:
             # Each wave is in the spectrum twice, but for the fastest.
             power = 2 * (amplitude[:-1] ** 2).sum() + amplitude[-1] ** 2
             self._amplitude = amplitude * PERIOD / np.sqrt(power)
-        self._rows: Iterator[np.ndarray] = iter(())
+        self._rows: Iterator[NDArray[np.float32]] = iter(())
 
     def restart(self) -> None:
         """Makes what follows independent of what was before, at the start of an episode."""
         if self._amplitude is not None:  # white noise is so anyway
             self._rows = iter(())
 
-    def next(self) -> np.ndarray:
+    def next(self) -> NDArray[np.float32]:
         """Returns the noise of the next step."""
         row = next(self._rows, None)
         if row is None:
@@ -79,7 +80,7 @@ class ColoredNoise:
             row = next(self._rows)
         return row
 
-    def _draw(self) -> np.ndarray:
+    def _draw(self) -> NDArray[np.float32]:
         """Returns [PERIOD, A]: random waves of the given powers (Timmer & Koenig 1995)."""
         if self._amplitude is None:
             return self._rng.standard_normal((PERIOD, self._num_actions), np.float32)

@@ -1,27 +1,33 @@
 """One step of recurrent layers; needs NumPy alone, because exported policies take it along."""
 
 import itertools
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float32]
+Layer = tuple[Callable[..., list[Array]], Array, Array, Array]  # see `read_layers`
 
 
-def read_layers(arrays):
+def read_layers(arrays: Mapping[str, Array]) -> list[Layer]:
     """Returns the layers that `arrays` hold, in order: (step, kernel, recurrent_kernel, bias) each.
 
     Layer k of the kind "lstm", "gru" or "rnn" has the arrays `<kind>_kernel_<k>` [n, gates units],
     `<kind>_recurrent_kernel_<k>` [units, gates units] and `<kind>_bias_<k>` [gates units].
     """
-    layers = []
+    layers: list[Layer] = []
     for index in itertools.count():
         kinds = [kind for kind in STEPS if f"{kind}_kernel_{index}" in arrays]
         if not kinds:
-            return layers
+            break
         parts = ("kernel", "recurrent_kernel", "bias")
-        values = [arrays[f"{kinds[0]}_{part}_{index}"] for part in parts]
-        layers.append((STEPS[kinds[0]], *values))
+        kernel, recurrent_kernel, bias = (arrays[f"{kinds[0]}_{part}_{index}"] for part in parts)
+        layers.append((STEPS[kinds[0]], kernel, recurrent_kernel, bias))
+    return layers
 
 
-def zero_states(layers):
+def zero_states(layers: Sequence[Layer]) -> list[list[Array]]:
     """Returns the states before the first step of an episode: [output] or [output, cell] each."""
     return [
         [np.zeros(len(recurrent_kernel), np.float32)] * (2 if step is lstm_step else 1)
@@ -29,17 +35,20 @@ def zero_states(layers):
     ]
 
 
-def run_layers(layers, x, states):
+def run_layers(
+    layers: Sequence[Layer], x: Array, states: Sequence[Sequence[Array]]
+) -> tuple[Array, list[list[Array]]]:
     """Returns (output of the last layer [units], next states) for an input [n]."""
     next_states = []
     for (step, *weights), state in zip(layers, states, strict=True):
-        state = step(x, *state, *weights)
-        next_states.append(state)
-        x = state[0]
+        next_states.append(step(x, *state, *weights))
+        x = next_states[-1][0]
     return x, next_states
 
 
-def lstm_step(x, h, c, kernel, recurrent_kernel, bias):
+def lstm_step(
+    x: Array, h: Array, c: Array, kernel: Array, recurrent_kernel: Array, bias: Array
+) -> list[Array]:
     """Returns [h', c']; the gates are input, forget, cell and output.
 
     Source: Hochreiter and Schmidhuber 1997, Long Short-Term Memory, with the forget gate of Gers et
@@ -50,7 +59,9 @@ def lstm_step(x, h, c, kernel, recurrent_kernel, bias):
     return [_sigmoid(o) * np.tanh(c), c]
 
 
-def gru_step(x, h, kernel, recurrent_kernel, bias):
+def gru_step(
+    x: Array, h: Array, kernel: Array, recurrent_kernel: Array, bias: Array
+) -> list[Array]:
     """Returns [h']; the gates are update, reset and candidate.
 
     Source: Cho et al. 2014, arXiv:1406.1078, equations 5 to 8.
@@ -63,13 +74,15 @@ def gru_step(x, h, kernel, recurrent_kernel, bias):
     return [z * h + (1 - z) * candidate]
 
 
-def rnn_step(x, h, kernel, recurrent_kernel, bias):
+def rnn_step(
+    x: Array, h: Array, kernel: Array, recurrent_kernel: Array, bias: Array
+) -> list[Array]:
     """Returns [h']; Elman 1990, Finding Structure in Time."""
     return [np.tanh(x @ kernel + h @ recurrent_kernel + bias)]
 
 
-def _sigmoid(x):
+def _sigmoid(x: Array) -> Array:
     return 0.5 * (1.0 + np.tanh(0.5 * x))  # does not overflow, unlike 1 / (1 + exp(-x))
 
 
-STEPS = {"lstm": lstm_step, "gru": gru_step, "rnn": rnn_step}
+STEPS: dict[str, Callable[..., list[Array]]] = {"lstm": lstm_step, "gru": gru_step, "rnn": rnn_step}

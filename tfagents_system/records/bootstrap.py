@@ -9,9 +9,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 NUM_RESAMPLES = 10_000
 CONFIDENCE = 0.95
+Floats = NDArray[np.float64]
 
 
 def mean_and_standard_error(values: Sequence[float]) -> tuple[float, float | None]:
@@ -23,14 +25,14 @@ def mean_and_standard_error(values: Sequence[float]) -> tuple[float, float | Non
         return mean, float(np.std(values, ddof=1)) / math.sqrt(len(values))
 
 
-def interquartile_mean(scores: np.ndarray) -> np.ndarray:
+def interquartile_mean(scores: Floats) -> Floats:
     """Returns the mean over the last axis without its floor(n / 4) lowest and highest scores."""
     num_cut = scores.shape[-1] // 4
     middle = np.sort(scores, axis=-1)[..., num_cut : scores.shape[-1] - num_cut]
     return middle.mean(axis=-1)
 
 
-def probability_of_improvement(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def probability_of_improvement(x: Floats, y: Floats) -> Floats:
     """Returns P(X > Y) = 1 / (n m) sum_ij S(x_i, y_j); S is 1 for >, 1/2 for =, 0 for <.
 
     Args:
@@ -41,7 +43,7 @@ def probability_of_improvement(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return (0.5 + 0.5 * difference).mean(axis=(-2, -1))
 
 
-def resampled(scores: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def resampled(scores: Floats, rng: np.random.Generator) -> Floats:
     """Returns [NUM_RESAMPLES, n]: scores drawn from `scores` [n] with replacement.
 
     Each group of seeds is a stratum: its resamples have as many scores as it has seeds.
@@ -49,13 +51,13 @@ def resampled(scores: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return rng.choice(scores, (NUM_RESAMPLES, len(scores)))
 
 
-def interval(estimates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def interval(estimates: Floats) -> tuple[Floats, Floats]:
     """Returns the percentile interval over the first axis."""
     low, high = np.quantile(estimates, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], axis=0)
     return low, high
 
 
-def mean_interval(values: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def mean_interval(values: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Returns the interval of the mean over the first axis of `values` [n, m], [m] each."""
     n = len(values)
     times_drawn = rng.multinomial(n, np.full(n, 1 / n), NUM_RESAMPLES)  # how often each is drawn

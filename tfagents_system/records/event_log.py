@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from tfagents_system.core.process.reporting import OnlyReports
 from tfagents_system.core.state.disk import SpaceGuard
@@ -60,13 +61,13 @@ class EventLog:
             self._writer.close()
 
 
-def _finite(values: Sequence[float]) -> np.ndarray:
+def _finite(values: Sequence[float]) -> NDArray[np.float64]:
     """Returns those that are finite, cut at LARGEST_VALUE."""
     array = np.asarray(values, np.float64)
     return np.clip(array[np.isfinite(array)], -LARGEST_VALUE, LARGEST_VALUE)
 
 
-def _histogram(values: np.ndarray) -> tf.compat.v1.HistogramProto:
+def _histogram(values: NDArray[np.float64]) -> tf.compat.v1.HistogramProto:
     """Returns NUM_BINS bins, or fewer between values that are almost equal.
 
     Not as many as the values suggest to NumPy: between 1e-3 and 1e13 that may be 10^14.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import reverb
 import tree
+from numpy.typing import NDArray
 from reverb import pybind
 from tf_agents.trajectories import time_step as ts
 
@@ -92,9 +93,11 @@ class Adder:
             )
             self._cpp_writer.ConfigureChunker(column, options)
         # References to the newest rows, by column.
-        self._written = [collections.deque(maxlen=layout.rows) for _ in codec.columns]
-        self._block: list[list[np.ndarray]] = []  # rows that do not fill one yet
-        self._unsent: list[tuple[list[np.ndarray], bool]] = []  # (columns, completes_item)
+        self._written: list[collections.deque[Any]] = [
+            collections.deque(maxlen=layout.rows) for _ in codec.columns
+        ]
+        self._block: list[list[NDArray[Any]]] = []  # rows that do not fill one yet
+        self._unsent: list[tuple[list[NDArray[Any]], bool]] = []  # (columns, completes_item)
         self._oldest_unsent = 0.0
         self._newest: Step | None = None  # of the current episode
         self._rows_in_episode = 0
@@ -139,6 +142,7 @@ class Adder:
         num_missing = self._layout.num_missing(num_transitions)
         if self._layout.is_sequence and num_transitions > 0 and num_missing > 0:
             if self._pads_short_episodes:
+                assert self._newest is not None, "the end of a transition"
                 padding = self._blank._replace(
                     step_type=np.float32(LAST), observation=self._newest.observation
                 )
@@ -193,7 +197,7 @@ class Adder:
             )
         self.num_left_out += 1
 
-    def _queue(self, columns: list[np.ndarray], completes_item: bool) -> None:
+    def _queue(self, columns: list[NDArray[Any]], completes_item: bool) -> None:
         if not self._unsent:
             self._oldest_unsent = time.monotonic()
         self._unsent.append((columns, completes_item))

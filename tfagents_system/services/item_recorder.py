@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 class ItemRecorder:
@@ -14,7 +15,7 @@ class ItemRecorder:
 
     def __init__(self) -> None:
         """Has no items yet."""
-        self.items: list[list[np.ndarray]] = []
+        self.items: list[list[NDArray[Any]]] = []
         self._writer = self  # as of Reverb's writer: that in C++
 
     def trajectory_writer(self, **options: Any) -> "ItemRecorder":
@@ -24,12 +25,12 @@ class ItemRecorder:
     def ConfigureChunker(self, column: int, options: Any) -> None:
         """There are no chunks here."""
 
-    def Append(self, columns: list[np.ndarray]) -> list[np.ndarray]:
+    def Append(self, columns: list[NDArray[Any]]) -> list[NDArray[Any]]:
         """Returns references to the columns of a row: they themselves."""
         return columns
 
     def CreateItem(
-        self, table: str, priority: float, references: list[list[np.ndarray]], is_single: Any
+        self, table: str, priority: float, references: list[list[NDArray[Any]]], is_single: Any
     ) -> None:
         """Keeps an item; `references` are the rows of each column."""
         self.items.append([np.stack(rows) for rows in references])

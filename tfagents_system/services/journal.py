@@ -4,10 +4,11 @@ import contextlib
 import pathlib
 import re
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from tfagents_system.core.state.files import append_whole, write_bytes_durably
 from tfagents_system.core.state.incarnation import Fence
@@ -33,7 +34,7 @@ class Stream(NamedTuple):
 class NumberedRow(NamedTuple):
     """One row on its way to the replay server."""
 
-    columns: Sequence[np.ndarray]  # packed
+    columns: Sequence[NDArray[Any]]  # packed
     completes_item: bool
     number: int  # that of the item, too, which it completes; see replay_files.py
 
@@ -104,7 +105,7 @@ class Journal:
         self.num_unprotected = 0  # rows
         self.num_damaged = 0  # rows, which were left out when something was to be sent again
 
-    def append(self, rows: Sequence[tuple[Sequence[np.ndarray], bool]]) -> list[NumberedRow]:
+    def append(self, rows: Sequence[tuple[Sequence[NDArray[Any]], bool]]) -> list[NumberedRow]:
         """Numbers (columns, completes_item) of new rows and writes them down."""
         if not rows:
             return []
@@ -191,8 +192,8 @@ class Journal:
         return [s.number for s in known if s.worker_id == stream.worker_id and s >= stream]
 
     def _lost_by(
-        self, stream: Stream, checkpoints: Checkpoints, known: np.ndarray
-    ) -> tuple[np.ndarray, int]:
+        self, stream: Stream, checkpoints: Checkpoints, known: NDArray[Any]
+    ) -> tuple[NDArray[Any], int]:
         """Returns the rows in the journal of a stream that is gone which are nowhere else.
 
         Nor those that are older than anything in a full table, stored before or not: the stream
@@ -208,14 +209,14 @@ class Journal:
         is_lost = ~newest.contains(number) & ~is_removed & ~np.isin(number, known)
         return self._select(records, self._ends_whole_item(records) & is_lost), num_damaged
 
-    def _ends_whole_item(self, records: np.ndarray) -> np.ndarray:
+    def _ends_whole_item(self, records: NDArray[Any]) -> NDArray[Any]:
         """Returns [N] whether an item ends there, and its rows are here without a gap."""
         place, before = records["place"], self._rows_per_item - 1
         is_whole = np.zeros(len(place), bool)
         is_whole[before:] = place[before:] - place[: len(place) - before] == before
         return records["completes_item"] & is_whole
 
-    def _select(self, records: np.ndarray, is_item: np.ndarray) -> np.ndarray:
+    def _select(self, records: NDArray[Any], is_item: NDArray[Any]) -> NDArray[Any]:
         """Returns the rows of the items that end where `is_item`, and marks only these."""
         is_part = is_item.copy()
         for distance in range(1, self._rows_per_item):
@@ -241,7 +242,7 @@ class Journal:
                       "records are taken as they are.")  # fmt: skip
         return reading
 
-    def _write(self, records: np.ndarray) -> None:
+    def _write(self, records: NDArray[Any]) -> None:
         """Appends whole records or nothing."""
         content = self._format.seal(records)
         if self._size + len(content) <= self._max_bytes:

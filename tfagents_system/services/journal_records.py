@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 SUFFIX = ".records"
 SUFFIX_UNCHECKED = ".rows"  # of versions before records had checksums
@@ -15,7 +16,7 @@ SUFFIX_UNCHECKED = ".rows"  # of versions before records had checksums
 class Reading(NamedTuple):
     """What a journal's files hold."""
 
-    records: np.ndarray  # that are whole
+    records: NDArray[Any]  # that are whole
     num_damaged: int  # that are not what was written; left out
     is_unchecked: bool  # a part has no checksums to tell
 
@@ -43,11 +44,11 @@ class RecordFormat:
         """Size of a record."""
         return self._record.itemsize
 
-    def empty(self, count: int) -> np.ndarray:
+    def empty(self, count: int) -> NDArray[Any]:
         """Returns so many records, to be filled."""
         return np.empty(count, self._record)
 
-    def seal(self, records: np.ndarray) -> bytes:
+    def seal(self, records: NDArray[Any]) -> bytes:
         """Returns the content of a file of these records, with their checksums."""
         records["checksum"] = self._checksums(records)
         return records.tobytes()
@@ -75,17 +76,17 @@ class RecordFormat:
         for suffix in (SUFFIX, SUFFIX_UNCHECKED):
             path.with_suffix(suffix).unlink(missing_ok=True)
 
-    def _records_of(self, path: pathlib.Path, record: np.dtype) -> np.ndarray:
+    def _records_of(self, path: pathlib.Path, record: np.dtype[Any]) -> NDArray[Any]:
         try:
             content = path.read_bytes()
         except FileNotFoundError:
             content = b""
         return np.frombuffer(content, record, len(content) // record.itemsize)
 
-    def _checksums(self, records: np.ndarray) -> np.ndarray:
+    def _checksums(self, records: NDArray[Any]) -> NDArray[Any]:
         if not len(records):
             return np.empty(0, np.uint32)
         size, checked = self.num_bytes, self._unchecked.itemsize
-        content = memoryview(records.view(np.uint8))
+        content = records.view(np.uint8).data
         starts = range(0, len(content), size)
         return np.array([zlib.crc32(content[at : at + checked]) for at in starts], np.uint32)

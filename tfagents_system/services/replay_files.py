@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 from reverb.cc import schema_pb2
 from reverb.cc.checkpointing import checkpoint_pb2
 
@@ -72,7 +73,7 @@ def _remove_at_once(path: pathlib.Path) -> None:
 class StoredNumbers:
     """Which items a checkpoint holds, by their numbers, as ranges [first, last]."""
 
-    ranges: np.ndarray  # [N, 2] int64, ascending, disjoint
+    ranges: NDArray[Any]  # [N, 2] int64, ascending, disjoint
     is_full: bool  # the table is: it has removed what was inserted before its oldest item
     # By stream, the highest number that an earlier checkpoint held and a full table has removed.
     removed: Mapping[int, int] = dataclasses.field(default_factory=dict)
@@ -83,7 +84,7 @@ class StoredNumbers:
         """The lowest number in a full table: streams that ended before it are removed; else 0."""
         return int(self.ranges[0, 0]) if self.is_full and len(self.ranges) else 0
 
-    def contains(self, numbers: np.ndarray) -> np.ndarray:
+    def contains(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """Returns for each of `numbers` [N] whether it is stored, or has been discarded."""
         is_discarded = np.isin(numbers, [*self.discarded])
         if not len(self.ranges):
@@ -123,7 +124,7 @@ class StoredNumbers:
                 removed[stream] = max(removed.get(stream, 0), int(ranges[-1, 1]))
         return removed
 
-    def _of_stream(self, stream: int) -> np.ndarray:
+    def _of_stream(self, stream: int) -> NDArray[Any]:
         bounds = first_number(stream), first_number(stream + 1)
         begin, end = np.searchsorted(self.ranges[:, 0], bounds)
         return self.ranges[begin:end]
@@ -243,7 +244,7 @@ def _items(folder: pathlib.Path, table: str) -> list[Any]:
     return [item for item in items if item.table == table]
 
 
-def _as_ranges(numbers: np.ndarray, stride: int) -> np.ndarray:
+def _as_ranges(numbers: NDArray[Any], stride: int) -> NDArray[Any]:
     """Returns ascending `numbers` [N], each with the `stride` - 1 before it, as ranges [M, 2]."""
     if not len(numbers):
         return np.empty([0, 2], np.int64)
@@ -252,7 +253,7 @@ def _as_ranges(numbers: np.ndarray, stride: int) -> np.ndarray:
     return np.stack([first, numbers[np.r_[breaks, -1]]], axis=1)
 
 
-def _read(path: pathlib.Path, message_type) -> Iterator[Any]:
+def _read(path: pathlib.Path, message_type: Any) -> Iterator[Any]:
     """Yields the messages of a compressed TFRecord file; its generation's checksum is known."""
     records = zlib.decompress(path.read_bytes())
     position = 0

@@ -49,7 +49,7 @@ class ReplayLimits:
         per_episode = layout.items_per_episode(horizon)
         num_fresh = num_fresh_samples(settings)
         samples_per_iteration = num_fresh * settings.num_steps_per_iter
-        episodes_per_iteration = settings.n_train_episodes_per_iter
+        episodes_per_iteration: float = settings.n_train_episodes_per_iter
         if is_auto := settings.update_ratio == "auto":
             episodes_per_iteration = settings.num_steps_per_iter / (
                 settings.max_update_ratio * horizon

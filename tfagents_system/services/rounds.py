@@ -4,9 +4,11 @@ import contextlib
 import queue
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import reverb
+from numpy.typing import NDArray
 
 from tfagents_system.core.process.background import start_thread
 from tfagents_system.data.sample_reader import SampleReader
@@ -45,7 +47,7 @@ class RoundReader:
         self._complete = VariableReader(address, [], period_secs=0.5, table=ROUNDS_TABLE)
         self._has_taken = False
 
-    def take(self, train_step: int, timeout_secs: float) -> Sequence[np.ndarray] | None:
+    def take(self, train_step: int, timeout_secs: float) -> Sequence[NDArray[Any]] | None:
         """Returns all items that have come since the last call, in order: columns [N, rows, size].
 
         Waits until a round is complete that was collected with the policy of `train_step` or of a
@@ -84,9 +86,9 @@ class RoundReader:
         """Ends the thread, or gives up after a second."""
         self._complete.close()
 
-    def _sample(self, table: str, count: int) -> list[list[np.ndarray]]:
+    def _sample(self, table: str, count: int) -> list[list[NDArray[Any]]]:
         """Returns `count` items, or fewer if the server is restarted meanwhile."""
-        arrived: queue.SimpleQueue[list[np.ndarray]] = queue.SimpleQueue()
+        arrived: queue.SimpleQueue[list[NDArray[Any]]] = queue.SimpleQueue()
 
         def sample() -> None:  # would wait without limit for what a restarted server has lost
             with contextlib.suppress(reverb.errors.ReverbError, RuntimeError, StopIteration):
@@ -95,7 +97,7 @@ class RoundReader:
 
         if count:
             start_thread(sample, f"sample of {table}")
-        items: list[list[np.ndarray]] = []
+        items: list[list[NDArray[Any]]] = []
         try:
             while len(items) < count:
                 items.append(arrived.get(timeout=SERVER_TIMEOUT_SECS))

@@ -167,6 +167,7 @@ class TicketOffice:
 
     def _await_confirmation(self) -> None:
         """Raises TimeoutError if the tickets have not arrived yet; they are sent by themselves."""
+        assert self._writer is not None, "it has sent what is to be confirmed"
         try:
             self._writer.flush(timeout_ms=int(CONFIRMATION_SECS * 1000))
         except reverb.errors.ReverbError as error:

@@ -57,6 +57,7 @@ class VariablePublisher:
         return self._await_confirmation(timeout_secs)
 
     def _await_confirmation(self, timeout_secs: float) -> bool:
+        assert self._writer is not None, "it has sent what is to be confirmed"
         try:
             # 0 would wait without limit.
             self._writer.flush(timeout_ms=max(1, int(timeout_secs * 1000)))

@@ -1,10 +1,11 @@
 """A version of the policy as it travels through the replay server's tables."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from tfagents_system.data.codec import Codec
 
@@ -13,7 +14,7 @@ class PolicyVersion(NamedTuple):
     """The policy as of a train step."""
 
     train_step: int
-    values: list[np.ndarray]  # in the order of `policy.variables()`
+    values: list[NDArray[Any]]  # in the order of `policy.variables()`
     num_tickets: int = 0  # that the learner had handed out; another number says that there are some
     is_filmed: bool = False  # of a ticket: whether its episode is to be filmed
 
@@ -33,17 +34,17 @@ class VersionCodec:
         """Specs of the packed columns, vectors."""
         return self._codec.columns
 
-    def pack(self, train_step: int, num_tickets: int = 0) -> list[np.ndarray]:
+    def pack(self, train_step: int, num_tickets: int = 0) -> list[NDArray[Any]]:
         """Returns the packed columns of the variables' present values."""
         values = [variable.numpy() for variable in self._variables]
         return self.pack_version(PolicyVersion(train_step, values, num_tickets))
 
-    def pack_version(self, version: PolicyVersion) -> list[np.ndarray]:
+    def pack_version(self, version: PolicyVersion) -> list[NDArray[Any]]:
         """Returns the packed columns of `version`."""
         numbers = np.int64(version.train_step), np.int64(version.num_tickets)
         return self._codec.pack((*numbers, version.values))
 
-    def unpack(self, columns: Sequence[np.ndarray]) -> PolicyVersion:
+    def unpack(self, columns: Sequence[NDArray[Any]]) -> PolicyVersion:
         """Returns the version in the columns of an item.
 
         Raises:

@@ -4,6 +4,7 @@ from typing import Any
 
 import gym
 import numpy as np
+from numpy.typing import NDArray
 
 from tfagents_system.tasks.drawing import BLACK, BLUE, GRAY, GREEN, RED, Canvas
 
@@ -29,14 +30,16 @@ class CarFlag(gym.Env):
     action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
     metadata = {"render_fps": 30}
 
-    def reset(self) -> np.ndarray:
+    def reset(self) -> NDArray[np.float32]:
         """Begins an episode."""
         self.position, self.velocity = self.np_random.uniform(-0.2, 0.2), 0.0
         self.right_side = int(self.np_random.choice((-1, 1)))
         self._steps_left = self.horizon
         return self._observe()
 
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, dict[str, Any]]:
+    def step(
+        self, action: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float32], float, bool, dict[str, Any]]:
         """Accelerates and moves."""
         self._steps_left -= 1
         self.velocity = float(np.clip(self.velocity + 0.0015 * float(action[0]), -0.2, 0.2))
@@ -46,7 +49,7 @@ class CarFlag(gym.Env):
         reward = -1.0 - (self._steps_left if is_at_flag and not is_right else 0)
         return self._observe(), reward, is_at_flag, {"success": is_right}
 
-    def render(self, mode: str = "rgb_array") -> np.ndarray:
+    def render(self, mode: str = "rgb_array") -> NDArray[np.uint8]:
         """Returns a frame; the right flag is green, the place where it is told is blue."""
         canvas = Canvas((-1.3, -0.3), (1.3, 0.5))
         canvas.line((-1.3, 0), (1.3, 0), 0.01, GRAY)
@@ -58,6 +61,6 @@ class CarFlag(gym.Env):
         canvas.box((self.position - 0.08, 0.01), (self.position + 0.08, 0.1), BLACK)
         return canvas.frame
 
-    def _observe(self) -> np.ndarray:
+    def _observe(self) -> NDArray[np.float32]:
         side = self.right_side if abs(self.position - 0.5) <= 0.2 else 0
         return np.array([self.position, self.velocity, side], np.float32)

@@ -5,6 +5,7 @@ from typing import Any
 
 import gym
 import numpy as np
+from numpy.typing import NDArray
 
 from tfagents_system.tasks.drawing import BLACK, BLUE, GRAY, RED, Canvas
 
@@ -30,12 +31,14 @@ class ContinuousCartPole(gym.Env):
     max_position = 2.4  # m
     max_angle = math.radians(12)
 
-    def reset(self) -> np.ndarray:
+    def reset(self) -> NDArray[np.float64]:
         """Begins an episode."""
         self.state = self.np_random.uniform(-0.05, 0.05, size=4)
         return self.state
 
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, dict[str, Any]]:
+    def step(
+        self, action: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float64], float, bool, dict[str, Any]]:
         """Pushes for 0.02 s."""
         x, velocity, angle, spin = self.state
         mass = self.cart_mass + self.pole_mass
@@ -50,7 +53,7 @@ class ContinuousCartPole(gym.Env):
         has_failed = abs(self.state[0]) > self.max_position or abs(self.state[2]) > self.max_angle
         return self.state, 1.0, bool(has_failed), {}
 
-    def render(self, mode: str = "rgb_array") -> np.ndarray:
+    def render(self, mode: str = "rgb_array") -> NDArray[np.uint8]:
         """Returns a frame."""
         x, _, angle, _ = self.state
         canvas = Canvas((-2.6, -0.5), (2.6, 1.3))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from tf_agents.environments import py_environment, wrappers
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
@@ -11,7 +12,7 @@ from tf_agents.trajectories import time_step as ts
 from tfagents_system.environments import dm_control_adapter, headless
 
 SIZE = 84  # pixels
-LUMA = np.float32([0.2989, 0.587, 0.114])  # of red, green and blue; ITU-R BT.601
+LUMA = np.array([0.2989, 0.587, 0.114], np.float32)  # of red, green and blue; ITU-R BT.601
 _PLAIN = {"shadow": False, "reflection": False}  # most of the time of a software renderer
 
 
@@ -51,7 +52,7 @@ class Pixels(wrappers.PyEnvironmentBaseWrapper):
         return time_step._replace(observation=gray(frame))
 
 
-def gray(frame: np.ndarray) -> np.ndarray:
+def gray(frame: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Returns the brightness [H, W, 1] of a frame [H, W, 3], both uint8."""
     return np.rint(frame @ LUMA)[..., np.newaxis].astype(np.uint8)
 

@@ -5,7 +5,7 @@ arXiv:2110.12628; docs/partial_observation.md says what differs.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import gym
 from tf_agents.environments import py_environment
@@ -26,7 +26,7 @@ from tfagents_system.tasks.pendulum import VariableLengthPendulum
 from tfagents_system.tasks.push_bump import PushRightBump
 from tfagents_system.tasks.water_maze import DenseWaterMaze, SimpleWaterMaze, WaterMaze
 
-Environment = py_environment.PyEnvironment
+Environment: TypeAlias = py_environment.PyEnvironment
 Make = Callable[[int | None], Environment]  # of a seed >= 0; None draws one from the system
 _WALKER = range(8)  # height, direction, velocity and tilt of the body, as PyBullet orders them
 

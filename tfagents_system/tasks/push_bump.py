@@ -5,6 +5,7 @@ from typing import Any
 
 import gym
 import numpy as np
+from numpy.typing import NDArray
 
 from tfagents_system.tasks.drawing import BLACK, BLUE, GRAY, RED, Canvas
 
@@ -44,7 +45,7 @@ class PushRightBump(gym.Env):
     max_angle = math.pi / 3
     sliding_torque = 0.027 * math.pi / 3  # N m
 
-    def reset(self) -> np.ndarray:
+    def reset(self) -> NDArray[np.float32]:
         """Begins an episode."""
         pair = self.np_random.integers(3)
         noise = self.np_random.uniform(-0.03, 0.03, size=2)
@@ -58,7 +59,9 @@ class PushRightBump(gym.Env):
         self.finger, self.angle = float(finger), 0.0
         self._contact: tuple[int, int] | None = None  # bump; 1 if met from the left, or -1
 
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, dict[str, Any]]:
+    def step(
+        self, action: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float32], float, bool, dict[str, Any]]:
         """Moves the finger."""
         distance = 0.05 * float(action[0])
         stiffness = 0.027 + 0.02 * float(action[1])
@@ -72,7 +75,7 @@ class PushRightBump(gym.Env):
         done = bool(reward != 0 or abs(self.finger) >= 0.38)
         return self._observe(), reward, done, {"success": reward == 1}
 
-    def render(self, mode: str = "rgb_array") -> np.ndarray:
+    def render(self, mode: str = "rgb_array") -> NDArray[np.uint8]:
         """Returns a frame; the bump to be pushed is blue."""
         canvas = Canvas((-0.42, -0.05), (0.42, 0.2))
         canvas.line((-0.42, 0), (0.42, 0), 0, GRAY)
@@ -111,5 +114,5 @@ class PushRightBump(gym.Env):
         """Returns how far the finger is past the edge where it met the bump, in m."""
         return side * (self.finger - self.bumps[bump]) + self.radius
 
-    def _observe(self) -> np.ndarray:
+    def _observe(self) -> NDArray[np.float32]:
         return np.array([self.finger, self.angle], np.float32)

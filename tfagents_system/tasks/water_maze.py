@@ -9,6 +9,7 @@ from typing import Any
 
 import gym
 import numpy as np
+from numpy.typing import NDArray
 
 from tfagents_system.tasks.drawing import BLACK, GRAY, GREEN, Canvas
 
@@ -30,14 +31,16 @@ class WaterMaze(gym.Env):
     platform_radius = 0.2
     steps_until_moved = 5  # on the platform
 
-    def reset(self) -> np.ndarray:
+    def reset(self) -> NDArray[np.float32]:
         """Begins an episode."""
         self._steps_on_platform = 0
         self.platform = self._draw_platform()
         self.position = self._start()
         return self._observe(False)
 
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, dict[str, Any]]:
+    def step(
+        self, action: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float32], float, bool, dict[str, Any]]:
         """Swims."""
         self._swim(np.asarray(action, np.float64))
         is_on_platform = self._is_on_platform(self.position)
@@ -48,7 +51,7 @@ class WaterMaze(gym.Env):
             self.position = self._start()
         return self._observe(is_on_platform), reward, False, {}
 
-    def render(self, mode: str = "rgb_array") -> np.ndarray:
+    def render(self, mode: str = "rgb_array") -> NDArray[np.uint8]:
         """Returns a frame."""
         canvas = Canvas((-1.05, -1.05), (1.05, 1.05))
         canvas.disc((0, 0), 1, GRAY)
@@ -56,10 +59,10 @@ class WaterMaze(gym.Env):
         canvas.disc(self.position, 0.05, BLACK)
         return canvas.frame
 
-    def _swim(self, action: np.ndarray) -> None:
+    def _swim(self, action: NDArray[np.float64]) -> None:
         self._go_to(self.position + 0.2 * action)
 
-    def _go_to(self, position: np.ndarray) -> bool:
+    def _go_to(self, position: NDArray[np.float64]) -> bool:
         """Moves there, unless that is outside of the disc; returns whether it is not."""
         is_inside = np.linalg.norm(position) < 1
         if is_inside:
@@ -69,26 +72,26 @@ class WaterMaze(gym.Env):
     def _reward(self) -> float:
         return float(self._is_on_platform(self.position))
 
-    def _draw_platform(self) -> np.ndarray:
+    def _draw_platform(self) -> NDArray[np.float64]:
         while True:
             center = self._draw_place(self.np_random.random())
             if np.linalg.norm(center) + self.platform_radius < 1:
                 return center
 
-    def _start(self) -> np.ndarray:
+    def _start(self) -> NDArray[np.float64]:
         while True:
             position = self._draw_place(self.np_random.random())
             if not self._is_on_platform(position):
                 return position
 
-    def _draw_place(self, distance: float) -> np.ndarray:
+    def _draw_place(self, distance: float) -> NDArray[np.float64]:
         angle = 2 * math.pi * self.np_random.random()
         return distance * np.array([math.cos(angle), math.sin(angle)])
 
-    def _is_on_platform(self, position: np.ndarray) -> bool:
+    def _is_on_platform(self, position: NDArray[np.float64]) -> bool:
         return bool(np.linalg.norm(position - self.platform) < self.platform_radius)
 
-    def _observe(self, is_on_platform: bool) -> np.ndarray:
+    def _observe(self, is_on_platform: bool) -> NDArray[np.float32]:
         return np.array([*self.position, is_on_platform, *self.platform], np.float32)
 
 
@@ -111,15 +114,16 @@ class SimpleWaterMaze(WaterMaze):
     platform_radius = 0.3
     platform_distance = 0.7
     max_speed = 0.1  # of each coordinate, per step
+    velocity: NDArray[np.float64]
 
-    def _swim(self, action: np.ndarray) -> None:
+    def _swim(self, action: NDArray[np.float64]) -> None:
         self.velocity = np.clip(self.velocity + action, -self.max_speed, self.max_speed)
         if not self._go_to(self.position + self.velocity):
             self.velocity = np.zeros(2)
 
-    def _draw_platform(self) -> np.ndarray:
+    def _draw_platform(self) -> NDArray[np.float64]:
         return self._draw_place(self.platform_distance)
 
-    def _start(self) -> np.ndarray:
+    def _start(self) -> NDArray[np.float64]:
         self.velocity = np.zeros(2)
         return np.zeros(2)

@@ -37,7 +37,7 @@ class Run:
     """One experiment as its programs see it."""
 
     paths: ExperimentPaths
-    params: Any  # the user's TrainParams
+    params: Params  # the user's TrainParams
     curriculum: Curriculum
     seed: int
     gin_bindings: Sequence[str] = ()
@@ -81,7 +81,7 @@ def load_params(
     env_config: dict[str, Any],
     gin_bindings: Sequence[str] = (),
     running: pathlib.Path | None = None,
-) -> Any:
+) -> Params:
     """Imports the params file and returns its checked `TrainParams(env_config)`.
 
     Args:
@@ -125,7 +125,7 @@ def load_params(
     if missing:
         raise ConfigError(f"{path}: TrainParams does not define {', '.join(missing)}.")
     with GUEST.visit("TrainParams.__init__"):
-        params = train_params(copied(env_config))
+        params: Params = train_params(copied(env_config))
     if not isinstance(getattr(params, "env_config", None), dict):
         params.env_config = copied(env_config)
     params.env_config.setdefault("horizon", env_config["horizon"])  # which our programs need
@@ -134,7 +134,7 @@ def load_params(
     return params
 
 
-def gin_text(params: Any) -> str:
+def gin_text(params: Params) -> str:
     """Returns all hyperparameters of `params`, and other gin bindings, in gin syntax."""
     lines = [f"TrainParams.{name} = {value!r}" for name, value in params.hyperparameters().items()]
     return "\n".join(lines) + "\n\n" + gin.operative_config_str()
@@ -166,7 +166,7 @@ def _overrides(**values: Any) -> dict[str, Any]:
     return values
 
 
-def _apply_gin_bindings(params: Any, bindings: Sequence[str]) -> None:
+def _apply_gin_bindings(params: Params, bindings: Sequence[str]) -> None:
     configurable = gin.external_configurable(_overrides, name="TrainParams", module="sac")
     for binding in bindings:
         try:

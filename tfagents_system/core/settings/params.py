@@ -1,0 +1,30 @@
+"""What programs use of the user's TrainParams."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tfagents_system.core.settings.training_settings import TrainingSettings
+
+
+class Params(TrainingSettings):
+    """Hyperparameters and hooks, as all rooms know them.
+
+    `train_params_base.TrainParamsBase` says what the hooks return. They are the user's code, thus
+    called through `hooks.call_hook` and `hooks.call_method`.
+    """
+
+    env_config: dict[str, Any]
+    check: Callable[[str], list[str]]
+    hyperparameters: Callable[[], dict[str, Any]]
+
+    env_ctor: Callable[..., Any]
+    collect_env_args_kwargs: Callable[..., Any]
+    eval_env_args_kwargs: Callable[..., Any]
+    train_observers_ctor: Callable[..., Any]
+    eval_observers_ctor: Callable[..., Any]
+    agent_ctor: Callable[..., Any]
+    reward_signals_ctor: Callable[..., Any]
+
+    # Of the hyperparameters of agents, which stand in `agents`, those that others need, too.
+    discount: float
+    preprocessing_combiner: Callable[..., Any] | None
