@@ -13,7 +13,7 @@ from tf_agents.trajectories import time_step as ts
 from tf_agents.trajectories import trajectory
 
 from tfagents_system.agents.agent_settings import (
-    AgentSettings,
+    AgentParams,
     check_agent_settings,
     unused_settings,
 )
@@ -22,7 +22,6 @@ from tfagents_system.agents.table import ALGORITHMS
 from tfagents_system.core.nests import Nest
 from tfagents_system.core.settings.attribute_names import check_attribute_name
 from tfagents_system.core.settings.hyperparameters import check_hyperparameter, hyperparameters
-from tfagents_system.core.settings.params import Params
 from tfagents_system.core.settings.training_settings import check_training_settings
 from tfagents_system.networks.critic_networks import MlpValueNetwork
 from tfagents_system.networks.image_encoders import VisualSummarizer, has_images
@@ -30,7 +29,7 @@ from tfagents_system.networks.summarizers import RecurrentSummarizer
 from tfagents_system.rewards.signals import RewardSignal
 
 
-class TrainParamsBase(Params, AgentSettings, abc.ABC):
+class TrainParamsBase(AgentParams, abc.ABC):
     """Environment, networks, agent and hyperparameters of one task.
 
     A params file defines `class TrainParams(TrainParamsBase)` with at least `env_ctor`.

@@ -19,6 +19,7 @@ from tfagents_system.core.settings.hyperparameters import (
     optional_positive,
     positive,
 )
+from tfagents_system.core.settings.params import Params
 
 LearningRateSchedule = Literal["constant", "linear"]
 ImageEncoder = Literal["nature_cnn", "simple", "offpcc", "impala"]
@@ -114,6 +115,12 @@ class SharedSettings:
 @dataclasses.dataclass(eq=False, repr=False)
 class AgentSettings(OwnSettings, SharedSettings):  # fields: those of the last first
     """What all built-in agents are made from: of each algorithm its own, and what they share."""
+
+
+class AgentParams(Params, AgentSettings):
+    """A TrainParams, as those know it who build agents from it."""
+
+    state_value_ctor: Callable[..., Any]
 
 
 def check_agent_settings(settings: AgentSettings, is_recurrent: bool, where: str) -> None:

@@ -3,10 +3,13 @@
 import dataclasses
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tfagents_system.agents.agent_settings import AgentSettings  # made of the table of rows
 
 
-def _allow_all(settings: Any, is_recurrent: bool, where: str) -> None:
+def _allow_all(settings: "AgentSettings", is_recurrent: bool, where: str) -> None:
     """Refuses nothing."""
 
 
@@ -23,7 +26,7 @@ class Algorithm:
     settings: tuple[type, ...]  # dataclasses of the hyperparameters that not all algorithms have
     policy_delay: int = 1  # of its paper: train steps of the critics for each of the actor
     may_delay_policy: bool = True  # False keeps the above whatever the settings say
-    check: Callable[[Any, bool, str], None] = _allow_all
+    check: Callable[["AgentSettings", bool, str], None] = _allow_all
     """Raises ConfigError for settings that do not fit: (settings, is_recurrent, where)."""
 
     def implementation(self) -> Any:

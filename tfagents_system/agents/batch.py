@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.core.nests import Nest
 from tfagents_system.data.frames import is_image
 from tfagents_system.data.transition import Transition
 from tfagents_system.networks.image_encoders import random_shift
@@ -76,14 +77,14 @@ def with_first_step(steps: Steps, next_steps: Steps) -> Steps:
     )
 
 
-def with_shifted_images(transition: Transition, observation_spec, largest: int) -> Transition:
+def with_shifted_images(transition: Transition, observation_spec: Nest, largest: int) -> Transition:
     """Shifts the images before and after each env step by up to `largest` pixels.
 
     Each on its own, but all of a sequence alike; arXiv:2004.13649.
     """
     seeds = tf.random.uniform([2, 2], maxval=tf.int32.max, dtype=tf.int32)
 
-    def shifted(observation, seed):
+    def shifted(observation: Nest, seed: tf.Tensor) -> Nest:
         return tf.nest.map_structure(
             lambda leaf, spec: random_shift(leaf, largest, seed) if is_image(spec) else leaf,
             observation,

@@ -8,11 +8,12 @@ from tf_agents.policies import tf_policy
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.agent import ActorCriticAgent
-from tfagents_system.agents.agent_settings import own_policy_delay
+from tfagents_system.agents.agent_settings import AgentParams, own_policy_delay
 from tfagents_system.agents.losses import Losses
 from tfagents_system.agents.networks import Networks, make_networks
 from tfagents_system.agents.optimizers import LearningRate, UpdateRule
 from tfagents_system.agents.temperature import Temperature
+from tfagents_system.core.nests import Nest
 from tfagents_system.networks.actor_networks import MlpActorNetwork, acting_network
 from tfagents_system.networks.critic_networks import MlpCriticNetwork, SummarizingCriticNetwork
 
@@ -22,8 +23,8 @@ class Parts(NamedTuple):
 
     train_step: tf.Variable
     time_step_spec: ts.TimeStep
-    observation_spec: Any  # of what networks take: the summarizer's features, if there is one
-    action_spec: Any
+    observation_spec: Nest  # of what networks take: the summarizer's features, if there is one
+    action_spec: Nest
     actor: network.Network
     critic: network.Network
     summarizer: network.Network | None  # shared by all networks
@@ -34,10 +35,10 @@ class Parts(NamedTuple):
 
 
 def make_mlp_actor(
-    settings: Any,
+    settings: AgentParams,
     summarizer: network.Network | None,
-    observation_spec,
-    action_spec,
+    observation_spec: Nest,
+    action_spec: Nest,
     deterministic: bool = False,
 ) -> network.Network:
     """Returns an actor of the hidden layers in `settings`.
@@ -60,10 +61,10 @@ def make_mlp_actor(
 
 
 def make_mlp_critic(
-    settings: Any,
+    settings: AgentParams,
     summarizer: network.Network | None,
-    observation_spec,
-    action_spec,
+    observation_spec: Nest,
+    action_spec: Nest,
     num_quantiles: int | None = None,
 ) -> network.Network:
     """Returns a critic of the hidden layers in `settings`; see `make_mlp_actor`.
@@ -81,11 +82,11 @@ def make_mlp_critic(
     return SummarizingCriticNetwork(summarizer, critic) if summarizer else critic
 
 
-def _combiner(settings: Any) -> Any:
+def _combiner(settings: AgentParams) -> Any:
     return None if settings.recurrent else settings.preprocessing_combiner  # the summarizer has it
 
 
-def build_networks(parts: Parts, **kwargs) -> Networks:
+def build_networks(parts: Parts, **kwargs: Any) -> Networks:
     """Returns the networks of `parts`; `kwargs` go to `make_networks`."""
     return make_networks(
         parts.time_step_spec.observation,
@@ -98,13 +99,13 @@ def build_networks(parts: Parts, **kwargs) -> Networks:
 
 
 def build_agent(
-    settings: Any,
+    settings: AgentParams,
     parts: Parts,
     networks: Networks,
     losses: Losses,
     policies: tuple[tf_policy.TFPolicy, tf_policy.TFPolicy],
     temperature: Temperature | None = None,
-    **rule,
+    **rule: Any,
 ) -> ActorCriticAgent:
     """Returns the agent; `rule` has what its UpdateRule has other than by `settings`."""
     return ActorCriticAgent(
@@ -131,7 +132,7 @@ def build_agent(
     )
 
 
-def _scheduled(settings: Any, name: str, train_step: tf.Variable) -> LearningRate:
+def _scheduled(settings: AgentParams, name: str, train_step: tf.Variable) -> LearningRate:
     """Returns the step size `name` by `learning_rate_schedule`."""
     initial = getattr(settings, name)
     if settings.learning_rate_schedule == "constant":

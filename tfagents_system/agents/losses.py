@@ -1,14 +1,14 @@
 """What an algorithm gives to the train step: its losses, as functions of networks and a batch."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
 from tfagents_system.agents.batch import Batch
 from tfagents_system.agents.networks import Networks
 
-Alpha = tf.Tensor | None  # the entropy temperature, []; None for agents that have none
+Alpha: TypeAlias = tf.Tensor | None  # the entropy temperature, []; None for agents that have none
 
 
 class ActorLoss(NamedTuple):
@@ -17,7 +17,7 @@ class ActorLoss(NamedTuple):
     loss: tf.Tensor  # []
     log_prob: Any = ()  # of its actions, where the policy is stochastic
     soft_value: Any = ()  # what a state-value network learns
-    moments: Sequence = ()  # of the minibatch, of an actor that normalizes by them
+    moments: Sequence[Any] = ()  # of the minibatch, of an actor that normalizes by them
 
 
 class CriticLoss(NamedTuple):
@@ -26,7 +26,7 @@ class CriticLoss(NamedTuple):
     loss: tf.Tensor  # []
     q_value: tf.Tensor  # of the first critic, for the replayed actions
     td_target: tf.Tensor
-    moments: Sequence = ()  # of the minibatch, of each critic that normalizes by them
+    moments: Sequence[Any] = ()  # of the minibatch, of each critic that normalizes by them
 
 
 class Losses(NamedTuple):
@@ -36,7 +36,7 @@ class Losses(NamedTuple):
     critic: Callable[[Networks, Batch, Alpha], CriticLoss]
     # Of networks, a batch and the soft values of its states; gives a scalar.
     state_value: Callable[[Networks, Batch, tf.Tensor], tf.Tensor] | None = None
-    no_actor_moments: Callable[[], Sequence] = tuple  # zeros in place of ActorLoss.moments
+    no_actor_moments: Callable[[], Sequence[Any]] = tuple  # zeros in place of ActorLoss.moments
 
 
 def valid_mean(values: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:

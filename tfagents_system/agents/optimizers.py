@@ -35,7 +35,9 @@ def make_adam(
     return optimizer
 
 
-def _create_moments(optimizer, variables):
+def _create_moments(
+    optimizer: tf.keras.optimizers.Optimizer, variables: Sequence[tf.Variable]
+) -> None:
     """Creates the variables of Adam by a train step of zero gradients, which changes no other.
 
     Now, because a function that creates variables at its first call is traced twice.

@@ -1,11 +1,11 @@
 """The policy distribution of the built-in actors."""
 
 import math
+from typing import Any
 
 import tensorflow as tf
 import tensorflow_probability as tfp
-
-tfd = tfp.distributions
+from tensorflow_probability import distributions as tfd
 
 
 @tfp.experimental.auto_composite_tensor(omit_kwargs=("name",))
@@ -22,7 +22,14 @@ class SquashedGaussian(tfd.AutoCompositeTensorDistribution):
     action does, and clips tanh(u) to 1 - 1e-6 to stay finite.
     """
 
-    def __init__(self, loc, log_std, center, magnitude, name="SquashedGaussian"):
+    def __init__(
+        self,
+        loc: tf.Tensor,
+        log_std: tf.Tensor,
+        center: tf.Tensor,
+        magnitude: tf.Tensor,
+        name: str = "SquashedGaussian",
+    ):
         """All [..., A]; `center` and `magnitude` > 0 describe the action bounds."""
         parameters = dict(locals())
         with tf.name_scope(name) as name:
@@ -40,25 +47,25 @@ class SquashedGaussian(tfd.AutoCompositeTensorDistribution):
             )
 
     @classmethod
-    def _parameter_properties(cls, dtype, num_classes=None):
+    def _parameter_properties(cls, dtype: Any, num_classes: Any = None) -> dict[str, Any]:
         event = tfp.util.ParameterProperties(event_ndims=1)
         return {"loc": event, "log_std": event, "center": event, "magnitude": event}
 
-    def _event_shape(self):
+    def _event_shape(self) -> tf.TensorShape:
         return self._loc.shape[-1:]
 
-    def _event_shape_tensor(self):
+    def _event_shape_tensor(self) -> tf.Tensor:
         return tf.shape(self._loc)[-1:]
 
-    def _action(self, pre_tanh):
+    def _action(self, pre_tanh: tf.Tensor) -> tf.Tensor:
         return self._center + self._magnitude * tf.tanh(pre_tanh)
 
-    def _sample_pre_tanh(self, sample_shape, seed):
+    def _sample_pre_tanh(self, sample_shape: Any, seed: Any) -> tuple[tf.Tensor, tf.Tensor]:
         shape = tf.concat([sample_shape, tf.shape(self._loc)], axis=0)
         noise = tf.random.stateless_normal(shape, tfp.random.sanitize_seed(seed))
         return self._loc + tf.exp(self._log_std) * noise, noise
 
-    def _log_prob_of(self, pre_tanh, noise):
+    def _log_prob_of(self, pre_tanh: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
         # log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2 u)), which does not underflow for large u
         log_slope = 2.0 * (math.log(2.0) - pre_tanh - tf.math.softplus(-2.0 * pre_tanh))
         return tf.reduce_sum(
@@ -70,17 +77,19 @@ class SquashedGaussian(tfd.AutoCompositeTensorDistribution):
             axis=-1,
         )
 
-    def _sample_n(self, n, seed=None):
+    def _sample_n(self, n: tf.Tensor, seed: Any = None) -> tf.Tensor:
         return self._action(self._sample_pre_tanh([n], seed)[0])
 
-    def _log_prob(self, value):
+    def _log_prob(self, value: tf.Tensor) -> tf.Tensor:
         tanh = tf.clip_by_value((value - self._center) / self._magnitude, -1 + 1e-6, 1 - 1e-6)
         pre_tanh = tf.math.atanh(tanh)
         return self._log_prob_of(pre_tanh, (pre_tanh - self._loc) * tf.exp(-self._log_std))
 
-    def _sample_and_log_prob(self, sample_shape, seed, **kwargs):
+    def _sample_and_log_prob(
+        self, sample_shape: Any, seed: Any, **kwargs: Any
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         pre_tanh, noise = self._sample_pre_tanh(tf.cast(sample_shape, tf.int32), seed)
         return self._action(pre_tanh), self._log_prob_of(pre_tanh, noise)
 
-    def _mode(self):
+    def _mode(self) -> tf.Tensor:
         return self._action(self._loc)

@@ -1,23 +1,26 @@
 """Convolutional encoders of image observations."""
 
 import math
+from collections.abc import Callable
 
 import tensorflow as tf
 import tree
 from tf_agents.networks import network
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.nests import Nest
 from tfagents_system.data.frames import is_image
 
 _Conv = tf.keras.layers.Conv2D
+_Layers = list[tf.keras.layers.Layer]
 
 
-def has_images(observation_spec) -> bool:
+def has_images(observation_spec: Nest) -> bool:
     """Whether a part of an observation is an image."""
     return any(map(is_image, tree.flatten(observation_spec)))
 
 
-def _offpcc():
+def _offpcc() -> _Layers:
     """Convolutions of Yarats et al. 2021, arXiv:2004.13649, appendix B, with a code of 50."""
     return [
         _Conv(32, 3, 2, activation="relu"),
@@ -29,7 +32,7 @@ def _offpcc():
     ]
 
 
-def _simple():
+def _simple() -> _Layers:
     """The two convolutions of Mnih et al. 2013, arXiv:1312.5602, section 4.1, with ELU."""
     return [
         _Conv(16, 8, 4, activation="elu"),
@@ -38,7 +41,7 @@ def _simple():
     ]
 
 
-def _nature_cnn():
+def _nature_cnn() -> _Layers:
     """The three convolutions of Mnih et al. 2015, Human-level control, methods."""
     return [
         _Conv(32, 8, 4, activation="relu"),
@@ -48,9 +51,9 @@ def _nature_cnn():
     ]
 
 
-def _impala():
+def _impala() -> _Layers:
     """The residual network of Espeholt et al. 2018, arXiv:1802.01561, figure 3."""
-    layers = []
+    layers: _Layers = []
     for channels in (16, 32, 32):
         layers += [
             _Conv(channels, 3),
@@ -68,7 +71,7 @@ class _Residual(tf.keras.layers.Layer):
         super().__init__()
         self.convolutions = [_Conv(channels, 3, padding="same") for _ in range(2)]
 
-    def call(self, x):
+    def call(self, x: tf.Tensor) -> tf.Tensor:
         inner = x
         for convolution in self.convolutions:
             inner = convolution(tf.nn.relu(inner))
@@ -76,7 +79,7 @@ class _Residual(tf.keras.layers.Layer):
 
 
 # The layers, and the least side of an image in pixels that they leave something of.
-_KINDS = {
+_KINDS: dict[str, tuple[Callable[[], _Layers], int]] = {
     "offpcc": (_offpcc, 15),
     "simple": (_simple, 20),
     "nature_cnn": (_nature_cnn, 36),
@@ -91,7 +94,7 @@ class VisualEncoder(tf.keras.layers.Layer):
     They are joined in the order of `tf.nest.flatten`, which sorts the keys of a dict.
     """
 
-    def __init__(self, observation_spec, kind: str):
+    def __init__(self, observation_spec: Nest, kind: str):
         """Makes the variables.
 
         Args:
@@ -104,7 +107,7 @@ class VisualEncoder(tf.keras.layers.Layer):
         super().__init__(name="visual_encoder")
         make_layers, least_side = _KINDS[kind]
         self._specs = tf.nest.flatten(observation_spec)
-        self.convolutions = []  # of each part; None where it is no image
+        self.convolutions: list[tf.keras.Sequential | None] = []  # None: the part is no image
         self.num_features = 0
         for spec in self._specs:
             layers = None
@@ -124,7 +127,7 @@ class VisualEncoder(tf.keras.layers.Layer):
                 self.num_features += math.prod(spec.shape)
             self.convolutions.append(layers)
 
-    def call(self, observation):
+    def call(self, observation: Nest) -> tf.Tensor:
         """Returns [B, n] for leaves [B, ...], or [B, T, n] for leaves [B, T, ...]."""
         leaves = tf.nest.flatten(observation)
         num_outer = leaves[0].shape.rank - len(self._specs[0].shape)
@@ -143,18 +146,29 @@ class VisualEncoder(tf.keras.layers.Layer):
 class VisualSummarizer(network.Network):
     """Observation with images -> features [n] by convolutions; no state."""
 
-    def __init__(self, observation_spec, image_encoder="nature_cnn", name="VisualSummarizer"):
+    def __init__(
+        self,
+        observation_spec: Nest,
+        image_encoder: str = "nature_cnn",
+        name: str = "VisualSummarizer",
+    ):
         """Makes the variables; see VisualEncoder."""
         super().__init__(observation_spec, state_spec=(), name=name)
         self.encoder = VisualEncoder(observation_spec, image_encoder)
         self.features_spec = tf.TensorSpec([self.encoder.num_features], tf.float32, "features")
 
-    def call(self, observation, step_type=None, network_state=(), training=False):
+    def call(
+        self,
+        observation: Nest,
+        step_type: tf.Tensor | None = None,
+        network_state: Nest = (),
+        training: bool = False,
+    ) -> tuple[tf.Tensor, Nest]:
         """Returns (features, `network_state` unchanged), [B, n] or [B, T, n]."""
         return self.encoder(observation), network_state
 
 
-def random_shift(images, largest: int, seed):
+def random_shift(images: tf.Tensor, largest: int, seed: tf.Tensor) -> tf.Tensor:
     """Returns each image moved by up to `largest` pixels up or down and left or right.
 
     What comes in repeats the pixels of the edge: a shift is a crop of the image padded with them.

@@ -1,5 +1,7 @@
 """Layer normalization with ReLU, by one compiled op where hidden layers have compiled products."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from tfagents_system.kernels.ops import load_ops
@@ -18,7 +20,7 @@ class LayerNormRelu(tf.keras.layers.LayerNormalization):
         """Makes no variables yet."""
         super().__init__(epsilon=EPSILON, name=name)
 
-    def call(self, inputs):
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Returns [..., n] float32 for `inputs` [..., n] float32."""
         variables = tf.convert_to_tensor(self.gamma), tf.convert_to_tensor(self.beta)
         if not is_compiled():
@@ -27,31 +29,33 @@ class LayerNormRelu(tf.keras.layers.LayerNormalization):
         return tf.reshape(_compiled(rows, *variables), tf.shape(inputs))
 
 
-def _plain(inputs, gamma, beta):
+def _plain(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
     centered = inputs - tf.reduce_mean(inputs, axis=-1, keepdims=True)
     variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
     return tf.nn.relu(centered * tf.math.rsqrt(variance + EPSILON) * gamma + beta)
 
 
 @tf.custom_gradient
-def _compiled(rows, gamma, beta):
+def _compiled(rows: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tuple[tf.Tensor, Any]:
     outputs = load_ops().layer_norm_relu(rows, gamma, beta)
     outputs.set_shape(rows.shape)
 
-    def gradients(upstream, rows, gamma, beta):
+    def gradients(
+        upstream: tf.Tensor, rows: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor
+    ) -> tuple[tf.Tensor, ...]:
         to_rows, to_gamma, to_beta = load_ops().layer_norm_relu_grad(upstream, rows, outputs, gamma)
         to_rows.set_shape(rows.shape)
         to_gamma.set_shape(gamma.shape)
         to_beta.set_shape(beta.shape)
         return to_rows, to_gamma, to_beta
 
-    def backward(upstream):
+    def backward(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
         return twice_differentiable(gradients, _plain_gradients)(upstream, rows, gamma, beta)
 
     return outputs, backward
 
 
-def _plain_gradients(upstream, *arguments):
+def _plain_gradients(upstream: tf.Tensor, *arguments: tf.Tensor) -> tuple[tf.Tensor, ...]:
     with tf.GradientTape() as tape:
         tape.watch(arguments)
         outputs = _plain(*arguments)

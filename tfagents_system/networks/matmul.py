@@ -2,12 +2,14 @@
 
 import contextlib
 import contextvars
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import tensorflow as tf
 
 from tfagents_system.kernels.ops import load_ops
 
+_Gradients = tuple[tf.Tensor, ...]  # of the arguments of an op
 LARGEST_FIRST = 512  # inputs of a first layer; TensorFlow's product of more is faster than ours
 
 _precisions: contextvars.ContextVar[tuple[str, str]] = contextvars.ContextVar(
@@ -70,11 +72,11 @@ class Dense(tf.keras.layers.Dense):
         self._is_first = is_first
         self._has_relu = has_relu
 
-    def call(self, inputs):
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Returns [..., units] float32 for `inputs` [..., n] float32."""
         return self.of(inputs, self.kernel, self.bias)
 
-    def of(self, inputs, kernel, bias):
+    def of(self, inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
         """Returns what the layer would with this `kernel` [n, units] and `bias` [units]."""
         values, gradients = _precisions.get()
         is_plain = self._is_first and (not is_compiled() or inputs.shape[-1] > LARGEST_FIRST)
@@ -91,7 +93,9 @@ class Dense(tf.keras.layers.Dense):
         return tf.reshape(outputs, tf.concat([tf.shape(inputs)[:-1], [self.units]], axis=0))
 
 
-def _compiled(rows, kernel, bias, is_first, has_relu):
+def _compiled(
+    rows: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, is_first: bool, has_relu: bool
+) -> tf.Tensor:
     """The layer by one compiled op, which knows neither shapes nor gradients."""
     ops = load_ops()
     if has_relu:
@@ -101,11 +105,11 @@ def _compiled(rows, kernel, bias, is_first, has_relu):
     gradients_of = _float32_gradients if is_first else _int16_gradients
 
     @tf.custom_gradient
-    def layer(rows, kernel, bias):
+    def layer(rows: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, Any]:
         outputs = op(rows, kernel, bias)
         outputs.set_shape([rows.shape[0], kernel.shape[1]])
 
-        def backward(upstream):
+        def backward(upstream: tf.Tensor) -> _Gradients:
             gates = [outputs] if has_relu else []  # only tell where ReLU lets a gradient pass
             return twice_differentiable(
                 lambda *arguments: gradients_of(*arguments, *gates),
@@ -117,15 +121,17 @@ def _compiled(rows, kernel, bias, is_first, has_relu):
     return layer(rows, kernel, bias)
 
 
-def twice_differentiable(gradients_of, plain_gradients_of):
+def twice_differentiable(
+    gradients_of: Callable[..., _Gradients], plain_gradients_of: Callable[..., _Gradients]
+) -> Callable[..., _Gradients]:
     """`gradients_of`, which are of compiled ops, with derivatives of their own.
 
     Those are TensorFlow's, of `plain_gradients_of` the same arguments.
     """
 
     @tf.custom_gradient
-    def gradients(*arguments):
-        def backward(*upstreams):
+    def gradients(*arguments: tf.Tensor) -> tuple[_Gradients, Any]:
+        def backward(*upstreams: tf.Tensor) -> _Gradients:
             with tf.GradientTape() as tape:
                 tape.watch(arguments)
                 values = plain_gradients_of(*arguments)
@@ -138,7 +144,9 @@ def twice_differentiable(gradients_of, plain_gradients_of):
     return gradients
 
 
-def _int16_gradients(upstream, rows, kernel, *gates):
+def _int16_gradients(
+    upstream: tf.Tensor, rows: tf.Tensor, kernel: tf.Tensor, *gates: tf.Tensor
+) -> _Gradients:
     ops = load_ops()
     if gates:
         to_rows = ops.mat_mul_bias_relu_input_grad(upstream, kernel, *gates)
@@ -152,7 +160,9 @@ def _int16_gradients(upstream, rows, kernel, *gates):
     return to_rows, to_kernel, to_bias
 
 
-def _float32_gradients(upstream, rows, kernel, *gates):
+def _float32_gradients(
+    upstream: tf.Tensor, rows: tf.Tensor, kernel: tf.Tensor, *gates: tf.Tensor
+) -> _Gradients:
     for outputs in gates:
         upstream = tf.raw_ops.ReluGrad(gradients=upstream, features=outputs)
     to_rows = tf.matmul(upstream, kernel, transpose_b=True)
@@ -160,13 +170,13 @@ def _float32_gradients(upstream, rows, kernel, *gates):
     return to_rows, to_kernel, tf.raw_ops.BiasAddGrad(out_backprop=upstream)
 
 
-def _product(rows, kernel, values, gradients):
+def _product(rows: tf.Tensor, kernel: tf.Tensor, values: str, gradients: str) -> tf.Tensor:
     if values == gradients:
         return _multiply(rows, kernel, values)
 
     @tf.custom_gradient
-    def multiply(rows, kernel):
-        def backward(upstream):
+    def multiply(rows: tf.Tensor, kernel: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        def backward(upstream: tf.Tensor) -> _Gradients:
             return (
                 _multiply(upstream, kernel, gradients, transpose_b=True),
                 _multiply(rows, upstream, gradients, transpose_a=True),
@@ -177,7 +187,7 @@ def _product(rows, kernel, values, gradients):
     return multiply(rows, kernel)
 
 
-def _multiply(left, right, precision, **transposed):
+def _multiply(left: tf.Tensor, right: tf.Tensor, precision: str, **transposed: bool) -> tf.Tensor:
     # The CPU sums up in float32 and rounds the sum. Bias and activation in bfloat16 would be one op
     # with the product, but a slower one.
     factors = tf.cast(left, precision), tf.cast(right, precision)

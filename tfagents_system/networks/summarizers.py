@@ -1,13 +1,17 @@
 """Recurrent networks that summarize what has been observed of an episode so far."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import tensorflow as tf
 from tf_agents.networks import network
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.core.nests import Nest
 from tfagents_system.networks.encoders import ObservationEncoder
 from tfagents_system.networks.image_encoders import VisualEncoder
 
-_CELLS = {
+_CELLS: dict[str, Callable[..., tf.keras.layers.Layer]] = {
     "lstm": tf.keras.layers.LSTMCell,
     "gru": lambda units, name: tf.keras.layers.GRUCell(units, reset_after=False, name=name),
     "rnn": tf.keras.layers.SimpleRNNCell,
@@ -22,14 +26,14 @@ class RecurrentSummarizer(network.Network):
 
     def __init__(
         self,
-        observation_spec,
-        rnn_type="lstm",
-        units=256,
-        num_layers=1,
-        preprocessing_combiner=None,
-        image_encoder=None,
-        burn_in_len=0,
-        name="RecurrentSummarizer",
+        observation_spec: Nest,
+        rnn_type: str = "lstm",
+        units: int = 256,
+        num_layers: int = 1,
+        preprocessing_combiner: Callable[..., Any] | None = None,
+        image_encoder: str | None = None,
+        burn_in_len: int = 0,
+        name: str = "RecurrentSummarizer",
     ):
         """Builds the layers; the variables appear with `create_variables`.
 
@@ -56,7 +60,7 @@ class RecurrentSummarizer(network.Network):
             name=name,
         )
         self.rnn_type = rnn_type
-        self.encoder = (
+        self.encoder: tf.keras.layers.Layer = (
             VisualEncoder(observation_spec, image_encoder)
             if image_encoder
             else ObservationEncoder(observation_spec, preprocessing_combiner)
@@ -66,7 +70,13 @@ class RecurrentSummarizer(network.Network):
         self._parts_per_layer = len(parts)
         self._burn_in_len = burn_in_len
 
-    def call(self, observation, step_type=None, network_state=(), training=False):
+    def call(
+        self,
+        observation: Nest,
+        step_type: tf.Tensor | None = None,
+        network_state: Nest = (),
+        training: bool = False,
+    ) -> tuple[tf.Tensor, Nest]:
         """Returns (features, state after the last step).
 
         Args:
@@ -93,8 +103,10 @@ class RecurrentSummarizer(network.Network):
         features, state = self._unrolled(features[:, self._burn_in_len :], state)
         return tf.concat([burn_in, features], axis=1), state
 
-    def _unrolled(self, features, state):
-        next_state = []
+    def _unrolled(
+        self, features: tf.Tensor, state: Sequence[tf.Tensor]
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        next_state: list[tf.Tensor] = []
         for index, cell in enumerate(self.cells):
             begin = index * self._parts_per_layer
             of_cell = list(state[begin : begin + self._parts_per_layer])
@@ -110,7 +122,9 @@ class RecurrentSummarizer(network.Network):
         return features, next_state
 
 
-def _fused_lstm(cell, inputs, state):
+def _fused_lstm(
+    cell: tf.keras.layers.LSTMCell, inputs: tf.Tensor, state: Sequence[tf.Tensor]
+) -> tuple[tf.Tensor, list[tf.Tensor]]:
     """Runs an LSTMCell over [B, T, n] by one op; returns (outputs [B, T, units], [h, c])."""
     h, c = state
     no_peephole = tf.zeros([cell.units])
@@ -132,7 +146,7 @@ def _fused_lstm(cell, inputs, state):
     return tf.transpose(outputs, [1, 0, 2]), [outputs[-1], cells[-1]]
 
 
-def _candidate_second(columns):
+def _candidate_second(columns: tf.Tensor) -> tf.Tensor:
     """Exchanges the second and the third of four gates: forget and candidate."""
     i, f, g, o = tf.split(columns, 4, axis=-1)
     return tf.concat([i, g, f, o], axis=-1)

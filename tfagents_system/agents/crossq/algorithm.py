@@ -4,23 +4,25 @@ Source: Bhatt et al. 2024, arXiv:1902.05605.
 """
 
 from functools import partial
-from typing import Any
 
 from tf_agents.networks import network
 
 from tfagents_system.agents.agent import ActorCriticAgent
-from tfagents_system.agents.agent_settings import own_policy_delay
+from tfagents_system.agents.agent_settings import AgentParams, own_policy_delay
 from tfagents_system.agents.building import Parts
 from tfagents_system.agents.crossq import losses
 from tfagents_system.agents.losses import Losses
 from tfagents_system.agents.sac import losses as sac_losses
 from tfagents_system.agents.sac.algorithm import make_soft_agent
+from tfagents_system.core.nests import Nest
 from tfagents_system.networks.batch_renorm import BatchRenormActorNetwork, BatchRenormCriticNetwork
 
 ADAM_BETA_1 = 0.5  # of all networks, as in the authors' code
 
 
-def make_actor(settings: Any, summarizer: None, observation_spec, action_spec) -> network.Network:
+def make_actor(
+    settings: AgentParams, summarizer: None, observation_spec: Nest, action_spec: Nest
+) -> network.Network:
     """Returns an actor that normalizes; there are no recurrent ones."""
     layers = tuple(settings.actor_fc_layer_params)
     return BatchRenormActorNetwork(
@@ -28,7 +30,9 @@ def make_actor(settings: Any, summarizer: None, observation_spec, action_spec) -
     )
 
 
-def make_critic(settings: Any, summarizer: None, observation_spec, action_spec) -> network.Network:
+def make_critic(
+    settings: AgentParams, summarizer: None, observation_spec: Nest, action_spec: Nest
+) -> network.Network:
     """Returns a critic that normalizes; there are no recurrent ones."""
     layers = tuple(settings.critic_joint_fc_layer_params)
     return BatchRenormCriticNetwork(
@@ -36,7 +40,7 @@ def make_critic(settings: Any, summarizer: None, observation_spec, action_spec) 
     )
 
 
-def make_agent(settings: Any, parts: Parts) -> ActorCriticAgent:
+def make_agent(settings: AgentParams, parts: Parts) -> ActorCriticAgent:
     """Returns the agent of `settings`; a user's own actor need not normalize."""
     train_step, delay = parts.train_step, own_policy_delay(settings)
     own_losses = Losses(

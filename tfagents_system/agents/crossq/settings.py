@@ -1,13 +1,16 @@
 """The row of CrossQ, which has no hyperparameters of its own; imports no TensorFlow."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfagents_system.agents.algorithm import Algorithm
 from tfagents_system.agents.sac.settings import EntropySettings
 from tfagents_system.core.errors import ConfigError
 
+if TYPE_CHECKING:
+    from tfagents_system.agents.agent_settings import AgentSettings
 
-def _check(settings: Any, is_recurrent: bool, where: str) -> None:
+
+def _check(settings: "AgentSettings", is_recurrent: bool, where: str) -> None:
     if is_recurrent:
         raise ConfigError(
             f"{where}: algorithm is 'crossq' and recurrent is True; allowed is recurrent = False "

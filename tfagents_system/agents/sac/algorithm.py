@@ -9,6 +9,7 @@ from typing import Any
 from tf_agents.policies import actor_policy, greedy_policy
 
 from tfagents_system.agents.agent import ActorCriticAgent
+from tfagents_system.agents.agent_settings import AgentParams
 from tfagents_system.agents.building import (
     Parts,
     build_agent,
@@ -24,7 +25,7 @@ make_actor = make_mlp_actor
 make_critic = make_mlp_critic
 
 
-def make_agent(settings: Any, parts: Parts) -> ActorCriticAgent:
+def make_agent(settings: AgentParams, parts: Parts) -> ActorCriticAgent:
     """Returns the agent of `settings`, also with a state-value network."""
     own_losses = Losses(losses.actor_loss, partial(losses.critic_loss, gamma=settings.discount))
     if not settings.state_value_network:
@@ -35,7 +36,11 @@ def make_agent(settings: Any, parts: Parts) -> ActorCriticAgent:
 
 
 def make_soft_agent(
-    settings: Any, parts: Parts, own_losses: Losses, adam_beta_1: float = 0.9, **networks
+    settings: AgentParams,
+    parts: Parts,
+    own_losses: Losses,
+    adam_beta_1: float = 0.9,
+    **networks: Any,
 ) -> ActorCriticAgent:
     """Returns an agent with a stochastic policy and a temperature.
 

@@ -1,11 +1,14 @@
 """The hyperparameters of Soft Actor-Critic; imports no TensorFlow."""
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfagents_system.agents.algorithm import Algorithm
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.hyperparameters import declare, flag, is_number, number, positive
+
+if TYPE_CHECKING:
+    from tfagents_system.agents.agent_settings import AgentSettings
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -37,7 +40,7 @@ class SacSettings:
     )
 
 
-def _check(settings: Any, is_recurrent: bool, where: str) -> None:
+def _check(settings: "AgentSettings", is_recurrent: bool, where: str) -> None:
     if not settings.state_value_network:
         return
     if is_recurrent:

@@ -5,12 +5,12 @@ arXiv:1802.09477.
 """
 
 from functools import partial
-from typing import Any
 
 from tf_agents.networks import network
 from tf_agents.policies import actor_policy
 
 from tfagents_system.agents.agent import ActorCriticAgent
+from tfagents_system.agents.agent_settings import AgentParams
 from tfagents_system.agents.building import (
     Parts,
     build_agent,
@@ -21,16 +21,22 @@ from tfagents_system.agents.building import (
 from tfagents_system.agents.exploration import NoisyPolicy
 from tfagents_system.agents.losses import Losses
 from tfagents_system.agents.td3 import losses
+from tfagents_system.core.nests import Nest
 
 make_critic = make_mlp_critic
 
 
-def make_actor(settings: Any, *args) -> network.Network:
+def make_actor(
+    settings: AgentParams,
+    summarizer: network.Network | None,
+    observation_spec: Nest,
+    action_spec: Nest,
+) -> network.Network:
     """Returns a deterministic actor; see `make_mlp_actor`."""
-    return make_mlp_actor(settings, *args, deterministic=True)
+    return make_mlp_actor(settings, summarizer, observation_spec, action_spec, deterministic=True)
 
 
-def make_agent(settings: Any, parts: Parts) -> ActorCriticAgent:
+def make_agent(settings: AgentParams, parts: Parts) -> ActorCriticAgent:
     """Returns the agent of `settings`."""
     return make_deterministic_agent(
         settings, parts, 2, settings.target_noise_std, settings.target_noise_clip
@@ -38,7 +44,11 @@ def make_agent(settings: Any, parts: Parts) -> ActorCriticAgent:
 
 
 def make_deterministic_agent(
-    settings: Any, parts: Parts, num_critics: int, noise_std: float = 0.0, noise_clip: float = 0.0
+    settings: AgentParams,
+    parts: Parts,
+    num_critics: int,
+    noise_std: float = 0.0,
+    noise_clip: float = 0.0,
 ) -> ActorCriticAgent:
     """Returns an agent whose targets move only when the actor does.
 

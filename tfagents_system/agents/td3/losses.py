@@ -6,14 +6,18 @@ arXiv:1509.02971 (DDPG).
 """
 
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from tfagents_system.agents.batch import Batch
 from tfagents_system.agents.losses import ActorLoss, CriticLoss, valid_mean
 from tfagents_system.agents.networks import Networks, act, values
 from tfagents_system.networks.matmul import exact_values
+
+Bound = float | NDArray[np.float32]  # of every action dimension, or [A] of each
 
 
 def actor_loss(networks: Networks, batch: Batch, alpha: None) -> ActorLoss:
@@ -28,7 +32,7 @@ def actor_loss(networks: Networks, batch: Batch, alpha: None) -> ActorLoss:
 
 
 def critic_loss(
-    networks: Networks, batch: Batch, alpha: None, gamma: float, noise_std, noise_clip
+    networks: Networks, batch: Batch, alpha: None, gamma: float, noise_std: Bound, noise_clip: Bound
 ) -> CriticLoss:
     """Returns the sum over the critics of mean (y - Q)^2; arXiv:1802.09477 and 1509.02971, alg. 1.
 
@@ -40,7 +44,9 @@ def critic_loss(
     return CriticLoss(squared_errors(q_values, target, batch.valid), q_values[0], target)
 
 
-def target_value(networks: Networks, batch: Batch, gamma: float, noise_std, noise_clip):
+def target_value(
+    networks: Networks, batch: Batch, gamma: float, noise_std: Bound, noise_clip: Bound
+) -> tf.Tensor:
     """Returns the targets of the critics, [B] or [B, T]; see `critic_loss`."""
     actions = act(networks.target_actor, batch.next_steps, batch.state)
     if np.any(noise_std):
@@ -52,7 +58,9 @@ def target_value(networks: Networks, batch: Batch, gamma: float, noise_std, nois
     return td_target(batch.reward, batch.discount, gamma, batch.of_next(next_q_values))
 
 
-def smoothed_action(action, noise, clip, low, high):
+def smoothed_action(
+    action: tf.Tensor, noise: tf.Tensor, clip: Bound, low: Bound, high: Bound
+) -> tf.Tensor:
     """Returns a~ = clip(a + clip(noise, -c, c), low, high); arXiv:1802.09477, algorithm 1.
 
     Args:
@@ -65,7 +73,9 @@ def smoothed_action(action, noise, clip, low, high):
     return tf.clip_by_value(action + tf.clip_by_value(noise, -clip, clip), low, high)
 
 
-def td_target(reward, discount, gamma, next_q_values):
+def td_target(
+    reward: tf.Tensor, discount: tf.Tensor, gamma: float, next_q_values: Sequence[tf.Tensor]
+) -> tf.Tensor:
     """Returns y = r + gamma d min_i Q'_i(s', a~); arXiv:1802.09477, algorithm 1.
 
     With one critic it is the target of DDPG; arXiv:1509.02971, algorithm 1.
@@ -79,6 +89,6 @@ def td_target(reward, discount, gamma, next_q_values):
     return reward + gamma * discount * functools.reduce(tf.minimum, next_q_values)
 
 
-def squared_errors(q_values, target, valid):
+def squared_errors(q_values: Sequence[tf.Tensor], target: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:
     """Returns the sum over the critics' values, [B] or [B, T] each, of the mean of (y - Q)^2."""
     return tf.add_n([valid_mean(tf.square(target - q), valid) for q in q_values])

@@ -1,12 +1,15 @@
 """The hyperparameters of Truncated Quantile Critics; imports no TensorFlow."""
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfagents_system.agents.algorithm import Algorithm
 from tfagents_system.agents.sac.settings import EntropySettings
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.hyperparameters import count
+
+if TYPE_CHECKING:
+    from tfagents_system.agents.agent_settings import AgentSettings
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -23,7 +26,7 @@ class TqcSettings:
     )
 
 
-def _check(settings: Any, is_recurrent: bool, where: str) -> None:
+def _check(settings: "AgentSettings", is_recurrent: bool, where: str) -> None:
     if settings.tqc_dropped_quantiles >= settings.tqc_quantiles:
         raise ConfigError(
             f"{where}: tqc_dropped_quantiles is {settings.tqc_dropped_quantiles}; allowed is less "
