@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.learning.sampling_pool import SamplingPool, keys_of
@@ -92,7 +92,7 @@ class Mixer:
                 self._is_filled[index] = True
         return iterators
 
-    def minibatch_spec(self, iterators: Sequence[Iterator[Any]]) -> tuple[tf.TensorSpec, ...]:
+    def minibatch_spec(self, iterators: Sequence[tf.data.Iterator]) -> tuple[tf.TensorSpec, ...]:
         """Specs of the columns [B, window, size] of a minibatch."""
         batch_size = sum(source.num_samples for source in self._sources)
         source, iterator = self._sources[0], iterators[0]
@@ -162,7 +162,10 @@ class Mixer:
         ]
 
     def keys_of_samples(
-        self, samples: Sequence[int], minibatch: Sequence[np.ndarray], keys: Sequence[np.ndarray]
+        self,
+        samples: Sequence[int],
+        minibatch: Sequence[NDArray[Any]],
+        keys: Sequence[NDArray[Any]],
     ) -> set[int]:
         """Returns the keys of the items that some `samples` of a minibatch come from, if known.
 
