@@ -22,6 +22,7 @@ from tfagents_system.agents.exploration import NoisyPolicy
 from tfagents_system.agents.losses import Losses
 from tfagents_system.agents.td3 import losses
 from tfagents_system.core.nests import Nest
+from tfagents_system.networks.heads import BoxHead
 
 make_critic = make_mlp_critic
 
@@ -65,11 +66,13 @@ def make_deterministic_agent(
     is_ornstein_uhlenbeck = settings.exploration_noise == "ornstein_uhlenbeck"
     policies = policy, NoisyPolicy(policy, settings.exploration_noise_std, is_ornstein_uhlenbeck)
     networks = build_networks(parts, num_critics=num_critics, has_target_actor=True)
+    head = networks.head
+    assert isinstance(head, BoxHead), "no other has deterministic actors"
     critic_loss = partial(
         losses.critic_loss,
         gamma=settings.discount,
-        noise_std=noise_std * networks.head.magnitude,
-        noise_clip=noise_clip * networks.head.magnitude,
+        noise_std=noise_std * head.magnitude,
+        noise_clip=noise_clip * head.magnitude,
     )
     own_losses = Losses(losses.actor_loss, critic_loss)
     return build_agent(settings, parts, networks, own_losses, policies, delays_targets=True)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tfagents_system.agents.batch import Batch
 from tfagents_system.agents.losses import ActorLoss, CriticLoss, valid_mean
 from tfagents_system.agents.networks import Networks, act, values
+from tfagents_system.networks.heads import BoxHead
 from tfagents_system.networks.matmul import exact_values
 
 Bound = float | NDArray[np.float32]  # of every action dimension, or [A] of each
@@ -52,6 +53,7 @@ def target_value(
     if np.any(noise_std):
         noise = noise_std * tf.random.normal(tf.shape(actions))
         head = networks.head
+        assert isinstance(head, BoxHead), "no other has deterministic actors"
         actions = smoothed_action(actions, noise, noise_clip, head.low, head.high)
     with exact_values():
         next_q_values = values(networks.target_critics, batch.next_steps, actions)
