@@ -77,7 +77,9 @@ def assemble_apart(params: Params, seed: int) -> Assembly:
         close_environment(environment)
 
 
-def _reward_signals(params: Params, observation_spec: Nest, action_spec: Nest) -> RewardSignals | None:
+def _reward_signals(
+    params: Params, observation_spec: Nest, action_spec: Nest
+) -> RewardSignals | None:
     signals = call_method(params.reward_signals_ctor, observation_spec, action_spec)
     if not isinstance(signals, (list, tuple)):
         raise ConfigError(

@@ -4,8 +4,6 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tf_agents.trajectories import time_step as ts
-
 from tfagents_system.collection.rollouts import Episode, run_episode
 from tfagents_system.collection.worker_environments import Environments
 from tfagents_system.collection.worker_records import WorkerRecords
@@ -149,9 +147,7 @@ class Worker:
         """Collects one episode; ends it early when the run ends or `is_enough` after a burst."""
         records, observers = self._records, self._environments.collect_observers
 
-        def observe(
-            time_step: ts.TimeStep, action: Any, next_time_step: ts.TimeStep, state: Any
-        ) -> bool:
+        def observe(time_step: Any, action: Any, next_time_step: Any, state: Any) -> bool:
             records.env_step += 1
             goes_on = self._adder.add(time_step, action, next_time_step, state)
             if observers:

@@ -54,7 +54,11 @@ class Forecast:
 
 
 def make_forecast(
-    settings: Settings, environ: Mapping[str, str], params: Params, made: Assembly, measured: Measured
+    settings: Settings,
+    environ: Mapping[str, str],
+    params: Params,
+    made: Assembly,
+    measured: Measured,
 ) -> Forecast:
     """Measures the learner on the CPUs that it would have; blocks for 20 s and longer.
 

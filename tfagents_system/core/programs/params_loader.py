@@ -26,6 +26,7 @@ from tfagents_system.core.settings.curriculum import Curriculum
 from tfagents_system.core.settings.env_config import load_env_config
 from tfagents_system.core.settings.hooks import copied
 from tfagents_system.core.settings.hyperparameters import check_hyperparameter, hyperparameters
+from tfagents_system.core.settings.params import Params
 from tfagents_system.core.state.files import read_json
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.state.provenance import original_of, read_provenance
