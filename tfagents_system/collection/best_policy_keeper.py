@@ -22,18 +22,18 @@ from tfagents_system.records.run_history import evaluation_of, reports_success
 class BestPolicyKeeper:
     """Adds a policy to `policies/best` if its evaluation is complete and the best of the run.
 
-    Whoever has recorded an evaluation's last episode sees all of them in the records.
+    The program that records an evaluation's last episode sees all of them in the records.
     """
 
     def __init__(self, run: Run, variables: Sequence[tf.Variable]):
-        """`variables` are those of the policy; they get the values of a policy that is kept."""
+        """`variables` are the policy's; saving a policy assigns its values to them."""
         self._run, self._variables = run, variables
         self._guard = SpaceGuard("best policy", run.paths.policies)
 
     def keep(self, version: Any) -> None:
-        """Keeps a `PolicyVersion` if it is the best; to be called after each recorded episode.
+        """Keeps a `PolicyVersion` if it is the best; call it after each recorded episode.
 
-        A complete evaluation is written to TensorBoard, whoever has done its episodes.
+        Writes a complete evaluation, of all programs, to TensorBoard.
         """
         paths, params = self._run.paths, self._run.params
         rows = evaluation_of(paths, version.train_step)
@@ -58,7 +58,7 @@ class BestPolicyKeeper:
                 shutil.rmtree(unfinished, ignore_errors=True)
 
     def _summarize(self, train_step: int, rows: Sequence[EpisodeRow], mean_return: float) -> None:
-        """Writes an event file of its own: TensorBoard follows only the newest of a folder."""
+        """Writes a separate event file, because TensorBoard follows only the newest of a folder."""
         folder = self._run.paths.eval_summaries
         scalars = {"eval/mean_return": mean_return}
         counts = counted([row.success for row in rows], reports_success(self._run.paths))

@@ -17,14 +17,14 @@ from tfagents_system.records.episode_rows import COLUMNS, read_rows
 class EpisodeLog:
     """Appends one line per episode to `<kind>_<worker>.csv`.
 
-    A line is written whole. What a full disk does not take is written with the next line.
+    A line is written whole or not at all. Lines that a full disk rejects are written later.
     """
 
     def __init__(self, folder: pathlib.Path, kind: str, worker_id: int):
-        """Reads the file; `env_step` is that of its last line, or 0. `kind` is collect or eval."""
+        """Reads `env_step` from the file's last line, else 0. `kind` is collect or eval."""
         self._worker_id = worker_id
         self._path = folder / f"{kind}_{worker_id}.csv"
-        self._unwritten = b""  # whole lines
+        self._unwritten = b""  # complete lines
         self._guard = SpaceGuard(f"{kind} episodes", folder, lambda: len(self._unwritten))
         has_lines = _cut_after_last_line(self._path)
         rows = read_rows(self._path) if has_lines else ()
@@ -52,7 +52,7 @@ class EpisodeLog:
 
 
 def _cut_after_last_line(path: pathlib.Path) -> bool:
-    """Removes a line that was cut short, as by a crash; returns whether a whole one is left."""
+    """Removes an incomplete last line, as after a crash; returns whether any line is left."""
     if not path.exists():
         return False
     num_bytes = path.read_bytes().rfind(b"\n") + 1

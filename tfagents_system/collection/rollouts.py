@@ -14,21 +14,21 @@ LAST = int(ts.StepType.LAST)
 
 
 class Environment(own_arrays.Environment, Protocol):
-    """What an episode needs of a PyEnvironment."""
+    """The part of a PyEnvironment that an episode needs."""
 
     def get_info(self) -> Any:
         """Returns the info of the last step."""
 
 
 class Episode(NamedTuple):
-    """What came of one episode."""
+    """The result of one episode."""
 
     episode_return: float  # undiscounted sum of rewards
     length: int  # env steps
-    success: bool | None  # None where the environment does not report it
+    success: bool | None  # None if the environment does not report it
     is_complete: bool  # False if the observer ended it
     is_terminal: bool = False  # its last step has discount 0
-    success_fault: str | None = None  # why the reported success cannot be read
+    success_fault: str | None = None  # why the reported success is invalid
 
 
 def run_episode(
@@ -45,15 +45,15 @@ def run_episode(
 
     Args:
       environment: Reset here; unbatched.
-      policy: Chooses the actions; its state begins anew.
-      horizon: Largest number of env steps.
+      policy: Chooses the actions; its state is reset.
+      horizon: Maximum number of env steps.
       observe: Called as observe(time_step, action, next_time_step, state) after each env step,
         where `state` is the policy's after the action; returning False ends the episode.
       timer: Enters the phases "acting", "env step" and, for `observe`, "writing".
 
     Raises:
-      NotFiniteError: Before the policy acts on an observation that is not finite, or the
-        environment takes such an action. If a reward, or the last discount, is no number.
+      NotFiniteError: If an observation or action is not finite, before it is used; or if a reward
+        or the last discount is not a number.
     """
     enter: Callable[[str], object] = timer.enter if timer else _unmeasured
     enter("env step")
@@ -68,7 +68,7 @@ def run_episode(
         enter("env step")
         next_time_step = own_arrays.step(environment, action)
         enter("writing")
-        try:  # no function: this is the hot path
+        try:  # inline, because this is the hot path
             episode_return += float(next_time_step.reward)
         except (TypeError, ValueError):
             raise _no_number(next_time_step.reward, "reward", length) from None
@@ -98,7 +98,7 @@ def _no_number(value: Any, name: str, env_step: int) -> own_arrays.NotFiniteErro
 
 
 def _success(environment: Environment, last: ts.TimeStep) -> tuple[bool | None, str | None]:
-    """Returns the reported success, and what is wrong with the report."""
+    """Returns the reported success, and why it is invalid."""
     try:
         info = environment.get_info()
     except NotImplementedError:

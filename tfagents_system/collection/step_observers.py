@@ -13,23 +13,23 @@ from tfagents_system.environments.own_arrays import own
 
 
 class StepObservers:
-    """The observers that a hook of TrainParams returns, for the env steps of one environment.
+    """Calls the observers of a TrainParams hook at the env steps of one environment.
 
-    Each gets the `Trajectory` of each env step, its leaves without batch axis. An episode that is
-    cut at the horizon ends with next_step_type LAST. The steps from the end of an episode to the
-    reset after it, which no action causes, are not passed on.
+    Each gets the `Trajectory` of each env step; leaves have no batch axis. An episode that is cut
+    at the horizon ends with next_step_type LAST. Boundary steps, from the end of an episode to the
+    next reset, are left out, because no action causes them.
     """
 
     def __init__(self, hook: Callable[..., Any], worker_id: int, horizon: int):
-        """Asks `hook` for the observers.
+        """Makes the observers by calling `hook`.
 
         Args:
-          hook: `train_observers_ctor` or `eval_observers_ctor`; may name the argument `id`.
-          worker_id: Its value.
+          hook: `train_observers_ctor` or `eval_observers_ctor`; may have a parameter `id`.
+          worker_id: Value of `id`.
           horizon: Env steps after which an episode is cut.
 
         Raises:
-          ConfigError: If `hook` returns something else than a list of callables.
+          ConfigError: If `hook` does not return a list of callables.
         """
         observers = call_hook(hook, id=worker_id)
         if not isinstance(observers, (list, tuple)) or not all(map(callable, observers)):
@@ -37,20 +37,20 @@ class StepObservers:
                 f"TrainParams.{hook.__name__} returned {observers!r}; allowed is a list of "
                 "functions that take a tf_agents Trajectory."
             )
-        # With their names for messages, made once: a step is the hot path.
+        # With names for messages, made once, because a step is the hot path.
         self._observers = [(f"{each!r} of TrainParams.{hook.__name__}", each) for each in observers]
         self._horizon = horizon
         self._length = 0
 
     def __len__(self) -> int:
-        """Returns the number of observers; without any, nothing needs to be called."""
+        """Returns the number of observers."""
         return len(self._observers)
 
     def __call__(self, time_step: ts.TimeStep, action: Any, next_time_step: ts.TimeStep) -> None:
-        """Calls the observers in their order.
+        """Calls the observers in order.
 
         Raises:
-          UserCodeError: If one raises, with its exception as the cause.
+          UserCodeError: If one raises; its exception is the cause.
         """
         self._length = 1 if time_step.step_type == ts.StepType.FIRST else self._length + 1
         if self._length == self._horizon:

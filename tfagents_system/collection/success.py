@@ -5,22 +5,22 @@ from typing import Any
 
 import numpy as np
 
-KEYS = ("success", "is_success")  # of the info; the latter as gymnasium's robotics have it
+KEYS = ("success", "is_success")  # keys of the info; gymnasium's robotics use the latter
 
 
 class SuccessError(ValueError):
-    """What an environment reports as success is neither true nor false; the message says what."""
+    """A reported success is neither true nor false; the message shows it."""
 
 
 def read_success(info: Any, observation: Any) -> bool | None:
-    """Returns the success at the end of an episode; None if the environment says nothing of it.
+    """Returns the success at the end of an episode; None if the environment reports none.
 
     Args:
-      info: That of the last step, of any type; counts if it has one of `KEYS`.
-      observation: The last one; counts if it has ["aux"]["successful"].
+      info: Info of the last step, of any type; read if it has one of `KEYS`.
+      observation: The last observation; read if it has ["aux"]["successful"].
 
     Raises:
-      SuccessError: If it is no bool, 0 or 1, alone or in an array of one element.
+      SuccessError: If it is not a bool, 0 or 1, alone or in an array of one element.
     """
     found = {}
     if isinstance(info, Mapping):
@@ -34,13 +34,13 @@ def read_success(info: Any, observation: Any) -> bool | None:
 
 
 def counted(successes: Sequence[bool | None], has_been_seen: bool = False) -> list[bool | None]:
-    """Returns the successes of episodes, of which those without a report have failed.
+    """Returns the successes of episodes; an episode without a report counts as a failure.
 
-    Some environments report success only where there is one. All are None if none reports any.
+    Some environments report only successes. All are None if no episode reports anything.
 
     Args:
-      successes: As the environment has reported them.
-      has_been_seen: Whether another episode has reported any, too.
+      successes: As reported by the environment.
+      has_been_seen: Whether another episode has reported success or failure.
     """
     if not has_been_seen and all(success is None for success in successes):
         return list(successes)
@@ -52,7 +52,7 @@ def _as_bool(value: Any, name: str) -> bool:
         return bool(value)
     try:
         array = np.asarray(value)
-    except Exception:  # of another library, or ragged
+    except Exception:  # an array of another library, or ragged
         array = np.array(None)
     if array.size == 1 and array.dtype.kind in "biuf" and array.item() in (0, 1):
         return bool(array.item())

@@ -14,8 +14,8 @@ from tfagents_system.environments.replaceable import ReplaceableEnvironment
 from tfagents_system.films.camera import Camera
 from tfagents_system.policies.acting import ActingPolicy
 
-MAX_FAILURES = 50  # of environments in the life of a worker
-MIN_SECS = 60.0  # in which that does not count: a start takes seconds
+MAX_FAILURES = 50  # failures of environments in a worker's life
+MIN_SECS = 60.0  # before these count, because a start takes seconds
 _BEGAN = time.monotonic()
 
 
@@ -31,12 +31,12 @@ class Environments(NamedTuple):
 
     @property
     def are_worn(self) -> bool:
-        """Whether so many have failed that what they have left in memory is worth a new process."""
+        """Whether so many have failed that a new process is worthwhile, to free their memory."""
         num_failures = self.collect.num_failures + self.eval.num_failures
         return num_failures >= MAX_FAILURES and time.monotonic() - _BEGAN > MIN_SECS
 
     def close(self) -> None:
-        """Closes both, in bounded time."""
+        """Closes both environments, in bounded time."""
         self.eval.close()
         self.collect.close()
 
@@ -47,16 +47,16 @@ class Environments(NamedTuple):
         film_name: str | None,
         goes_on: Callable[[], bool],
     ) -> Episode:
-        """Runs an episode of evaluation.
+        """Runs an evaluation episode.
 
         Args:
-          policy: Acts.
-          horizon: Largest number of env steps.
-          film_name: Of the film; None makes none.
-          goes_on: Asked after each env step; False ends the episode, and there is no film of it.
+          policy: Chooses the actions.
+          horizon: Maximum number of env steps.
+          film_name: Name of the film; None: no film.
+          goes_on: Called after each env step; False ends the episode without a film.
 
         Raises:
-          EnvironmentFailure: If the environment, or its constructor, does; there is no film then.
+          EnvironmentFailure: If the environment or its constructor fails; there is no film then.
         """
         if film_name is not None:
             self.eval_camera.begin(film_name, self.eval.current())
@@ -78,4 +78,4 @@ class Environments(NamedTuple):
                     self.eval_camera.end()
             return episode
         finally:
-            self.eval_camera.discard()  # a film that has ended stays
+            self.eval_camera.discard()  # a finished film stays

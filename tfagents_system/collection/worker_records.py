@@ -17,18 +17,18 @@ from tfagents_system.core.state.reports import LARGEST_NUMBER, Evaluation, Phase
 from tfagents_system.environments.time_limits import EpisodeEnds
 from tfagents_system.records.event_log import EventLog
 
-FAILURE_SHOWN_SECS = 60.0  # in the status line, at least
-FENCE_PERIOD_SECS = 1.0  # between looks; a program that was frozen looks at once
+FAILURE_SHOWN_SECS = 60.0  # minimum time in the status line
+FENCE_PERIOD_SECS = 1.0  # between checks for a later start; after a freeze at once
 
 
 class WorkerRecords:
     """The episodes, summaries and status report of one worker or evaluator.
 
-    `program` is its name. `env_step` counts its env steps over all its starts: those of collection,
-    of an evaluator those of evaluation. `timer` divides its time into phases.
+    `program` is its name. `env_step` counts its env steps over all its starts: of a worker those of
+    collection, of an evaluator those of evaluation. `timer` divides its time into phases.
 
-    Before it writes, it looks whether a later start of the program has claimed, whose files are the
-    same, and raises SupersededError if so.
+    Before each write it checks whether a later start of the program, which has the same files, has
+    claimed, and raises SupersededError if so.
     """
 
     def __init__(
@@ -39,9 +39,9 @@ class WorkerRecords:
         log_period_itrs: int,
         collects: bool = True,
     ):
-        """Claims; reads the number of env steps from the record of episodes.
+        """Claims a stream, and reads the number of env steps from the record of episodes.
 
-        Evaluators collect none.
+        `collects` is False for evaluators.
         """
         self.program = f"worker_{worker_id}" if collects else f"evaluator_{worker_id}"
         self.fence = Fence.of_worker(paths, self.program)
@@ -71,12 +71,12 @@ class WorkerRecords:
         }  # fmt: skip
 
     def acts_in_tensorflow(self, obstacle: str) -> None:
-        """Records why NumPy cannot act; also prints it."""
+        """Records and prints why NumPy cannot act."""
         print(f"Acts in TensorFlow, not in NumPy, because {obstacle}.", flush=True)
         self._status["obstacle"] = obstacle
 
     def remark(self, shown: str, text: str) -> None:
-        """Records what the user should know of the environment; also prints it, once.
+        """Records and prints, once, what the user should know of the environment.
 
         Args:
           shown: A few words for the status line.
@@ -91,7 +91,7 @@ class WorkerRecords:
     def collected(
         self, episode: Episode, iteration: int, train_step: int, curriculum: dict[str, int | float]
     ) -> None:
-        """Records an episode, collected with these values of the curriculum."""
+        """Records a collected episode and its values of the curriculum."""
         self._check_fence()
         self._collect_log.append(episode, iteration, train_step, self.env_step)
         self._status["last_return"] = _reportable(episode.episode_return)
@@ -127,7 +127,7 @@ class WorkerRecords:
             self._eval_summaries.write(self._share_step, scalars)
 
     def environment_failed(self, failure: UserCodeError) -> None:
-        """Counts and prints it, and shows it until environments have worked for a while."""
+        """Counts, prints and reports a failure, until environments have worked for a while."""
         print(f"{user_traceback(failure)}{failure}", file=sys.stderr, flush=True)
         self._status["env_failures"] += 1
         self._status["failure"] = str(failure)
@@ -135,13 +135,13 @@ class WorkerRecords:
 
     @OnlyReports("status")
     def report(self, phase: Phase, more: Callable[[], dict[str, Any]]) -> None:
-        """Replaces the report if it is a second old; `more` returns further fields."""
+        """Replaces the report if it is a second old; `more` returns additional fields."""
         self._check_fence()
         self._reporter.report(phase, lambda: self._fields() | more())
 
     @OnlyReports("status")
     def report_now(self, phase: Phase, more: Callable[[], dict[str, Any]]) -> None:
-        """Replaces the report in any case."""
+        """Replaces the report now."""
         self._check_fence()
         self._reporter.report_now(phase, self._fields() | more())
 
@@ -156,7 +156,7 @@ class WorkerRecords:
             self._looked_at = time.monotonic()
 
     def _watch(self, episode: Episode) -> None:
-        """Notices time limits that look like terminations; prints the first notice."""
+        """Detects time limits that look like terminations, and prints the first one."""
         self._ends.note(episode.length, episode.is_terminal)
         suspicion = self._ends.suspicion
         if suspicion and not self._has_warned:
@@ -184,5 +184,5 @@ class WorkerRecords:
 
 
 def _reportable(value: float) -> float | None:
-    """Returns a number that readers take: cut at LARGEST_NUMBER; None of what is none."""
+    """Returns a number that readers accept: clipped at LARGEST_NUMBER; None if not a number."""
     return None if math.isnan(value) else max(-LARGEST_NUMBER, min(value, LARGEST_NUMBER))

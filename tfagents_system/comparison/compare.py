@@ -1,7 +1,7 @@
 """Tests whether one group of experiments is better than another beyond the noise of seeds.
 
 Example: sac compare logs/small_lr logs/large_lr
-Each argument is an experiment, a pattern such as 'logs/a_*', or what the folders begin with. The
+Each argument is an experiment, a pattern such as 'logs/a_*', or a common prefix of folders. The
 score of an experiment is the mean return of the greedy episodes of its last evaluation. Prints the
 interquartile mean of the scores, 95 % bootstrap intervals, the probability of improvement (see
 records/bootstrap.py), and the settings in which the groups differ.
@@ -23,24 +23,24 @@ from tfagents_system.terminal.progress import progress_bar
 
 
 class Comparison(NamedTuple):
-    """Two groups of scores; each interval is of 95 %."""
+    """Compares two groups of scores, with 95 % intervals."""
 
     means: tuple[float, float]  # interquartile means
     intervals: tuple[tuple[float, float], tuple[float, float]]
-    difference: float  # of the first mean and the second
+    difference: float  # of the first and the second mean
     difference_interval: tuple[float, float]
-    probability: float  # that a seed of the first group is better than one of the second
+    probability: float  # that a seed of the first group beats one of the second
     probability_interval: tuple[float, float]
     chance: float  # see bootstrap.smallest_chance
 
     @property
     def is_decidable(self) -> bool:
-        """Whether there are seeds enough for any difference to be more than noise."""
+        """Whether there are enough seeds to detect any difference."""
         return self.chance <= 1 - bootstrap.CONFIDENCE
 
     @property
     def is_noise(self) -> bool:
-        """Whether an interval includes that there is no difference, or no statement is possible."""
+        """Whether an interval includes "no difference", or there are too few seeds."""
         low, high = self.difference_interval
         lowest, highest = self.probability_interval
         return not self.is_decidable or low <= 0 <= high or lowest <= 0.5 <= highest
@@ -49,7 +49,7 @@ class Comparison(NamedTuple):
 def compare_scores(
     first: NDArray[np.float64], second: NDArray[np.float64], seed: int = 0
 ) -> Comparison:
-    """Compares [n] with [m] scores; `seed` decides the resamples."""
+    """Compares [n] with [m] scores; `seed` determines the resamples."""
     rng = np.random.default_rng(seed)
     samples = bootstrap.resampled(first, rng), bootstrap.resampled(second, rng)
     means = float(bootstrap.interquartile_mean(first)), float(bootstrap.interquartile_mean(second))
@@ -71,7 +71,7 @@ def _interval(estimates: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def scores_of(group: RunGroup, num_evaluations: int) -> tuple[NDArray[np.float64], str]:
-    """Returns the score of each experiment of a group, and at which train steps it was evaluated.
+    """Returns the score of each experiment of a group, and the train steps of its evaluations.
 
     Raises:
       ConfigError: If an experiment has not been evaluated yet.
@@ -91,7 +91,7 @@ def scores_of(group: RunGroup, num_evaluations: int) -> tuple[NDArray[np.float64
 
 
 def verdict(comparison: Comparison, first: str, second: str) -> str:
-    """Returns in words what the comparison says."""
+    """Returns the result of the comparison in words."""
     if not comparison.is_decidable:
         return (
             f"Too few seeds to tell: even scores that are apart entirely are so by chance in "
@@ -107,9 +107,9 @@ def compare(first: str, second: str, /, num_evaluations: Annotated[int, AtLeast(
     """Compares two groups of experiments.
 
     Args:
-      first: An experiment, a pattern, or the begin of the folders' names.
-      second: What it is compared with.
-      num_evaluations: The score is the mean over so many evaluations, the last ones.
+      first: An experiment, a pattern, or a common prefix of folders.
+      second: The group to compare with.
+      num_evaluations: Number of last evaluations over which the score is the mean.
 
     Raises:
       ConfigError: If there is no such experiment, it has no evaluation, or a file is damaged.
@@ -137,7 +137,7 @@ def compare(first: str, second: str, /, num_evaluations: Annotated[int, AtLeast(
 
 def _shown(bounds: tuple[float, float]) -> str:
     low, high = bounds
-    return f"[{low:.5g}, {high:.5g}]" if low < high else "-"  # "-" of a single seed
+    return f"[{low:.5g}, {high:.5g}]" if low < high else "-"  # "-" for a single seed
 
 
 def _print_differences(groups: list[RunGroup]) -> None:

@@ -19,7 +19,7 @@ from tfagents_system.records.run_history import (
 
 LEARNER_TAGS = ("critic_loss", "actor_loss", "loss", "alpha", "entropy")
 CURRICULUM = "curriculum/"
-MOST_POINTS = 500  # of a mean; a picture shows no more
+MOST_POINTS = 500  # points of a mean; a picture shows no more
 
 
 class Curve(NamedTuple):
@@ -34,11 +34,11 @@ class Panel(NamedTuple):
 
     title: str
     x_label: str
-    groups: list[list[Curve]]  # of the experiments of each group; those without data are left out
+    groups: list[list[Curve]]  # curves of each group, without experiments that have no data
 
 
 class Band(NamedTuple):
-    """Mean over seeds, and its 95 % bootstrap interval, wherever all seeds have data."""
+    """Mean over seeds with its 95 % bootstrap interval, where all seeds have data."""
 
     xs: NDArray[np.float64]  # [n]
     mean: NDArray[np.float64]
@@ -47,7 +47,7 @@ class Band(NamedTuple):
 
 
 def make_panels(groups: Sequence[RunGroup]) -> list[Panel]:
-    """Returns the panels for which some experiment has data; returns come first."""
+    """Returns the panels for which any experiment has data, those of returns first."""
     runs = [[_curves_of(paths) for paths in group.experiments] for group in groups]
     keys = dict.fromkeys(key for group in runs for curves in group for key in curves)
     panels = [
@@ -60,7 +60,7 @@ def make_panels(groups: Sequence[RunGroup]) -> list[Panel]:
 
 
 def band(curves: Sequence[Curve], seed: int = 0) -> Band:
-    """Returns mean and interval over curves, which are interpolated; `seed` decides resamples."""
+    """Returns mean and interval over interpolated curves; `seed` determines the resamples."""
     begin = max(curve.xs[0] for curve in curves)
     end = min(curve.xs[-1] for curve in curves)
     xs = np.array(sorted({x for curve in curves for x in curve.xs if begin <= x <= end}))
@@ -86,7 +86,7 @@ def _curves_of(paths: ExperimentPaths) -> dict[tuple[str, str], Curve]:
     learner = read_scalars(paths.train_summaries / "learner")
     tags = [tag for tag in LEARNER_TAGS if f"learner/{tag}" in learner]
     if "critic_loss" in tags:
-        tags = [tag for tag in tags if tag != "loss"]  # the sum of the others
+        tags = [tag for tag in tags if tag != "loss"]  # it is the sum of the others
     for tag in tags:
         values = ((scalar.step, scalar.value) for scalar in learner[f"learner/{tag}"])
         curves[tag.replace("_", " "), "train steps"] = _curve(values)
@@ -98,13 +98,13 @@ def _curves_of(paths: ExperimentPaths) -> dict[tuple[str, str], Curve]:
 
 
 def _curve(points: Iterable[tuple[float, float]]) -> Curve:
-    """Returns the points whose value is finite, in order."""
+    """Returns the points with finite values, in order."""
     finite = sorted({x: y for x, y in points if math.isfinite(y)}.items())
     return Curve([float(x) for x, _ in finite], [float(y) for _, y in finite])
 
 
 def _curriculum(paths: ExperimentPaths) -> dict[str, list[Scalar]]:
-    """Returns the values of the curriculum, which is the same in all workers, from the first."""
+    """Returns the values of the curriculum from the first worker; all have the same."""
     for folder in sorted(paths.train_summaries.glob("worker_*")):
         scalars = read_scalars(folder)
         if found := {tag: s for tag, s in scalars.items() if tag.startswith(CURRICULUM)}:

@@ -2,8 +2,8 @@
 
 Example: sac plot logs/small_lr_ logs/large_lr_
 Example: sac plot --exp_dir logs/pendulum
-Reads episodes/*.csv and, of groups, TensorBoard files in the experiments' folders. A group is an
-experiment, a pattern such as 'logs/a_*', or what the folders begin with: its mean return, losses,
+Reads episodes/*.csv and, for groups, TensorBoard files in the experiments' folders. A group is an
+experiment, a pattern such as 'logs/a_*', or a common prefix of folders; its mean return, losses,
 alpha and curriculum are drawn with their 95 % bootstrap interval over seeds.
 """
 
@@ -30,7 +30,7 @@ NUM_COLUMNS = 3
 
 
 class CurvePoint(NamedTuple):
-    """The episodes that belong to one train step, or to one interval of them."""
+    """The episodes of one train step, or of one interval of train steps."""
 
     train_step: int
     mean_return: float
@@ -44,7 +44,7 @@ def read_returns(paths: ExperimentPaths, kind: str) -> list[tuple[int, float]]:
 
 
 def curve(pairs: Iterable[tuple[int, float]], interval: int = 1) -> list[CurvePoint]:
-    """Groups returns by `train_step // interval`; each point lies at its interval's begin."""
+    """Groups returns by `train_step // interval`; a point lies at the start of its interval."""
     groups = collections.defaultdict(list)
     for train_step, episode_return in pairs:
         groups[train_step // interval * interval].append(episode_return)
@@ -55,7 +55,7 @@ def curve(pairs: Iterable[tuple[int, float]], interval: int = 1) -> list[CurvePo
 
 
 def draw_learning_curve(exp_dir: pathlib.Path, output: pathlib.Path) -> None:
-    """Draws greedy evaluations (mean and standard deviation) over collected episodes (means).
+    """Draws greedy evaluations (mean and standard deviation) and collected episodes (means).
 
     Raises:
       FileNotFoundError: If the experiment has no episodes yet.
@@ -81,7 +81,7 @@ def draw_learning_curve(exp_dir: pathlib.Path, output: pathlib.Path) -> None:
               label="greedy episodes: mean and standard deviation")  # fmt: skip
     axes.set_xlabel("train step")
     axes.set_ylabel("episode return")
-    axes.set_title(exp_dir.resolve().name, parse_math=False)  # of a name with $ signs
+    axes.set_title(exp_dir.resolve().name, parse_math=False)  # for names with $ signs
     axes.grid(alpha=0.3)
     axes.legend(loc="best")
     figure.savefig(output, dpi=100)
@@ -115,7 +115,7 @@ def draw_panels(groups: Sequence[RunGroup], output: pathlib.Path) -> None:
     labels = [f"{group.name} ({_seeds(len(group.experiments))})" for group in groups]
     legend = figure.legend(handles, labels, loc="outside upper center", ncols=len(groups))
     for text in legend.get_texts():
-        text.set_parse_math(False)  # of a name with $ signs
+        text.set_parse_math(False)  # for names with $ signs
     figure.savefig(output, dpi=100)
     plt.close(figure)
 
@@ -128,7 +128,7 @@ def _draw_group(axes: plt.Axes, curves: Sequence[Curve], color: str) -> None:
             axes.plot(curve.xs, curve.ys, color=color, alpha=0.25, linewidth=0.7)
     mean = band(curves)
     axes.fill_between(mean.xs, mean.low, mean.high, color=color, alpha=0.2, linewidth=0)
-    marker = "o" if len(mean.xs) == 1 else None  # a line of one point cannot be seen
+    marker = "o" if len(mean.xs) == 1 else None  # a line through one point is invisible
     axes.plot(mean.xs, mean.mean, color=color, linewidth=1.8, marker=marker)
 
 
@@ -142,11 +142,11 @@ def plot(
     exp_dir: pathlib.Path | None = None,
     output: pathlib.Path | None = None,
 ) -> None:
-    """Draws one experiment, or groups of experiments beside each other; prints the file's name.
+    """Draws one experiment, or groups of experiments; prints the file's name.
 
     Args:
-      experiments: Each is an experiment, a pattern, or what the folders of a group begin with.
-      exp_dir: Instead of these: the one experiment whose learning curve is drawn.
+      experiments: Each is an experiment, a pattern, or a common prefix of a group's folders.
+      exp_dir: Draw the learning curve of this experiment, instead of groups.
       output: PNG to write. Default: learning_curve.png in exp_dir, or comparison.png here.
 
     Raises:

@@ -1,10 +1,10 @@
 """Writes a report on an experiment: one HTML file that opens without network.
 
 Example: sac report logs/pendulum
-Holds the hyperparameters and what differs from the defaults, curves to zoom into, the evaluations,
-films of the first, the middle and the best policy, where the time went, and the provenance. Reads
-what the programs have written, also while they run. With --film, films that there are not yet, of
-run.py or of training, are made, as run.py does: that runs the experiment's params.py.
+It has the hyperparameters, marked where they differ from the defaults, zoomable curves, the
+evaluations, films of the first, the middle and the best policy, the use of time, and the
+provenance. Reads what the programs have written, also while they run. With --film, it makes films
+that neither run.py nor training has made: that runs the experiment's params.py.
 """
 
 import json
@@ -42,7 +42,7 @@ def report(
     Args:
       exp_dir: Folder of the experiment.
       output: HTML file to write. Default: report.html in exp_dir.
-      film: Film the first, the middle and the best policy, where there is no film. That runs the
+      film: Make missing films of the first, the middle and the best policy. That runs the
         experiment's params.py.
 
     Raises:
@@ -69,12 +69,12 @@ def make_page(paths: ExperimentPaths) -> str:
     points = read_evaluations(paths)
     charts = json.dumps(make_charts(paths, points)).replace("<", "\\u003c")  # "</script>" in a name
     values = {"TITLE": sections.text(name), "BODY": _body(paths, name, points), "CHARTS": charts}
-    # All marks at once: what is put in may look like one.
+    # All marks at once, because an inserted text may look like a mark.
     return re.sub("@(TITLE|BODY|CHARTS)@", lambda mark: values[mark[1]], PAGE.read_text())
 
 
 def make_charts(paths: ExperimentPaths, points: Sequence[EvaluationPoint]) -> list[dict[str, Any]]:
-    """Returns the curves; those of returns with the standard deviation over episodes."""
+    """Returns the curves; returns have their standard deviation over episodes."""
     deviations = {
         "train steps": {float(p.train_step): float(np.std(p.returns)) for p in points},
         "env steps": {float(p.env_step): float(np.std(p.returns)) for p in points},
@@ -146,7 +146,7 @@ def _read_object(path: pathlib.Path) -> dict[str, Any]:
     """Returns the JSON object in `path`; an empty one if there is no such file."""
     value = read_json(path)
     if value is not None and not isinstance(value, dict):
-        raise ConfigError(f"{path}: damaged (not a JSON object). Mend it or move it away.")
+        raise ConfigError(f"{path}: damaged (not a JSON object). Repair it or move it away.")
     return value or {}
 
 

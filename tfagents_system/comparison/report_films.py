@@ -16,13 +16,13 @@ from tfagents_system.evaluation.saved_experiment import load_saved_params, prepa
 from tfagents_system.records.run_history import EvaluationPoint
 from tfagents_system.terminal.lines import Terminal
 
-SEED = 0  # that of `sac eval`, so these are its films, too
+SEED = 0  # as `sac eval`, so that both share their films
 
 
 def find_films(
     paths: ExperimentPaths, points: Sequence[EvaluationPoint]
 ) -> dict[str, pathlib.Path]:
-    """Returns the films by caption; where not all three are there, those of the filmed policies."""
+    """Returns the films by caption; if one of the three is missing, films of other policies."""
     films = _films(paths)
     chosen = _choose(paths, points, films.keys() | _policies(paths).keys())
     of = "policy"
@@ -38,21 +38,21 @@ def find_films(
 def make_films(
     paths: ExperimentPaths, points: Sequence[EvaluationPoint], terminal: Terminal
 ) -> None:
-    """Films an episode of each of the three that has no film; says why if it cannot."""
+    """Films an episode of each of the three policies without a film, or prints why not."""
     missing = _missing(paths, points)
     if not missing:
         return
     terminal.show(lambda: "starting TensorFlow, to film")
     try:
         _film_all(paths, missing, terminal)
-    except Exception as error:  # of the params file or the environment, whatever it is
+    except Exception as error:  # any exception of the params file or the environment
         raised = getattr(error, "reason", f"{type(error).__name__}: {error}")
         reason = raised.splitlines()[0]
         terminal.print(f"The report lacks films of {len(missing)} policies: {reason}")
 
 
 def num_missing_films(paths: ExperimentPaths, points: Sequence[EvaluationPoint]) -> int:
-    """Returns how many films `make_films` would try to make."""
+    """Returns the number of films that `make_films` would make."""
     return len(_missing(paths, points))
 
 
@@ -63,7 +63,7 @@ def _missing(paths: ExperimentPaths, points: Sequence[EvaluationPoint]) -> list[
 
 
 def _films(paths: ExperimentPaths) -> dict[int, pathlib.Path]:
-    """Returns a film of each policy that has any, by its train step."""
+    """Returns one film of each filmed policy, by train step."""
     films = {}
     for path in paths.training_videos.glob(f"{POLICY_CHECKPOINT_PREFIX}*.mp4"):
         films[path.stem] = path
@@ -73,7 +73,7 @@ def _films(paths: ExperimentPaths) -> dict[int, pathlib.Path]:
 
 
 def _policies(paths: ExperimentPaths) -> dict[int, pathlib.Path]:
-    """Returns the folders of all policies that are kept, by train step."""
+    """Returns the folders of all kept policies, by train step."""
     folders = {path.name: path for path in paths.policy_checkpoints()}
     if best := best_policy(paths):
         folders[best.folder.name] = best.folder
@@ -88,10 +88,10 @@ def _by_train_step(named: Mapping[str, pathlib.Path]) -> dict[int, pathlib.Path]
 def _choose(
     paths: ExperimentPaths, points: Sequence[EvaluationPoint], train_steps: Collection[int]
 ) -> dict[int, list[str]]:
-    """Returns which of the policies are the first, the middle and the best.
+    """Returns the first, the middle and the best of the policies.
 
-    The best is that in policies/best, if it is one of them; else the one whose evaluation, the last
-    one not after its train step, is the best.
+    The best is the one in policies/best, if it is among them; otherwise the one with the best
+    evaluation, which is the last one up to its train step.
     """
     if not train_steps:
         return {}
@@ -127,7 +127,7 @@ def _film_all(paths: ExperimentPaths, policies: Sequence[pathlib.Path], terminal
             greedy = evaluator.load_greedy_policy(params, environment, policy)
             folder, horizon = paths.videos / policy.name, env_config["horizon"]
             if not _film(environment, greedy, horizon, folder, progress, terminal):
-                return  # the next one would fail likewise
+                return  # the next one would fail, too
 
 
 def _film(

@@ -16,11 +16,11 @@ _COLORS = ("#1f6feb", "#2da44e", "#bf8700", "#cf222e", "#8250df", "#1b7c83", "#9
 
 def text(value: Any) -> str:
     """Returns `value` as HTML text."""
-    return html.escape(str(value).encode(errors="replace").decode())  # of names in no encoding
+    return html.escape(str(value).encode(errors="replace").decode())  # invalid names
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[Any]], changed: Sequence[int] = ()) -> str:
-    """Returns a table; numbers stand on the right, the rows of `changed` are marked."""
+    """Returns a table; numbers are right-aligned, the rows in `changed` are marked."""
     columns = [[row[column] for row in rows] for column in range(len(header))]
     numeric = [any(isinstance(cell, (int, float)) for cell in column) for column in columns]
     kinds = [' class="number"' if is_number else "" for is_number in numeric]
@@ -42,7 +42,7 @@ def _cell(value: Any) -> str:
 
 
 def evaluations(points: Sequence[EvaluationPoint]) -> str:
-    """Returns the table of evaluations, the newest first."""
+    """Returns the table of evaluations, newest first."""
     rows = []
     for point in reversed(points):
         mean, error = mean_and_standard_error(point.returns)
@@ -56,7 +56,7 @@ def evaluations(points: Sequence[EvaluationPoint]) -> str:
 
 
 def settings(values: Mapping[str, Any], declared: Mapping[str, Hyperparameter]) -> str:
-    """Returns the table of hyperparameters; those that differ from their default come first."""
+    """Returns the table of hyperparameters, those that differ from their defaults first."""
     rows = []
     for name, value in values.items():
         default = declared[name].default if name in declared else None
@@ -72,7 +72,7 @@ def settings(values: Mapping[str, Any], declared: Mapping[str, Hyperparameter]) 
 
 
 def time_profile(phase_secs: Mapping[str, Mapping[str, float]]) -> str:
-    """Returns a bar for each program: where its time went since its newest start."""
+    """Returns a bar for each program with its use of time since its newest start."""
     rows = []
     for program, secs in phase_secs.items():
         total = sum(secs.values()) or 1.0
@@ -90,7 +90,7 @@ def time_profile(phase_secs: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def videos(files: Mapping[str, pathlib.Path]) -> str:
-    """Returns the films, each under its caption, as part of the page."""
+    """Returns the films with their captions, embedded in the page."""
     figures = [
         f'<figure><video controls muted loop src="data:video/mp4;base64,'
         f'{base64.b64encode(file.read_bytes()).decode()}"></video>'
@@ -101,6 +101,6 @@ def videos(files: Mapping[str, pathlib.Path]) -> str:
 
 
 def details(summary: str, value: Any) -> str:
-    """Returns `value` as JSON that a click shows."""
+    """Returns `value` as JSON in a section that a click opens."""
     shown = text(json.dumps(value, indent=2))
     return f"<details><summary>{text(summary)}</summary><pre>{shown}</pre></details>"

@@ -8,17 +8,17 @@ from tfagents_system.core.state.paths import ExperimentPaths, existing_experimen
 
 
 class RunGroup(NamedTuple):
-    """Some experiments: the seeds of one setting."""
+    """A group of experiments: the seeds of one setting."""
 
-    name: str  # to be shown
+    name: str  # for display
     experiments: list[ExperimentPaths]  # at least one
 
 
 def find_group(text: str) -> RunGroup:
-    """Returns the experiment in the folder `text`, or those whose folders begin so or match it.
+    """Returns the experiment in the folder `text`, or those with this prefix or pattern.
 
-    "logs/a" is that folder alone, if there is one; otherwise it stands for logs/a_1, logs/a_2 and
-    so on. "logs/a_*" stands for all that match.
+    "logs/a" is that folder if it exists, otherwise logs/a_1, logs/a_2 and so on. "logs/a_*" is
+    every match.
 
     Raises:
       ConfigError: If there is no such experiment.

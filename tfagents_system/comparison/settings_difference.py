@@ -8,18 +8,18 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.state.files import read_json
 from tfagents_system.core.state.paths import ExperimentPaths
 
-# Of provenance.json; the others are of one start or one seed, or are in run_spec.json, too.
+# Keys of provenance.json; the others belong to one start or seed, or are also in run_spec.json.
 _PROVENANCE = (
     "deterministic", "initialized_from", "version", "git_hash", "params_git_hash", "python", "host",
     "cpu_model", "packages",
 )  # fmt: skip
-_NOT_SETTINGS = ("seed", "gin_bindings")  # of run_spec.json; what bindings set is in the settings
+_NOT_SETTINGS = ("seed", "gin_bindings")  # of run_spec.json; bindings show in the settings
 
 
 def read_settings(paths: ExperimentPaths) -> dict[str, str]:
-    """Returns what decides the course of an experiment but for its seed, as JSON by name.
+    """Returns everything except the seed that determines an experiment, as JSON by name.
 
-    That is what run_spec.json and provenance.json say; what is not there yet is left out.
+    It comes from run_spec.json and provenance.json; a missing file is skipped.
 
     Raises:
       ConfigError: If one of them is damaged.
@@ -39,16 +39,16 @@ def read_settings(paths: ExperimentPaths) -> dict[str, str]:
                 prefix = "" if key == "settings" else f"{key} "
                 found |= {prefix + n: v for n, v in nested.items()} if nested else {key: value}
         except (OSError, ValueError, AttributeError) as error:
-            raise ConfigError(f"{path}: damaged ({error}). Mend it or move it away.") from error
+            raise ConfigError(f"{path}: damaged ({error}). Repair it or move it away.") from error
     return {name: json.dumps(value) for name, value in found.items()}
 
 
 def settings_differences(
     groups: Sequence[Sequence[ExperimentPaths]],
 ) -> list[tuple[str, list[str]]]:
-    """Returns (name, values of each group) of each setting that is not the same in all groups.
+    """Returns (name, values of each group) for each setting that differs between groups.
 
-    Several values of a group are joined by " or "; "-" stands for none.
+    Several values of a group are joined by " or "; "-" means none.
     """
     records = [[read_settings(paths) for paths in group] for group in groups]
     names = dict.fromkeys(name for group in records for record in group for name in record)

@@ -34,7 +34,7 @@ def make_eval_environment(params: Params, seed: int) -> py_environment.PyEnviron
     The constructor gets `seed` itself.
 
     Raises:
-      ConfigError: If `params` describes no environment.
+      ConfigError: If `params` makes no environment.
     """
     # For environments that draw from the global generators instead of their own.
     seed_global_generators(functools.partial(derive_seed, seed))
@@ -42,10 +42,10 @@ def make_eval_environment(params: Params, seed: int) -> py_environment.PyEnviron
 
 
 def choose_camera(environment: py_environment.PyEnvironment, camera: str) -> None:
-    """Lets the environment render through this camera, by the name that its `set_camera` knows.
+    """Selects the camera through which the environment renders, by its `set_camera`.
 
     Raises:
-      ConfigError: If it has no choice of cameras, or not this one.
+      ConfigError: If it has no cameras to choose from, or not this one.
     """
     set_camera = getattr(environment, "set_camera", None)
     if set_camera is None:
@@ -57,13 +57,13 @@ def choose_camera(environment: py_environment.PyEnvironment, camera: str) -> Non
 def load_greedy_policy(
     params: Params, environment: py_environment.PyEnvironment, checkpoint: pathlib.Path
 ) -> ActingPolicy:
-    """Returns the greedy policy of the agent that `params` describes, as of `checkpoint`.
+    """Returns the greedy policy of the agent that `params` describes, with a checkpoint's weights.
 
     Raises:
-      ConfigError: If the checkpoint is of another network or cannot be read.
+      ConfigError: If the checkpoint is of another network, or cannot be read.
     """
     agent, _ = make_agent(params, environment)
-    policies = AgentPolicies(agent, np.random.default_rng(0))  # greedy: nothing is drawn
+    policies = AgentPolicies(agent, np.random.default_rng(0))  # greedy, so nothing is drawn
     restore_policy(checkpoint, policies.variables)
     policies.update([variable.numpy() for variable in policies.variables])
     return policies.greedy
@@ -79,20 +79,20 @@ def run_episodes(
     should_stop: Callable[[], bool],
     window: Window | None = None,
 ) -> list[EvaluatedEpisode]:
-    """Runs episodes and prints the table as it grows; returns those that were complete.
+    """Runs episodes and prints the table line by line; returns the complete episodes.
 
     Args:
       environment: Reset for each episode.
-      policy: Acts.
-      horizon: Largest number of env steps of an episode.
-      num_episodes: Episodes to run.
-      video_folder: Where `episode_<index>.mp4` go; None films nothing.
-      terminal: Gets the table.
-      should_stop: Asked after each env step; True ends the evaluation.
-      window: Shows the episodes; closing it ends the evaluation, too.
+      policy: Chooses the actions.
+      horizon: Maximum number of env steps of an episode.
+      num_episodes: Number of episodes.
+      video_folder: Folder of `episode_<index>.mp4`; None: no videos.
+      terminal: Prints the table.
+      should_stop: Called after each env step; True ends the evaluation.
+      window: Shows the episodes; closing it also ends the evaluation.
 
     Raises:
-      NotFiniteError: Instead of acting on an observation that is not finite.
+      NotFiniteError: If the policy would act on an observation that is not finite.
     """
     camera = Camera(horizon, video_folder, terminal.print, window=window)
     results: list[EvaluatedEpisode] = []
@@ -122,7 +122,7 @@ def run_episodes(
                 terminal.print(f"{episode.success_fault}.")
             results.append(EvaluatedEpisode(index, episode, camera.end()))
         finally:
-            camera.discard()  # a film that has ended stays
+            camera.discard()  # a finished film stays
         has_been_seen = any(result.episode.success is not None for result in results)
         terminal.print(summary.row(results[-1], has_been_seen))
     return results

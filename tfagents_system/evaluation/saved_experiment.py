@@ -13,16 +13,16 @@ from tfagents_system.core.state.provenance import read_provenance
 
 _ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3",  # errors only
-    "TF_NUM_INTRAOP_THREADS": "1",  # as in a worker: sums in one order, the same everywhere
+    "TF_NUM_INTRAOP_THREADS": "1",  # as in a worker, so that sums have the same order everywhere
     "TF_NUM_INTEROP_THREADS": "1",
     "SDL_NO_SIGNAL_HANDLERS": "1",
-    "SDL_AUDIODRIVER": "dummy",  # pygame complains where there is no sound card
+    "SDL_AUDIODRIVER": "dummy",  # pygame complains without a sound card
 }
-BEST = "best"  # stands for the policy with the best evaluation
+BEST = "best"  # names the policy with the best evaluation
 
 
 def prepare_tensorflow() -> None:
-    """Sets how TensorFlow, which is imported afterwards, runs policies; unless the user did."""
+    """Sets TensorFlow's variables for policies, unless the user did; call it before its import."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
 
@@ -32,7 +32,7 @@ def find_checkpoint(
 ) -> pathlib.Path:
     """Returns the policy checkpoint `name`, the newest one if None, or the best one if "best".
 
-    `flag` says where the name comes from.
+    `flag` names the source of the name, for the message.
 
     Raises:
       ConfigError: If the experiment has no such checkpoint.
@@ -72,7 +72,7 @@ def load_saved_params(
 ) -> Any:
     """Loads the params file `params`, or the one that the run saved.
 
-    The run's gin bindings hold in either case.
+    The run's gin bindings apply in both cases.
 
     Raises:
       ConfigError: If the file or provenance.json is wrong.

@@ -17,7 +17,7 @@ from tfagents_system.evaluation.summary import EvaluatedEpisode
 from tfagents_system.films.video import VideoError, VideoWriter
 from tfagents_system.terminal.lines import Terminal
 
-_LABEL_HEIGHT, _GAP = 28, 4  # pixels; even, as the sizes of films are
+_LABEL_HEIGHT, _GAP = 28, 4  # pixels; even, as all film sizes
 _LARGEST_FONT, _SMALLEST_FONT = 16, 6
 _Frames = Generator[NDArray[np.uint8], None, None]
 
@@ -27,12 +27,12 @@ def film(
     evaluated: Sequence[tuple[str, Sequence[EvaluatedEpisode]]],
     terminal: Terminal,
 ) -> None:
-    """Joins the films of each episode of several policies, and says where; or why it cannot.
+    """Joins the films of each episode of several policies, and prints where, or why it cannot.
 
     Args:
-      folder: In which a folder named by the policies' train steps gets `episode_<index>.mp4`.
-      evaluated: Names of the policy checkpoints, and their episodes, equally many.
-      terminal: Gets the messages.
+      folder: A folder in it, named by the policies' train steps, gets `episode_<index>.mp4`.
+      evaluated: Names of the policy checkpoints with their episodes, equally many.
+      terminal: Prints the messages.
     """
     steps = [name.removeprefix(POLICY_CHECKPOINT_PREFIX) for name, _ in evaluated]
     folder = folder / "_".join(steps)
@@ -40,7 +40,7 @@ def film(
     for episodes in zip(*(episodes for _, episodes in evaluated), strict=True):
         number = episodes[0].number
         if any(each.video is None for each in episodes):
-            continue  # what there is to say has been said
+            continue  # it has already been reported
         labels = [
             f"train step {int(step):,}: return {each.episode.episode_return:.6g}"
             for step, each in zip(steps, episodes, strict=True)
@@ -58,9 +58,10 @@ def film(
 
 
 def join_films(films: Sequence[tuple[str, pathlib.Path]], path: pathlib.Path) -> None:
-    """Writes a film of `films`, from left to right, each below its label.
+    """Writes one film with `films` from left to right, each with its label on top.
 
-    All are of one environment, thus of one size and rate. A shorter one stays at its last frame.
+    All are of the same environment, so of one size and rate. A shorter film stays at its last
+    frame.
 
     Raises:
       VideoError: If the encoder fails.
@@ -93,7 +94,7 @@ def join_films(films: Sequence[tuple[str, pathlib.Path]], path: pathlib.Path) ->
 
 
 def _read(path: pathlib.Path) -> tuple[tuple[int, int], Fraction, _Frames]:
-    """Returns width and height, frames per second, and the frames [H, W, 3] of a film."""
+    """Returns width, height, frames per second, and the frames [H, W, 3] of a film."""
     pixels = imageio_ffmpeg.read_frames(str(path))
     facts = next(pixels)
     width, height = facts["size"]
@@ -107,7 +108,7 @@ def _read(path: pathlib.Path) -> tuple[tuple[int, int], Fraction, _Frames]:
 
 
 def _label(text: str, width: int) -> NDArray[np.uint8]:
-    """Returns the text in white on black, [28, width, 3] uint8, as large as fits."""
+    """Draws a text in white on black, [28, width, 3] uint8, as large as fits."""
     image = Image.new("RGB", (width, _LABEL_HEIGHT))
     for size in range(_LARGEST_FONT, _SMALLEST_FONT - 1, -1):
         font = ImageFont.load_default(size)

@@ -20,11 +20,11 @@ class EvaluatedEpisode(NamedTuple):
 
     number: int  # from 0
     episode: Episode
-    video: pathlib.Path | None  # None: not filmed
+    video: pathlib.Path | None  # None if not filmed
 
 
 def row(evaluated: EvaluatedEpisode, success_seen: bool = False) -> str:
-    """Returns the line of the table below `HEADER`; `success_seen`: an episode has reported it."""
+    """Returns an episode's line of the table; `success_seen`: any episode has reported success."""
     episode = evaluated.episode
     (counts,) = counted([episode.success], success_seen)
     success = {None: "-", True: "yes", False: "no"}[counts]
@@ -32,7 +32,7 @@ def row(evaluated: EvaluatedEpisode, success_seen: bool = False) -> str:
 
 
 def summary_lines(evaluated: Sequence[EvaluatedEpisode]) -> list[str]:
-    """Returns the lines below the table; of at least one episode."""
+    """Returns the lines below the table, for at least one episode."""
     episodes = [e.episode for e in evaluated]
     lines = [
         _mean_line("return", [episode.episode_return for episode in episodes]),

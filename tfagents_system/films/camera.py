@@ -27,11 +27,11 @@ _LAST = int(ts.StepType.LAST)
 def with_progress_bar(frame: NDArray[np.uint8], fraction: float) -> NDArray[np.uint8]:
     """Returns a copy of a frame [H, W, 3] uint8, of even sizes, with a bar along the bottom.
 
-    A size that is odd grows by a repeated row or column: H.264 stores colors for 2 x 2 pixels.
+    An odd size grows by a repeated row or column, because H.264 stores colors for 2 x 2 pixels.
 
     Args:
-      frame: Left as it is.
-      fraction: Of the width that the bar fills, in [0, 1]; the rest of it is darkened.
+      frame: Not changed.
+      fraction: Share of the width that the bar fills, in [0, 1]; the rest is darkened.
     """
     height, width, _ = frame.shape
     result = np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), "edge")
@@ -43,10 +43,10 @@ def with_progress_bar(frame: NDArray[np.uint8], fraction: float) -> NDArray[np.u
 
 
 class Camera:
-    """Films episodes, until something fails for the first time; also shows them in a window.
+    """Films episodes until the first failure; also shows them in a window.
 
-    Each episode: `begin`, `observe` after every env step, then `end` or `discard`. What an
-    environment draws from random generators while it renders is not missing from its episodes.
+    For each episode call `begin`, `observe` after every env step, then `end` or `discard`. Random
+    numbers that an environment draws while it renders do not change its episodes.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class Camera:
         """Renders nothing yet; removes unfinished films of programs that were killed.
 
         Args:
-          horizon: Env steps that the whole width of the progress bar stands for.
-          folder: Where the films go, which is made for the first; None films nothing.
-          warn: Called with one line when filming fails; there is no film after that, and, if it was
-            the rendering, nothing to see.
-          max_secs: Time that rendering and encoding a film of `horizon` steps may take. Where they
-            take longer, fewer frames are rendered, and each is seen for longer.
-          window: Shows the frames, too; owned by the caller.
+          horizon: Env steps for the whole width of the progress bar.
+          folder: Folder of the films, made for the first one; None: no films.
+          warn: Called with one line when filming fails; after that there are no films, and, if
+            rendering failed, no window.
+          max_secs: Time that rendering and encoding a film of `horizon` steps may take. If they
+            take longer, fewer frames are rendered, and each is shown for longer.
+          window: Also shows the frames; owned by the caller.
           clock: In seconds.
         """
         self._horizon = horizon
@@ -81,13 +81,13 @@ class Camera:
             clear_unfinished(folder)
 
     def begin(self, name: str, environment: py_environment.PyEnvironment) -> None:
-        """Makes the next frames of `environment.render("rgb_array")` a film `<name>.mp4`."""
+        """Begins a film `<name>.mp4` of `environment.render("rgb_array")`."""
         self._name, self._environment = name, environment
         self._step, self._secs = 0, 0.0
-        self._picture: NDArray[np.uint8] | None = None  # the newest that was rendered
+        self._picture: NDArray[np.uint8] | None = None  # the newest rendered frame
 
     def observe(self, time_step: ts.TimeStep) -> None:
-        """Films the state after an env step, if its turn has come; that of the last always has."""
+        """Films the state after an env step if a frame is due; after the last step it always is."""
         self._step += 1
         if self._folder is None and self._window is None:
             return
@@ -95,7 +95,7 @@ class Camera:
         try:
             self._playback = playback = self._playback or playback_of(self._environment)
             frame = self._render(time_step, playback.steps_per_frame)
-        except Exception as error:  # the environment's own, whatever it is
+        except Exception as error:  # any exception of the environment
             self._window = None
             self._fail(error)
             return
@@ -123,14 +123,14 @@ class Camera:
         return self._path
 
     def discard(self) -> None:
-        """Throws away the film that has begun, if any."""
+        """Discards the current film, if any."""
         writer, self._writer = self._writer, None
         if writer is not None:
             with OnlyReports("film"):
                 writer.discard()
 
     def _render(self, time_step: ts.TimeStep, steps_per_frame: int) -> NDArray[np.uint8] | None:
-        """Returns a frame of even sizes; None if none is due after this step."""
+        """Renders a frame of even sizes; returns None if none is due after this step."""
         is_last = time_step.step_type == _LAST or self._step == self._horizon
         if not is_last and self._step % steps_per_frame:
             return None

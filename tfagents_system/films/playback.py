@@ -7,16 +7,16 @@ from typing import Any, NamedTuple, TypeGuard
 
 DEFAULT_RATE = 30.0  # frames per second
 _MAX_RATE = 60.0  # browsers and screens show no more
-_STEP_SECS_RANGE = (1e-3, 1.0)  # a `dt` outside is taken for something else
+_STEP_SECS_RANGE = (1e-3, 1.0)  # a `dt` outside this range means something else
 _STEP_SECS = (
-    lambda env: env.dt,  # gymnasium's MuJoCo, Pendulum, our dm_control, most of the users' own
+    lambda env: env.dt,  # gymnasium's MuJoCo, Pendulum, our dm_control, most users' environments
     lambda env: env.scene.dt,  # the walkers of pybullet_envs, after a reset
     lambda env: env._time_step * env._action_repeat,  # the Minitaur of pybullet_envs
 )
 
 
 class Playback(NamedTuple):
-    """Which env steps are filmed, and how fast they are shown."""
+    """The env steps to film, and their speed."""
 
     frames_per_sec: Fraction
     steps_per_frame: int
@@ -40,8 +40,8 @@ def playback_of(environment: Any) -> Playback:
 
 
 def innermost_of(environment: Any) -> Any:
-    """Returns what is inside of a PyEnvironment and of all wrappers."""
-    environment = getattr(environment, "gym", environment)  # of an adapter, or of suite_gym
+    """Returns the innermost environment, inside a PyEnvironment and all wrappers."""
+    environment = getattr(environment, "gym", environment)  # adapter, suite_gym
     return getattr(environment, "unwrapped", environment)
 
 

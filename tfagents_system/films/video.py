@@ -18,18 +18,18 @@ from tfagents_system.core.state.files import temporary_name
 
 
 class VideoError(Exception):
-    """The encoder failed; the message is its last word."""
+    """The encoder failed; the message is its last line."""
 
 
 class VideoWriter:
     """Encodes frames of one size into an MP4 that any browser plays and seeks.
 
-    The frames pass through one at a time; `path` is replaced by `finish`, until then the file has
-    a hidden name, and is locked. Every writer ends with `finish` or `discard`.
+    Frames are encoded one at a time. Until `finish` replaces `path`, the file has a hidden name and
+    is locked. Call `finish` or `discard` on every writer.
     """
 
     def __init__(self, path: pathlib.Path, width: int, height: int, frames_per_sec: Fraction):
-        """Starts the encoder, a process; `width` and `height` are even numbers of pixels.
+        """Starts the encoder process; `width` and `height` are even numbers of pixels.
 
         Raises:
           VideoError: If there is no ffmpeg.
@@ -73,7 +73,7 @@ class VideoWriter:
             raise self._error() from error
 
     def finish(self) -> None:
-        """Waits for the encoder and puts the film in its place.
+        """Waits for the encoder and renames the film to `path`.
 
         Raises:
           VideoError: If the encoder failed.
@@ -89,7 +89,7 @@ class VideoWriter:
         self._messages.close()
 
     def discard(self) -> None:
-        """Ends the encoder and removes what it has written."""
+        """Ends the encoder and removes its file."""
         self._process.kill()
         self._process.communicate()
         self._unfinished.unlink(missing_ok=True)
@@ -101,11 +101,11 @@ class VideoWriter:
         self._messages.seek(0)
         messages = self._messages.read().decode(errors="replace").strip().splitlines()
         errors = [VideoError(message) for message in messages or [f"ffmpeg ended with {code}"]]
-        return next(filter(is_disk_full, errors), errors[-1])  # its consequences are named later
+        return next(filter(is_disk_full, errors), errors[-1])  # its consequences are reported later
 
 
 def clear_unfinished(folder: pathlib.Path) -> None:
-    """Removes the films in `folder` that nobody goes on with, because their program was killed."""
+    """Removes unfinished films of killed programs from `folder`."""
     for path in folder.glob(".*.mp4.*"):
         with contextlib.suppress(OSError), path.open("rb+") as file:
             if _is_locked(file):
@@ -113,7 +113,7 @@ def clear_unfinished(folder: pathlib.Path) -> None:
 
 
 def _is_locked(file: IO[bytes]) -> bool:
-    """Locks the file until it is closed; returns False if another program has, or none can."""
+    """Locks the file until it is closed; returns False if it is locked or cannot be."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

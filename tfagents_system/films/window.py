@@ -1,8 +1,8 @@
 """Shows frames in a window, in a process of its own, since an environment may use pygame too.
 
 Example: python -m tfagents_system.films.window Pendulum
-Says that it is ready; then reads frames: width and height, as two integers of 4 bytes, and the
-pixels, 3 bytes each, row by row. Ends with its input, or with its window (or Esc, or q).
+Reports that it is ready, then reads frames: width and height, as two integers of 4 bytes, and the
+pixels, 3 bytes each, row by row. Ends with its input, or when its window is closed (or Esc, or q).
 """
 
 import contextlib
@@ -27,16 +27,16 @@ from tfagents_system.environments.headless import has_display
 READY = b"ready\n"
 ALTERNATIVE = "Without --view, the episodes are filmed, which needs no display."
 _SIZE = struct.Struct("<II")
-_LEAST_HEIGHT = 600  # pixels, about: smaller frames are enlarged by a whole number
+_LEAST_HEIGHT = 600  # about, in pixels: smaller frames are enlarged by a whole factor
 _EVENTS_PERIOD_SECS = 0.02
 _START_SECS, _END_SECS = 60.0, 5.0
 
 
 class Window:
-    """Shows frames in real time. Every window ends with `close`, also one that the user closed."""
+    """Shows frames in real time. Call `close` on every window, also if the user closed it."""
 
     def __init__(self, title: str, clock: Callable[[], float] = time.monotonic):
-        """Starts the process; there is nothing to see before the first frame.
+        """Starts the process; the window appears with the first frame.
 
         Raises:
           ConfigError: If there is no display.
@@ -72,9 +72,9 @@ class Window:
             )
 
     def show(self, frame: NDArray[np.uint8], frames_per_sec: Fraction) -> None:
-        """Shows a frame [H, W, 3] uint8, not before the one before it has been seen for its time.
+        """Shows a frame [H, W, 3] uint8, after the frame before it was visible for its time.
 
-        Does nothing once the user has closed the window: `is_closed` is true then.
+        Does nothing once the user has closed the window; `is_closed` is then true.
         """
         if self.is_closed:
             return
@@ -116,7 +116,7 @@ def main(title: str, /) -> None:
     """Shows the frames on standard input.
 
     Args:
-      title: Of the window.
+      title: Title of the window.
     """
     import pygame
 
@@ -148,7 +148,7 @@ def _read_frame() -> tuple[tuple[int, int], bytes] | None:
 
 
 def _read(count: int) -> bytes:
-    """Reads `count` bytes, fewer at the input's end; no more, which `select` would not know of."""
+    """Reads `count` bytes, fewer at the end; never more, because `select` sees no buffer."""
     parts = []
     while count and (part := os.read(sys.stdin.fileno(), count)):
         parts.append(part)
@@ -157,7 +157,7 @@ def _read(count: int) -> bytes:
 
 
 def _draw(size: tuple[int, int], pixels: bytes) -> None:
-    """Draws a frame as large as the window allows, which the first one opens."""
+    """Draws a frame as large as the window allows; the first frame opens the window."""
     import pygame
 
     width, height = size

@@ -144,7 +144,7 @@ def describe(paths: ExperimentPaths) -> Description:
         settings |= {f"config.{name}": value for name, value in config.items()}
         settings |= {n: provenance[n] for n in ("seed", "gin_bindings") if n in provenance}
     except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise ConfigError(f"{paths.root}: a file of it is damaged ({error}). Mend it.") from error
+        raise ConfigError(f"{paths.root}: a file of it is damaged ({error}). Repair it.") from error
     files = (paths.config, paths.params, paths.gin, paths.provenance, paths.git_diff)
     return Description(
         paths.root.name,

@@ -44,7 +44,7 @@ def probability_of_improvement(x: Floats, y: Floats) -> Floats:
 
 
 def resampled(scores: Floats, rng: np.random.Generator) -> Floats:
-    """Returns [NUM_RESAMPLES, n]: scores drawn from `scores` [n] with replacement.
+    """Returns resamples [NUM_RESAMPLES, n], drawn from `scores` [n] with replacement.
 
     Each group of seeds is a stratum: its resamples have as many scores as it has seeds.
     """
@@ -60,13 +60,13 @@ def interval(estimates: Floats) -> tuple[Floats, Floats]:
 def mean_interval(values: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Returns the interval of the mean over the first axis of `values` [n, m], [m] each."""
     n = len(values)
-    times_drawn = rng.multinomial(n, np.full(n, 1 / n), NUM_RESAMPLES)  # how often each is drawn
+    times_drawn = rng.multinomial(n, np.full(n, 1 / n), NUM_RESAMPLES)  # of each value
     return interval(times_drawn @ values / n)
 
 
 def smallest_chance(n: int, m: int) -> float:
-    """Returns how often n and m scores of one distribution are apart entirely, in either order.
+    """Returns the probability that n and m scores of one distribution do not overlap.
 
-    2 n! m! / (n + m)!: no comparison of as few seeds can be surer than that.
+    2 n! m! / (n + m)!: no comparison of so few seeds can be more certain.
     """
     return min(1.0, 2 / math.comb(n + m, n))

@@ -10,29 +10,29 @@ COLUMNS = (
     "worker",
     "iteration",
     "train_step",
-    "env_step",  # of this worker, at the end of the episode
+    "env_step",  # the worker's count at the end of the episode
     "return",
     "length",
     "wall_time",  # unix, seconds
-    "success",  # 0, 1, or empty where the environment does not report it
+    "success",  # 0, 1, or empty if the environment does not report it
 )
 _COUNT = re.compile("[0-9]{1,15}")
 
 
 class EpisodeRow(NamedTuple):
-    """What the line of one episode says."""
+    """One line of the record: one episode."""
 
     train_step: int
     env_step: int
     episode_return: float  # any float, nan too
     wall_time: float  # unix, seconds; finite
-    success: bool | None = None  # None where the environment does not report it
+    success: bool | None = None  # None if the environment does not report it
 
 
 def episode_files(folder: pathlib.Path, kind: str) -> list[pathlib.Path]:
-    """Returns the records of a kind, "collect" or "eval", one of each worker and evaluator.
+    """Returns the records of a kind, "collect" or "eval", of all workers and evaluators.
 
-    A copy beside one, as of a program that synchronizes folders, would count episodes twice.
+    Other files are skipped: copies, as of a sync client, would count episodes twice.
     """
     name = re.compile(rf"{kind}_(evaluator_)?[0-9]+\.csv")
     return sorted(path for path in folder.glob(f"{kind}_*.csv")
@@ -40,9 +40,9 @@ def episode_files(folder: pathlib.Path, kind: str) -> list[pathlib.Path]:
 
 
 def read_rows(path: pathlib.Path) -> Iterator[EpisodeRow]:
-    """Yields the whole lines of a file; leaves out what a crash or a full disk has cut short.
+    """Yields the complete lines of a file, without those cut short by a crash or a full disk.
 
-    Not with the csv module: no column is ever quoted, and a quotation mark in a damaged line would
+    Does not use the csv module: no column is quoted, and a quotation mark in a damaged line would
     swallow all lines after it.
     """
     with path.open(errors="replace") as file:

@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 from tensorboard.compat.proto import event_pb2
 
 _LENGTH = struct.Struct("<Q")
-_CHECKSUM_BYTES = 4  # after the length, and after the record
+_CHECKSUM_BYTES = 4  # bytes of the checksums after the length and after the record
 
 
 class Scalar(NamedTuple):
@@ -23,7 +23,7 @@ class Scalar(NamedTuple):
 def read_scalars(folder: pathlib.Path) -> dict[str, list[Scalar]]:
     """Returns the values of each tag in the event files of `folder`, in order of step.
 
-    Of several values for one step, as after a resume, the newest counts.
+    If a step has several values, as after a resume, the newest counts.
     """
     newest: dict[str, dict[int, Scalar]] = {}
     for file in sorted(filter(pathlib.Path.is_file, folder.glob("events.out.tfevents.*"))):
@@ -40,14 +40,15 @@ def read_scalars(folder: pathlib.Path) -> dict[str, list[Scalar]]:
 def read_events(
     file: pathlib.Path, begin: int = 0, end: int | None = None
 ) -> Iterator[tuple[event_pb2.Event, int]]:
-    """Yields each event with the position in bytes after it, up to the first that is cut short.
+    """Yields each event with the position in bytes after it, up to the first incomplete one.
 
-    That one a crash or a full disk has cut, or it is still being written: reading may go on there.
+    An incomplete event was cut by a crash or a full disk, or is still being written: a later call
+    may continue there.
 
     Args:
       file: An event file.
-      begin: Position after an event, to begin with the next one.
-      end: Position after the last event to read; None for all there is.
+      begin: Position of the first event to read.
+      end: Position after the last event to read; None: the end of the file.
     """
     with file.open("rb") as opened:
         opened.seek(begin)

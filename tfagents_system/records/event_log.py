@@ -11,13 +11,13 @@ from tfagents_system.core.process.reporting import OnlyReports
 from tfagents_system.core.state.disk import SpaceGuard
 
 NUM_BINS = 30
-LARGEST_VALUE = 1e150  # whose square is a number
+LARGEST_VALUE = 1e150  # its square is finite
 
 
 class EventLog:
-    """Writes values to an event file in `folder`, a new one after the disk was full.
+    """Writes values to an event file in `folder`, and begins a new file after a full disk.
 
-    What follows a record that was cut short would not be read.
+    Readers stop at a record that was cut short.
     """
 
     def __init__(self, folder: pathlib.Path):
@@ -34,7 +34,7 @@ class EventLog:
         distributions: Mapping[str, Sequence[float]] | None = None,
         texts: Mapping[str, str] | None = None,
     ) -> None:
-        """Writes one value per tag, at once: of distributions a histogram, of texts Markdown."""
+        """Writes and flushes one value per tag; distributions as histograms, texts as Markdown."""
         with self._guard:
             writer = self._writer or tf.summary.create_file_writer(str(self._folder))
             self._writer = None
@@ -48,7 +48,7 @@ class EventLog:
                 plugin = tf.compat.v1.SummaryMetadata.PluginData(plugin_name="text")
                 metadata = tf.compat.v1.SummaryMetadata(plugin_data=plugin)
                 summary.value.add(tag=tag, metadata=metadata, tensor=tf.make_tensor_proto([text]))
-            # One op, and no Python numbers as its inputs: TensorFlow never forgets one it has seen.
+            # One op without Python numbers as inputs, because TensorFlow caches each number.
             with writer.as_default(step=np.int64(step)):
                 tf.summary.experimental.write_raw_pb(summary.SerializeToString())
             writer.flush()
@@ -56,13 +56,13 @@ class EventLog:
 
     @OnlyReports("TensorBoard events")
     def close(self) -> None:
-        """Closes the file; `write` has left nothing to be written."""
+        """Closes the file; `write` has already flushed everything."""
         if self._writer is not None:
             self._writer.close()
 
 
 def _finite(values: Sequence[float]) -> NDArray[np.float64]:
-    """Returns those that are finite, cut at LARGEST_VALUE."""
+    """Returns the finite values, clipped at LARGEST_VALUE."""
     array = np.asarray(values, np.float64)
     return np.clip(array[np.isfinite(array)], -LARGEST_VALUE, LARGEST_VALUE)
 
@@ -70,7 +70,7 @@ def _finite(values: Sequence[float]) -> NDArray[np.float64]:
 def _histogram(values: NDArray[np.float64]) -> tf.compat.v1.HistogramProto:
     """Returns NUM_BINS bins, or fewer between values that are almost equal.
 
-    Not as many as the values suggest to NumPy: between 1e-3 and 1e13 that may be 10^14.
+    NumPy's automatic number of bins could be 10^14 for values between 1e-3 and 1e13.
     """
     limits = np.unique(np.linspace(values.min(), values.max(), NUM_BINS + 1)[1:])
     counts = np.bincount(np.searchsorted(limits, values), minlength=len(limits))

@@ -12,7 +12,7 @@ from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.state.provenance import read_provenance
 from tfagents_system.records.episode_rows import EpisodeRow, episode_files, read_rows
 
-LARGEST_RETURN = 1e100  # sums and squares of it are still numbers
+LARGEST_RETURN = 1e100  # sums and squares of it are finite
 
 
 class EvaluationPoint(NamedTuple):
@@ -20,7 +20,7 @@ class EvaluationPoint(NamedTuple):
 
     train_step: int
     env_step: int  # of all workers together
-    training_secs: float  # since the start of the run, without the time it was stopped
+    training_secs: float  # since the start of the run, without the time while it was stopped
     returns: list[float]
 
     @property
@@ -32,7 +32,7 @@ class EvaluationPoint(NamedTuple):
 def read_kind(paths: ExperimentPaths, kind: str) -> list[list[EpisodeRow]]:
     """Returns the episodes of a kind, "collect" or "eval", of each worker.
 
-    Episodes whose return cannot be drawn, because it is not finite or nearly so, are left out.
+    Episodes with returns that are not finite, or too large to draw, are left out.
     """
     return [
         [row for row in read_rows(file) if abs(row.episode_return) <= LARGEST_RETURN]
@@ -60,12 +60,12 @@ def read_evaluations(paths: ExperimentPaths) -> list[EvaluationPoint]:
 
 
 def evaluation_of(paths: ExperimentPaths, train_step: int) -> list[EpisodeRow]:
-    """Returns the greedy episodes of the policy of one train step so far."""
+    """Returns the greedy episodes so far of one train step's policy."""
     return [row for row in _greedy_episodes(paths) if row.train_step == train_step]
 
 
 def reports_success(paths: ExperimentPaths) -> bool:
-    """Whether any greedy episode of the run so far has reported success or failure."""
+    """Returns whether any greedy episode of the run has reported success or failure so far."""
     return any(row.success is not None for row in _greedy_episodes(paths))
 
 
@@ -75,18 +75,18 @@ def _greedy_episodes(paths: ExperimentPaths) -> Iterator[EpisodeRow]:
 
 
 def returns_of(paths: ExperimentPaths, train_step: int) -> list[float]:
-    """Returns what the greedy episodes of the policy of one train step have returned so far."""
+    """Returns the returns so far of the greedy episodes of one train step's policy."""
     return [row.episode_return for row in evaluation_of(paths, train_step)]
 
 
 def training_clock(paths: ExperimentPaths, times: list[float]) -> Callable[[float], float]:
-    """Returns the function from unix time to seconds of training.
+    """Returns a function from unix time to seconds of training.
 
-    Training does not go on from the last of `times` before a later start of the run until then; nor
-    from a start after which nothing was written until the next.
+    Training pauses from the last of `times` before a start of the run until that start; a start
+    after which nothing was written until the next one does not count.
 
     Args:
-      paths: Of the experiment; without provenance it has one start, at the first of `times`.
+      paths: Paths of the experiment; without provenance, it started once, at the first of `times`.
       times: Unix times at which the run has written something.
 
     Raises:
@@ -106,7 +106,7 @@ def training_clock(paths: ExperimentPaths, times: list[float]) -> Callable[[floa
 
 
 def _starts(paths: ExperimentPaths) -> list[float]:
-    """Returns the unix times at which the run was started, as far as they are known."""
+    """Returns the known unix times at which the run was started."""
     provenance = read_provenance(paths.provenance, ("started_at",)) or {"started_at": []}
     try:
         return sorted(
@@ -114,11 +114,13 @@ def _starts(paths: ExperimentPaths) -> list[float]:
             for text in provenance["started_at"]
         )
     except ValueError as error:
-        raise ConfigError(f"{paths.provenance}: damaged (started_at: {error}). Mend it.") from error
+        raise ConfigError(
+            f"{paths.provenance}: damaged (started_at: {error}). Repair it."
+        ) from error
 
 
 def env_step_counter(collected: list[list[EpisodeRow]]) -> Callable[[float], int]:
-    """Returns the function from unix time to env steps of all workers together."""
+    """Returns a function from unix time to env steps of all workers together."""
     workers = [sorted((row.wall_time, row.env_step) for row in rows) for rows in collected]
 
     def env_step(time: float) -> int:

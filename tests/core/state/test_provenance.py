@@ -49,7 +49,7 @@ def test_value_of_another_kind_names_file_and_key(file, change, reason):
     file.write_text(json.dumps(GOOD | change))
     with pytest.raises(ConfigError) as error:
         read_provenance(file, KEYS)
-    assert str(error.value).startswith(f"{file}: damaged ({reason}). Mend it, or start anew: ")
+    assert str(error.value).startswith(f"{file}: damaged ({reason}). Repair it, or start again: ")
 
 
 @pytest.mark.parametrize("key", KEYS)

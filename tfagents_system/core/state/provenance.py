@@ -104,6 +104,6 @@ def record_gin(path: pathlib.Path, text: str) -> None:
 
 def _message(path: pathlib.Path, reason: str) -> str:
     return (
-        f"{path}: damaged ({reason}). Mend it, or start anew: choose another SAC_EXP_NAME, or move "
-        "the folder away."
+        f"{path}: damaged ({reason}). Repair it, or start again: choose another SAC_EXP_NAME, or "
+        "move the folder away."
     )
