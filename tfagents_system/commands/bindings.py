@@ -8,10 +8,10 @@ from tfagents_system.launch.checks.params_check import check_binding
 
 
 def bindings_of(assignments: Sequence[str]) -> list[str]:
-    """Returns the gin bindings of what --set gives, such as "train_batch_size=512".
+    """Returns the gin bindings of the assignments of --set, such as "train_batch_size=512".
 
     Raises:
-      ConfigError: For something else, an unknown hyperparameter, or a value that is not allowed.
+      ConfigError: For another syntax, an unknown hyperparameter, or a value that is not allowed.
     """
     bindings = [parse_assignment(assignment, "--set") for assignment in assignments]
     for binding in bindings:
@@ -20,6 +20,6 @@ def bindings_of(assignments: Sequence[str]) -> list[str]:
 
 
 def with_bindings(environ: Mapping[str, str], bindings: Sequence[str]) -> dict[str, str]:
-    """Returns `environ`, whose SAC_GIN_BINDINGS end with `bindings`."""
+    """Returns `environ` with `bindings` appended to its SAC_GIN_BINDINGS."""
     texts = [environ.get(GIN_BINDINGS, ""), *bindings]
     return {**environ, GIN_BINDINGS: join_bindings(texts)} if bindings else dict(environ)

@@ -2,7 +2,7 @@
 
 Example: sac completion bash
 
-`source <(sac completion bash)` in ~/.bashrc brings it into every shell.
+`source <(sac completion bash)` in ~/.bashrc enables it in every shell.
 """
 
 from tfagents_system.commands.table import COMMANDS, function_of

@@ -28,26 +28,26 @@ from tfagents_system.records.run_history import read_evaluations
 
 BARS = "▁▂▃▄▅▆▇█"
 SPARKLINE_LENGTH = 60
-WINDOW_LOOKS = 10  # over which shares of time are taken
+WINDOW_LOOKS = 10  # window for shares of time
 LOG_TAIL_BYTES = 65_536
 MAX_ERRORS = 5
-WAITS = 0.3  # share of its time from which a program is said to wait
+WAITS = 0.3  # minimum share of its time for which a program counts as waiting
 WAITING_FOR_DATA, WAITING_FOR_SERVER = "waiting for data", "waiting for the server"
 _ERROR = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)\b.*|^Timeout \(.*", re.M)
 
 
 class Dashboard:
-    """Draws snapshots of one run, one after another; remembers what it needs for shares of time."""
+    """Draws successive snapshots of one run; remembers earlier ones for shares of time."""
 
     def __init__(self, paths: ExperimentPaths):
-        """Has drawn nothing yet."""
+        """Draws nothing yet."""
         self._paths = paths
         self._phases: collections.deque[Mapping[str, Mapping[str, float]]] = collections.deque(
             maxlen=WINDOW_LOOKS
         )
 
     def draw(self, snapshot: Snapshot) -> RenderableType:
-        """Returns what rich shows."""
+        """Returns the screen as a renderable of rich."""
         reports = {name: report for name, report in snapshot.reports.items() if report is not None}
         self._phases.append({name: report.phase_secs for name, report in reports.items()})
         phases = phases_between(self._phases[0], self._phases[-1])
@@ -74,7 +74,7 @@ class Dashboard:
 
 
 def sparkline(values: Sequence[float], length: int = SPARKLINE_LENGTH) -> str:
-    """Returns one bar for each value; of more than `length`, the means of neighbours."""
+    """Returns one bar for each value; averages neighbours if there are more than `length`."""
     groups = min(length, len(values))
     bounds = [round(index * len(values) / groups) for index in range(groups + 1)]
     means = [sum(values[a:b]) / (b - a) for a, b in zip(bounds, bounds[1:], strict=False)]
@@ -84,10 +84,10 @@ def sparkline(values: Sequence[float], length: int = SPARKLINE_LENGTH) -> str:
 
 
 def who_waits(shares: Mapping[str, Mapping[str, float]]) -> str:
-    """Returns a sentence: who waits for whom, and what would help.
+    """Returns a sentence on who waits for whom, and what would help.
 
     Args:
-      shares: Of each program: the share of its time in each phase.
+      shares: Share of time in each phase, by program.
     """
     learner = shares.get("learner", {}).get(WAITING_FOR_DATA, 0.0)
     workers = [s.get(WAITING_FOR_SERVER, 0.0) for n, s in shares.items() if n.startswith("worker_")]
@@ -138,7 +138,7 @@ def _programs(snapshot: Snapshot, shares: Mapping[str, Mapping[str, float]]) -> 
                 format_bytes(round(report.memory_mb * 1e6)), str(report.restarts or ""),
                 _largest(shares.get(name, {})),
             ]  # fmt: skip
-        table.add_row(*(Text(printable(cell)) for cell in cells))  # a str may hold marks of rich
+        table.add_row(*(Text(printable(cell)) for cell in cells))  # no markup
     return table
 
 

@@ -20,9 +20,9 @@ def check_is_same(
     """Raises ConfigError if the experiment was started with other bindings, params or config.
 
     Args:
-      paths: Of an experiment that exists.
-      environ: The SAC_* variables with which it would be started now.
-      may_be_extended: Whether it may have trained more iterations than is asked for now.
+      paths: Paths of an existing experiment.
+      environ: The SAC_* variables of the new start.
+      may_be_extended: Whether it may have trained more iterations than now asked for.
     """
     settings, saved = Settings.from_environ(environ), experiment.read_saved(paths)
     before, now = _values(saved["gin_bindings"]), _values(settings.gin_bindings)
@@ -48,6 +48,6 @@ def check_is_same(
 
 
 def _values(bindings: Sequence[str]) -> dict[str, Any]:
-    """Returns what is bound to each name, the last if there are several."""
+    """Returns the last value bound to each name."""
     parsed = (parse_binding(binding, GIN_BINDINGS) for binding in bindings)
     return {binding.name: binding.value for binding in parsed}

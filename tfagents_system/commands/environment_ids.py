@@ -19,10 +19,10 @@ from tfagents_system.core.process.guest import GUEST, UserCodeError
 from tfagents_system.environments import headless
 
 KINDS = ("gymnasium", "gym", "pybullet", "dm_control", "partial")
-# Whose registries are asked in turn. PyBullet's environments are in gym's, too.
+# Registries in the order of search. PyBullet's environments are in gym's, too.
 _REGISTRIES = {"gymnasium": "gymnasium", "pybullet": "pybullet_envs", "gym": "gym",
                "dm_control": "dm_control"}  # fmt: skip
-USUAL_HORIZON = 1000  # env steps, where the environment has no time limit of its own
+USUAL_HORIZON = 1000  # env steps, if the environment has no time limit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,22 +30,22 @@ class EnvironmentId:
     """A registered environment, or a task of ours."""
 
     kind: str  # one of KINDS
-    name: str  # "Pendulum-v1"; of dm_control "cheetah/run", of ours "pendulum-p"
+    name: str  # "Pendulum-v1"; "cheetah/run" of dm_control, "pendulum-p" of ours
     horizon: int  # env steps per episode
     observes_image: bool = False
 
     @property
     def slug(self) -> str:
-        """A name for files and experiments; see `slug_of`."""
+        """The name for files and experiments; see `slug_of`."""
         return slug_of(self.name)
 
     def __str__(self) -> str:
-        """As `find_environment` takes it, whatever else is installed: gym:Pendulum-v1."""
+        """Returns the unambiguous name for `find_environment`: gym:Pendulum-v1."""
         return f"{self.kind}:{self.name}"
 
 
 def slug_of(text: str) -> str:
-    """Returns a name for files and experiments: half_cheetah_bullet, cheetah_run."""
+    """Returns the name for files and experiments: half_cheetah_bullet, cheetah_run."""
     name = re.sub(r"(Env)?(-v\d+)?$", "", text.rpartition(":")[2])
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     return re.sub(r"\W+", "_", words).strip("_").lower()
@@ -55,10 +55,10 @@ def find_environment(text: str) -> EnvironmentId:
     """Returns the environment that `text` names.
 
     Args:
-      text: An id of gymnasium, PyBullet, gym or dm_control, whose registries are asked in this
-        order; or with its package before a colon: "gym:Pendulum-v1", "dm_control:cheetah/run",
-        "partial:pendulum-p". An id that a package registers when it is imported has that before
-        it: "panda_gym:PandaReach-v3".
+      text: An id of gymnasium, PyBullet, gym or dm_control, searched in this order; or with its
+        package before a colon: "gym:Pendulum-v1", "dm_control:cheetah/run", "partial:pendulum-p".
+        An id that another package registers when imported has the form
+        "panda_gym:PandaReach-v3".
 
     Raises:
       ConfigError: If there is no such environment, or its package is not installed.
@@ -102,10 +102,10 @@ def find_environment(text: str) -> EnvironmentId:
 
 
 def check_actions(environment: EnvironmentId) -> None:
-    """Makes a registered environment of gymnasium, gym or PyBullet once, and looks at its actions.
+    """Makes a registered environment of gymnasium, gym or PyBullet once, to check its actions.
 
     Raises:
-      ConfigError: If it cannot be made, or its actions are none that an agent of ours has.
+      ConfigError: If it cannot be made, or the agents do not support its actions.
     """
     if environment.kind not in ("gymnasium", "gym", "pybullet"):
         return
@@ -117,7 +117,7 @@ def check_actions(environment: EnvironmentId) -> None:
             made.close()
     except UserCodeError as error:
         raise ConfigError(f"{environment.name} cannot be made: {error.reason}") from error
-    if not hasattr(space, "high"):  # a Box; agents look at its dtype and bounds
+    if not hasattr(space, "high"):  # a Box; agents check its dtype and bounds
         raise ConfigError(
             f"The actions of {environment.name} are {space}. Allowed is a Box: one floating point "
             "vector with finite bounds, such as Box(-1, 1, (2,)). To wrap the environment: sac new "
@@ -126,9 +126,9 @@ def check_actions(environment: EnvironmentId) -> None:
 
 
 def _import_package(package: str, text: str) -> None:
-    """Imports what registers an environment; raises ConfigError if that is impossible."""
+    """Imports the package that registers an environment; raises ConfigError if it cannot."""
     if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # where params files are written, which find it there
+        sys.path.append(os.getcwd())  # the folder of the params file, which also finds it there
     try:
         with _hidden_output():
             with GUEST.visit(f"importing {package}"):
@@ -160,7 +160,7 @@ def _is_of_pybullet(spec: Any) -> bool:
 
 @contextlib.contextmanager
 def _hidden_output() -> Iterator[None]:
-    """Hides that gym advertises its successor, pybullet_envs says where its data are, and so on."""
+    """Hides output of imports: gym advertises its successor, pybullet_envs prints its paths."""
     hidden = io.StringIO()
     with contextlib.redirect_stdout(hidden), contextlib.redirect_stderr(hidden):
         with warnings.catch_warnings():
@@ -182,6 +182,6 @@ def _of_dm_control(name: str) -> EnvironmentId:
 
 
 def _tasks_of_dm_control() -> list[str]:
-    headless.choose_renderer()  # dm_control looks while it is imported
+    headless.choose_renderer()  # dm_control reads it when it is imported
     suite = importlib.import_module("dm_control.suite")
     return ["/".join(pair) for pair in suite.ALL_TASKS]

@@ -31,10 +31,10 @@ NUM_FRAMES = 3
 
 
 class StepExaminer:
-    """Packs env steps as a worker does, and looks whether they fit the spec."""
+    """Packs env steps as a worker does, and checks that they fit the spec."""
 
     def __init__(self, codec: Codec, observation_spec: Any, settings: TrainingSettings):
-        """Takes the codec of a worker, and the spec of its environment's observations."""
+        """Takes a worker's codec and the observation spec of its environment."""
         self.out_of_bounds: collections.Counter[str] = collections.Counter()  # steps, by leaf
         self._codec, self._spec = codec, observation_spec
         self._stacks = settings.frame_stack > 1
@@ -71,7 +71,7 @@ class StepExaminer:
 def check_curriculum(
     environment: py_environment.PyEnvironment, curriculum: Curriculum, examiner: StepExaminer
 ) -> Row:
-    """Sets every value of the curriculum, and takes one step with each."""
+    """Sets every value of the curriculum and takes one step with each."""
     ramps = curriculum.ramps
     if not ramps:
         return Row("set_state", "ok", "not needed: the config has no curriculum")
@@ -90,7 +90,7 @@ def check_curriculum(
 
 
 def check_rendering(environment: py_environment.PyEnvironment) -> Row:
-    """Draws frames as a film does, of an episode's first steps."""
+    """Renders the first steps of an episode as a film does."""
     try:
         time_step = own_arrays.reset(environment)
         started = time.perf_counter()
@@ -115,7 +115,7 @@ def check_rendering(environment: py_environment.PyEnvironment) -> Row:
 
 
 def check_seeding(params: Params) -> Row:
-    """Makes three environments, two of one seed, and takes the same actions in each."""
+    """Makes three environments, two with the same seed, and takes the same actions in each."""
     try:
         first, second, other = (_trajectory(params, seed) for seed in (SEED, SEED, SEED + 1))
     except Exception as error:
@@ -132,12 +132,12 @@ def check_seeding(params: Params) -> Row:
 
 
 def seed_of(index: int, seed: int = SEED) -> int:
-    """Returns the seed of an environment of the check."""
+    """Returns the seed of one of the check's environments."""
     return derive_seed(seed, SeedPurpose.COLLECT_ENV, index)
 
 
 def _trajectory(params: Params, seed: int) -> list[Any]:
-    """Observations and rewards of the first steps, with the same actions whatever the seed."""
+    """Returns observations and rewards of the first steps; the actions are always the same."""
     seed_global_generators(functools.partial(derive_seed, seed))
     environment = make_collect_environment(params, seed_of(0, seed))
     policy = RandomPolicy(environment.action_spec(), SEED)
@@ -152,7 +152,7 @@ def _trajectory(params: Params, seed: int) -> list[Any]:
 
 
 def are_equal(first: Any, second: Any) -> bool:
-    """Whether two nests have equal arrays, NaN in the same places included."""
+    """Returns whether two nests have equal arrays; NaN equals NaN."""
     a, b = tree.flatten(first), tree.flatten(second)
     pairs = zip(a, b, strict=False)
     return len(a) == len(b) and all(np.array_equal(x, y, equal_nan=True) for x, y in pairs)

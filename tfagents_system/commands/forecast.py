@@ -27,7 +27,7 @@ from tfagents_system.launch.local.places import place
 from tfagents_system.launch.local.plan import everything, may_share_cpus
 from tfagents_system.launch.show.status_line import format_duration
 
-SERVER_BYTES = 150e6  # of a replay server that holds nothing
+SERVER_BYTES = 150e6  # of an empty replay server
 ADVICE = {
     "workers": "More workers, or more num_steps_per_iter for each env step.",
     "learner": "More SAC_TRAIN_CPUS up to about four, smaller networks, or fewer "
@@ -40,7 +40,7 @@ ADVICE = {
 
 @dataclasses.dataclass(frozen=True)
 class Forecast:
-    """A run on this machine, from what was measured here."""
+    """The forecast of a run on this machine, from measurements."""
 
     work: Work
     speeds: Speeds
@@ -49,7 +49,7 @@ class Forecast:
 
     @property
     def prediction(self) -> Prediction:
-        """How long it takes."""
+        """The predicted time."""
         return predict(self.work, self.speeds, self.allotment)
 
 
@@ -60,14 +60,14 @@ def make_forecast(
     made: Assembly,
     measured: Measured,
 ) -> Forecast:
-    """Measures the learner on the CPUs that it would have; blocks for 20 s and longer.
+    """Measures the learner on the CPUs that it would have; blocks for at least 20 s.
 
     Args:
-      settings: What the user asked for.
-      environ: The variables they are from.
+      settings: The user's settings.
+      environ: The SAC_* variables of `settings`.
       params: The user's TrainParams.
-      made: Of it.
-      measured: Of a worker.
+      made: Made from `params`.
+      measured: Measurements of a worker.
 
     Raises:
       ConfigError: If the CPUs do not suffice, or the learner fails.
@@ -100,7 +100,7 @@ def make_forecast(
 
 
 def rows_of(forecast: Forecast, measured: Measured) -> list[Row]:
-    """Returns what is to be said of it."""
+    """Returns the rows of the forecast."""
     return [
         _learner_row(forecast),
         _time_row(forecast),
@@ -122,7 +122,7 @@ def _limit_rows(forecast: Forecast) -> list[Row]:
 
 
 def failed_row(error: ConfigError) -> Row:
-    """Returns the row of a run that cannot be predicted."""
+    """Returns the row for a run that cannot be predicted."""
     return Row("learner", "WRONG", str(error), "The run would stop with this, too.")
 
 

@@ -1,7 +1,7 @@
 """Measures the learner on this machine; `sac check` starts it as a program of its own.
 
 Example: python -m tfagents_system.commands.learner_speed 0,1
-Trains on made-up minibatches with the compiled loop of a run, without a replay server, and prints
+Trains on synthetic minibatches with the compiled loop of a run, without a replay server, and prints
 one line of JSON. Reads the SAC_* variables.
 """
 
@@ -29,13 +29,13 @@ TIMEOUT_SECS = 300.0
 
 @dataclasses.dataclass(frozen=True)
 class LearnerSpeed:
-    """What was measured."""
+    """Measurements of a learner."""
 
     train_step_secs: float
     train_step_cpu_secs: float
-    start_secs: float  # until the first train step could be taken
-    own_mb: float  # memory but for libraries
-    libraries_mb: float  # which programs share
+    start_secs: float  # until the first train step
+    own_mb: float  # memory without libraries
+    libraries_mb: float  # libraries, which programs share
     arithmetic: str
 
 
@@ -49,10 +49,10 @@ def measure_learner(
     Args:
       environ: Environment of the program.
       cpus: Ids of the CPUs that it may use.
-      program_environ: What the launcher sets on top.
+      program_environ: Variables that the launcher adds.
 
     Raises:
-      ConfigError: If the learner fails; says how.
+      ConfigError: If the learner fails; the message tells how.
     """
     command = [sys.executable, "-m", __name__, ",".join(map(str, cpus))]
     started = time.time()
@@ -72,7 +72,7 @@ def measure_learner(
 
 
 def print_speed(cpus: str, /) -> None:
-    """Prints what the learner does on some CPUs.
+    """Prints the speed of the learner on some CPUs.
 
     Args:
       cpus: Their ids, such as 0,1.
@@ -82,7 +82,7 @@ def print_speed(cpus: str, /) -> None:
     os.sched_setaffinity(0, ids)  # before TensorFlow starts its threads
     settings = Settings.from_environ(os.environ)
     print(json.dumps(_measure(settings, len(ids))), flush=True)
-    end(descendants)  # they hold the pipe that this is read from
+    end(descendants)  # they hold the pipe from which the caller reads
     os._exit(0)  # TensorFlow's threads can abort in static destructors
 
 
@@ -105,7 +105,7 @@ def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
     learner = make_learner(params, made, items, unrolls)
     learner.run(1)
     ready_at = time.time()
-    learner.run(MAX_CALLS)  # tells how many steps fit into a call
+    learner.run(MAX_CALLS)  # shows how many steps fit into a call
     first, started, cpu_started = int(train_step), time.perf_counter(), time.process_time()
     while time.perf_counter() - started < MEASURE_SECS:
         learner.run(10**6)
@@ -122,7 +122,7 @@ def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
 
 
 def _made_up(num_items: int, column: Any) -> Any:
-    """Small numbers, so that nothing diverges; whatever the rows' step types are, none is FIRST."""
+    """Returns a column of small numbers, so that nothing diverges and no step type is FIRST."""
     import tensorflow as tf
 
     shape = [num_items, *column.shape]

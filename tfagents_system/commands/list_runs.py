@@ -26,10 +26,10 @@ COLUMNS = ("experiment", "state", "train steps", "return", "best", "size", "chan
 
 
 def list_runs(folder: pathlib.Path = pathlib.Path("logs"), /) -> None:
-    """Prints a table of the experiments in a folder; those that changed last come last.
+    """Prints a table of the experiments in a folder, those that changed last at the end.
 
     Args:
-      folder: Holds the experiments.
+      folder: Folder of the experiments.
 
     Raises:
       ConfigError: If there is no such folder.
@@ -53,7 +53,7 @@ def list_runs(folder: pathlib.Path = pathlib.Path("logs"), /) -> None:
 
 
 def state_of(paths: ExperimentPaths) -> str:
-    """Returns "running", "finished" or "stopped", and for how long nothing has been saved."""
+    """Returns "running", "finished" or "stopped", and the time since the last save if it failed."""
     snapshot = Watch(paths).look()
     state = "running" if snapshot.is_running else "stopped"
     if not snapshot.is_running and paths.finished.exists():
@@ -63,7 +63,7 @@ def state_of(paths: ExperimentPaths) -> str:
 
 
 def size_and_change(folder: pathlib.Path) -> tuple[int, float]:
-    """Returns the bytes that all files below `folder` take, and the unix time of the last change.
+    """Returns the size of all files below `folder` in bytes, and the unix time of the last change.
 
     Files that vanish meanwhile do not count.
     """
@@ -80,7 +80,7 @@ def size_and_change(folder: pathlib.Path) -> tuple[int, float]:
 
 
 def format_bytes(count: int) -> str:
-    """Returns for example "1.3 GB"."""
+    """Returns a size as text, such as "1.3 GB"."""
     unit = min(3, int(math.log(count, 1000))) if count > 0 else 0
     return f"{count / 1000**unit:.{1 if unit else 0}f} {('B', 'kB', 'MB', 'GB')[unit]}"
 

@@ -21,19 +21,19 @@ _Sample = collections.namedtuple("_Sample", "data")
 
 
 def num_items_per_step(params: Params, layout: ItemLayout) -> int:
-    """Returns the items that a learner takes from the replay server in each train step."""
+    """Returns the number of items that a learner takes from the replay server per train step."""
     return num_fresh_samples(params) // layout.samples
 
 
 def make_learner(
     params: Params, made: Assembly, items: Sequence[Any], unrolls: bool = False
 ) -> Learner:
-    """Returns the learner of a run, which gets the same items in each train step.
+    """Returns a run's learner that gets the same items in each train step.
 
     Args:
       params: The user's TrainParams.
-      made: Of it; the agent is trained.
-      items: Their columns [N, rows, size], with N = `num_items_per_step`.
+      made: Made from `params`; its agent is trained.
+      items: Columns of items [N, rows, size], with N = `num_items_per_step`.
       unrolls: See `Learner`.
     """
     run = Run(ExperimentPaths(pathlib.Path()), params, Curriculum({}), 1)
@@ -42,6 +42,6 @@ def make_learner(
         data = tf.data.Dataset.from_tensors(tuple(items)).repeat()
         return iter(data.map(lambda *batch: _Sample(batch)).prefetch(1))
 
-    (replay,) = sampled_data(run, "", made.reader).sources  # asks no server for anything yet
+    (replay,) = sampled_data(run, "", made.reader).sources  # does not connect yet
     given = replay._replace(make_iterator=make_iterator)
     return Learner(made.agent, made.reader, [given], made.reward_signals, unrolls=unrolls)

@@ -2,13 +2,13 @@
 
 Example: sac mirror logs/pendulum --to mlflow
 
-Follows a run until it ends, and does not repeat what has been handed over before. With SAC_WANDB=1
-or SAC_MLFLOW=1 a run has this program beside it. It reads what the run has written, which never
-waits for it: while the tracker cannot be reached, it tries again, and then goes on where it was.
+Follows a run until it ends, and repeats nothing that was mirrored before. With SAC_WANDB=1 or
+SAC_MLFLOW=1, a run starts this program by itself. The run never waits for it: while the tracker
+cannot be reached, it tries again, and then continues where it was.
 
-Writes mirror/<tracker>/ in the experiment's folder: its progress, and what stays on this machine
-(offline runs of W&B, MLflow's database). Where the tracker is and who you are say the variables of
-its package: WANDB_MODE, WANDB_PROJECT, WANDB_API_KEY, MLFLOW_TRACKING_URI and so on.
+Writes mirror/<tracker>/ in the experiment's folder: its progress, and local data (offline runs of
+W&B, MLflow's database). The variables of the tracker's package name the tracker and the user:
+WANDB_MODE, WANDB_PROJECT, WANDB_API_KEY, MLFLOW_TRACKING_URI and so on.
 """
 
 import contextlib
@@ -28,9 +28,9 @@ from tfagents_system.launch.local.mirrors import TRACKERS, check_has_package, pr
 from tfagents_system.launch.show.status import Watch
 from tfagents_system.mirror.mirror import Mirror
 
-PERIOD_SECS = 2.0  # of looking for new records
-LOOK_SECS = 0.2  # for a stop, meanwhile
-LAST_SECS = 15.0  # for handing over what is left when the run ends
+PERIOD_SECS = 2.0  # between checks for new records
+LOOK_SECS = 0.2  # between checks for a stop
+LAST_SECS = 15.0  # time for the rest when the run ends
 
 
 def mirror(
@@ -45,11 +45,11 @@ def mirror(
     Args:
       exp_dir: Folder of the experiment.
       to: wandb or mlflow.
-      stop: Ends it as soon as it is true, and what is left has been handed over.
+      stop: Once true, the rest is mirrored and the function returns.
 
     Raises:
-      ConfigError: If the experiment or the tracker's package is missing, or another process mirrors
-        the run; of a run that has ended, if the tracker does not take it.
+      ConfigError: If the experiment or the tracker's package is missing, another process mirrors
+        the run, or the tracker does not accept all of a run that has ended.
     """
     paths = existing_experiment(exp_dir)
     check_has_package(to, os.environ)
@@ -61,7 +61,7 @@ def mirror(
         reports = _Reports(paths, to, is_service)
         mirror = Mirror(paths, to)
 
-        def has_begun() -> bool:  # else it may be wrong input, whose folder is not kept
+        def has_begun() -> bool:  # before that, the input may be wrong and the folder removed
             return not is_service or paths.run_spec.exists()
 
         while not stop and (is_service or watch.look().is_running):
@@ -80,7 +80,7 @@ def mirror(
 
 
 def _hand_over_rest(mirror: Mirror, reports: "_Reports", stop: object) -> None:
-    """Gives up at a failure, and LAST_SECS after a stop."""
+    """Mirrors the rest; gives up at a failure, and LAST_SECS after a stop."""
     mirror.retry_now()
     stopped_at = float("inf")
     while not mirror.advance(time.monotonic() + LOOK_SECS) and mirror.problem is None:
@@ -92,13 +92,13 @@ def _hand_over_rest(mirror: Mirror, reports: "_Reports", stop: object) -> None:
 
 
 class _Reports:
-    """Reports of the program beside a run; called by hand, it is none of the run's programs."""
+    """Writes reports if the run has started this program; not if it was called by hand."""
 
     def __init__(self, paths: ExperimentPaths, tracker: str, is_service: bool):
         self._reporter = StatusReporter(paths, program_name(tracker)) if is_service else None
 
     def write(self, mirror: Mirror, phase: Phase) -> None:
-        """Writes one if it is a second old; in any case that of the end."""
+        """Writes a report if the last one is a second old; at the end, always."""
         if self._reporter is None:
             return
         fields: dict[str, Any] = {
@@ -120,9 +120,9 @@ def _sleep(stop: object) -> None:
 
 @contextlib.contextmanager
 def _lock(folder: pathlib.Path, waits: bool, stop: object) -> Iterator[bool]:
-    """Lets one process at a time mirror to `folder`; gives whether this one may.
+    """Locks `folder` for one mirror at a time; yields whether this process has the lock.
 
-    The end of an earlier start of the run, on a host that died, may free the lock late.
+    The lock of an earlier start, on a host that died, may become free late.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with os.fdopen(open_lock(folder / "lock"), "ab") as file:

@@ -2,7 +2,7 @@
 
 Example: sac new walker --from pybullet:Walker2DBulletEnv-v0
 
-`--from own` writes a small simulator, to put your own in its place.
+`--from own` writes a small simulator, for you to replace with your own.
 """
 
 import pathlib
@@ -14,7 +14,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.state.files import write_text_atomically
 
 OWN = "own"
-# For `--from KIND`: a small task, to be replaced in the params file.
+# For `--from KIND`: a small task, which the user replaces in the params file.
 EXAMPLES = {
     "gymnasium": "Pendulum-v1",
     "gym": "Pendulum-v1",
@@ -25,15 +25,15 @@ EXAMPLES = {
 
 
 def new(name: str, /, from_: str = OWN) -> None:
-    """Writes NAME_params.py, NAME_config.json and NAME_variables.sh here, unless one is there.
+    """Writes NAME_params.py, NAME_config.json and NAME_variables.sh here, unless one exists.
 
     Args:
-      name: Of the project and its experiment.
+      name: Name of the project and its experiment.
       from_: own, a kind of environment (gymnasium, gym, pybullet, dm_control, partial), or an
         environment such as Pendulum-v1, dm_control:cheetah/run or partial:pendulum-p.
 
     Raises:
-      ConfigError: If a file is there already, the name cannot be one, or there is no such
+      ConfigError: If a file exists already, the name is not valid, or there is no such
         environment.
     """
     if from_ == OWN:
@@ -56,16 +56,16 @@ def project_files(
     environment: EnvironmentId | None,
     asked_for: str | None = None,
 ) -> dict[pathlib.Path, str]:
-    """Returns what a project consists of: the text of each file.
+    """Returns the text of each file of a project.
 
     Args:
-      name: Of the project.
-      folder: Where its files are.
-      environment: None for a simulator to be replaced.
-      asked_for: How the user has named the environment.
+      name: Name of the project.
+      folder: Folder of its files.
+      environment: None for a simulator that the user replaces.
+      asked_for: The user's name for the environment.
 
     Raises:
-      ConfigError: If `name` cannot be the name of files and of an experiment.
+      ConfigError: If `name` is not valid for files and an experiment.
     """
     params, config, variables = project_paths(name, folder)
     title = f"{environment.kind}: {environment.name}." if environment else "A simulator of my own."
@@ -77,10 +77,10 @@ def project_files(
 
 
 def project_paths(name: str, folder: pathlib.Path) -> list[pathlib.Path]:
-    """Returns the params, config and variables file of a project.
+    """Returns the paths of a project's params, config and variables files.
 
     Raises:
-      ConfigError: If `name` cannot be the name of files and of an experiment.
+      ConfigError: If `name` is not valid for files and an experiment.
     """
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
         raise ConfigError(

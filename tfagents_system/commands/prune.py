@@ -2,9 +2,9 @@
 
 Example: sac prune logs/pendulum --keep_policies 5 --dry_run
 
-Older policy checkpoints, older checkpoints of the training state, and what killed saves have left
-go. The newest complete checkpoint, the newest policies, the best policy, episodes, logs and videos
-stay.
+Deletes older policy checkpoints, older checkpoints of the training state, and remains of killed
+saves. Keeps the newest complete checkpoint, the newest policies, the best policy, episodes, logs
+and videos.
 """
 
 import pathlib
@@ -25,11 +25,11 @@ def prune(
     keep_policies: Annotated[int, AtLeast(1)] = 5,
     dry_run: bool = False,
 ) -> None:
-    """Prints each folder that it removes, and how much space that frees.
+    """Deletes folders, and prints each with the space that it frees.
 
     Args:
       exp_dir: Folder of the experiment.
-      keep_policies: How many of the newest policy checkpoints stay.
+      keep_policies: Number of newest policy checkpoints to keep.
       dry_run: Only print.
 
     Raises:
@@ -50,9 +50,9 @@ def prune(
 
 
 def superfluous_checkpoints(paths: ExperimentPaths) -> list[pathlib.Path]:
-    """Returns the checkpoints that are older than the newest complete one, and unfinished ones.
+    """Returns unfinished checkpoints, and those older than the newest complete one.
 
-    Damaged ones that are newer stay: somebody may want to look at them.
+    Newer damaged ones stay, in case somebody wants to look at them.
     """
     newest = newest_intact_generation(paths.checkpoints)
     older = [] if newest is None else [

@@ -3,9 +3,9 @@
 Example: sac sweep my_variables.sh --grid train_batch_size=128,256 --seed 1 2 --parallel 2
 
 `--search critic_learning_rate=1e-4:1e-2:log --trials 20` lets Optuna choose the settings instead.
-Each trial is an experiment, or one for each seed: logs/NAME_trial_<k>_seed_<s>. The same command
-goes on with what is not finished; with other settings it needs another --name. Table and plot are
-in logs/NAME_sweep.
+Each trial is one experiment, or one for each seed: logs/NAME_trial_<k>_seed_<s>. The same command
+resumes unfinished trials; for other settings, give another --name. Table and plot are in
+logs/NAME_sweep.
 """
 
 import concurrent.futures
@@ -43,7 +43,7 @@ from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.launch import start
 from tfagents_system.launch.local.variables import read_variables
 
-NUM_PLOTTED = 6  # of the best trials
+NUM_PLOTTED = 6  # number of best trials
 
 
 def sweep(
@@ -59,13 +59,13 @@ def sweep(
     """Runs the trials and prints a table, best first; returns the exit code.
 
     Args:
-      variables: Variables file of the experiment that is varied.
+      variables: Variables file of the experiment to vary.
       grid: Values of hyperparameters, NAME=V1,V2,...; all combinations are tried.
       search: Ranges of hyperparameters, NAME=LOW:HIGH or NAME=LOW:HIGH:log, for Optuna.
-      trials: How many settings Optuna tries.
-      seed: Each trial is trained with each of these.
+      trials: Number of settings that Optuna tries.
+      seed: Seeds; each trial is trained with each of them.
       parallel: Experiments at a time; on this machine they divide the CPUs.
-      name: Of the sweep. Default: that of the variables file.
+      name: Name of the sweep. Default: the name in the variables file.
 
     Raises:
       ConfigError: For wrong input.
@@ -100,9 +100,9 @@ def sweep(
 
 
 def _commands(placement: str, parallel: int) -> list[list[str]]:
-    """Returns what trains an experiment, for each of those that run at a time.
+    """Returns the command that trains an experiment, for each of those that run at a time.
 
-    On this machine they divide its CPUs. A cluster has CPUs for each, or lets it wait.
+    On this machine they divide its CPUs. On a cluster, an experiment waits for its CPUs.
 
     Raises:
       ConfigError: If there are fewer CPUs.
@@ -119,7 +119,7 @@ def _commands(placement: str, parallel: int) -> list[list[str]]:
 
 
 class Runner:
-    """Runs experiments, some at a time; Ctrl-C and SIGTERM stop all."""
+    """Runs experiments, several at a time; Ctrl-C and SIGTERM stop all."""
 
     def __init__(
         self,
@@ -132,9 +132,9 @@ class Runner:
 
         Args:
           environ: The SAC_* variables of all experiments.
-          name: What the names of their folders begin with.
-          folder: Where their output goes.
-          commands: Of the experiments that run at a time, each with CPUs of its own.
+          name: Prefix of the names of their folders.
+          folder: Folder of their output.
+          commands: One for each experiment that runs at a time, each with its own CPUs.
         """
         self.is_stopped = False
         self.failed: list[str] = []  # names of experiments
@@ -143,7 +143,7 @@ class Runner:
         for command in commands:
             self._commands.put(command)
         self._running: set[subprocess.Popen[bytes]] = set()
-        self._lock = threading.RLock()  # the handler may interrupt its holder
+        self._lock = threading.RLock()  # reentrant, because the handler may interrupt its holder
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda number, frame: self.stop())
 
@@ -158,7 +158,7 @@ class Runner:
         return RunGroup(f"{trial.number}: {values}", [self.paths_of(trial, s) for s in seeds])
 
     def stop(self) -> None:
-        """Ends what runs, in order and with everything saved."""
+        """Stops all running experiments, in order and with everything saved."""
         with self._lock:
             self.is_stopped = True
             for run in self._running:
@@ -176,7 +176,7 @@ class Runner:
         if paths.finished.exists():
             return
         log = self._folder / f"{paths.root.name}.log"
-        command = self._commands.get()  # another experiment puts its own back
+        command = self._commands.get()  # another experiment takes it
         try:
             code = self._run(self._environ_of(trial, seed), command, log)
         finally:
@@ -191,7 +191,7 @@ class Runner:
         return with_bindings({**self._environ, **named}, bindings_of(trial.assignments))
 
     def _run(self, environ: Mapping[str, str], command: Sequence[str], log: pathlib.Path) -> int:
-        """Returns the exit code of an experiment; 0 if it is not started because of a stop."""
+        """Runs an experiment and returns its exit code; 0 if a stop prevents its start."""
         with log.open("ab") as output:
             with self._lock:
                 if self.is_stopped:
@@ -200,7 +200,7 @@ class Runner:
                 run = subprocess.Popen(
                     command, **there(environ), stdin=subprocess.DEVNULL,
                     stdout=output, stderr=output,
-                    start_new_session=True,  # Ctrl-C comes through `stop` alone
+                    start_new_session=True,  # Ctrl-C reaches it only through `stop`
                 )  # fmt: skip
                 self._running.add(run)
             code = run.wait()
@@ -241,7 +241,7 @@ def run_trials(
                 break
             try:
                 trial = ended.get(timeout=1.0)
-            except queue.Empty:  # so that signals are handled
+            except queue.Empty:  # so that this thread handles signals
                 continue
             num_running -= 1
             score = score_of(runner.group_of(trial, seeds))

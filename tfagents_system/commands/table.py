@@ -4,30 +4,30 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-# Of each command its summary and its function, which is imported when it is called: some bring in
-# TensorFlow.
+# Summary and function of each command. The function is imported when it is called, because some
+# import TensorFlow.
 COMMANDS = {
     "train": ("train an environment, or a variables file", "commands.train:train"),
     "new": ("write the files of a new project", "commands.new:new"),
     "eval": ("run and film greedy episodes of a policy", "run:evaluate"),
-    "watch": ("show what a run does, until it ends", "commands.watch:watch"),
-    "profile": ("show where the programs of a run spend their time", "launch.show.profile:profile"),
+    "watch": ("show a run until it ends", "commands.watch:watch"),
+    "profile": ("show how the programs of a run spend their time", "launch.show.profile:profile"),
     "sweep": ("try settings, and rank them by return", "commands.sweep:sweep"),
     "list": ("list experiments with their state, return and size", "commands.list_runs:list_runs"),
     "check": ("check an environment, and predict the run", "commands.check:check"),
     "plot": ("draw learning curves", "comparison.plots:plot"),
     "report": ("write a report of a run as one HTML file", "comparison.report:report"),
-    "compare": ("tell a difference between runs from noise", "comparison.compare:compare"),
+    "compare": ("test whether runs differ by more than noise", "comparison.compare:compare"),
     "verify": ("train a deterministic run again, and compare", "commands.verify:verify"),
-    "mirror": ("hand a run over to W&B or MLflow", "commands.mirror:mirror"),
-    "export": ("write a policy for use without this project", "export.policy:export"),
-    "latency": ("measure how long exported policies take", "export.latency:latency"),
-    "prune": ("remove what an experiment does not need any more", "commands.prune:prune"),
-    "completion": ("print the completion of bash or zsh", "commands.completion:completion"),
+    "mirror": ("mirror a run to W&B or MLflow", "commands.mirror:mirror"),
+    "export": ("export a policy for use without this project", "export.policy:export"),
+    "latency": ("measure the latency of exported policies", "export.latency:latency"),
+    "prune": ("delete files that an experiment no longer needs", "commands.prune:prune"),
+    "completion": ("print completions for bash or zsh", "commands.completion:completion"),
 }
 
 
 def function_of(command: str) -> Callable[..., Any]:
-    """Returns the function behind a command."""
+    """Returns the function of a command."""
     module, _, name = COMMANDS[command][1].partition(":")
     return getattr(importlib.import_module(f"tfagents_system.{module}"), name)

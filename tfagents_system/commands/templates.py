@@ -11,9 +11,9 @@ BUFFER_ENV_STEPS = 300_000
 BUFFER_IMAGES = 50_000  # 1 GB of 84 x 84 x 3
 EVAL_EVERY_ENV_STEPS = 10_000
 OWN_HORIZON = 100
-_ORIGIN = "# Environment: "  # begins the line by which `sac train --env` knows its own projects
+_ORIGIN = "# Environment: "  # marks projects of `sac train --env`
 
-# Module, in which package, and its call.
+# Package, module, and the call.
 _LOADERS = {
     "gymnasium": ("environments", "gymnasium_adapter", '"{name}", seed=seed, gym_kwargs=kwargs'),
     "gym": ("environments", "gym_adapter", '"{name}", seed=seed, gym_kwargs=kwargs'),
@@ -37,7 +37,7 @@ sac train {slug}_variables.sh trains it; docs/settings.md lists everything that 
     num_iter = {num_iter}
     num_steps_per_iter = {per_iteration}
     n_train_episodes_per_iter = {episodes_per_iteration}
-    # In episodes: the replay buffer, what is collected at random before training begins.
+    # In episodes: the replay buffer, and the random ones collected before training begins.
     n_episodes_in_buffer = {episodes_in_buffer}
     n_buffer_init_episodes = {first_episodes}
     # In iterations: between evaluations of n_eval_episodes, checkpoints, points of TensorBoard.
@@ -48,7 +48,7 @@ sac train {slug}_variables.sh trains it; docs/settings.md lists everything that 
     # The networks' hidden layers: as small as the task allows.
     actor_fc_layer_params = ({units}, {units})
     critic_joint_fc_layer_params = ({units}, {units})
-    sac_log_alpha = 0.0  # of the order of the rewards per step: higher explores for longer
+    sac_log_alpha = 0.0  # near the size of a step's reward; a larger one explores longer
 {image_settings}
     def env_ctor(self, *args, seed=None, **kwargs):
         """Returns the environment; each worker makes its own."""
@@ -56,12 +56,12 @@ sac train {slug}_variables.sh trains it; docs/settings.md lists everything that 
 '''
 
 _IMAGE_SETTINGS = """
-    frame_stack = 3  # newest frames, of which the networks see motion
-    image_augmentation = 4  # pixels by which images are moved at random, against overfitting
+    frame_stack = 3  # newest frames, so that the networks see motion
+    image_augmentation = 4  # pixels by which images are shifted at random, against overfitting
 """
 
 _SIMULATOR = '''class Simulator(gym.Env):
-    """A mass on a rail that is to stop at the middle. Put your own simulator in its place."""
+    """A mass on a rail that must stop in the middle. Replace it with your own simulator."""
 
     observation_space = gym.spaces.Box(-np.inf, np.inf, shape=(2,), dtype=np.float32)
     action_space = gym.spaces.Box(-1.0, 1.0, shape=(1,), dtype=np.float32)
@@ -102,7 +102,7 @@ _SIMULATOR = '''class Simulator(gym.Env):
 
 
 def params_text(title: str, slug: str, environment: EnvironmentId | None) -> str:
-    """Returns the params file of an environment that is found; None: of a simulator to replace."""
+    """Returns the params file for an environment, or for a simulator to replace if None."""
     horizon = environment.horizon if environment else OWN_HORIZON
     episodes = max(1, round(STEPS_PER_ITERATION / horizon))
     base = "from tfagents_system.train_params_base import TrainParamsBase"
@@ -148,9 +148,9 @@ def variables_text(slug: str, environment: EnvironmentId | None, asked_for: str 
     """Returns the variables file; see `written_for`.
 
     Args:
-      slug: Of the project.
+      slug: Name of the project.
       environment: As in `params_text`.
-      asked_for: How the user has named it.
+      asked_for: The user's name for it.
     """
     origin = f"{_ORIGIN}{asked_for or environment} = {environment}\n" if environment else ""
     return (
@@ -165,9 +165,9 @@ def variables_text(slug: str, environment: EnvironmentId | None, asked_for: str 
 
 
 def written_for(variables: str) -> tuple[str, str] | None:
-    """Returns how the environment of a variables file was asked for, and what it is.
+    """Returns the user's name for the environment of a variables file, and its full name.
 
-    None if the file, of an earlier version or of somebody's own, does not say.
+    None if the file, of an earlier version or of the user's own, does not have them.
     """
     for line in variables.splitlines():
         if line.startswith(_ORIGIN):

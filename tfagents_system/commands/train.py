@@ -2,9 +2,9 @@
 
 Example: sac train --env HalfCheetahBulletEnv-v0 --seed 1 2 3 --set train_batch_size=512
 
-`sac train VARIABLES.sh` is `run_script.sh VARIABLES.sh`, from any folder: paths are relative to it,
-and the experiment is in its `logs/`. With --env, params, config and variables files are written
-here, to be edited for the next step. Without either, the SAC_* variables of the shell are used.
+`sac train VARIABLES.sh` is `run_script.sh VARIABLES.sh` from any folder: paths are relative to it,
+and the experiment is in its `logs/`. With --env, it writes params, config and variables files here,
+for you to edit next. Without either, it uses the SAC_* variables of the shell.
 """
 
 import ast
@@ -51,20 +51,20 @@ def train(
     force_new: bool = False,
     initialize_from: str | None = None,
 ) -> int:
-    """Becomes the run; with several seeds runs one after another and returns the last exit code.
+    """Becomes the run; with several seeds, trains one after another and returns the last exit code.
 
     Args:
       variables: Variables file.
-      env: Instead of it: an environment, such as Pendulum-v1, HalfCheetahBulletEnv-v0,
-        dm_control:cheetah/run or partial:pendulum-p.
-      name: Of the experiment. Default: that of the variables file, or after the environment.
-      seed: Of everything random; several make an experiment each, NAME_seed_1 and so on.
+      env: An environment in place of a variables file, such as Pendulum-v1,
+        HalfCheetahBulletEnv-v0, dm_control:cheetah/run or partial:pendulum-p.
+      name: Name of the experiment. Default: from the variables file or the environment.
+      seed: Seed of everything random; several make one experiment each, NAME_seed_1 and so on.
       algo: The same as --set algorithm=NAME.
       set_: Hyperparameters, such as train_batch_size=512.
-      extend: Goes on with a finished experiment for so many more iterations.
-      force_new: Starts anew; an experiment of this name is renamed and kept.
+      extend: Continue a finished experiment for this number of iterations.
+      force_new: Start again; an experiment of this name is renamed and kept.
       initialize_from: EXP[:CHECKPOINT], such as logs/first or logs/first:best: a new experiment
-        starts with these weights, and with counters and replay buffer of its own.
+        starts with these weights, but with its own counters and replay buffer.
 
     Raises:
       ConfigError: For wrong input.
@@ -105,7 +105,7 @@ def train(
 
 
 def _project_of(env: str, name: str | None) -> pathlib.Path:
-    """Returns the variables file of a project for `env` here; writes it if there is none."""
+    """Returns the variables file here for `env`; writes a project if there is none."""
     project = name or slug_of(env)
     params, *_, variables = files = project_paths(project, pathlib.Path())
     if variables.is_file() and (written := written_for(variables.read_text(errors="replace"))):
@@ -128,7 +128,7 @@ def _project_of(env: str, name: str | None) -> pathlib.Path:
 
 
 def _mentions(params: pathlib.Path, environment: EnvironmentId) -> bool:
-    """Whether a params file of before variables files said it has the environment's id as text."""
+    """Returns whether a params file of an earlier version contains the environment's id."""
     try:
         nodes = ast.walk(ast.parse(params.read_bytes()))
         texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
@@ -139,7 +139,7 @@ def _mentions(params: pathlib.Path, environment: EnvironmentId) -> bool:
 
 
 def _prepare_folder(environ: dict[str, str], extend: int | None, force_new: bool) -> None:
-    """Does what --extend and --force_new ask for."""
+    """Applies --extend and --force_new."""
     if extend is None and not force_new:
         return
     paths = ExperimentPaths(Settings.from_environ(environ).exp_dir)
@@ -155,11 +155,11 @@ def _prepare_folder(environ: dict[str, str], extend: int | None, force_new: bool
 
 
 def _move_away(paths: ExperimentPaths, initialize_from: str | None) -> None:
-    """Renames an experiment that nobody runs; raises ConfigError if its weights are asked for."""
+    """Renames an experiment that is not running; raises ConfigError if its weights are needed."""
     lock = None
     if paths.root.is_dir():
         try:
-            lock = take_lock(paths.lock)  # so that it is not started meanwhile
+            lock = take_lock(paths.lock)  # so that nobody starts it meanwhile
         except ConfigError as error:
             raise ConfigError(f"--force_new: {paths.root} is running. Stop it first.") from error
     if initialize_from:
@@ -177,10 +177,10 @@ def _move_away(paths: ExperimentPaths, initialize_from: str | None) -> None:
 def _train_seeds(
     environ: Mapping[str, str], seeds: Sequence[int], extend: int | None, force_new: bool
 ) -> int:
-    """Trains one experiment for each seed, one after another; those that are finished stay.
+    """Trains one experiment for each seed, one after another; skips finished ones.
 
     Raises:
-      ConfigError: If one is finished that was trained with other settings; none is trained then.
+      ConfigError: If a finished one has other settings; then none is trained.
     """
     base = environ["SAC_EXP_NAME"]
     keeps_finished = extend is None and not force_new

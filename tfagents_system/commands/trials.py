@@ -14,14 +14,14 @@ from tfagents_system.core.errors import ConfigError
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """One setting."""
+    """One setting to try."""
 
     number: int
     values: Mapping[str, Any]  # by hyperparameter
 
     @property
     def assignments(self) -> list[str]:
-        """As `sac train --set` takes them."""
+        """Returns the setting in the syntax of `sac train --set`."""
         return [f"{name}={value!r}" for name, value in self.values.items()]
 
 
@@ -34,24 +34,24 @@ class Range:
     is_log: bool
 
     def __str__(self) -> str:
-        """As --search takes it."""
+        """Returns the range in the syntax of --search."""
         return f"{self.low}:{self.high}{':log' if self.is_log else ''}"
 
 
 def parse_grid(texts: Sequence[str]) -> dict[str, list[Any]]:
-    """Returns the values by name of "NAME=V1,V2,..."; a value that is no literal is a text.
+    """Parses "NAME=V1,V2,..." to values by name; a value that is not a literal is a string.
 
     Raises:
-      ConfigError: For something else.
+      ConfigError: For another syntax.
     """
     return {name: _values(name, text) for name, text in _pairs(texts, "--grid", "NAME=V1,V2,...")}
 
 
 def parse_ranges(texts: Sequence[str]) -> dict[str, Range]:
-    """Returns the ranges by name of "NAME=LOW:HIGH" or "NAME=LOW:HIGH:log".
+    """Parses "NAME=LOW:HIGH" or "NAME=LOW:HIGH:log" to ranges by name.
 
     Raises:
-      ConfigError: For something else.
+      ConfigError: For another syntax.
     """
     form = "NAME=LOW:HIGH or NAME=LOW:HIGH:log, with LOW < HIGH, and 0 < LOW for log"
     ranges = {}
@@ -72,16 +72,16 @@ def parse_ranges(texts: Sequence[str]) -> dict[str, Range]:
 
 
 def grid_trials(grid: Mapping[str, Sequence[Any]]) -> Iterator[Trial]:
-    """Yields all combinations, always in the same order."""
+    """Yields all combinations of a grid, always in the same order."""
     for number, values in enumerate(itertools.product(*grid.values())):
         yield Trial(number, dict(zip(grid, values, strict=True)))
 
 
 class Study:
-    """An Optuna study that maximizes the score, kept in a file, so that it goes on after a stop."""
+    """An Optuna study that maximizes the score; it is in a file, so that it survives a stop."""
 
     def __init__(self, file: pathlib.Path, ranges: Mapping[str, Range]):
-        """Opens the study in `file`, or begins it.
+        """Opens the study in `file`, or creates it.
 
         Raises:
           ConfigError: If Optuna is not installed, or the study in `file` has other ranges.
@@ -110,7 +110,7 @@ class Study:
                 for trial in self._study.get_trials(deepcopy=False)]  # fmt: skip
 
     def trials(self, count: int) -> Iterator[Trial]:
-        """Yields `count` trials in all, those of earlier starts first; asks when one is wanted."""
+        """Yields `count` trials in all, those of earlier starts first; asks Optuna lazily."""
         earlier = self.earlier_trials()[:count]
         yield from earlier
         for _ in range(count - len(earlier)):
@@ -135,7 +135,7 @@ class Study:
                 )
 
     def tell(self, trial: Trial, score: float) -> None:
-        """Records a score, unless an earlier start has."""
+        """Records a score, unless an earlier start has done it."""
         if self._study.get_trials(deepcopy=False)[trial.number].state == self._running:
             self._study.tell(trial.number, score if math.isfinite(score) else None)
 

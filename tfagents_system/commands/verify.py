@@ -2,9 +2,9 @@
 
 Example: sac verify logs/repeated --num_iter 5
 
-Works for a run with SAC_DETERMINISTIC=1 that was never resumed, and on the kind of machine it ran
-on. Compares every number of every episode but the time. Exit codes: 0 equal, 1 different; then
-the second run stays beside the first, to be looked at.
+Works for a run with SAC_DETERMINISTIC=1 that was never resumed, on the same kind of machine.
+Compares every number of every episode except the time. Exit codes: 0 equal, 1 different; then the
+second run stays next to the first, for inspection.
 """
 
 import os
@@ -26,7 +26,7 @@ NOT_COMPARED = ("num_iter", "host")
 
 
 def verify(exp_dir: pathlib.Path, /, num_iter: Annotated[int, AtLeast(1)] = 10) -> int:
-    """Returns 0 if the first iterations are the same again, else 1, or the second run's exit code.
+    """Returns 0 if the first iterations are the same, 1 if not, or the second run's exit code.
 
     Args:
       exp_dir: Folder of the experiment, below logs/.
@@ -61,7 +61,7 @@ def verify(exp_dir: pathlib.Path, /, num_iter: Annotated[int, AtLeast(1)] = 10) 
 
 
 def _check_is_repeatable(paths: ExperimentPaths) -> None:
-    """Raises ConfigError if another run with the same settings may have other numbers."""
+    """Raises ConfigError if another run with the same settings may give other numbers."""
     record = read_json(paths.provenance) if paths.provenance.exists() else {}
     if not record.get("deterministic"):
         raise ConfigError(
@@ -77,7 +77,7 @@ def _check_is_repeatable(paths: ExperimentPaths) -> None:
 def _environ_of(first: ExperimentPaths, again: ExperimentPaths, num_iter: int) -> dict[str, str]:
     """Returns the variables that start the first run again, as `again`."""
     saved = read_provenance(first.provenance, ("seed", "gin_bindings"))
-    assert saved is not None  # _check_is_repeatable has read it
+    assert saved is not None  # _check_is_repeatable has already read it
     bindings = [*saved["gin_bindings"], f"TrainParams.num_iter = {num_iter}"]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SAC_")}
     return environment_of_runs(kept | {
@@ -92,9 +92,9 @@ def _environ_of(first: ExperimentPaths, again: ExperimentPaths, num_iter: int) -
 
 
 def read_episodes(paths: ExperimentPaths, num_iter: int) -> list[tuple[int, str]]:
-    """Returns (iteration, all else but the time) of each episode of the first iterations.
+    """Returns (iteration, all columns but the time) of each episode of the first iterations.
 
-    In the order of the files: collected ones, then evaluations.
+    Collected episodes come first, then evaluations.
     """
     iteration = COLUMNS.index("iteration")
     episodes = []

@@ -2,8 +2,8 @@
 
 Example: sac watch logs/pendulum
 
-Works from any host that sees the experiment's folder. With --line, or where the output is no
-terminal, it is one line. Of a run that has ended it prints the last state.
+Works from any host that sees the experiment's folder. With --line, or if the output is not a
+terminal, it prints one line. For a run that has ended, it prints the last state.
 """
 
 import os
@@ -35,7 +35,7 @@ def watch(exp_dir: pathlib.Path, /, line: bool = False) -> None:
 
 
 def _show_screen(paths: ExperimentPaths) -> None:
-    from rich.live import Live  # a tenth of a second, which the line need not wait for
+    from rich.live import Live  # takes a tenth of a second, which the line does not need
 
     watcher, dashboard = status.Watch(paths), Dashboard(paths)
     snapshot = watcher.look()
