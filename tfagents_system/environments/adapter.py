@@ -20,17 +20,17 @@ _NO_REWARD = np.float32(0.0)
 _CONTINUES = np.array(1.0, np.float32)
 _ENDS = np.array(0.0, np.float32)
 for _shared in (_CONTINUES, _ENDS):
-    _shared.setflags(write=False)  # every time step holds these same arrays
+    _shared.setflags(write=False)  # shared by all time steps
 
 
 class EnvironmentAdapter(py_environment.PyEnvironment, abc.ABC):
-    """A gym-like environment as a PyEnvironment, for one unbatched environment.
+    """Adapts one unbatched gym-like environment to PyEnvironment.
 
-    `step_type` is int32 [], `reward` and `discount` are float32 []. `discount` is 0 only where the
-    environment terminated, also when that is the last step allowed; at a time limit it is 1. A
+    `step_type` is int32 [], `reward` and `discount` are float32 []. `discount` is 0 only if the
+    environment terminated, even at the last step of the time limit; at a time limit it is 1. A
     `step` after the last one ignores the action and resets.
 
-    The wrapped environment is owned: `close` closes it.
+    Owns the wrapped environment: `close` closes it.
     """
 
     def __init__(self, env: Any, seed: int | None = None):
@@ -38,10 +38,10 @@ class EnvironmentAdapter(py_environment.PyEnvironment, abc.ABC):
 
         Args:
           env: The environment, with all its wrappers.
-          seed: Of the environment's random numbers, >= 0; None draws one from the system.
+          seed: Seed of the environment's random numbers, >= 0; None draws one from the system.
 
         Raises:
-          ConfigError: If a space has no spec or the action space is unbounded.
+          ConfigError: If a space has no spec, or the action space is unbounded.
         """
         super().__init__(handle_auto_reset=True)
         self._env = env
@@ -52,7 +52,7 @@ class EnvironmentAdapter(py_environment.PyEnvironment, abc.ABC):
         self._cast_observation = spaces.observation_cast(self._observation_spec)
         self._cast_action = spaces.action_cast(self._action_spec, self._owner)
         self._info: dict[str, Any] = {}
-        self._reset_seed: int | None = None  # handed to the next reset, once
+        self._reset_seed: int | None = None  # for the next reset only
         self._is_closed = False
         if seed is not None:
             self.seed(seed)
@@ -71,7 +71,7 @@ class EnvironmentAdapter(py_environment.PyEnvironment, abc.ABC):
         return self._action_spec
 
     def should_reset(self, current_time_step: ts.TimeStep) -> bool:
-        """Returns whether the episode is over; by identity, which saves 5 us of NumPy a step."""
+        """Returns whether the episode is over; compares identities, which saves 5 us per step."""
         return current_time_step.step_type is _LAST
 
     def get_info(self) -> dict[str, Any]:
@@ -79,18 +79,18 @@ class EnvironmentAdapter(py_environment.PyEnvironment, abc.ABC):
         return self._info
 
     def get_state(self) -> Any:
-        """Returns what the environment's own `get_state` returns.
+        """Returns the result of the environment's own `get_state`.
 
         Raises:
-          ConfigError: If it has none.
+          ConfigError: If the environment has no `get_state`.
         """
         return self._method("get_state", "get_state(self) -> dict")()
 
     def set_state(self, state: Any) -> None:
-        """Hands `state` to the environment's own `set_state`, which a curriculum calls.
+        """Passes `state` to the environment's own `set_state`; a curriculum calls this.
 
         Raises:
-          ConfigError: If it has none, or one that does not take exactly one argument.
+          ConfigError: If it has no `set_state` that takes exactly one argument.
         """
         method = self._method("set_state", "set_state(self, state: dict)")
         try:
@@ -110,10 +110,10 @@ class EnvironmentAdapter(py_environment.PyEnvironment, abc.ABC):
                 close()
 
     def set_camera(self, camera: str) -> None:
-        """Chooses what `render` looks through, if the environment's own `set_camera` does.
+        """Selects the camera of `render` by the environment's own `set_camera`.
 
         Raises:
-          ConfigError: If it has none, or there is no such camera.
+          ConfigError: If it has no `set_camera`, or there is no such camera.
         """
         for layer in self._layers():
             if callable(set_camera := getattr(layer, "set_camera", None)):
@@ -122,14 +122,14 @@ class EnvironmentAdapter(py_environment.PyEnvironment, abc.ABC):
 
     @abc.abstractmethod
     def seed(self, seed: int) -> int:
-        """Seeds the environment; in force from the next reset on. Returns the seed."""
+        """Seeds the environment from the next reset on. Returns the seed."""
 
     @abc.abstractmethod
     def render(self, mode: str = "rgb_array") -> NDArray[np.uint8] | None:
         """Returns a frame [H, W, 3] uint8 for "rgb_array"; shows a window for "human"."""
 
     def _first(self, observation: Any) -> ts.TimeStep:
-        """First time step of an episode; checks the observation, once an episode."""
+        """Returns the first time step of an episode; checks its observation."""
         spaces.check_observation(observation, self._observation_spec, self._owner)
         return ts.TimeStep(_FIRST, _NO_REWARD, _CONTINUES, self._cast_observation(observation))
 
@@ -141,11 +141,11 @@ class EnvironmentAdapter(py_environment.PyEnvironment, abc.ABC):
         return ts.TimeStep(_LAST, as_reward(reward), discount, self._cast_observation(observation))
 
     def _layers(self) -> Iterable[Any]:
-        """Who may have methods of the user: the wrapped environment from the outermost inwards."""
+        """Yields the layers that may have the user's methods, from the outermost inwards."""
         return layers(self._env)
 
     def _method(self, name: str, signature: str) -> Callable[..., Any]:
-        """Method `name` of the outermost layer that has one."""
+        """Returns the method `name` of the outermost layer that has one."""
         for layer in self._layers():
             method = getattr(layer, name, None)
             if callable(method):
@@ -166,7 +166,7 @@ def as_reward(reward: Any) -> np.float32:
 
 
 def no_cameras_error(owner: str, camera: str) -> ConfigError:
-    """Returns the error for an environment that cannot choose its camera."""
+    """Returns the error for an environment without a choice of cameras."""
     return ConfigError(
         f"{owner} has no choice of cameras (asked for: {camera!r}). MuJoCo environments of "
         "dm_control and gymnasium have, those of PyBullet, and your own with a method "
@@ -178,8 +178,8 @@ def mujoco_camera(camera: str, names: Sequence[str], owner: str) -> int:
     """Returns the id of a camera of a MuJoCo model; -1 is the free one.
 
     Args:
-      camera: Its name or id.
-      names: Of the model's cameras, by id; may be empty.
+      camera: Name or id.
+      names: Names of the model's cameras, by id; may be empty.
       owner: Name of the environment, for the message.
 
     Raises:
@@ -206,7 +206,7 @@ def layers(env: Any) -> Iterator[Any]:
 
 
 def innermost(env: Any) -> Any:
-    """Returns what is inside of all wrappers, also of a class that inherits from no library's."""
+    """Returns the environment inside all wrappers, even if its class inherits from no library."""
     found = getattr(env, "unwrapped", None)
     if found is not None:
         return found
@@ -219,7 +219,7 @@ def _is_environment(env: Any) -> bool:
 
 
 def check_has(env: Any, owner: str, names: Sequence[str]) -> None:
-    """Raises ConfigError if an environment lacks an attribute that nothing works without."""
+    """Raises ConfigError if an environment lacks a necessary attribute."""
     missing = [name for name in names if getattr(env, name, None) is None]
     if missing:
         raise ConfigError(
@@ -235,7 +235,7 @@ def check_can_draw(env: Any, owner: str) -> None:
 
 
 def reset_takes_seed(env: Any) -> bool:
-    """Returns whether every layer's `reset` lets the argument `seed` pass."""
+    """Returns whether every layer's `reset` accepts the argument `seed`."""
     for layer in layers(env):
         try:
             parameters = inspect.signature(layer.reset).parameters
@@ -259,7 +259,7 @@ def check_max_episode_steps(max_episode_steps: int | None) -> None:
 
 
 def unknown_id_error(name: str, registered: Iterable[str], library: str) -> ConfigError:
-    """Returns the error for an environment id that is not registered, with the nearest ones."""
+    """Returns the error for an unregistered environment id, with the nearest ids."""
     ids = sorted(registered)
     nearest = difflib.get_close_matches(name, ids, n=3, cutoff=0.5)
     hint = f"Nearest registered: {', '.join(nearest)}." if nearest else "No similar id either."

@@ -2,7 +2,7 @@
 
     environment = AsImages(gymnasium_adapter.load("CarRacing-v3", seed=seed))
 
-Goes around any PyEnvironment, in `TrainParams.env_ctor`.
+Wraps any PyEnvironment, in `TrainParams.env_ctor`.
 """
 
 from collections.abc import Callable
@@ -20,18 +20,18 @@ from tfagents_system.data.frames import has_channels_first, is_image, looks_like
 
 
 class AsImages(wrappers.PyEnvironmentBaseWrapper):
-    """An environment whose pictures are uint8 [height, width, channels].
+    """Converts pictures in observations to uint8 [height, width, channels].
 
-    Gray pictures [H, W] get a channel, channels before height and width come last, and numbers of
-    other dtypes are mapped from the bounds of their spec to 0..255. Other parts of the observation
-    stay as they are.
+    Gray pictures [H, W] get a channel, channels before height and width move to the end, and
+    numbers of other dtypes are mapped from the bounds of their spec to 0..255. Other parts of the
+    observation stay unchanged.
     """
 
     def __init__(self, environment: py_environment.PyEnvironment):
-        """Takes the environment over.
+        """Wraps and owns `environment`.
 
         Raises:
-          ConfigError: If it observes no picture, or one of floats without finite bounds.
+          ConfigError: If its observation has no picture, or one of floats without finite bounds.
         """
         super().__init__(environment)
         spec = environment.observation_spec()
@@ -72,7 +72,7 @@ def _image_spec(spec: array_spec.ArraySpec) -> array_spec.ArraySpec:
 
 
 def _image_cast(spec: array_spec.ArraySpec, name: str) -> Callable[[Any], Any]:
-    """Returns the function that makes an image of a leaf, if it is a picture."""
+    """Returns the function that converts a leaf to an image; None if it is not a picture."""
     if not _is_picture(spec):
         return lambda leaf: leaf
     if spec.dtype == np.uint8:

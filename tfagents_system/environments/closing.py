@@ -13,15 +13,15 @@ from tfagents_system.core.process.processes import Process, descendants, end
 from tfagents_system.environments.guest_environment import GuestEnvironment
 from tfagents_system.environments.layers import py_layers
 
-CLOSE_SECS = 5.0  # that `close` may take before it is left behind
+CLOSE_SECS = 5.0  # time limit of `close`, before it is abandoned
 
 
 def close_environment(
     environment: py_environment.PyEnvironment, timeout_secs: float = CLOSE_SECS
 ) -> None:
-    """Closes it, then ends what its constructor has started and `close` has not ended.
+    """Closes an environment, then ends processes of its constructor that `close` has left.
 
-    A `close` that raises or takes longer than `timeout_secs` is a note.
+    If `close` raises or takes longer than `timeout_secs`, this is only logged.
     """
     call_close(environment, timeout_secs)
     end_started(started_by(environment))
@@ -31,7 +31,7 @@ def close_environment(
 def closed_at_end(
     environment: py_environment.PyEnvironment,
 ) -> Iterator[py_environment.PyEnvironment]:
-    """Gives the environment, and closes it after the block."""
+    """Yields the environment, and closes it after the block."""
     try:
         yield environment
     finally:
@@ -39,13 +39,13 @@ def closed_at_end(
 
 
 def call_close(environment: Any, timeout_secs: float = CLOSE_SECS) -> None:
-    """Calls `close`, in a thread that is left behind if that takes longer than `timeout_secs`."""
+    """Calls `close` in a thread, which is abandoned after `timeout_secs`."""
     raised: list[BaseException] = []
 
     def close() -> None:
         try:
             environment.close()
-        except BaseException as error:  # of any kind, in this thread: a note, and no end
+        except BaseException as error:  # any exception of this thread is only logged
             raised.append(error)
 
     thread = threading.Thread(target=close, daemon=True)
@@ -60,13 +60,13 @@ def call_close(environment: Any, timeout_secs: float = CLOSE_SECS) -> None:
 
 
 def started_by(environment: Any) -> frozenset[Process]:
-    """Returns the processes that the constructor of the environment has started."""
+    """Returns the processes that the environment's constructor has started."""
     guests = [layer for layer in py_layers(environment) if isinstance(layer, GuestEnvironment)]
     return frozenset(process for guest in guests for process in guest.started)
 
 
 def end_started(started: frozenset[Process]) -> None:
-    """Ends those of `started` that live, and what they have started."""
+    """Ends the living processes of `started`, and their descendants."""
     if started:
         end(lambda: _with_descendants(started & descendants()))
 

@@ -24,17 +24,17 @@ def make_collect_environment(
 ) -> py_environment.PyEnvironment:
     """Returns `params.env_ctor` called with the arguments of `collect_env_args_kwargs`.
 
-    The hook gets `id`, the worker's. The environment tells time limits from terminations, if it is
-    one of a TF-Agents suite; see `time_limits`.
+    The hook gets the worker's `id`. Environments of TF-Agents' suites are changed to tell time
+    limits from terminations; see `time_limits`.
 
     Args:
       params: The user's TrainParams.
-      seed: Goes to the constructor as it is, unless the hook gives another.
+      seed: Passed to the constructor, unless the hook returns another.
       worker_id: From 0.
 
     Raises:
-      ConfigError: If a hook or the constructor returns something of another type; a UserCodeError
-        after the first whole episode of a run's start.
+      ConfigError: If a hook or the constructor returns a wrong type; after the first complete
+        episode of a run's start, a UserCodeError.
     """
     hook = params.collect_env_args_kwargs
     return _make(params, hook, call_hook(hook, id=worker_id), seed)
@@ -49,8 +49,8 @@ def make_eval_environment(
 ) -> py_environment.PyEnvironment:
     """Returns `params.env_ctor` called with the arguments of `eval_env_args_kwargs`.
 
-    In a worker the hook gets `id` and `collect_env`. Outside one it gets neither, and a parameter
-    of it without a default gets id=0 or collect_env=None.
+    In a worker the hook gets `id` and `collect_env`. Outside a worker it gets neither, but
+    parameters without a default get id=0 and collect_env=None.
 
     Args:
       params: As in `make_collect_environment`.
@@ -85,7 +85,7 @@ def _make(
 def _as_ours(
     environment: Any, frame_stack: int, before: set[Process]
 ) -> py_environment.PyEnvironment:
-    """Returns what `env_ctor` has returned, checked and wrapped; `before` it ran these lived."""
+    """Checks and wraps the result of `env_ctor`; `before` are the processes before its call."""
     if not isinstance(environment, py_environment.PyEnvironment):
         raise ConfigError(
             f"TrainParams.env_ctor returned a {type(environment).__name__}; allowed is a TF-Agents "

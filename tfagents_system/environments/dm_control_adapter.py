@@ -15,15 +15,15 @@ from tfagents_system.core.checkout import how_to_install
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments import adapter, headless, rendering
 
-FRAME_HEIGHT, FRAME_WIDTH = 240, 320  # pixels; the software renderer takes 0.1 s for them
+FRAME_HEIGHT, FRAME_WIDTH = 240, 320  # pixels; take the software renderer 0.1 s
 
 
 class DmControlEnvironment(adapter.EnvironmentAdapter):
-    """Adapts dm_env's time steps.
+    """Adapts an environment of dm_control.
 
-    An episode that ends with discount 0 has terminated; any other end is a time limit, also that of
-    a termination in the last step allowed, which dm_control does not report. Discounts within an
-    episode are taken for 1.
+    An episode that ends with discount 0 has terminated; any other end is a time limit, even a
+    termination at the last step of the limit, which dm_control does not report. Discounts within an
+    episode count as 1.
     """
 
     def __init__(
@@ -37,14 +37,13 @@ class DmControlEnvironment(adapter.EnvironmentAdapter):
 
         Args:
           env: An environment of dm_control.
-          seed: Of the task's random numbers, >= 0; None leaves them as they are.
-          flatten_observation: Whether the observation is one float32 vector, the parts of
-            dm_control's in their order, which the workers' NumPy policy needs; otherwise a dict.
+          seed: Seed of the task's random numbers, >= 0; None leaves them unseeded.
+          flatten_observation: Whether to join the parts of the observation, in dm_control's
+            order, to one float32 vector, which the workers' NumPy policy needs; otherwise a dict.
           camera: See `set_camera`.
 
         Raises:
-          ConfigError: Also if an observation that is to be flattened has images, or there is no
-            such camera.
+          ConfigError: Also if an observation to flatten has images, or there is no such camera.
         """
         self._flattens = flatten_observation
         self._camera = 0
@@ -54,7 +53,7 @@ class DmControlEnvironment(adapter.EnvironmentAdapter):
 
     @property
     def dt(self) -> float:
-        """Seconds of an env step, which films and windows go by."""
+        """Seconds per env step, for films and windows."""
         return self._env.env.control_timestep()
 
     @property
@@ -64,7 +63,7 @@ class DmControlEnvironment(adapter.EnvironmentAdapter):
         return None if math.isinf(limit) else math.ceil(limit)
 
     def seed(self, seed: int) -> int:
-        """Seeds the task, >= 0; in force from the next reset on. Returns the seed."""
+        """Seeds the task, with `seed` >= 0, from the next reset on. Returns the seed."""
         env = self._env.env
         for owner, name in ((getattr(env, "task", None), "random"), (env, "random_state")):
             generator = getattr(owner, name, None)
@@ -78,7 +77,7 @@ class DmControlEnvironment(adapter.EnvironmentAdapter):
         return int(seed)
 
     def set_camera(self, camera: str) -> None:
-        """Chooses what `render` looks through: id or name of a camera of the model, at first 0.
+        """Selects the camera of `render` by id or name; the default is 0.
 
         -1 is the free camera.
 
@@ -96,10 +95,10 @@ class DmControlEnvironment(adapter.EnvironmentAdapter):
 
         Args:
           mode: "rgb_array".
-          camera: Id or name of a camera of the model; None is the one of `set_camera`.
+          camera: Id or name of a camera of the model; None is the camera of `set_camera`.
 
         Raises:
-          ConfigError: For another mode, which dm_control.viewer has, or if MuJoCo cannot draw.
+          ConfigError: For another mode (use dm_control.viewer), or if MuJoCo cannot draw.
         """
         if mode != "rgb_array":
             raise ConfigError(
@@ -135,14 +134,14 @@ class DmControlEnvironment(adapter.EnvironmentAdapter):
 
 
 class _GymView:
-    """What the base class asks of an environment, in gym's words."""
+    """Presents an environment of dm_control in gym's interface, for the base class."""
 
     def __init__(self, env: Any, flatten_observation: bool):
         adapter.check_has(
             env, type(env).__name__, ("reset", "step", "observation_spec", "action_spec")
         )
         self.env = env
-        task = getattr(env, "task", None)  # after which the user knows it, unless it is a name
+        task = getattr(env, "task", None)  # the user knows it by this name, unless `env` is one
         self.unwrapped = env if task is None or isinstance(task, str) else task
         self.action_space = _space(env.action_spec())
         observation_spec = env.observation_spec()
@@ -179,19 +178,19 @@ def load(
 ) -> DmControlEnvironment:
     """Returns a task of the DeepMind Control Suite as a PyEnvironment.
 
-    Without a display it renders by what `headless.choose_renderer` finds.
+    Without a display it renders with the choice of `headless.choose_renderer`.
 
     Args:
       domain: For example "cheetah".
       task: For example "run".
-      seed: Of the task's random numbers, >= 0; None draws one from the system.
+      seed: Seed of the task's random numbers, >= 0; None draws one from the system.
       task_kwargs: Keyword arguments of the task, such as `time_limit` in seconds.
-      environment_kwargs: Of the environment, such as `n_sub_steps`.
+      environment_kwargs: Keyword arguments of the environment, such as `n_sub_steps`.
       flatten_observation: See `DmControlEnvironment`.
       camera: See `DmControlEnvironment.set_camera`.
 
     Raises:
-      ConfigError: If dm_control is not installed, there is no such task, or it refuses an argument.
+      ConfigError: If dm_control is not installed, there is no such task, or it rejects an argument.
     """
     suite = _import_suite()
     names = [f"{known_domain}/{known_task}" for known_domain, known_task in suite.ALL_TASKS]
@@ -211,7 +210,7 @@ def load(
 
 
 def _import_suite() -> Any:
-    headless.choose_renderer()  # dm_control looks while it is imported
+    headless.choose_renderer()  # dm_control reads it when it is imported
     try:
         from dm_control import suite
     except ImportError as error:
@@ -223,7 +222,7 @@ def _import_suite() -> Any:
 
 
 def _space(spec: Any) -> gym.spaces.Space:
-    """Returns the space of gym for a spec of dm_env."""
+    """Returns the gym space of a dm_env spec."""
     if isinstance(spec, Mapping):
         return gym.spaces.Dict([(key, _space(child)) for key, child in spec.items()])
     kind = np.dtype(spec.dtype)
@@ -241,7 +240,7 @@ def _limits(kind: np.dtype[Any]) -> tuple[int, int]:
 
 
 def _flat(observation: Any) -> NDArray[Any]:
-    """Returns all numbers of an observation in one vector, in the order of its parts."""
+    """Joins all numbers of an observation to one vector, in the order of its parts."""
     return np.concatenate([np.ravel(leaf) for leaf in _leaves(observation)])
 
 

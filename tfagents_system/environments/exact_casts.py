@@ -16,14 +16,14 @@ def exact(values: Any, dtype: np.dtype[Any], name: str) -> NDArray[Any]:
     """Returns a copy of `values` with an integer dtype.
 
     Raises:
-      ValueError: If the dtype cannot hold a value as it is.
+      ValueError: If the dtype cannot hold a value exactly.
     """
     given = np.asarray(values)
     if given.dtype == dtype:
         return given.copy()
     if given.dtype.kind not in "biuf":
         raise ValueError(f"{name} has dtype {given.dtype}, its spec {dtype}")
-    with np.errstate(invalid="ignore"):  # NaN as an integer is any number
+    with np.errstate(invalid="ignore"):  # NaN cast to an integer is undefined
         result = given.astype(dtype)
     is_lost = np.asarray(result != given)
     if is_lost.any():
@@ -53,9 +53,9 @@ def leaf_cast(spec: array_spec.ArraySpec) -> Callable[[Any], NDArray[Any]]:
 
 
 def refuse_lossy_casts(environment: py_environment.PyEnvironment) -> None:
-    """Lets an environment from a TF-Agents suite raise for integers that its spec cannot hold.
+    """Makes an environment of a TF-Agents suite raise for integers that its spec cannot hold.
 
-    The GymWrapper below any TF-Agents wrappers would wrap them silently. Changed in place, as in
+    Otherwise its GymWrapper silently wraps them around. Changes the GymWrapper in place, as in
     `time_limits`.
     """
     for layer in py_layers(environment):

@@ -15,14 +15,14 @@ from tfagents_system.data.frames import is_image
 
 
 class FrameStack(wrappers.PyEnvironmentBaseWrapper):
-    """An environment whose image observations hold the last `num_frames` frames of the episode.
+    """Stacks the last `num_frames` frames of image observations.
 
-    They are joined along the channels, the newest last; before the start of an episode its first
-    frame is repeated. Other parts of the observation stay as they are.
+    Frames are joined along the channels, the newest last; before the start of an episode its first
+    frame is repeated. Other parts of the observation stay unchanged.
     """
 
     def __init__(self, environment: py_environment.PyEnvironment, num_frames: int):
-        """Takes the environment over; raises ConfigError if it has no image observation."""
+        """Wraps and owns `environment`; raises ConfigError if it has no image observation."""
         super().__init__(environment)
         self._spec = environment.observation_spec()
         leaves = tree.flatten(self._spec)

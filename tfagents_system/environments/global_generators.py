@@ -11,10 +11,10 @@ from tfagents_system.core.seeds import SeedPurpose
 
 
 def seed_global_generators(seed: Callable[[SeedPurpose], int]) -> None:
-    """Seeds `random`, `numpy.random` and TensorFlow, each with `seed` of its purpose.
+    """Seeds `random`, `numpy.random` and TensorFlow, each with its own derived seed.
 
-    For what draws from them instead of a generator of its own: TF-Agents' policies, initial weights
-    and some environments. Operations that TensorFlow made before keep their seeds.
+    TF-Agents' policies, initial weights and some environments draw from these instead of generators
+    of their own. Existing TensorFlow operations keep their seeds.
     """
     random.seed(seed(SeedPurpose.PYTHON))
     np.random.seed(seed(SeedPurpose.NUMPY))
@@ -23,7 +23,7 @@ def seed_global_generators(seed: Callable[[SeedPurpose], int]) -> None:
 
 @contextlib.contextmanager
 def kept_generators(own: np.random.Generator | None) -> Iterator[None]:
-    """Lets what the block draws from `random`, `numpy.random` and `own` have no effect."""
+    """Restores `random`, `numpy.random` and `own` after the block, as if it drew nothing."""
     python, numpy = random.getstate(), np.random.get_state()
     state = own.bit_generator.state if own else {}
     try:

@@ -12,10 +12,10 @@ from tfagents_system.environments.layers import py_layers
 
 
 class GuestEnvironment(wrappers.PyEnvironmentBaseWrapper):
-    """An environment of the user's `env_ctor`, as our programs see it.
+    """Wraps the environment of the user's `env_ctor` for our programs.
 
-    What a call raises, also SystemExit, is a UserCodeError; what it changes in the process is put
-    back (core/process/guest.py). Attributes that a PyEnvironment has not are the environment's own.
+    What a call raises, also SystemExit, becomes a UserCodeError; process state that it changes is
+    restored (core/process/guest.py). Other attributes than those of PyEnvironment are passed on.
     """
 
     def __init__(
@@ -23,11 +23,11 @@ class GuestEnvironment(wrappers.PyEnvironmentBaseWrapper):
         environment: py_environment.PyEnvironment,
         started: frozenset[Process] = frozenset(),
     ):
-        """Takes the environment over; `started` are the processes that its constructor started."""
+        """Wraps and owns `environment`; `started` are the processes of its constructor."""
         super().__init__(environment)
         self.started = started
         self._name = type(getattr(environment, "gym", environment)).__name__
-        self._step_name = f"{self._name}.step"  # made once: a step is the hot path
+        self._step_name = f"{self._name}.step"  # made once, because a step is the hot path
 
     def _reset(self) -> ts.TimeStep:
         return GUEST.call_often(f"{self._name}.reset", self._env.reset)
@@ -66,12 +66,12 @@ class GuestEnvironment(wrappers.PyEnvironmentBaseWrapper):
         return GUEST.call_often(f"{self._name}.time_step_spec", self._env.time_step_spec)
 
     def render(self, mode: str = "rgb_array") -> Any:
-        """Returns what the environment draws."""
+        """Returns the picture that the environment renders."""
         with GUEST.visit(f"{self._name}.render"):
             return self._env.render(mode)
 
     def set_state(self, state: Any) -> None:
-        """Hands a state of the curriculum over."""
+        """Sets a state of the curriculum."""
         with GUEST.visit(f"{self._name}.set_state"):
             self._env.set_state(state)
 
@@ -82,7 +82,7 @@ class GuestEnvironment(wrappers.PyEnvironmentBaseWrapper):
 
 
 def as_made(environment: Any) -> Any:
-    """Returns the environment as `env_ctor` has returned it."""
+    """Returns the environment that `env_ctor` has returned."""
     guests = (layer for layer in py_layers(environment) if isinstance(layer, GuestEnvironment))
     guest = next(guests, None)
     return environment if guest is None else guest.wrapped_env()

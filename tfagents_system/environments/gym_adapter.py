@@ -18,9 +18,9 @@ from tfagents_system.environments import adapter, headless, rendering
 class GymEnvironment(adapter.EnvironmentAdapter):
     """Adapts `reset() -> observation`, `step(action) -> (observation, reward, done, info)`.
 
-    `done` is a time limit where `info["TimeLimit.truncated"]` is true, as gym's TimeLimit wrapper
-    sets it, otherwise a termination. An environment that counts its own steps and sets `done` must
-    set this entry, or its time limit is taken for a termination.
+    `done` is a time limit if `info["TimeLimit.truncated"]` is true, as set by gym's TimeLimit
+    wrapper, otherwise a termination. An environment that counts its own steps and sets `done` must
+    set this entry, or its time limit counts as a termination.
     """
 
     def __init__(self, env: gym.Env, seed: int | None = None):
@@ -33,7 +33,7 @@ class GymEnvironment(adapter.EnvironmentAdapter):
         check_time_limits(env, self._owner)
 
     def seed(self, seed: int) -> int:
-        """Seeds by `env.seed` and, where `reset` takes a seed, by the next reset.
+        """Seeds by `env.seed` and, if `reset` takes a seed, by the next reset.
 
         Args:
           seed: >= 0.
@@ -41,8 +41,8 @@ class GymEnvironment(adapter.EnvironmentAdapter):
         Returns:
           `seed` as a Python int.
         """
-        seed = int(seed)  # gym refuses NumPy integers
-        # Wrappers hand on to the innermost, where `seed` may be a number of the user's own.
+        seed = int(seed)  # gym rejects NumPy integers
+        # Wrappers forward to the innermost, where `seed` may be a number of the user's.
         if all(
             callable(getattr(e, "seed", None)) for e in (self._env, adapter.innermost(self._env))
         ):
@@ -66,7 +66,7 @@ class GymEnvironment(adapter.EnvironmentAdapter):
             self._env.render(mode=mode)
             return None
         if not headless.has_display():
-            headless.draw_unseen()  # which pygame looks for when it draws first
+            headless.draw_unseen()  # pygame reads it when it first draws
         return rendering.as_frame(self._env.render(mode="rgb_array"), self._owner)
 
     def _reset(self) -> ts.TimeStep:
@@ -96,13 +96,13 @@ def load(
 
     Args:
       name: Registered id, for example "Pendulum-v1", or "package:Id-v0".
-      seed: Of the environment's random numbers, >= 0; None draws one from the system.
+      seed: Seed of the environment's random numbers, >= 0; None draws one from the system.
       gym_kwargs: Keyword arguments of the environment's constructor.
-      max_episode_steps: Time limit in env steps, in place of the registered one; None keeps that.
+      max_episode_steps: Time limit in env steps; None keeps the registered one.
 
     Raises:
-      ConfigError: If the id is unknown, the constructor refuses `gym_kwargs`, a package it needs is
-        missing, or a space cannot be used.
+      ConfigError: If the id is unknown, the constructor rejects `gym_kwargs`, a package it needs is
+        missing, or a space is not supported.
     """
     return GymEnvironment(make(name, gym_kwargs, max_episode_steps), seed=seed)
 
@@ -110,9 +110,9 @@ def load(
 def make(
     name: str, gym_kwargs: Mapping[str, Any] | None = None, max_episode_steps: int | None = None
 ) -> gym.Env:
-    """Returns the gym environment itself, wrapped in its time limit only; see `load`."""
+    """Returns the gym environment itself, with only its time limit as a wrapper; see `load`."""
     adapter.check_max_episode_steps(max_episode_steps)
-    spec = copy.copy(find_spec(name))  # the registered one must not change
+    spec = copy.copy(find_spec(name))  # the registered spec must not change
     spec.order_enforce = False  # PyEnvironment resets by itself before the first step
     if max_episode_steps is not None:
         spec.max_episode_steps = int(max_episode_steps)
@@ -129,7 +129,7 @@ def find_spec(name: str) -> gym.envs.registration.EnvSpec:
     """Returns the registered spec; imports the package of a "package:Id-v0" name.
 
     Raises:
-      ConfigError: If the id is unknown; names the nearest ones.
+      ConfigError: If the id is unknown; the message has the nearest ids.
     """
     try:
         return gym.spec(name)
@@ -139,10 +139,10 @@ def find_spec(name: str) -> gym.envs.registration.EnvSpec:
 
 
 def check_time_limits(env: gym.Env, owner: str) -> None:
-    """Refuses equal limits: the outer one would call the inner one's truncation a termination.
+    """Rejects equal limits: the outer one would report the inner one's truncation as termination.
 
     Args:
-      env: With all its wrappers.
+      env: Environment with all its wrappers.
       owner: Name of the environment, for the message.
 
     Raises:

@@ -20,7 +20,7 @@ from tfagents_system.environments import adapter, headless, rendering
 class GymnasiumEnvironment(adapter.EnvironmentAdapter):
     """Adapts `reset(seed=) -> (observation, info)` and the five results of gymnasium's `step`.
 
-    A step both terminated and truncated is a termination: discount 0.
+    A step that is both terminated and truncated is a termination: discount 0.
     """
 
     def __init__(self, env: Any, seed: int | None = None):
@@ -29,18 +29,18 @@ class GymnasiumEnvironment(adapter.EnvironmentAdapter):
         self._takes_seed = adapter.reset_takes_seed(env)
 
     def seed(self, seed: int) -> int:
-        """Hands the seed, >= 0, to the next reset; later resets go on from there. Returns it."""
+        """Passes the seed, >= 0, to the next reset; later resets continue from it. Returns it."""
         self._reset_seed = int(seed)
         return self._reset_seed
 
     def set_camera(self, camera: str) -> None:
-        """Chooses what `render` looks through: of MuJoCo, id or name of a camera of the model.
+        """Selects the camera of `render`: in MuJoCo, the id or name of a camera of the model.
 
         -1 is the free camera. The constructor's arguments `camera_id` and `camera_name`, in
         `gym_kwargs`, do the same.
 
         Raises:
-          ConfigError: If there is no such camera, or no choice.
+          ConfigError: If there is no such camera, or no choice of cameras.
         """
         renderer = getattr(adapter.innermost(self._env), "mujoco_renderer", None)
         if renderer is None:
@@ -59,13 +59,13 @@ class GymnasiumEnvironment(adapter.EnvironmentAdapter):
           ConfigError: If the environment was made with another mode or returns no frame.
         """
         adapter.check_can_draw(self._env, self._owner)
-        made_with = getattr(self._env, "render_mode", mode)  # a class of the user's may have none
+        made_with = getattr(self._env, "render_mode", mode)  # a user's class may not have it
         if mode != made_with:
             raise ConfigError(
                 f"{self._owner} was made with render_mode={made_with!r} and cannot render {mode!r}."
                 f" Make it with render_mode={mode!r}, and list it in metadata['render_modes']."
             )
-        if "mujoco" in sys.modules:  # gymnasium looks for a renderer when it draws first
+        if "mujoco" in sys.modules:  # gymnasium chooses a renderer when it first draws
             headless.choose_renderer()
             headless.check_can_render(self._owner)
         frame = self._env.render()
@@ -102,25 +102,25 @@ def load(
 
     Args:
       name: Registered id, for example "Pendulum-v1", or "package:Id-v0".
-      seed: Of the environment's random numbers, >= 0; None draws one from the system.
+      seed: Seed of the environment's random numbers, >= 0; None draws one from the system.
       gym_kwargs: Keyword arguments of the environment's constructor.
-      max_episode_steps: Time limit in env steps, in place of the registered one; None keeps that.
-      render_mode: "rgb_array" (passed on only where the environment supports it), so that any
-        environment can be filmed; "human" for a window; None for neither.
+      max_episode_steps: Time limit in env steps; None keeps the registered one.
+      render_mode: "rgb_array" for films (passed on only if the environment supports it); "human"
+        for a window; None for neither.
 
     Raises:
-      ConfigError: If gymnasium is not installed, the id is unknown, the constructor refuses
-        `gym_kwargs`, a package it needs is missing, or a space cannot be used.
+      ConfigError: If gymnasium is not installed, the id is unknown, the constructor rejects
+        `gym_kwargs`, a package it needs is missing, or a space is not supported.
     """
     gymnasium = _import_gymnasium()
     adapter.check_max_episode_steps(max_episode_steps)
     kwargs = dict(gym_kwargs or {})
     try:
-        spec = copy.copy(_find_spec(gymnasium, name))  # the registered one must not change
+        spec = copy.copy(_find_spec(gymnasium, name))  # the registered spec must not change
         spec.order_enforce = False  # PyEnvironment resets by itself before the first step
         if render_mode == "human" or (render_mode and _renders_arrays(_creator(gymnasium, spec))):
             kwargs.setdefault("render_mode", render_mode)
-        # The checker looks at each step; `spaces.check_observation` looks once an episode.
+        # The checker checks each step; `spaces.check_observation` checks once per episode.
         env = gymnasium.make(
             spec,
             max_episode_steps=None if max_episode_steps is None else int(max_episode_steps),
@@ -144,7 +144,7 @@ def _import_gymnasium() -> Any:
 
 
 def _find_spec(gymnasium: Any, name: str) -> Any:
-    """Registered spec of `name`; imports the package of a "package:Id-v0" name."""
+    """Returns the registered spec of `name`; imports the package of a "package:Id-v0" name."""
     package, _, registered = name.rpartition(":")
     if package:
         importlib.import_module(package)
@@ -155,14 +155,14 @@ def _find_spec(gymnasium: Any, name: str) -> Any:
 
 
 def _creator(gymnasium: Any, spec: Any) -> Callable[..., Any]:
-    """Class or function that makes the environment."""
+    """Returns the class or function that makes the environment."""
     if callable(spec.entry_point):
         return spec.entry_point
     return gymnasium.envs.registration.load_env_creator(spec.entry_point)
 
 
 def _renders_arrays(creator: Callable[..., Any]) -> bool:
-    """Whether the creator takes render_mode="rgb_array"; functions need not declare their modes."""
+    """Returns whether the creator takes render_mode="rgb_array"; functions declare no modes."""
     parameters = inspect.signature(creator).parameters
     metadata = getattr(creator, "metadata", None)
     if metadata is None:

@@ -14,15 +14,15 @@ _MAX_DEVICES = 16
 
 
 def has_display() -> bool:
-    """Returns whether a variable names a display; only Linux needs one for windows."""
+    """Returns whether a variable names a display, which only Linux needs for windows."""
     return any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
 
 
 def choose_renderer() -> None:
-    """Sets MUJOCO_GL where there is no display and the user has not set it; Linux only.
+    """Sets MUJOCO_GL if there is no display and the user has not set it; Linux only.
 
     The choice is EGL (a GPU, or Mesa's software renderer), else OSMesa, else "disabled", with which
-    everything but rendering works. dm_control reads the variable when it is imported, gymnasium
+    everything except rendering works. dm_control reads the variable when it is imported, gymnasium
     when it draws its first frame.
     """
     if VARIABLE in os.environ or has_display() or not sys.platform.startswith("linux"):
@@ -34,9 +34,10 @@ def choose_renderer() -> None:
 
 
 def draw_unseen() -> None:
-    """Lets pygame open no window and no sound card, also where there are; unless the user chose.
+    """Keeps pygame from opening windows and sound cards, unless the user has chosen drivers.
 
-    gym's environments would open one, empty, to draw the frames of a film. Signals stay ours, too.
+    gym's environments would open an empty window to draw the frames of a film. Also keeps pygame
+    from handling signals.
     """
     os.environ.setdefault("SDL_NO_SIGNAL_HANDLERS", "1")
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
@@ -53,7 +54,7 @@ def check_can_render(owner: str) -> None:
 
 
 def _egl_works() -> bool:
-    """Whether EGL can draw without a display; dm_control cannot be imported if it only exists."""
+    """Returns whether EGL can draw without a display; dm_control fails if it only exists."""
     name = ctypes.util.find_library("EGL")
     if name is None:
         return False
@@ -74,7 +75,7 @@ def _egl_works() -> bool:
         return False
     for device in devices[: count.value]:
         display = display_type(get_display)(_EGL_PLATFORM_DEVICE, device, None)
-        # Not terminated: the library that draws initializes the same display again.
+        # Not terminated, because the drawing library initializes the same display again.
         if display and egl.eglInitialize(pointer(display), None, None):
             return True
     return False

@@ -15,12 +15,12 @@ def py_layers(environment: Any) -> Iterator[Any]:
 
 
 def every_layer(environment: Any) -> list[Any]:
-    """Returns the environment and all that it wraps, of any library, by whatever attribute.
+    """Returns the environment and everything that it wraps, of any library, in any attribute.
 
-    What has `reset` and `step` is an environment.
+    Any object with `reset` and `step` counts as an environment.
     """
     found = [environment]
-    for layer in found:  # which grows
+    for layer in found:  # it grows meanwhile
         for value in list(getattr(layer, "__dict__", {}).values()):
             parts = value if isinstance(value, (list, tuple)) and len(value) < 100 else [value]
             for part in parts:

@@ -6,16 +6,16 @@ from typing import Any
 
 from tfagents_system.core.errors import ConfigError
 
-_ALLOWED = re.compile(r"[A-Za-z0-9_.\\/>-]+")  # in the name of a tensor of TensorFlow
-_LIKE_UNDERSCORE = re.compile("[^a-z0-9]")  # in the name of an argument of a SavedModel
+_ALLOWED = re.compile(r"[A-Za-z0-9_.\\/>-]+")  # in a tensor's name in TensorFlow
+_LIKE_UNDERSCORE = re.compile("[^a-z0-9]")  # in an argument's name in a SavedModel
 
 
 def check_leaf_names(observation_spec: Any) -> None:
-    """Looks at the keys of an observation of dicts, at any depth.
+    """Checks the keys of nested dicts in an observation.
 
     Raises:
-      ConfigError: If one is no string, has other characters than a SavedModel can name its inputs
-        by, or differs from another one in those alone that it does not tell apart.
+      ConfigError: If a key is not a string, has characters that a SavedModel's inputs cannot have,
+        or differs from another key only in characters that a SavedModel does not distinguish.
     """
     seen: dict[str, str] = {}
     for path in _paths(observation_spec, ("observation",)):

@@ -14,7 +14,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 class Environment(Protocol):
-    """What is needed of a PyEnvironment."""
+    """The part of a PyEnvironment that is needed here."""
 
     def reset(self) -> ts.TimeStep:
         """Begins an episode."""
@@ -24,27 +24,27 @@ class Environment(Protocol):
 
 
 class NotFiniteError(ConfigError):
-    """An observation or action has NaN or infinity, or what should be a number is none.
+    """An observation or action has NaN or infinity, or a number is missing.
 
-    The message says which, and when.
+    The message tells which, and when.
     """
 
 
 def reset(environment: Environment) -> ts.TimeStep:
-    """Begins an episode; returns arrays that the environment does not hold."""
+    """Begins an episode; returns arrays that the environment does not share."""
     return _received(environment.reset())
 
 
 def step(environment: Environment, action: Any) -> ts.TimeStep:
-    """Takes one env step; neither side holds arrays of the other.
+    """Takes one env step; the two sides share no arrays.
 
-    An environment may write into the action that it gets, and return one buffer at each step.
+    An environment may write into the action that it gets, and return the same buffer at each step.
     """
     return _received(environment.step(own(action)))
 
 
 def own(nest: Any) -> Any:
-    """Returns a nest of arrays with copies of them, which nobody else writes into."""
+    """Returns a copy of a nest of arrays, which only the caller writes to."""
     if type(nest) is np.ndarray:
         return nest.copy()
     if isinstance(nest, (np.generic, numbers.Number)):
@@ -57,19 +57,19 @@ def own(nest: Any) -> Any:
         return type(nest)(*map(own, nest))
     if tree.is_nested(nest):
         return tree.map_structure(own, nest)
-    return np.array(nest)  # of another library
+    return np.array(nest)  # an array of another library
 
 
 def check_finite(nest: Any, name: str, env_step: int) -> None:
-    """Refuses floats that no policy and no robot should get; 0.3 us for a vector.
+    """Rejects floats that no policy or robot should get; takes 0.3 us for a vector.
 
     Args:
       nest: An observation or an action.
       name: "observation" or "action".
-      env_step: Of the episode, for the message.
+      env_step: In the episode, for the message.
 
     Raises:
-      NotFiniteError: If there is NaN or infinity; names the leaf.
+      NotFiniteError: If there is NaN or infinity; the message names the leaf.
     """
     if type(nest) is np.ndarray and nest.dtype is _FLOAT32 and nest.ndim == 1:  # most are
         if isfinite(nest.dot(nest)):
@@ -97,7 +97,7 @@ def _received(time_step: ts.TimeStep) -> ts.TimeStep:
 
 
 def _is_finite(nest: Any) -> bool:
-    """A sum is finite if all terms are, unless it overflows: cheap, and rarely inconclusive."""
+    """Returns whether all numbers are finite: by their sum, which is cheap and rarely overflows."""
     if type(nest) is np.ndarray:
         if nest.dtype.kind != "f":
             return True

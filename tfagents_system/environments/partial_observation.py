@@ -3,8 +3,8 @@
     environment = gym_adapter.load("Pendulum-v1", seed=seed)
     environment = LastAction(KeepObservations(environment, [2]))  # velocity, last torque
 
-They go around any PyEnvironment, in `TrainParams.env_ctor`. Rewards, discounts, rendering, seeds,
-info and the curriculum's `set_state` pass through.
+They wrap any PyEnvironment, in `TrainParams.env_ctor`. Rewards, discounts, rendering, seeds, info
+and the curriculum's `set_state` pass through.
 """
 
 import abc
@@ -25,7 +25,7 @@ from tfagents_system.environments.own_arrays import own
 
 
 class _ObservationWrapper(wrappers.PyEnvironmentBaseWrapper, abc.ABC):
-    """Changes the observation of each time step, and nothing else."""
+    """Changes only the observation of each time step."""
 
     def __init__(self, environment: py_environment.PyEnvironment):
         super().__init__(environment)
@@ -50,17 +50,17 @@ class _ObservationWrapper(wrappers.PyEnvironmentBaseWrapper, abc.ABC):
 
 
 class KeepObservations(_ObservationWrapper):
-    """An environment whose observation has only the parts that are named, in the order given.
+    """Keeps only the named parts of the observation, in the given order.
 
-    Of a vector these are entries, of a dict its values. A dict of which one value is left becomes
-    that value itself.
+    Parts are entries of a vector, or values of a dict. A dict with one value left becomes that
+    value itself.
     """
 
     def __init__(self, environment: py_environment.PyEnvironment, parts: Sequence[int | str]):
         """Takes the environment over.
 
         Args:
-          environment: Observes a vector or a dict.
+          environment: Its observation is a vector or a dict.
           parts: Indices of a vector, from 0, or keys of a dict; each once.
 
         Raises:
@@ -87,10 +87,10 @@ class KeepObservations(_ObservationWrapper):
 
 
 class DropObservations(KeepObservations):
-    """An environment whose observation lacks the parts that are named; see `KeepObservations`."""
+    """Drops the named parts of the observation; see `KeepObservations`."""
 
     def __init__(self, environment: py_environment.PyEnvironment, parts: Sequence[int | str]):
-        """As `KeepObservations`; the order of the other parts stays."""
+        """Has the arguments of `KeepObservations`; the other parts keep their order."""
         spec = environment.observation_spec()
         dropped = _checked_parts(spec, parts, type(self).__name__)
         every = spec if isinstance(spec, Mapping) else range(spec.shape[0])
@@ -98,20 +98,20 @@ class DropObservations(KeepObservations):
 
 
 class FirstObservationOnly(_ObservationWrapper):
-    """An environment that shows some entries in the first observation of an episode alone.
+    """Shows some entries only in the first observation of an episode.
 
-    Later they are zero: the policy has to remember them.
+    Later they are zero, so that the policy must remember them.
     """
 
     def __init__(self, environment: py_environment.PyEnvironment, indices: Sequence[int]):
         """Takes the environment over.
 
         Args:
-          environment: Observes a vector.
-          indices: Of the entries, from 0.
+          environment: Its observation is a vector.
+          indices: Indices of the entries, from 0.
 
         Raises:
-          ConfigError: As `KeepObservations`, and if the observation is no vector.
+          ConfigError: As `KeepObservations`, and if the observation is not a vector.
         """
         super().__init__(environment)
         _check_is_vector(self._spec, type(self).__name__)
@@ -126,21 +126,21 @@ class FirstObservationOnly(_ObservationWrapper):
 
 
 class LastAction(_ObservationWrapper):
-    """An environment whose observation ends with the last action, and if wanted its reward.
+    """Appends the last action, and optionally its reward, to the observation.
 
-    Both are as the environment has them (the action in its own units, such as N m) and zero in the
-    first observation of an episode. Float32 [n + A], or [n + A + 1] with the reward last.
+    Both are in the environment's units (the action for example in N m), and zero in the first
+    observation of an episode. Float32 [n + A], or [n + A + 1] with the reward last.
     """
 
     def __init__(self, environment: py_environment.PyEnvironment, with_reward: bool = False):
         """Takes the environment over.
 
         Args:
-          environment: Observes a vector and takes a vector as its action.
-          with_reward: Whether the reward of the last step is appended, too.
+          environment: Its observation and action are vectors.
+          with_reward: Whether to append the reward of the last step, too.
 
         Raises:
-          ConfigError: If observation or action is something else.
+          ConfigError: If observation or action is not a vector.
         """
         super().__init__(environment)
         self._with_reward = with_reward
@@ -155,7 +155,7 @@ class LastAction(_ObservationWrapper):
         self._spec = _vector_spec(low, high, np.float32)
 
     def _observe(self, time_step: ts.TimeStep, action: Any) -> NDArray[Any]:
-        is_first = time_step.is_first()  # also of a step that has reset
+        is_first = time_step.is_first()  # also for a step that has reset
         parts = [time_step.observation, self._nothing if is_first else action]
         if self._with_reward:
             parts.append([time_step.reward])
@@ -163,20 +163,20 @@ class LastAction(_ObservationWrapper):
 
 
 class ObservationStack(_ObservationWrapper):
-    """An environment whose observation is its last k vectors in one, the oldest first: [k n].
+    """Joins the last k observation vectors, the oldest first, to one [k n].
 
-    What lies before the start of an episode is zero.
+    Vectors before the start of an episode are zero.
     """
 
     def __init__(self, environment: py_environment.PyEnvironment, k: int):
         """Takes the environment over.
 
         Args:
-          environment: Observes a vector.
-          k: Number of observations, >= 1, with the newest.
+          environment: Its observation is a vector.
+          k: Number of observations, >= 1, including the newest.
 
         Raises:
-          ConfigError: If k is less than 1 or the observation is something else.
+          ConfigError: If k is less than 1, or the observation is not a vector.
         """
         super().__init__(environment)
         if k < 1:
@@ -196,9 +196,9 @@ class ObservationStack(_ObservationWrapper):
 
 
 class ObservationDropout(_ObservationWrapper):
-    """An environment whose observations are lost at random: all of one is zero then.
+    """Sets observations to zero at random.
 
-    Each one independently, the first of an episode, too.
+    Each one independently, including the first of an episode.
     """
 
     def __init__(
@@ -207,9 +207,9 @@ class ObservationDropout(_ObservationWrapper):
         """Takes the environment over.
 
         Args:
-          environment: Any.
-          probability: Of losing an observation, in [0, 1).
-          seed: That of the environment, >= 0; the draws here differ from its own. None draws one
+          environment: Any environment.
+          probability: Probability of losing an observation, in [0, 1).
+          seed: Seed of the environment, >= 0; the draws here differ from its own. None draws one
             from the system.
 
         Raises:
@@ -225,7 +225,7 @@ class ObservationDropout(_ObservationWrapper):
         self._spec = tree.map_structure(_with_zero, self._spec)
 
     def seed(self, seed: int) -> Any:
-        """Seeds the environment and, at once, what is lost. Returns what the environment does."""
+        """Seeds the environment and, at once, the dropout. Returns the environment's result."""
         self._random = _generator(seed)
         return self._env.seed(seed)
 
@@ -236,12 +236,12 @@ class ObservationDropout(_ObservationWrapper):
 
 
 def _generator(seed: int | None) -> np.random.Generator:
-    """A spawned sequence: gym's environments draw from a generator of the seed itself."""
+    """Returns a generator of a spawned seed, because gym's environments use the seed itself."""
     return np.random.default_rng(np.random.SeedSequence(seed).spawn(1)[0])
 
 
 def _checked_parts(spec: Any, parts: Sequence[int | str], owner: str) -> list[Any]:
-    """Returns the parts of an observation as a list; raises ConfigError unless all exist, once."""
+    """Returns the parts as a list; raises ConfigError unless all exist and are named once."""
     parts = list(parts)
     if isinstance(spec, Mapping):
         for key in parts:

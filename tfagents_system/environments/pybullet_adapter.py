@@ -22,8 +22,8 @@ import numpy as np
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments import gym_adapter
 
-_MAX_FRAME_WIDTH = 480  # pixels; 960 x 720, Minitaur's own choice, takes 0.25 s a frame
-_CAMERA = ("_cam_yaw", "_cam_pitch", "_cam_dist")  # as all of pybullet_envs name it
+_MAX_FRAME_WIDTH = 480  # pixels; 960 x 720, the Minitaur's default, takes 0.25 s per frame
+_CAMERA = ("_cam_yaw", "_cam_pitch", "_cam_dist")  # attribute in all of pybullet_envs
 _STDOUT, _STDERR = 1, 2  # file descriptors
 
 
@@ -34,16 +34,16 @@ def load(
     max_episode_steps: int | None = None,
     camera: str | None = None,
 ) -> "PybulletEnvironment":
-    """Returns the environment of pybullet_envs as a PyEnvironment.
+    """Returns an environment of pybullet_envs as a PyEnvironment.
 
     Args:
       name: Registered id, for example "MinitaurBulletEnv-v0".
-      seed: Of everything the environment draws in a reset, >= 0, also from the global generators
-        of `random` and `numpy.random` (the Minitaur's masses and friction), whose state outside
-        it leaves as it was. Noise drawn from these during a step stays unseeded. None: no seed.
+      seed: Seed of everything that the environment draws in a reset, >= 0, also from the global
+        generators of `random` and `numpy.random` (the Minitaur's masses and friction), whose state
+        is restored afterwards. Noise drawn from these during a step stays unseeded. None: no seed.
       gym_kwargs: Keyword arguments of the environment's constructor; a window opens only with
         render=True (in some environments: renders=True).
-      max_episode_steps: Time limit in env steps, in place of the registered one; None keeps that.
+      max_episode_steps: Time limit in env steps; None keeps the registered one.
       camera: See `PybulletEnvironment.set_camera`; None keeps the environment's own.
 
     Raises:
@@ -51,7 +51,7 @@ def load(
     """
     _import_environments()
     spec = gym_adapter.find_spec(name)
-    with _held_output(_STDOUT):  # folders, and the arguments of the physics server
+    with _held_output(_STDOUT):  # it prints folders, and the arguments of the physics server
         kwargs = {**_without_window(spec), **(gym_kwargs or {})}
         env = gym_adapter.make(name, kwargs, max_episode_steps)
     _limit_frame_size(env)
@@ -65,10 +65,10 @@ class PybulletEnvironment(gym_adapter.GymEnvironment):
     """An environment of pybullet_envs, with a camera that turns around the robot."""
 
     def set_camera(self, camera: str) -> None:
-        """Chooses from where `render` looks: "yaw,pitch,distance", degrees and meters.
+        """Sets the view of `render`: "yaw,pitch,distance", in degrees and meters.
 
         Raises:
-          ConfigError: If it is something else, or the environment has no such choice.
+          ConfigError: If `camera` has another form, or the environment has no such choice.
         """
         env = self._env.unwrapped
         if not all(hasattr(env, name) for name in _CAMERA):
@@ -88,11 +88,11 @@ class PybulletEnvironment(gym_adapter.GymEnvironment):
 
 
 class _PybulletWrapper(gym.Wrapper):
-    """Seeds what the environment draws from the global generators, and silences its first reset."""
+    """Seeds draws from the global generators, and silences the first reset."""
 
     def __init__(self, env: gym.Env):
         super().__init__(env)
-        self._random_states: tuple[Any, Any] | None = None  # of `random` and `numpy.random`
+        self._random_states: tuple[Any, Any] | None = None  # states of `random` and `numpy.random`
         self._has_reset = False
 
     def seed(self, seed: int | None = None) -> Any:
@@ -113,7 +113,7 @@ class _PybulletWrapper(gym.Wrapper):
 
     @contextlib.contextmanager
     def _own_randomness(self) -> Iterator[None]:
-        """Lends the global generators the environment's own states; restores them at the end."""
+        """Sets the global generators to the environment's states, and restores them at the end."""
         if self._random_states is None:
             yield
             return
@@ -148,13 +148,13 @@ def _import_environments() -> None:
 
 
 def _without_window(spec: gym.envs.registration.EnvSpec) -> dict[str, bool]:
-    """Keyword arguments that turn off a window which the constructor opens by default."""
+    """Returns the keyword arguments that turn off a window that opens by default."""
     creator = spec.entry_point
     if not callable(creator):
         try:
             creator = gym.envs.registration.load(creator)
         except ImportError:
-            return {}  # gym_adapter.make fails in the same way and explains it
+            return {}  # gym_adapter.make fails for the same reason, with an explanation
     parameters = inspect.signature(creator).parameters
     names = [name for name in ("render", "renders") if name in parameters]
     return {name: False for name in names if parameters[name].default is True}
@@ -163,8 +163,8 @@ def _without_window(spec: gym.envs.registration.EnvSpec) -> dict[str, bool]:
 def _limit_frame_size(env: gym.Env) -> None:
     """Scales the frame size, a pair of constants in some environments' modules, to at most 480.
 
-    This holds for all environments of the module in this process. Scaling frames afterwards would
-    not do: nearly all of the time is spent drawing them.
+    This affects all environments of the module in this process. Scaling frames afterwards would
+    not help, because nearly all of the time is spent drawing them.
     """
     for cls in type(env.unwrapped).__mro__:
         module: Any = sys.modules[cls.__module__]
@@ -176,11 +176,11 @@ def _limit_frame_size(env: gym.Env) -> None:
 
 @contextlib.contextmanager
 def _held_output(*descriptors: int) -> Iterator[None]:
-    """Holds back what Python and C write to these descriptors; shows it on stderr after an error.
+    """Captures output of Python and C to these descriptors; shows it on stderr after an error.
 
-    Of the whole process, so only for a moment, before other threads have something to say.
+    It affects the whole process, so use it only briefly, before other threads write.
     """
-    libc = ctypes.CDLL(None)  # C has a buffer of its own, to be emptied on both sides
+    libc = ctypes.CDLL(None)  # C has its own buffer, which is flushed before and after
     redirects = {_STDOUT: contextlib.redirect_stdout, _STDERR: contextlib.redirect_stderr}
     with tempfile.TemporaryFile("w+", errors="replace") as held, contextlib.ExitStack() as stack:
         libc.fflush(None)

@@ -11,13 +11,13 @@ import tree
 from tfagents_system.data.frames import looks_like_image
 from tfagents_system.environments.layers import every_layer
 
-# Attributes and classes of running means: of gym, gymnasium, and those modelled after them.
+# Attributes and classes of running means, in gym, gymnasium and similar libraries.
 _ATTRIBUTE = re.compile(r"(^|_)(rms|mean_?std)$|running_?(mean|std|var|stat|norm)", re.IGNORECASE)
 _CLASS = re.compile(r"Running(Mean|Std|Var|Stat|Norm)|MeanStd$|Welford")
 
 
 class Remark(NamedTuple):
-    """One thing that is worth knowing."""
+    """A remark on an environment."""
 
     what: str  # a row of `sac check`
     shown: str  # a few words, for the status line
@@ -25,16 +25,16 @@ class Remark(NamedTuple):
     advice: str
 
     def __str__(self) -> str:
-        """Returns it for a log."""
+        """Returns the remark for a log."""
         return f"{self.text} {self.advice}"
 
 
 def remarks_on(environment: Any, takes_vectors: bool) -> list[Remark]:
-    """Returns what is worth knowing of an environment that is to be trained.
+    """Returns remarks on an environment before training.
 
     Args:
-      environment: As it will be stepped, with all wrappers.
-      takes_vectors: Whether what is no image is flattened, because there is no combiner.
+      environment: Environment with all wrappers.
+      takes_vectors: Whether everything except images is flattened, because there is no combiner.
     """
     learned = learned_state(environment)
     remarks = [learned] if learned else []
@@ -42,9 +42,9 @@ def remarks_on(environment: Any, takes_vectors: bool) -> list[Remark]:
 
 
 def learned_state(environment: Any) -> Remark | None:
-    """Returns which wrappers of an environment learn statistics of it, if any does.
+    """Returns the wrappers of an environment that learn statistics.
 
-    They are in no checkpoint, so that whoever makes the environment anew has others.
+    Checkpoints do not have these statistics, so a new environment has different ones.
     """
     names = [
         f"{type(layer).__name__}.{name}"

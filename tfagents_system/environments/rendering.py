@@ -8,15 +8,15 @@ from numpy.typing import NDArray
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments.guest_environment import as_made
 
-_ROUNDING = 1e-3  # that renderers may be beyond 0 and 1
+_ROUNDING = 1e-3  # by which renderers may exceed 0 and 1
 
 
 def draw(environment: Any) -> NDArray[np.uint8]:
-    """Returns a frame of a PyEnvironment that has been reset; see `as_frame`.
+    """Renders a frame of a PyEnvironment that has been reset; see `as_frame`.
 
     Raises:
       NotImplementedError: If it cannot render.
-      ConfigError: If what it renders is no picture.
+      ConfigError: If the result is not a picture.
     """
     return as_frame(environment.render("rgb_array"), type(as_made(environment)).__name__)
 
@@ -24,20 +24,20 @@ def draw(environment: Any) -> NDArray[np.uint8]:
 def as_frame(picture: Any, owner: str) -> NDArray[np.uint8]:
     """Returns a copy of a rendered picture as contiguous uint8 [H, W, 3].
 
-    Gray becomes RGB, alpha is dropped, channels before height and width come last, a batch axis of
-    one picture is left out. Booleans are black and white; integers and floats are 0 to 255, but
-    floats none of which is above 1 are 0 to 1.
+    Gray becomes RGB, alpha is dropped, channels before height and width move to the end, a batch
+    axis of one picture is removed. Booleans are black and white; integers and floats range from 0
+    to 255, floats with none above 1 from 0 to 1.
 
     Args:
-      picture: What an environment rendered.
+      picture: The rendered picture.
       owner: Name of the environment, for the message.
 
     Raises:
-      ConfigError: If it is something else, for example None.
+      ConfigError: If it is not a picture, for example None.
     """
     try:
         array = np.asarray(picture)
-    except Exception:  # of another library, or ragged
+    except Exception:  # an array of another library, or ragged
         array = np.array(None)
     if array.ndim == 4 and array.shape[0] == 1:
         array = array[0]
@@ -52,7 +52,7 @@ def as_frame(picture: Any, owner: str) -> NDArray[np.uint8]:
 
 
 def _as_bytes(array: NDArray[Any], owner: str) -> NDArray[np.uint8]:
-    """Returns a new array of the same colors as uint8."""
+    """Returns the same colors as a new uint8 array."""
     kind = array.dtype.kind
     if array.dtype == np.uint8:
         return array.copy()
@@ -61,7 +61,7 @@ def _as_bytes(array: NDArray[Any], owner: str) -> NDArray[np.uint8]:
     if kind not in "iuf":
         _refuse(owner, f"numbers of dtype {array.dtype}")
     lowest, highest = float(array.min()), float(array.max())
-    # Written so that NaN is refused.
+    # Written so that NaN is rejected.
     if not (lowest >= -_ROUNDING and highest < 255.5):
         _refuse(owner, f"{array.dtype} from {lowest:g} to {highest:g}")
     if kind != "f":

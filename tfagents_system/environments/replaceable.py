@@ -20,21 +20,21 @@ from tfagents_system.environments.own_arrays import NotFiniteError
 
 
 class EnvironmentFailure(UserCodeError):
-    """An environment, or its constructor, raised; `__cause__` is what it raised."""
+    """An environment, or its constructor, raised; `__cause__` is the exception."""
 
     def __init__(self, error: Exception, num_failures: int):
-        """The failure with this number is `error`."""
+        """`error` is failure number `num_failures`."""
         reason = error.reason if isinstance(error, UserCodeError) else repr(error)
         super().__init__(f"{error} (failure {num_failures} of this environment)", reason)
 
 
 class ReplaceableEnvironment:
-    """One environment after the other: what fails is replaced before the next reset.
+    """Replaces an environment that fails before the next reset.
 
-    What has failed is closed, in bounded time. After an EnvironmentFailure, `reset` builds a new
-    environment and goes on with that; the processes that the constructor of the failed one has
-    started end then, unless the new one shares them, because it has started none itself. The
-    watchdog ends the process if the environment does not return.
+    A failed environment is closed, in bounded time. After an EnvironmentFailure, `reset` builds a
+    new environment. Then the processes that the failed one's constructor has started end, unless
+    the new one shares them because it has started none itself. The watchdog ends this process if
+    the environment does not return.
     """
 
     def __init__(
@@ -43,32 +43,32 @@ class ReplaceableEnvironment:
         make: Callable[[int], py_environment.PyEnvironment],
         watchdog: Watchdog,
     ):
-        """Begins with `environment`.
+        """Starts with `environment`.
 
         Args:
-          environment: Owned from here on.
-          make: Called with the number of failures so far; returns a new one.
+          environment: Owned from now on.
+          make: Called with the number of failures so far; returns a new environment.
           watchdog: Fed at every call.
         """
         self._environment: py_environment.PyEnvironment | None = environment
         self._make = make
         self._watchdog = watchdog
         self._state: dict[str, Any] = {}
-        self._left: frozenset[Process] = frozenset()  # of those that have failed
+        self._left: frozenset[Process] = frozenset()  # processes of failed environments
         self._partner: ReplaceableEnvironment | None = None
         self.num_failures = 0
 
     def pair_with(self, other: "ReplaceableEnvironment") -> None:
-        """Lets both be replaced when one fails, as long as they have an environment in common."""
+        """Replaces both when one fails, as long as they share an environment."""
         self._partner, other._partner = other, self
 
     def current(self) -> py_environment.PyEnvironment:
-        """Returns the environment that works now: a new one if the last one has failed."""
+        """Returns the working environment: a new one if the last one has failed."""
         if self._environment is None:
             try:
                 self._environment = self._guard(self._make, self.num_failures)
             except EnvironmentFailure:
-                self._end_left()  # perhaps they are in the way
+                self._end_left()  # they may block the new one
                 raise
             if started_by(self._environment):
                 self._end_left()
@@ -81,9 +81,9 @@ class ReplaceableEnvironment:
         return self._guard(_begin, self.current())
 
     def step(self, action: Any) -> ts.TimeStep:
-        """Takes one env step of an episode that has begun."""
+        """Takes one env step."""
         self._watchdog.feed()
-        try:  # not by _guard: this is the hot path
+        try:  # without _guard, because this is the hot path
             assert self._environment is not None, "reset comes first"
             time_step = self._environment.step(action)
             if not hasattr(time_step, "step_type"):
@@ -93,7 +93,7 @@ class ReplaceableEnvironment:
             raise self._failure(error) from error
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Hands a curriculum's values on, also to the environments to come."""
+        """Sets a curriculum's values, also for later environments."""
         self._state.update(state)
         if self._environment is not None:
             self._guard(self._environment.set_state, state)
@@ -110,7 +110,7 @@ class ReplaceableEnvironment:
 
     @contextlib.contextmanager
     def judged(self) -> Iterator[None]:
-        """Makes a NotFiniteError within the block a failure of the environment."""
+        """Turns a NotFiniteError of the block into a failure of the environment."""
         try:
             yield
         except NotFiniteError as error:
@@ -124,7 +124,7 @@ class ReplaceableEnvironment:
         partner = self._partner
         if partner is None or partner._environment is None:
             return
-        if _have_common(environment, partner._environment):  # then that is closed, too
+        if _have_common(environment, partner._environment):  # closes that, too
             partner._retire()
             partner.num_failures += 1
 
@@ -144,7 +144,7 @@ class ReplaceableEnvironment:
             raise self._failure(error) from error
 
     def close(self) -> None:
-        """Closes the environment of now, if there is one, and ends what all have started."""
+        """Closes the current environment, if any, and ends the processes of all environments."""
         if self._environment is not None:
             self._retire()
         self._end_left()
@@ -170,7 +170,7 @@ def _begin(environment: py_environment.PyEnvironment) -> ts.TimeStep:
     """Resets an environment.
 
     Raises:
-      ConfigError: If what it returns is no time step, or its observation does not fit the spec.
+      ConfigError: If the result is not a time step, or its observation does not fit the spec.
     """
     time_step = environment.reset()
     if not hasattr(time_step, "step_type"):

@@ -12,11 +12,11 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments.exact_casts import exact, leaf_cast
 
 _SUPPORTED = ("Box", "Dict", "Discrete", "MultiBinary", "MultiDiscrete", "Tuple")
-_ROUNDING = 1e-5  # fraction of the action range that float32 arithmetic may overshoot a bound by
+_ROUNDING = 1e-5  # share of the action range by which float32 arithmetic may exceed a bound
 
 
 def observation_spec(space: Any, owner: str) -> types.NestedArraySpec:
-    """Returns the spec of what `observation_cast` makes of this space's observations.
+    """Returns the spec of a space's observations after `observation_cast`.
 
     Args:
       space: A space of gym or gymnasium. Float boxes become float32 (bounds rounded outwards, so
@@ -27,33 +27,33 @@ def observation_spec(space: Any, owner: str) -> types.NestedArraySpec:
       BoundedArraySpec, or a dict (for Dict) or tuple (for Tuple) of such.
 
     Raises:
-      ConfigError: If the space, or one inside it, is of an unsupported kind.
+      ConfigError: If the space, or one inside it, is not supported.
     """
     return _spec(space, "observation", owner, is_action=False)
 
 
 def action_spec(space: Any, owner: str) -> types.NestedArraySpec:
-    """Returns the spec of the actions an agent must produce for this space.
+    """Returns the spec of an agent's actions for this space.
 
-    Float boxes become float32 with bounds rounded inwards: an action on the bound of the spec is
-    still inside the space when its own bounds are float64. Discrete becomes an int64 scalar.
+    Float boxes become float32 with bounds rounded inwards, so that an action on the bound of the
+    spec is inside a space with float64 bounds. Discrete becomes an int64 scalar.
 
     Args:
       space: A space of gym or gymnasium.
       owner: Class name of the environment, for error messages.
 
     Raises:
-      ConfigError: If a float box is unbounded, or a space is of an unsupported kind.
+      ConfigError: If a float box is unbounded, or a space is not supported.
     """
     return _spec(space, "action", owner, is_action=True)
 
 
 def observation_cast(spec: types.NestedArraySpec) -> Callable[[Any], types.NestedArray]:
-    """Returns the function that copies an observation into arrays as the spec describes them.
+    """Returns the function that copies an observation into arrays of the spec.
 
-    It copies because some environments return one buffer that they overwrite in the next step;
-    observation and next observation of a transition would then silently be the same. It raises
-    ValueError for a number that an integer dtype cannot hold.
+    It copies because some environments return the same buffer at each step; observation and next
+    observation of a transition would then silently be equal. It raises ValueError for a number
+    that an integer dtype cannot hold.
     """
     if isinstance(spec, dict):
         casts = {key: observation_cast(child) for key, child in spec.items()}
@@ -67,12 +67,12 @@ def observation_cast(spec: types.NestedArraySpec) -> Callable[[Any], types.Neste
 
 
 def action_cast(spec: types.NestedArraySpec, owner: str) -> Callable[[types.NestedArray], Any]:
-    """Returns the function that makes an agent's action ready for the environment.
+    """Returns the function that converts an agent's action for the environment.
 
     Scalar integers become Python ints (some environments use them as keys), other leaves new arrays
-    of the spec's dtype. Squashing in float32 (mean + magnitude * tanh) may end one rounding step
-    outside the bounds, where strict environments raise, so such actions are clipped; an action
-    further out (1e-5 of the range) is a mistake of the caller and never changed silently.
+    of the spec's dtype. Squashing in float32 (mean + magnitude * tanh) may exceed the bounds by one
+    rounding step, at which strict environments raise, so such actions are clipped; an action
+    further outside (1e-5 of the range) is the caller's mistake and is never changed silently.
 
     Args:
       spec: From `action_spec`.
@@ -94,7 +94,7 @@ def action_cast(spec: types.NestedArraySpec, owner: str) -> Callable[[types.Nest
 
 
 def check_observation(observation: Any, spec: types.NestedArraySpec, owner: str) -> None:
-    """Checks that casting keeps what the observation says; too slow for every step.
+    """Checks that casting loses nothing of the observation; too slow for every step.
 
     Raises:
       ConfigError: If structure or shape differ from the declared space, or if an integer space
@@ -163,7 +163,7 @@ def _array_action_cast(
         if action.shape != shape:
             raise ValueError(f"Action of {owner} has shape {action.shape}; expected {shape}.")
         clipped = np.minimum(np.maximum(action, minimum), maximum)  # a third of np.clip's time
-        # Equal bytes: nothing was clipped. Ten times faster than comparing with (a == b).all().
+        # Equal bytes mean that nothing was clipped; ten times as fast as (a == b).all().
         if clipped.tobytes() != action.tobytes() and np.any(np.abs(clipped - action) > tolerance):
             raise ValueError(
                 f"Action {action.tolist()} of {owner} is outside its bounds "
@@ -205,9 +205,9 @@ def _spec(space: Any, name: str, owner: str, is_action: bool) -> types.NestedArr
 
 
 def _kind(space: Any) -> str | None:
-    """Name of the gym or gymnasium class that the space is or inherits from; None if unsupported.
+    """Returns the gym or gymnasium class of the space, by name; None if it is not supported.
 
-    By name, not isinstance: gymnasium need not be installed.
+    Does not use isinstance, because gymnasium may not be installed.
     """
     for cls in type(space).__mro__:
         if cls.__name__ in _SUPPORTED and cls.__module__.split(".")[0] in ("gym", "gymnasium"):
@@ -226,12 +226,12 @@ def _box_spec(space: Any, name: str, owner: str, is_action: bool) -> array_spec.
     else:
         dtype = np.uint8 if space.dtype == bool else space.dtype
     if low.size and np.all(low == low.flat[0]) and np.all(high == high.flat[0]):
-        low, high = low.flat[0], high.flat[0]  # one number: images would print thousands
+        low, high = low.flat[0], high.flat[0]  # one number, because images would print thousands
     return array_spec.BoundedArraySpec(space.shape, dtype, low, high, name)
 
 
 def _as_float32(bounds: NDArray[Any], towards: float) -> NDArray[Any]:
-    """Bounds as float32; where that is inexact, the neighbour on the side of `towards`."""
+    """Returns bounds as float32; if inexact, the neighbour in the direction of `towards`."""
     with np.errstate(over="ignore"):
         rounded = bounds.astype(np.float32)
         is_beyond = rounded < bounds if towards > 0 else rounded > bounds

@@ -16,13 +16,12 @@ _LAST = int(ts.StepType.LAST)
 
 
 def keep_discount_at_time_limits(environment: py_environment.PyEnvironment) -> None:
-    """Makes the last discount of an environment from a TF-Agents suite right, in place.
+    """Corrects the last discount of an environment from a TF-Agents suite, in place.
 
-    `suite_gym`, `suite_pybullet` and `suite_mujoco` put a gym environment into a GymWrapper, which
-    calls every `done` a termination, also that of gym's own TimeLimit. Here the GymWrapper below
-    any TF-Agents wrappers learns to read `info["TimeLimit.truncated"]`, at last steps only.
-    Other environments are left as they are: adapters of this package and `suite_dm_control` report
-    their time limits themselves.
+    `suite_gym`, `suite_pybullet` and `suite_mujoco` wrap a gym environment in a GymWrapper, which
+    treats every `done` as a termination, even that of gym's own TimeLimit. This makes the
+    GymWrapper read `info["TimeLimit.truncated"]` at last steps. Other environments stay unchanged:
+    adapters of this package and `suite_dm_control` report time limits themselves.
 
     Raises:
       ConfigError: If two of gym's TimeLimits end the episode at the same step.
@@ -35,7 +34,7 @@ def keep_discount_at_time_limits(environment: py_environment.PyEnvironment) -> N
 
 
 def _read_truncation(wrapper: gym_wrapper.GymWrapper) -> None:
-    """Replaces `wrapper._step`; a wrapper around it would hide the object that `env_ctor` made."""
+    """Replaces `wrapper._step`, because another wrapper would hide the object of `env_ctor`."""
     step = wrapper._step
     continues = np.asarray(wrapper._discount, np.float32)  # as in all other steps
 
@@ -51,17 +50,17 @@ def _read_truncation(wrapper: gym_wrapper.GymWrapper) -> None:
 
 
 class EpisodeEnds:
-    """Notices a time limit that an environment reports as a termination.
+    """Detects a time limit that an environment reports as a termination.
 
         ends.note(length, is_terminal)   # after each complete episode
         ends.suspicion                   # None, or a sentence for the user
 
-    True terminations come at various steps. Suspicious are at least 10 episodes of one length, all
-    with discount 0, if either no episode had another length or this length is the horizon. The
-    first episode that says otherwise ends the suspicion. Episodes of one step are a bandit's.
+    True terminations come at various steps. Suspicious are at least 10 episodes of the same length,
+    all with discount 0, if no episode had another length or this length is the horizon. The first
+    counterexample ends the suspicion. Episodes of one step are a bandit's, and not suspicious.
     """
 
-    MIN_EPISODES = 10  # one in 1,000 environments that terminate at one of two steps looks so
+    MIN_EPISODES = 10  # of two equally likely lengths, all are equal in 1 of 1,000 cases
 
     def __init__(self, horizon: int):
         """`horizon`: env steps after which episodes are cut."""
@@ -69,12 +68,12 @@ class EpisodeEnds:
         self._num_ends: collections.Counter[tuple[int, bool]] = collections.Counter()
 
     def note(self, length: int, is_terminal: bool) -> None:
-        """Counts a complete episode of `length` env steps; terminal: its last discount is 0."""
+        """Counts a complete episode of `length` env steps; terminal means a last discount of 0."""
         self._num_ends[length, is_terminal] += 1
 
     @property
     def suspicion(self) -> str | None:
-        """What looks wrong, if anything."""
+        """The suspicion as a sentence; None if there is none."""
         lengths = {length for length, _ in self._num_ends}
         length = lengths.pop() if len(lengths) == 1 else self._horizon
         num_terminal = self._num_ends[length, True]

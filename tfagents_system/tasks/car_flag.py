@@ -15,9 +15,9 @@ class CarFlag(gym.Env):
     Observation [x, velocity, side]: side is -1 or 1, the side of the right flag, while the car is
     within 0.2 of x = 0.5, and 0 elsewhere. Action a in [-1, 1] adds 0.0015 a to the velocity, which
     stays within 0.2 and is then added to x. x begins uniformly within 0.2 of 0, at rest. An episode
-    terminates at either flag. Reward -1 each step, and at the wrong flag -1 more for each step that
-    was left of the 160, so that the wrong flag is worth as little as none. The info of the last
-    step has `success`.
+    terminates at either flag. The reward is -1 per step; at the wrong flag it is -1 more for each
+    remaining step of the 160, so that the wrong flag is as bad as none. The info of the last step
+    has `success`.
 
     Source: Yang and Nguyen 2021, Recurrent Off-policy Baselines for Memory-based Continuous
     Control, arXiv:2110.12628.
@@ -50,7 +50,7 @@ class CarFlag(gym.Env):
         return self._observe(), reward, is_at_flag, {"success": is_right}
 
     def render(self, mode: str = "rgb_array") -> NDArray[np.uint8]:
-        """Returns a frame; the right flag is green, the place where it is told is blue."""
+        """Returns a frame; the right flag is green, the place that shows its side is blue."""
         canvas = Canvas((-1.3, -0.3), (1.3, 0.5))
         canvas.line((-1.3, 0), (1.3, 0), 0.01, GRAY)
         canvas.line((0.3, 0), (0.7, 0), 0.03, BLUE)

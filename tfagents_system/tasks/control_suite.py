@@ -13,26 +13,26 @@ from tfagents_system.environments import dm_control_adapter, headless
 
 SIZE = 84  # pixels
 LUMA = np.array([0.2989, 0.587, 0.114], np.float32)  # of red, green and blue; ITU-R BT.601
-_PLAIN = {"shadow": False, "reflection": False}  # most of the time of a software renderer
+_PLAIN = {"shadow": False, "reflection": False}  # they take most of a software renderer's time
 
 
 class ActionRepeat(wrappers.ActionRepeat):
-    """Takes each action several times and adds up the rewards, up to the end of the episode."""
+    """Repeats each action and sums the rewards, until the end of the episode."""
 
     @property
     def dt(self) -> float:
-        """Seconds of an env step, which films go by."""
+        """Seconds per env step, for films."""
         return self._times * self._env.dt
 
 
 class Pixels(wrappers.PyEnvironmentBaseWrapper):
-    """A task of dm_control that is seen as a gray image [84, 84, 1] uint8, by its camera 0.
+    """Shows a task of dm_control as a gray image [84, 84, 1] uint8, through its camera 0.
 
-    Without shadows and reflections, which show no more of the state and take most of the time.
+    Shadows and reflections are off: they add nothing about the state and take most of the time.
     """
 
     def __init__(self, environment: py_environment.PyEnvironment):
-        """Takes it over; raises ConfigError if MuJoCo cannot draw."""
+        """Wraps and owns `environment`; raises ConfigError if MuJoCo cannot draw."""
         super().__init__(environment)
         headless.check_can_render("Pixels")
 
@@ -47,7 +47,7 @@ class Pixels(wrappers.PyEnvironmentBaseWrapper):
         return self._drawn(self._env.step(action))
 
     def _drawn(self, time_step: ts.TimeStep) -> ts.TimeStep:
-        physics = self._env.gym.env.physics  # of the adapter, below any wrappers
+        physics = self._env.gym.env.physics  # the adapter's, below any wrappers
         frame = physics.render(SIZE, SIZE, camera_id=0, render_flag_overrides=_PLAIN)
         return time_step._replace(observation=gray(frame))
 
@@ -58,7 +58,7 @@ def gray(frame: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def repeated(domain: str, task: str, times: int) -> Callable[..., py_environment.PyEnvironment]:
-    """Returns a constructor, with the argument `seed`, of the task with actions taken `times`."""
+    """Returns a constructor, with the argument `seed`, of the task with repeated actions."""
 
     def make(seed: int | None) -> py_environment.PyEnvironment:
         return ActionRepeat(dm_control_adapter.load(domain, task, seed=seed), times)

@@ -14,7 +14,7 @@ Point = Sequence[float] | NDArray[np.float64]  # x to the right, y upwards
 
 
 class Canvas:
-    """A white rectangle of the plane, `frame`: [HEIGHT, W, 3] uint8; later shapes cover others."""
+    """Draws on a white rectangle of the plane, `frame` [HEIGHT, W, 3] uint8."""
 
     def __init__(self, low: Point, high: Point):
         """Takes the lower left and the upper right corner, in the task's units."""

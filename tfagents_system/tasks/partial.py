@@ -1,7 +1,7 @@
 """Loads the tasks by name: `partial.load("pendulum-p", seed=seed)` in a params file.
 
 Source: Yang and Nguyen 2021, Recurrent Off-policy Baselines for Memory-based Continuous Control,
-arXiv:2110.12628; docs/partial_observation.md says what differs.
+arXiv:2110.12628; docs/partial_observation.md lists the differences.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,12 +27,12 @@ from tfagents_system.tasks.push_bump import PushRightBump
 from tfagents_system.tasks.water_maze import DenseWaterMaze, SimpleWaterMaze, WaterMaze
 
 Environment: TypeAlias = py_environment.PyEnvironment
-Make = Callable[[int | None], Environment]  # of a seed >= 0; None draws one from the system
+Make = Callable[[int | None], Environment]  # takes a seed >= 0; None draws one from the system
 _WALKER = range(8)  # height, direction, velocity and tilt of the body, as PyBullet orders them
 
 
 class Task(NamedTuple):
-    """A task that can be trained."""
+    """A task: its constructor and properties."""
 
     make: Make
     horizon: int  # env steps, its time limit
@@ -44,10 +44,10 @@ def load(name: str, seed: int | None = None) -> Environment:
 
     Args:
       name: A key of TASKS.
-      seed: Of everything random in it, >= 0; None draws one from the system.
+      seed: Seed of everything random in it, >= 0; None draws one from the system.
 
     Raises:
-      ConfigError: If there is no such task, or a package that it needs is missing.
+      ConfigError: If there is no such task, or its package is missing.
     """
     return find(name).make(seed)
 
@@ -132,7 +132,7 @@ TASKS: dict[str, Task] = {
     "cartpole-swingup-p-concat5": Task(_stack(_swingup_p, 5), 200),
     "cartpole-swingup-va-concat10": Task(_stack(_swingup_va, 10), 200),
     "walker-walk-pixels": Task(_pixels(repeated("walker", "walk", 2)), 500, True),
-    # Of PyBullet's walkers: positions of the joints, which alternate with velocities; the feet.
+    # PyBullet's walkers: positions of the joints, which alternate with velocities; the feet.
     "half-cheetah-p": Task(
         _keep(_pybullet("HalfCheetahBulletEnv-v0"), [*_WALKER, *range(8, 20, 2), *range(20, 26)]),
         1000,

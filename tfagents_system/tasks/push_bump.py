@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tfagents_system.tasks.drawing import BLACK, BLUE, GRAY, RED, Canvas
 
-_SUBSTEP = 0.001  # m of the finger, between looks at the contact
+_SUBSTEP = 0.001  # m that the finger moves between contact updates
 
 
 class PushRightBump(gym.Env):
@@ -54,10 +54,10 @@ class PushRightBump(gym.Env):
         return self._observe()
 
     def place(self, bumps: list[float], finger: float) -> None:
-        """Begins with bumps at these places, left and right, and a straight finger at `finger`."""
+        """Sets the places of the left and right bumps, and a straight finger at `finger`."""
         self.bumps, self._first_bumps = list(bumps), tuple(bumps)
         self.finger, self.angle = float(finger), 0.0
-        self._contact: tuple[int, int] | None = None  # bump; 1 if met from the left, or -1
+        self._contact: tuple[int, int] | None = None  # bump; 1 if touched from the left, else -1
 
     def step(
         self, action: NDArray[np.float32]
@@ -76,7 +76,7 @@ class PushRightBump(gym.Env):
         return self._observe(), reward, done, {"success": reward == 1}
 
     def render(self, mode: str = "rgb_array") -> NDArray[np.uint8]:
-        """Returns a frame; the bump to be pushed is blue."""
+        """Returns a frame; the bump to push is blue."""
         canvas = Canvas((-0.42, -0.05), (0.42, 0.2))
         canvas.line((-0.42, 0), (0.42, 0), 0, GRAY)
         for bump, color in zip(self.bumps, (RED, BLUE), strict=True):

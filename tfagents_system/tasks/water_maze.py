@@ -15,14 +15,14 @@ from tfagents_system.tasks.drawing import BLACK, GRAY, GREEN, Canvas
 
 
 class WaterMaze(gym.Env):
-    """A disc of radius 1 with a platform of radius 0.2, which stays where it is for an episode.
+    """A disc of radius 1 with a platform of radius 0.2, which is fixed during an episode.
 
     Observation [x, y, 1 on the platform and 0 elsewhere, platform x, platform y]; a swimmer does
-    not see the last two. Action a in [-0.2, 0.2]^2; a step is 0.2 a, and none that would leave the
-    disc. Reward 1 for each step that ends on the platform. At every fifth, counted since the last
-    time, the swimmer is put somewhere else: the observation has the new place, and still the 1.
-    Angle and distance from the centre are uniform, of places off the platform and of platforms that
-    are all inside of the disc. No episode terminates.
+    not see the last two. Action a in [-0.2, 0.2]^2; a step is 0.2 a, or nothing if it would leave
+    the disc. Reward 1 for each step that ends on the platform. After every five of these, the
+    swimmer is moved elsewhere: the observation has the new place, and still the 1. Places off the
+    platform, and platforms that are entirely inside the disc, have uniform angle and distance from
+    the centre. No episode terminates.
     """
 
     observation_space = gym.spaces.Box(-1.0, 1.0, (5,), np.float32)
@@ -63,7 +63,7 @@ class WaterMaze(gym.Env):
         self._go_to(self.position + 0.2 * action)
 
     def _go_to(self, position: NDArray[np.float64]) -> bool:
-        """Moves there, unless that is outside of the disc; returns whether it is not."""
+        """Moves to `position` if it is inside the disc; returns whether it is."""
         is_inside = np.linalg.norm(position) < 1
         if is_inside:
             self.position = position
@@ -113,7 +113,7 @@ class SimpleWaterMaze(WaterMaze):
     action_space = gym.spaces.Box(-0.03, 0.03, (2,), np.float32)
     platform_radius = 0.3
     platform_distance = 0.7
-    max_speed = 0.1  # of each coordinate, per step
+    max_speed = 0.1  # in each coordinate, per step
     velocity: NDArray[np.float64]
 
     def _swim(self, action: NDArray[np.float64]) -> None:
