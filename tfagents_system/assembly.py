@@ -6,7 +6,7 @@ import tensorflow as tf
 from tf_agents.agents import tf_agent
 from tf_agents.environments import py_environment
 
-from tfagents_system.agents.construction import make_agent, stored_state_spec
+from tfagents_system.agents.construction import arithmetic_of, make_agent, stored_state_spec
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.nests import Nest
 from tfagents_system.core.programs.params_loader import Run
@@ -43,6 +43,16 @@ class Assembly:
     def row_bytes(self) -> int:
         """Bytes of an env step in the replay buffer."""
         return sum(c.shape.num_elements() * c.dtype.size for c in self.codec.columns)
+
+    @property
+    def arithmetic(self) -> str:
+        """What a learner on this host computes matrix products in; see kernels/arithmetic.py."""
+        return arithmetic_of(self.agent)
+
+    @property
+    def signal_names(self) -> list[str]:
+        """Names of the reward signals."""
+        return self.reward_signals.names if self.reward_signals else []
 
     def view_of(self, run: Run, arithmetic: str | None = None) -> RunSpec:
         """Returns `run` as this program sees it; `arithmetic` is the learner's, None elsewhere."""

@@ -15,8 +15,7 @@ from typing import Annotated, Any
 import reverb
 import tensorflow as tf
 
-from tfagents_system.agents.construction import arithmetic_of
-from tfagents_system.assembly import assemble_apart
+from tfagents_system.assembly import Assembly, assemble_apart
 from tfagents_system.core.errors import (
     EXIT_DIVERGED,
     EXIT_FINISHED,
@@ -32,9 +31,10 @@ from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.state.incarnation import Fence
 from tfagents_system.core.state.provenance import record_arithmetic, record_bindings, record_gin
 from tfagents_system.core.state.reports import Phase, StatusReporter, unsaved_before
+from tfagents_system.core.state.run_spec import RunSpec
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.kernels.arithmetic import explain, this_host
-from tfagents_system.learner_data import data_in_rounds, sampled_data
+from tfagents_system.learner_data import LearnerData, data_in_rounds, sampled_data
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.learning.divergence import DivergedError, removes_cause
 from tfagents_system.learning.initial_weights import initialize
@@ -56,40 +56,23 @@ class Training:
     """
 
     def __init__(
-        self, run: Run, replay_address: str, num_cpus: int, deterministic: bool, fence: Fence
-    ):
-        """Builds the agent and restores the newest checkpoint."""
-        self._run, self._fence = run, fence
-        params = run.params
-        seed = derive_seed(run.seed, SeedPurpose.LEARNER)
-        seed_global_generators(functools.partial(derive_seed, seed))  # also of initial weights
-        made = assemble_apart(params, seed)
+        self, run: Run, made: Assembly, spec: RunSpec, data: LearnerData, unrolls: bool,
+        client: reverb.Client, fence: Fence,
+    ):  # fmt: skip
+        """Restores the newest checkpoint; see `train` for what is passed."""
+        self._run, self._made, self._fence = run, made, fence
         agent, self._train_step = made.agent, made.train_step
-        self._reward_signals = made.reward_signals.names if made.reward_signals else []
-        self._arithmetic = arithmetic_of(agent)
-        print(explain(self._arithmetic, this_host()))
-        fence.check()
-        record_arithmetic(run.paths.provenance, self._arithmetic)
-        spec = made.view_of(run, self._arithmetic)
-        spec.agree(run.paths.run_spec)
-        if deterministic:
-            self._data = data_in_rounds(run, replay_address, made.reader, self._train_step)
-        else:
-            self._data = sampled_data(run, replay_address, made.reader)
-        # Steps can overlap on several cores. Those of LSTMs, compiled for a while, gained nothing.
-        unrolls = num_cpus > 1 and not params.recurrent and not deterministic
         self._learner = Learner(
-            agent, made.reader, self._data.sources, made.reward_signals, unrolls=unrolls
+            agent, made.reader, data.sources, made.reward_signals, unrolls=unrolls
         )
-        client = reverb.Client(replay_address)
         variables = agent.collect_policy.variables()
         self._publisher = VariablePublisher(client, variables)
         recorded = functools.partial(returns_of, run.paths)
-        self._tickets = TicketOffice(client, variables, params, run.paths.evaluation, recorded)
+        self._tickets = TicketOffice(client, variables, run.params, run.paths.evaluation, recorded)
         checkpoints = run.paths.checkpoints
         self._snapshots = ReplaySnapshots(client, made.layout, checkpoints, fence.number)
         self._checkpointer = Checkpointer(
-            checkpoints, agent, self._train_step, self._snapshots, spec.item, self._arithmetic,
+            checkpoints, agent, self._train_step, self._snapshots, spec.item, made.arithmetic,
             fence, made.reward_signals,
         )  # fmt: skip
         self._exporter = PolicyExporter(run.paths, agent, self._train_step, fence)
@@ -105,11 +88,7 @@ class Training:
         self._saved_at = time.monotonic()
         self._summaries = EventLog(run.paths.train_summaries / "learner")
         fence.check()
-        record_gin(run.paths.gin, gin_text(params))
-
-    def close(self) -> None:
-        """Ends what brings the data."""
-        self._data.close()
+        record_gin(run.paths.gin, gin_text(run.params))
 
     @property
     def train_step(self) -> int:
@@ -245,8 +224,8 @@ class Training:
             "secs_left": (self._run.num_train_steps - self.train_step) / recent if recent else None,
             "phase_secs": self._timer.totals(),
             "graph_traces": self._learner.num_traces,
-            "arithmetic": self._arithmetic,
-            "reward_signals": self._reward_signals,
+            "arithmetic": self._made.arithmetic,
+            "reward_signals": self._made.signal_names,
             "waits_for": self._learner.waits_for,
             "arithmetic_change": self._checkpointer.arithmetic_change,
             "not_saved": self._checkpointer.record.problem,
@@ -287,12 +266,33 @@ def train(
     run = load_run(exp_dir)
     fence = Fence.of_core(run.paths, incarnation)
     fence.check()
+    # Steps can overlap on several cores. Those of LSTMs, compiled for a while, gained nothing.
+    unrolls = num_cpus > 1 and not run.params.recurrent and not deterministic
+    client = reverb.Client(replay_address)
     for may_recover in (True, False):
-        training = Training(run, replay_address, num_cpus, deterministic, fence)
-        with contextlib.closing(training):
+        made, spec = _begin(run, fence)
+        if deterministic:
+            data = data_in_rounds(run, replay_address, made.reader, made.train_step)
+        else:
+            data = sampled_data(run, replay_address, made.reader)
+        with contextlib.closing(data):
+            training = Training(run, made, spec, data, unrolls, client, fence)
             if (code := training.run(stop, may_recover)) is not None:
                 return code
     raise AssertionError("who may not recover returns an exit code")
+
+
+def _begin(run: Run, fence: Fence) -> tuple[Assembly, RunSpec]:
+    """Builds the agent; the other programs wait for the spec, with which they must agree."""
+    seed = derive_seed(run.seed, SeedPurpose.LEARNER)
+    seed_global_generators(functools.partial(derive_seed, seed))  # also of initial weights
+    made = assemble_apart(run.params, seed)
+    print(explain(made.arithmetic, this_host()))
+    fence.check()
+    record_arithmetic(run.paths.provenance, made.arithmetic)
+    spec = made.view_of(run, made.arithmetic)
+    spec.agree(run.paths.run_spec)
+    return made, spec
 
 
 if __name__ == "__main__":

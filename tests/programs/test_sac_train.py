@@ -12,7 +12,7 @@ from fakes import UNRIVALLED
 from replay_fakes import EpisodeStepEnv, codec_of, make_experiment, serving
 from small_disk import small_disk
 
-from tfagents_system import learner_data, sac_train
+from tfagents_system import assembly, learner_data, sac_train
 from tfagents_system.agents.agent import ActorCriticAgent
 from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.core.errors import (
@@ -205,7 +205,7 @@ def test_a_stop_saves_the_train_step_and_the_next_start_goes_on_from_it(
     saved = variables_of(paths.policy_checkpoint(stopped_at))
     before = read_report(paths, "learner").arithmetic
 
-    monkeypatch.setattr(sac_train, "arithmetic_of", lambda agent: "another")
+    monkeypatch.setattr(assembly, "arithmetic_of", lambda agent: "another")
     bindings = ["TrainParams.discount = 0.9"]
     begin_run(paths, gin_bindings=bindings)
     assert (

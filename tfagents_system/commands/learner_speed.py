@@ -89,7 +89,6 @@ def print_speed(cpus: str, /) -> None:
 def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
     import tensorflow as tf
 
-    from tfagents_system.agents.construction import arithmetic_of
     from tfagents_system.assembly import assemble_apart
     from tfagents_system.commands.local_learner import make_learner, num_items_per_step
     from tfagents_system.core.programs.params_loader import load_params
@@ -117,7 +116,7 @@ def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
         "ready_at": ready_at,
         "own_mb": memory.own_mb(),
         "libraries_mb": memory.resident_mb() - memory.own_mb(),
-        "arithmetic": arithmetic_of(made.agent),
+        "arithmetic": made.arithmetic,
     }
 
 
