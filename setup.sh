@@ -283,64 +283,36 @@ build_ops() { # PYTHON
   if [[ -n $is_new || $message == *"was built."* ]]; then say "$message"; fi
 }
 
-# Prints the folder to add to PATH, nothing if supervise is on PATH; fails if there is none.
-find_supervise() {
-  if command -v supervise >/dev/null; then
-    return 0
-  elif [[ -x .venv/daemontools/usr/bin/supervise ]]; then
-    printf '%s\n' "$project/.venv/daemontools/usr/bin"
-  else
-    return 1
-  fi
+# Prints the folder to add to PATH, nothing if a tool is on PATH; fails if there is none.
+find_tool() { # FOLDER NAME...: the first name is that in FOLDER
+  command -v "${@:2}" >/dev/null || { [[ -x $1/$2 ]] && printf '%s\n' "$project/$1"; }
 }
 
-install_supervise() {
-  if has_apt_as_root && apt_install daemontools && command -v supervise >/dev/null; then
-    return 0
-  elif unpack daemontools; then
-    return 0
-  fi
-  die "supervise (of daemontools) is not on PATH and could not be installed. Install the package" \
-    "daemontools with the system's package manager, or ask its administrator to (Debian, Ubuntu:" \
-    "apt-get install daemontools), and start again."
+unpack_daemontools() { unpack daemontools; }
+
+unpack_stunnel4() {
+  unpack stunnel4 libwrap0 || return 1
+  local libraries
+  libraries="$(dirname -- "$(find "$project/.venv/stunnel4" -name 'libwrap.so.*' -print -quit)")"
+  mkdir .venv/stunnel4/bin
+  # shellcheck disable=SC2016  # the script that is written expands them
+  printf '#!/bin/sh\nLD_LIBRARY_PATH="%s${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" exec "%s" "$@"\n' \
+    "$libraries" "$project/.venv/stunnel4/usr/bin/stunnel4" >.venv/stunnel4/bin/stunnel4
+  chmod 755 .venv/stunnel4/bin/stunnel4
 }
 
-# Prints the folder to add to PATH, nothing if stunnel is on PATH; fails if there is none.
-find_stunnel() {
-  if command -v stunnel4 stunnel >/dev/null; then
-    return 0
-  elif [[ -x .venv/stunnel4/bin/stunnel4 ]]; then
-    printf '%s\n' "$project/.venv/stunnel4/bin"
-  else
-    return 1
-  fi
-}
-
-install_stunnel() {
-  if has_apt_as_root && apt_install stunnel4 && command -v stunnel4 >/dev/null; then
-    return 0
-  elif unpack stunnel4 libwrap0; then
-    local libraries
-    libraries="$(dirname -- "$(find "$project/.venv/stunnel4" -name 'libwrap.so.*' -print -quit)")"
-    mkdir .venv/stunnel4/bin
-    # shellcheck disable=SC2016  # the script that is written expands them
-    printf '#!/bin/sh\nLD_LIBRARY_PATH="%s${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" exec "%s" "$@"\n' \
-      "$libraries" "$project/.venv/stunnel4/usr/bin/stunnel4" >.venv/stunnel4/bin/stunnel4
-    chmod 755 .venv/stunnel4/bin/stunnel4
-    return 0
-  fi
-  die "stunnel, which encrypts what goes from host to host, is not on PATH and could not be" \
-    "installed. Install the package stunnel4 with the system's package manager, or ask its" \
-    "administrator to (Debian, Ubuntu: apt-get install stunnel4), and start again."
-}
-
-# Adds the folder of a tool to those that are printed; installs it if it is missing.
-provide() { # TOOL
-  local folder
-  if ! folder="$("find_$1")"; then
+# Adds the folder of a tool to those that are printed; installs its package if it is missing.
+provide() { # PACKAGE FOLDER WHAT NAME...: FOLDER has it where it was unpacked, WHAT is for messages
+  local package="$1" what="$3" place=("$2" "${@:4}") folder
+  if ! folder="$(find_tool "${place[@]}")"; then
     lock_venv
-    "find_$1" >/dev/null || "install_$1"
-    folder="$("find_$1")"
+    find_tool "${place[@]}" >/dev/null ||
+      { has_apt_as_root && apt_install "$package" && command -v "${@:4}" >/dev/null; } ||
+      "unpack_$package" ||
+      die "$what is not on PATH and could not be installed. Install the package $package with the" \
+        "system's package manager, or ask its administrator to (Debian, Ubuntu: apt-get install" \
+        "$package), and start again."
+    folder="$(find_tool "${place[@]}")"
   fi
   folders+="${folder:+:$folder}"
 }
@@ -368,7 +340,10 @@ if ! folders="$(active_bin)"; then
 fi
 build_ops "$folders/python"
 if [[ $system != Darwin ]]; then # no Reverb on macOS, so nothing to supervise
-  provide supervise
-  if [[ ${SAC_PLACEMENT-} == @(slurm|ray) ]]; then provide stunnel; fi
+  provide daemontools .venv/daemontools/usr/bin "supervise (of daemontools)" supervise
+  if [[ ${SAC_PLACEMENT-} == @(slurm|ray) ]]; then
+    provide stunnel4 .venv/stunnel4/bin "stunnel, which encrypts what goes from host to host," \
+      stunnel4 stunnel
+  fi
 fi
 printf '%s\n' "$folders"
