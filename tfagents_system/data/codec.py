@@ -9,11 +9,11 @@ import tensorflow as tf
 import tree
 from numpy.typing import NDArray
 
-LARGEST_SUM = 1e38  # that float32 holds
+LARGEST_SUM = 1e38  # the largest float32
 
 
 class Codec:
-    """Packs nests that fit `spec` into columns: float32 first, then other dtypes by name.
+    """Packs nests of `spec` into columns: float32 first, then other dtypes by name.
 
     Each column is a vector of all leaves of its dtype, in the order of `tree.flatten`.
     """
@@ -23,7 +23,7 @@ class Codec:
 
         Args:
           spec: A nest of specs with static `shape` and `dtype`, without leading axes.
-          largest: Size of a floating point number beyond which `pack` refuses it.
+          largest: Largest size of a floating point number that `pack` accepts.
         """
         self._spec = spec
         self._largest = largest
@@ -35,7 +35,7 @@ class Codec:
         names = {np.dtype(dtype).name for dtype in self._dtypes}
         order = sorted(names, key=lambda name: (name != "float32", name))
         sizes = [0] * len(order)
-        self._slots = []  # (column, slice) of each leaf
+        self._slots = []  # column and slice of each leaf
         for shape, dtype in zip(self._shapes, self._dtypes, strict=True):
             column = order.index(np.dtype(dtype).name)
             size = int(np.prod(shape))
@@ -53,7 +53,7 @@ class Codec:
         return self._spec
 
     def zeros(self) -> Any:
-        """Returns the nest with arrays of zeros."""
+        """Returns a nest of zeros."""
         pairs = zip(self._shapes, self._dtypes, strict=True)
         return tree.unflatten_as(self._spec, [np.zeros(shape, dtype) for shape, dtype in pairs])
 
@@ -61,10 +61,9 @@ class Codec:
         """Returns the columns of one nest without leading axes.
 
         Raises:
-          ValueError: If a leaf has another shape than its spec, a dtype that cannot be cast to
-            it without changing kind, or a value that is not finite, beyond `largest`, or does not
-            fit into the spec's dtype; the message names the leaf. Also if the number of leaves
-            differs.
+          ValueError: If the number of leaves differs; or if a leaf has another shape than its
+            spec, a dtype of another kind, or a value that is not finite, beyond `largest`, or
+            does not fit the spec's dtype; the message names the leaf.
         """
         leaves = tree.flatten(nest)
         if len(leaves) != len(self._slots):
@@ -79,13 +78,13 @@ class Codec:
             else:
                 self._pack_cast(index, leaf, target[place])
         for column, array in enumerate(packed):
-            # No term is larger than the sum, which is NaN if one is: cheap, rarely inconclusive.
+            # No term exceeds the sum, which is NaN if any term is: cheap, and rarely inconclusive.
             if array.dtype.kind == "f" and not float(array.dot(array)) <= self._most_squares:
                 self._check_values(column, array)
         return packed
 
     def _pack_cast(self, index: int, leaf: Any, target: NDArray[Any]) -> None:
-        """Fills `target` with a leaf that is not yet of the spec's dtype, or raises ValueError."""
+        """Casts a leaf of another dtype into `target`, or raises ValueError."""
         array, path = np.asarray(leaf), self._paths[index]
         if array.shape != self._shapes[index]:
             raise ValueError(f"{path} has shape {array.shape}, its spec {self._shapes[index]}")
@@ -96,7 +95,7 @@ class Codec:
             raise ValueError(f"{path} has a value that its spec, {target.dtype}, cannot hold")
 
     def unpack(self, columns: Sequence[Any]) -> Any:
-        """Returns the nest of columns [..., size]; TensorFlow or NumPy, by static slices."""
+        """Returns the nest from columns [..., size], TensorFlow or NumPy, by static slices."""
         leaves = []
         for (column, place), shape in zip(self._slots, self._shapes, strict=True):
             packed = columns[column]
@@ -109,7 +108,7 @@ class Codec:
         return tree.unflatten_as(self._spec, leaves)
 
     def _check_values(self, column: int, array: NDArray[Any]) -> None:
-        """Raises ValueError if one is not finite or too large; equal ones have equal messages."""
+        """Raises ValueError if a value is not finite or too large; messages leave the value out."""
         if not np.isfinite(array).all():
             raise ValueError(f"{self._path_of(column, ~np.isfinite(array))} is not finite")
         if (is_large := np.abs(array) > self._largest).any():

@@ -7,17 +7,17 @@ import numpy as np
 import tensorflow as tf
 import tree
 
-LEAST_SIDE = 20  # pixels of what looks like an image
-MOST_CHANNELS = 16  # of frames that are stacked, too
+LEAST_SIDE = 20  # pixels; smaller arrays do not look like images
+MOST_CHANNELS = 16  # including stacked frames
 
 
 def is_image(spec: Any) -> bool:
-    """Whether observations of `spec` are images: uint8 [H, W, C]."""
+    """Returns whether observations of `spec` are images: uint8 [H, W, C]."""
     return tf.as_dtype(spec.dtype) == tf.uint8 and len(spec.shape) == 3
 
 
 def looks_like_image(spec: Any) -> bool:
-    """Whether observations of `spec`, which count as vectors, have the shape of images."""
+    """Returns whether observations of `spec`, which count as vectors, look like images."""
     dtype, shape = tf.as_dtype(spec.dtype), tuple(spec.shape)
     if is_image(spec) or not (dtype.is_floating or dtype.is_integer):
         return False
@@ -28,7 +28,7 @@ def looks_like_image(spec: Any) -> bool:
 
 
 def has_channels_first(shape: Sequence[int]) -> bool:
-    """Whether an image of this shape is [C, H, W]."""
+    """Returns whether an image of this shape is [C, H, W]."""
     return len(shape) == 3 and shape[0] <= MOST_CHANNELS < LEAST_SIDE <= min(shape[1:])
 
 
@@ -37,7 +37,7 @@ def _are_large(sides: Sequence[int]) -> bool:
 
 
 def single_frame_spec(observation_spec: Any, frame_stack: int) -> Any:
-    """Returns the specs of one step's observation, given those of the stacked one."""
+    """Returns the specs of one step's observation from those of the stacked one."""
 
     def unstacked(spec: Any) -> tf.TensorSpec:
         if not is_image(spec):
@@ -59,7 +59,7 @@ def newest_frames(observation: Any, frame_spec: Any) -> Any:
 
 
 def stack_frames(observations: Any, frame_spec: Any, frame_stack: int) -> Any:
-    """Returns [B, T - frame_stack + 1, ...] of leaves [B, T, ...]: images with their past.
+    """Stacks images of leaves [B, T, ...] to [B, T - frame_stack + 1, ...].
 
     TensorFlow or NumPy. Channels are in order of time, the newest last.
     """

@@ -10,18 +10,18 @@ from tfagents_system.data.item_layout import ItemLayout
 
 
 def item_columns(layout: ItemLayout, row: Sequence[tf.TensorSpec]) -> list[tf.TensorSpec]:
-    """Returns the specs [rows, size] of an item's columns; `row` are those [size] of a row's."""
+    """Returns the specs [rows, size] of an item's columns from those [size] of a row's."""
     return [tf.TensorSpec([layout.rows, *column.shape], column.dtype) for column in row]
 
 
 def describe_item(layout: ItemLayout, row: Sequence[tf.TensorSpec]) -> dict[str, Any]:
-    """Returns the layout and the columns of a row, as JSON can hold them."""
+    """Describes the layout and the columns of a row as JSON."""
     columns = [[column.dtype.name, column.shape.as_list()] for column in row]
     return {**dataclasses.asdict(layout), "columns": columns}
 
 
 def described_item(description: Mapping[str, Any]) -> tuple[ItemLayout, list[tf.TensorSpec]]:
-    """Returns the layout and the item's columns [rows, size] of what `describe_item` gave."""
+    """Returns the layout and the item's columns [rows, size] from their description."""
     values = dict(description)
     row = [tf.TensorSpec(shape, tf.as_dtype(name)) for name, shape in values.pop("columns")]
     layout = ItemLayout(**values)

@@ -8,40 +8,40 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.training_settings import TrainingSettings, num_fresh_samples
 
 LARGEST_BLOCK = 8  # transitions of vectors
-MOST_ROWS_PER_TRANSITION = Fraction(6, 5)  # with stacked frames, whose bytes are what counts
+MOST_ROWS_PER_TRANSITION = Fraction(6, 5)  # with stacked frames, where only bytes matter
 
 
 @dataclasses.dataclass(frozen=True)
 class ItemLayout:
-    """What an item of the experience table joins: `rows` consecutive steps of a worker's stream.
+    """The layout of an item: `rows` consecutive steps of a worker's stream.
 
-    A block joins the steps of up to `length` transitions, whatever episodes they are of: the last
-    `frame_stack` + `n_step` - 1 rows of a block are written again as the first of the next, so that
-    each transition begins one sample. A sequence joins `length` transitions of one episode; there
-    is one for each step of the episode from the `length`th on; segments overlap only by `burn_in`
-    transitions. A single transition is a sequence of one.
+    A block has the steps of up to `length` transitions, of any episodes: the last `frame_stack` +
+    `n_step` - 1 rows of a block are written again as the first of the next, so that each transition
+    begins one sample. A sequence has `length` transitions of one episode; one ends at each step of
+    the episode from the `length`th on. Segments overlap only by `burn_in` transitions. A single
+    transition is a sequence of one.
 
-    A sample is a window of `window` rows of an item: two, with the frames before them where frames
-    are stacked, and the rows after them that a return over `n_step` transitions takes.
+    A sample is a window of `window` rows of an item: two, plus the frames before them if frames are
+    stacked, plus the rows after them for a return over `n_step` transitions.
     """
 
     length: int  # transitions per item, >= 1
     is_sequence: bool = False
-    frame_stack: int = 1  # frames per image observation; the stream repeats an episode's first
-    is_segment: bool = False  # a sequence that shares no other transition than those of `burn_in`
-    burn_in: int = 0  # transitions that a segment shares with the one before
-    n_step: int = 1  # transitions that a return sums rewards over; more than 1 in blocks alone
+    frame_stack: int = 1  # per image observation; the stream repeats an episode's first
+    is_segment: bool = False  # sequences overlap only by `burn_in`
+    burn_in: int = 0  # transitions shared with the segment before
+    n_step: int = 1  # transitions over which a return sums rewards; more than 1 only in blocks
 
     @classmethod
     def from_settings(cls, settings: TrainingSettings) -> "ItemLayout":
-        """Derives the layout.
+        """Derives the layout from the settings.
 
-        An item costs the server, the network and the learner about as much whether it joins one
-        transition or some. Blocks are mixed by the learner's pool; without a pool, transitions of
-        one minibatch must be drawn independently of each other.
+        An item costs the server, the network and the learner about as much with one transition as
+        with several. The learner's pool mixes blocks; without a pool, the transitions of a
+        minibatch must be drawn independently.
 
         Raises:
-          ConfigError: If no block stores stacked frames with little repetition.
+          ConfigError: If no block size stores stacked frames with little repetition.
         """
         frame_stack = settings.frame_stack
         if settings.recurrent:
@@ -60,7 +60,7 @@ class ItemLayout:
 
     @property
     def is_block(self) -> bool:
-        """Whether an item joins steps of any episodes, of which each window may be a sample."""
+        """Whether items are blocks, in which each window may be a sample."""
         return (self.length > 1 or self.n_step > 1) and not self.is_sequence
 
     @property
@@ -75,42 +75,42 @@ class ItemLayout:
 
     @property
     def samples(self) -> int:
-        """Samples per item, or fewer where episodes meet within a block."""
+        """Samples per item; fewer if episodes meet within a block."""
         return self.rows - self.window + 1
 
     @property
     def row_stride(self) -> int:
-        """Rows written from the end of one item to that of the next, of an episode."""
+        """Rows between the ends of successive items of an episode."""
         return self.rows if self.is_block else self._stride
 
     @property
     def _stride(self) -> int:
-        """Transitions from the begin of one sequence to that of the next."""
+        """Transitions between the beginnings of successive sequences."""
         return self.length - self.burn_in if self.is_segment else 1
 
     def items_per_episode(self, horizon: int) -> Fraction:
-        """Returns the items that a full episode of `horizon` transitions gives."""
+        """Returns the number of items of a full episode of `horizon` transitions."""
         if self.is_block:
             return Fraction(horizon + self.frame_stack, self.length)
         return Fraction(1 + math.ceil((horizon - self.length) / self._stride))
 
     def ends_sequence(self, num_transitions: int) -> bool:
-        """Whether a sequence ends with this transition of an episode, counted from 1."""
+        """Returns whether a sequence ends with this transition of an episode, counted from 1."""
         return self.num_missing(num_transitions) == 0
 
     def num_missing(self, num_transitions: int) -> int:
-        """Returns the transitions from this one of an episode to the end of the next sequence."""
+        """Returns the number of transitions after this one until a sequence ends."""
         if num_transitions <= self.length:
             return self.length - num_transitions
         return (self.length - num_transitions) % self._stride
 
     def samples_in(self, num_items: int, horizon: int) -> int:
-        """Returns the samples in `num_items` items of full episodes."""
+        """Returns the number of samples in `num_items` items of full episodes."""
         per_episode = Fraction(horizon) if self.is_block else self.items_per_episode(horizon)
         return round(num_items * per_episode / self.items_per_episode(horizon))
 
     def __str__(self) -> str:
-        """Returns it in words, for messages."""
+        """Returns the layout in words, for messages."""
         kind = "a segment" if self.is_segment else "a block" if self.is_block else "a sequence"
         stacked = f", {self.frame_stack} frames stacked" if self.frame_stack > 1 else ""
         returns = f", for {self.n_step}-step returns" if self.n_step > 1 else ""
@@ -118,7 +118,7 @@ class ItemLayout:
 
 
 def _block_of_frames(num_fresh: int, repeated: int) -> int:
-    """Returns the fewest transitions per block whose repeated frames cost at most a fifth."""
+    """Returns the smallest block whose repeated frames cost at most a fifth."""
     smallest = math.ceil(repeated / (MOST_ROWS_PER_TRANSITION - 1))
     for length in range(smallest, num_fresh + 1):
         if num_fresh % length == 0:

@@ -22,15 +22,15 @@ def view_of_run(
     layout: ItemLayout,
     arithmetic: str | None = None,
 ) -> RunSpec:
-    """Returns the spec of `run` as this program sees it, once its environment is built.
+    """Returns this program's view of `run`, after its environment is built.
 
     Args:
       run: The loaded experiment.
       observation_spec: Nest of specs with `shape` and `dtype`.
-      action_spec: Likewise, with bounds.
-      codec: Of one transition.
-      layout: Of the items.
-      arithmetic: Of the learner's matrix products; None in other programs.
+      action_spec: The same, with bounds.
+      codec: Codec of one step.
+      layout: Layout of the items.
+      arithmetic: Arithmetic of the learner's matrix products; None in other programs.
     """
     modules = {module.name: pathlib.Path(module.source) for module in loaded_modules()}
     files = {"config.json": run.paths.running_config, "params.py": run.paths.running_params}
@@ -48,7 +48,7 @@ def view_of_run(
 
 
 def _describe(spec: Any) -> dict[str, str]:
-    """Shape, dtype and bounds, if any, of each leaf by its path."""
+    """Returns shape, dtype and bounds, if any, of each leaf by its path."""
     leaves = {}
     for path, leaf in tree.flatten_with_path(spec):
         text = f"{np.dtype(getattr(leaf.dtype, 'as_numpy_dtype', leaf.dtype)).name} "

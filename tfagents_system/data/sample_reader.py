@@ -15,18 +15,18 @@ from tfagents_system.data.item_description import item_columns
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.transition import FIRST, LAST, Step, Transition, step_spec
 
-# Of any floating point number of a step. The square of a larger one, and sums of such squares, come
-# near the end of float32: one reward of 1e30 would make the losses infinite.
+# Limit of any floating point number of a step. Squares of larger numbers, and their sums, come near
+# the limit of float32: one reward of 1e30 would make the losses infinite.
 LARGEST_VALUE = 1e15
 
 
 def step_codec(
     observation_spec: Any, action_spec: Any, layout: ItemLayout, state_spec: Any = ()
 ) -> Codec:
-    """Returns the codec of a Step of an environment; its observations have stacked frames.
+    """Returns the codec of an environment's Steps; `observation_spec` has stacked frames.
 
-    It refuses numbers beyond LARGEST_VALUE. `state_spec` is of the policy's state, where it is
-    stored with each step.
+    It rejects numbers beyond LARGEST_VALUE. `state_spec` is the spec of the policy's state, if
+    steps store it.
     """
     frame_spec = single_frame_spec(observation_spec, layout.frame_stack)
     return Codec(step_spec(frame_spec, action_spec, extras_spec=state_spec), LARGEST_VALUE)
@@ -36,7 +36,7 @@ class SampleReader:
     """Finds the samples in items of one layout, and unpacks them."""
 
     def __init__(self, codec: Codec, layout: ItemLayout, gamma: float | None = None):
-        """Takes the codec of a Step; returns over several steps need `gamma`, their discount."""
+        """Takes the codec of a Step; `gamma` discounts returns over several steps."""
         assert gamma is not None or layout.n_step == 1, layout
         self._codec = codec
         self._layout = layout
@@ -44,24 +44,24 @@ class SampleReader:
 
     @property
     def codec(self) -> Codec:
-        """That of a row."""
+        """The codec of a row."""
         return self._codec
 
     @property
     def layout(self) -> ItemLayout:
-        """That of the items."""
+        """The layout of the items."""
         return self._layout
 
     @property
     def columns(self) -> list[tf.TensorSpec]:
-        """Specs [rows, size] of the columns of an item."""
+        """The specs [rows, size] of an item's columns."""
         return item_columns(self._layout, self._codec.columns)
 
     def are_samples(self, items: Sequence[tf.Tensor]) -> tf.Tensor:
-        """Returns for items [N, rows, size] at which rows a sample begins: bool [N, samples].
+        """Returns at which rows of items [N, rows, size] a sample begins: bool [N, samples].
 
-        In a block that is every window whose first transition is of one episode. The frames before
-        it are then, too, because the stream repeats the first frame of an episode.
+        In a block, that is every window whose first transition lies within one episode. The frames
+        before it then do, too, because the stream repeats the first frame of an episode.
         """
         layout = self._layout
         if not layout.is_block:
@@ -70,11 +70,10 @@ class SampleReader:
         return tf.not_equal(step_type[:, : layout.samples], FIRST)
 
     def chances(self, items: Sequence[tf.Tensor]) -> tf.Tensor:
-        """Returns how many chances a sample has to be drawn, 0 for none: int32 [N, samples].
+        """Returns the weights with which samples are drawn, 0 for none: int32 [N, samples].
 
-        A segment has one for each transition in it, so that a draw is one of a transition, with
-        those around it: an episode is drawn in proportion to its length. Every other sample has
-        one.
+        The weight of a segment is its number of transitions, so that each transition is drawn
+        equally often, and an episode in proportion to its length. Other samples have weight 1.
         """
         if not self._layout.is_segment:
             return tf.cast(self.are_samples(items), tf.int32)
@@ -84,8 +83,8 @@ class SampleReader:
     def unpack(self, windows: Sequence[Any]) -> Transition:
         """Returns the transitions of samples [B, window, size]; TensorFlow or NumPy.
 
-        They are [B, ...], or [B, length, ...] of sequences. Those of an n-step layout reach over
-        n env steps, or as many as their episode has left: see `_over_steps`.
+        They are [B, ...], or [B, length, ...] for sequences. With n-step returns they span n env
+        steps, or as many as their episode has left: see `_over_steps`.
         """
         steps = self._codec.unpack(windows)
         frame_stack = self._layout.frame_stack
@@ -125,7 +124,7 @@ class SampleReader:
         def at(place: int, nest: Any) -> Any:
             return tree.map_structure(lambda leaf: leaf[:, place], nest)
 
-        first = -self._layout.n_step  # place of s_{t+1}
+        first = -self._layout.n_step  # index of s_{t+1}
         reached: tuple[Any, Any, Any] = at(first, (steps.reward, steps.discount, observation))
         goes_on = steps.step_type[:, first] != FIRST
         for place in range(first + 1, 0):
@@ -146,7 +145,7 @@ class SampleReader:
         return Transition(step_type, observed, at(first, steps.action), *reached, extras)
 
     def _trimmed(self, nest: Any, places: slice) -> Any:
-        """Returns leaves [B, T, ...] at `places`, without time axis unless they are sequences."""
+        """Returns leaves [B, T, ...] at `places`, without time axis except for sequences."""
         if self._layout.is_sequence:
             return tree.map_structure(lambda leaf: leaf[:, places], nest)
         return tree.map_structure(lambda leaf: leaf[:, places.start], nest)

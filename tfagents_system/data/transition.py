@@ -10,22 +10,22 @@ FIRST, MID, LAST = 0.0, 1.0, 2.0  # as tf_agents.trajectories.StepType
 
 
 class Step(NamedTuple):
-    """One row of a worker's stream: an observation and how it was reached.
+    """One row of a worker's stream: an observation and what led to it.
 
-    An episode of T transitions is T + 1 rows. Row t and row t + 1 make a transition unless row
-    t + 1 is FIRST, so no row has to know whether it is the last one.
+    An episode of T transitions has T + 1 rows. Rows t and t + 1 are a transition unless row t + 1
+    is FIRST, so that no row needs to know whether it is the last one.
     """
 
-    step_type: Any  # float32: FIRST, MID (the end of an episode, too), or LAST: padding
+    step_type: Any  # float32: FIRST, MID (also at the end of an episode), or LAST for padding
     observation: Any
-    action: Any  # that led here; zero in a FIRST row, as all below
-    reward: Any  # received on arrival, float32; or a nest of named rewards
-    discount: Any  # on arrival, float32; 0 only if `observation` is terminal
-    extras: Any = ()  # what else is known on arrival, such as the policy's state
+    action: Any  # the action that led here; in a FIRST row it is zero, as are all fields below
+    reward: Any  # float32, or a nest of named rewards
+    discount: Any  # float32; 0 only if `observation` is terminal
+    extras: Any = ()  # additional data, such as the policy's state
 
 
 class Transition(NamedTuple):
-    """One env step, as it is learned from; leading axes are [B] or [B, T]."""
+    """One env step for training; leading axes are [B] or [B, T]."""
 
     step_type: Any  # of the first observation, float32; LAST marks padding
     observation: Any
@@ -41,8 +41,8 @@ def step_spec(
 ) -> Step:
     """Returns the nest of tf.TensorSpecs of a Step, without leading axes.
 
-    Any nest of arrays will do for each part, of any dtype: all that follows (codec, items, pool)
-    takes the layout from here. `reward_spec` None is one scalar.
+    Each part may be any nest of arrays of any dtype: codec, items and pool take their layout from
+    here. `reward_spec` None is one scalar.
     """
     scalar = tf.TensorSpec([], tf.float32)
     reward_spec = scalar if reward_spec is None else reward_spec

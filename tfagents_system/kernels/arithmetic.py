@@ -20,19 +20,19 @@ from tfagents_system.kernels.ops import load_ops
 from tfagents_system.kernels.shared_library import NEEDED_CPU_FLAGS, LibraryError
 
 AUTO = "auto"
-# What "auto" takes: the first one that the host can do. The fastest comes first; bfloat16 is
-# missing because some of its learning curves were worse (docs/performance.md).
+# "auto" takes the first that the host supports, fastest first. bfloat16 is missing because some of
+# its learning curves were worse (docs/performance.md).
 CHOICES_OF_AUTO = ("int16", "float32")
-BFLOAT16_FLAGS = ("avx512_bf16", "amx_bf16")  # one of them is enough
+BFLOAT16_FLAGS = ("avx512_bf16", "amx_bf16")  # one of them suffices
 
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """What decides about the arithmetic of a learner."""
+    """The facts of a host that determine a learner's arithmetic."""
 
     cpu_flags: frozenset[str]
     has_gpu: bool
-    ops_error: str | None  # why the compiled ops cannot be loaded; None if they have been
+    ops_error: str | None  # why the compiled ops cannot be loaded; None if they are loaded
 
 
 def this_host() -> Host:
@@ -72,15 +72,14 @@ _OBSTACLES: dict[str, Callable[[Host], str | None]] = {
 
 
 def resolve(matmul_precision: str, host: Host) -> str:
-    """Returns "float32", "bfloat16" or "int16": what a learner on `host` computes in.
+    """Returns the arithmetic of a learner on `host`: "float32", "bfloat16" or "int16".
 
     Args:
-      matmul_precision: One of these, or "auto", which takes the first possible one of
-        CHOICES_OF_AUTO.
+      matmul_precision: One of these, or "auto" for the first possible of CHOICES_OF_AUTO.
       host: See `this_host`.
 
     Raises:
-      ConfigError: If `host` cannot compute in the arithmetic that is asked for.
+      ConfigError: If `host` does not support the requested arithmetic.
     """
     if matmul_precision == AUTO:
         return next(name for name in CHOICES_OF_AUTO if _OBSTACLES[name](host) is None)

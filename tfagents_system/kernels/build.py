@@ -1,8 +1,8 @@
 """Builds the learner's compiled ops where they are missing, and deletes outdated ones.
 
 Example: python -m tfagents_system.kernels.build
-Prints one line. Exit codes: 0 the library is there, or this host cannot have it (no compiler, or a
-CPU without the instructions): training then runs in float32; 1 the build failed.
+Prints one line. Exit codes: 0 the library exists, or this host cannot have it (no compiler, or a
+CPU without the instructions), and training runs in float32; 1 the build failed.
 """
 
 import os
@@ -28,13 +28,13 @@ from tfagents_system.kernels.shared_library import (
 )
 
 COMPILER = "c++"
-TIMEOUT_SECS = 120.0  # it takes two
+TIMEOUT_SECS = 120.0  # it takes two seconds
 
 
 def build(folder: pathlib.Path = FOLDER, compiler: str = COMPILER) -> tuple[pathlib.Path, bool]:
-    """Returns the library in `folder`, and whether this call has made it.
+    """Builds the library in `folder` if it is missing; returns it, and whether it was built.
 
-    Blocks for seconds if it makes it. Removes all other libraries of the ops from `folder`.
+    A build blocks for seconds. Removes all other libraries of the ops from `folder`.
 
     Raises:
       LibraryError: If the compiler fails or takes too long, or `folder` cannot be written to.
@@ -43,7 +43,7 @@ def build(folder: pathlib.Path = FOLDER, compiler: str = COMPILER) -> tuple[path
     library = folder / f"{SOURCE.stem}-{fit()}-{digest(version)}.so"
     is_new = not library.exists()
     try:
-        if folder == FOLDER:  # may be in the user's cache
+        if folder == FOLDER:  # the folder may be the user's cache
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if is_new:
             _compile(compiler, library)
@@ -55,9 +55,9 @@ def build(folder: pathlib.Path = FOLDER, compiler: str = COMPILER) -> tuple[path
 
 
 def build_if_missing() -> None:
-    """Builds the library where setup.sh, which does it, was not called; says so on stderr.
+    """Builds the library if setup.sh has not built it, and reports it on stderr.
 
-    Blocks for seconds then. Does nothing where there is no compiler or the CPU cannot use it.
+    A build blocks for seconds. Does nothing without a compiler, or if the CPU cannot use it.
     """
     if missing_flags(NEEDED_CPU_FLAGS, cpu_flags()) or shutil.which(COMPILER) is None:
         return
@@ -70,7 +70,7 @@ def build_if_missing() -> None:
 
 
 def _compile(compiler: str, library: pathlib.Path) -> None:
-    import tensorflow as tf  # takes seconds, which an up-to-date library does not need
+    import tensorflow as tf  # imported here because it takes seconds
 
     with tempfile.TemporaryDirectory(prefix=".compiling_", dir=library.parent) as temporary:
         unfinished = pathlib.Path(temporary) / library.name
@@ -78,7 +78,7 @@ def _compile(compiler: str, library: pathlib.Path) -> None:
             compiler, *COMPILER_FLAGS, *tf.sysconfig.get_compile_flags(), str(SOURCE),
             *tf.sysconfig.get_link_flags(), "-o", str(unfinished),
         ])  # fmt: skip
-        unfinished.chmod(0o755)  # whatever the umask is, no other user may change it
+        unfinished.chmod(0o755)  # no other user may change it, whatever the umask
         os.replace(unfinished, library)
 
 
@@ -109,7 +109,7 @@ def main(
     if shutil.which(compiler) is None:
         print(f"Compiled ops: not built, because there is no C++ compiler ({compiler}).")
         return 0
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's import prints a page
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's import prints many lines
     try:
         library, is_new = build(folder, compiler)
     except LibraryError as error:

@@ -7,7 +7,7 @@ CPUINFO = pathlib.Path("/proc/cpuinfo")
 
 
 def cpu_flags(cpuinfo: pathlib.Path = CPUINFO) -> frozenset[str]:
-    """Returns the instruction sets of the first CPU by the kernel's names; none if unknown."""
+    """Returns the instruction sets of the first CPU by their Linux names; none if unknown."""
     try:
         lines = cpuinfo.read_text().splitlines()
     except FileNotFoundError:  # as on macOS
@@ -17,5 +17,5 @@ def cpu_flags(cpuinfo: pathlib.Path = CPUINFO) -> frozenset[str]:
 
 
 def missing_flags(needed: Collection[str], flags: Collection[str]) -> list[str]:
-    """Returns which of the `needed` instruction sets are not among `flags`, in order."""
+    """Returns the `needed` instruction sets that are not in `flags`, in order."""
     return sorted(set(needed) - set(flags))

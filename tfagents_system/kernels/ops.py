@@ -11,10 +11,10 @@ from tfagents_system.kernels.shared_library import BUILD_COMMAND, FOLDER, Librar
 
 @functools.cache
 def load_ops(folder: pathlib.Path = FOLDER) -> Any:
-    """Returns the module of the ops; `arithmetic.py` says on which hosts they may be used.
+    """Loads the ops and returns their module; `arithmetic.py` knows which hosts can use them.
 
     Raises:
-      LibraryError: If they have not been built for this system or do not load.
+      LibraryError: If they have not been built for this system, or do not load.
     """
     library = find_library(folder)
     try:

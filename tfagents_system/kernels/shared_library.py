@@ -1,8 +1,8 @@
 """Names the library file of the compiled ops. Imports no TensorFlow.
 
-The name of the library tells what it was built from: `dense_relu-<fit>-<compiler>.so`. A program
-loads a library only if `fit` is that of this source and this system, so it never loads an outdated
-one. The second part lets the build notice another compiler.
+The library's name shows what it was built from: `dense_relu-<fit>-<compiler>.so`. A program loads a
+library only if `fit` matches this source and this system, so it never loads an outdated one. The
+second part shows the build that the compiler has changed.
 """
 
 import hashlib
@@ -22,11 +22,11 @@ BUILD_COMMAND = "python -m tfagents_system.kernels.build"
 
 
 class LibraryError(Exception):
-    """The compiled ops cannot be used; the message says why and what to do."""
+    """The compiled ops cannot be used; the message tells why and what to do."""
 
 
 def digest(*parts: str | bytes) -> str:
-    """Returns 12 hexadecimal digits that differ if any of `parts` does."""
+    """Returns 12 hexadecimal digits that differ if any of `parts` differs."""
     checksum = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -35,7 +35,7 @@ def digest(*parts: str | bytes) -> str:
 
 
 def fit() -> str:
-    """Returns the digest of what a library has to fit: source, flags, TensorFlow and C library."""
+    """Returns the digest of what a library must match: source, flags, TensorFlow, C library."""
     return digest(
         SOURCE.read_bytes(),
         *COMPILER_FLAGS,
@@ -45,14 +45,14 @@ def fit() -> str:
 
 
 def libraries(folder: pathlib.Path) -> list[pathlib.Path]:
-    """Returns all libraries in `folder`, outdated ones too."""
+    """Returns all libraries in `folder`, including outdated ones."""
     return sorted(folder.glob(f"{SOURCE.stem}-*.so"))
 
 
 def choose_folder(package: pathlib.Path = SOURCE.parent) -> pathlib.Path:
-    """Returns where the library is or can be built: beside its source, or in the user's cache.
+    """Returns the library's folder: next to its source, or in the user's cache.
 
-    The cache is for those who may not write where the package is installed.
+    The cache is for users who cannot write to the package's folder.
     """
     if os.access(package, os.W_OK) or _fitting(package):
         return package
@@ -69,7 +69,7 @@ FOLDER = choose_folder()
 
 
 def find_library(folder: pathlib.Path = FOLDER) -> pathlib.Path:
-    """Returns the library that the build made from this source for this system.
+    """Returns the library built from this source for this system.
 
     Raises:
       LibraryError: If there is none, or if other users could have changed it.

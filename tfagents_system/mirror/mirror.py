@@ -15,24 +15,24 @@ RETRY_SECS = 10.0
 
 
 class Connection(Protocol):
-    """A run of a tracker: a Wandb or an Mlflow."""
+    """A connection to a tracker's run: a Wandb or an Mlflow."""
 
     @property
     def num_arrived(self) -> int | None:
-        """How many records it has for sure; None if that is all but perhaps the last batch."""
+        """Number of records that have surely arrived; None: all but perhaps the last batch."""
 
     def describe(self, description: Description) -> None:
         """Replaces the settings and files."""
 
     def send(self, first: int, records: Sequence[Record], may_be_there: bool) -> None:
-        """Gives it the records `first`, `first + 1` and so on."""
+        """Sends the records `first`, `first + 1` and so on."""
 
     def close(self, is_finished: bool) -> None:
-        """Ends it."""
+        """Closes the connection."""
 
 
 class _Link(NamedTuple):
-    """What there is while a tracker is connected."""
+    """The state while a tracker is connected."""
 
     connection: Connection
     progress: Progress
@@ -40,7 +40,7 @@ class _Link(NamedTuple):
 
 
 class Mirror:
-    """Hands records over, batch by batch. It never raises, it tries again."""
+    """Sends records in batches. Never raises, but tries again."""
 
     def __init__(self, paths: ExperimentPaths, tracker: str):
         """Connects to nothing yet; `tracker` is wandb or mlflow."""
@@ -48,16 +48,16 @@ class Mirror:
         self._folder = paths.mirrors / tracker
         self._link: _Link | None = None
         self._description: Description | None = None
-        self._pending: list[tuple[int, Batch]] = []  # number of the first record; to be repeated
+        self._pending: list[tuple[int, Batch]] = []  # to repeat; number of the first record
         self._retry_at = 0.0
-        self.num_records = 0  # that have been handed over
-        self.problem: str | None = None  # why the tracker takes nothing
+        self.num_records = 0  # records that have been sent
+        self.problem: str | None = None  # why the tracker accepts nothing
 
     def advance(self, until: float) -> bool:
-        """Hands over what is new; returns whether there is no more.
+        """Sends new records; returns whether there are no more.
 
         Args:
-          until: Monotonic time after which no further batch is begun.
+          until: Monotonic time after which no new batch begins.
         """
         if time.monotonic() < self._retry_at:
             return False
@@ -75,18 +75,18 @@ class Mirror:
             if description != self._description:
                 link.connection.describe(description)
                 self._description = description
-        except Exception as error:  # of the tracker's package, the network, the disk
+        except Exception as error:  # any exception of the tracker's package, the network, the disk
             self._failed(error)
             return False
         self.problem = None
         return True
 
     def retry_now(self) -> None:
-        """Lets the next `advance` try at once, however short ago the last failure was."""
+        """Makes the next `advance` try at once, even right after a failure."""
         self._retry_at = 0.0
 
     def close(self, is_finished: bool) -> None:
-        """Ends the connection; `is_finished` says whether training is."""
+        """Closes the connection; `is_finished` tells whether training is finished."""
         if self._link is None:
             return
         try:
@@ -97,7 +97,7 @@ class Mirror:
         self._link = None
 
     def _connect(self) -> _Link:
-        # Here, because the packages take seconds, and who has one need not have the other.
+        # Imported here, because the packages take seconds, and only one may be installed.
         connect: Callable[[pathlib.Path, str, Description], Connection]
         if self._tracker == "wandb":
             from tfagents_system.mirror import to_wandb

@@ -15,17 +15,17 @@ _Value = TypeVar("_Value")
 
 
 class Progress:
-    """The batches of a run in the order in which a tracker gets them: a line each in a file.
+    """The batches of a run in the order of sending, one per line of a file.
 
-    A batch is added before it is handed over. How many of the records have arrived, only the
-    tracker knows: after a crash, it is asked about those behind the first `num_arrived`.
+    A batch is added before it is sent. Only the tracker knows how many records have arrived: after
+    a crash, it is asked about those after the first `num_arrived`.
     """
 
     def __init__(self, path: pathlib.Path, destination: str):
-        """Reads the file; begins a new one, with another `run_id`, for another destination."""
+        """Reads the file; for another destination, begins a new one with a new `run_id`."""
         self._path = path
         header, *lines = _read_lines(path) or [{}]
-        if "destination" in header:  # earlier versions have written passwords
+        if "destination" in header:  # earlier versions wrote passwords
             header["destination"] = without_secrets(header["destination"])
         if header.get("destination") != destination:
             header = {"destination": destination, "run_id": secrets.token_hex(8), "num_arrived": 0}
@@ -37,12 +37,12 @@ class Progress:
         self._write()
 
     def add(self, batch: Batch) -> None:
-        """Appends one."""
+        """Appends a batch."""
         append_whole(self._path, _line(dataclasses.asdict(batch)).encode())
         self.batches.append(batch)
 
     def all_arrived(self) -> None:
-        """Makes all batches one, of which every record has arrived."""
+        """Joins all batches to one, whose records have all arrived."""
         self.batches = [_merged(self.batches)]
         self.num_arrived = self.batches[0].num_records
         self._write()
@@ -54,7 +54,7 @@ class Progress:
 
 
 def _read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
-    """Returns the lines up to one that a crash has cut short."""
+    """Returns the complete lines; a crash may have cut the last one short."""
     if not path.exists():
         return []
     lines = []

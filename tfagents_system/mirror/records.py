@@ -13,15 +13,15 @@ from tfagents_system.core.state.files import is_inside, read_json
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.records.event_files import read_events
 
-MOST_RECORDS = 500  # of a batch, but for what one more event file brings
+MOST_RECORDS = 500  # records of a batch, plus at most one more event file
 
 
 @dataclasses.dataclass(frozen=True)
 class Values:
-    """The values that a program has written to TensorBoard at once."""
+    """Values that a program has written to TensorBoard at once."""
 
     scalars: Mapping[str, float]  # by name
-    axis: str  # what `step` counts: train_step, or env_step of a worker
+    axis: str  # meaning of `step`: train_step, or env_step for a worker
     step: int
     wall_time: float  # unix, seconds
 
@@ -32,7 +32,7 @@ class Video:
 
     path: pathlib.Path
     name: str  # videos/<checkpoint>/episode_<k>
-    step: int  # train step of the policy
+    step: int  # the policy's train step
 
 
 Record = Values | Video
@@ -40,18 +40,18 @@ Record = Values | Video
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """Records that are handed over together, by where they are in the experiment's folder."""
+    """Records that are sent together, by their places in the experiment's folder."""
 
     num_records: int
-    events: Mapping[str, Sequence[int]]  # of event files: positions of the first byte and the end
+    events: Mapping[str, Sequence[int]]  # by event file: positions of the first byte and the end
     videos: Mapping[str, int]  # time of the last change of each, in nanoseconds
 
 
 class Source:
-    """Reads the records of a run, each once, while the run goes on writing."""
+    """Reads the records of a run, each once, while the run writes more."""
 
     def __init__(self, paths: ExperimentPaths, batches: Sequence[Batch]):
-        """Goes on after `batches`."""
+        """Continues after `batches`."""
         self._paths = paths
         self._ends = {file: range_[1] for batch in batches for file, range_ in batch.events.items()}
         self._videos = {name: time for batch in batches for name, time in batch.videos.items()}
@@ -98,7 +98,7 @@ class Source:
         ]
 
     def _values(self, name: str, begin: int, end: int) -> Iterator[Values]:
-        """Names are the tags; of a worker, which has the same ones as others, after its name."""
+        """Returns values by tag; a worker's tags, the same in all, begin with its name."""
         folder, program = pathlib.Path(name).parts[0], pathlib.Path(name).parts[1:-1]
         is_worker = program not in ((), ("learner",))
         prefix = f"{program[0]}/" if is_worker else ""
@@ -117,25 +117,25 @@ class Source:
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """What a run is."""
+    """The description of a run."""
 
     name: str
-    settings: Mapping[str, Any]  # hyperparameters, config, seed and what else decides its course
+    settings: Mapping[str, Any]  # hyperparameters, config, seed and the like
     git_hash: str | None
-    files: Mapping[pathlib.Path, int]  # the run's own, with the time of the last change
+    files: Mapping[pathlib.Path, int]  # the run's files, with the time of the last change
 
     @property
     def tags(self) -> dict[str, str]:
-        """Seed and commit, as far as they are known."""
+        """Seed and commit, if known."""
         tags = {"seed": self.settings.get("seed"), "git_commit": self.git_hash}
         return {name: str(value) for name, value in tags.items() if value is not None}
 
 
 def describe(paths: ExperimentPaths) -> Description:
-    """Returns what the run is; hyperparameters are there as soon as the learner has written them.
+    """Returns the description of a run, with hyperparameters once the learner has written them.
 
     Raises:
-      ConfigError: If a file of it is damaged.
+      ConfigError: If one of its files is damaged.
     """
     settings = {name: json.loads(text) for name, text in read_settings(paths).items()
                 if not name.startswith(("files ", "packages "))}  # fmt: skip

@@ -7,13 +7,13 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-# Of the package: not to hold up the mirror for minutes, and not to report to its makers.
+# Variables of the package, so that it neither blocks for minutes nor reports to its makers.
 _DEFAULTS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
-os.environ.update(_DEFAULTS | dict(os.environ))  # before the import, which reads them
+os.environ.update(_DEFAULTS | dict(os.environ))  # before the import, which reads these variables
 
 from mlflow import MlflowClient  # noqa: E402
 from mlflow.entities import Metric, Param, RunTag  # noqa: E402
@@ -21,13 +21,13 @@ from mlflow.entities import Metric, Param, RunTag  # noqa: E402
 from tfagents_system.core.display import without_secrets  # noqa: E402
 from tfagents_system.mirror.records import Description, Record, Values, Video  # noqa: E402
 
-MOST_METRICS, MOST_PARAMS, MOST_CHARACTERS = 1000, 100, 500  # that every server takes
+MOST_METRICS, MOST_PARAMS, MOST_CHARACTERS = 1000, 100, 500  # accepted by every server
 ID_TAG = "sac.mirror"
 OWN_DATABASE = "mlflow.db"  # in the mirror's folder
 
 
 def destination() -> str:
-    """Returns where the records go, as the variables of the package say; without a password."""
+    """Returns the destination from the package's variables, without a password."""
     return without_secrets(_server()) or OWN_DATABASE
 
 
@@ -36,17 +36,17 @@ def _server() -> str:
 
 
 class Mlflow:
-    """A run of MLflow, which is found again by a tag. Its server confirms each batch."""
+    """A run of MLflow, found again by a tag. The server confirms each batch."""
 
-    num_arrived = None  # all batches but perhaps the last
+    num_arrived = None  # None: all batches but perhaps the last
 
     def __init__(self, folder: pathlib.Path, run_id: str, description: Description):
         """Connects; `folder` is the mirror's own.
 
         Raises:
-          Exception: If the server cannot be reached; of many kinds.
+          Exception: If the server cannot be reached; of many types.
         """
-        for library in ("alembic", "mlflow"):  # they narrate how they make a database
+        for library in ("alembic", "mlflow"):  # they log how they make a database
             logging.getLogger(library).setLevel(logging.WARNING)
         self._is_own = not _server()
         own_uri = f"sqlite:///{folder.absolute() / OWN_DATABASE}"
@@ -56,14 +56,14 @@ class Mlflow:
         self.describe(description)
 
     def _find_run(self, folder: pathlib.Path, run_id: str, description: Description) -> str:
-        """Returns the id of the run, which is made if there is none."""
+        """Returns the id of the run, which is created if it is missing."""
         if given := os.environ.get("MLFLOW_RUN_ID"):
             return given
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "sac")
         experiment = self._client.get_experiment_by_name(name)
         if experiment is not None:
             experiment_id = experiment.experiment_id
-        else:  # a database says nothing of where files go, a server does
+        else:  # a server knows where files go, a database does not
             location = (folder.absolute() / "artifacts").as_uri() if self._is_own else None
             experiment_id = self._client.create_experiment(name, location)
         found = self._client.search_runs([experiment_id], f"tags.`{ID_TAG}` = '{run_id}'")
@@ -75,7 +75,7 @@ class Mlflow:
         return made.info.run_id
 
     def describe(self, description: Description) -> None:
-        """Adds settings and files; a parameter never changes in MLflow, so changes become tags."""
+        """Adds settings and files; MLflow's parameters never change, so changes become tags."""
         settings = {_allowed(name): _short(value) for name, value in description.settings.items()}
         known = self._client.get_run(self._run_id).data.params
         tags = description.tags | {
@@ -91,7 +91,7 @@ class Mlflow:
             self._client.log_artifact(self._run_id, str(file))
 
     def send(self, first: int, records: Sequence[Record], may_be_there: bool) -> None:
-        """Hands over a batch; what is there already is left out if `may_be_there`."""
+        """Sends a batch; if `may_be_there`, skips what has already arrived."""
         metrics = [
             Metric(_allowed(name), value, round(1000 * record.wall_time), record.step)
             for record in records if isinstance(record, Values)
@@ -112,7 +112,7 @@ class Mlflow:
                 self._client.log_artifact(self._run_id, str(record.path), folder)
 
     def close(self, is_finished: bool) -> None:
-        """Says that the run has ended."""
+        """Marks the run as ended."""
         self._client.set_terminated(self._run_id, "FINISHED" if is_finished else "KILLED")
 
 

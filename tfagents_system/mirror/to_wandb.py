@@ -18,7 +18,7 @@ _SETTINGS = wandb.Settings(
     disable_code=True,
     x_disable_stats=True,
     init_timeout=20.0,
-    # Otherwise a server that is away holds up `init` for hours.
+    # Otherwise `init` waits for hours for an unreachable server.
     x_graphql_retry_max=2,
     x_graphql_retry_wait_min_seconds=1.0,
     x_graphql_retry_wait_max_seconds=2.0,
@@ -29,7 +29,7 @@ _SETTINGS = wandb.Settings(
 
 
 def destination() -> str:
-    """Returns where the records go, as the variables of the package say."""
+    """Returns the destination from the package's variables."""
     entity = os.environ.get("WANDB_ENTITY")
     return " ".join(filter(None, (_mode(), entity, os.environ.get("WANDB_PROJECT", "sac"))))
 
@@ -41,17 +41,17 @@ def _mode() -> str:
 class Wandb:
     """A run of W&B. Each start of the mirror adds an offline folder with the same run id.
 
-    `wandb-core`, the package's own process, keeps up to 32 kB in its memory. So what it has been
-    given has arrived when the run is closed, not before; what a crash leaves of an offline folder
-    is removed, and its records are written again into the next one. Online, the server says how
-    many records it has: record k is its step k.
+    `wandb-core`, the package's own process, keeps up to 32 kB in memory. So records have only
+    arrived when the run is closed; an offline folder that a crash has cut short is removed, and its
+    records are written again into the next one. Online, the server tells how many records it has:
+    record k is its step k.
     """
 
     def __init__(self, folder: pathlib.Path, run_id: str, description: Description):
         """Connects; `folder` is the mirror's own.
 
         Raises:
-          Exception: If W&B cannot be reached; of many kinds.
+          Exception: If W&B cannot be reached; of many types.
         """
         self._run_id, self._state = run_id, folder / "arrived.json"
         state = read_json(self._state) or {}
@@ -59,7 +59,7 @@ class Wandb:
             state = {"run_id": run_id, "num_records": 0, "open": None}
         if state["open"] is not None:
             shutil.rmtree(state["open"], ignore_errors=True)
-        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # to the makers of the package
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # to its makers
         is_online = _mode() == "online"
         try:
             self._run = wandb.init(
@@ -73,7 +73,7 @@ class Wandb:
                 settings=_SETTINGS,
             )
         except Exception:
-            wandb.teardown()  # else the run would be in use
+            wandb.teardown()  # otherwise the run would still be in use
             raise
         self.num_arrived: int = self._run.step if is_online else state["num_records"]
         self._given = self.num_arrived
@@ -86,11 +86,11 @@ class Wandb:
         """Replaces the settings and files."""
         self._run.config.update(dict(description.settings), allow_val_change=True)
         for file in description.files:
-            copy = shutil.copy(file, self._run.dir)  # else it links to the file, which may move
+            copy = shutil.copy(file, self._run.dir)  # a link to the file could break
             self._run.save(copy, base_path=self._run.dir, policy="now")
 
     def send(self, first: int, records: Sequence[Record], may_be_there: bool) -> None:
-        """Gives the records `first`, `first + 1` and so on to wandb-core."""
+        """Passes the records `first`, `first + 1` and so on to wandb-core."""
         for number, record in enumerate(records, first):
             if isinstance(record, Video):
                 film = wandb.Video(str(record.path), format="mp4")
@@ -105,13 +105,13 @@ class Wandb:
             self._given = number + 1
 
     def close(self, is_finished: bool) -> None:
-        """Closes the run, after which all records have arrived.
+        """Closes the run; then all records have arrived.
 
         Raises:
-          Exception: If that takes longer than FINISH_SECS, as with a server that is away.
+          Exception: If it takes longer than FINISH_SECS, as with an unreachable server.
         """
         self._run.finish()
-        wandb.teardown()  # wandb-core may still be writing its file; it ends when that is whole
+        wandb.teardown()  # wandb-core may still be writing its file; it ends afterwards
         self._write(None, self._given)
 
     def _write(self, unfinished: str | None, num_records: int) -> None:

@@ -1,7 +1,7 @@
 """Reward signals: rewards in addition to the environment's.
 
-Replayed transitions get the rewards when they are learned from, so a signal that is still learning
-pays by what it knows now.
+Replayed transitions get the rewards in the train step, so they are always computed by the signal's
+newest state.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ from tfagents_system.data.transition import Transition
 
 
 class RewardSignal(Protocol):
-    """One signal; a tf.Module, so that its variables are saved and restored with the agent's."""
+    """A reward signal; a tf.Module, so that its variables are saved with the agent's."""
 
     name: str  # for metrics and messages
     strength: float  # weight of its reward
     variables: Sequence[tf.Variable]
 
     def reward(self, transition: Transition) -> tf.Tensor:
-        """Returns the rewards of a minibatch, [B] or [B, T] float32, before its strength."""
+        """Returns the rewards of a minibatch, [B] or [B, T] float32, without the strength."""
 
     def train(self, transition: Transition) -> dict[str, tf.Tensor]:
-        """Learns from a minibatch; returns scalars by name, such as its loss before the update."""
+        """Trains on a minibatch; returns scalars by name, such as the loss before the update."""
 
 
 class RewardSignals(tf.Module):
@@ -34,11 +34,11 @@ class RewardSignals(tf.Module):
     """
 
     def __init__(self, signals: Sequence[RewardSignal]):
-        """Takes over signals, whose names differ.
+        """Takes signals with different names.
 
         Raises:
-          ConfigError: If two have one name, or one is no tf.Module, or lacks what a RewardSignal
-            has.
+          ConfigError: If two have the same name, or one is not a tf.Module or lacks a part of
+            RewardSignal.
         """
         super().__init__()
         self.signals = list(signals)
@@ -65,10 +65,10 @@ class RewardSignals(tf.Module):
         return [signal.name for signal in self.signals]
 
     def __call__(self, transition: Transition) -> tuple[Transition, dict[str, tf.Tensor]]:
-        """Returns a minibatch with the sum of all rewards, and metrics; then trains the signals.
+        """Returns the minibatch with the sum of all rewards, and metrics; then trains the signals.
 
-        The sum is that of the environment and, by its strength, of each signal as it is before it
-        learns from this minibatch.
+        The sum has the environment's reward, plus each signal's before this training step, times
+        its strength.
         """
         rewards = {signal.name: signal.reward(transition) for signal in self.signals}
         total = tf.add_n(

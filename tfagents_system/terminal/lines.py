@@ -9,7 +9,7 @@ from tfagents_system.core.display import printable, printable_lines
 
 
 class Terminal:
-    """Prints lines; on a terminal, also the momentary state as a line that is overwritten."""
+    """Prints lines; on a terminal, also the current state as a line that is overwritten."""
 
     def __init__(
         self,
@@ -17,7 +17,7 @@ class Terminal:
         period_secs: float = 0.1,
         clock: Callable[[], float] = time.monotonic,
     ):
-        """`stream` is standard output unless given; `period_secs` lies between two states."""
+        """`stream` defaults to standard output; states are at least `period_secs` apart."""
         self._stream = stream or sys.stdout
         self._is_terminal = self._stream.isatty()
         self._period_secs = period_secs
@@ -25,13 +25,13 @@ class Terminal:
         self._shown_at: float | None = None  # None: no state is on the screen
 
     def print(self, text: str) -> None:
-        """Prints a line that stays, in place of the momentary state."""
+        """Prints a permanent line, in place of the current state."""
         clear = "" if self._shown_at is None else "\r\033[K"
         self._shown_at = None
         print(clear + printable_lines(text), file=self._stream, flush=True)
 
     def show(self, make_text: Callable[[], str]) -> None:
-        """Shows `make_text()` as the momentary state, if the last one is old enough."""
+        """Shows `make_text()` as the current state, if the last one is old enough."""
         if not self._is_terminal:
             return
         now = self._clock()

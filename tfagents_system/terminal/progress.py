@@ -9,10 +9,10 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 @contextlib.contextmanager
 def progress_bar(*steps: str) -> Iterator[Callable[[str], None]]:
-    """Shows which of `steps` is being done; the first one from the beginning.
+    """Shows the current one of `steps`, beginning with the first.
 
-    The bar is on standard error, if that is a terminal, and goes at the end; nothing may be printed
-    meanwhile. Gives a function that begins the step of this name.
+    The bar is on standard error, if that is a terminal, and disappears at the end; nothing else may
+    be printed meanwhile. Yields a function that begins the step with a given name.
     """
     console = Console(stderr=True)
     step = TextColumn("{task.description}", markup=False)
