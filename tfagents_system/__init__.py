@@ -12,7 +12,7 @@ process_start.settle()
 # TensorFlow is first imported, in this process or in one that it starts.
 os.environ.setdefault("WRAPT_DISABLE_EXTENSIONS", "1")
 
-# gym 0.23, which TF-Agents imports, fails where any installed package has broken metadata.
+# gym 0.23, which TF-Agents imports, fails if any installed package has broken metadata.
 from tfagents_system.core.installed import tolerate_broken_plugins  # noqa: E402
 
 tolerate_broken_plugins()

@@ -20,7 +20,7 @@ from tfagents_system.core.programs.program import run_program
 from tfagents_system.launch.checks.packages import check_packages
 from tfagents_system.launch.experiment.git_state import GitState
 
-PROGRAMS = ("eval", "mirror")  # end in order when they get a signal
+PROGRAMS = ("eval", "mirror")  # these end in order on a signal
 
 
 def usage() -> str:
@@ -31,13 +31,13 @@ def usage() -> str:
 
 
 def _commit() -> str:
-    """Returns the commit of a checkout, in brackets; nothing elsewhere."""
+    """Returns the commit in brackets in a checkout; otherwise nothing."""
     state = GitState.of_project()
     return f" (commit {state.short_commit})" if state else ""
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Calls the command that `argv` names, by default the command line, and exits."""
+    """Runs the command that `argv` names, and exits; `argv` defaults to the command line."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["help"] and len(arguments) > 1:
         arguments = [arguments[1], "--help"]
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     except ConfigError as error:
         print_error([f"sac {command}"], error)
         sys.exit(EXIT_CONFIG)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's import prints a page
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's import prints many lines
     run = run_program if command in PROGRAMS else run_tool
     run(function_of(command), [f"sac {command}", *arguments[1:]])
 

@@ -25,23 +25,23 @@ from tfagents_system.rewards.signals import RewardSignals
 
 @dataclasses.dataclass(frozen=True)
 class Assembly:
-    """An agent, and how the env steps that it learns from are stored and read."""
+    """An agent, and the storage format of the env steps that it trains on."""
 
     agent: tf_agent.TFAgent
     train_step: tf.Variable  # int64 []
     layout: ItemLayout  # of the items in the replay buffer
     codec: Codec  # of one step
     reader: SampleReader  # of items
-    reward_signals: RewardSignals | None  # None if the environment's rewards are all
+    reward_signals: RewardSignals | None  # None if there are only the environment's rewards
 
     @property
     def columns(self) -> list[tf.TensorSpec]:
-        """Specs [rows, size] of the columns of an item."""
+        """The specs [rows, size] of an item's columns."""
         return item_columns(self.layout, self.codec.columns)
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of an env step in the replay buffer."""
+        """The size of an env step in the replay buffer, in bytes."""
         return sum(c.shape.num_elements() * c.dtype.size for c in self.codec.columns)
 
     @property
@@ -55,16 +55,16 @@ class Assembly:
         return self.reward_signals.names if self.reward_signals else []
 
     def view_of(self, run: Run, arithmetic: str | None = None) -> RunSpec:
-        """Returns `run` as this program sees it; `arithmetic` is the learner's, None elsewhere."""
+        """Returns this program's view of `run`; `arithmetic` is None except in the learner."""
         specs = self.agent.time_step_spec.observation, self.agent.action_spec
         return view_of_run(run, *specs, self.codec, self.layout, arithmetic)
 
 
 def assemble(params: Params, environment: py_environment.PyEnvironment) -> Assembly:
-    """Returns what programs need of a TrainParams and one of its environments.
+    """Returns the assembly for a TrainParams and one of its environments.
 
     Raises:
-      ConfigError: If the hooks of `params` make something that cannot be trained.
+      ConfigError: If the hooks of `params` return something that cannot be trained.
     """
     agent, train_step = make_agent(params, environment)
     layout = ItemLayout.from_settings(params)
@@ -75,10 +75,10 @@ def assemble(params: Params, environment: py_environment.PyEnvironment) -> Assem
 
 
 def assemble_apart(params: Params, seed: int) -> Assembly:
-    """Returns the same of an environment that is made for this alone, with `seed`, and closed.
+    """Returns the assembly for a temporary environment, made with `seed` and closed.
 
     Raises:
-      ConfigError: If the hooks of `params` make something that cannot be trained.
+      ConfigError: If the hooks of `params` return something that cannot be trained.
     """
     environment = make_collect_environment(params, seed)
     try:

@@ -11,13 +11,13 @@ POLL_SECS = 0.2
 
 
 class EvaluatingWorker(Worker):
-    """Takes the tickets of every evaluation and sends no experience."""
+    """A worker that takes tickets of every evaluation and sends no experience."""
 
     def _fill(self, num_to_fill: Callable[[], int], fill_policy: ActingPolicy) -> None:
-        """Leaves that to the workers."""
+        """Does nothing: the workers fill the buffer."""
 
     def _collect_more(self) -> None:
-        """Waits for the next version of the policy, which may bring tickets."""
+        """Waits for the next policy, which may come with tickets."""
         self._records.timer.enter("waiting for the learner")
         self._environments.watchdog.rest()
         self._report(Phase.WAITING_FOR_LEARNER)

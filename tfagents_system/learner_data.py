@@ -20,20 +20,20 @@ from tfagents_system.services.replay import experience_dataset
 from tfagents_system.services.replay_limits import ReplayLimits
 from tfagents_system.services.rounds import RoundReader
 
-DATA_TIMEOUT_SECS = 2.0  # how long the learner waits for data before it looks up
+DATA_TIMEOUT_SECS = 2.0  # longest wait for data before the learner checks for a stop
 REPLAY = "replay"
-SHARES = {REPLAY: 1.0}  # of each source in a minibatch
+SHARES = {REPLAY: 1.0}  # share of each source in a minibatch
 
 
 class LearnerData(NamedTuple):
-    """What a `Learner` takes its minibatches from, until `close`."""
+    """The sources of a `Learner`'s minibatches, until `close`."""
 
     sources: Sequence[Source]
     close: Callable[[], None]
 
 
 def sampled_data(run: Run, address: str, reader: SampleReader) -> LearnerData:
-    """Returns fresh samples of the replay server at `address`, and the pool that they renew."""
+    """Returns new samples from the replay server at `address`, and the pool that they renew."""
     num_samples = split_minibatch(run.params.train_batch_size, SHARES)[REPLAY]
     num_fresh, num_in_flight = num_fresh_samples(run.params), num_samples_in_flight(run.params)
 
@@ -49,16 +49,16 @@ def sampled_data(run: Run, address: str, reader: SampleReader) -> LearnerData:
 def data_in_rounds(
     run: Run, address: str, reader: SampleReader, train_step: tf.Variable
 ) -> LearnerData:
-    """Returns minibatches of a deterministic run, drawn in the learner's memory.
+    """Returns the minibatches of a deterministic run, drawn from the learner's memory.
 
     Args:
       run: The experiment.
       address: host:port of the replay server.
-      reader: Of the items' layout.
+      reader: Reads the items.
       train_step: Counts the train steps done.
 
     Raises:
-      ConfigError: If the memory would be too large.
+      ConfigError: If it would take too much memory.
     """
     params = run.params
     capacity = ReplayLimits.from_settings(params, run.horizon).capacity
@@ -79,9 +79,9 @@ def data_in_rounds(
 def _make_pool(
     run: Run, reader: SampleReader, num_fresh: int, num_samples: int
 ) -> SamplingPool | None:
-    """Returns a pool that gives `num_samples` per train step, after which `num_fresh` are new.
+    """Returns a pool for `num_samples` per train step, in which `num_fresh` are replaced each time.
 
-    None if all are new each time, and are drawn with the same chance each.
+    None if all samples are new each time, with equal probabilities.
     """
     layout = reader.layout
     if num_fresh == num_samples and not layout.is_segment:

@@ -14,29 +14,29 @@ POLL_SECS = 0.002
 
 
 def num_env_steps_due(settings: TrainingSettings, horizon: int, iteration: int) -> int:
-    """Returns the env steps, counted from the start of the run, that `iteration` learns from."""
+    """Returns the number of env steps, since the start of the run, on which `iteration` trains."""
     num_episodes = settings.n_buffer_init_episodes + iteration * settings.n_train_episodes_per_iter
     return num_episodes * horizon
 
 
 class LockStepWorker(Worker):
-    """Collects the round of each iteration with the policy of that iteration, and no other.
+    """Collects the round of each iteration with exactly that iteration's policy.
 
         worker                                      learner
         collects a round, says that it is complete  waits
         waits for the policy of the next iteration  adds the round, does an iteration's train steps
 
-    A round ends with the first episode after which the run has the env steps that are due; those
-    beyond are missing from the next round.
+    A round ends with the first episode after which the run has the env steps that are due; the next
+    round has fewer by the steps beyond.
     """
 
     def __init__(self, *args: Any, publish_round: Callable[[int], object], **kwargs: Any):
-        """Takes the arguments of Worker, and what tells the learner whose round is complete."""
+        """Takes the arguments of Worker, and what tells the learner of a complete round."""
         super().__init__(*args, **kwargs)
         self._publish_round = publish_round
 
     def _fill(self, num_to_fill: Callable[[], int], fill_policy: ActingPolicy) -> None:
-        """Collects the round of the first iteration; `num_to_fill`, of the server, is not asked."""
+        """Collects the first iteration's round; `num_to_fill`, the server's count, is not used."""
         self._await_first_variables()
         if self._iteration == 0:
             self._take_turn(Phase.RANDOM_FILL, fill_policy)
@@ -53,12 +53,12 @@ class LockStepWorker(Worker):
         self._await_next_policy()
 
     def _await_next_policy(self) -> None:
-        """Waits for another iteration than this one's, whose round is complete."""
+        """Waits for the policy of the next iteration."""
         self._records.timer.enter("waiting for the learner")
         self._environments.watchdog.rest()
         iteration, publish_at = self._iteration, 0.0
         while self._iteration == iteration and not self._should_end():
-            if time.monotonic() >= publish_at:  # a server that was restarted has forgotten it
+            if time.monotonic() >= publish_at:  # a restarted server has forgotten it
                 self._publish_round(self._train_step)
                 publish_at = time.monotonic() + PUBLISH_PERIOD_SECS
             self._report(Phase.WAITING_FOR_LEARNER)

@@ -11,13 +11,13 @@ from tfagents_system.train_params_base import TrainParamsBase
 class TrainParams(TrainParamsBase):
     """500 iterations of 1000 env steps (10 s of the robot's time) and 1000 train steps each.
 
-    The config's weights are 100 times the registered ones, so that an episode returns centimetres
-    walked forward (less the energy used) and not metres: a reward of 0.01 a step is of the size of
-    the critics' own fluctuations from one gradient step to the next.
+    The config's weights are 100 times the registered ones, so that a return is in centimetres
+    walked forward (minus the energy used), not in metres: a reward of 0.01 per step would be as
+    small as the critics' fluctuations from one gradient step to the next.
     """
 
     sac_log_alpha = -2.0
-    fresh_samples_per_step = None  # as the policy in examples/minitaur was trained
+    fresh_samples_per_step = None  # as for the policy in examples/minitaur
     num_iter = 500
     num_steps_per_iter = 1000  # one train step per env step at a horizon of 1000
     n_episodes_in_buffer = 500
@@ -25,7 +25,7 @@ class TrainParams(TrainParamsBase):
     eval_period_itrs = 25
     log_period_itrs = 1
     checkpoint_period_itrs = 25
-    checkpoint_period_secs = 300  # a full replay buffer takes several seconds to save
+    checkpoint_period_secs = 300  # saving a full replay buffer takes several seconds
 
     def env_ctor(
         self, *args: Any, seed: int | None = None, **kwargs: Any

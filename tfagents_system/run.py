@@ -2,10 +2,10 @@
 
 Example: python tfagents_system/run.py --exp_dir logs/pendulum
 Example: sac eval logs/pendulum
-Reads config.json, params.py and policies/ in the experiment's folder, also while it is training.
-Writes videos/<checkpoint>/episode_<k>.mp4 and episodes.csv there, and with --beside videos/
-side_by_side/; the bar along the bottom of a video counts the env steps up to the horizon. Needs no
-replay server, and a display for --view alone.
+Reads config.json, params.py and policies/ in the experiment's folder, also during training. Writes
+videos/<checkpoint>/episode_<k>.mp4 and episodes.csv there, and with --beside videos/side_by_side/.
+The bar at the bottom of a video shows the env steps up to the horizon. Needs no replay server, and
+a display only for --view.
 """
 
 import contextlib
@@ -49,19 +49,19 @@ def evaluate(
       exp_dir: Folder of the experiment.
       params: Params file. Default: params.py in exp_dir.
       config: JSON config. Default: config.json in exp_dir.
-      num_episodes: Episodes to run.
-      checkpoint: Such as policy_checkpoint_0000500000, or best, by its evaluation in training.
-        Default: the newest.
+      num_episodes: Number of episodes.
+      checkpoint: Such as policy_checkpoint_0000500000, or best for the one with the best evaluation
+        in training. Default: the newest.
       seed: The same seed gives the same episodes.
       video: Film the episodes.
-      camera: Name or id of one of MuJoCo's; of PyBullet, --camera=YAW,PITCH,DISTANCE in degrees and
-        meters. Default: the environment's.
-      beside: Other checkpoints, to be evaluated, too, and filmed next to that of --checkpoint.
+      camera: Name or id of a MuJoCo camera; for PyBullet, --camera=YAW,PITCH,DISTANCE in degrees
+        and meters. Default: the environment's.
+      beside: Other checkpoints to evaluate, and to film next to that of --checkpoint.
       view: Show the episodes in a window, in real time; closing it ends the evaluation.
-      stop: Ends the evaluation as soon as it is true.
+      stop: Ends the evaluation when true.
 
     Raises:
-      ConfigError: If an argument or a file it names is wrong.
+      ConfigError: If an argument, or a file that it names, is wrong.
     """
     paths = existing_experiment(pathlib.Path(exp_dir))
     checkpoints = _find_checkpoints(paths, checkpoint, beside)
@@ -74,9 +74,9 @@ def evaluate(
         shown = Window(paths.root.resolve().name)
     with shown as window:
         if window is not None:
-            draw_unseen()  # the window is another program's
+            draw_unseen()  # another program shows the window
         with contextlib.redirect_stderr(io.StringIO()):  # gym advertises its successor
-            # Here and not above: TensorFlow takes seconds, which wrong input need not wait for.
+            # Imported here, because TensorFlow takes seconds, and wrong input is reported before.
             from tfagents_system.environments.closing import closed_at_end
             from tfagents_system.environments.remarks import learned_state
             from tfagents_system.evaluation import evaluator, side_by_side, summary
@@ -119,7 +119,7 @@ def evaluate(
 def _find_checkpoints(
     paths: ExperimentPaths, checkpoint: str | None, beside: Sequence[str]
 ) -> list[pathlib.Path]:
-    """Returns that of --checkpoint, and those of --beside, which are others."""
+    """Returns the checkpoint of --checkpoint, and the other ones of --beside."""
     found = [find_checkpoint(paths, checkpoint)]
     for name in beside:
         other = find_checkpoint(paths, name, "--beside")

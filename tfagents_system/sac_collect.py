@@ -4,9 +4,8 @@ Example: python tfagents_system/sac_collect.py --exp_dir logs/arm --replay_addre
 The variable SLURM_PROCID is the worker's number K, 0 if not set.
 Reads config.json and params.py in the experiment's folder. Writes episodes/{collect,eval}_K.csv,
 train/ and eval/ (TensorBoard), status/worker_K.json, videos/training/ (see video_period_itrs) and,
-after the last episode of an evaluation that is the best one, policies/best/. With --nocollects the
-program only evaluates: it is evaluator K, and writes episodes/eval_evaluator_K.csv and
-status/evaluator_K.json.
+after the last episode of the best evaluation, policies/best/. With --nocollects the program only
+evaluates: it is evaluator K, and writes episodes/eval_evaluator_K.csv and status/evaluator_K.json.
 """
 
 import functools
@@ -67,7 +66,7 @@ T = TypeVar("T")
 
 SERVER_TIMEOUT_SECS = 300.0
 ANSWER_TIMEOUT_SECS = 5.0
-MAX_FILM_SECS = 30.0  # that rendering and encoding a film may take: the worker collects nothing
+MAX_FILM_SECS = 30.0  # for rendering and encoding a film, while the worker does not collect
 VARIABLES_PERIOD_SECS = 0.5
 
 
@@ -84,10 +83,10 @@ def collect(
     """Runs worker or evaluator `worker_id`; returns the exit code.
 
     The process ends with a dump of its stacks if an env step takes longer than `env_timeout_secs`.
-    A `deterministic` one takes turns with the learner. See `work` for the rest.
+    A `deterministic` worker takes turns with the learner. See `work` for the rest.
 
     Raises:
-      SupersededError: If a later start of it has claimed.
+      SupersededError: If a later start of this worker has claimed.
     """
     run = load_run(exp_dir)
     if run.paths.finished.exists():
@@ -96,8 +95,8 @@ def collect(
     params = run.params
     records = WorkerRecords(run.paths, worker_id, run.horizon, params.log_period_itrs, collects)
     run_seed = run.seed if collects else derive_seed(run.seed, SeedPurpose.EVALUATORS)
-    # What ends each life of a worker before its first episode must not give the same life again. A
-    # first start has the seeds of other runs with the run's seed; a deterministic run all of them.
+    # A crash before the first episode must not repeat itself with the same random numbers. The
+    # first start has the same seeds in all runs with this seed; in a deterministic run, all starts.
     is_repeated = deterministic or records.fence.is_first
     seed = functools.partial(
         derive_seed,
@@ -148,7 +147,7 @@ def collect(
     if params.seed_sac_buffer:
         action_spec = environments.collect.current().action_spec()
         fill_policy = RandomPolicy(action_spec, seed(SeedPurpose.RANDOM_POLICY))
-    prefer_response()  # the threads that send and receive are made, and stay as they are
+    prefer_response()  # the threads that send and receive exist by now, and keep their policy
     try:
         return worker.run(_num_to_fill_fn(run, client, stop), fill_policy)
     finally:
@@ -160,10 +159,10 @@ def collect(
 def _make_environments(
     run: Run, worker_id: int, seed: Callable[..., int], watchdog: Watchdog
 ) -> Environments:
-    """Returns the collect and the eval environment; each that is ever made has its own seed.
+    """Returns the collect and the eval environment; each environment ever made has its own seed.
 
-    Neither another worker's environment had it, nor one that has failed, nor, as `seed` differs
-    then, one of this worker before it was started again.
+    It differs from those of other workers' environments, of failed ones, and, because `seed`
+    differs, of this worker's environments before a restart.
     """
     params, horizon = run.params, run.horizon
 
@@ -193,10 +192,10 @@ def _make_environments(
 
 
 def _num_to_fill_fn(run: Run, client: reverb.Client, stop: StopFlag) -> Callable[[], int]:
-    """Returns a function that asks the server how many items the first fill still lacks.
+    """Returns a function that asks the server how many items the initial fill still lacks.
 
-    The server counts insertions over the whole life of the run, checkpoints included, so the fill
-    happens once, whichever worker does it and however often one is restarted.
+    The server counts insertions over the whole run, including checkpoints, so the fill happens
+    once, whichever worker does it and however often workers restart.
     """
     min_size = ReplayLimits.from_settings(run.params, run.horizon).min_size
 
@@ -208,10 +207,10 @@ def _num_to_fill_fn(run: Run, client: reverb.Client, stop: StopFlag) -> Callable
 
 
 def _ask_server(ask: Callable[[], T], stop: StopFlag) -> T | None:
-    """Returns `ask()`, which is called again while it raises TimeoutError; None after a stop.
+    """Returns the result of `ask`, which is repeated at a TimeoutError; None after a stop.
 
     Raises:
-      TimeoutError: If the server does not answer for long.
+      TimeoutError: If the server does not answer for a long time.
     """
     deadline = time.monotonic() + SERVER_TIMEOUT_SECS
     while not stop:
@@ -258,9 +257,9 @@ def work(
       num_cpus: CPUs that this program may use.
       env_timeout_secs: Longest time of an env step.
       deterministic: Take turns with the learner; there is no other worker.
-      collects: Collect experience; without, the program is evaluator SLURM_PROCID.
-      evaluates: Run greedy episodes; without, the run's evaluators do.
-      stop: Ends the worker.
+      collects: Collect experience; otherwise, the program is evaluator SLURM_PROCID.
+      evaluates: Run greedy episodes; otherwise, the run's evaluators do.
+      stop: Ends the worker when true.
     """
     tf.config.threading.set_intra_op_parallelism_threads(num_cpus)
     tf.config.threading.set_inter_op_parallelism_threads(num_cpus)

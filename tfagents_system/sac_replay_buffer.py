@@ -1,10 +1,10 @@
 """The replay server program: holds the experience and the published variables.
 
 Example: python tfagents_system/sac_replay_buffer.py --exp_dir logs/pendulum --port 8000
-Waits for running/run_spec.json, from which it takes limits and layout, so that it runs nothing of
-the user's; reads the newest checkpoint generation in the experiment's folder; serves until SIGTERM,
-and then until a learner that is ending, too, has saved. Writes a checkpoint when the learner asks
-for one, and status/replay.json.
+Waits for running/run_spec.json, which has limits and layout, so that it executes no user code;
+reads the newest checkpoint generation in the experiment's folder; serves until SIGTERM, and then
+until a learner that is also ending has saved. Writes a checkpoint when the learner asks for one,
+and status/replay.json.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ from tfagents_system.services.replay_files import empty_reverb_root
 from tfagents_system.services.replay_limits import ReplayLimits
 
 LEARNER_TIMEOUT_SECS = stop_times.LEARNER_SECS - 10.0  # then train_script.sh kills it
-SIGNAL_SECS = 1.0  # within which a signal to every process of a job has reached them all
+SIGNAL_SECS = 1.0  # time in which a signal to all processes of a job reaches each
 
 
 def serve(
@@ -53,8 +53,8 @@ def serve(
       exp_dir: Folder of the experiment.
       port: TCP port to serve on.
       deterministic: Worker and learner take turns.
-      incarnation: What this start of the run has claimed; see core/state/incarnation.py.
-      stop: Ends the server.
+      incarnation: The claim of this start of the run; see core/state/incarnation.py.
+      stop: Ends the server when true.
     """
     paths = ExperimentPaths(pathlib.Path(exp_dir))
     if not await_run_spec(paths.run_spec, stop):
@@ -88,7 +88,7 @@ def serve(
             num_items, _ = experience_stats(client, timeout_secs=5)
             counts["transitions"] = layout.samples_in(num_items, spec.horizon)
         except TimeoutError:
-            pass  # too busy to answer itself: no reason to end and lose the experience
+            pass  # too busy to answer itself, which is no reason to end and lose the experience
         return counts
 
     while not stop:
@@ -103,10 +103,10 @@ def serve(
 
 
 def _await_learner(service: pathlib.Path) -> None:
-    """Waits while the learner ends by itself: it saves, which takes this server.
+    """Waits while the learner ends by itself, because its save needs this server.
 
-    train_script.sh stops the learner first. But if it is killed, or SLURM tells every process to
-    end, nobody keeps that order, and no supervise is left either.
+    train_script.sh stops the learner first. But if train_script.sh is killed, or SLURM signals
+    every process, nothing keeps that order, and no supervise is left.
     """
     for num_polls in itertools.count():
         secs = 0.1 * num_polls

@@ -3,7 +3,7 @@
 Example: python tfagents_system/sac_train.py --exp_dir logs/arm --replay_address localhost:8000
 Reads config.json, params.py and the newest checkpoint generation in the experiment's folder.
 Writes checkpoints/, policies/, train/ (TensorBoard), gin.txt, status/learner.json and, at the end,
-finished.json, or, if training diverges, diverged_<train_step>.npz.
+finished.json; if training diverges, diverged_<train_step>.npz.
 """
 
 import contextlib
@@ -51,8 +51,8 @@ from tfagents_system.services.variables import VariablePublisher
 class Training:
     """The learner program's parts and its loop.
 
-    After each call of the learner, which ends with the iteration at the latest, it publishes the
-    policy and does what has become due: summaries, a checkpoint.
+    After each call of the learner, which lasts at most until the end of the iteration, it publishes
+    the policy and writes what is due: summaries, a checkpoint.
     """
 
     def __init__(
@@ -92,25 +92,25 @@ class Training:
 
     @property
     def train_step(self) -> int:
-        """Train steps done."""
+        """The number of train steps done."""
         return int(self._train_step.numpy())
 
     @property
     def iteration(self) -> int:
-        """Iterations done."""
+        """The number of iterations done."""
         return self.train_step // self._run.params.num_steps_per_iter
 
     def run(self, stop: StopFlag, may_recover: bool) -> int | None:
         """Trains until finished or stopped, saves, and returns the exit code.
 
-        None if training has diverged, and may go on from the last checkpoint without the items
-        that were the cause.
+        Returns None if training has diverged and can resume from the last checkpoint without the
+        items that caused it.
         """
         params = self._run.params
         num_steps = params.num_steps_per_iter
         rates = RateMeter(self.train_step), RecentRate(self.train_step)
         summary_rate = RateMeter(self.train_step)
-        is_proven = False  # that one can train with this start's gin bindings
+        is_proven = False  # the hyperparameters of this start
         self._publish()
         self._reporter.report_now(Phase.WAITING_FOR_DATA, self._progress())
         self._exporter.prepare()  # while workers fill the replay buffer
@@ -129,13 +129,13 @@ class Training:
             self._reporter.report(
                 phase, lambda: self._progress(*(m.rate_at(self.train_step) for m in rates))
             )
-            # Also without a step: a replay server that was restarted may have lost the variables.
-            # The confirmation is not waited for: while the server saves it takes half a second.
+            # Also without a step: a restarted replay server may have lost the variables.
+            # Does not wait for the confirmation, which takes half a second during a save.
             self._publish(timeout_secs=0.0)
             if metrics is None:
                 self._tickets.doubt_server()
                 self._timer.enter("waiting for data")
-                time.sleep(0.1)  # a server that is away refuses at once
+                time.sleep(0.1)  # an unreachable server refuses at once
                 continue
             if self.train_step == train_step:
                 raise ConfigError(
@@ -162,9 +162,9 @@ class Training:
         return is_published and are_handed_out
 
     def _save_if_due(self, is_period_over: bool) -> None:
-        """Saves the training state after a period of iterations or of time, the shorter one.
+        """Saves the training state after a period of iterations or of time, whichever is shorter.
 
-        Later if the save before took long: see `Checkpointer.is_affordable`.
+        Saves later if the previous save took long: see `Checkpointer.is_affordable`.
         """
         is_late = time.monotonic() >= self._saved_at + self._run.params.checkpoint_period_secs
         is_due = (is_period_over or is_late) and self._checkpointer.is_affordable
@@ -174,7 +174,7 @@ class Training:
             self._exporter.export()
 
     def _has_passed(self, period: int, iteration: int) -> bool:
-        """Whether a multiple of `period` lies between `iteration` and now."""
+        """Returns whether a multiple of `period` lies between `iteration` and now."""
         return self.iteration // period > iteration // period
 
     @property
@@ -182,7 +182,7 @@ class Training:
         return self.train_step >= self._run.num_train_steps
 
     def _end(self, stop: StopFlag) -> int:
-        if self._learner.is_compiling:  # and uses the agent, so that it cannot be saved now
+        if self._learner.is_compiling:  # compiling uses the agent, so it cannot be saved now
             print("Stopped while the train step was being compiled: there is nothing to save.")
             return EXIT_STOPPED
         self._report_saving()
@@ -194,7 +194,7 @@ class Training:
             if not self._last_save.at_end(self.train_step, num_iter, stop, self._report_saving):
                 return EXIT_STOPPED
         except StorageError:
-            self._report_saving()  # says so
+            self._report_saving()  # and prints it
             raise
         finally:
             self._summaries.close()
@@ -205,9 +205,9 @@ class Training:
         self._reporter.report_now(Phase.SAVING, self._progress())
 
     def _give_up(self, error: DivergedError, may_recover: bool) -> int | None:
-        """Keeps the minibatch at which training diverged; publishes and saves nothing else."""
+        """Saves only the minibatch at which training diverged, and publishes nothing."""
         self._fence.check()
-        is_saved = self._checkpointer.wait(STOP_TIMEOUT_SECS)  # one begun before, of a finite state
+        is_saved = self._checkpointer.wait(STOP_TIMEOUT_SECS)  # an earlier one, of a finite state
         discard_items = self._snapshots.discard_items if is_saved and may_recover else None
         goes_on = removes_cause(error, self.train_step, self._run.paths, discard_items)
         self._reporter.report_now(Phase.DIVERGED, self._progress())
@@ -256,17 +256,17 @@ def train(
       replay_address: host:port of the replay server.
       num_cpus: CPUs that this program may use.
       deterministic: Take turns with the worker.
-      incarnation: What this start of the run has claimed; see core/state/incarnation.py.
-      stop: Ends training, after a save.
+      incarnation: The claim of this start of the run; see core/state/incarnation.py.
+      stop: Ends training, after a save, when true.
     """
-    # The graph's branches (critics, targets, actor) run side by side; splitting one small matrix
+    # The graph's branches (critics, targets, actor) run in parallel; splitting one small matrix
     # product over threads costs more than it gains.
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(num_cpus)
     run = load_run(exp_dir)
     fence = Fence.of_core(run.paths, incarnation)
     fence.check()
-    # Steps can overlap on several cores. Those of LSTMs, compiled for a while, gained nothing.
+    # Steps can overlap on several cores. With LSTMs this gained nothing and compiled slowly.
     unrolls = num_cpus > 1 and not run.params.recurrent and not deterministic
     client = reverb.Client(replay_address)
     for may_recover in (True, False):
@@ -285,7 +285,7 @@ def train(
 def _begin(run: Run, fence: Fence) -> tuple[Assembly, RunSpec]:
     """Builds the agent; the other programs wait for the spec, with which they must agree."""
     seed = derive_seed(run.seed, SeedPurpose.LEARNER)
-    seed_global_generators(functools.partial(derive_seed, seed))  # also of initial weights
+    seed_global_generators(functools.partial(derive_seed, seed))  # for initial weights, too
     made = assemble_apart(run.params, seed)
     print(explain(made.arithmetic, this_host()))
     fence.check()

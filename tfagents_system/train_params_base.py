@@ -49,34 +49,34 @@ class TrainParamsBase(AgentParams, abc.ABC):
         """Returns a new environment.
 
         Every program calls it with the arguments of `collect_env_args_kwargs` or
-        `eval_env_args_kwargs` and with a seed of its own, `run.py` with its flag `--seed`. A time
-        limit must end an episode with discount 1 and only a true termination with discount 0; the
-        adapters in `environments` see to it, and the suites of TF-Agents are corrected.
-        Episodes are cut after `env_config["horizon"]` steps in any case.
+        `eval_env_args_kwargs` and with its own seed; `run.py` passes its flag `--seed`. A time
+        limit must end an episode with discount 1, and only a true termination with discount 0; the
+        adapters in `environments` do this, and TF-Agents' suites are corrected. In any case,
+        episodes are cut after `env_config["horizon"]` steps.
         """
 
     def collect_env_args_kwargs(self, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns (args, kwargs) for `env_ctor` of a worker's collect environment.
 
-        An override may name the argument `id`: the worker's, from 0; the learner, which looks at
-        the specs only, gives 0.
+        An override may have a parameter `id`, the worker's number from 0; the learner, which only
+        needs the specs, passes 0.
         """
         return (), {}
 
     def eval_env_args_kwargs(self, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns (args, kwargs) for `env_ctor` of an evaluation environment.
 
-        In a worker, an override may name the arguments `id` (from 0) and `collect_env`: the
-        worker's collect environment, as `env_ctor` returned it. `run.py` gives neither; there an
-        argument without a default is id=0 or collect_env=None.
+        In a worker, an override may have the parameters `id` (from 0) and `collect_env`, the
+        worker's collect environment, as `env_ctor` returned it. `run.py` passes neither; parameters
+        without a default get id=0 and collect_env=None.
         """
         return (), {}
 
     def actor_ctor(self, obs_spec: Nest, action_spec: Nest) -> network.Network:
         """Returns the policy network: observation -> (distribution over actions, state).
 
-        Of TD3 and DDPG: observation -> (action, state). With `share_summarizer` or images,
-        `obs_spec` is that of the summarizer's features, as for `critic_ctor`.
+        For TD3 and DDPG: observation -> (action, state). With `share_summarizer` or images,
+        `obs_spec` is the spec of the summarizer's features, as for `critic_ctor`.
         """
         make_actor = ALGORITHMS[self.algorithm].implementation().make_actor
         return make_actor(self, self._own_summarizer(obs_spec), obs_spec, action_spec)
@@ -84,7 +84,7 @@ class TrainParamsBase(AgentParams, abc.ABC):
     def critic_ctor(self, obs_spec: Nest, action_spec: Nest) -> network.Network:
         """Returns one critic network: (observation, action) -> (Q, state).
 
-        Of TQC: -> (`tqc_quantiles` quantiles, state). Of CrossQ, a BatchRenormCriticNetwork.
+        For TQC: -> (`tqc_quantiles` quantiles, state). For CrossQ, a BatchRenormCriticNetwork.
         """
         make_critic = ALGORITHMS[self.algorithm].implementation().make_critic
         return make_critic(self, self._own_summarizer(obs_spec), obs_spec, action_spec)
@@ -111,7 +111,7 @@ class TrainParamsBase(AgentParams, abc.ABC):
         return self.preprocessing_combiner is None and has_images(obs_spec)
 
     def _own_summarizer(self, obs_spec: Nest) -> network.Network | None:
-        """Returns that of one network, unless it needs none or shares one."""
+        """Returns the summarizer of one network; None if it needs none or shares one."""
         has_own = self.recurrent and not self.share_summarizer
         return self.summarizer_ctor(obs_spec) if has_own else None
 
@@ -135,7 +135,7 @@ class TrainParamsBase(AgentParams, abc.ABC):
         Its `train` receives a `trajectory.Transition` with leaves [B, ...], or [B, T, ...] if
         `recurrent`, and must increment `train_step`. Episodes shorter than a sequence are left out,
         unless the agent has an attribute `masks_padding` = True, as ours have: then they are
-        padded, and it must ignore transitions whose `time_step.step_type` is LAST.
+        padded, and the agent must ignore transitions whose `time_step.step_type` is LAST.
         """
         summarizer = None
         if self.share_summarizer or (self._is_visual(obs_spec) and not self.recurrent):
@@ -153,20 +153,20 @@ class TrainParamsBase(AgentParams, abc.ABC):
         return ALGORITHMS[self.algorithm].implementation().make_agent(self, parts)
 
     def reward_signals_ctor(self, obs_spec: Nest, action_spec: Nest) -> list[RewardSignal]:
-        """Returns signals that are trained beside the agent and reward it, too; none by default.
+        """Returns signals that are trained along with the agent and add to its reward.
 
-        A signal is a tf.Module like the RewardSignal of `rewards/signals.py`. Its reward, times its
-        strength, is added to that of the environment in each train step, so the replay buffer keeps
-        what the environment has paid. Needs `n_step_returns` = 1.
+        The default is none. A signal is a tf.Module like the RewardSignal of `rewards/signals.py`.
+        In each train step, its reward, times its strength, is added to the environment's; the
+        replay buffer keeps the environment's. Needs `n_step_returns` = 1.
         """
         return []
 
     def train_observers_ctor(self, **kwargs: Any) -> list[Callable[[trajectory.Trajectory], Any]]:
         """Returns observers, called in a worker with each env step of collection.
 
-        They get what a TF-Agents driver hands to its observers, with leaves without batch axis, but
-        no step from the end of an episode to the reset. An episode that is cut at the horizon ends
-        with next_step_type LAST. An override may name the argument `id` (the worker, from 0). An
+        They get the Trajectory of a TF-Agents driver, without batch axis, but no boundary steps
+        from the end of an episode to the reset. An episode that is cut at the horizon ends with
+        next_step_type LAST. An override may have a parameter `id`, the worker's number from 0. An
         observer that raises ends the worker.
         """
         return []
@@ -180,7 +180,7 @@ class TrainParamsBase(AgentParams, abc.ABC):
         return {name: getattr(self, name) for name in hyperparameters(TrainParamsBase)}
 
     def check(self, where: str) -> list[str]:
-        """Returns notes about attributes that may be meant as published ones, or have no effect.
+        """Returns notes about attributes that may be misspelt published ones, or have no effect.
 
         Args:
           where: The params file, for the messages.

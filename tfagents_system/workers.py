@@ -23,12 +23,12 @@ from tfagents_system.services.tickets import TicketTaker
 from tfagents_system.services.versions import PolicyVersion
 
 VARIABLES_TIMEOUT_SECS = 600.0
-MAX_FAILURES_IN_A_ROW = 5  # of environments, without a complete episode between them
-FINISHED_PERIOD_SECS = 2.0  # between looks whether the learner says that training is finished
+MAX_FAILURES_IN_A_ROW = 5  # failures of environments without a complete episode between them
+FINISHED_PERIOD_SECS = 2.0  # between checks whether training is finished
 
 
 class Experience(NamedTuple):
-    """Where a worker's env steps go."""
+    """The outputs of a worker's env steps."""
 
     adder: Adder
     # Yields the contents of the two newest checkpoints after each new one, otherwise None.
@@ -36,11 +36,11 @@ class Experience(NamedTuple):
 
 
 class Worker:
-    """One collect environment, one eval environment, and the loop that steps them.
+    """Steps a collect environment and an eval environment.
 
-    The replay server's rate limiter paces collection: a burst leaves when the one before is
-    confirmed. The iteration is that of the newest policy, so a worker that starts late or again has
-    the right curriculum and policy at once.
+    The replay server's rate limiter paces collection: a burst is sent when the one before is
+    confirmed. The iteration is the newest policy's, so a worker that starts late or again has the
+    right curriculum and policy at once.
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class Worker:
         tickets: TicketTaker | None,
         keep_best: Callable[[PolicyVersion], object],
     ):
-        """Takes what it works with, all of this worker alone; does nothing yet.
+        """Takes the worker's parts, which it does not share; does nothing yet.
 
-        `tickets` None leaves evaluation to others. `keep_best` gets each evaluated policy.
+        Without `tickets`, others evaluate. `keep_best` gets each evaluated policy.
         """
         self._run, self._tickets, self._keep_best = run, tickets, keep_best
         self._others = LivingPrograms(run.paths, records.program)
@@ -73,8 +73,8 @@ class Worker:
         """Runs until training is finished or a stop is requested; returns the exit code.
 
         Args:
-          num_to_fill: Asks the server how many items the first fill still lacks.
-          fill_policy: Acts while it lacks any.
+          num_to_fill: Asks the server how many items the initial fill still lacks.
+          fill_policy: Acts during the initial fill.
         """
         self._fill(num_to_fill, fill_policy)
         self._records.timer.enter("waiting for the learner")
@@ -83,7 +83,7 @@ class Worker:
             self._evaluate_if_asked()
             self._collect_more()
         if not self._is_finished():
-            self._send(Phase.COLLECTING)  # what is left of the last episode counts, too
+            self._send(Phase.COLLECTING)  # the rest of the last episode counts, too
             self._await_confirmation()
         elif not self._has_last_policy:
             self._policies.pull(is_needed=True)
@@ -106,7 +106,7 @@ class Worker:
         return self._train_step >= self._run.num_train_steps
 
     def _is_finished(self) -> bool:
-        """Whether training is: the newest policy says so, or the learner's file."""
+        """Returns whether training is finished, by the newest policy or the learner's file."""
         if time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + FINISHED_PERIOD_SECS
             self._is_marked_finished = self._run.paths.finished.exists()
@@ -118,7 +118,7 @@ class Worker:
     def _fill(self, num_to_fill: Callable[[], int], fill_policy: ActingPolicy) -> None:
         def is_enough() -> bool:
             self._await_confirmation()
-            self._environments.watchdog.rest()  # the server may be away for a while
+            self._environments.watchdog.rest()  # the server may be unreachable for a while
             return num_to_fill() <= 0
 
         while not is_enough() and not self._should_end():
@@ -144,7 +144,7 @@ class Worker:
     def _collect(
         self, phase: Phase, policy: ActingPolicy, is_enough: Callable[[], bool] = lambda: False
     ) -> None:
-        """Collects one episode; ends it early when the run ends or `is_enough` after a burst."""
+        """Collects one episode; ends it early when the run ends, or `is_enough` after a burst."""
         records, observers = self._records, self._environments.collect_observers
 
         def observe(time_step: Any, action: Any, next_time_step: Any, state: Any) -> bool:
@@ -180,13 +180,13 @@ class Worker:
             records.collected(episode, self._iteration, self._train_step, self._applied_curriculum)
 
     def _send(self, phase: Phase) -> None:
-        """Sends the burst, after waiting until the server has the one before."""
+        """Waits until the server has the previous burst, then sends this one."""
         self._await_confirmation()
         self._adder.send()
         self._report(phase)
 
     def _send_lost(self, phase: Phase) -> None:
-        """After each new checkpoint: sends what a crash of the replay server has lost."""
+        """After each new checkpoint, sends items again that a crash of the server has lost."""
         if not (checkpoints := self._new_checkpoints()):
             return
         self._await_confirmation()
@@ -197,7 +197,7 @@ class Worker:
                 return  # the journal keeps them
 
     def _await_confirmation(self) -> None:
-        """Waits until the server has everything; the run's end cuts the wait."""
+        """Waits until the server has everything, or the run ends."""
         self._records.timer.enter("waiting for the server")
         while not self._adder.is_confirmed(timeout_secs=0.5):
             self._environments.watchdog.rest()
@@ -209,7 +209,7 @@ class Worker:
         self._policies.take()
 
     def _note(self, failure: EnvironmentFailure) -> None:
-        """Counts it; after too many parks until the run ends, or raises it if no worker is left."""
+        """Counts a failure; after too many, parks, or raises it if no worker is left."""
         self._records.environment_failed(failure)
         self._failures_in_a_row += 1
         if not self._is_parked:
@@ -219,13 +219,13 @@ class Worker:
         self._environments.watchdog.rest()
         while not self._should_end():
             if not self._others.any_works():
-                raise failure  # the restart budget decides, and shows the traceback
+                raise failure  # the restart budget decides and shows the traceback
             self._report(Phase.PARKED)
             time.sleep(1.0)
             self._policies.take()
 
     def _apply_curriculum(self) -> None:
-        """Sets what has changed; called between episodes, so that none mixes two values."""
+        """Sets changed values between episodes, so that no episode mixes two values."""
         for name, value in self._run.curriculum.state_at(self._iteration).items():
             if self._applied_curriculum.get(name) != value:
                 self._environments.collect.set_state({name: value})
@@ -236,7 +236,7 @@ class Worker:
         return self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW
 
     def _evaluate_if_asked(self) -> None:
-        """Runs greedy episodes while there are tickets, if the learner has handed out new ones."""
+        """Runs greedy episodes while the learner has tickets for them."""
         num_tickets = self._policies.num_tickets
         if self._tickets is None or num_tickets == self._num_tickets_seen:
             return
@@ -249,11 +249,11 @@ class Worker:
                 if not self._evaluate(ticket):
                     self._tickets.give_back(ticket)
         except TimeoutError:
-            pass  # the server is away: the next episode's end asks again
+            pass  # the server is unreachable; ask again after the next episode
         self._records.evaluation_ended()
 
     def _evaluate(self, ticket: PolicyVersion) -> bool:
-        """Runs the ticket's episode, anew if its environment fails; returns whether it is done."""
+        """Runs the ticket's episode, again if its environment fails; returns whether it is done."""
         iteration = ticket.train_step // self._run.params.num_steps_per_iter
         with self._policies.acting_as(ticket):
             while not (self._is_parked or self._should_stop()):
@@ -272,10 +272,10 @@ class Worker:
         return False
 
     def _run_greedy_episode(self, ticket: PolicyVersion) -> Episode:
-        """Runs one greedy episode, and films it if the ticket says so; a stop ends it early."""
+        """Runs one greedy episode, filmed if the ticket says so; a stop ends it early."""
 
         def goes_on() -> bool:
-            self._report(Phase.EVALUATING)  # also within an episode: a slow simulator takes minutes
+            self._report(Phase.EVALUATING)  # a slow simulator takes minutes
             return not self._should_stop()
 
         name = self._run.paths.policy_checkpoint(ticket.train_step).name
