@@ -62,13 +62,11 @@ def check(
       ConfigError: If a file is missing or wrong in itself, or there is no such environment.
     """
     build_if_missing()  # the prediction is for what training will use
-    with contextlib.ExitStack() as until_checked:
-        until_checked.enter_context(leaving_none_behind())
+    with leaving_none_behind(), tempfile.TemporaryDirectory(prefix="sac_check_") as folder:
         if env is not None:
             if any(file is not None for file in (variables, params, config)):
                 raise ConfigError("Give either --env or files.")
-            folder = tempfile.TemporaryDirectory(prefix="sac_check_")
-            params, config = _files_for(env, pathlib.Path(until_checked.enter_context(folder)))
+            params, config = _files_for(env, pathlib.Path(folder))
         environ = _environ_of(variables, params, config)
         return _check(with_bindings(environ, bindings_of(set_)), num_episodes, predict)
 

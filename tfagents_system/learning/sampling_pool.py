@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from tfagents_system.data.sample_reader import SampleReader
 
@@ -145,7 +146,7 @@ class SamplingPool:
         self._size.assign(kept + count)
         self._next_add.assign((add + 1) % self._num_adds)
 
-    def keys_of(self, windows: Sequence[np.ndarray]) -> set[int]:
+    def keys_of(self, windows: Sequence[NDArray[Any]]) -> set[int]:
         """Returns the keys of the items in the pool with one of the `windows` [N, window, size].
 
         The fresh items of a step may have replaced them: then there are none.
@@ -170,8 +171,8 @@ class SamplingPool:
         item, row = tf.unstack(tf.where(self._reader.are_samples(items)), axis=1)
         return tf.cast(item * self._reader.layout.rows + row, tf.int32)
 
-    def _fill_from(self, iterator):
-        def body(index):
+    def _fill_from(self, iterator: Iterator[Any]) -> None:
+        def body(index: tf.Tensor) -> list[tf.Tensor]:
             sample = next(iterator)
             self.add(sample.data, keys_of(sample))
             return [index + 1]
@@ -189,7 +190,7 @@ def keys_of(sample: Any) -> tf.Tensor | None:
     return tf.bitcast(sample.info.key, tf.int64)
 
 
-def _as_bytes(rows: np.ndarray) -> np.ndarray:
+def _as_bytes(rows: NDArray[Any]) -> NDArray[Any]:
     """Returns [..., size] as bytes [..., M], of which those of NaN are equal, too."""
     return np.ascontiguousarray(rows).view(np.uint8)
 

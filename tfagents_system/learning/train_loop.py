@@ -61,16 +61,19 @@ class TrainLoop:
         """Returns the graph of the loop."""
         return self._call.get_concrete_function(iterators, tf.constant(0)).graph
 
-    def _train_steps(self, iterators, num_steps):
-        mixer, names = self._mixer, []  # the metrics' names are known after tracing
+    def _train_steps(self, iterators: Sequence[Iterator[Any]], num_steps: tf.Tensor) -> LoopResult:
+        mixer = self._mixer
+        names: list[str] = []  # the metrics' names are known after tracing
         spec = mixer.minibatch_spec(iterators)
         nothing = tuple(tf.zeros(column.shape, column.dtype) for column in spec)
         no_keys = [tf.zeros([0], tf.int64) for _ in iterators]
 
-        def goes_on(index, is_sane, *_):
+        def goes_on(index: tf.Tensor, is_sane: tf.Tensor, *_: Any) -> tf.Tensor:
             return tf.logical_and(index < num_steps, is_sane)
 
-        def iteration(index, _, sums, __, drawn):
+        def iteration(
+            index: tf.Tensor, _: tf.Tensor, sums: tf.Tensor, __: Any, drawn: Any
+        ) -> tuple[Any, ...]:
             # After the last step's losses and before this step: the wait alone is between them.
             samples, waits = mixer.wait(iterators, self._unrolled, after=sums)
             steps = []
@@ -106,7 +109,7 @@ class TrainLoop:
             ],
         )  # fmt: skip
 
-        def named(values):
+        def named(values: tf.Tensor) -> dict[str, tf.Tensor]:
             values = tf.broadcast_to(values, [len(names)])  # one zero if there was no step
             return dict(zip(names, tf.unstack(values), strict=True))
 

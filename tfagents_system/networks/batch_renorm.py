@@ -6,9 +6,13 @@ Normalization in Deep Reinforcement Learning for Greater Sample Efficiency and S
 arXiv:1902.05605.
 """
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import tensorflow as tf
 from tf_agents.networks import network
 
+from tfagents_system.core.nests import Nest
 from tfagents_system.networks import encoders
 from tfagents_system.networks.heads import action_head
 
@@ -27,7 +31,7 @@ class BatchRenorm(tf.keras.layers.Layer):
     The dense layer that follows takes it up into its kernel, which is smaller than a batch.
     """
 
-    def build(self, input_shape):
+    def build(self, input_shape: tf.TensorShape) -> None:
         """Creates scale and offset, and the running moments, which are not trained."""
         shape = input_shape[-1:]
         self.gamma = self.add_weight("gamma", shape, initializer="ones")
@@ -36,7 +40,7 @@ class BatchRenorm(tf.keras.layers.Layer):
         self.variance = self.add_weight("variance", shape, initializer="ones", trainable=False)
         super().build(input_shape)
 
-    def call(self, inputs):
+    def call(self, inputs: tf.Tensor) -> Map:
         """Returns the map by the running moments, for `inputs` [..., n] of whatever values."""
         scale = self.gamma * tf.math.rsqrt(self.variance + EPSILON)
         return scale, self.beta - self.mean * scale
@@ -65,14 +69,14 @@ class BatchRenorm(tf.keras.layers.Layer):
 
 
 @tf.custom_gradient
-def _moments(inputs):
+def _moments(inputs: tf.Tensor) -> tuple[Moments, Any]:
     """Mean and variance of each column of [B, n]; the gradient by hand takes two passes."""
     num_rows = tf.cast(tf.shape(inputs)[0], tf.float32)
     mean = tf.reduce_mean(inputs, axis=0)
     centered = inputs - mean
     variance = tf.reduce_sum(tf.square(centered), axis=0) / num_rows
 
-    def gradient(by_mean, by_variance):
+    def gradient(by_mean: tf.Tensor, by_variance: tf.Tensor) -> tf.Tensor:
         return (centered * (2.0 * by_variance) + by_mean) / num_rows
 
     return (mean, variance), gradient
@@ -81,7 +85,7 @@ def _moments(inputs):
 class RenormalizedLayers(tf.keras.layers.Layer):
     """Renormalization, then Dense + ReLU + the same, each, then the output layer."""
 
-    def __init__(self, fc_layer_params, output_layer: tf.keras.layers.Dense):
+    def __init__(self, fc_layer_params: Sequence[int], output_layer: tf.keras.layers.Dense):
         """Takes the units of the hidden layers, and over the last one."""
         super().__init__(name="renormalized_layers")
         self.hidden_layers = encoders.dense_layers(fc_layer_params)
@@ -92,15 +96,17 @@ class RenormalizedLayers(tf.keras.layers.Layer):
             # default makes those that read observations a third of what the authors' code does.
             layer.kernel_initializer = tf.keras.initializers.LecunNormal()
 
-    def call(self, features):
+    def call(self, features: tf.Tensor) -> tf.Tensor:
         """Returns the outputs [..., units] for `features` [..., n], by the running moments."""
         return self._outputs(features, lambda normalization, x: normalization(x))
 
-    def of_batch(self, features, num_updates: tf.Tensor) -> tuple[tf.Tensor, list[Moments]]:
+    def of_batch(
+        self, features: tf.Tensor, num_updates: tf.Tensor
+    ) -> tuple[tf.Tensor, list[Moments]]:
         """Returns the outputs [B, units] by the moments of the batch, and those of each layer."""
-        all_moments = []
+        all_moments: list[Moments] = []
 
-        def map_of(normalization, x):
+        def map_of(normalization: BatchRenorm, x: tf.Tensor) -> Map:
             linear_map, moments = normalization.of_batch(x, num_updates)
             all_moments.append(moments)
             return linear_map
@@ -116,14 +122,16 @@ class RenormalizedLayers(tf.keras.layers.Layer):
         for normalization, of_layer in zip(self.normalizations, moments, strict=True):
             normalization.update(of_layer)
 
-    def _outputs(self, features, map_of):
+    def _outputs(
+        self, features: tf.Tensor, map_of: Callable[[BatchRenorm, tf.Tensor], Map]
+    ) -> tf.Tensor:
         for normalization, layer in zip(self.normalizations, self.hidden_layers, strict=False):
             features = layer.of(features, *_taken_up(map_of(normalization, features), layer))
         last = self.output_layer
         kernel, bias = _taken_up(map_of(self.normalizations[-1], features), last)
         return tf.tensordot(features, kernel, 1) + bias
 
-    def build(self, input_shape):
+    def build(self, input_shape: tf.TensorShape) -> None:
         """Creates the variables of all layers, which are not called themselves."""
         for layer in (*self.hidden_layers, self.output_layer):
             layer.build(input_shape)
@@ -136,10 +144,10 @@ class BatchRenormCriticNetwork(network.Network):
 
     def __init__(
         self,
-        input_tensor_spec,
-        joint_fc_layer_params=(256, 256),
-        preprocessing_combiner=None,
-        name="BatchRenormCriticNetwork",
+        input_tensor_spec: tuple[Nest, Nest],
+        joint_fc_layer_params: Sequence[int] = (256, 256),
+        preprocessing_combiner: Callable[..., Any] | None = None,
+        name: str = "BatchRenormCriticNetwork",
     ):
         """See MlpCriticNetwork."""
         super().__init__(input_tensor_spec=input_tensor_spec, state_spec=(), name=name)
@@ -148,11 +156,19 @@ class BatchRenormCriticNetwork(network.Network):
         value_layer = tf.keras.layers.Dense(1, name="q_value")
         self.layers_of_value = RenormalizedLayers(joint_fc_layer_params, value_layer)
 
-    def call(self, inputs, step_type=None, network_state=(), training=False):
+    def call(
+        self,
+        inputs: tuple[Nest, tf.Tensor],
+        step_type: tf.Tensor | None = None,
+        network_state: Nest = (),
+        training: bool = False,
+    ) -> tuple[tf.Tensor, Nest]:
         """Returns (Q [B], `network_state` unchanged), by the running moments."""
         return tf.squeeze(self.layers_of_value(self._features(inputs)), axis=-1), network_state
 
-    def of_batch(self, inputs, num_updates: tf.Tensor) -> tuple[tf.Tensor, list[Moments]]:
+    def of_batch(
+        self, inputs: tuple[Nest, tf.Tensor], num_updates: tf.Tensor
+    ) -> tuple[tf.Tensor, list[Moments]]:
         """Returns Q [B] by the moments of the batch, and the moments of each layer."""
         values, moments = self.layers_of_value.of_batch(self._features(inputs), num_updates)
         return tf.squeeze(values, axis=-1), moments
@@ -161,7 +177,7 @@ class BatchRenormCriticNetwork(network.Network):
         """Moves the running moments towards those of a batch."""
         self.layers_of_value.update(moments)
 
-    def _features(self, inputs):
+    def _features(self, inputs: tuple[Nest, tf.Tensor]) -> tf.Tensor:
         observation, action = inputs
         return tf.concat([self.encoder(observation), self.head.critic_inputs(action)], axis=-1)
 
@@ -171,11 +187,11 @@ class BatchRenormActorNetwork(network.Network):
 
     def __init__(
         self,
-        observation_spec,
-        action_spec,
-        fc_layer_params=(256, 256),
-        preprocessing_combiner=None,
-        name="BatchRenormActorNetwork",
+        observation_spec: Nest,
+        action_spec: Nest,
+        fc_layer_params: Sequence[int] = (256, 256),
+        preprocessing_combiner: Callable[..., Any] | None = None,
+        name: str = "BatchRenormActorNetwork",
     ):
         """See MlpActorNetwork."""
         super().__init__(input_tensor_spec=observation_spec, state_spec=(), name=name)
@@ -184,16 +200,22 @@ class BatchRenormActorNetwork(network.Network):
         self.layers_of_head = RenormalizedLayers(fc_layer_params, self.head.projection)
 
     @property
-    def hidden_layers(self):
+    def hidden_layers(self) -> list[tf.keras.layers.Layer]:
         """The dense layers; `layers_of_head.normalizations` come before them and after the last."""
         return self.layers_of_head.hidden_layers
 
-    def call(self, observation, step_type=None, network_state=(), training=False):
+    def call(
+        self,
+        observation: Nest,
+        step_type: tf.Tensor | None = None,
+        network_state: Nest = (),
+        training: bool = False,
+    ) -> tuple[Any, Nest]:
         """Returns (distribution, `network_state` unchanged), by the running moments."""
         projected = self.layers_of_head(self.encoder(observation))
         return self.head.of(projected), network_state
 
-    def of_batch(self, observation, num_updates: tf.Tensor):
+    def of_batch(self, observation: Nest, num_updates: tf.Tensor) -> tuple[Any, list[Moments]]:
         """Returns the distribution by the moments of the batch, and those of each layer."""
         projected, moments = self.layers_of_head.of_batch(self.encoder(observation), num_updates)
         return self.head.of(projected), moments
@@ -207,7 +229,7 @@ class BatchRenormActorNetwork(network.Network):
         return self.layers_of_head.no_moments()
 
 
-def _taken_up(linear_map: Map, layer) -> tuple[tf.Tensor, tf.Tensor]:
+def _taken_up(linear_map: Map, layer: tf.keras.layers.Dense) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns kernel and bias with which `layer` does what it would after the map."""
     scale, offset = linear_map
     return scale[:, tf.newaxis] * layer.kernel, layer.bias + tf.linalg.matvec(

@@ -1,8 +1,12 @@
 """The built-in critics: Q(observation, action), also of a summary, and V(observation)."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import tensorflow as tf
 from tf_agents.networks import network
 
+from tfagents_system.core.nests import Nest
 from tfagents_system.networks import encoders
 from tfagents_system.networks.heads import action_head
 
@@ -12,13 +16,13 @@ class MlpCriticNetwork(network.Network):
 
     def __init__(
         self,
-        input_tensor_spec,
-        joint_fc_layer_params=(256, 256),
-        preprocessing_combiner=None,
-        num_quantiles=None,
-        layer_norm=False,
-        dropout_rate=0.0,
-        name="MlpCriticNetwork",
+        input_tensor_spec: tuple[Nest, Nest],
+        joint_fc_layer_params: Sequence[int] = (256, 256),
+        preprocessing_combiner: Callable[..., Any] | None = None,
+        num_quantiles: int | None = None,
+        layer_norm: bool = False,
+        dropout_rate: float = 0.0,
+        name: str = "MlpCriticNetwork",
     ):
         """Builds the layers; the variables appear with `create_variables`.
 
@@ -38,7 +42,13 @@ class MlpCriticNetwork(network.Network):
         self._is_distribution = num_quantiles is not None
         self.value_layer = tf.keras.layers.Dense(num_quantiles or 1, name="q_value")
 
-    def call(self, inputs, step_type=None, network_state=(), training=False):
+    def call(
+        self,
+        inputs: tuple[Nest, tf.Tensor],
+        step_type: tf.Tensor | None = None,
+        network_state: Nest = (),
+        training: bool = False,
+    ) -> tuple[tf.Tensor, Nest]:
         """Returns (Q [B] or [B, T], `network_state` unchanged) for inputs (observation, action).
 
         With `num_quantiles` it is [B, num_quantiles] or [B, T, num_quantiles].
@@ -56,10 +66,10 @@ class MlpValueNetwork(network.Network):
 
     def __init__(
         self,
-        observation_spec,
-        fc_layer_params=(256, 256),
-        preprocessing_combiner=None,
-        name="MlpValueNetwork",
+        observation_spec: Nest,
+        fc_layer_params: Sequence[int] = (256, 256),
+        preprocessing_combiner: Callable[..., Any] | None = None,
+        name: str = "MlpValueNetwork",
     ):
         """See `MlpCriticNetwork`."""
         super().__init__(input_tensor_spec=observation_spec, state_spec=(), name=name)
@@ -67,7 +77,13 @@ class MlpValueNetwork(network.Network):
         self.hidden_layers = encoders.dense_layers(fc_layer_params)
         self.value_layer = tf.keras.layers.Dense(1, name="state_value")
 
-    def call(self, observation, step_type=None, network_state=(), training=False):
+    def call(
+        self,
+        observation: Nest,
+        step_type: tf.Tensor | None = None,
+        network_state: Nest = (),
+        training: bool = False,
+    ) -> tuple[tf.Tensor, Nest]:
         """Returns (V [B], `network_state` unchanged)."""
         features = self.encoder(observation)
         for layer in self.hidden_layers:
@@ -82,7 +98,12 @@ class SummarizingCriticNetwork(network.Network):
     action is asked about.
     """
 
-    def __init__(self, summarizer, critic, name="SummarizingCriticNetwork"):
+    def __init__(
+        self,
+        summarizer: network.Network,
+        critic: network.Network,
+        name: str = "SummarizingCriticNetwork",
+    ):
         """Takes over both.
 
         Args:
@@ -97,12 +118,18 @@ class SummarizingCriticNetwork(network.Network):
         self.summarizer = summarizer
         self.critic = critic
 
-    def copy(self, **kwargs):
+    def copy(self, **kwargs: Any) -> "SummarizingCriticNetwork":
         """Returns one with variables of its own."""
         parts = {"summarizer": self.summarizer.copy(), "critic": self.critic.copy()}
         return super().copy(**parts | kwargs)
 
-    def call(self, inputs, step_type=None, network_state=(), training=False):
+    def call(
+        self,
+        inputs: tuple[Nest, tf.Tensor],
+        step_type: tf.Tensor | None = None,
+        network_state: Nest = (),
+        training: bool = False,
+    ) -> tuple[tf.Tensor, Nest]:
         """Returns (Q [B] or [B, T], state after the last step); see RecurrentSummarizer.call."""
         observation, action = inputs
         features, network_state = self.summarizer(observation, step_type, network_state)

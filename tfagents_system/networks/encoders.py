@@ -2,9 +2,12 @@
 
 import copy
 import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
+from tfagents_system.core.nests import Nest
 from tfagents_system.networks.layer_norm import LayerNormRelu
 from tfagents_system.networks.matmul import Dense
 
@@ -22,13 +25,15 @@ class ObservationEncoder(tf.keras.layers.Layer):
     leaves as float32, in that order.
     """
 
-    def __init__(self, observation_spec, preprocessing_combiner=None):
+    def __init__(
+        self, observation_spec: Nest, preprocessing_combiner: Callable[..., Any] | None = None
+    ):
         """Takes the spec of an observation without batch axis."""
         super().__init__(name="observation_encoder")
         self._leaf_shapes = [tuple(spec.shape) for spec in tf.nest.flatten(observation_spec)]
         self.combiner = copy.deepcopy(preprocessing_combiner)
 
-    def call(self, observation):
+    def call(self, observation: Nest) -> tf.Tensor:
         """Returns [B, n] for leaves [B, ...], or [B, T, n] for leaves [B, T, ...]."""
         leaves = tf.nest.flatten(observation)
         num_outer = leaves[0].shape.rank - len(self._leaf_shapes[0])
@@ -39,26 +44,28 @@ class ObservationEncoder(tf.keras.layers.Layer):
                 for leaf, shape in zip(leaves, self._leaf_shapes, strict=True)
             ]
             return parts[0] if len(parts) == 1 else tf.concat(parts, axis=-1)
-        combined = self._combine(observation, num_outer)
+        combined = self._combine(self.combiner, observation, num_outer)
         return self._flat(combined, tuple(combined.shape[1:]), outer)
 
-    def _flat(self, part, shape, outer):
+    def _flat(self, part: tf.Tensor, shape: tuple[int, ...], outer: tf.Tensor) -> tf.Tensor:
         """Returns `part` as [*outer, n] float32; its axes before `shape` may be joined."""
         part = tf.cast(part, tf.float32)
         if len(shape) == 1 and part.shape.rank == 1 + outer.shape[0]:
             return part
         return tf.reshape(part, tf.concat([outer, [math.prod(shape)]], axis=0))
 
-    def _combine(self, observation, num_outer):
+    def _combine(
+        self, combiner: Callable[..., tf.Tensor], observation: Nest, num_outer: int
+    ) -> tf.Tensor:
         leaves = tf.nest.flatten(observation)
         if num_outer != 1:
             leaves = [
                 tf.reshape(leaf, [-1, *shape])
                 for leaf, shape in zip(leaves, self._leaf_shapes, strict=True)
             ]
-        if isinstance(self.combiner, _MERGE_LAYER):
-            return self.combiner([tf.cast(leaf, tf.float32) for leaf in leaves])
-        return self.combiner(tf.nest.pack_sequence_as(observation, leaves))
+        if isinstance(combiner, _MERGE_LAYER):
+            return combiner([tf.cast(leaf, tf.float32) for leaf in leaves])
+        return combiner(tf.nest.pack_sequence_as(observation, leaves))
 
 
 class NormalizedDense(tf.keras.layers.Layer):
@@ -77,7 +84,7 @@ class NormalizedDense(tf.keras.layers.Layer):
         self._dropout_rate = dropout_rate
         self._norm = LayerNormRelu()
 
-    def call(self, inputs):
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Returns [..., units] for `inputs` [..., n]."""
         features = self._dense(inputs)
         if self._dropout_rate:
@@ -86,7 +93,7 @@ class NormalizedDense(tf.keras.layers.Layer):
 
 
 def dense_layers(
-    fc_layer_params, layer_norm: bool = False, dropout_rate: float = 0.0
+    fc_layer_params: Sequence[int], layer_norm: bool = False, dropout_rate: float = 0.0
 ) -> list[tf.keras.layers.Layer]:
     """Returns Dense + ReLU layers with these numbers of units; the first one reads observations.
 

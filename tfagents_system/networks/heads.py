@@ -6,11 +6,14 @@ from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 from tf_agents.specs import tensor_spec
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.nests import Nest
 from tfagents_system.networks.distributions import SquashedGaussian
 
+Floats = NDArray[np.float32]
 LOG_STD_RANGE = (-20.0, 2.0)  # as in the authors' code of arXiv:1812.05905
 
 
@@ -22,16 +25,16 @@ class NumpyHead(Protocol):
 
     num_noises: int  # numbers of mean 0 and variance 1 that a random action takes; they may be 0
 
-    def greedy(self, outputs: np.ndarray) -> Any:
+    def greedy(self, outputs: Floats) -> Any:
         """Returns the action of an evaluation: the mode, or that of a deterministic actor."""
 
-    def sample(self, outputs: np.ndarray, noise: np.ndarray) -> Any:
+    def sample(self, outputs: Floats, noise: Floats) -> Any:
         """Returns a random action of a stochastic actor, which `noise` [num_noises] decides."""
 
-    def perturbed(self, outputs: np.ndarray, noise: np.ndarray) -> Any:
+    def perturbed(self, outputs: Floats, noise: Floats) -> Any:
         """Returns the action of a deterministic actor with `noise`, and within the bounds."""
 
-    def arrays(self, kernel: np.ndarray, bias: np.ndarray) -> dict[str, np.ndarray]:
+    def arrays(self, kernel: Floats, bias: Floats) -> dict[str, Floats]:
         """Returns by name what an exported model makes greedy actions of features with.
 
         `kernel` [features, n] and `bias` [n] are those of the last layer.
@@ -46,7 +49,7 @@ class OutputLayer(tf.keras.layers.Layer, abc.ABC):
         super().__init__(name=name)
         self.projection = tf.keras.layers.Dense(num_outputs, name=projection_name)
 
-    def call(self, features):
+    def call(self, features: tf.Tensor) -> Any:
         """Returns what the actor gives for `features` [..., n]."""
         return self.of(self.projection(features))
 
@@ -69,7 +72,7 @@ class ActionHead(abc.ABC):
     specs of any environment, also from those of which only a user's own agent knows how to act.
     """
 
-    action_spec: Any
+    action_spec: Nest
     default_target_entropy: float  # in nats, what the temperature is adjusted for
 
     @abc.abstractmethod
@@ -115,7 +118,7 @@ class BoxHead(ActionHead):
     the value of staying alive depends on the unit of the action. Means are those of one action.
     """
 
-    def __init__(self, action_spec):
+    def __init__(self, action_spec: Nest):
         """Takes the spec of the environment's action.
 
         Raises:
@@ -159,7 +162,7 @@ class _GaussianLayer(OutputLayer):
         super().__init__(2 * head.num_actions, "gaussian_head", "mean_and_log_std")
         self._head = head
 
-    def of(self, outputs):
+    def of(self, outputs: tf.Tensor) -> SquashedGaussian:
         loc, log_std = tf.split(outputs, 2, axis=-1)
         return SquashedGaussian(
             loc,
@@ -168,7 +171,7 @@ class _GaussianLayer(OutputLayer):
             self._head.magnitude,
         )
 
-    def numpy_head(self):
+    def numpy_head(self) -> NumpyHead:
         return NumpyBoxHead(self._head)
 
 
@@ -179,10 +182,10 @@ class _DeterministicLayer(OutputLayer):
         super().__init__(head.num_actions, "deterministic_head", "mean")
         self._head = head
 
-    def of(self, outputs):
+    def of(self, outputs: tf.Tensor) -> tf.Tensor:
         return self._head.center + self._head.magnitude * tf.tanh(outputs)
 
-    def numpy_head(self):
+    def numpy_head(self) -> NumpyHead:
         return NumpyBoxHead(self._head)
 
 
@@ -197,26 +200,26 @@ class NumpyBoxHead:
         self._low = np.asarray(head.action_spec.minimum, np.float32)
         self._high = np.asarray(head.action_spec.maximum, np.float32)
 
-    def gaussian(self, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def gaussian(self, outputs: Floats) -> tuple[Floats, Floats]:
         """Returns (loc [A], log_std [A]) before the squashing, of a stochastic actor."""
         low, high = LOG_STD_RANGE  # np.clip takes four times as long
         loc, log_std = outputs[: self.num_noises], outputs[self.num_noises :]
         return loc, np.minimum(np.maximum(log_std, low), high)
 
-    def greedy(self, outputs: np.ndarray) -> np.ndarray:
+    def greedy(self, outputs: Floats) -> Floats:
         """See NumpyHead."""
         return self._squashed(outputs[: self.num_noises])
 
-    def sample(self, outputs: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    def sample(self, outputs: Floats, noise: Floats) -> Floats:
         """See NumpyHead."""
         loc, log_std = self.gaussian(outputs)
         return self._squashed(loc + np.exp(log_std) * noise)
 
-    def perturbed(self, outputs: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    def perturbed(self, outputs: Floats, noise: Floats) -> Floats:
         """See NumpyHead; `noise` [A] is added to the action scaled to [-1, 1]."""
         return self._squashed(outputs, noise)
 
-    def arrays(self, kernel: np.ndarray, bias: np.ndarray) -> dict[str, np.ndarray]:
+    def arrays(self, kernel: Floats, bias: Floats) -> dict[str, Floats]:
         """Returns `mean_kernel`, `mean_bias`, and [A] each, `center`, `magnitude`, `low`, `high`.
 
         action = clip(center + magnitude * tanh(mean), low, high).
@@ -227,12 +230,12 @@ class NumpyBoxHead:
         arrays = {"mean_kernel": kernel[:, :num], "mean_bias": bias[:num]}
         return arrays | {name: np.broadcast_to(value, [num]) for name, value in bounds.items()}
 
-    def _squashed(self, pre_tanh, noise=0.0):
+    def _squashed(self, pre_tanh: Floats, noise: Floats | float = 0.0) -> Floats:
         action = self._center + self._magnitude * (np.tanh(pre_tanh) + noise)
         return np.minimum(np.maximum(action, self._low), self._high)  # the sum is rounded
 
 
-def action_head(action_spec) -> ActionHead:
+def action_head(action_spec: Nest) -> ActionHead:
     """Returns the head for an environment's action.
 
     Raises:
@@ -241,7 +244,7 @@ def action_head(action_spec) -> ActionHead:
     return BoxHead(action_spec)
 
 
-def _center_and_magnitude(action_spec) -> tuple[np.ndarray, np.ndarray]:
+def _center_and_magnitude(action_spec: Nest) -> tuple[Floats, Floats]:
     """Returns the middle and the half width of the action bounds, [A] float32 each."""
     is_vector = (
         isinstance(action_spec, tensor_spec.BoundedTensorSpec)
@@ -259,7 +262,7 @@ def _center_and_magnitude(action_spec) -> tuple[np.ndarray, np.ndarray]:
     return (high + low) / 2, (high - low) / 2
 
 
-def _unusable(action_spec) -> ConfigError:
+def _unusable(action_spec: Nest) -> ConfigError:
     if tf.nest.is_nested(action_spec):
         found = f"a nest, {action_spec}"
     else:

@@ -4,6 +4,8 @@ Source: Bhatt et al. 2024, CrossQ: Batch Normalization in Deep Reinforcement Lea
 Sample Efficiency and Simplicity, arXiv:1902.05605.
 """
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
 from tfagents_system.agents.batch import Batch
@@ -13,7 +15,9 @@ from tfagents_system.agents.sac.losses import half_squared_errors, smallest, sof
 from tfagents_system.networks.matmul import exact_values
 
 
-def actor_loss(networks: Networks, batch: Batch, alpha, num_updates) -> ActorLoss:
+def actor_loss(
+    networks: Networks, batch: Batch, alpha: tf.Tensor, num_updates: Callable[[], tf.Tensor]
+) -> ActorLoss:
     """Returns the loss of SAC's actor; this one normalizes by the minibatch.
 
     Args:
@@ -28,7 +32,9 @@ def actor_loss(networks: Networks, batch: Batch, alpha, num_updates) -> ActorLos
     return ActorLoss(valid_mean(alpha * log_prob - q_value, batch.valid), log_prob, moments=moments)
 
 
-def critic_loss(networks: Networks, batch: Batch, alpha, gamma: float, train_step) -> CriticLoss:
+def critic_loss(
+    networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: float, train_step: tf.Variable
+) -> CriticLoss:
     """Returns the loss of SAC's critics, which judge (s, a) and (s', a') in one batch.
 
     Section 3.3: both come from different distributions, and what normalizes a batch has to see

@@ -6,21 +6,28 @@ a Stochastic Actor, arXiv:1801.01290, which has a state-value network.
 """
 
 import functools
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
 from tfagents_system.agents.batch import Batch
 from tfagents_system.agents.losses import ActorLoss, CriticLoss, valid_mean
 from tfagents_system.agents.networks import Networks, act, values
+from tfagents_system.core.nests import Nest
 from tfagents_system.networks.matmul import exact_values
 
 
-def smallest(q_values):
+def smallest(q_values: Sequence[tf.Tensor]) -> tf.Tensor:
     """Returns the smallest of the critics' values, each [B] or [B, T]."""
     return functools.reduce(tf.minimum, q_values)
 
 
-def actor_loss(networks: Networks, batch: Batch, alpha, judged_by=smallest) -> ActorLoss:
+def actor_loss(
+    networks: Networks,
+    batch: Batch,
+    alpha: tf.Tensor,
+    judged_by: Callable[[Sequence[tf.Tensor]], tf.Tensor] = smallest,
+) -> ActorLoss:
     """Returns the mean of alpha log pi(a|s) - Q(s, a), a from the policy; arXiv:1812.05905, eq. 9.
 
     Args:
@@ -31,7 +38,7 @@ def actor_loss(networks: Networks, batch: Batch, alpha, judged_by=smallest) -> A
     """
     distribution = act(networks.actor, batch.steps, batch.state)
 
-    def judge(actions, log_prob):
+    def judge(actions: Nest, log_prob: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return judged_by(values(networks.critics, batch.steps, actions)), log_prob
 
     q_value, log_prob = networks.head.expectation(distribution, judge)
@@ -39,7 +46,7 @@ def actor_loss(networks: Networks, batch: Batch, alpha, judged_by=smallest) -> A
     return ActorLoss(loss, log_prob, soft_value(q_value, tf.stop_gradient(log_prob), alpha))
 
 
-def critic_loss(networks: Networks, batch: Batch, alpha, gamma: float) -> CriticLoss:
+def critic_loss(networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: float) -> CriticLoss:
     """Returns the sum over the critics of the mean of 1/2 (Q - y)^2; arXiv:1812.05905, eq. 5."""
     target = tf.stop_gradient(td_target(networks, batch, alpha, gamma))
     with exact_values():
@@ -47,7 +54,7 @@ def critic_loss(networks: Networks, batch: Batch, alpha, gamma: float) -> Critic
     return CriticLoss(half_squared_errors(q_values, target, batch.valid), q_values[0], target)
 
 
-def td_target(networks: Networks, batch: Batch, alpha, gamma: float) -> tf.Tensor:
+def td_target(networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: float) -> tf.Tensor:
     """Returns y = r + gamma d V(s'), by the target networks: [B] or [B, T].
 
     V is the state-value network's, or the smallest soft value of an action of the policy.
@@ -58,7 +65,7 @@ def td_target(networks: Networks, batch: Batch, alpha, gamma: float) -> tf.Tenso
         return bootstrapped_return(batch.reward, batch.discount, gamma, next_value)
     distribution = act(networks.actor, batch.next_steps, batch.state)
 
-    def judge(actions, log_prob):
+    def judge(actions: Nest, log_prob: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         with exact_values():
             return smallest(values(networks.target_critics, batch.next_steps, actions)), log_prob
 
@@ -73,12 +80,14 @@ def state_value_loss(networks: Networks, batch: Batch, target: tf.Tensor) -> tf.
     return half_squared_errors([value], target, batch.valid)
 
 
-def bootstrapped_return(reward, discount, gamma, next_value):
+def bootstrapped_return(
+    reward: tf.Tensor, discount: tf.Tensor, gamma: float, next_value: tf.Tensor
+) -> tf.Tensor:
     """Returns y = r + gamma d V'(s'); arXiv:1801.01290, equation 8. All [B] or [B, T] but gamma."""
     return reward + gamma * discount * next_value
 
 
-def soft_value(q_value, log_prob, alpha):
+def soft_value(q_value: tf.Tensor, log_prob: tf.Tensor, alpha: tf.Tensor) -> tf.Tensor:
     """Returns Q(s, a) - alpha log pi(a|s), a from the policy; arXiv:1801.01290, eq. 3, one action.
 
     Args:
@@ -89,7 +98,14 @@ def soft_value(q_value, log_prob, alpha):
     return q_value - alpha * log_prob
 
 
-def soft_td_target(reward, discount, gamma, next_q_value, next_log_prob, alpha):
+def soft_td_target(
+    reward: tf.Tensor,
+    discount: tf.Tensor,
+    gamma: float,
+    next_q_value: tf.Tensor,
+    next_log_prob: tf.Tensor,
+    alpha: tf.Tensor,
+) -> tf.Tensor:
     """Returns y = r + gamma d (min_i Q'_i(s', a') - alpha log pi(a'|s')).
 
     Source: arXiv:1812.05905, equation 6, with the minimum of two target critics.
@@ -106,6 +122,8 @@ def soft_td_target(reward, discount, gamma, next_q_value, next_log_prob, alpha):
     return bootstrapped_return(reward, discount, gamma, next_value)
 
 
-def half_squared_errors(all_values, target, valid):
+def half_squared_errors(
+    all_values: Sequence[tf.Tensor], target: tf.Tensor, valid: tf.Tensor
+) -> tf.Tensor:
     """Returns the sum over `all_values`, [B] or [B, T] each, of the mean of 1/2 (v - target)^2."""
     return tf.add_n([0.5 * valid_mean(tf.square(v - target), valid) for v in all_values])

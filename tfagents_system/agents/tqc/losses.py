@@ -4,6 +4,9 @@ Source: Kuznetsov et al. 2020, Controlling Overestimation Bias with Truncated Mi
 Distributional Quantile Critics, arXiv:2005.04269.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import tensorflow as tf
 
 from tfagents_system.agents.batch import Batch
@@ -14,7 +17,7 @@ from tfagents_system.networks.matmul import exact_values
 
 
 def critic_loss(
-    networks: Networks, batch: Batch, alpha, gamma: float, num_dropped: int
+    networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: float, num_dropped: int
 ) -> CriticLoss:
     """Returns the sum over the critics of the mean quantile Huber loss; equations 8 and 12."""
     targets = tf.stop_gradient(td_targets(networks, batch, alpha, gamma, num_dropped))
@@ -28,7 +31,7 @@ def critic_loss(
 
 
 def td_targets(
-    networks: Networks, batch: Batch, alpha, gamma: float, num_dropped: int
+    networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: float, num_dropped: int
 ) -> tf.Tensor:
     """Returns the targets of all quantiles, [B, K] or [B, T, K], without the `num_dropped`."""
     distribution = act(networks.actor, batch.next_steps, batch.state)
@@ -40,12 +43,12 @@ def td_targets(
     return soft_td_targets(batch.reward, batch.discount, gamma, kept, next_log_prob, alpha)
 
 
-def mean_quantile(quantiles):
+def mean_quantile(quantiles: Sequence[tf.Tensor]) -> tf.Tensor:
     """Returns the mean over all quantiles [..., M] of all critics, [...]; equation 13."""
     return tf.add_n([tf.reduce_mean(of_one, axis=-1) for of_one in quantiles]) / len(quantiles)
 
 
-def truncated(next_quantiles, num_dropped):
+def truncated(next_quantiles: Sequence[tf.Tensor], num_dropped: int) -> tf.Tensor:
     """Returns the smallest quantiles of the mixture of all critics, [..., N M - num_dropped].
 
     Section 3.2: the largest, which are overestimated the most, are left out.
@@ -58,7 +61,14 @@ def truncated(next_quantiles, num_dropped):
     return tf.sort(mixture, axis=-1)[..., : mixture.shape[-1] - num_dropped]
 
 
-def soft_td_targets(reward, discount, gamma, next_quantiles, next_log_prob, alpha):
+def soft_td_targets(
+    reward: tf.Tensor,
+    discount: tf.Tensor,
+    gamma: float,
+    next_quantiles: tf.Tensor,
+    next_log_prob: tf.Tensor,
+    alpha: tf.Tensor,
+) -> tf.Tensor:
     """Returns y_i = r + gamma d (z_i(s', a') - alpha log pi(a'|s')), [..., K]; equation 11.
 
     Args:
@@ -75,7 +85,9 @@ def soft_td_targets(reward, discount, gamma, next_quantiles, next_log_prob, alph
     )
 
 
-def quantile_losses(quantiles, targets, valid):
+def quantile_losses(
+    quantiles: Sequence[tf.Tensor], targets: tf.Tensor, valid: tf.Tensor
+) -> tf.Tensor:
     """Returns the sum over the critics of the mean quantile Huber loss; equations 8 and 12.
 
     Args:
@@ -87,7 +99,7 @@ def quantile_losses(quantiles, targets, valid):
 
 
 @tf.custom_gradient
-def _quantile_huber(quantiles, targets):
+def _quantile_huber(quantiles: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, Any]:
     """Mean over all pairs of |tau_m - 1{delta < 0}| huber(delta), delta = y_k - theta_m: [...].
 
     By hand it and its gradient take a third of the passes over the pairs. Targets get none.
@@ -98,7 +110,7 @@ def _quantile_huber(quantiles, targets):
     slopes = tf.maximum(tf.minimum(deltas, 1.0), -1.0)  # of Huber's loss
     positive_slopes = tf.nn.relu(slopes)
 
-    def weighted_sum(of_all, of_positive):
+    def weighted_sum(of_all: tf.Tensor, of_positive: tf.Tensor) -> tf.Tensor:
         """Sums up over targets, those with delta > 0 times tau, the others times 1 - tau."""
         all_of_them, positive = tf.reduce_sum(of_all, axis=-1), tf.reduce_sum(of_positive, axis=-1)
         return fractions * positive + (1.0 - fractions) * (all_of_them - positive)
@@ -108,7 +120,7 @@ def _quantile_huber(quantiles, targets):
     losses = weighted_sum(slopes * rest, positive_slopes * rest)
     num_pairs = num_quantiles * num_targets
 
-    def gradient(upstream):
+    def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, None]:
         by_quantiles = weighted_sum(slopes, positive_slopes)
         return upstream[..., tf.newaxis] * by_quantiles / -num_pairs, None
 
