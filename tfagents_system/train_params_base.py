@@ -38,10 +38,6 @@ class TrainParamsBase(AgentParams, abc.ABC):
     `TrainParams.train_batch_size = 512` override both.
     """
 
-    def __init__(self, env_config: dict[str, Any]):
-        """`env_config` is the parsed JSON config, with at least the key `horizon`."""
-        self.env_config = env_config
-
     @abc.abstractmethod
     def env_ctor(
         self, *args: Any, seed: int | None = None, **kwargs: Any

@@ -179,6 +179,10 @@ def test_second_load_in_one_process_does_not_see_the_bindings_of_the_first(tmp_p
         (f"X = {'-' * 99_999}1\n", "nested too deeply for Python."),
         (CLASS + "    pass\n", "TrainParams does not define env_ctor."),
         ("class TrainParams:\n    pass\n", "TrainParams is not derived from TrainParamsBase."),
+        (
+            "class TrainParams:\n    def check(self, where): ...\n",
+            "TrainParams is not derived from TrainParamsBase.",
+        ),
         ("TrainParams = 3\n", "TrainParams is not derived from TrainParamsBase."),
         (MINIMAL + "    num_iters = 3\n", "TrainParams.num_iters is not a training parameter."),
         (MINIMAL + "    num_iter = 0\n", "num_iter is 0; allowed is an integer >= 1 and"),

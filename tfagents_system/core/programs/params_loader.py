@@ -120,13 +120,13 @@ def load_params(
     train_params = getattr(module, "TrainParams", None)
     if train_params is None:
         raise ConfigError(f"{path}: defines no class TrainParams.")
-    if not isinstance(train_params, type) or not hasattr(train_params, "check"):
+    if not (isinstance(train_params, type) and issubclass(train_params, Params)):
         raise ConfigError(f"{path}: TrainParams is not derived from TrainParamsBase.")
     missing = sorted(getattr(train_params, "__abstractmethods__", ()))
     if missing:
         raise ConfigError(f"{path}: TrainParams does not define {', '.join(missing)}.")
     with GUEST.visit("TrainParams.__init__"):
-        params: Params = train_params(copied(env_config))
+        params = train_params(copied(env_config))
     if not isinstance(getattr(params, "env_config", None), dict):
         params.env_config = copied(env_config)
     params.env_config.setdefault("horizon", env_config["horizon"])  # which our programs need

@@ -13,7 +13,6 @@ class Params(TrainingSettings):
     called through `hooks.call_hook` and `hooks.call_method`.
     """
 
-    env_config: dict[str, Any]
     check: Callable[[str], list[str]]
     hyperparameters: Callable[[], dict[str, Any]]
 
@@ -28,3 +27,7 @@ class Params(TrainingSettings):
     # Of the hyperparameters of agents, which stand in `agents`, those that others need, too.
     discount: float
     preprocessing_combiner: Callable[..., Any] | None
+
+    def __init__(self, env_config: dict[str, Any]):
+        """`env_config` is the parsed JSON config, with at least the key `horizon`."""
+        self.env_config = env_config
