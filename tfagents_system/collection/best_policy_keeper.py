@@ -3,7 +3,6 @@
 import math
 import shutil
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 
@@ -14,6 +13,7 @@ from tfagents_system.core.state.best_policies import EvaluatedPolicy, add_best_p
 from tfagents_system.core.state.disk import SpaceGuard
 from tfagents_system.core.state.files import temporary_name
 from tfagents_system.learning.policy_export import write_policy
+from tfagents_system.policies.newest_policies import Version
 from tfagents_system.records.episode_rows import EpisodeRow
 from tfagents_system.records.event_log import EventLog
 from tfagents_system.records.run_history import evaluation_of, reports_success
@@ -30,7 +30,7 @@ class BestPolicyKeeper:
         self._run, self._variables = run, variables
         self._guard = SpaceGuard("best policy", run.paths.policies)
 
-    def keep(self, version: Any) -> None:
+    def keep(self, version: Version) -> None:
         """Keeps a `PolicyVersion` if it is the best; call it after each recorded episode.
 
         Writes a complete evaluation, of all programs, to TensorBoard.

@@ -101,7 +101,7 @@ class Learner:
             self._compilations[unrolled] = BackgroundCall(call)
         return self._compilations[unrolled].is_done(wait_secs)
 
-    def run(self, max_steps: int, stop: Any = False) -> dict[str, float] | None:
+    def run(self, max_steps: int, stop: object = False) -> dict[str, float] | None:
         """Does as many train steps as take about CALL_SECS, and at most `max_steps`.
 
         Blocks while the rate limiter holds learning back, and at the first call while the loop is

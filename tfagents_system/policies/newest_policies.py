@@ -2,8 +2,10 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
+
+from numpy.typing import NDArray
 
 from tfagents_system.policies.acting import ActingPolicy, AgentPolicies
 
@@ -11,10 +13,28 @@ PULL_TIMEOUT_SECS = 0.5
 MOST_TIME_PULLING = 0.02  # of all time, where a pull is not needed
 
 
+class Version(Protocol):
+    """The policy as of a train step: what is needed of a `PolicyVersion`."""
+
+    @property
+    def train_step(self) -> int:
+        """Train steps that have made it."""
+
+    @property
+    def values(self) -> Sequence[NDArray[Any]]:
+        """Its variables, in the order of `policy.variables()`."""
+
+    @property
+    def num_tickets(self) -> int:
+        """Tickets handed out when it was published."""
+
+
 class Reader(Protocol):
     """What is needed of a `VariableReader`."""
 
-    latest: Any
+    @property
+    def latest(self) -> Version | None:
+        """The newest version that has arrived."""
 
     def refresh(self, timeout_secs: float) -> None:
         """Waits for the newest version."""
@@ -31,9 +51,9 @@ class NewestPolicies:
     ):
         """Has no version yet."""
         self._policies, self._reader, self._clock = policies, reader, clock
-        self._taken: Any = None
+        self._taken: Version | None = None
         self._next_pull_at = -float("inf")
-        self._newest: Any = None
+        self._newest: Version | None = None
         self._arrived_at = 0.0
 
     @property
@@ -69,7 +89,7 @@ class NewestPolicies:
         return self._taken.num_tickets if self._taken else 0
 
     @contextlib.contextmanager
-    def acting_as(self, version: Any) -> Iterator[None]:
+    def acting_as(self, version: Version) -> Iterator[None]:
         """Lets both policies act as `version` within the block, and as the taken one after it.
 
         To be entered between episodes, after a version has been taken.
@@ -78,6 +98,7 @@ class NewestPolicies:
         try:
             yield
         finally:
+            assert self._taken is not None, "a version has been taken before"
             self._policies.update(self._taken.values)
 
     def take(self) -> None:
