@@ -19,8 +19,8 @@ from tfagents_system.services.replay_files import (
     describe_items,
     empty_reverb_root,
     first_number,
-    is_number,
     neighbours,
+    number_of,
     read_table,
     stored_numbers,
     wrong_items,
@@ -188,12 +188,12 @@ def test_a_copy_with_another_capacity_keeps_the_newest_items(tmp_path, capacity,
 
 
 @pytest.mark.parametrize(
-    "priority, is_one",
-    [(0.0, True), (2.0**53 - 1, True), (2.0**53, False), (1e300, False), (-1.0, False),
-     (1.5, False), (np.nan, False), (np.inf, False)],
+    "priority, number",
+    [(0.0, 0), (2.0**53 - 1, 2**53 - 1), (2.0**53, None), (1e300, None), (-1.0, None),
+     (1.5, None), (np.nan, None), (np.inf, None)],
 )  # fmt: skip
-def test_priorities_are_numbers_or_not(priority, is_one):
-    assert is_number(priority) == is_one
+def test_a_priority_is_a_number_or_not(priority, number):
+    assert number_of(priority) == number
 
 
 def test_what_is_discarded_is_missed_by_nobody_and_found_when_it_comes_back(tmp_path):
