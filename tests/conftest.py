@@ -34,6 +34,8 @@ def compiled_ops():
 
 # Tests that start real runs: of programs that share the CPUs, with steps that take their time.
 RUNS = ("tests/system/", "tests/learning_curves/", "tests/slurm/", "tests/ray_cluster/")
+# The files that last longest: last, one of them would keep a process busy while the others wait.
+LONG = ("tests/test_", "tests/shell/", "tests/programs/", "tests/commands/")
 
 
 class RunsInTurn(LoadFileScheduling):
@@ -55,8 +57,10 @@ def pytest_xdist_auto_num_workers(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Runs first, because they last longest; the other files go to whatever process is free."""
-    items.sort(key=lambda item: not item.nodeid.startswith(RUNS))
+    """Runs and other long files first; each file goes to whatever process is free."""
+    items.sort(
+        key=lambda item: (not item.nodeid.startswith(RUNS), not item.nodeid.startswith(LONG))
+    )
 
 
 LEDGER = pytest.StashKey[Ledger]()

@@ -5,6 +5,7 @@ import tensorflow as tf
 from tf_agents.networks import network
 
 from tfagents_system.assembly import assemble
+from tfagents_system.commands import learning_check
 from tfagents_system.commands.learning_check import check_learning
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments.construction import make_collect_environment
@@ -88,6 +89,12 @@ def test_whatever_a_run_trains_does_one_train_step(space, length, settings, num_
     assert int(made.train_step) == 1
 
 
+@pytest.fixture
+def without_export(monkeypatch):
+    """For faults that come after the export, which takes seconds."""
+    monkeypatch.setattr(learning_check, "_export", lambda made: None)
+
+
 class PyFunctionActor(network.Network):
     """Has a size that only Python knows, so that its graph cannot be saved."""
 
@@ -113,6 +120,7 @@ def test_a_network_that_cannot_be_exported_is_found():
     assert int(made.train_step) == 0
 
 
+@pytest.mark.usefixtures("without_export")
 def test_an_agent_that_does_not_count_its_train_steps_is_found():
     class Uncounted(Params):
         def agent_ctor(self, train_step, *specs):
@@ -123,11 +131,13 @@ def test_an_agent_that_does_not_count_its_train_steps_is_found():
     assert "a train step: ConfigError: the agent of TrainParams.agent_ctor does not" in row.value
 
 
+@pytest.mark.usefixtures("without_export")
 def test_numbers_that_make_training_diverge_are_found():
     row, _ = checked(lambda: Walk(BOX, reward=9e14))
     assert row.verdict == "WRONG" and row.value.startswith("a train step is not finite: ")
 
 
+@pytest.mark.usefixtures("without_export")
 def test_a_step_that_a_worker_would_reject_is_named():
     row, _ = checked(lambda: Walk(BOX, reward=float("nan")))
     assert row.verdict == "WRONG"

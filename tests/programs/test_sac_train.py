@@ -31,6 +31,7 @@ from tfagents_system.core.state.running import begin_run
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.kernels.arithmetic import resolve, this_host
 from tfagents_system.learning import last_save, learner
+from tfagents_system.learning.policy_export import PolicyExporter
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.records import event_log
 from tfagents_system.services.adder import Adder
@@ -60,6 +61,12 @@ def quick(monkeypatch):
             tf.config.threading, f"set_{kind}_op_parallelism_threads", lambda number: None
         )
     monkeypatch.setattr(learner_data, "DATA_TIMEOUT_SECS", 0.3)
+
+
+@pytest.fixture
+def without_saved_models(monkeypatch):
+    """For tests that look at no SavedModel, because writing both takes longer than training."""
+    monkeypatch.setattr(PolicyExporter, "_save_models", lambda exporter: None)
 
 
 @pytest.fixture
@@ -98,6 +105,7 @@ class StopWhen:
         return self._condition()
 
 
+@pytest.mark.usefixtures("without_saved_models")
 def test_a_stop_does_not_wait_for_the_compiler_and_saves_nothing(tmp_path, replay, monkeypatch):
     is_traced, may_go_on = threading.Event(), threading.Event()
     gradients = ActorCriticAgent.gradients
@@ -162,6 +170,7 @@ def test_training_ends_with_everything_on_disk_and_the_last_policy_published(
     assert tags.keys() >= {f"learner/{name}" for name in names}
 
 
+@pytest.mark.usefixtures("without_saved_models")
 def test_nothing_that_only_reports_ends_the_learner(tmp_path, replay, monkeypatch, capsys):
     def broken(*arguments, **more):
         raise RuntimeError("broken")
@@ -179,6 +188,7 @@ def test_nothing_that_only_reports_ends_the_learner(tmp_path, replay, monkeypatc
         assert f"REPORT FAILED: {what} (RuntimeError: broken)." in said
 
 
+@pytest.mark.usefixtures("without_saved_models")
 def test_the_training_state_is_saved_after_a_time_too_without_an_export(tmp_path, replay):
     periods = "checkpoint_period_itrs = 1000; checkpoint_period_secs = 0.001"
     paths = make_experiment(tmp_path / "exp", periods)
@@ -190,6 +200,7 @@ def test_the_training_state_is_saved_after_a_time_too_without_an_export(tmp_path
     assert exported.name == f"policy_checkpoint_{NUM_TRAIN_STEPS:010d}"
 
 
+@pytest.mark.usefixtures("without_saved_models")
 def test_a_stop_saves_the_train_step_and_the_next_start_goes_on_from_it(
     tmp_path, replay, monkeypatch, capsys
 ):
@@ -258,6 +269,7 @@ def test_a_superseded_learner_publishes_and_writes_nothing_more(tmp_path, replay
     assert code == EXIT_FINISHED
 
 
+@pytest.mark.usefixtures("without_saved_models")
 def test_without_data_the_learner_publishes_does_not_train_and_heeds_a_stop(tmp_path, replay):
     paths = make_experiment(tmp_path / "exp")
     lost = []
@@ -323,6 +335,7 @@ def test_a_stop_ends_the_wait_for_space_and_does_not_call_the_training_finished(
         assert steps(paths) == [40, 20]
 
 
+@pytest.mark.usefixtures("without_saved_models")
 def test_checkpoints_that_fail_are_told_and_a_stop_without_one_is_no_saved_stop(
     tmp_path, replay, monkeypatch
 ):
@@ -366,6 +379,7 @@ def add_wrong_transitions(replay, folder, rewards):
     return adder
 
 
+@pytest.mark.usefixtures("without_saved_models")
 @pytest.mark.parametrize("num_fresh", [9, 32], ids=["pool", "no pool"])
 def test_training_goes_on_once_without_the_items_at_which_it_diverged(
     tmp_path, replay, capsys, num_fresh
@@ -392,6 +406,7 @@ def test_training_goes_on_once_without_the_items_at_which_it_diverged(
     assert b"\xca\xf2Iq" not in next(paths.journals.iterdir()).read_bytes()  # float32 1e30
 
 
+@pytest.mark.usefixtures("without_saved_models")
 def test_a_second_divergence_ends_training(tmp_path, replay, capsys, monkeypatch):
     paths = make_experiment(tmp_path / "exp", "train_batch_size = 32")
     fill(replay)
@@ -404,6 +419,7 @@ def test_a_second_divergence_ends_training(tmp_path, replay, capsys, monkeypatch
     assert not paths.finished.exists()
 
 
+@pytest.mark.usefixtures("without_saved_models")
 def test_divergence_without_suspicious_items_ends_training_at_once(
     tmp_path, replay, capsys, monkeypatch
 ):

@@ -14,4 +14,4 @@ def sandbox(tmp_path: pathlib.Path) -> Iterator[Sandbox]:
     for pid in sandbox.alive():
         os.kill(pid, signal.SIGKILL)
     for run in sandbox.started:
-        run.communicate(timeout=10)
+        run.communicate(timeout=60)

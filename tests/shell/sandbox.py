@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 
 from tfagents_system.core.waiting import wait_until
@@ -87,7 +88,7 @@ class Sandbox:
     ) -> tuple[int, str, str]:
         """Returns exit code, standard output and standard error of a whole run."""
         run = self.start(*arguments, prefix=prefix, **environ)
-        out, err = run.communicate(timeout=40)
+        out, err = run.communicate(timeout=60)
         return run.returncode, out, err
 
     def tape(self) -> list[str]:
@@ -97,7 +98,7 @@ class Sandbox:
             return []
 
     def await_tape(self, *events: str) -> None:
-        wait_until(lambda: set(events) <= set(self.tape()), 10, f"{events} in {self.tape()}")
+        wait_until(lambda: set(events) <= set(self.tape()), 60, f"{events} in {self.tape()}")
 
     def seen(self, name: str) -> dict:
         return json.loads((self.exp_dir / f"seen_{name}.json").read_text())
@@ -116,6 +117,16 @@ class Sandbox:
 
     def pid_of(self, *words: str) -> int:
         return next(pid for pid, line in self.alive().items() if all(w in line for w in words))
+
+
+def slowdown() -> float:
+    """Returns how many times longer programs take now than on a machine without other work."""
+    before, began = os.times(), time.monotonic()
+    subprocess.run([sys.executable, "-c", "import json, ctypes, subprocess"], check=True)
+    wall_secs, after = time.monotonic() - began, os.times()
+    own = after.children_user + after.children_system
+    own -= before.children_user + before.children_system
+    return max(1.0, wall_secs / max(own, 0.01))
 
 
 STARTS = [f"{name} starts" for name in ("learner", "replay", "worker_0", "worker_1")]

@@ -1,10 +1,10 @@
 """Stands for sac_replay_buffer.py, sac_train.py and sac_collect.py in the tests of the scripts.
 
 Appends its start and end to `tape`, records how it was started in `seen_<name>.json`, then waits to
-be stopped. STUB_<NAME>: crash, wrong (exit code 78), deaf (to every stop), finish (the learner),
-superseded (exit code 75, once there is a file `superseded`), unsaved (exit code 74, at a stop) or
-unsavable (at once). STUB_CHILD is a command that every worker gives to a shell, as an
-environment that starts its simulator.
+be stopped. STUB_<NAME>: crash, wrong (exit code 78), deaf (to every stop), finish (the learner,
+when all have started), superseded (exit code 75, once there is a file `superseded`), unsaved (exit
+code 74, at a stop) or unsavable (at once). STUB_CHILD is a command that every worker gives to a
+shell, as an environment that starts its simulator.
 """
 
 import json
@@ -49,6 +49,10 @@ def main(
         with (paths.root / "tape").open("a") as file:
             file.write(f"{NAME} {event}\n")
 
+    def num_starts() -> int:
+        return (paths.root / "tape").read_text().count(" starts\n")
+
+    num_services = sum(1 for _ in paths.services.iterdir())
     (paths.root / f"seen_{NAME}.json").write_text(json.dumps(seen))
     tape("starts")
     mode = os.environ.get(f"STUB_{NAME.upper()}")
@@ -77,7 +81,7 @@ def main(
         if mode == "superseded" and (paths.root / "superseded").exists():
             tape("is superseded")
             raise errors.SupersededError("superseded by number 2")
-        if NAME == "learner" and mode == "finish":
+        if NAME == "learner" and mode == "finish" and num_starts() >= num_services:
             write_json_atomically(paths.finished, {"num_iter": 10})
         if NAME != "replay" and paths.finished.exists():
             tape("finishes")

@@ -26,10 +26,10 @@ def test_programs_share_a_private_network_and_are_reached_as_ever(sandbox, user)
     assert not int(ignored[1], 16) & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGINT - 1)
 
     os.kill(sandbox.seen("learner")["pid"], signal.SIGKILL)
-    wait_until(lambda: sandbox.tape().count("learner starts") == 2, 10, "the learner's restart")
+    wait_until(lambda: sandbox.tape().count("learner starts") == 2, 60, "the learner's restart")
     assert sandbox.seen("learner")["network"] == network
     run.terminate()
-    out, _ = run.communicate(timeout=20)
+    out, _ = run.communicate(timeout=60)
     assert run.returncode == 143
     assert sandbox.alive() == {}
     assert "\nNetwork: private, " in out

@@ -62,7 +62,7 @@ def test_ctrl_c_twice_stops_in_order_and_the_same_command_resumes(sandbox):
     os.write(ours, b"\x03")
     time.sleep(0.1)
     os.write(ours, b"\x03")
-    _, err = run.communicate(timeout=20)
+    _, err = run.communicate(timeout=60)
     screen = os.read(ours, 100_000).decode()
     assert run.returncode == 143
     assert sandbox.alive() == {}
@@ -75,9 +75,9 @@ def test_ctrl_c_twice_stops_in_order_and_the_same_command_resumes(sandbox):
     seed = json.loads((sandbox.exp_dir / "provenance.json").read_text())["seed"]
     sandbox.write("config/pendulum.json", '{"horizon": 100, "mass": 2}')
     run = sandbox.start(**TWO)
-    wait_until(lambda: len(sandbox.tape()) == 12, 10, "the second start")
+    wait_until(lambda: len(sandbox.tape()) == 12, 60, "the second start")
     run.terminate()
-    out, _ = run.communicate(timeout=20)
+    out, _ = run.communicate(timeout=60)
     assert run.returncode == 143
     assert f"Resuming logs/pendulum, seed {seed}." in out
     assert "config/pendulum.json differs in horizon, mass; the run keeps its own values" in out
@@ -93,9 +93,9 @@ def test_a_terminal_that_takes_no_more_holds_up_nothing(sandbox):
     termios.tcflow(terminal, termios.TCOOFF)  # as Ctrl-S does
     time.sleep(1.5)  # the status line waits
     os.kill(sandbox.pid_of("supervise", "learner"), signal.SIGKILL)
-    wait_until(lambda: sandbox.tape().count("learner starts") == 2, 20, "the learner's restart")
+    wait_until(lambda: sandbox.tape().count("learner starts") == 2, 60, "the learner's restart")
     os.kill(launcher, signal.SIGTERM)
-    assert run.wait(timeout=40) == 143
+    assert run.wait(timeout=60) == 143
     assert sandbox.alive() == {}
     assert sandbox.tape()[-2:] == ["learner stops", "replay stops"]
 
@@ -105,21 +105,21 @@ def test_kill_9_of_a_program_of_supervise_and_of_the_launcher(sandbox):
     sandbox.await_tape(*STARTS)
     before = sandbox.seen("learner")["pid"]
     os.kill(before, signal.SIGKILL)
-    wait_until(lambda: sandbox.seen("learner")["pid"] != before, 10, "the learner's restart")
+    wait_until(lambda: sandbox.seen("learner")["pid"] != before, 60, "the learner's restart")
 
     os.kill(sandbox.pid_of("supervise", "worker_1"), signal.SIGKILL)
-    wait_until(lambda: sandbox.tape().count("worker_1 starts") == 2, 10, "the worker's restart")
+    wait_until(lambda: sandbox.tape().count("worker_1 starts") == 2, 60, "the worker's restart")
     assert sandbox.tape().count("worker_1 stops") == 1  # before the new one started
     assert sandbox.tape().count("worker_0 starts") == 1
 
     second = sandbox.start(**TWO)
-    _, err = second.communicate(timeout=10)
+    _, err = second.communicate(timeout=60)
     assert second.returncode == 78
     assert "run_script.sh: logs/pendulum is in use by another run (process " in err
     assert str(sandbox.seen("replay")["pid"]) in err
 
     run.kill()
-    wait_until(lambda: not sandbox.alive(), 5, f"the end of {sandbox.alive()}")
+    wait_until(lambda: not sandbox.alive(), 20, f"the end of {sandbox.alive()}")
 
 
 def test_crash_loop_gives_up_with_the_traceback(sandbox):
@@ -157,7 +157,7 @@ def test_wrong_configuration_found_by_a_program_stops_an_old_experiment_with_78(
     run = sandbox.start(**TWO)
     sandbox.await_tape(*STARTS)
     run.terminate()
-    run.communicate(timeout=40)
+    run.communicate(timeout=60)
     code, _, err = sandbox.run(**TWO, STUB_LEARNER="wrong")
     assert code == 78
     assert sandbox.alive() == {}
@@ -173,7 +173,7 @@ def test_a_stop_that_could_not_save_says_so_and_ends_with_74(sandbox):
     run = sandbox.start(**TWO, STUB_LEARNER="unsaved")
     sandbox.await_tape(*STARTS)
     run.terminate()
-    _, err = run.communicate(timeout=40)
+    _, err = run.communicate(timeout=60)
     assert run.returncode == 74
     assert sandbox.alive() == {}
     assert err.endswith(
@@ -198,9 +198,9 @@ def test_a_superseded_worker_ends_alone_and_a_superseded_learner_ends_the_start(
     (sandbox.exp_dir / "superseded").touch()
     sandbox.await_tape("worker_1 is superseded")
     service = "service/worker_1"
-    wait_until(lambda: not any(service in line for line in sandbox.alive().values()), 10, service)
+    wait_until(lambda: not any(service in line for line in sandbox.alive().values()), 60, service)
     run.terminate()
-    _, err = run.communicate(timeout=40)
+    _, err = run.communicate(timeout=60)
     assert run.returncode == 143
     code, _, err = sandbox.run(**TWO, STUB_LEARNER="superseded")
     assert code == 75
@@ -215,7 +215,7 @@ def test_a_superseded_start_does_not_wait_for_a_learner_that_cannot_save(sandbox
     run = sandbox.start(**TWO, STUB_REPLAY="superseded", STUB_LEARNER="deaf")
     sandbox.await_tape(*STARTS)
     (sandbox.exp_dir / "superseded").touch()
-    _, err = run.communicate(timeout=20)
+    _, err = run.communicate(timeout=60)
     assert run.returncode == 75
     assert sandbox.alive() == {}
     assert "learner ended within 5 s; killing them" in err
@@ -239,7 +239,7 @@ def test_a_stop_reaches_a_program_whose_user_code_catches_signals(sandbox):
     time.sleep(0.5)
     began = time.monotonic()
     run.terminate()
-    _, err = run.communicate(timeout=40)
+    _, err = run.communicate(timeout=60)
     assert run.returncode == 143
     assert time.monotonic() - began < 10
     assert {"learner stops", "worker_0 stops"} <= set(sandbox.tape())
@@ -255,7 +255,7 @@ def test_a_learner_that_is_killed_at_a_stop_is_named_with_what_is_lost(sandbox):
     generation_dir(paths.checkpoints, 1_000).mkdir(parents=True)
     time.sleep(0.5)
     run.terminate()
-    _, err = run.communicate(timeout=40)
+    _, err = run.communicate(timeout=60)
     assert run.returncode == 74
     assert err.endswith(
         "Stopped, but not saved: the learner was killed at train step 1,396 before it had saved; "
@@ -269,7 +269,7 @@ def test_a_program_that_ignores_term_is_killed(sandbox):
     sandbox.await_tape(*STARTS)
     time.sleep(0.5)
     run.terminate()
-    _, err = run.communicate(timeout=40)
+    _, err = run.communicate(timeout=60)
     assert run.returncode == 143
     assert sandbox.alive() == {}
     assert "worker_1 ended within 20 s; killing them" in err
@@ -280,5 +280,5 @@ def test_a_stop_just_after_the_status_was_started_does_not_hang(sandbox):
     script = (sandbox.project / path).read_text()
     assert script.count("\n  reporter=$!\n") == 1
     sandbox.write(path, script.replace("\n  reporter=$!", "\n  kill -TERM $$\n  reporter=$!"))
-    assert sandbox.start(**TWO).wait(timeout=40) == 143
-    wait_until(lambda: sandbox.alive() == {}, 10, "the end of all processes")
+    assert sandbox.start(**TWO).wait(timeout=60) == 143
+    wait_until(lambda: sandbox.alive() == {}, 60, "the end of all processes")

@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+from shell.sandbox import slowdown
 
 PROJECT = pathlib.Path(__file__).parents[2]
 CORE = PROJECT / "tfagents_system/core"
@@ -113,7 +114,7 @@ class Sandbox:
 
     def run(self, *args: str, **env: str) -> tuple[int, str, str]:
         with self.start(*args, **env) as process:
-            stdout, stderr = process.communicate(timeout=30)
+            stdout, stderr = process.communicate(timeout=60)
         return process.returncode, stdout, stderr
 
     def tape(self) -> list[str]:
@@ -159,7 +160,7 @@ def test_second_call_is_quick_silent_and_installs_nothing(ready):
 
     started = time.monotonic()
     second = ready.run()
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 1 * slowdown()
     assert (second, ready.tape()) == ((0, f"{ready.venv_bin}\n", ""), [])
 
 
@@ -223,7 +224,7 @@ def test_two_setups_at_once_install_once(ready):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     second = ready.run()
-    stdout, _ = first.communicate(timeout=30)
+    stdout, _ = first.communicate(timeout=60)
     assert second == (
         0,
         f"{ready.venv_bin}\n",

@@ -59,14 +59,14 @@ def test_a_server_that_an_environment_starts_ends_with_the_run_and_holds_nothing
 def test_what_a_killed_worker_has_started_ends_while_the_run_goes_on(sandbox, seconds):
     run = sandbox.start(SAC_NUM_COLLECT_WORKERS="1", STUB_CHILD=DAEMON.format(n=seconds))
     sandbox.await_tape("worker_0 starts")
-    wait_until(lambda: simulators(seconds), 10, "the simulator")
+    wait_until(lambda: simulators(seconds), 60, "the simulator")
     before = set(simulators(seconds))
     os.kill(sandbox.seen("worker_0")["pid"], signal.SIGKILL)
-    wait_until(lambda: not before & set(simulators(seconds)), 10, f"the end of {before}")
-    wait_until(lambda: sandbox.tape().count("worker_0 starts") == 2, 10, "the worker's restart")
+    wait_until(lambda: not before & set(simulators(seconds)), 60, f"the end of {before}")
+    wait_until(lambda: sandbox.tape().count("worker_0 starts") == 2, 60, "the worker's restart")
     assert run.poll() is None
     run.terminate()
-    run.communicate(timeout=40)
+    run.communicate(timeout=60)
     assert run.returncode == 143
     assert simulators(seconds) == []
 
@@ -75,11 +75,11 @@ def test_a_worker_without_term_does_not_outlive_its_launcher_for_long(sandbox, s
     sandbox.set("stop_times.sh", STOP_WORKERS_SECS=3)
     run = sandbox.start(**TWO, STUB_WORKER_0="deaf", STUB_CHILD=PLAIN.format(n=seconds))
     sandbox.await_tape(*STARTS)
-    wait_until(lambda: len(simulators(seconds)) == 2, 10, "both simulators")
+    wait_until(lambda: len(simulators(seconds)) == 2, 60, "both simulators")
     run.kill()
     sandbox.await_tape("learner stops", "replay stops", "worker_1 stops")
     wait_until(lambda: not sandbox.alive(), 20, f"the end of {sandbox.alive()}")
-    wait_until(lambda: not simulators(seconds), 10, "the end of the simulators")
+    wait_until(lambda: not simulators(seconds), 60, "the end of the simulators")
 
 
 def test_a_disk_that_executes_nothing_holds_an_experiment(sandbox):
@@ -97,7 +97,7 @@ def test_a_program_that_cannot_begin_ends_the_run_with_one_sentence(sandbox):
     program = sandbox.exp_dir / "service" / "worker_1" / "program.sh"
     program.write_text("exit 1\n")
     os.kill(sandbox.seen("worker_1")["pid"], signal.SIGKILL)
-    _, err = run.communicate(timeout=40)
+    _, err = run.communicate(timeout=60)
     assert run.returncode == 1
     assert sandbox.alive() == {}
     assert sandbox.tape()[-3:] == ["worker_0 stops", "learner stops", "replay stops"]
@@ -122,7 +122,7 @@ def test_a_renamed_folder_ends_the_run_with_its_state_in_the_new_place(sandbox, 
     run = sandbox.start(**TWO)
     sandbox.await_tape(*STARTS)
     (sandbox.project / moved).rename(sandbox.project / f"{moved}_old")
-    _, err = run.communicate(timeout=40)
+    _, err = run.communicate(timeout=60)
     place = sandbox.project / f"{moved}_old"
     new = place if moved == "logs/pendulum" else place / "pendulum"
     assert run.returncode == 1
@@ -140,7 +140,7 @@ def test_a_folder_that_another_has_replaced_gets_nothing_of_the_old_run(sandbox)
     sandbox.exp_dir.rename(sandbox.exp_dir.with_name("kept"))
     sandbox.exp_dir.mkdir()
     os.kill(run.pid, signal.SIGCONT)
-    _, err = run.communicate(timeout=40)
+    _, err = run.communicate(timeout=60)
     assert run.returncode == 1
     assert f"what had been saved is in {sandbox.exp_dir.with_name('kept')}." in err
     assert list(sandbox.exp_dir.iterdir()) == []
@@ -153,7 +153,7 @@ def test_a_removed_folder_ends_the_run(sandbox):
     away = sandbox.exp_dir.with_name("away")
     sandbox.exp_dir.rename(away)
     shutil.rmtree(away)
-    _, err = run.communicate(timeout=40)
+    _, err = run.communicate(timeout=60)
     assert run.returncode == 1
     assert "because its folder logs/pendulum was removed while it ran" in err
     assert not sandbox.exp_dir.exists()
