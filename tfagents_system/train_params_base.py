@@ -80,7 +80,8 @@ class TrainParamsBase(AgentParams, abc.ABC):
     def critic_ctor(self, obs_spec: Nest, action_spec: Nest) -> network.Network:
         """Returns one critic network: (observation, action) -> (Q, state).
 
-        For TQC: -> (`tqc_quantiles` quantiles, state). For CrossQ, a BatchRenormCriticNetwork.
+        For TQC: -> (`tqc_quantiles` quantiles, state). For CrossQ and XQC, a
+        NormalizingCriticNetwork.
         """
         make_critic = ALGORITHMS[self.algorithm].implementation().make_critic
         return make_critic(self, self._own_summarizer(obs_spec), obs_spec, action_spec)

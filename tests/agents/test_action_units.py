@@ -7,8 +7,12 @@ from sac_fakes import BATCH, GAMMA, OBSERVATION, make_agent, numbers, transition
 from tf_agents.specs import tensor_spec
 
 from tfagents_system.networks.actor_networks import MlpActorNetwork
-from tfagents_system.networks.batch_renorm import BatchRenormActorNetwork, BatchRenormCriticNetwork
+from tfagents_system.networks.batch_renorm import RenormalizedLayers
 from tfagents_system.networks.critic_networks import MlpCriticNetwork
+from tfagents_system.networks.normalizing_networks import (
+    NormalizingActorNetwork,
+    NormalizingCriticNetwork,
+)
 
 LOW, HIGH = -0.01, 0.05  # center 0.02, magnitude 0.03
 
@@ -18,8 +22,8 @@ def agent_of(algorithm, low, high):
     spec = tensor_spec.BoundedTensorSpec([1], tf.float32, low, high, "action")
     specs = (OBSERVATION, spec)
     if algorithm == "crossq":
-        actor = BatchRenormActorNetwork(*specs, fc_layer_params=(4,))
-        critic = BatchRenormCriticNetwork(specs, (4,))
+        actor = NormalizingActorNetwork(*specs, (4,), RenormalizedLayers)
+        critic = NormalizingCriticNetwork(specs, (4,), RenormalizedLayers)
     else:
         actor = MlpActorNetwork(*specs, fc_layer_params=(4,), deterministic=algorithm == "td3")
         critic = MlpCriticNetwork(specs, (4,), num_quantiles=3 if algorithm == "tqc" else None)

@@ -17,7 +17,11 @@ from sac_fakes import (
     with_gradient_steps,
 )
 
-from tfagents_system.networks.batch_renorm import BatchRenormActorNetwork, BatchRenormCriticNetwork
+from tfagents_system.networks.batch_renorm import RenormalizedLayers
+from tfagents_system.networks.normalizing_networks import (
+    NormalizingActorNetwork,
+    NormalizingCriticNetwork,
+)
 
 EPSILON = 1e-3
 # The replayed pairs, then the next states with the policy's actions: of (s, a) in this order, the
@@ -37,7 +41,7 @@ TD_TARGETS = [1 + GAMMA * (min(q[0] for q in NEXT_Q_VALUES) - 0.2 * NEXT_LOG_PRO
 
 
 def crossq_agent(actor=None, **settings):
-    critic = BatchRenormCriticNetwork((OBSERVATION, action_spec()), joint_fc_layer_params=())
+    critic = NormalizingCriticNetwork((OBSERVATION, action_spec()), (), RenormalizedLayers)
     agent = make_agent(
         actor or LinearActor(k=3.0), critic, algorithm="crossq", discount=GAMMA,
         sac_log_alpha=LOG_ALPHA, **{"policy_delay": 1} | settings,
@@ -113,7 +117,7 @@ def test_actor_and_temperature_move_every_third_step_and_metrics_are_right_on_av
 
 
 def test_the_running_moments_of_its_actor_are_those_of_the_observations_that_it_is_trained_on():
-    actor = BatchRenormActorNetwork(OBSERVATION, action_spec(), fc_layer_params=(4,))
+    actor = NormalizingActorNetwork(OBSERVATION, action_spec(), (4,), RenormalizedLayers)
     agent = crossq_agent(actor, policy_delay=2)
     train = tf.function(agent.train, autograph=False)
     first, *_ = actor.layers_of_head.normalizations
@@ -126,7 +130,7 @@ def test_the_running_moments_of_its_actor_are_those_of_the_observations_that_it_
 
 
 def test_the_warm_up_of_its_actor_is_counted_in_updates_of_the_actor(monkeypatch):
-    actor = BatchRenormActorNetwork(OBSERVATION, action_spec(), fc_layer_params=(4,))
+    actor = NormalizingActorNetwork(OBSERVATION, action_spec(), (4,), RenormalizedLayers)
     agent, counts = crossq_agent(actor, policy_delay=2), []
     of_batch = actor.of_batch
 

@@ -63,6 +63,7 @@ def ancestors(nodes, name):
         {"critic_layer_norm": True},
         {"algorithm": "tqc"},
         {"algorithm": "crossq"},
+        {"algorithm": "xqc"},
         {"algorithm": "td3"},
         {"algorithm": "ddpg"},
         {"recurrent": True},

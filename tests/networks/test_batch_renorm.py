@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 from tf_agents.specs import tensor_spec
 
-from tfagents_system.networks.batch_renorm import (
-    BatchRenorm,
-    BatchRenormActorNetwork,
-    BatchRenormCriticNetwork,
+from tfagents_system.networks.batch_renorm import BatchRenorm, RenormalizedLayers
+from tfagents_system.networks.normalizing_networks import (
+    NormalizingActorNetwork,
+    NormalizingCriticNetwork,
 )
 
 EPSILON = 1e-3
@@ -42,7 +42,7 @@ def test_before_the_warm_up_has_ended_a_batch_is_normalized_by_its_own_moments()
 def test_after_it_as_the_running_moments_would_as_far_as_they_are_near():
     layer = layer_with(mean=3.0, variance=9.0)
     linear_map, _ = layer.of_batch(BATCH, WARM)
-    np.testing.assert_allclose(normalized(linear_map), normalized(layer(BATCH)), rtol=1e-5)
+    np.testing.assert_allclose(normalized(linear_map), normalized(layer.of_running()), rtol=1e-5)
     expected = 2.0 * (BATCH - 3.0) / np.sqrt(9.0 + EPSILON) + 0.5
     np.testing.assert_allclose(normalized(linear_map), expected, rtol=1e-5)
 
@@ -67,7 +67,7 @@ def test_running_moments_move_by_a_hundredth():
 
 
 def critic_and_batch():
-    critic = BatchRenormCriticNetwork((OBSERVATION, ACTION), (5, 4))
+    critic = NormalizingCriticNetwork((OBSERVATION, ACTION), (5, 4), RenormalizedLayers)
     critic.create_variables()
     rng = np.random.default_rng(1)
     for variable in critic.variables:
@@ -130,7 +130,7 @@ def test_an_action_alone_is_judged_by_the_running_moments():
 
 
 def test_an_actor_acts_by_the_running_moments_and_is_trained_by_those_of_the_batch():
-    actor = BatchRenormActorNetwork(OBSERVATION, ACTION, (5, 4))
+    actor = NormalizingActorNetwork(OBSERVATION, ACTION, (5, 4), RenormalizedLayers)
     actor.create_variables()
     rng = np.random.default_rng(1)
     for variable in actor.variables:
@@ -161,7 +161,8 @@ def test_a_feature_that_never_changes_gives_finite_gradients():
 def test_initial_weights_are_of_the_size_that_the_authors_have():
     tf.keras.utils.set_random_seed(1)
     action = tensor_spec.BoundedTensorSpec([4], tf.float32, -1, 1)
-    critic = BatchRenormCriticNetwork((tf.TensorSpec([12], tf.float32), action), (512, 512))
+    specs = tf.TensorSpec([12], tf.float32), action
+    critic = NormalizingCriticNetwork(specs, (512, 512), RenormalizedLayers)
     critic.create_variables()
     layers = [*critic.layers_of_value.hidden_layers, critic.layers_of_value.output_layer]
     for layer, num_inputs in zip(layers, (12 + 4, 512, 512), strict=True):

@@ -8,8 +8,10 @@ from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.networks.actor_networks import MlpActorNetwork, acting_network
-from tfagents_system.networks.batch_renorm import BatchRenormActorNetwork
+from tfagents_system.networks.batch_norm import BatchNormLayers
+from tfagents_system.networks.batch_renorm import RenormalizedLayers
 from tfagents_system.networks.image_encoders import VisualSummarizer
+from tfagents_system.networks.normalizing_networks import NormalizingActorNetwork
 from tfagents_system.policies.numpy_actor import (
     NumpyActor,
     NumpyCollectPolicy,
@@ -30,6 +32,16 @@ def make_policy(ctor, observation_spec=OBSERVATION, layers=(6, 5), **kwargs):
         values = rng.normal(size=variable.shape)
         variable.assign(abs(values) if "variance" in variable.name else values)
     return policy
+
+
+def crossq_actor(observation_spec, action_spec, fc_layer_params):
+    return NormalizingActorNetwork(
+        observation_spec, action_spec, fc_layer_params, RenormalizedLayers
+    )
+
+
+def xqc_actor(observation_spec, action_spec, fc_layer_params):
+    return NormalizingActorNetwork(observation_spec, action_spec, fc_layer_params, BatchNormLayers)
 
 
 def visual_actor(observation_spec, action_spec, fc_layer_params):
@@ -79,7 +91,7 @@ def check_equal_to(policy, actor, spec=OBSERVATION):
 
 
 @pytest.mark.parametrize("layers", [(6, 5), (4,)])
-@pytest.mark.parametrize("ctor", [MlpActorNetwork, BatchRenormActorNetwork, recurrent_actor])
+@pytest.mark.parametrize("ctor", [MlpActorNetwork, crossq_actor, xqc_actor, recurrent_actor])
 def test_equals_the_tf_policy_before_and_after_an_update(ctor, layers):
     policy = make_policy(ctor, layers=layers)
     actor = NumpyActor(policy)

@@ -179,11 +179,13 @@ class ActorCriticAgent(tf_agent.TFAgent):
             [*gradients.critics, gradients.summarizer, gradients.state_value],
             [*self._critics_variables, self._summarizer_variables, self._state_value_variables],
         )
+        self.rule.normalize_weights(self.networks.critics)
         is_due = self._is_step_of_actor()
         self.train_step_counter.assign_add(1)
 
         def update_actor():
             self._apply(self.actor_optimizer, [gradients.actor], [self._actor_variables])
+            self.rule.normalize_weights([self.networks.actor])
             if gradients.actor_moments:
                 self.networks.actor.update_moments(gradients.actor_moments)
             if self.temperature is not None:

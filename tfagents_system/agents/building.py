@@ -1,5 +1,6 @@
 """Shared by the builders of all algorithms: networks of hidden layers, and the agent."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -105,24 +106,24 @@ def build_agent(
     losses: Losses,
     policies: tuple[tf_policy.TFPolicy, tf_policy.TFPolicy],
     temperature: Temperature | None = None,
-    **rule: Any,
+    rule: Mapping[str, Any] | None = None,
 ) -> ActorCriticAgent:
     """Returns the agent; `rule` has what its UpdateRule has other than by `settings`."""
+    of_settings = {
+        "actor_learning_rate": _scheduled(settings, "actor_learning_rate", parts.train_step),
+        "critic_learning_rate": _scheduled(settings, "critic_learning_rate", parts.train_step),
+        "gradient_clipping": settings.gradient_clipping,
+        "policy_delay": own_policy_delay(settings),
+        "target_update_tau": settings.target_update_tau,
+        "target_update_period": settings.target_update_period,
+    }
     return ActorCriticAgent(
         settings.algorithm,
         parts.time_step_spec,
         parts.action_spec,
         networks,
         losses,
-        UpdateRule(
-            actor_learning_rate=_scheduled(settings, "actor_learning_rate", parts.train_step),
-            critic_learning_rate=_scheduled(settings, "critic_learning_rate", parts.train_step),
-            gradient_clipping=settings.gradient_clipping,
-            policy_delay=own_policy_delay(settings),
-            target_update_tau=settings.target_update_tau,
-            target_update_period=settings.target_update_period,
-            **rule,
-        ),
+        UpdateRule(**of_settings | dict(rule or {})),
         policies,
         parts.train_step,
         temperature=temperature,
@@ -134,9 +135,16 @@ def build_agent(
 
 def _scheduled(settings: AgentParams, name: str, train_step: tf.Variable) -> LearningRate:
     """Returns the step size `name` by `learning_rate_schedule`."""
-    initial = getattr(settings, name)
     if settings.learning_rate_schedule == "constant":
-        return initial
+        return getattr(settings, name)
+    return falling_rate(settings, name, train_step, final_share=0.0)
+
+
+def falling_rate(
+    settings: AgentParams, name: str, train_step: tf.Variable, final_share: float
+) -> LearningRate:
+    """Returns the step size `name`, which falls linearly to a share at the last train step."""
+    initial = getattr(settings, name)
     total = settings.num_iter * settings.num_steps_per_iter
     # A finished run that is extended goes on with what is left of the longer one.
-    return lambda: initial * (1.0 - tf.cast(train_step, tf.float32) / total)
+    return lambda: initial * (1.0 - (1.0 - final_share) * tf.cast(train_step, tf.float32) / total)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tf_agents.networks import network
 
 LearningRate = float | Callable[[], Any]
 
@@ -21,6 +22,16 @@ class UpdateRule:
     target_update_tau: float = 0.005  # weight of a network in an update of its target, in (0, 1]
     target_update_period: int = 1  # train steps
     delays_targets: bool = False  # whether targets move only when the actor does
+    has_unit_weights: bool = False  # whether the incoming weights of each unit keep norm 1
+
+    def normalize_weights(self, networks: Sequence[network.Network]) -> None:
+        """Divides the incoming weights of each unit by their norm, if the rule has that.
+
+        It concerns networks that have `kernels`, [inputs, units] each.
+        """
+        for net in networks if self.has_unit_weights else ():
+            for kernel in getattr(net, "kernels", ()):  # a user's own network may have none
+                kernel.assign(tf.math.l2_normalize(kernel, axis=0))
 
 
 def make_adam(

@@ -9,13 +9,14 @@ from tfagents_system.agents.ddpg.settings import DDPG
 from tfagents_system.agents.sac.settings import SAC, EntropySettings, SacSettings
 from tfagents_system.agents.td3.settings import TD3, ExplorationSettings, Td3Settings
 from tfagents_system.agents.tqc.settings import TQC, TqcSettings
+from tfagents_system.agents.xqc.settings import XQC, XqcSettings
 
-ALGORITHMS: Mapping[str, Algorithm] = {row.name: row for row in (SAC, TQC, CROSSQ, TD3, DDPG)}
+ALGORITHMS: Mapping[str, Algorithm] = {row.name: row for row in (SAC, TQC, CROSSQ, XQC, TD3, DDPG)}
 
 
 # Written out, not made from the rows, so that type checkers see the attributes of a TrainParams.
 @dataclasses.dataclass(eq=False, repr=False)
 class OwnSettings(
-    Td3Settings, ExplorationSettings, TqcSettings, SacSettings, EntropySettings
+    Td3Settings, ExplorationSettings, XqcSettings, TqcSettings, SacSettings, EntropySettings
 ):  # fields: those of the last first
     """The hyperparameters that not all algorithms have."""

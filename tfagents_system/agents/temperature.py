@@ -18,6 +18,7 @@ class Temperature(tf.Module):
         target_entropy: float,
         learning_rate: LearningRate | None = 3e-4,
         adam_beta_1: float = 0.9,
+        by_alpha: bool = False,
     ):
         """Creates log alpha and its optimizer.
 
@@ -26,10 +27,12 @@ class Temperature(tf.Module):
           target_entropy: In nats, of actions scaled to [-1, 1].
           learning_rate: Adam step size; None keeps alpha.
           adam_beta_1: Decay of Adam's first moment.
+          by_alpha: Whether the loss is alpha times the excess, as in equation 18.
         """
         super().__init__()
         self.log_alpha = tf.Variable(initial_log_alpha, dtype=tf.float32, name="log_alpha")
         self.target_entropy = target_entropy
+        self._by_alpha = by_alpha
         self._is_learned = learning_rate is not None
         self.optimizer = make_adam(
             3e-4 if learning_rate is None else learning_rate, [self.log_alpha], adam_beta_1
@@ -44,13 +47,17 @@ class Temperature(tf.Module):
         """Returns the mean of -log_alpha (log pi(a|s) + target entropy), and its gradient.
 
         Equation 18 has alpha where this has log_alpha: the same sign and the same optimum, but a
-        step size that does not shrink with alpha (as the authors' own code does).
+        step size that does not shrink with alpha (as the authors' own code does). The gradient is
+        by log_alpha in either case.
 
         Args:
           log_prob: [B] or [B, T], of actions of the policy.
           valid: Of the same shape; 0 for padding.
         """
         excess = valid_mean(log_prob + self.target_entropy, valid)
+        if self._by_alpha:
+            loss = -self.alpha * excess
+            return loss, [loss]
         return -self.log_alpha * excess, [-excess]
 
     def apply(self, gradients: list[tf.Tensor]) -> None:

@@ -9,8 +9,8 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.exploration import NoisyPolicy
 from tfagents_system.networks.actor_networks import MlpActorNetwork, SummarizingActorNetwork
-from tfagents_system.networks.batch_renorm import EPSILON, BatchRenormActorNetwork
 from tfagents_system.networks.image_encoders import VisualEncoder, VisualSummarizer
+from tfagents_system.networks.normalizing_networks import NormalizingActorNetwork
 from tfagents_system.networks.summarizers import RecurrentSummarizer
 from tfagents_system.policies.noise import ColoredNoise, Noise
 from tfagents_system.policies.recurrent_step import read_layers, run_layers, zero_states
@@ -28,7 +28,7 @@ def obstacle_to_numpy(policy) -> str | None:
         return "it has an observation_normalizer of TF-Agents"
     summarizer, network = _parts_of(policy._actor_network)
     built_in = type(None), RecurrentSummarizer, VisualSummarizer
-    actors = MlpActorNetwork, BatchRenormActorNetwork
+    actors = MlpActorNetwork, NormalizingActorNetwork
     if type(network) not in actors or type(summarizer) not in built_in:
         return f"its network is a {type(policy._actor_network).__name__}, no built-in one"
     encoder = (summarizer or network).encoder
@@ -50,17 +50,12 @@ def _parts_of(network):
     return None, network
 
 
-def _normalizations_of(network):
-    """Returns what stands before each dense layer, of a network that normalizes."""
-    is_normalized = isinstance(network, BatchRenormActorNetwork)
-    return network.layers_of_head.normalizations if is_normalized else []
-
-
-def _taken_up(normalization, kernel, bias):
-    """Returns kernel and bias of a dense layer that does what it would after the normalization."""
-    gamma, beta, mean, variance = normalization
-    scale = gamma / np.sqrt(variance + EPSILON)
-    return scale[:, np.newaxis] * kernel, bias + np.dot(beta - mean * scale, kernel)
+def _dense_layers_of(network, read):
+    """Returns kernel and bias of each dense layer, whose normalizations they have taken up."""
+    if isinstance(network, NormalizingActorNetwork):
+        return network.layers_of_head.folded(read)
+    layers = *network.hidden_layers, network.head.projection
+    return [(read(layer.kernel), read(layer.bias)) for layer in layers]
 
 
 class NumpyActor:
@@ -75,14 +70,7 @@ class NumpyActor:
         summarizer, network = _parts_of(policy._actor_network)
         variables = policy.variables()
         position = {variable.ref(): index for index, variable in enumerate(variables)}
-        dense = [*network.hidden_layers, network.head.projection]
-        self._dense = [
-            (position[layer.kernel.ref()], position[layer.bias.ref()]) for layer in dense
-        ]
-        self._normalizations = [
-            [position[variable.ref()] for variable in normalization.variables]
-            for normalization in _normalizations_of(network)
-        ]
+        self._network, self._position = network, position
         self._recurrent = {}  # positions by the names of `read_layers`
         for layer, cell in enumerate(summarizer.cells if summarizer else ()):
             for part in ("kernel", "recurrent_kernel", "bias"):
@@ -94,10 +82,9 @@ class NumpyActor:
     def update(self, values: list[np.ndarray]) -> None:
         """Replaces the weights; `values` in the order of `policy.variables()`."""
         self._values = [np.ascontiguousarray(value) for value in values]
-        self._layers = [(self._values[kernel], self._values[bias]) for kernel, bias in self._dense]
-        for index, positions in enumerate(self._normalizations):
-            normalization = [self._values[position] for position in positions]
-            self._layers[index] = _taken_up(normalization, *self._layers[index])
+        self._layers = _dense_layers_of(
+            self._network, lambda variable: self._values[self._position[variable.ref()]]
+        )
         self._recurrent_layers = read_layers(self._recurrent_arrays())
         # An array of zeros, because a scalar would double the time of np.maximum.
         self._zeros = np.zeros(max(bias.size for _, bias in self._layers), np.float32)

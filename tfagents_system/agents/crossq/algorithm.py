@@ -13,9 +13,13 @@ from tfagents_system.agents.building import Parts
 from tfagents_system.agents.crossq import losses
 from tfagents_system.agents.losses import Losses
 from tfagents_system.agents.sac import losses as sac_losses
-from tfagents_system.agents.sac.algorithm import make_soft_agent
+from tfagents_system.agents.sac.algorithm import make_soft_agent, make_temperature
 from tfagents_system.core.nests import Nest
-from tfagents_system.networks.batch_renorm import BatchRenormActorNetwork, BatchRenormCriticNetwork
+from tfagents_system.networks.batch_renorm import RenormalizedLayers
+from tfagents_system.networks.normalizing_networks import (
+    NormalizingActorNetwork,
+    NormalizingCriticNetwork,
+)
 
 ADAM_BETA_1 = 0.5  # of all networks, as in the authors' code
 
@@ -24,9 +28,9 @@ def make_actor(
     settings: AgentParams, summarizer: None, observation_spec: Nest, action_spec: Nest
 ) -> network.Network:
     """Returns an actor that normalizes; there are no recurrent ones."""
-    layers = tuple(settings.actor_fc_layer_params)
-    return BatchRenormActorNetwork(
-        observation_spec, action_spec, layers, settings.preprocessing_combiner
+    units = tuple(settings.actor_fc_layer_params)
+    return NormalizingActorNetwork(
+        observation_spec, action_spec, units, RenormalizedLayers, settings.preprocessing_combiner
     )
 
 
@@ -34,9 +38,9 @@ def make_critic(
     settings: AgentParams, summarizer: None, observation_spec: Nest, action_spec: Nest
 ) -> network.Network:
     """Returns a critic that normalizes; there are no recurrent ones."""
-    layers = tuple(settings.critic_joint_fc_layer_params)
-    return BatchRenormCriticNetwork(
-        (observation_spec, action_spec), layers, settings.preprocessing_combiner
+    units, specs = tuple(settings.critic_joint_fc_layer_params), (observation_spec, action_spec)
+    return NormalizingCriticNetwork(
+        specs, units, RenormalizedLayers, settings.preprocessing_combiner
     )
 
 
@@ -47,9 +51,15 @@ def make_agent(settings: AgentParams, parts: Parts) -> ActorCriticAgent:
         sac_losses.actor_loss,
         partial(losses.critic_loss, gamma=settings.discount, train_step=train_step),
     )
-    if isinstance(parts.actor, BatchRenormActorNetwork):
+    if isinstance(parts.actor, NormalizingActorNetwork):
         own_losses = own_losses._replace(
-            actor=partial(losses.actor_loss, num_updates=lambda: train_step // delay),
-            no_actor_moments=parts.actor.no_moments,
+            actor=partial(
+                losses.actor_loss,
+                of_batch=lambda observation: parts.actor.of_batch(observation, train_step // delay),
+            ),
+            no_actor_moments=parts.actor.layers_of_head.no_moments,
         )
-    return make_soft_agent(settings, parts, own_losses, ADAM_BETA_1, has_target_critics=False)
+    return make_soft_agent(
+        settings, parts, own_losses, partial(make_temperature, adam_beta_1=ADAM_BETA_1),
+        {"adam_beta_1": ADAM_BETA_1}, has_target_critics=False,
+    )  # fmt: skip

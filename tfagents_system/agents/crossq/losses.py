@@ -5,6 +5,7 @@ Sample Efficiency and Simplicity, arXiv:1902.05605.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
@@ -12,21 +13,22 @@ from tfagents_system.agents.batch import Batch
 from tfagents_system.agents.losses import ActorLoss, CriticLoss, valid_mean
 from tfagents_system.agents.networks import Networks, act, values
 from tfagents_system.agents.sac.losses import half_squared_errors, smallest, soft_td_target
+from tfagents_system.core.nests import Nest
 from tfagents_system.networks.matmul import exact_values
 
 
 def actor_loss(
-    networks: Networks, batch: Batch, alpha: tf.Tensor, num_updates: Callable[[], tf.Tensor]
+    networks: Networks, batch: Batch, alpha: tf.Tensor, of_batch: Callable[[Nest], Any]
 ) -> ActorLoss:
     """Returns the loss of SAC's actor; this one normalizes by the minibatch.
 
     Args:
-      networks: Of the agent; the actor has `of_batch`.
+      networks: Of the agent.
       batch: A minibatch.
       alpha: [] entropy temperature, >= 0.
-      num_updates: Returns how often the actor has been updated; see BatchRenorm.of_batch.
+      of_batch: observation -> (distribution, moments), by the actor.
     """
-    distribution, moments = networks.actor.of_batch(batch.steps.observation, num_updates())
+    distribution, moments = of_batch(batch.steps.observation)
     actions, log_prob = networks.head.sample(distribution)
     q_value = smallest(values(networks.critics, batch.steps, actions))
     return ActorLoss(valid_mean(alpha * log_prob - q_value, batch.valid), log_prob, moments=moments)
@@ -41,6 +43,23 @@ def critic_loss(
     both. The values at (s', a') are targets, so no gradient flows through them, but through the
     moments that they share with (s, a).
     """
+    inputs, next_log_prob = joint_inputs(networks, batch)
+    with exact_values():
+        judged = [critic.of_batch(inputs, train_step) for critic in networks.critics]
+    q_values, next_q_values = zip(*(tf.split(q, 2) for q, _ in judged), strict=True)
+    next_q_value = smallest(next_q_values)
+    target = tf.stop_gradient(
+        soft_td_target(batch.reward, batch.discount, gamma, next_q_value, next_log_prob, alpha)
+    )
+    loss = half_squared_errors(q_values, target, batch.valid)
+    return CriticLoss(loss, q_values[0], target, [moments for _, moments in judged])
+
+
+def joint_inputs(networks: Networks, batch: Batch) -> tuple[tuple[Nest, tf.Tensor], tf.Tensor]:
+    """Returns (observations, actions) of (s, a) and then (s', a'), [2 B, ...], and log pi(a'|s').
+
+    a' is of the policy, which acts by its running moments.
+    """
     distribution = act(networks.actor, batch.next_steps)
     next_actions, next_log_prob = networks.head.sample(distribution)
     actions = tf.concat([batch.action, next_actions], axis=0)
@@ -49,14 +68,4 @@ def critic_loss(
         batch.steps.observation,
         batch.next_steps.observation,
     )
-    with exact_values():
-        judged = [
-            critic.of_batch((observations, actions), train_step) for critic in networks.critics
-        ]
-    q_values, next_q_values = zip(*(tf.split(q, 2) for q, _ in judged), strict=True)
-    next_q_value = smallest(next_q_values)
-    target = tf.stop_gradient(
-        soft_td_target(batch.reward, batch.discount, gamma, next_q_value, next_log_prob, alpha)
-    )
-    loss = half_squared_errors(q_values, target, batch.valid)
-    return CriticLoss(loss, q_values[0], target, [moments for _, moments in judged])
+    return (observations, actions), next_log_prob

@@ -3,6 +3,7 @@
 Source: Haarnoja et al. 2018, Soft Actor-Critic Algorithms and Applications, arXiv:1812.05905.
 """
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,7 @@ from tfagents_system.agents.building import (
 from tfagents_system.agents.losses import Losses
 from tfagents_system.agents.sac import losses
 from tfagents_system.agents.temperature import Temperature
+from tfagents_system.networks.heads import ActionHead
 
 make_actor = make_mlp_actor
 make_critic = make_mlp_critic
@@ -39,7 +41,8 @@ def make_soft_agent(
     settings: AgentParams,
     parts: Parts,
     own_losses: Losses,
-    adam_beta_1: float = 0.9,
+    temperature_ctor: Callable[[AgentParams, ActionHead], Temperature] | None = None,
+    rule: Mapping[str, Any] | None = None,
     **networks: Any,
 ) -> ActorCriticAgent:
     """Returns an agent with a stochastic policy and a temperature.
@@ -48,21 +51,27 @@ def make_soft_agent(
       settings: A TrainParams.
       parts: Of the agent.
       own_losses: Of the algorithm.
-      adam_beta_1: Of all optimizers.
+      temperature_ctor: See `make_temperature`, which None stands for.
+      rule: See `build_agent`.
       **networks: Go to `make_networks`.
     """
     policy = actor_policy.ActorPolicy(
         parts.time_step_spec, parts.action_spec, parts.acting_network()
     )
     made = build_networks(parts, **networks)
+    temperature = (temperature_ctor or make_temperature)(settings, made.head)
+    policies = greedy_policy.GreedyPolicy(policy), policy
+    return build_agent(settings, parts, made, own_losses, policies, temperature, rule)
+
+
+def make_temperature(
+    settings: AgentParams, head: ActionHead, adam_beta_1: float = 0.9
+) -> Temperature:
+    """Returns the temperature of `settings` for the actions of `head`."""
     target_entropy = settings.target_entropy
-    temperature = Temperature(
+    return Temperature(
         settings.sac_log_alpha,
-        made.head.default_target_entropy if target_entropy is None else target_entropy,
+        head.default_target_entropy if target_entropy is None else target_entropy,
         settings.alpha_learning_rate if settings.learn_alpha else None,
         adam_beta_1,
-    )
-    policies = greedy_policy.GreedyPolicy(policy), policy
-    return build_agent(
-        settings, parts, made, own_losses, policies, temperature, adam_beta_1=adam_beta_1
     )

@@ -75,4 +75,5 @@ def make_deterministic_agent(
         noise_clip=noise_clip * head.magnitude,
     )
     own_losses = Losses(losses.actor_loss, critic_loss)
-    return build_agent(settings, parts, networks, own_losses, policies, delays_targets=True)
+    rule = {"delays_targets": True}
+    return build_agent(settings, parts, networks, own_losses, policies, rule=rule)

@@ -1,0 +1,127 @@
+"""An actor and a critic whose layers normalize batches."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+from tf_agents.networks import network
+
+from tfagents_system.core.nests import Nest
+from tfagents_system.networks import encoders
+from tfagents_system.networks.batch_norm import Moments, NormalizingLayers
+from tfagents_system.networks.heads import action_head
+
+
+class NormalizingCriticNetwork(network.Network):
+    """(observation, action) -> layers that normalize -> Q; no state."""
+
+    def __init__(
+        self,
+        input_tensor_spec: tuple[Nest, Nest],
+        fc_layer_params: Sequence[int],
+        layers: Callable[[Sequence[int], tf.keras.layers.Dense], NormalizingLayers],
+        preprocessing_combiner: tf.keras.layers.Layer | None = None,
+        support: tuple[float, ...] = (),
+        name: str = "NormalizingCriticNetwork",
+    ):
+        """Builds the layers; the variables appear with `create_variables`.
+
+        Args:
+          input_tensor_spec: (observation_spec, action_spec) without batch axis.
+          fc_layer_params: Units of each hidden layer.
+          layers: Such as BatchNormLayers.
+          preprocessing_combiner: Keras layer that joins the leaves of a nested observation.
+          support: Returns whose probabilities the outputs are the logits of; empty: Q alone.
+          name: Name of the network.
+        """
+        super().__init__(input_tensor_spec=input_tensor_spec, state_spec=(), name=name)
+        self.encoder = encoders.ObservationEncoder(input_tensor_spec[0], preprocessing_combiner)
+        self.head = action_head(input_tensor_spec[1])
+        self.support = support
+        value_layer = tf.keras.layers.Dense(len(support) or 1, name="q_value")
+        self.layers_of_value = layers(fc_layer_params, value_layer)
+
+    @property
+    def kernels(self) -> list[tf.Variable]:
+        """Those of all dense layers, [inputs, units] each."""
+        return self.layers_of_value.kernels
+
+    def call(
+        self,
+        inputs: tuple[Nest, tf.Tensor],
+        step_type: tf.Tensor | None = None,
+        network_state: Nest = (),
+        training: bool = False,
+    ) -> tuple[tf.Tensor, Nest]:
+        """Returns (Q [B], `network_state` unchanged), by the running moments."""
+        outputs = self.layers_of_value(self._features(inputs))
+        if not self.support:
+            return tf.squeeze(outputs, axis=-1), network_state
+        return expectation(tf.nn.softmax(outputs), self.support), network_state
+
+    def of_batch(
+        self, inputs: tuple[Nest, tf.Tensor], *arguments: Any
+    ) -> tuple[tf.Tensor, list[Moments]]:
+        """Returns Q [B], or logits [B, bins], by the moments of the batch, and those of each layer.
+
+        `arguments` go to the layers' `of_batch`.
+        """
+        outputs, moments = self.layers_of_value.of_batch(self._features(inputs), *arguments)
+        return (outputs if self.support else tf.squeeze(outputs, axis=-1)), moments
+
+    def update_moments(self, moments: list[Moments]) -> None:
+        """Moves the running moments towards those of a batch."""
+        self.layers_of_value.update(moments)
+
+    def _features(self, inputs: tuple[Nest, tf.Tensor]) -> tf.Tensor:
+        observation, action = inputs
+        return tf.concat([self.encoder(observation), self.head.critic_inputs(action)], axis=-1)
+
+
+class NormalizingActorNetwork(network.Network):
+    """Observation -> layers that normalize -> distribution over actions; no state."""
+
+    def __init__(
+        self,
+        observation_spec: Nest,
+        action_spec: Nest,
+        fc_layer_params: Sequence[int],
+        layers: Callable[[Sequence[int], tf.keras.layers.Dense], NormalizingLayers],
+        preprocessing_combiner: tf.keras.layers.Layer | None = None,
+        name: str = "NormalizingActorNetwork",
+    ):
+        """See NormalizingCriticNetwork."""
+        super().__init__(input_tensor_spec=observation_spec, state_spec=(), name=name)
+        self.encoder = encoders.ObservationEncoder(observation_spec, preprocessing_combiner)
+        self.head = action_head(action_spec).output_layer(is_deterministic=False)
+        self.layers_of_head = layers(fc_layer_params, self.head.projection)
+
+    @property
+    def kernels(self) -> list[tf.Variable]:
+        """Those of all dense layers, [inputs, units] each."""
+        return self.layers_of_head.kernels
+
+    def call(
+        self,
+        observation: Nest,
+        step_type: tf.Tensor | None = None,
+        network_state: Nest = (),
+        training: bool = False,
+    ) -> tuple[Any, Nest]:
+        """Returns (distribution, `network_state` unchanged), by the running moments."""
+        projected = self.layers_of_head(self.encoder(observation))
+        return self.head.of(projected), network_state
+
+    def of_batch(self, observation: Nest, *arguments: Any) -> tuple[Any, list[Moments]]:
+        """Returns the distribution by the moments of the batch, and those of each layer."""
+        projected, moments = self.layers_of_head.of_batch(self.encoder(observation), *arguments)
+        return self.head.of(projected), moments
+
+    def update_moments(self, moments: list[Moments]) -> None:
+        """Moves the running moments towards those of a batch."""
+        self.layers_of_head.update(moments)
+
+
+def expectation(probabilities: tf.Tensor, support: tuple[float, ...]) -> tf.Tensor:
+    """Returns the mean of distributions [..., bins] over `support`: [...]."""
+    return tf.linalg.matvec(probabilities, tf.constant(support))
