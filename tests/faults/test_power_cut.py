@@ -37,6 +37,7 @@ def cut_and_kill(run, disk):
     wait_until(lambda: not any(os.path.exists(f"/proc/{pid}/exe") for pid in pids), 30, "the end")
 
 
+@pytest.mark.timeout(3600)  # of many cuts
 def test_a_run_goes_on_from_the_checkpoint_that_was_announced_last(tmp_path, disk, pytestconfig):
     run = TinyRun(tmp_path, more_params=PARAMS)
     (run.project / "logs").symlink_to(disk.folder)
