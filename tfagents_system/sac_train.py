@@ -108,7 +108,7 @@ class Training:
         """
         params = self._run.params
         num_steps = params.num_steps_per_iter
-        rates = RateMeter(self.train_step), RecentRate(self.train_step)
+        rate, recent_rate = RateMeter(self.train_step), RecentRate(self.train_step)
         summary_rate = RateMeter(self.train_step)
         is_proven = False  # the hyperparameters of this start
         self._publish()
@@ -127,7 +127,10 @@ class Training:
                 self._timer.move(call_secs - wait_secs, "waiting for data", "train steps")
             phase = Phase.WAITING_FOR_DATA if metrics is None else Phase.TRAINING
             self._reporter.report(
-                phase, lambda: self._progress(*(m.rate_at(self.train_step) for m in rates))
+                phase,
+                lambda: self._progress(
+                    rate.rate_at(self.train_step), recent_rate.rate_at(self.train_step)
+                ),
             )
             # Also without a step: a restarted replay server may have lost the variables.
             # Does not wait for the confirmation, which takes half a second during a save.
