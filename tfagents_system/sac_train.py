@@ -126,12 +126,7 @@ class Training:
                 wait_secs = metrics["data_wait_secs"] * (self.train_step - train_step)
                 self._timer.move(call_secs - wait_secs, "waiting for data", "train steps")
             phase = Phase.WAITING_FOR_DATA if metrics is None else Phase.TRAINING
-            self._reporter.report(
-                phase,
-                lambda: self._progress(
-                    rate.rate_at(self.train_step), recent_rate.rate_at(self.train_step)
-                ),
-            )
+            self._reporter.report(phase, lambda: self._progress(rate, recent_rate))
             # Also without a step: a restarted replay server may have lost the variables.
             # Does not wait for the confirmation, which takes half a second during a save.
             self._publish(timeout_secs=0.0)
@@ -217,13 +212,16 @@ class Training:
         self._summaries.close()
         return None if goes_on else EXIT_DIVERGED
 
-    def _progress(self, rate: float = 0.0, recent: float | None = None) -> dict[str, Any]:
+    def _progress(
+        self, rate: RateMeter | None = None, recent_rate: RecentRate | None = None
+    ) -> dict[str, Any]:
+        recent = recent_rate.rate_at(self.train_step) if recent_rate else None
         return {
             "train_step": self.train_step,
             "total_train_steps": self._run.num_train_steps,
             "iteration": self.iteration,
             "num_iter": self._run.params.num_iter,
-            "train_steps_per_sec": rate,
+            "train_steps_per_sec": rate.rate_at(self.train_step) if rate else 0.0,
             "secs_left": (self._run.num_train_steps - self.train_step) / recent if recent else None,
             "phase_secs": self._timer.totals(),
             "graph_traces": self._learner.num_traces,
