@@ -4,6 +4,8 @@ import contextlib
 import json
 import pathlib
 import re
+import subprocess
+import sys
 import tempfile
 from unittest import mock
 
@@ -213,6 +215,17 @@ def test_horizon_before_the_environments_own_limit_is_right(tmp_path, capsys):
 def test_without_files_it_says_what_to_give():
     with pytest.raises(ConfigError, match="Give --env or a variables file"):
         check()
+
+
+def test_an_import_of_what_there_is_not_is_one_sentence(tmp_path):
+    (tmp_path / "params.py").write_text(f"import numpy.linalgg\n{PARAMS}")
+    (tmp_path / "config.json").write_text('{"horizon": 20}')
+    files = [f"--params={tmp_path}/params.py", f"--config={tmp_path}/config.json"]
+    command = [sys.executable, "-m", "tfagents_system", "check", *files]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (78, "")
+    message = f"{tmp_path}/params.py:1: No module named 'numpy.linalgg'. Did you mean linalg?\n"
+    assert done.stderr.endswith(f"sac check: {message}") and "Traceback" not in done.stderr
 
 
 def test_environment_is_checked_without_files_of_the_users(tmp_path, capsys, monkeypatch):

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from tfagents_system.core.settings.gin_bindings import join_bindings, parse_assignment
-from tfagents_system.core.settings.variables import GIN_BINDINGS
+from tfagents_system.core.settings.gin_bindings import parse_assignment
+from tfagents_system.core.settings.variables import GIN_BINDINGS, join_bindings
 from tfagents_system.launch.checks.params_check import check_binding
 
 

@@ -2,11 +2,10 @@ import pytest
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.gin_bindings import (
-    join_bindings,
     parse_assignment,
     parse_binding,
-    split_bindings,
 )
+from tfagents_system.core.settings.variables import join_bindings, split_bindings
 
 
 @pytest.mark.parametrize(
@@ -74,10 +73,3 @@ def test_an_assignment_is_the_binding_of_a_literal_or_a_text(assignment, binding
 def test_what_is_no_assignment_is_refused(assignment):
     with pytest.raises(ConfigError, match="^--set is '.*'; allowed is NAME=VALUE.$"):
         parse_assignment(assignment, "--set")
-
-
-def test_bindings_are_split_at_semicolons_and_newlines_outside_of_strings():
-    text = """A.b = 'x;y'; C.d = "it's; so"\n\n;E.f = '\\';'; G.h = 'open; I.j = 3"""
-    assert split_bindings(text) == (
-        "A.b = 'x;y'", """C.d = "it's; so\"""", "E.f = '\\';'", "G.h = 'open", "I.j = 3",
-    )  # fmt: skip

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.settings.variables import VARIABLES, Settings
+from tfagents_system.core.settings.variables import VARIABLES, Settings, split_bindings
 
 REQUIRED = {"SAC_EXP_NAME": "walk", "SAC_PARAMS": "my_params.py", "SAC_CONFIG": "my.json"}
 INTEGERS = {
@@ -206,6 +206,13 @@ def test_gin_bindings_are_split_at_semicolons_and_newlines():
         "TrainParams.recurrent = True",
     )
     assert Settings.from_environ(REQUIRED | {"SAC_GIN_BINDINGS": " ;\n"}).gin_bindings == ()
+
+
+def test_bindings_are_split_at_semicolons_and_newlines_outside_of_strings():
+    text = """A.b = 'x;y'; C.d = "it's; so"\n\n;E.f = '\\';'; G.h = 'open; I.j = 3"""
+    assert split_bindings(text) == (
+        "A.b = 'x;y'", """C.d = "it's; so\"""", "E.f = '\\';'", "G.h = 'open", "I.j = 3",
+    )  # fmt: skip
 
 
 @pytest.mark.fault_row("malformed input")

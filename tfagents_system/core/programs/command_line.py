@@ -160,8 +160,9 @@ def with_arguments(function: Callable[..., Any], argv: Sequence[str]) -> partial
         parser.epilog = f"{by_place.flag.upper()} may come first, without {name}."
     for parameter in parameters:
         parameter.add_to(parser)
-    arguments = _with_full_names(argv[1:], parameters)
-    _check_names(arguments, parameters)
+    arguments = _checked(argv[1:], parameters)
+    if by_place and arguments and not arguments[0].startswith("-"):
+        arguments.insert(0, by_place.shown_name)
     given = vars(parser.parse_args(arguments))
     values = {
         p.name: p.convert(given[p.name]) if p.name in given else p.default for p in parameters
@@ -210,18 +211,25 @@ def _flags(parameters: Sequence[_Parameter]) -> list[str]:
     return flags
 
 
-def _with_full_names(arguments: Sequence[str], parameters: Sequence[_Parameter]) -> list[str]:
-    """Writes flags with underscores, and names a first required one that is given by its place."""
-    named = []
+def _checked(arguments: Sequence[str], parameters: Sequence[_Parameter]) -> list[str]:
+    """Returns the arguments, with underscores in flags.
+
+    Raises:
+      ConfigError: For an unknown flag: argparse would complain of the one that it should have been.
+    """
+    allowed = _flags(parameters)
+    checked = []
     for argument in arguments:
         name, equals, value = argument.partition("=")
-        is_flag = name.startswith("--")
-        named.append((name.replace("-", "_").replace("__", "--", 1) if is_flag else name)
-                     + equals + value)  # fmt: skip
-    by_place = _flag_given_by_place(parameters)
-    if by_place and named and not named[0].startswith("-"):
-        named[0] = f"{by_place.shown_name}={named[0]}"
-    return named
+        if name.startswith("--"):
+            name = f"--{name[2:].replace('-', '_')}"
+            if name not in allowed:
+                hint = did_you_mean(name, allowed)
+                if "--set" in allowed:
+                    hint += " Hyperparameters are set by --set NAME=VALUE."
+                raise ConfigError(f"{name} is not a flag.{hint} See --help.")
+        checked.append(name + equals + value)
+    return checked
 
 
 def _flag_given_by_place(parameters: Sequence[_Parameter]) -> _Parameter | None:
@@ -229,18 +237,6 @@ def _flag_given_by_place(parameters: Sequence[_Parameter]) -> _Parameter | None:
     if not all(p.is_flag for p in parameters):
         return None
     return next((p for p in parameters if p.is_required), None)
-
-
-def _check_names(arguments: Sequence[str], parameters: Sequence[_Parameter]) -> None:
-    """Refuses an unknown flag before argparse complains of the one that it should have been."""
-    allowed = _flags(parameters)
-    for argument in arguments:
-        name = argument.partition("=")[0]
-        if argument.startswith("--") and name not in allowed:
-            hint = did_you_mean(name, allowed)
-            if "--set" in allowed:
-                hint += " Hyperparameters are set by --set NAME=VALUE."
-            raise ConfigError(f"{name} is not a flag.{hint} See --help.")
 
 
 def _parameters(function: Callable[..., Any]) -> list[_Parameter]:

@@ -2,15 +2,11 @@
 
 import dataclasses
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from gin import config_parser
 
 from tfagents_system.core.errors import ConfigError
-
-# What lies between newlines and semicolons that are in no string.
-_PARTS = re.compile(r"""(?:'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|[^;\n])+""")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,13 +70,3 @@ def parse_assignment(text: str, where: str) -> Binding:
         except ConfigError:
             continue
     return parse_binding(f"TrainParams.{name} = {value!r}", where)
-
-
-def split_bindings(text: str) -> tuple[str, ...]:
-    """Splits `a = 1; b = 2` (or one a line) into its bindings."""
-    return tuple(part.strip() for part in _PARTS.findall(text) if part.strip())
-
-
-def join_bindings(texts: Iterable[str]) -> str:
-    """Returns what `split_bindings` takes apart."""
-    return "\n".join(text for text in texts if text)

@@ -3,11 +3,10 @@
 import dataclasses
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
-from tfagents_system.core.settings.gin_bindings import split_bindings
 
 AUTO = "auto"
 INITIALIZE_FROM = "SAC_INITIALIZE_FROM"
@@ -38,6 +37,8 @@ VARIABLES: Mapping[str, str] = {
 
 ENV_TIMEOUT_SECS = 600  # long enough for a slow robot or simulator; after that it is dead
 PLACEMENTS = ("local", "slurm", "ray")
+# What lies between newlines and semicolons that are in no string.
+_BINDINGS = re.compile(r"""(?:'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|[^;\n])+""")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +121,16 @@ def env_timeout_secs(environ: Mapping[str, str]) -> int:
     That is SAC_ENV_TIMEOUT_SECS, or the value of `auto`.
     """
     return _integer(environ, "SAC_ENV_TIMEOUT_SECS", 1, 10**7) or ENV_TIMEOUT_SECS
+
+
+def split_bindings(text: str) -> tuple[str, ...]:
+    """Splits `a = 1; b = 2` (or one a line) into its bindings."""
+    return tuple(part.strip() for part in _BINDINGS.findall(text) if part.strip())
+
+
+def join_bindings(texts: Iterable[str]) -> str:
+    """Returns what `split_bindings` takes apart."""
+    return "\n".join(text for text in texts if text)
 
 
 def _check_lock_step(num_workers: int | None, placement: str, eval_workers: int) -> None:
