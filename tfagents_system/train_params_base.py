@@ -25,6 +25,7 @@ from tfagents_system.core.settings.hyperparameters import check_hyperparameter, 
 from tfagents_system.core.settings.training_settings import check_training_settings
 from tfagents_system.networks.critic_networks import MlpValueNetwork
 from tfagents_system.networks.image_encoders import VisualSummarizer, has_images
+from tfagents_system.networks.normalizer import Normalizer
 from tfagents_system.networks.summarizers import RecurrentSummarizer
 from tfagents_system.rewards.signals import RewardSignal
 
@@ -134,6 +135,7 @@ class TrainParamsBase(AgentParams, abc.ABC):
         unless the agent has an attribute `masks_padding` = True, as ours have: then they are
         padded, and the agent must ignore transitions whose `time_step.step_type` is LAST.
         """
+        normalizer = Normalizer(obs_spec) if self.normalize_observations else None
         summarizer = None
         if self.share_summarizer or (self._is_visual(obs_spec) and not self.recurrent):
             summarizer = self.summarizer_ctor(obs_spec)
@@ -146,6 +148,7 @@ class TrainParamsBase(AgentParams, abc.ABC):
             self.actor_ctor(obs_spec, action_spec),
             self.critic_ctor(obs_spec, action_spec),
             summarizer,
+            normalizer,
         )
         return ALGORITHMS[self.algorithm].implementation().make_agent(self, parts)
 

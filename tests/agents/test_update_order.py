@@ -66,6 +66,7 @@ def ancestors(nodes, name):
         {"algorithm": "xqc"},
         {"algorithm": "td3"},
         {"algorithm": "ddpg"},
+        {"normalize_observations": True},
         {"recurrent": True},
         {"recurrent": True, "share_summarizer": True},
     ],

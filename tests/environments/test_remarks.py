@@ -75,7 +75,7 @@ def test_learned_statistics_are_named_wherever_they_are_wrapped(make, names):
     remark = remarks.learned_state(make())
     assert f"({names}): each worker its own, and no checkpoint" in remark.text
     assert remark.shown == f"THE ENVIRONMENT LEARNS: {names}"
-    assert "Scale by fixed numbers" in str(remark)
+    assert "set normalize_observations = True" in str(remark)
 
 
 def test_statistics_of_gymnasium_are_named():

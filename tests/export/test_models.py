@@ -47,7 +47,8 @@ def make_agent(observation_spec, combiner=None, params_class=Params, **settings)
     agent.initialize()
     rng = np.random.default_rng(1)
     for variable in agent.policy.variables():
-        variable.assign(rng.normal(scale=0.5, size=variable.shape))
+        values = rng.normal(scale=0.5, size=variable.shape)
+        variable.assign(abs(values) if "variance" in variable.name else values)
     return agent
 
 
@@ -119,6 +120,19 @@ CASES = {
         FORMATS,
     ),
     "image": (IMAGE, {}, None, FORMATS),
+    "normalized": (VECTORS, {"normalize_observations": True}, None, FORMATS),
+    "normalized, lstm": (
+        VECTOR,
+        {"normalize_observations": True, "recurrent": True},
+        None,
+        FORMATS,
+    ),
+    "normalized, image": (
+        {"camera": IMAGE, "arm": VECTOR},
+        {"normalize_observations": True},
+        None,
+        FORMATS,
+    ),
     "vectors": (VECTORS, {}, None, FORMATS),
     "vectors, lstm": (VECTORS, {"recurrent": True}, None, FORMATS),
     "nest": (

@@ -40,18 +40,23 @@ def all_values(agent, folder):
             if name != "_CHECKPOINTABLE_OBJECT_GRAPH"}  # fmt: skip
 
 
-def test_a_restored_agent_is_the_saved_one_and_trains_on_to_the_same_result(tmp_path, replay):
+@pytest.mark.parametrize("normalizes", [False, True])
+def test_a_restored_agent_is_the_saved_one_and_trains_on_to_the_same_result(
+    tmp_path, replay, normalizes
+):
     root = tmp_path / "checkpoints"
-    agent, train_step = make_tiny_agent()
+    agent, train_step = make_tiny_agent(normalize_observations=normalizes)
     checkpointer = make_checkpointer(root, agent, train_step, replay)
     assert not checkpointer.restore()
     train(agent, 3)
     save(checkpointer)
     saved = all_values(agent, tmp_path)
 
-    restored, restored_step = make_tiny_agent()
+    restored, restored_step = make_tiny_agent(normalize_observations=normalizes)
     assert make_checkpointer(root, restored, restored_step, replay).restore()
     assert int(restored_step) == 3
+    if normalizes:
+        assert float(restored.networks.normalizer.count) == 3 * 4  # minibatches of 4
     train(agent, 2)
     train(restored, 2)
     expected, actual = all_values(agent, tmp_path), all_values(restored, tmp_path)

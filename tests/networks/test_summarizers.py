@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tfagents_system.networks.summarizers import RecurrentSummarizer
-from tfagents_system.policies.recurrent_step import read_layers, run_layers, zero_states
+from tfagents_system.policies.numpy_layers import read_layers, run_layers, zero_states
 
 OBSERVATION = tf.TensorSpec([2], tf.float32, "observation")
 UNITS, FIRST, MID = 3, 0, 1

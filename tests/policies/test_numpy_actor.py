@@ -11,6 +11,7 @@ from tfagents_system.networks.actor_networks import MlpActorNetwork, acting_netw
 from tfagents_system.networks.batch_norm import BatchNormLayers
 from tfagents_system.networks.batch_renorm import RenormalizedLayers
 from tfagents_system.networks.image_encoders import VisualSummarizer
+from tfagents_system.networks.normalizer import Normalizer
 from tfagents_system.networks.normalizing_networks import NormalizingActorNetwork
 from tfagents_system.policies.numpy_actor import (
     NumpyActor,
@@ -42,6 +43,11 @@ def crossq_actor(observation_spec, action_spec, fc_layer_params):
 
 def xqc_actor(observation_spec, action_spec, fc_layer_params):
     return NormalizingActorNetwork(observation_spec, action_spec, fc_layer_params, BatchNormLayers)
+
+
+def actor_of_normalized(observation_spec, action_spec, fc_layer_params):
+    actor = MlpActorNetwork(observation_spec, action_spec, fc_layer_params)
+    return acting_network(actor, normalizer=Normalizer(observation_spec))
 
 
 def visual_actor(observation_spec, action_spec, fc_layer_params):
@@ -91,13 +97,17 @@ def check_equal_to(policy, actor, spec=OBSERVATION):
 
 
 @pytest.mark.parametrize("layers", [(6, 5), (4,)])
-@pytest.mark.parametrize("ctor", [MlpActorNetwork, crossq_actor, xqc_actor, recurrent_actor])
+@pytest.mark.parametrize(
+    "ctor", [MlpActorNetwork, crossq_actor, xqc_actor, recurrent_actor, actor_of_normalized]
+)
 def test_equals_the_tf_policy_before_and_after_an_update(ctor, layers):
     policy = make_policy(ctor, layers=layers)
     actor = NumpyActor(policy)
     check_equal_to(policy, actor)
     rng = np.random.default_rng(2)
-    values = [rng.uniform(0.1, 1, v.shape).astype(np.float32) for v in policy.variables()]
+    values = [
+        rng.uniform(0.1, 1, v.shape).astype(v.dtype.as_numpy_dtype) for v in policy.variables()
+    ]
     actor.update(values)
     for variable, value in zip(policy.variables(), values, strict=True):
         variable.assign(value)

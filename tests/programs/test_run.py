@@ -419,7 +419,7 @@ def test_statistics_that_the_environment_learns_are_named_above_the_table(exp_di
     assert evaluate(exp_dir, num_episodes=1, video=False) == EXIT_FINISHED
     first, *rest = capsys.readouterr().out.splitlines()
     assert first.startswith("NOTE: The environment learns statistics while it runs (Normalize")
-    assert "Scale by fixed numbers" in first and not any("NOTE" in line for line in rest)
+    assert "set normalize_observations = True" in first and not any("NOTE" in line for line in rest)
 
 
 def test_an_evaluation_acts_on_no_nan_and_says_where_it_is(exp_dir):

@@ -10,26 +10,14 @@ from tf_agents.agents import tf_agent
 from tf_agents.policies import tf_policy
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.agents.batch import Batch, make_batch, with_shifted_images
+from tfagents_system.agents.batch import Batch, make_batch, normalized, with_shifted_images
 from tfagents_system.agents.losses import CriticLoss, Losses, valid_mean
 from tfagents_system.agents.networks import Networks, summarized
-from tfagents_system.agents.optimizers import UpdateRule, make_adam
+from tfagents_system.agents.optimizers import Gradients, UpdateRule, make_adam
 from tfagents_system.agents.temperature import Temperature
 from tfagents_system.data.transition import Transition
 from tfagents_system.kernels.arithmetic import resolve, this_host
 from tfagents_system.networks.matmul import matmul_precision
-
-
-class Gradients(NamedTuple):
-    """Gradients by the variables of each network, not clipped; empty where there is none."""
-
-    critics: list[list[tf.Tensor]]
-    summarizer: list[tf.Tensor]
-    state_value: list[tf.Tensor]
-    actor: list[tf.Tensor]  # zeros in a step that is not the actor's, as all below
-    log_alpha: list[tf.Tensor]
-    actor_moments: Sequence
-    critics_moments: Sequence  # in every step
 
 
 class _ActorStep(NamedTuple):
@@ -139,7 +127,9 @@ class ActorCriticAgent(tf_agent.TFAgent):
 
         Metrics are scalars before the update, means over the valid transitions.
         """
-        networks = self.networks
+        networks, statistics = self.networks, ()
+        if networks.normalizer is not None:
+            transition, statistics = normalized(transition, networks.normalizer)
         if self._image_augmentation:
             observation_spec = self.time_step_spec.observation
             transition = with_shifted_images(transition, observation_spec, self._image_augmentation)
@@ -168,7 +158,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
             metrics["alpha"] = alpha
         gradients = Gradients(
             by_critics, by_summarizer, by_state_value, actor.by_actor, actor.by_log_alpha,
-            actor.moments, critic.moments,
+            actor.moments, critic.moments, statistics,
         )  # fmt: skip
         return gradients, tf_agent.LossInfo(sum(losses.values()), metrics)
 
@@ -198,6 +188,8 @@ class ActorCriticAgent(tf_agent.TFAgent):
             self._update_targets()
         for critic, moments in zip(self.networks.critics, gradients.critics_moments, strict=False):
             critic.update_moments(moments)
+        if self.networks.normalizer is not None:
+            self.networks.normalizer.update(gradients.observation_statistics)
 
     @property
     def _actor_variables(self) -> list[tf.Variable]:

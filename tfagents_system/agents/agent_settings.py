@@ -90,6 +90,12 @@ class SharedSettings:
         "one stack of recurrent layers for actor and critics, trained by the critics' loss alone; "
         "False gives each network its own",
     )
+    normalize_observations: bool = flag(
+        False,
+        "networks take observations normalized by the running mean and variance of each number, "
+        "images as they are; the statistics belong to the policy, and are saved and exported with "
+        "it",
+    )
     image_encoder: ImageEncoder = one_of(
         get_args(ImageEncoder),
         "nature_cnn",

@@ -10,6 +10,7 @@ from tfagents_system.core.nests import Nest
 from tfagents_system.data.frames import is_image
 from tfagents_system.data.transition import Transition
 from tfagents_system.networks.image_encoders import random_shift
+from tfagents_system.networks.normalizer import Normalizer, Statistics
 
 
 class Steps(NamedTuple):
@@ -68,6 +69,18 @@ def make_batch(transition: Transition, is_recurrent: bool, burn_in_len: int) -> 
         [part[:, 0] for part in tf.nest.flatten(transition.extras)] or (),
         is_recurrent,
     )
+
+
+def normalized(transition: Transition, normalizer: Normalizer) -> tuple[Transition, Statistics]:
+    """Returns `transition` normalized by all that was learned from, itself too; and by what."""
+    is_valid = tf.not_equal(tf.cast(transition.step_type, tf.int32), ts.StepType.LAST)
+    statistics = normalizer.merged(transition.observation, is_valid)
+    observations = transition.observation, transition.next_observation
+    observation, next_observation = (
+        normalizer.normalized(part, statistics) for part in observations
+    )
+    transition = transition._replace(observation=observation, next_observation=next_observation)
+    return transition, statistics
 
 
 def with_first_step(steps: Steps, next_steps: Steps) -> Steps:

@@ -17,6 +17,7 @@ from tfagents_system.agents.temperature import Temperature
 from tfagents_system.core.nests import Nest
 from tfagents_system.networks.actor_networks import MlpActorNetwork, acting_network
 from tfagents_system.networks.critic_networks import MlpCriticNetwork, SummarizingCriticNetwork
+from tfagents_system.networks.normalizer import Normalizer
 
 
 class Parts(NamedTuple):
@@ -29,10 +30,11 @@ class Parts(NamedTuple):
     actor: network.Network
     critic: network.Network
     summarizer: network.Network | None  # shared by all networks
+    normalizer: Normalizer | None = None  # of the observations that all networks take
 
     def acting_network(self) -> network.Network:
         """Returns the actor as it acts from observations of the environment."""
-        return acting_network(self.actor, self.summarizer)
+        return acting_network(self.actor, self.summarizer, self.normalizer)
 
 
 def make_mlp_actor(
@@ -95,6 +97,7 @@ def build_networks(parts: Parts, **kwargs: Any) -> Networks:
         parts.actor,
         parts.critic,
         summarizer=parts.summarizer,
+        normalizer=parts.normalizer,
         **kwargs,
     )
 

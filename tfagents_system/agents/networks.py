@@ -7,6 +7,7 @@ from tf_agents.networks import network
 
 from tfagents_system.agents.batch import Batch, Steps
 from tfagents_system.networks.heads import ActionHead, action_head
+from tfagents_system.networks.normalizer import Normalizer
 
 Pair = tuple[network.Network, network.Network]
 
@@ -26,6 +27,7 @@ class Networks(tf.Module):
         target_state_value: network.Network | None = None,
         summarizer: network.Network | None = None,
         target_summarizer: network.Network | None = None,
+        normalizer: Normalizer | None = None,
     ):
         """Takes networks whose variables exist.
 
@@ -40,6 +42,7 @@ class Networks(tf.Module):
           summarizer: (observation, step_type, network_state) -> (features, state). All other
             networks take its features for observations.
           target_summarizer: Gives the features that targets are computed from.
+          normalizer: Of the observations that all of them take.
         """
         super().__init__()
         self.actor = actor
@@ -51,6 +54,7 @@ class Networks(tf.Module):
         self.target_state_value = target_state_value
         self.summarizer = summarizer
         self.target_summarizer = target_summarizer
+        self.normalizer = normalizer
 
     @property
     def is_recurrent(self) -> bool:
@@ -79,6 +83,7 @@ def make_networks(
     has_target_critics: bool = True,
     state_value: network.Network | None = None,
     summarizer: network.Network | None = None,
+    normalizer: Normalizer | None = None,
 ) -> Networks:
     """Creates copies and targets, equal to their networks, and all variables but the actor's.
 
@@ -92,6 +97,7 @@ def make_networks(
       has_target_critics: Whether each critic has a target.
       state_value: See Networks; it has a target in place of the critics.
       summarizer: See Networks.
+      normalizer: See Networks.
     """
     target_summarizer = None
     if summarizer is not None:
@@ -125,6 +131,7 @@ def make_networks(
         target_state_value=target_state_value,
         summarizer=summarizer,
         target_summarizer=target_summarizer,
+        normalizer=normalizer,
     )
     for source, target in networks.pairs():
         for variable, of_target in zip(source.variables, target.variables, strict=True):

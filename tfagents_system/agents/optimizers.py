@@ -2,12 +2,25 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tf_agents.networks import network
 
 LearningRate = float | Callable[[], Any]
+
+
+class Gradients(NamedTuple):
+    """Gradients by the variables of each network, not clipped; empty where there is none."""
+
+    critics: list[list[tf.Tensor]]
+    summarizer: list[tf.Tensor]
+    state_value: list[tf.Tensor]
+    actor: list[tf.Tensor]  # zeros in a step that is not the actor's, as all below
+    log_alpha: list[tf.Tensor]
+    actor_moments: Sequence[Any]
+    critics_moments: Sequence[Any]  # in every step
+    observation_statistics: Sequence[tf.Tensor]  # as the normalizer's will be
 
 
 @dataclasses.dataclass(frozen=True)

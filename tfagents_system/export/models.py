@@ -25,7 +25,7 @@ from tfagents_system.export.tensorflow_models import (
     write_tflite,
 )
 from tfagents_system.learning.policy_export import restore_policy
-from tfagents_system.policies import recurrent_step
+from tfagents_system.policies import numpy_layers
 from tfagents_system.policies.acting import TfActingPolicy
 from tfagents_system.policies.numpy_actor import NumpyActor, obstacle_to_numpy
 
@@ -76,7 +76,7 @@ def write(policy: RestoredPolicy, name: str, folder: pathlib.Path) -> None:
 def _write_numpy(agent: tf_agent.TFAgent, folder: pathlib.Path) -> None:
     parts = list(_vector_parts(agent, "numpy"))
     np.savez(folder / "policy.npz", parts=parts, **NumpyActor(agent.collect_policy).arrays())
-    shutil.copy(recurrent_step.__file__, folder)
+    shutil.copy(numpy_layers.__file__, folder)
 
 
 def _write_onnx(agent: tf_agent.TFAgent, folder: pathlib.Path) -> None:

@@ -1,4 +1,4 @@
-"""Acts with the policy in policy.npz, by recurrent_step.py beside it; needs NumPy alone."""
+"""Acts with the policy in policy.npz, by numpy_layers.py beside it; needs NumPy alone."""
 
 import pathlib
 import runpy
@@ -11,20 +11,20 @@ class Policy:
 
     def __init__(self, folder=pathlib.Path(__file__).parent):
         self.arrays = dict(np.load(pathlib.Path(folder) / "policy.npz"))
-        self.recurrent = runpy.run_path(str(pathlib.Path(folder) / "recurrent_step.py"))
-        self.recurrent_layers = self.recurrent["read_layers"](self.arrays)
+        self.numpy_layers = runpy.run_path(str(pathlib.Path(folder) / "numpy_layers.py"))
+        self.recurrent_layers = self.numpy_layers["read_layers"](self.arrays)
         self.reset()
 
     def reset(self):
-        self.states = self.recurrent["zero_states"](self.recurrent_layers)
+        self.states = self.numpy_layers["zero_states"](self.recurrent_layers)
 
     def action(self, observation):
-        arrays, layer, finite = self.arrays, 0, np.asarray_chkfinite  # no action for NaN
+        arrays, finite = self.arrays, np.asarray_chkfinite  # no action for NaN
         parts = observation if isinstance(observation, dict) else {"observation": observation}
         x = np.concatenate([np.ravel(finite(parts[name])) for name in arrays["parts"]], dtype="f4")
-        x, self.states = self.recurrent["run_layers"](self.recurrent_layers, x, self.states)
-        while f"hidden_kernel_{layer}" in arrays:
-            x = np.maximum(x @ arrays[f"hidden_kernel_{layer}"] + arrays[f"hidden_bias_{layer}"], 0)
-            layer += 1
+        x = self.numpy_layers["normalized"](arrays, x)
+        x, self.states = self.numpy_layers["run_layers"](self.recurrent_layers, x, self.states)
+        for kernel in [name for name in arrays if name.startswith("hidden_kernel_")]:  # in order
+            x = np.maximum(x @ arrays[kernel] + arrays[kernel.replace("kernel", "bias")], 0)
         mean = np.tanh(x @ arrays["mean_kernel"] + arrays["mean_bias"])
         return np.clip(arrays["center"] + arrays["magnitude"] * mean, arrays["low"], arrays["high"])

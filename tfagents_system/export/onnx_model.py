@@ -39,6 +39,9 @@ def write_onnx(arrays: _Arrays, parts: Mapping[str, tuple[int, ...]], file: path
 
     nodes = _Nodes(helper.make_node)
     x = nodes.add("Concat", *[nodes.add("Reshape", part, "one_row") for part in parts], axis=1)
+    if "observation_mean" in arrays:
+        x = nodes.add("Mul", nodes.add("Sub", x, "observation_mean"), "observation_scale")
+        x = nodes.add("Min", nodes.add("Max", x, "observation_low"), "observation_high")
     inputs = [vector(part, shape) for part, shape in parts.items()]
     outputs = [vector("action", arrays["center"].shape)]
     constants = dict(
@@ -99,7 +102,7 @@ def _recurrent_layers(arrays: Iterable[str]) -> Iterator[tuple[str, int]]:
 
 
 def _add_lstm(nodes: _Nodes, x: str, index: int, constants: _Arrays) -> tuple[str, list[str]]:
-    """Adds a step as `recurrent_step` has it; returns its output and the names of its states."""
+    """Adds a step as `numpy_layers` has it; returns its output and the names of its states."""
     names = [f"h_{index}", f"c_{index}"]
     h, c = (nodes.add("Reshape", name, "one_row") for name in names)
     from_x = nodes.add("Gemm", x, f"lstm_kernel_{index}", f"lstm_bias_{index}")

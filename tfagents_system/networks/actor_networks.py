@@ -67,6 +67,33 @@ class SummarizingActorNetwork(network.Network):
         return self.actor(features)[0], network_state
 
 
-def acting_network(actor, summarizer=None) -> network.Network:
-    """Returns `actor`, or the network that acts from observations if it takes features."""
-    return actor if summarizer is None else SummarizingActorNetwork(summarizer, actor)
+class InputNormalizingActorNetwork(network.Network):
+    """Observation -> normalizer -> actor; the state is the actor's."""
+
+    def __init__(self, normalizer, actor, name="InputNormalizingActorNetwork"):
+        """Takes over the actor.
+
+        Args:
+          normalizer: Normalizer, which the agent updates.
+          actor: Any network that acts from observations.
+          name: Name of the network.
+        """
+        super().__init__(normalizer.observation_spec, actor.state_spec, name=name)
+        self.normalizer = normalizer
+        self.actor = actor
+
+    def call(self, observation, step_type=None, network_state=(), training=False):
+        """Returns what the actor does."""
+        return self.actor(self.normalizer(observation), step_type, network_state)
+
+
+def acting_network(actor, summarizer=None, normalizer=None) -> network.Network:
+    """Returns the network that acts from observations of the environment.
+
+    Args:
+      actor: Takes the features of `summarizer`, if there is one.
+      summarizer: Takes normalized observations, or the actor does, if there is a `normalizer`.
+      normalizer: None takes them as they are.
+    """
+    network = actor if summarizer is None else SummarizingActorNetwork(summarizer, actor)
+    return network if normalizer is None else InputNormalizingActorNetwork(normalizer, network)

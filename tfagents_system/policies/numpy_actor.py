@@ -8,12 +8,21 @@ from tf_agents.policies import actor_policy
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.exploration import NoisyPolicy
-from tfagents_system.networks.actor_networks import MlpActorNetwork, SummarizingActorNetwork
+from tfagents_system.networks.actor_networks import (
+    InputNormalizingActorNetwork,
+    MlpActorNetwork,
+    SummarizingActorNetwork,
+)
 from tfagents_system.networks.image_encoders import VisualEncoder, VisualSummarizer
 from tfagents_system.networks.normalizing_networks import NormalizingActorNetwork
 from tfagents_system.networks.summarizers import RecurrentSummarizer
 from tfagents_system.policies.noise import ColoredNoise, Noise
-from tfagents_system.policies.recurrent_step import read_layers, run_layers, zero_states
+from tfagents_system.policies.numpy_layers import (
+    normalized,
+    read_layers,
+    run_layers,
+    zero_states,
+)
 
 
 def obstacle_to_numpy(policy) -> str | None:
@@ -26,7 +35,7 @@ def obstacle_to_numpy(policy) -> str | None:
         return f"it is a {type(policy).__name__} and no ActorPolicy of TF-Agents"
     if policy.observation_normalizer is not None:
         return "it has an observation_normalizer of TF-Agents"
-    summarizer, network = _parts_of(policy._actor_network)
+    _, summarizer, network = _parts_of(policy._actor_network)
     built_in = type(None), RecurrentSummarizer, VisualSummarizer
     actors = MlpActorNetwork, NormalizingActorNetwork
     if type(network) not in actors or type(summarizer) not in built_in:
@@ -44,10 +53,13 @@ def _without_noise(policy):
 
 
 def _parts_of(network):
-    """Returns the summarizer, if there is one, and what comes after it."""
+    """Returns the normalizer and the summarizer, if there are any, and what comes after them."""
+    normalizer = summarizer = None
+    if type(network) is InputNormalizingActorNetwork:
+        normalizer, network = network.normalizer, network.actor
     if type(network) is SummarizingActorNetwork:
-        return network.summarizer, network.actor
-    return None, network
+        summarizer, network = network.summarizer, network.actor
+    return normalizer, summarizer, network
 
 
 def _dense_layers_of(network, read):
@@ -67,7 +79,7 @@ class NumpyActor:
     def __init__(self, policy):
         """Copies the weights of `policy`, to which there is no obstacle."""
         policy = _without_noise(policy)
-        summarizer, network = _parts_of(policy._actor_network)
+        self._normalizer, summarizer, network = _parts_of(policy._actor_network)
         variables = policy.variables()
         position = {variable.ref(): index for index, variable in enumerate(variables)}
         self._network, self._position = network, position
@@ -82,21 +94,28 @@ class NumpyActor:
     def update(self, values: list[np.ndarray]) -> None:
         """Replaces the weights; `values` in the order of `policy.variables()`."""
         self._values = [np.ascontiguousarray(value) for value in values]
-        self._layers = _dense_layers_of(
-            self._network, lambda variable: self._values[self._position[variable.ref()]]
-        )
+
+        def read(variable):
+            return self._values[self._position[variable.ref()]]
+
+        self._layers = _dense_layers_of(self._network, read)
         self._recurrent_layers = read_layers(self._recurrent_arrays())
+        self._normalization = {}
+        if self._normalizer is not None:
+            statistics = read(self._normalizer.mean), read(self._normalizer.variance)
+            self._normalization = self._normalizer.arrays(*statistics)
         # An array of zeros, because a scalar would double the time of np.maximum.
         self._zeros = np.zeros(max(bias.size for _, bias in self._layers), np.float32)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Returns what the greedy action is computed from, by name.
 
-        Recurrent layers come first, see `read_layers`; then `hidden_kernel_<k>`, `hidden_bias_<k>`
+        What normalizes observations, if anything does, comes first, see `Normalizer.arrays`; then
+        recurrent layers, see `read_layers`; then `hidden_kernel_<k>`, `hidden_bias_<k>`
         of each layer; and those of the head, see there.
         """
         *hidden, last = self._layers
-        arrays = self._recurrent_arrays()
+        arrays = self._normalization | self._recurrent_arrays()
         for index, (hidden_kernel, hidden_bias) in enumerate(hidden):
             arrays[f"hidden_kernel_{index}"] = hidden_kernel
             arrays[f"hidden_bias_{index}"] = hidden_bias
@@ -116,6 +135,7 @@ class NumpyActor:
         else:
             parts = [np.asarray(p, np.float32).ravel() for p in tree.flatten(observation)]
             x = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        x = normalized(self._normalization, x)
         *hidden, (kernel, bias) = self._layers
         if self._recurrent_layers:
             x, state = run_layers(self._recurrent_layers, x, state)

@@ -1,4 +1,7 @@
-"""One step of recurrent layers; needs NumPy alone, because exported policies take it along."""
+"""What stands before the dense layers of an actor, for one env step.
+
+Needs NumPy alone, because exported policies take it along.
+"""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -8,6 +11,18 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float32]
 Layer = tuple[Callable[..., list[Array]], Array, Array, Array]  # see `read_layers`
+
+
+def normalized(arrays: Mapping[str, Array], x: Array) -> Array:
+    """Returns an observation [n] as the network takes it.
+
+    clip((x - observation_mean) * observation_scale, observation_low, observation_high), if `arrays`
+    hold these, [n] each.
+    """
+    if "observation_mean" not in arrays:
+        return x
+    x = (x - arrays["observation_mean"]) * arrays["observation_scale"]
+    return np.minimum(np.maximum(x, arrays["observation_low"]), arrays["observation_high"])
 
 
 def read_layers(arrays: Mapping[str, Array]) -> list[Layer]:

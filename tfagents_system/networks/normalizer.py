@@ -1,0 +1,160 @@
+"""Normalizes observations by the running mean and variance of what has been learned from."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.nests import Nest
+
+# As in VecNormalize of OpenAI Baselines and of Stable-Baselines3.
+EPSILON = 1e-8  # is added to variances
+LARGEST = 10.0  # size of a normalized number
+
+
+class Statistics(NamedTuple):
+    """Of all that is floating point in the observations so far, flattened and joined; float64."""
+
+    count: tf.Tensor  # [], observations
+    mean: tf.Tensor  # [n]
+    variance: tf.Tensor  # [n]; 1 before the first observation
+
+
+class Normalizer(tf.keras.layers.Layer):
+    """Maps each number x of an observation to clip((x - mean) / deviation, -10, 10).
+
+        statistics = normalizer.merged(minibatch, weights)   # of all minibatches so far
+        networks judge normalizer.normalized(minibatch, statistics)
+        normalizer.update(statistics)                        # once per train step
+
+    Parts that are not floating point, such as images, stay as they are. The statistics are
+    variables of the policies that act with it, so they are saved, published and exported with the
+    weights.
+
+    They are those of the minibatches of train steps, not of env steps as they are collected: so
+    there is one place that changes them, which workers that come and go, lost episodes and a
+    restart do not touch, and a seed repeats them. As the replay buffer keeps them raw, observations
+    are normalized by the newest statistics, whenever they were made.
+    """
+
+    def __init__(self, observation_spec: Nest):
+        """Makes the variables.
+
+        Args:
+          observation_spec: Nest of TensorSpecs without batch axis.
+
+        Raises:
+          ConfigError: If no part of it is floating point.
+        """
+        super().__init__(name="observation_normalizer", autocast=False)
+        self.observation_spec = observation_spec
+        self._specs = tf.nest.flatten(observation_spec)
+        self._sizes = [math.prod(s.shape) if s.dtype.is_floating else 0 for s in self._specs]
+        if not any(self._sizes):
+            raise ConfigError(
+                "TrainParams.normalize_observations is True, but no part of the observation is "
+                f"floating point: it is {observation_spec}. Allowed is False then; the networks "
+                "divide images by 255."
+            )
+
+        def variable(name: str, shape: tuple[int, ...], initializer: str) -> tf.Variable:
+            return self.add_weight(name, shape, tf.float64, initializer, trainable=False)
+
+        self.count = variable("count", (), "zeros")
+        self.mean = variable("mean", (sum(self._sizes),), "zeros")
+        self.variance = variable("variance", (sum(self._sizes),), "ones")
+
+    @property
+    def statistics(self) -> Statistics:
+        """Of all minibatches so far."""
+        return Statistics(*map(tf.convert_to_tensor, (self.count, self.mean, self.variance)))
+
+    def merged(self, observation: Nest, weights: tf.Tensor) -> Statistics:
+        """Returns the statistics with those of a minibatch; changes none.
+
+        Source: Chan, Golub and LeVeque 1979, Updating Formulae and a Pairwise Algorithm for
+        Computing Sample Variances, equations 2.1, with the moments of the minibatch.
+
+        Args:
+          observation: Nest with leaves [B, ...], or [B, T, ...].
+          weights: [B], or [B, T]: 1 for what counts, 0 for padding.
+        """
+        count, mean, variance = self.statistics
+        weights = tf.cast(tf.reshape(weights, [-1, 1]), tf.float64)
+        rows = tf.concat(
+            [
+                tf.cast(tf.reshape(leaf, [-1, size]), tf.float64)
+                for leaf, size in zip(tf.nest.flatten(observation), self._sizes, strict=True)
+                if size
+            ],
+            axis=1,
+        )
+        num_new = tf.reduce_sum(weights)
+        new_mean = tf.reduce_sum(weights * rows, axis=0) / tf.maximum(num_new, 1.0)
+        squares = tf.reduce_sum(weights * tf.square(rows - new_mean), axis=0)
+        new_variance = squares / tf.maximum(num_new, 1.0)
+        share = num_new / tf.maximum(count + num_new, 1.0)
+        step = new_mean - mean
+        change = new_variance - variance + (1.0 - share) * tf.square(step)
+        return Statistics(count + num_new, mean + share * step, variance + share * change)
+
+    def update(self, statistics: Statistics) -> None:
+        """Replaces the statistics."""
+        for variable, value in zip((self.count, self.mean, self.variance), statistics, strict=True):
+            variable.assign(value)
+
+    def call(self, observation: Nest) -> Nest:
+        """Returns `observation` normalized by all minibatches so far."""
+        return self.normalized(observation, self.statistics)
+
+    def normalized(self, observation: Nest, statistics: Statistics) -> Nest:
+        """Returns the nest `observation`, of leaves [..., *shape], normalized by `statistics`."""
+        mean = tf.cast(statistics.mean, tf.float32)
+        scale = tf.cast(1.0 / tf.sqrt(statistics.variance + EPSILON), tf.float32)
+        leaves, begin = [], 0
+        for leaf, spec, size in zip(
+            tf.nest.flatten(observation), self._specs, self._sizes, strict=True
+        ):
+            if size:
+                own_mean, own_scale = (
+                    tf.reshape(part[begin : begin + size], spec.shape) for part in (mean, scale)
+                )
+                x = (tf.cast(leaf, tf.float32) - own_mean) * own_scale
+                leaf = tf.cast(tf.clip_by_value(x, -LARGEST, LARGEST), leaf.dtype)
+            leaves.append(leaf)
+            begin += size
+        return tf.nest.pack_sequence_as(observation, leaves)
+
+    def arrays(
+        self, mean: NDArray[np.float64], variance: NDArray[np.float64]
+    ) -> dict[str, NDArray[np.float32]]:
+        """Returns by name, [m] float32 each, what normalizes all m numbers of an observation.
+
+        x -> clip((x - observation_mean) * observation_scale, observation_low, observation_high),
+        which leaves what is not floating point as it is.
+
+        Args:
+          mean: [n], as the variable.
+          variance: [n].
+        """
+        scale = 1.0 / np.sqrt(variance + EPSILON)
+        unchanged = np.array([[0.0], [1.0], [np.finfo(np.float32).max]])
+        parts, begin = [], 0
+        for spec, size in zip(self._specs, self._sizes, strict=True):
+            own = slice(begin, begin + size)
+            parts.append(
+                np.stack([mean[own], scale[own], np.full(size, LARGEST)])
+                if size
+                else np.repeat(unchanged, math.prod(spec.shape), axis=1)
+            )
+            begin += size
+        own_mean, own_scale, high = np.concatenate(parts, axis=1).astype(np.float32)
+        return {
+            "observation_mean": own_mean,
+            "observation_scale": own_scale,
+            "observation_low": -high,
+            "observation_high": high,
+        }
