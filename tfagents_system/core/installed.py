@@ -64,7 +64,7 @@ def tolerate_broken_plugins() -> None:
             found = importlib.metadata.EntryPoints(filter(_can_be_loaded, found))
         return found
 
-    importlib.metadata.entry_points = readable_entry_points  # type: ignore[assignment]
+    importlib.metadata.entry_points = readable_entry_points  # type: ignore[assignment]  # overloads
 
 
 def _entry_points(**params: Any) -> importlib.metadata.EntryPoints:

@@ -150,7 +150,7 @@ def _set_strict_filters(strict: list[Any]) -> None:
     """Drops filters that were not there before; the others are the user's choice."""
     filters: Any = warnings.filters
     filters[:] = [f for f in filters if f[0] != "error" or f in strict]
-    warnings._filters_mutated()  # type: ignore[attr-defined]
+    warnings._filters_mutated()  # type: ignore[attr-defined]  # private: clears a cache
 
 
 def _working_directory() -> str | None:
