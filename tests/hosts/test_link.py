@@ -211,6 +211,7 @@ class Client:
 CUT_SECS = 14.0  # TCP sends again after 12.6 s, and then only after 25.4 s
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("direction", ["to the core", "from the core"])
 def test_soon_after_a_cut_in_one_direction_all_goes_on(lab, direction):
     core, workers, _ = lab.hosts
