@@ -75,6 +75,7 @@ def test_good_params_files_pass(tmp_path, text):
             f"{HEAD}class TrainParams(TrainParamsBase): pass\n",
             "my_params.py:2: TrainParams does not define env_ctor",
         ),
+        ("class TrainParams: pass\n", "my_params.py:1: TrainParams has no base class"),
         (f"{CLASS}return\n", "my_params.py:4: not valid Python: 'return' outside function"),
         ("x = (\n", "my_params.py:1: not valid Python: '(' was never closed"),
         (

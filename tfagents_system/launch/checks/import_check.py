@@ -1,6 +1,6 @@
 """Finds imports of a params file that cannot work, without executing any module.
 
-What a package that is there has in it, Python says when the programs import it.
+It looks for packages; whether one has what is imported from it, Python says when a program starts.
 """
 
 import ast
@@ -33,7 +33,7 @@ def check_imports(
     """
     finder = ModuleFinder(import_dirs)
     notes = []
-    sources = [path]  # of what has been executed when a statement is
+    sources = [path]  # of the user's code that runs before a statement
     for statement in tree.body:
         where = f"{path}:{statement.lineno}"
         if isinstance(statement, ast.ImportFrom) and statement.level:

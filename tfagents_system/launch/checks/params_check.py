@@ -81,7 +81,12 @@ def _check_module(
     chain = list(_chain(classes))
     members = [member for node in chain for member in _members(node)]
     bases = {_last_name(base) for node in chain for base in node.bases}
-    has_known_bases = "TrainParamsBase" in bases <= {*classes, "TrainParamsBase", "ABC"}
+    if chain and not bases:
+        raise ConfigError(
+            f"{path}:{chain[0].lineno}: TrainParams has no base class; "
+            "write class TrainParams(TrainParamsBase)."
+        )
+    has_known_bases = chain and bases <= {*classes, "TrainParamsBase", "ABC"}
     if has_known_bases and "env_ctor" not in {member.name for member in members}:
         raise ConfigError(
             f"{path}:{chain[0].lineno}: TrainParams does not define env_ctor, the method that "
