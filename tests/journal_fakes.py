@@ -9,8 +9,6 @@ from tfagents_system.services.journal import Checkpoints
 from tfagents_system.services.replay_files import NOTHING, StoredNumbers, _as_ranges, first_number
 
 COLUMNS = [tf.TensorSpec([2], tf.float32), tf.TensorSpec([1], tf.int32)]
-
-
 RECORD_BYTES = 8 + 8 + 1 + 2 * 4 + 4 + 4  # place, number, flag, columns, checksum
 
 

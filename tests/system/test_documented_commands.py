@@ -39,12 +39,12 @@ ELSEWHERE = {
     "--exp_dir logs/minitaur --config config/minitaur.json --num_episodes 5 "
     "--checkpoint policy_checkpoint_0000500000 --seed 108": EVALUATION,
     "SAC_PLACEMENT=slurm ./setup.sh":
-        "tests/shell/test_setup.py::test_a_cluster_gets_stunnel_with_its_library_without_root",
+        "tests/shell/setup/test_tools.py::test_a_cluster_gets_stunnel_with_its_library_without_root",
     "sbatch --cpus-per-task=13 --time=24:00:00 slurm/train.sbatch my_variables.sh": SLURM_JOBS,
     "sbatch --cpus-per-task=13 --array=0-9 slurm/train.sbatch my_variables.sh": SLURM_JOBS,
     "SAC_PLACEMENT=slurm SAC_NUM_COLLECT_WORKERS=64 SAC_WORKERS_PER_SHARE=8 "
     "./run_script.sh my_variables.sh": SLURM_RUN,
-    "./setup.sh --with ray": "tests/shell/test_setup.py::test_extras_are_installed_and_kept",
+    "./setup.sh --with ray": "tests/shell/setup/test_extras.py::test_extras_are_installed_and_kept",
     "SAC_PLACEMENT=ray SAC_NUM_COLLECT_WORKERS=64 SAC_WORKERS_PER_SHARE=8 "
     "./run_script.sh my_variables.sh":
         "tests/ray_cluster/test_runs.py::test_a_run_on_two_nodes_trains_to_its_end",

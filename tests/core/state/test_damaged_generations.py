@@ -193,8 +193,6 @@ def test_any_single_change_of_any_file_is_found_and_named(two_generations, newer
 
 
 TAKEN_NAMES = ("", ".", "..", "0000000100", "0000000200")
-
-
 NAMES = st.text(st.characters(blacklist_characters="/\0", blacklist_categories=["Cs"]), max_size=40)
 
 
