@@ -2,7 +2,7 @@
 
 Example: benchmarks/run.sh learner --repeats 1
 
-Writes benchmarks.jsonl, benchmarks.md and plots to DIR, also when it is cut short.
+Writes benchmarks.jsonl, benchmarks.md and plots to DIR, also when it is interrupted.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ NAMES = tuple(make_measurements(Commands("")))
 def select_cases(
     names: Sequence[str], environment: str | None, full: bool
 ) -> dict[str, list[Case]]:
-    """Returns the cases of the measurements `names`, of all if there are none.
+    """Returns the cases of the measurements `names`, or of all measurements.
 
     Raises:
       ConfigError: If they have no case of `environment`.
@@ -55,11 +55,11 @@ def run_measurement(
     resume: bool = False,
     contestants: Sequence[str] = (),
 ) -> bool:
-    """Measures; returns whether all programs succeeded.
+    """Runs a measurement; returns whether all programs succeeded.
 
-    Each value is in benchmarks.jsonl as soon as it is there. The report follows at the end, also
-    when the measurement is cut short. `resume` leaves out the runs that it has values of.
-    `contestants` are measured alone, if there are any; the values of the others stay.
+    Writes each value to benchmarks.jsonl at once, and the report at the end, also when it is
+    interrupted. `resume` skips runs that already have values. If there are `contestants`, measures
+    only these; the values of the others stay.
     """
     path = output / report.RECORDS
     if contestants:
@@ -103,14 +103,14 @@ def main(
     """Runs measurements; returns 1 if a program failed.
 
     Args:
-      names: Of learner, collection and so on. Default: all.
+      names: Measurements: learner, collection and so on. Default: all.
       repeats: Runs of each contestant, which take turns.
-      first_repeat: Begins with this run; records of those before stay.
-      environment: Measures on this environment alone.
-      contestant: Measures these alone; the values of the others stay.
+      first_repeat: Start with this run; records of earlier ones stay.
+      environment: Measure only on this environment.
+      contestant: Measure only these; the values of the others stay.
       output: Folder of benchmarks.jsonl, benchmarks.md and the plots.
-      full: Also what takes hours: 64 real workers, 1,000,000 transitions, HalfCheetah.
-      resume: Leaves out the runs that benchmarks.jsonl has values of, and does the others.
+      full: Include what takes hours: 64 real workers, 1,000,000 transitions, HalfCheetah.
+      resume: Skip runs that already have values in benchmarks.jsonl.
     """
     if first_repeat > repeats:
         raise ConfigError(

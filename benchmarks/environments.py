@@ -1,6 +1,6 @@
 """Environments of known cost: an env step does nothing, or sleeps. NumPy only.
 
-Each library's programs wrap them in what that library takes: gym here, gymnasium for the peers.
+The programs wrap them for their library: gym here, gymnasium for the peers.
 """
 
 import time
@@ -9,9 +9,9 @@ import numpy as np
 
 
 class FreeEnv:
-    """Observations from a table: an env step costs next to nothing, so the rest is measured.
+    """Returns observations from a table: an env step costs almost nothing.
 
-    The sizes are the Minitaur's. It never terminates; whoever wraps it cuts at `horizon`.
+    The sizes are the Minitaur's. It never terminates; its wrapper cuts at `horizon`.
     """
 
     observation_size = 28
@@ -35,10 +35,10 @@ class FreeEnv:
 
 
 class ImageEnv(FreeEnv):
-    """A FreeEnv that observes frames, drawn beforehand: noise, which nothing can compress."""
+    """A FreeEnv whose observations are frames drawn in advance: incompressible noise."""
 
     frame_shape = (84, 84, 3)
-    frame_stack = 3  # frames of what an agent sees
+    frame_stack = 3  # frames in an agent's observation
 
     def __init__(self, seed: int = 0):
         """Draws the frames."""
@@ -48,7 +48,7 @@ class ImageEnv(FreeEnv):
 
 
 class SleepingEnv(FreeEnv):
-    """A FreeEnv that takes `step_secs` a step without using a CPU, as a robot or a remote one."""
+    """A FreeEnv that takes `step_secs` per step without CPU time, like a robot or a remote one."""
 
     step_secs = 0.01
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 
 def dense_flops(batch_size: int, num_inputs: int, num_outputs: int) -> int:
-    """Multiplications and additions of one matrix product [batch, in] x [in, out]."""
+    """Returns the multiplications and additions of one matrix product [batch, in] x [in, out]."""
     return 2 * batch_size * num_inputs * num_outputs
 
 
 def mlp_flops(batch_size: int, layer_sizes: Sequence[int]) -> int:
-    """Those of the products of one forward pass; `layer_sizes` from the input to the output."""
+    """Returns those of a forward pass; `layer_sizes` goes from the input to the output."""
     return sum(
         dense_flops(batch_size, num_inputs, num_outputs)
         for num_inputs, num_outputs in zip(layer_sizes, layer_sizes[1:], strict=False)
@@ -19,13 +19,13 @@ def mlp_flops(batch_size: int, layer_sizes: Sequence[int]) -> int:
 def sac_update_flops(
     observation_size: int, action_size: int, hidden: Sequence[int], batch_size: int
 ) -> int:
-    """Those of the matrix products of one update of two critics, the actor and alpha.
+    """Returns those of the matrix products of one update of two critics, the actor and alpha.
 
     A backward pass takes one product per layer for the gradient of its weights and one for that of
     its input, which the first layer does not need:
       critics: actor forward (next action); two targets forward; two critics forward, backward;
       actor: actor forward, backward; two critics forward and backward to the action alone.
-    Alpha uses the log-probability of the actor's update. Sums over elements are left out: they are
+    Alpha uses the log-probability of the actor's update. Elementwise sums are left out: they are
     1/256 of a product. Source: Haarnoja et al. 2018, arXiv:1812.05905, algorithm 1.
     """
     actor_sizes = [observation_size, *hidden, 2 * action_size]  # mean and standard deviation

@@ -17,7 +17,7 @@ import psutil
 from benchmarks.measurements import REPEAT, Case
 
 PROJECT = pathlib.Path(__file__).parents[1]
-STOP_TIMEOUT_SECS = 200.0  # a training run saves before it ends
+STOP_TIMEOUT_SECS = 200.0  # because a training run saves before it ends
 PR_SET_CHILD_SUBREAPER = 36
 PROXIES = {f"{scheme}_proxy" for scheme in ("http", "https", "all", "grpc")}
 
@@ -30,9 +30,9 @@ class ProgramError(Exception):
 
 
 def schedule(contestants: Iterable[str], repeats: Iterable[int]) -> list[tuple[int, str]]:
-    """Returns (repeat, contestant) in the order of their turns: each once, then each again.
+    """Returns (repeat, contestant) in turns: each contestant once, then each again.
 
-    What disturbs the machine for some minutes then disturbs all contestants.
+    A disturbance of some minutes then affects all contestants.
     """
     contestants = list(contestants)
     return [(repeat, name) for repeat in repeats for name in contestants]
@@ -45,9 +45,9 @@ def measure(
     run_program: RunProgram,
     done: Iterable[Record] = (),
 ) -> Iterator[Record]:
-    """Yields the record of each value; a failed program gives one with the key `error`.
+    """Yields the record of each value; a failed program's record has the key `error`.
 
-    Leaves out the runs that `done` has records of.
+    Skips runs with records in `done`.
     """
     done_runs = set(map(_run, done))
     for case in cases:
@@ -68,9 +68,9 @@ def measure(
 
 
 def run_pinned(command: Sequence[str], num_cores: int, deadline_secs: float) -> list[Record]:
-    """Runs a program on the first cores this process may use; returns the lines it printed.
+    """Runs a program on the first cores that this process may use; returns its output lines.
 
-    The program leads its own process group; nothing that it started outlives this call.
+    The program leads its own process group; none of its processes outlives this call.
 
     Raises:
       ProgramError: If it fails, prints nothing or takes longer than `deadline_secs`.
@@ -100,7 +100,7 @@ def run_pinned(command: Sequence[str], num_cores: int, deadline_secs: float) -> 
 
 
 def json_lines(lines: Iterable[str]) -> Iterator[Record]:
-    """Yields those lines that are JSON objects; simulators print lines of their own."""
+    """Yields the lines that are JSON objects, because simulators print other lines."""
     for line in lines:
         try:
             record = json.loads(line)
@@ -111,17 +111,17 @@ def json_lines(lines: Iterable[str]) -> Iterator[Record]:
 
 
 def adopt_orphans() -> None:
-    """Makes this process the parent of its descendants' orphans, so that they can be found."""
+    """Makes this process the subreaper of its descendants, so that orphans can be found."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def replace_records(
     path: pathlib.Path, records: Iterable[Mapping[str, Any]], contestants: Collection[str] = ()
 ) -> None:
-    """Adds `records` to the lines of `path`, all at once.
+    """Adds `records` to the lines of `path`, atomically.
 
-    They take the place of those of the same cases, but for the repeats before their first one,
-    and but for those of others than the `contestants`, if there are any.
+    They replace records of the same cases, except earlier repeats, and except those of other
+    contestants than `contestants`, if there are any.
     """
     records = list(records)
     first_repeat: dict[tuple, int] = {}
@@ -143,7 +143,7 @@ def replace_records(
 def succeeded(
     records: Iterable[Record], name: str, cases: Iterable[Case], repeats: Sequence[int]
 ) -> list[Record]:
-    """Returns those of `records` that are values of the runs that `measure` would do."""
+    """Returns the `records` with values of the runs that `measure` would do."""
     runs = {
         (name, case.environment, case.cores, repeat, contestant)
         for case in cases
@@ -161,7 +161,7 @@ def _case(record: Mapping[str, Any]) -> tuple:
 
 
 def read_records(path: pathlib.Path) -> list[Record]:
-    """Returns the records of a file, none if it does not exist."""
+    """Returns the records of a file; none if it does not exist."""
     return list(json_lines(path.read_text().splitlines())) if path.exists() else []
 
 
@@ -174,7 +174,7 @@ def _environ(num_cores: int) -> dict[str, str]:
 
 
 def _end(process: subprocess.Popen, others: set[psutil.Process]) -> None:
-    """Ends the program if it runs, then whatever it has left behind; `others` are not its."""
+    """Ends the program if it runs, and its remaining processes; `others` are not its own."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGTERM)
         try:

@@ -7,13 +7,13 @@ Record = dict[str, Any]
 
 
 def at_common_levels(records: Iterable[Record]) -> tuple[list[Record], list[str]]:
-    """Replaces the seconds of `solve` where a run did not reach its level, and says so.
+    """Lowers the level of `solve` for environments in which a run did not reach it.
 
-    The highest level that every run of an environment reached takes its place. Where a run has no
-    evaluation all stay as they are.
+    The new level is the highest that every run of the environment reached. If a run has no
+    evaluation, the level stays.
 
     Returns:
-      All records, and a sentence for each environment in which they were replaced.
+      All records, and a sentence for each environment with a new level.
     """
     groups: dict[str, list[Record]] = {}
     records = list(records)
@@ -36,7 +36,7 @@ def at_common_levels(records: Iterable[Record]) -> tuple[list[Record], list[str]
 
 
 def with_env_steps(records: Iterable[Record]) -> list[Record]:
-    """Adds the env steps to the level after each record of seconds to it."""
+    """Adds a record of env steps to the level after each record of seconds."""
     extended = []
     for record in records:
         extended.append(record)
@@ -49,7 +49,7 @@ def with_env_steps(records: Iterable[Record]) -> list[Record]:
 
 
 def _reaching(record: Record, level: float) -> Record:
-    """Returns what changes in a record if the level is another one."""
+    """Returns the changes of a record for another level."""
     secs = next(secs for secs, _, mean in record["evaluations"] if mean >= level)
     return {"value": secs, "level": level}
 

@@ -15,11 +15,11 @@ BINDINGS = {
     WITHOUT_POOL: "--binding=TrainParams.fresh_samples_per_step = None", **IN_ARITHMETIC
 }  # fmt: skip
 ALGORITHMS = ("sac", "tqc", "crossq", "droq")  # of SBX
-FAST_STEPS = (  # what CrossQ's paper has where the defaults here are those of SAC
+FAST_STEPS = (  # CrossQ's paper, where our defaults are SAC's
     "TrainParams.sac_log_alpha = 0.0",
     *(f"TrainParams.{name}_learning_rate = 1e-3" for name in ("actor", "critic", "alpha")),
 )
-OTHERS_OF_OURS = {  # what is not by the defaults
+OTHERS_OF_OURS = {  # settings other than the defaults
     f"{OURS}, crossq, pink noise": (
         "TrainParams.algorithm = 'crossq'",
         "TrainParams.exploration_noise_beta = 1.0",
@@ -48,9 +48,9 @@ REPEAT = "{repeat}"  # in a command line: the number of the repeat, from 1
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """The same work for each contestant, on the same cores."""
+    """A case: the same work for each contestant, on the same cores."""
 
-    environment: str  # or what else tells the cases of a measurement apart
+    environment: str  # or another difference between the cases of a measurement
     cores: int
     commands: Mapping[str, Sequence[str]]  # by contestant, in the order of their turns
     deadline_secs: float = 600.0
@@ -58,7 +58,7 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """What ours has to reach; the median counts."""
+    """The target for ours; the median counts."""
 
     times_best_peer: float | None = None  # 1.0: as good as the best of the others
     value: float | None = None  # at least (rates, shares) or at most (all others)
@@ -113,15 +113,15 @@ def find_target(name: str, metric: str, environment: str, cores: int) -> Target 
 
 
 def is_ours(contestant: str) -> bool:
-    """Whether a contestant is this project, with whatever settings."""
+    """Returns whether a contestant is this project, with any settings."""
     return contestant.startswith(OURS)
 
 
 class Commands:
-    """Builds command lines; knows the interpreter of the peers."""
+    """Builds command lines; knows the peers' interpreter."""
 
     def __init__(self, peers_python: str):
-        """`peers_python` is what setup_peers.sh prints."""
+        """`peers_python` is the output of setup_peers.sh."""
         self._peers_python = peers_python
 
     def ours(self, program: str, *arguments: str) -> list[str]:
@@ -134,7 +134,7 @@ class Commands:
         return [self._peers_python, "-m", module, f"--peer={name}", *arguments]
 
     def all(self, program: str, *arguments: str) -> dict[str, list[str]]:
-        """Returns those of all contestants for programs of one name and one interface."""
+        """Returns the command lines of all contestants for programs with the same interface."""
         peers = {peer: self.peer(peer, program, *arguments) for peer in PEERS}
         return {OURS: self.ours(program, *arguments)} | peers
 
@@ -144,7 +144,7 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
 
     Args:
       commands: Builds the command lines.
-      is_full: Also what takes hours: the largest sizes, HalfCheetah.
+      is_full: Include what takes hours: the largest sizes, HalfCheetah.
     """
     return {
         "learner": [_learner(commands, cores) for cores in (1, 2)],
@@ -198,7 +198,7 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
 
 
 def _solve_by_any_algorithm(commands: Commands, environment: str, level: float) -> Case:
-    """SBX's algorithms and ours, each with its own defaults, and networks of 256 and 256 units."""
+    """Compares SBX's algorithms and ours, each with its defaults, and layers of 256 and 256."""
     arguments = (
         f"--environment={environment}", f"--level={level}", f"--seed={REPEAT}",
         "--eval_period=10000", "--limit_secs=1200",
@@ -239,7 +239,7 @@ def _collection(commands: Commands, environment: str) -> Case:
 
 
 def _protection(commands: Commands, environment: str, variant: str = "", *settings: str) -> Case:
-    """A whole run of two periods of checkpoints (60 s); a variant's train steps are slower."""
+    """Measures a whole run of two checkpoint periods (60 s); a variant's steps are slower."""
     warmup = ["--warmup_train_steps=200"] if variant in ("recurrent", "images") else []
     bindings = [f"--binding=TrainParams.{setting}" for setting in settings]
     command = commands.ours(
@@ -250,14 +250,14 @@ def _protection(commands: Commands, environment: str, variant: str = "", *settin
 
 
 def _pool(commands: Commands, environment: str, num_env_steps: int) -> Case:
-    """What the pool does to learning curves."""
+    """Measures the effect of the pool on learning curves."""
     command = _curve(commands, environment, num_env_steps)
     contestants = {OURS: command, WITHOUT_POOL: [*command, BINDINGS[WITHOUT_POOL]]}
     return Case(environment, 2, contestants, deadline_secs=3600.0)
 
 
 def _precision(commands: Commands, environment: str, num_env_steps: int) -> Case:
-    """What the arithmetic of the products does to learning curves.
+    """Measures the effect of the products' arithmetic on learning curves.
 
     One train step per four env steps and evaluations of three episodes, so that a run takes some
     ten minutes on its one core.
@@ -269,7 +269,7 @@ def _precision(commands: Commands, environment: str, num_env_steps: int) -> Case
 
 
 def _curve(commands: Commands, environment: str, num_env_steps: int) -> list[str]:
-    """The command for a learning curve; each repeat is a seed."""
+    """Returns the command for a learning curve; each repeat is a seed."""
     return commands.ours(
         "curve", f"--environment={environment}", f"--seed={REPEAT}",
         f"--env_steps={num_env_steps}", f"--eval_period={num_env_steps // 20}",

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tfagents_system.core.errors import ConfigError
 
-QUEUE = ("burst", "256kb", "latency", "20ms")  # of a network interface whose rate is limited
+QUEUE = ("burst", "256kb", "latency", "20ms")  # queue of an interface with a rate limit
 
 
 class Host(NamedTuple):
@@ -20,39 +20,39 @@ class Host(NamedTuple):
     address: str
 
     def command(self, *argv: object) -> list[str]:
-        """Returns the command that runs `argv` there."""
+        """Returns the command that runs `argv` on this host."""
         return ["ip", "netns", "exec", self.name, *map(str, argv)]
 
     def python(self, module: str, *arguments: object) -> list[str]:
-        """Returns the command that runs a module of this project there."""
+        """Returns the command that runs a module of this project on this host."""
         return self.command(sys.executable, "-m", module, *arguments)
 
     def traffic(self) -> tuple[int, int]:
-        """Returns the bytes that it has received from other hosts, and sent to them."""
+        """Returns the bytes received from other hosts, and sent to them."""
         (device,) = json.loads(_ip("-n", self.name, "-json", "-s", "link", "show", "eth0"))
         return device["stats64"]["rx"]["bytes"], device["stats64"]["tx"]["bytes"]
 
     def unplug(self) -> None:
-        """Cuts it off from the others, which are not told."""
+        """Disconnects this host silently."""
         _ip("-n", self.name, "link", "set", "eth0", "down")
 
     def cut(self, other: "Host") -> None:
-        """Lets what it sends to another host go nowhere; nobody is told, and answers arrive."""
+        """Silently drops packets to another host; packets from it arrive."""
         nowhere = ("lladdr", "02:00:00:00:00:01", "dev", "eth0", "nud", "permanent")
         _ip("-n", self.name, "neigh", "replace", other.address, *nowhere)
 
     def mend(self, other: "Host") -> None:
-        """Ends a cut."""
+        """Ends `cut`."""
         _ip("-n", self.name, "neigh", "del", other.address, "dev", "eth0")
 
 
 @contextlib.contextmanager
 def network(num_hosts: int, mbit_per_sec: int | None = None) -> Iterator[list[Host]]:
-    """Makes hosts that reach each other and nothing else; removes them at the end.
+    """Makes hosts that reach only each other; removes them at the end.
 
     Args:
-      num_hosts: How many.
-      mbit_per_sec: What each can send, and what it can receive; None is no limit.
+      num_hosts: Number of hosts.
+      mbit_per_sec: Limit of sending and of receiving, for each host; None: no limit.
 
     Raises:
       ConfigError: If that is not allowed here.
@@ -69,7 +69,7 @@ def network(num_hosts: int, mbit_per_sec: int | None = None) -> Iterator[list[Ho
             stack.callback(_ip, "netns", "del", host.name)
             end = f"{name}e{index}"
             _ip("link", "add", end, "type", "veth", "peer", "name", "eth0", "netns", host.name)
-            # Of a namespace that is removed, the kernel removes it too, but not at once.
+            # The kernel also removes it with its namespace, but later.
             stack.callback(_ip, "link", "del", end)
             _ip("link", "set", end, "master", name, "up")
             _ip("-n", host.name, "addr", "add", f"{host.address}/24", "dev", "eth0")

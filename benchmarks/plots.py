@@ -27,11 +27,11 @@ COLORS = {
 def draw(
     comparisons: Iterable[Any], records: Iterable[Mapping[str, Any]], output: pathlib.Path
 ) -> list[pathlib.Path]:
-    """Draws what there is data for; returns the files.
+    """Draws every picture for which there are data; returns the files.
 
     Args:
       comparisons: `report.Comparison`s.
-      records: What they were made of.
+      records: The records from which they were made.
       output: Folder of the pictures.
     """
     comparisons = list(comparisons)
@@ -51,7 +51,7 @@ def draw(
 
 
 def _draw_speeds(comparisons: Sequence[Any], path: pathlib.Path) -> pathlib.Path:
-    """Bars: each contestant's median as a multiple of ours, with the whole range."""
+    """Draws bars: each contestant's median as a multiple of ours, with the whole range."""
     figure, axes = plt.subplots(figsize=(8, 0.7 + 0.75 * len(comparisons)), layout="constrained")
     contestants = (OURS, *PEERS)
     height = 0.8 / len(contestants)
@@ -83,7 +83,7 @@ def _draw_speeds(comparisons: Sequence[Any], path: pathlib.Path) -> pathlib.Path
 
 
 def _draw_scaling(comparisons: Sequence[Any], path: pathlib.Path) -> pathlib.Path:
-    """A line: env steps per second over the number of workers, beside proportional growth."""
+    """Draws env steps per second over the number of workers, and proportional growth."""
     points = sorted(
         (int(c.environment.split()[-2]), c.summaries[OURS].median)
         for c in comparisons
@@ -105,7 +105,7 @@ def _draw_scaling(comparisons: Sequence[Any], path: pathlib.Path) -> pathlib.Pat
 
 
 def _draw_curves(records: Sequence[Mapping[str, Any]], path: pathlib.Path) -> pathlib.Path:
-    """A panel for each case with a line for each run: mean greedy return over env steps."""
+    """Draws a panel for each case, with a line for each run: mean greedy return over env steps."""
     cases: dict[str, list[Mapping[str, Any]]] = {}
     for record in records:
         cases.setdefault(f"{record['name']}, {record['environment']}", []).append(record)

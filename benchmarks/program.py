@@ -25,13 +25,13 @@ def run(main: Callable[..., None]) -> NoReturn:
 
 
 def print_result(metric: str, value: float | None, unit: str, **fields: Any) -> None:
-    """Prints one line; `value` None means that what was to be reached was not.
+    """Prints one line; a `value` of None means that the level was not reached.
 
     Args:
       metric: Name with its unit, such as `env_steps_per_sec`.
       value: The measured number.
-      unit: `1/s`, `%` and `return` are better the higher they are, all others the lower.
-      **fields: What else belongs to this value.
+      unit: For `1/s`, `%` and `return`, higher is better; for all others, lower.
+      **fields: Additional fields of this value.
     """
     record = {"metric": metric, "value": value, "unit": unit} | fields
     print(json.dumps(record | {"versions": versions()}), flush=True)

@@ -46,16 +46,16 @@ class Summary:
 
     @property
     def median(self) -> float:
-        """Middle value."""
+        """The middle value."""
         return statistics.median(self.values)
 
     @property
     def more_is_better(self) -> bool:
-        """Whether a higher value is a better one."""
+        """Whether a higher value is better."""
         return self.unit.endswith("/s") or self.unit in ("%", "return")
 
     def times_as_good(self, other: "Summary") -> float:
-        """How many times as good this median is as that of `other`, whichever way is better."""
+        """Returns how many times as good this median is as the median of `other`."""
         mine, others = self.median, other.median
         if mine == others:
             return 1.0
@@ -75,12 +75,12 @@ class Comparison:
 
     @property
     def cores_text(self) -> str:
-        """Such as `2 cores`."""
+        """The number of cores as text, such as `2 cores`."""
         return "1 core" if self.cores == 1 else f"{self.cores} cores"
 
     @property
     def ours(self) -> str | None:
-        """`ours`, or the best of its variants where only they were measured beside a peer."""
+        """`ours`, or its best variant if only variants were measured with a peer."""
         variants = [name for name in self.summaries if is_ours(name)]
         if OURS in variants:
             return OURS
@@ -91,7 +91,7 @@ class Comparison:
 
     @property
     def best_peer(self) -> str | None:
-        """The best of the others; None if there is none."""
+        """The best peer; None if there is none."""
         peers = [name for name in self.summaries if not is_ours(name)]
         if self.ours is None or not peers:
             return None
@@ -100,7 +100,7 @@ class Comparison:
 
     @property
     def target(self) -> Target | None:
-        """What ours has to reach."""
+        """The target for ours."""
         return find_target(self.name, self.metric, self.environment, self.cores)
 
     def is_met(self, variant: str = OURS) -> bool | None:
@@ -118,7 +118,7 @@ class Comparison:
 
 
 def compare(records: Iterable[Record]) -> list[Comparison]:
-    """Groups the records, in the order in which they first appear; failed runs are left out."""
+    """Groups the records in the order of first appearance, without failed runs."""
     comparisons: dict[tuple, dict[str, list[Record]]] = {}
     for record in records:
         if "error" not in record:
@@ -137,7 +137,7 @@ def _summary(records: Sequence[Record]) -> Summary:
 
 
 def number(value: float | None, unit: str = "") -> str:
-    """Returns three significant digits or all before the point, and `unit`; or `not reached`."""
+    """Returns a number with at least three significant digits and `unit`, or `not reached`."""
     if value is None or math.isinf(value):
         return "not reached"
     if value == 0:
@@ -180,7 +180,7 @@ def peer_wins(comparisons: Iterable[Comparison]) -> list[str]:
 
 
 def scaling_shares(comparisons: Iterable[Comparison]) -> list[str]:
-    """Returns a sentence for each number of workers: how close to that many times one worker."""
+    """Returns a sentence for each number of workers: their share of proportional growth."""
     rates = {
         int(comparison.environment.split()[-2]): comparison.summaries[OURS].median
         for comparison in comparisons
@@ -194,7 +194,7 @@ def scaling_shares(comparisons: Iterable[Comparison]) -> list[str]:
 
 
 def seed_noise(comparisons: Iterable[Comparison]) -> list[str]:
-    """Returns a sentence for each two contestants: whether they differ by more than the seeds do.
+    """Returns a sentence for each two contestants: whether they differ by more than seed noise.
 
     The method is that of `sac compare`; a repeat is a seed.
     """
@@ -217,7 +217,7 @@ def write(output: pathlib.Path = pathlib.Path("docs/results"), /) -> None:
     """Writes benchmarks.md and the plots.
 
     Args:
-      output: Folder that has benchmarks.jsonl.
+      output: Folder with benchmarks.jsonl.
     """
     records, levels = at_common_levels(read_records(output / RECORDS))
     comparisons = compare(with_env_steps(records))

@@ -23,9 +23,9 @@ NUM_EPISODES = 100
 
 
 def train(seed: int, num_iter: int | None) -> tuple[pathlib.Path, float]:
-    """Trains from scratch, for as long as the params file says if `num_iter` is None.
+    """Trains from scratch; returns the experiment's folder and the seconds.
 
-    Returns the experiment's folder and the seconds it took.
+    If `num_iter` is None, the params file determines the length.
     """
     name = f"solve_pendulum_{seed}"
     folder = PROJECT / "logs" / name
@@ -62,7 +62,7 @@ def main(
 
     Args:
       seeds: Seed of each run.
-      num_iter: Iterations, if not those of the params file.
+      num_iter: Iterations. Default: from the params file.
       output: CSV to write.
     """
     rows = []

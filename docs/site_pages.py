@@ -29,7 +29,7 @@ AT_THE_TOP = {
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the pages that are made here."""
+    """Adds the generated pages."""
     pages = {
         **{page: top_page(name) for name, page in AT_THE_TOP.items()},
         "reference/hooks.md": hooks_page(),
@@ -48,7 +48,7 @@ def on_page_markdown(markdown: str, **_) -> str:
 
 
 def top_page(name: str) -> str:
-    """Returns a page that lies beside docs/, with links as they are in the site."""
+    """Returns a page from outside docs/, with the links of the site."""
     text = (PROJECT / name).read_text().replace("](docs/", "](")
     for other, page in AT_THE_TOP.items():
         text = text.replace(f"]({other}", f"]({page}")
@@ -56,7 +56,7 @@ def top_page(name: str) -> str:
 
 
 def hooks_page() -> str:
-    """Returns signature and docstring of each hook; reads the source, which needs no TensorFlow."""
+    """Returns signature and docstring of each hook, read from source without TensorFlow."""
     source = (PROJECT / "tfagents_system/train_params_base.py").read_text()
     (base,) = (node for node in ast.parse(source).body if isinstance(node, ast.ClassDef))
     methods = {node.name: node for node in base.body if isinstance(node, ast.FunctionDef)}
@@ -90,7 +90,7 @@ def variables_page() -> str:
 
 
 def commands_page() -> str:
-    """Returns what `sac COMMAND --help` prints, of each command."""
+    """Returns the output of `sac COMMAND --help` for each command."""
     os.environ["COLUMNS"] = "100"
     parts = ["# Commands", "`sac COMMAND [ARGUMENT...]`; `sac COMMAND --help` prints the same."]
     for name, (summary, _) in front_door.COMMANDS.items():

@@ -7,9 +7,9 @@ from tfagents_system.train_params_base import TrainParamsBase
 
 
 class TrainParams(TrainParamsBase):
-    """About 125,000 env steps, and a train step for every other one: the simulator is fast.
+    """About 125,000 env steps, with a train step for every other one: the simulator is fast.
 
-    The learning rates are those of the RL Zoo of Stable-Baselines3.
+    The learning rates are from the RL Zoo of Stable-Baselines3.
     """
 
     actor_learning_rate = 7.3e-4

@@ -10,9 +10,9 @@ from tfagents_system.train_params_base import TrainParamsBase
 
 
 class TrainParams(TrainParamsBase):
-    """200,000 env steps, and a train step for every second, with the usual settings of SAC.
+    """200,000 env steps, with a train step for every second one, and SAC's usual settings.
 
-    That the learning rates fall to zero is not usual.
+    In addition, the learning rates decay to zero.
     """
 
     sac_log_alpha = 0.0

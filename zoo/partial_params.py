@@ -9,7 +9,7 @@ from tfagents_system.tasks import partial
 
 
 class TrainParams(PendulumParams):
-    """The settings of the Pendulum example; with memory, of 16 segments of 50 env steps each."""
+    """The settings of the Pendulum example; with memory, minibatches of 16 segments of 50 steps."""
 
     rnn_units = 64
     eval_period_itrs = 10

@@ -12,9 +12,9 @@ from tfagents_system.train_params_base import TrainParamsBase
 class TrainParams(TrainParamsBase):
     """45,000 env steps, of `action_repeat` simulator steps each, and as many train steps.
 
-    First learning rate, first temperature and random shifts are those of DrQ (Yarats et al. 2021,
-    arXiv:2004.13649). Train steps are few, so minibatches are small, and values travel fast: by
-    three-step returns and targets that follow quickly.
+    Initial learning rate, initial temperature and random shifts are DrQ's (Yarats et al. 2021,
+    arXiv:2004.13649). There are few train steps, so minibatches are small, and values must
+    propagate fast: by three-step returns and fast target updates.
     """
 
     frame_stack = 3

@@ -7,10 +7,10 @@ from tfagents_system.train_params_base import TrainParamsBase
 
 
 class TrainParams(TrainParamsBase):
-    """A million env steps, and a train step for every fourth.
+    """A million env steps, with a train step for every fourth one.
 
-    Discount, learning rate and target update are those of the RL Zoo of Stable-Baselines3. Pink
-    noise takes the place of its gSDE exploration, and the learning rates fall to zero.
+    Discount, learning rate and target update are from the RL Zoo of Stable-Baselines3. Pink noise
+    replaces its gSDE exploration, and the learning rates decay to zero.
     """
 
     discount = 0.98

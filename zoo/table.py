@@ -2,8 +2,8 @@
 
 Example: sac train zoo/hopper_bullet.sh --seed 1 2 3; python -m zoo.table
 
-A result is the last evaluation of an experiment `<task>_seed_<seed>`. Writes zoo/results.csv, where
-those of other machines and earlier runs stay, and the table in docs/zoo.md.
+A result is the last evaluation of an experiment `<task>_seed_<seed>`. Writes zoo/results.csv, which
+keeps results of other machines and earlier runs, and the table in docs/zoo.md.
 """
 
 import csv
@@ -50,7 +50,7 @@ class Result(NamedTuple):
 
 
 def tasks() -> dict[str, tuple[str, str]]:
-    """Returns environment and variables file of each task, by its name."""
+    """Returns environment and variables file of each task by name."""
     found = {name: (environment, f"training_variables_{name}.sh")
              for name, environment in EXAMPLES.items()}  # fmt: skip
     for path in sorted(ZOO.glob("*.json")):
@@ -102,7 +102,7 @@ def table(results: Sequence[Result]) -> str:
 
 
 def read_results(path: pathlib.Path) -> list[Result]:
-    """Returns what `write_results` has written; nothing if there is no file."""
+    """Returns the results in a file by `write_results`; none if it does not exist."""
     if not path.exists():
         return []
     with path.open(newline="") as file:

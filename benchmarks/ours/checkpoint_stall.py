@@ -37,7 +37,7 @@ BASELINE_SECS = 10.0
 
 
 class Stopwatch:
-    """Runs a learner call by call and notes when each ended."""
+    """Runs a learner call by call and records the ends of calls."""
 
     def __init__(self, learner: Learner, train_step: tf.Variable):
         """Runs nothing yet."""
@@ -46,7 +46,7 @@ class Stopwatch:
     def run_while(
         self, goes_on: Callable[[], bool], begin: Callable[[], object] = lambda: None
     ) -> tuple[float, float]:
-        """Returns (train steps per second, longest time from one call's end to the next's).
+        """Returns (train steps per second, longest time between the ends of two calls).
 
         `begin` is called once, before the first call; its time counts.
         """
@@ -76,8 +76,8 @@ def measure(
     source = Source("replay", BATCH_SIZE, make_batches, pool)
     learner = Learner(agent, layout.reader, [source])
     stopwatch = Stopwatch(learner, train_step)
-    stopwatch.run_while(lambda: learner.num_traces < 2)  # the loop of a run that lasts
-    for _ in range(2):  # finds its number of steps per call again
+    stopwatch.run_while(lambda: learner.num_traces < 2)  # the loop of a long run
+    for _ in range(2):  # adapts its number of steps per call again
         stopwatch.run_while(lambda: False)
     deadline = time.monotonic() + BASELINE_SECS
     rate_before, gap_before = stopwatch.run_while(lambda: time.monotonic() < deadline)

@@ -1,8 +1,8 @@
 """Measures env steps/s of one worker program and a replay server on the same cores, no learner.
 
 Example: python -m benchmarks.ours.collection --environment FreeEnv
-The worker is sac_collect.py as the launcher starts it, past its random fill. In the learner's place
-this program publishes the untrained policy twice a second.
+The worker is sac_collect.py as the launcher starts it, after its random fill. In place of the
+learner, this program publishes the untrained policy twice a second.
 """
 
 import pathlib
@@ -35,7 +35,7 @@ CAPACITY = 100_000
 
 
 class Publisher:
-    """Does for workers what a learner does: agrees on the run, and publishes a policy if due."""
+    """Replaces a learner for workers: writes the run's spec, and publishes policies."""
 
     def __init__(self, exp_dir: pathlib.Path, address: str):
         """Builds the agent and writes the run's spec, for which workers wait."""
@@ -50,7 +50,7 @@ class Publisher:
         self._due_at = time.monotonic()
 
     def tick(self) -> None:
-        """Publishes if due; the train step is the number of versions so far."""
+        """Publishes a policy if due; its train step is the number of versions so far."""
         if time.monotonic() >= self._due_at:
             self._publisher.publish(self._num_published)
             self._num_published += 1

@@ -1,10 +1,10 @@
 """Runs the core's host for a measurement: replay server, relay, a stand-in for the learner.
 
 Example: python -m benchmarks.ours.core_host logs/hosts /tmp/core
-The replay server is that of a run, with its tables and their limits. The stand-in samples as much
-as the limits allow and publishes the untrained policy twice a second, as a learner does; it does
-not train, so that the cores are left to what is measured. Prints the port of the replay server as
-soon as that serves, and goes on until it is killed.
+The replay server is a run's, with its tables and limits. The stand-in samples as much as the limits
+allow and publishes the untrained policy twice a second, like a learner; it does not train, so that
+the cores are free for the measurement. Prints the port of the replay server once it serves, and
+runs until it is killed.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ def main(exp_dir: pathlib.Path, folder: pathlib.Path, /, linked: bool = True) ->
     Args:
       exp_dir: Folder of the experiment.
       folder: For the relay; only this user can enter it.
-      linked: Whether there is a link; without, other hosts reach the server in the open.
+      linked: Whether to use the link; otherwise, other hosts reach the server unencrypted.
     """
     paths = ExperimentPaths(exp_dir)
     port = free_port()
@@ -65,7 +65,7 @@ def main(exp_dir: pathlib.Path, folder: pathlib.Path, /, linked: bool = True) ->
         (replay,) = sampled_data(load_run(str(exp_dir)), address, publisher.reader).sources
         while True:
             publisher.tick()
-            for _ in replay.make_iterator():  # until there have been none for two seconds
+            for _ in replay.make_iterator():  # until none has come for two seconds
                 publisher.tick()
 
 

@@ -33,7 +33,7 @@ def main(
       env_steps: Length of the curve.
       eval_period: Env steps between evaluations.
       eval_episodes: Greedy episodes per evaluation.
-      binding: gin binding, beside those of the benchmark.
+      binding: gin binding, in addition to the benchmark's.
     """
     gin_bindings = [*bindings(environment, eval_period, eval_episodes), *binding]
     with training_run(environment, gin_bindings, seed=seed) as run:

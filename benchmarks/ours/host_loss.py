@@ -1,10 +1,10 @@
 """Kills a host in the middle of a run, and measures how soon training is whole again.
 
 Example: python -m benchmarks.ours.host_loss --victim workers
-Hosts are network namespaces of this machine, each with process ids of its own. The real programs
-train on Pendulum: the core on one host, a worker on each of two others. Once there is a checkpoint,
-the victim loses its network and at the same time every process. Its share is then placed on a
-spare host, as a cluster does; the time that a cluster takes to notice is not part of this.
+Hosts are network namespaces of this machine with their own process ids. The real programs train on
+Pendulum: the core on one host, a worker on each of two others. Once there is a checkpoint, the
+victim loses its network and all processes at the same time. Its share is then placed on a spare
+host, as by a cluster; the time that a cluster takes to notice is not included.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from tfagents_system.core.waiting import wait_until
 
 WORKERS, CORE = "workers", "core"
 START_TIMEOUT_SECS = 240.0
-WATCH_SECS = 10.0  # before a loss, and after it before anybody collects in a lost worker's place
+WATCH_SECS = 10.0  # before a loss, and after it until a replacement collects
 BINDINGS = (
     "TrainParams.num_iter = 1000000",
     "TrainParams.n_eval_episodes = 0",
@@ -40,10 +40,10 @@ BINDINGS = (
 
 
 class Cluster:
-    """Runs shares of one experiment on hosts, and takes hosts away."""
+    """Runs shares of one experiment on hosts, and removes hosts."""
 
     def __init__(self, paths: ExperimentPaths, folder: pathlib.Path, stack: contextlib.ExitStack):
-        """`folder` has the hosts' own disks; `stack` ends what is still running."""
+        """`folder` has the hosts' own disks; `stack` ends running programs."""
         self._paths, self._folder, self._stack = paths, folder, stack
         self._hosts: dict[str, tuple[Host, subprocess.Popen]] = {}  # by share
         self._num_starts: dict[str, int] = {}
@@ -60,7 +60,7 @@ class Cluster:
             "SAC_SEED": "1", "SAC_GIN_BINDINGS": "; ".join(BINDINGS), "TMPDIR": str(disk),
             "SLURM_JOB_ID": share, "SLURM_RESTART_COUNT": str(count),
         }  # fmt: skip
-        # The shell is the first process of the host, with which all others end.
+        # The shell is the host's first process; all others end with it.
         boot = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
                 "sh", "-c", '"$@"; exit', "sh")  # fmt: skip
         module = "tfagents_system.launch.local.run_share"
@@ -70,7 +70,7 @@ class Cluster:
         self._hosts[share] = host, process
 
     def lose(self, share: str) -> None:
-        """Takes the host of a share away: its network, then all of its processes at once."""
+        """Removes the host of a share: its network, then all of its processes at once."""
         host, process = self._hosts.pop(share)
         host.unplug()
         process.kill()
@@ -86,7 +86,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def training_cluster() -> Iterator[tuple[ExperimentPaths, Cluster, Host]]:
-    """Trains on three hosts until the end of the block; yields also a spare one.
+    """Trains on three hosts until the end of the block; also yields a spare one.
 
     A checkpoint has been written, and both workers collect.
     """
@@ -106,21 +106,21 @@ def training_cluster() -> Iterator[tuple[ExperimentPaths, Cluster, Host]]:
 
 
 def is_collecting(report: Any) -> bool:
-    """Whether a worker does, with the learner's policy."""
+    """Returns whether a worker collects with the learner's policy."""
     return report.phase == Phase.COLLECTING and report.env_steps > 0
 
 
 class TrainingWatch:
-    """Finds the longest time in which the learner has reported no new train step."""
+    """Measures the longest time without a new train step in the learner's reports."""
 
     def __init__(self, paths: ExperimentPaths):
-        """Begins with the first look."""
+        """Begins with the first check."""
         self._paths = paths
         self._train_step, self._seen_at = -1, 0.0
         self.longest_gap_secs = 0.0
 
     def look(self) -> None:
-        """Must be called often."""
+        """Checks the report; call it often."""
         report = read_report(self._paths, "learner")
         now = time.monotonic()
         if report is not None and report.train_step > self._train_step:
@@ -129,7 +129,7 @@ class TrainingWatch:
             self._train_step, self._seen_at = report.train_step, now
 
     def look_for(self, secs: float) -> None:
-        """Looks often enough for that long."""
+        """Checks repeatedly for this time."""
         deadline = time.monotonic() + secs
         while time.monotonic() < deadline:
             self.look()
@@ -139,9 +139,9 @@ class TrainingWatch:
 def secs_until_moving(
     paths: ExperimentPaths, name: str, field: str, check: Callable[[], None]
 ) -> float:
-    """Returns the time until a program that was started just now has advanced.
+    """Returns the time until a program that was just started has advanced.
 
-    Its first report says from where; the time is that of the first report with more.
+    That is when a report exceeds its first report.
     """
     began = time.monotonic()
     first = next_report(paths, name, check=check)
@@ -182,9 +182,9 @@ def main(victim: Annotated[str, OneOf((WORKERS, CORE))]) -> None:
     """Measures and prints the results.
 
     Args:
-      victim: What the host that is lost has: workers or core.
+      victim: The share of the lost host: workers or core.
     """
-    adopt_orphans()  # of programs that are killed, so that they end, too
+    adopt_orphans()  # orphans of killed programs, so that they end, too
     lose_workers() if victim == WORKERS else lose_core()
 
 

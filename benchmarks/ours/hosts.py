@@ -2,10 +2,9 @@
 
 Example: python -m benchmarks.ours.hosts --num_workers 8 --num_hosts 2
 Hosts are network namespaces of this machine with 1 Gbit/s each. One has the replay server and a
-stand-in for the learner (core_host.py). The others share the workers: NUM_REAL programs
-sac_collect.py, and for the rest, which these cores could not compute, paced ones with the same
-traffic (paced_workers.py). The simulator takes 10 ms a step, so that there are at most 100 steps/s
-for each worker.
+stand-in for the learner (core_host.py). The others share the workers: NUM_REAL are sac_collect.py;
+the rest, which these cores could not run, only make the same traffic (paced_workers.py). The
+simulator takes 10 ms per step, so a worker makes at most 100 steps/s.
 """
 
 import contextlib
@@ -36,7 +35,7 @@ NUM_REAL = 2  # one on each of the first hosts
 
 
 class Programs(NamedTuple):
-    """What is measured of running hosts."""
+    """The programs to measure on running hosts."""
 
     core: Host
     replay: int  # process id of the replay server
@@ -49,7 +48,7 @@ class Sample(NamedTuple):
 
     at: float  # by the monotonic clock
     reports: dict[str, WorkerReport]
-    traffic: tuple[int, int]  # of the core's host: bytes received and sent
+    traffic: tuple[int, int]  # bytes received and sent by the core's host
     cpu_secs: tuple[float, float, float]  # of the process ids in Programs
 
 
@@ -57,14 +56,14 @@ class Sample(NamedTuple):
 def running_hosts(
     folder: pathlib.Path, paths: ExperimentPaths, num_workers: int, num_hosts: int, linked: bool
 ) -> Iterator[Programs]:
-    """Runs a core and workers on hosts of their own until the end of the block, which kills them.
+    """Runs a core and workers on separate hosts until the end of the block, which kills them.
 
     Args:
-      folder: With a short path, because those of Unix sockets are.
-      paths: Of the experiment, which all hosts see.
+      folder: Needs a short path, because Unix sockets do.
+      paths: Paths of the experiment, visible to all hosts.
       num_workers: On all hosts together.
-      num_hosts: With workers; the core's is one more.
-      linked: Whether through the link; else in the open.
+      num_hosts: Hosts with workers, without the core's.
+      linked: Whether to use the link; otherwise unencrypted.
     """
     with contextlib.ExitStack() as stack:
         core_host, *worker_hosts = stack.enter_context(network(num_hosts + 1, MBIT_PER_SEC))
@@ -111,13 +110,13 @@ def _private_folder(folder: pathlib.Path) -> pathlib.Path:
 
 
 def _descendants(process: subprocess.Popen, word: str) -> list[int]:
-    """Returns the ids of its children, and theirs, whose command line has `word`."""
+    """Returns the ids of descendants whose command line has `word`."""
     children = psutil.Process(process.pid).children(recursive=True)
     return [child.pid for child in children if any(word in part for part in child.cmdline())]
 
 
 def _end_children() -> None:
-    """Kills what the programs have started and left behind."""
+    """Kills remaining processes of the programs."""
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
             child.kill()
@@ -135,7 +134,7 @@ def _all_collect(paths: ExperimentPaths, num_workers: int) -> bool:
 
 
 def take_sample(programs: Programs, paths: ExperimentPaths, num_workers: int) -> Sample:
-    """Returns the counters of now; a worker's report is a second old at most."""
+    """Returns the current counters; a worker's report is at most a second old."""
     pids = [programs.replay], programs.core_relays, programs.worker_relays
     return Sample(
         time.monotonic(),
@@ -155,8 +154,8 @@ def main(
 
     Args:
       num_workers: On all hosts together.
-      num_hosts: With workers; the core's is one more.
-      linked: Whether through the link; else in the open.
+      num_hosts: Hosts with workers, without the core's.
+      linked: Whether to use the link; otherwise unencrypted.
       secs: How long to measure.
     """
     adopt_orphans()  # of programs that are killed, so that they end, too
@@ -172,7 +171,7 @@ def main(
 
 
 def print_results(first: Sample, last: Sample, num_hosts: int, linked: bool) -> None:
-    """Prints what happened between two samples."""
+    """Prints the results between two samples."""
     rates = {
         name: (report.env_steps - first.reports[name].env_steps)
         / (report.written_at - first.reports[name].written_at)

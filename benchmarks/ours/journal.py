@@ -1,9 +1,9 @@
 """Measures the cost of a worker's journal: env steps/s with it, as a share of those without.
 
 Example: python -m benchmarks.ours.journal --secs 10
-Acts on Pendulum, packs, writes, and waits for the server's confirmation of each burst, in turns of
-one episode with and one without the journal: where the speed of the machine changes from minute to
-minute, whole runs after each other cannot tell the two apart. The replay server shares the cores.
+Acts on Pendulum, packs, writes, and waits for the server's confirmation of each burst, one episode
+with and one without the journal in turn, because the speed of the machine changes from minute to
+minute. The replay server shares the cores.
 """
 
 import pathlib

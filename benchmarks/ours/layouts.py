@@ -26,7 +26,7 @@ from tfagents_system.services.replay import ReplayLimits, experience_dataset, st
 OBSERVATION_SPEC = tensor_spec.TensorSpec([FreeEnv.observation_size], tf.float32)
 ACTION_SPEC = tensor_spec.BoundedTensorSpec([FreeEnv.action_size], tf.float32, -1.0, 1.0)
 STOCK_TABLE = "uniform_table"
-Steps = Iterator[tuple[ts.TimeStep, np.ndarray, ts.TimeStep]]  # (time step, action, next one)
+Steps = Iterator[tuple[ts.TimeStep, np.ndarray, ts.TimeStep]]  # (time step, action, next time step)
 DATA_TIMEOUT_SECS = 5.0
 NUM_IN_FLIGHT = 3 * 256  # as by default
 BLOCKS = ItemLayout(LARGEST_BLOCK)  # as by default
@@ -36,14 +36,14 @@ FRAME_BYTES = math.prod(ImageEnv.frame_shape)
 
 
 class Layout(Protocol):
-    """How transitions lie in the table, are written and are read."""
+    """A layout: how transitions are stored, written and read."""
 
-    raw_bytes: int  # of a transition: two observations of numbers, but one frame of images
+    raw_bytes: int  # size of a transition: two observations of numbers, or one frame of images
 
     def start_server(
         self, port: int, folder: pathlib.Path, capacity: int, restore_from: pathlib.Path | None
     ) -> reverb.Server:
-        """Starts a server for `capacity` transitions; its limiter never holds anybody back."""
+        """Starts a server for `capacity` transitions; its limiter never makes anyone wait."""
 
     def insert(self, address: str, num_transitions: int) -> float:
         """Inserts random transitions; returns the seconds until the server has them all."""
@@ -53,7 +53,7 @@ class Layout(Protocol):
 
 
 class PackedLayout:
-    """This project's: one vector per step and type, in blocks."""
+    """This project's layout: one vector per step and dtype, in blocks."""
 
     def __init__(
         self,
@@ -62,13 +62,13 @@ class PackedLayout:
         make_steps: Callable[[int], Steps] | None = None,
         raw_bytes: int = VECTOR_BYTES,
     ):
-        """Makes what packs and unpacks the steps.
+        """Makes the codec of the steps.
 
         Args:
-          items: Says how steps lie in them.
-          observation_spec: Of the environment, stacked frames of images.
-          make_steps: Makes random steps of that; None walks through FreeEnv.
-          raw_bytes: Of a transition.
+          items: Layout of the items.
+          observation_spec: The environment's spec, with stacked frames for images.
+          make_steps: Makes random steps of this spec; None walks through FreeEnv.
+          raw_bytes: Size of a transition.
         """
         self.items = items
         self.raw_bytes = raw_bytes
@@ -116,7 +116,7 @@ class StockLayout:
 
     @functools.cached_property
     def data_spec(self) -> trajectory.Trajectory:
-        """Spec of one step, as a policy without extras records it."""
+        """The spec of one step, as a policy without extras records it."""
         time_step_spec = ts.time_step_spec(OBSERVATION_SPEC)
         return random_tf_policy.RandomTFPolicy(time_step_spec, ACTION_SPEC).trajectory_spec
 
@@ -199,7 +199,7 @@ def _random_images(count: int, frame_stack: int) -> Steps:
 
 
 def images_layout(items: ItemLayout) -> PackedLayout:
-    """Returns that of images in such items."""
+    """Returns the layout for images in such items."""
     height, width, channels = ImageEnv.frame_shape
     spec = tf.TensorSpec([height, width, channels * items.frame_stack], tf.uint8)
     make_steps = functools.partial(_random_images, frame_stack=items.frame_stack)

@@ -53,7 +53,7 @@ def measure(
         layout = PackedLayout(items) if environment == "FreeEnv" else images_layout(items)
         layout.insert(server.address, num_transitions)
         spec = program_specs(paths, server.address)["learner"]
-        # With several CPUs that of a run that lasts, too, which images would take an hour to reach.
+        # With several CPUs also the loop of a long run, which images would take an hour to reach.
         num_loops = min(2, len(spec.cpus)) if environment == "FreeEnv" else 1
         log = paths.stdout("learner")
         with running(spec.argv, spec.env, log) as learner:
@@ -79,7 +79,7 @@ def measure(
 
 
 def product_flops_per_sec(secs: float = 2.0) -> float:
-    """Floating-point operations per second of float32 products 256 x 256 x 256 on one thread."""
+    """Returns the FLOP/s of float32 products 256 x 256 x 256 on one thread."""
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     size, count = 256, 100
@@ -108,7 +108,7 @@ def main(
     """Measures and prints the results.
 
     Args:
-      binding: gin binding, beside those of the benchmark.
+      binding: gin binding, in addition to the benchmark's.
       environment: FreeEnv, or ImageEnv, whose floating-point operations are not counted.
       secs: How long to measure.
       num_transitions: Transitions in the replay buffer.

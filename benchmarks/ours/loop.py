@@ -1,8 +1,8 @@
 """Measures env steps/s and train steps/s of a whole run in its steady state.
 
 Example: python -m benchmarks.ours.loop --environment Pendulum-v1
-Everything runs as run_script.sh starts it, checkpoints and TensorBoard included, evaluation not;
-with --unprotected without checkpoints and journal.
+Everything runs as run_script.sh starts it, with checkpoints and TensorBoard, but without
+evaluation; with --unprotected, without checkpoints and journal.
 """
 
 import time
@@ -22,7 +22,7 @@ BINDINGS = (
     *PEERS_NETWORKS,
 )
 SHORT_FILL = {"MinitaurBulletEnv-v0": ("TrainParams.n_buffer_init_episodes = 1",)}
-WARMUP_TRAIN_STEPS = UNROLL_AFTER_STEPS + 1000  # as in a run that lasts
+WARMUP_TRAIN_STEPS = UNROLL_AFTER_STEPS + 1000  # as in a long run
 
 
 def main(
@@ -36,8 +36,8 @@ def main(
 
     Args:
       environment: Environment to measure on.
-      binding: gin binding, beside those of the benchmark.
-      warmup_train_steps: Train steps before it is measured.
+      binding: gin binding, in addition to the benchmark's.
+      warmup_train_steps: Train steps before the measurement.
       secs: How long to measure.
       unprotected: Without checkpoints and journals.
     """

@@ -1,10 +1,9 @@
 """Stands in for several workers: one process makes their exact traffic.
 
 Example: python -m benchmarks.ours.paced_workers logs/hosts localhost:8000 2 8
-Each has a worker's own adder, reader of variables and status reports. It sends a burst when a
-worker does, after the confirmation of the one before, and asks for the newest policy before each
-episode. Its simulator takes 10 ms a step and catches up on nothing. What a worker computes is left
-out: simulator, acting, journal.
+Each has a worker's adder, reader of variables and status reports. It sends a burst when a worker
+does, after the confirmation of the one before, and asks for the newest policy before each episode.
+Its simulator takes 10 ms per step and never catches up. Simulator, acting and journal are left out.
 """
 
 import pathlib
@@ -30,7 +29,7 @@ from tfagents_system.services.variables import VariableReader
 
 
 class PacedWorker:
-    """One worker's traffic; it runs in a thread of its own."""
+    """Makes one worker's traffic, in a thread of its own."""
 
     def __init__(
         self,
@@ -43,10 +42,10 @@ class PacedWorker:
         """Sends nothing yet. `horizon` is the env steps of an episode."""
         self._adder, self._reader, self._reporter = adder, reader, reporter
         self._steps = _random_episode(horizon, seed)
-        self._num_steps = self._num_unpaid = 0  # whose time has not passed yet
+        self._num_steps = self._num_unpaid = 0  # steps whose time has not passed yet
 
     def run(self) -> None:
-        """Collects until the process ends, from a moment on that differs from the others'."""
+        """Collects until the process ends, with an offset to the other workers."""
         time.sleep(random.uniform(0.0, 1.0))
         while True:
             self._reader.refresh(PULL_TIMEOUT_SECS)
@@ -61,7 +60,7 @@ class PacedWorker:
         self._adder.end_episode()
 
     def _send(self) -> None:
-        """Lets the time of the steps pass, then sends them as a worker does."""
+        """Waits for the time of the steps, then sends them as a worker does."""
         time.sleep(self._num_unpaid * SleepingEnv.step_secs)
         self._num_steps += self._num_unpaid
         self._num_unpaid = 0
@@ -74,7 +73,7 @@ class PacedWorker:
 
 
 def _random_episode(horizon: int, seed: int) -> list[tuple[ts.TimeStep, Any, ts.TimeStep]]:
-    """Returns env steps whose numbers do not compress; each episode repeats them."""
+    """Returns env steps with incompressible numbers, which each episode repeats."""
     rng = np.random.default_rng(seed)
     observations = rng.standard_normal((horizon + 1, FreeEnv.observation_size), np.float32)
     actions = rng.uniform(-1.0, 1.0, (horizon, FreeEnv.action_size)).astype(np.float32)
@@ -95,7 +94,7 @@ def main(
 
     Args:
       exp_dir: Folder of the experiment.
-      address: Of the replay server.
+      address: Address of the replay server.
       first: Number of the first worker.
       count: Workers.
     """

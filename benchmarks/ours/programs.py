@@ -47,7 +47,7 @@ EXAMPLES = {
 PEERS_NETWORKS = (
     "TrainParams.actor_fc_layer_params = (256, 256)",
     "TrainParams.critic_joint_fc_layer_params = (256, 256)",
-)  # bindings, for measurements of the same work
+)  # bindings, so that measurements do the same work
 UNPROTECTED = (
     "TrainParams.checkpoint_period_itrs = 1000000",
     "TrainParams.checkpoint_period_secs = 1e9",
@@ -61,7 +61,7 @@ class ReplayServer:
 
     pid: int
     port: int
-    start_secs: float  # of the server alone, restoring included
+    start_secs: float  # of the server alone, including restoring
 
     @property
     def address(self) -> str:
@@ -73,9 +73,9 @@ class ReplayServer:
 def running(
     argv: Sequence[str], environ: Mapping[str, str] | None = None, log: pathlib.Path | None = None
 ) -> Iterator[subprocess.Popen]:
-    """Runs a program until the end of the block, which kills it: nothing it has is kept.
+    """Runs a program until the end of the block, which kills it.
 
-    Its standard output is a pipe, or with standard error the file `log`.
+    Its standard output is a pipe; with `log`, output and error go to that file.
     """
     with contextlib.ExitStack() as stack:
         output = stack.enter_context(log.open("w")) if log else subprocess.PIPE
@@ -89,7 +89,7 @@ def running(
                 text=True,
             )
         )
-        stack.callback(process.kill)  # before Popen's own end, which waits
+        stack.callback(process.kill)  # before Popen's own exit, which waits
         yield process
 
 
@@ -97,11 +97,11 @@ def running(
 def replay_server(
     folder: pathlib.Path, capacity: int, layout: str = "ours", restore_from: str | None = None
 ) -> Iterator[ReplayServer]:
-    """Runs a replay server whose rate limiter never holds anybody back.
+    """Runs a replay server whose rate limiter never makes anyone wait.
 
     Args:
-      folder: Of its checkpoints.
-      capacity: Transitions; the oldest go.
+      folder: Folder of its checkpoints.
+      capacity: Maximum of transitions; the oldest are removed.
       layout: `ours` or `tf_agents`.
       restore_from: A checkpoint's folder.
     """
@@ -121,7 +121,7 @@ def replay_server(
 def make_experiment(
     root: pathlib.Path, environment: str, gin_bindings: Sequence[str] = (), seed: int = 1
 ) -> ExperimentPaths:
-    """Makes the folder of an experiment, as the launcher leaves it to the programs."""
+    """Makes the folder of an experiment as the launcher does."""
     params, config = (PROJECT / name for name in EXAMPLES[environment])
     paths = ExperimentPaths(root)
     root.mkdir(parents=True)
@@ -141,9 +141,9 @@ def program_specs(paths: ExperimentPaths, address: str, num_workers: int = 1) ->
     """Returns the launcher's programs by name, with their arguments and environments.
 
     Args:
-      paths: Of the experiment.
-      address: Of the replay server, such as `localhost:PORT`.
-      num_workers: How many there are of them.
+      paths: Paths of the experiment.
+      address: Address of the replay server, such as `localhost:PORT`.
+      num_workers: Number of workers.
     """
     settings = Settings.from_environ(
         {"SAC_EXP_NAME": "benchmark", "SAC_PARAMS": str(paths.params),
@@ -165,14 +165,14 @@ def next_report(
     """Waits for a status report of `program` that is newer than this call and `is_wanted`.
 
     Args:
-      paths: Of the experiment.
+      paths: Paths of the experiment.
       program: Such as `worker_0`.
       is_wanted: Called with each new report.
       check: Called about 50 times a second; raises to end the wait.
-      timeout_secs: How long.
+      timeout_secs: Longest wait.
 
     Raises:
-      TimeoutError: If there is none in time; says what the last one was.
+      TimeoutError: If there is none in time; the message has the last one.
     """
     deadline = time.monotonic() + timeout_secs
     asked_at = time.time()

@@ -1,8 +1,8 @@
 """Measures a replay server: memory, insert and sample rates, checkpoint and restore.
 
 Example: python -m benchmarks.ours.replay --layout ours
-A transition is 66 float32: two observations [28], an action [8], a reward and a discount; of
-images it is one frame of 84 x 84 x 3 bytes, because each is stored once.
+A transition is 66 float32: two observations [28], an action [8], a reward and a discount; for
+images it is one frame of 84 x 84 x 3 bytes, because each frame is stored once.
 """
 
 import pathlib
@@ -24,7 +24,7 @@ SAMPLE_SECS = 5.0
 
 
 def sample_rate(layout: Layout, server: ReplayServer) -> float:
-    """Transitions per second that one reader gets in minibatches."""
+    """Returns the transitions per second that one reader gets in minibatches."""
     batches = layout.batches(server.address, BATCH_SIZE)
     for _ in range(20):
         next(batches)

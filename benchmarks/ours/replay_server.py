@@ -2,7 +2,7 @@
 
 Example: python -m benchmarks.ours.replay_server --layout ours --port 8000 \
 --folder logs/server --capacity 100000
-Prints {"start_secs": ...} as soon as it serves; serves until it is killed.
+Prints {"start_secs": ...} once it serves; serves until it is killed.
 """
 
 import json

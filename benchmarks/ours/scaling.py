@@ -1,7 +1,7 @@
 """Measures env steps/s and train steps/s with a given number of workers on SleepingEnv.
 
 Example: python -m benchmarks.ours.scaling --num_workers 2
-Ends with an error while workers are still starting if memory is about to run out.
+Ends with an error if memory is about to run out while workers are starting.
 """
 
 import time
@@ -19,7 +19,7 @@ START_TIMEOUT_SECS = 600.0
 
 
 def await_workers(run: TrainingRun, num_workers: int) -> None:
-    """Waits until all collect with the learner's policy.
+    """Waits until all workers collect with the learner's policy.
 
     Raises:
       MemoryError: If less than LEAST_AVAILABLE_BYTES are left on this machine.

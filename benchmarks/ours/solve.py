@@ -30,7 +30,7 @@ def evaluations(
     """
     by_iteration = collections.defaultdict(list)
     for row in rows:
-        if row["wall_time"]:  # a line that is being written has none yet
+        if row["wall_time"]:  # a line that is still being written has none
             by_iteration[int(row["iteration"])].append(row)
     return [
         (
@@ -55,7 +55,7 @@ def read_evaluations(
 
 
 def bindings(environment: str, eval_period: int, num_episodes: int = NUM_EPISODES) -> list[str]:
-    """Returns gin bindings for an evaluation every `eval_period` env steps, without end."""
+    """Returns gin bindings for an evaluation every `eval_period` env steps, in an endless run."""
     _, config = EXAMPLES[environment]
     horizon = json.loads((PROJECT / config).read_text())["horizon"]  # an episode per iteration
     return [
@@ -80,8 +80,8 @@ def main(
       level: Mean return to reach.
       seed: Seed of the run.
       eval_period: Env steps between evaluations.
-      limit_secs: Gives up after as long.
-      binding: gin binding, beside those of the benchmark.
+      limit_secs: Time limit.
+      binding: gin binding, in addition to the benchmark's.
     """
     gin_bindings = [*bindings(environment, eval_period), *binding]
     with training_run(environment, gin_bindings, seed=seed) as run:

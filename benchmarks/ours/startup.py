@@ -20,7 +20,7 @@ def main(
 
     Args:
       environment: Environment to measure on.
-      secs: Of training, before memory is measured.
+      secs: Time of training before memory is measured.
     """
     with training_run(environment) as run:
         report = run.next_report("learner", lambda r: r.train_step > 0)

@@ -2,7 +2,7 @@
 
 Example: taskset -c 0 python -m benchmarks.ours.train_step
 Profiles the learner's compiled loop on one thread; minibatches come from memory, so nothing else
-runs. What no op accounts for is the executor's: finding the next op, and the profiler itself.
+runs. Time outside ops belongs to the executor, which finds the next op, and to the profiler.
 """
 
 import ast
@@ -30,16 +30,16 @@ from tfagents_system.learning.sources import Source
 from tfagents_system.train_params_base import TrainParamsBase
 
 BATCH_SIZE = 256
-KINDS = {  # by what the type of the op contains, as the profiler shows it behind the op's name
+KINDS = {  # by a part of the op's type, which the profiler shows after its name
     "matrix_products": "MatMul",  # also _FusedMatMul, _MklMatMul, ...
     "adam": "ResourceApplyAdam",
 }
-CONTROL = ("While", "PartitionedCall", "StatefulPartitionedCall")  # contain the others
+CONTROL = ("While", "PartitionedCall", "StatefulPartitionedCall")  # these contain the others
 Sample = collections.namedtuple("Sample", "data")
 
 
 class Params(TrainParamsBase):
-    """Default hyperparameters, on data of the Minitaur's sizes."""
+    """Default hyperparameters, with the Minitaur's sizes."""
 
     def env_ctor(self, *args, seed=None, **kwargs):
         """Returns an environment for its specs."""
@@ -50,7 +50,7 @@ class Params(TrainParamsBase):
 
 
 def make_learner(settings: Iterable[str] = ()) -> Learner:
-    """Returns a learner that has compiled its loop; settings are such as "policy_delay=2"."""
+    """Returns a learner with a compiled loop; settings are such as "policy_delay=2"."""
     params = Params({"horizon": FreeEnv.horizon})
     for setting in settings:
         name, _, value = setting.partition("=")
@@ -73,9 +73,9 @@ def _batches(reader: SampleReader) -> Iterator[Sample]:
 
 
 def profile(learner: Learner, num_steps: int) -> tuple[float, dict[str, float]]:
-    """Returns the seconds of one train step and those of the ops in it, by their type."""
+    """Returns the seconds of one train step, and of its ops by type."""
     call = functools.partial(learner._loops[1], learner._iterators)
-    call(num_steps)  # warm
+    call(num_steps)  # warms up
     with tempfile.TemporaryDirectory() as folder:
         tf.profiler.experimental.start(folder)
         started = time.perf_counter()

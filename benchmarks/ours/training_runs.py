@@ -35,7 +35,7 @@ class TrainingRun:
         paths: ExperimentPaths,
         output: pathlib.Path,
     ):
-        """`started` is the unix time of the command, `output` the file of what it prints."""
+        """`started` is the unix time of the command, `output` the file of its output."""
         self.paths = paths
         self.started = started
         self._process = process
@@ -51,7 +51,7 @@ class TrainingRun:
         return next_report(self.paths, name, is_wanted, self.check, timeout_secs)
 
     def await_training(self, num_train_steps: int = 1, timeout_secs: float = 300.0) -> None:
-        """Waits until that many train steps are done."""
+        """Waits until `num_train_steps` are done."""
         self.next_report("learner", lambda r: r.train_step >= num_train_steps, timeout_secs)
 
     def check(self) -> None:
@@ -61,7 +61,7 @@ class TrainingRun:
                                f"{self._output.read_text()[-2000:]}")  # fmt: skip
 
     def pss_mb(self) -> dict[str, list[float]]:
-        """Returns the memory of each program, by role: replay, learner, worker."""
+        """Returns the memory of each program by role: replay, learner, worker."""
         memory: dict[str, list[float]] = {role: [] for role in PROGRAMS.values()}
         for process in psutil.Process(self._process.pid).children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -71,7 +71,7 @@ class TrainingRun:
         return memory
 
     def stop(self) -> None:
-        """Stops the run; raises RuntimeError if it does not end as it should."""
+        """Stops the run; raises RuntimeError if it does not end correctly."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
         code = self._process.wait(STOP_TIMEOUT_SECS)
@@ -84,13 +84,13 @@ class TrainingRun:
 def training_run(
     environment: str, bindings: Sequence[str] = (), num_workers: int | None = None, seed: int = 1
 ) -> Iterator[TrainingRun]:
-    """Trains in a new experiment until the end of the block, which stops it and deletes all of it.
+    """Trains in a new experiment until the end of the block, which stops and deletes it.
 
     Args:
       environment: A key of EXAMPLES.
       bindings: gin bindings.
-      num_workers: None leaves it to the launcher.
-      seed: Of the run.
+      num_workers: None lets the launcher choose.
+      seed: Seed of the run.
     """
     name = f"bench_{os.getpid()}_{time.time_ns()}"
     params, config = EXAMPLES[environment]

@@ -7,7 +7,7 @@ from tfagents_system.train_params_base import TrainParamsBase
 
 
 class TrainParams(TrainParamsBase):
-    """One train step per env step; learning rates, discount and target of the RL Zoo's settings."""
+    """One train step per env step; the RL Zoo's learning rates, discount and target update."""
 
     discount = 0.98
     target_update_tau = 0.02

@@ -9,8 +9,7 @@ from tfagents_system.train_params_base import TrainParamsBase
 class TrainParams(TrainParamsBase):
     """One train step per env step; evaluates every 10,000.
 
-    Pink noise takes the place of the Zoo's gSDE exploration, and the default networks that of its
-    400 and 300 units.
+    Pink noise replaces the Zoo's gSDE exploration, and the default networks its 400 and 300 units.
     """
 
     discount = 0.98

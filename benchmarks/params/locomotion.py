@@ -7,7 +7,7 @@ from tfagents_system.train_params_base import TrainParamsBase
 
 
 class TrainParams(TrainParamsBase):
-    """One train step per env step; an iteration is an episode of the greatest length."""
+    """One train step per env step; an iteration is an episode of maximum length."""
 
     num_iter = 1000
     num_steps_per_iter = 1000

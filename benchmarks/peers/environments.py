@@ -36,7 +36,7 @@ class GymnasiumEnv(gymnasium.Env):
 
 
 class OldGymEnv(gymnasium.Env):
-    """An environment of gym 0.23 without its time limit: `done` is a termination then."""
+    """An environment of gym 0.23 without its time limit, so that `done` is a termination."""
 
     def __init__(self, env: Any):
         self._env = env
@@ -65,7 +65,7 @@ class OldGymEnv(gymnasium.Env):
 
 def make_environment(name: str) -> gymnasium.Env:
     """Returns the environment with its registered time limit."""
-    if name == "ImageEnv":  # for its spaces: a peer's learner is fed with random transitions
+    if name == "ImageEnv":  # only for its spaces: a peer's learner gets random transitions
         return GymnasiumEnv(ImageEnv())
     if name == "FreeEnv":
         return TimeLimit(GymnasiumEnv(FreeEnv()), FreeEnv.horizon)

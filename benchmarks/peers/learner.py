@@ -46,7 +46,7 @@ def main(
 
     Args:
       peer: Package to measure.
-      environment: FreeEnv, or ImageEnv, for which SB3 has a CnnPolicy, and SBX's SAC none.
+      environment: FreeEnv, or ImageEnv, for which SB3 has a CnnPolicy but SBX's SAC does not.
       secs: How long to measure.
       num_transitions: Transitions in the replay buffer.
     """

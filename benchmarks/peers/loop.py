@@ -1,7 +1,7 @@
 """Measures env steps/s of a peer's `learn`, with one gradient step for each or with none.
 
 Example: python -m benchmarks.peers.loop --peer sbx --environment Pendulum-v1
-Without gradient steps this is collection alone: acting with the policy, stepping, storing.
+Without gradient steps this is only collection: acting with the policy, stepping, storing.
 """
 
 from typing import Annotated

@@ -9,9 +9,9 @@ from stable_baselines3.common.logger import Logger
 
 
 def make_model(peer: str, environment: Any, algorithm: str = "SAC", **settings: Any) -> Any:
-    """Returns a model that logs nothing: with convolutions for images, else a perceptron.
+    """Returns a model without logging: with convolutions for images, else a perceptron.
 
-    Only the peer that is asked for is imported, besides torch, which SBX needs too.
+    Imports only the requested peer, and torch, which SBX needs, too.
     """
     if peer == "sb3":
         import stable_baselines3 as package
@@ -28,7 +28,7 @@ def make_model(peer: str, environment: Any, algorithm: str = "SAC", **settings: 
 
 
 def wait_until_ready(peer: str, model: Any) -> None:
-    """Waits for the updates begun so far; JAX returns before it has computed."""
+    """Waits for all updates so far, because JAX returns before it has computed."""
     if peer == "sbx":
         import jax
 
@@ -39,7 +39,7 @@ class RateMeter(BaseCallback):
     """Measures env steps per second after a warm-up, then ends `learn`."""
 
     def __init__(self, num_warmup_steps: int, secs: float, finish: Callable[[], None]):
-        """`finish` is called before each look at the clock that counts."""
+        """`finish` is called before each measurement of the time."""
         super().__init__()
         self._num_warmup_steps, self._secs, self._finish = num_warmup_steps, secs, finish
         self._started: float | None = None

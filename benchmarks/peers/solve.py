@@ -2,8 +2,8 @@
 
 Example: python -m benchmarks.peers.solve --peer sbx --environment Pendulum-v1 --level -200 \
 --seed 1 --eval_period 1000 --limit_secs 300
-The settings are those of the RL Zoo for SAC, the best known ones. With --algorithm they are the
-package's defaults for it, with networks of 256 and 256 units.
+The settings are the RL Zoo's for SAC, the best known ones. With --algorithm they are the package's
+defaults for that algorithm, with networks of 256 and 256 units.
 """
 
 from typing import Annotated, Any
@@ -41,7 +41,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {  # by algorithm of SBX: class and argume
     "sac": {"algorithm": "SAC", "policy_kwargs": NETWORKS},
     "tqc": {"algorithm": "TQC", "policy_kwargs": NETWORKS},
     "crossq": {"algorithm": "CrossQ", "policy_kwargs": NETWORKS},
-    "droq": {  # SAC with these settings, as SBX's documentation has it
+    "droq": {  # SAC with these settings, as in SBX's documentation
         "algorithm": "SAC",
         "policy_kwargs": NETWORKS | {"dropout_rate": 0.01, "layer_norm": True},
         "gradient_steps": 20,
@@ -87,8 +87,8 @@ def main(
       level: Mean return to reach.
       seed: Seed of the run.
       eval_period: Env steps between evaluations.
-      limit_secs: Gives up after as long.
-      algorithm: Of SBX, with its defaults.
+      limit_secs: Time limit.
+      algorithm: An algorithm of SBX, with its defaults.
     """
     environment = environment.partition(",")[0]
     eval_environment = Monitor(make_environment(environment))

@@ -1,7 +1,7 @@
 """Measures a peer's seconds from process start to its first gradient step, and its memory then.
 
 Example: python -m benchmarks.peers.startup --peer sbx
-Fills with as many random env steps as pendulum_params.py does.
+Fills the replay buffer with as many random env steps as pendulum_params.py.
 """
 
 import os
@@ -27,7 +27,7 @@ def main(
     Args:
       peer: Package to measure.
       environment: Environment to measure on.
-      secs: Of training, before memory is measured.
+      secs: Time of training before memory is measured.
     """
     model = make_model(
         peer,
