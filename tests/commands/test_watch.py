@@ -31,7 +31,7 @@ def test_sparkline_goes_from_the_least_to_the_largest():
 
 
 def test_who_waits_names_the_bottleneck():
-    assert who_waits({}).startswith("Nobody waits")
+    assert who_waits({}).startswith("No program waits")
     collection = {"learner": {"waiting for data": 0.6}, "worker_0": {"waiting for the server": 0.1}}
     assert who_waits(collection).startswith("The learner waits for data 60% of the time")
     learning = {

@@ -81,7 +81,7 @@ def before():
 @pytest.mark.parametrize(("at_close", "note"), [
     (None, ""),
     (fail, "Note: Simulator.close raised SystemExit: the window is gone"),
-    (hang, "Note: Simulator.close has not returned within 0.2 s; it is left behind."),
+    (hang, "Note: Simulator.close has not returned within 0.2 s; it is abandoned."),
 ], ids=["nothing", "fail", "hang"])  # fmt: skip
 def test_an_environment_and_its_simulator_end_in_bounded_time(at_close, note, before, capsys):
     environment = make(at_close)

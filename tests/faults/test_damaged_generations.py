@@ -177,7 +177,7 @@ def test_a_run_whose_generations_are_all_damaged_ends_and_starts_anew_as_it_says
     assert new.keys() <= {run.paths.streams, run.paths.journals}
     assert not new.get(run.paths.journals)
 
-    assert "remove that folder to start the run's learning anew" in run.output
+    assert "To start the run again from nothing, choose" in run.output
     shutil.rmtree(run.paths.checkpoints)
     num_restored, sizes = len(run.restored_steps()), log_sizes(run)
     process = run.start()

@@ -141,7 +141,7 @@ def test_while_the_server_is_away_nothing_is_lost_and_what_is_left_follows(
     monkeypatch.setattr(mirror_lib, "RETRY_SECS", 0.0)
     mirror = Mirror(paths, "mlflow")
     assert not mirror.advance(float("inf"))
-    assert "WARNING: mlflow takes nothing (" in capsys.readouterr().out
+    assert "WARNING: mlflow accepts nothing (" in capsys.readouterr().out
     try:
         server.start()
         assert mirror.advance(float("inf")), mirror.problem
@@ -174,6 +174,6 @@ def test_passwords_of_the_server_are_neither_written_nor_shown(tmp_path, monkeyp
     progress = paths.mirrors / "mlflow" / "progress.jsonl"
     assert f'"destination": "http://{address}"' in progress.read_text()
     out, err = capsys.readouterr()
-    assert "mlflow takes nothing" in out
+    assert "mlflow accepts nothing" in out
     for text in (progress.read_text(), mirror.problem, out, err):
         assert "sec/ret" not in text

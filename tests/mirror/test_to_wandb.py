@@ -94,6 +94,6 @@ def test_online_without_a_server_is_a_problem_and_nothing_counts_as_handed_over(
 
     output = run_python(TRIED_ONCE, tmp_path, **environ).stdout
 
-    assert output.startswith("WARNING: wandb takes nothing (")
+    assert output.startswith("WARNING: wandb accepts nothing (")
     assert "127.0.0.1:9" in output
     assert output.endswith("\nFalse 0\n")

@@ -20,7 +20,7 @@ from tfagents_system.core.programs.program import StopFlag, run_program
 from tfagents_system.core.state.files import write_json_atomically
 from tfagents_system.core.state.paths import ExperimentPaths
 
-UNSAVED = "the last 200 train steps are not saved: no disk. The same command begins anew."
+UNSAVED = "the last 200 train steps are not saved: no disk. The same command resumes."
 NAME = {"sac_replay_buffer.py": "replay", "sac_train.py": "learner"}.get(
     pathlib.Path(sys.argv[0]).name, f"worker_{os.environ.get('SLURM_PROCID')}"
 )

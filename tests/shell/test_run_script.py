@@ -69,7 +69,7 @@ def test_ctrl_c_twice_stops_in_order_and_the_same_command_resumes(sandbox):
     tape = sandbox.tape()[4:]
     assert sorted(tape[:2]) == ["worker_0 stops", "worker_1 stops"]
     assert tape[2:] == ["learner stops", "replay stops"]
-    assert "the same command goes on" in err.lower()
+    assert "the same command resumes" in err.lower()
     assert "\rstarting learner, replay, worker_0, worker_1\x1b[K" in screen
 
     seed = json.loads((sandbox.exp_dir / "provenance.json").read_text())["seed"]
@@ -178,7 +178,7 @@ def test_a_stop_that_could_not_save_says_so_and_ends_with_74(sandbox):
     assert sandbox.alive() == {}
     assert err.endswith(
         "Stopped, but not saved: sac_train.py: the last 200 train steps are not saved: no disk. "
-        "The same command begins anew.\n"
+        "The same command resumes.\n"
     )
 
 
@@ -259,7 +259,7 @@ def test_a_learner_that_is_killed_at_a_stop_is_named_with_what_is_lost(sandbox):
     assert run.returncode == 74
     assert err.endswith(
         "Stopped, but not saved: the learner was killed at train step 1,396 before it had saved; "
-        f"{1_396 - 1_000} train steps are lost. The same command goes on from train step 1,000.\n"
+        f"{1_396 - 1_000} train steps are lost. The same command resumes from train step 1,000.\n"
     )
 
 

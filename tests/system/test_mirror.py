@@ -58,5 +58,5 @@ def test_a_run_trains_to_its_end_although_a_tracker_does_not_answer(run):
         silent.settimeout(10)
         silent.accept()[0].close()  # it was reached, although the run has a private network
     assert code == 0
-    assert "WARNING: mlflow takes nothing (" in run.paths.stdout("mirror-mlflow").read_text()
+    assert "WARNING: mlflow accepts nothing (" in run.paths.stdout("mirror-mlflow").read_text()
     assert run.status("mirror-mlflow")["records"] == 0

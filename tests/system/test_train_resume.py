@@ -150,7 +150,7 @@ def test_sigterm_saves_everything_and_the_same_command_goes_on(make_run):
     refused = "TrainParams.actor_fc_layer_params = (9,)"
     assert run.await_end(run.start(SAC_GIN_BINDINGS=refused), timeout_secs=60) == 78
     assert "[2, 8] in the checkpoint, [2, 9] now" in run.output
-    assert f"New in this start, and not kept: {refused}. Leave that out to go on." in run.output
+    assert f"New in this start, and not kept: {refused}. Resume without that." in run.output
     assert run.generations()[0] == stopped_at
 
     params = run.paths.params.read_text()  # the next start is not refused for what the last had

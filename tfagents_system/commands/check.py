@@ -119,7 +119,7 @@ def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
         rows = [*rows, *predicted]
     wrong = [row.what for row in rows if row.verdict == "WRONG"]
     if wrong:
-        print(f"\nWRONG: {', '.join(wrong)}. Mend that before training.")
+        print(f"\nWRONG: {', '.join(wrong)}. Fix that before training.")
     return EXIT_CONFIG if wrong else 0
 
 

@@ -93,7 +93,7 @@ def who_waits(shares: Mapping[str, Mapping[str, float]]) -> str:
     workers = [s.get(WAITING_FOR_SERVER, 0.0) for n, s in shares.items() if n.startswith("worker_")]
     worker = sum(workers) / len(workers) if workers else 0.0
     if max(learner, worker) < WAITS:
-        return "Nobody waits for long: collecting and learning are in balance."
+        return "No program waits for long: collecting and learning are in balance."
     if learner > worker:
         return (f"The learner waits for data {learner:.0%} of the time: collection is the "
                 "bottleneck; more workers make it faster.")  # fmt: skip

@@ -189,5 +189,5 @@ def _memory_row(forecast: Forecast, measured: Measured) -> Row:
     value = f"at most {format_bytes(int(total))} ({shown}); {format_bytes(int(free))} are free now"
     if total <= free:
         return Row("memory", "ok", value)
-    advice = "Fewer workers, or fewer n_episodes_in_buffer, or mend the leak."
+    advice = "Fewer workers, or fewer n_episodes_in_buffer, or fix the leak."
     return Row("memory", "WRONG" if total > memory.total_bytes() else "note", value, advice)

@@ -75,7 +75,7 @@ def mirror(
         reports.write(mirror, Phase.STOPPED)
     if mirror.problem and not is_service:
         raise ConfigError(f"{to} does not take all of {paths.root}: {mirror.problem}")
-    print(f"{mirror.num_records:,} records of {paths.root} have been handed over to {to}.")
+    print(f"{mirror.num_records:,} records of {paths.root} have been sent to {to}.")
     return EXIT_STOPPED if stop else EXIT_FINISHED
 
 

@@ -93,7 +93,7 @@ def sweep(
     planned = study.trials(trials) if study else iter(earlier)
     scores = run_trials(planned, study, runner, seed, parallel)
     if runner.is_stopped:
-        print("Stopped. The same command goes on.")
+        print("Stopped. The same command resumes.")
         return EXIT_STOPPED
     _write_results(folder, scores, runner, seed)
     return 0 if scores and not runner.failed else 1

@@ -144,7 +144,9 @@ def _prepare_folder(environ: dict[str, str], extend: int | None, force_new: bool
         return
     paths = ExperimentPaths(Settings.from_environ(environ).exp_dir)
     if extend is not None and force_new:
-        raise ConfigError("--extend goes on with an experiment, --force_new begins one: give one.")
+        raise ConfigError(
+            "--extend continues an experiment, --force_new starts a new one: give only one."
+        )
     if extend is not None:
         if not paths.finished.exists():
             raise ConfigError(f"--extend: {paths.root} is not finished; without it, it resumes.")

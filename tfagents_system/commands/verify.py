@@ -69,8 +69,8 @@ def _check_is_repeatable(paths: ExperimentPaths) -> None:
         )
     if len(record["started_at"]) > 1:
         raise ConfigError(
-            f"{paths.root} was started {len(record['started_at'])} times: a run that is resumed "
-            "goes on with other numbers than one that is not."
+            f"{paths.root} was started {len(record['started_at'])} times: a resumed run has "
+            "other random numbers than one that was never stopped."
         )
 
 

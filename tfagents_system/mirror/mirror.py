@@ -137,7 +137,7 @@ class Mirror:
         shown = printable(without_secrets(f"{type(error).__name__}: {error}"))
         problem = " ".join(shown.split())[:200]
         if problem != self.problem:
-            print(f"WARNING: {self._tracker} takes nothing ({problem}). What it has not got is in "
+            print(f"WARNING: {self._tracker} accepts nothing ({problem}). What it lacks is in "
                   f"{self._paths.root}; trying again.", flush=True)  # fmt: skip
         self.problem = problem
         self._retry_at = time.monotonic() + RETRY_SECS

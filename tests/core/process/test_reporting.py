@@ -22,7 +22,7 @@ def test_work_goes_on_and_each_kind_is_said_once(capsys):
     with OnlyReports("the film"):
         raise ValueError("d")
     lines = [line for line in capsys.readouterr().out.splitlines() if "REPORT FAILED" in line]
-    further = "Work goes on; further ones are counted."
+    further = "Work continues; further ones are counted."
     assert lines == [
         f"REPORT FAILED: the table (ValueError: a). {further}",
         f"REPORT FAILED: the table (MemoryError: b). {further}",

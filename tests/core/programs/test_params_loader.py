@@ -328,7 +328,7 @@ def test_attributes_of_an_imported_base_class_are_noted_in_the_log(tmp_path, cap
     text = "from my_base import Base\nclass TrainParams(Base): pass\n"
     ExperimentPaths(tmp_path).running_params.write_text(text)
     load_run(str(tmp_path))
-    note = f"Note: {tmp_path}/params.py: TrainParams.replay_ctor is no hook of this system"
+    note = f"Note: {tmp_path}/params.py: TrainParams.replay_ctor is not a hook of this system"
     assert [line.startswith(note) for line in capsys.readouterr().out.splitlines()] == [True]
 
 

@@ -60,7 +60,7 @@ def test_a_typing_error_is_refused_with_the_published_name(misspelt, meant):
 def test_an_attribute_of_the_users_own_that_resembles_a_published_name_is_a_note(own, nearest):
     note = judge(own)
     assert note is None or note == (
-        f"params.py:3: TrainParams.{own} is taken for an attribute of your own; the nearest "
+        f"params.py:3: TrainParams.{own} counts as an attribute of your own; the nearest "
         f"published name is {nearest}."
     )
     assert note or own in ("num_items", "recurrence")  # less alike
@@ -75,7 +75,7 @@ def test_published_and_quite_different_names_need_no_note():
 @pytest.mark.parametrize("name", ["reward_ctor", "env_args_kwargs", "collect_driver_ctor"])
 def test_a_method_that_looks_like_a_hook_and_is_none_is_named(name):
     note = judge(name, is_method=True)
-    assert note.startswith(f"params.py:3: TrainParams.{name} is no hook of this system: nothing")
+    assert note.startswith(f"params.py:3: TrainParams.{name} is not a hook of this system: nothing")
     assert all(hook in note for hook in HOOKS)
 
 

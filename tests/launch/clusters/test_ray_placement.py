@@ -54,7 +54,7 @@ WITHOUT_RAY = f"import sys; sys.modules['ray'] = None; {RUN}"
         (
             RUN,
             {"SAC_NUM_COLLECT_WORKERS": "auto"},
-            "allowed is a number then, for which",
+            "set a number, which is then requested",
         ),
         (
             RUN,

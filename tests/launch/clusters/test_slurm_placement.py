@@ -123,7 +123,7 @@ def test_a_run_in_the_queue_is_not_submitted_again(cluster, run):
 
     again = submit(cluster, run)
     assert again.returncode == 78
-    assert f"in SLURM's hands already, as core job {core}" in again.stderr
+    assert f"submitted to SLURM already, as core job {core}" in again.stderr
 
     cluster.ask("scancel", core, workers, evaluators)
     resumed = submit(cluster, run)

@@ -370,4 +370,4 @@ def test_a_start_without_a_checkpoint_says_what_the_one_before_had_trained(resum
     capsys.readouterr()
     run_prepare()
     lost = "there is no checkpoint of the 1,396 train steps before"
-    assert f"  Training begins anew: {lost}.\n" in capsys.readouterr().out
+    assert f"  Training starts again from nothing: {lost}.\n" in capsys.readouterr().out

@@ -186,8 +186,8 @@ def test_a_refused_start_names_the_settings_that_it_was_the_first_with(service):
     run_guard(service, "echo", "again")
     assert (service / "failure").read_text().splitlines()[1:] == [
         "  sac_train.py: another agent",
-        "  New in this start, and not kept: TrainParams.discount = 0.9; C.d = 2. Leave that out to "
-        "go on.",
+        "  New in this start, and not kept: TrainParams.discount = 0.9; C.d = 2. Resume without "
+        "that.",
     ]
 
 

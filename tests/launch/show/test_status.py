@@ -173,12 +173,12 @@ def test_ending_says_from_where_the_next_start_goes_on_and_what_it_lacks(paths):
     write_report(paths, learner_report(train_step=6_000))
     begin = "Nothing is running, and training is not finished: the command that started it "
     lost = "; 6,000 train steps more were not saved."
-    assert status.ending(paths) == f"{begin}begins anew{lost}"
+    assert status.ending(paths) == f"{begin}starts again from nothing{lost}"
     for train_step, rest in ((5_500, "; 500 train steps more were not saved."), (6_000, ".")):
         unfinished = paths.checkpoints / f".tmp-{train_step}"
         unfinished.mkdir(parents=True)
         publish_generation(unfinished, paths.checkpoints, train_step, {}, UNRIVALLED)
-        goes_on = f"goes on from the checkpoint at train step {train_step:,}"
+        goes_on = f"resumes from the checkpoint at train step {train_step:,}"
         assert status.ending(paths) == f"{begin}{goes_on}{rest}"
 
 

@@ -53,12 +53,12 @@ def check_attribute_name(
             )
     if is_method and (name.endswith(_HOOK_ENDINGS) or any(n in HOOKS for n in nearest)):
         return (
-            f"{where}: TrainParams.{name} is no hook of this system: nothing calls it. The hooks "
-            f"are {', '.join(HOOKS)}."
+            f"{where}: TrainParams.{name} is not a hook of this system: nothing calls it. The "
+            f"hooks are {', '.join(HOOKS)}."
         )
     if nearest:
         return (
-            f"{where}: TrainParams.{name} is taken for an attribute of your own; the nearest "
+            f"{where}: TrainParams.{name} counts as an attribute of your own; the nearest "
             f"published name is {nearest[0]}."
         )
     return None

@@ -15,7 +15,7 @@ GIN_BINDINGS = "SAC_GIN_BINDINGS"
 VARIABLES: Mapping[str, str] = {
     "SAC_EXP_NAME": "name of the experiment; its folder is logs/<name>",
     "SAC_PARAMS": "params file: Python, defines the class TrainParams",
-    "SAC_CONFIG": "JSON config handed to TrainParams as env_config",
+    "SAC_CONFIG": "JSON config, which TrainParams gets as env_config",
     "SAC_NUM_COLLECT_WORKERS": "number of worker programs, or auto",
     "SAC_COLLECT_WORKER_CPUS": "CPUs of each worker, or auto",
     "SAC_TRAIN_CPUS": "CPUs of the learner, or auto",

@@ -85,7 +85,7 @@ def _found(root: pathlib.Path) -> list[tuple[pathlib.Path, dict[str, Any] | None
             raise
         raise ConfigError(
             f"{root} cannot be read ({error.strerror}). It is the folder of the checkpoints: make "
-            "it readable. To start the run's learning anew, choose another SAC_EXP_NAME."
+            "it readable. To start the run again from nothing, choose another SAC_EXP_NAME."
         ) from error
     steps = {int(name) for name in names if re.fullmatch("[0-9]+", name)}
     paths = [generation_dir(root, train_step) for train_step in sorted(steps, reverse=True)]
@@ -206,7 +206,7 @@ def _newest_intact(root: pathlib.Path) -> pathlib.Path | None:
     if damage:
         raise ConfigError(
             f"Every checkpoint in {root} is damaged: {'; '.join(damage)}. Restore one from a "
-            "backup. To start the run's learning anew, choose another SAC_EXP_NAME."
+            "backup. To start the run again from nothing, choose another SAC_EXP_NAME."
         )
     return None
 

@@ -63,7 +63,7 @@ def patiently(
             if clock() >= deadline:
                 raise StorageError(
                     f"{what} cannot be read ({error}), nor could it for {limit:g} s. Nothing was "
-                    "changed: once the disk answers, the same command goes on."
+                    "changed: once the disk answers, the same command resumes."
                 ) from error
             if delay == FIRST_DELAY_SECS:
                 print(f"{what} cannot be read ({error}); it is tried again for {limit:g} s.",

@@ -27,7 +27,7 @@ class Demand:
         if settings.num_collect_workers is None:
             raise ConfigError(
                 f"SAC_NUM_COLLECT_WORKERS is auto and SAC_PLACEMENT is {settings.placement}; "
-                "allowed is a number then, for which the cluster is asked."
+                "set a number, which is then requested from the cluster."
             )
         return cls(
             num_workers=settings.num_collect_workers,

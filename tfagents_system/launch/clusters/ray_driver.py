@@ -95,7 +95,7 @@ class Driver:
             ray.get_actor(core)
             ray.shutdown()
             raise ConfigError(
-                f"{self._paths.root} is in Ray's hands already: its actor {core} exists. Wait for "
+                f"{self._paths.root} runs on Ray already: its actor {core} exists. Wait for "
                 "its end, stop its driver, or choose another SAC_EXP_NAME."
             )
         return self

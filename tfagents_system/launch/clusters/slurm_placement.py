@@ -71,7 +71,7 @@ def submit(settings: Settings, environ: Mapping[str, str]) -> None:
     demand = Demand.of(settings)
     if jobs := jobs_in_queue(paths):
         raise ConfigError(
-            f"{paths.root} is in SLURM's hands already, as core job {jobs[0]}. Wait for its end, "
+            f"{paths.root} is submitted to SLURM already, as core job {jobs[0]}. Wait for its end, "
             f"stop it (scancel {' '.join(jobs)}), or choose another SAC_EXP_NAME."
         )
     is_new = experiment.is_new(paths)

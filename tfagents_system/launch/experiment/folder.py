@@ -164,7 +164,7 @@ def read_saved(paths: ExperimentPaths) -> dict[str, Any]:
         if not path.is_file():
             raise ConfigError(
                 f"{paths.root} cannot be resumed: it has no {path.name}. Choose another "
-                "SAC_EXP_NAME, or move the folder away to start anew."
+                "SAC_EXP_NAME, or move the folder away to start again."
             )
     keys = ("seed", "gin_bindings", "params_dir", "params_name", "started_at", "initialized_from")
     saved = read_provenance(paths.provenance, keys)
@@ -187,15 +187,15 @@ def check_is_unfinished(paths: ExperimentPaths, bound: Mapping[str, Any]) -> Non
             raise ValueError(f"num_iter is {num_iter!r}")
     except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
         raise ConfigError(
-            f"{paths.finished}: damaged ({error!r}). It says that training was finished. To go "
-            "on from the last checkpoint nevertheless, move it away."
+            f"{paths.finished}: damaged ({error!r}). It means that training was finished. To "
+            "continue from the last checkpoint anyway, move it away."
         ) from error
     if bound.get("num_iter", num_iter) > num_iter:
         return
     raise ConfigError(
         f"{paths.root} is finished: it has trained its {num_iter} iterations. To continue, run the "
         f"same command with SAC_GIN_BINDINGS='TrainParams.num_iter = {2 * num_iter}'. To start "
-        "anew, choose another SAC_EXP_NAME or move the folder away."
+        "again, choose another SAC_EXP_NAME or move the folder away."
     )
 
 

@@ -182,7 +182,7 @@ class WayToCore:
         was_stalled = self._num_stalled >= STALLED_LOOKS
         self._num_stalled = self._num_stalled + 1 if self._stunnel.is_stalled() else 0
         if self._num_stalled == STALLED_LOOKS and self._probe is None and self._link is not None:
-            print("The core does not answer; its connections are made anew when it does.",
+            print("The core does not answer; it reconnects when it does.",
                   flush=True)  # fmt: skip
             self._probe = Probe(self._link)
         elif was_stalled and self._num_stalled == 0:

@@ -22,7 +22,7 @@ def tell_loss(exp_dir: pathlib.Path, /) -> int:
     saved, trained = saved_and_trained(ExperimentPaths(exp_dir))
     if trained <= (saved or 0):
         return 0
-    way = "begins anew" if saved is None else f"goes on from train step {saved:,}"
+    way = "starts again from nothing" if saved is None else f"resumes from train step {saved:,}"
     print(f"Stopped, but not saved: the learner was killed at train step {trained:,} before it "
           f"had saved; {trained - (saved or 0):,} train steps are lost. The same command {way}."
     )  # fmt: skip

@@ -95,7 +95,7 @@ def _resume(
     print(f"Resuming {paths.root}, seed {provenance.seed}.")
     has_checkpoint = patiently(lambda: generations(paths.checkpoints), str(paths.checkpoints))
     if not has_checkpoint and (lost := unsaved_before(paths)):
-        print(f"  Training begins anew: {lost}.")
+        print(f"  Training starts again from nothing: {lost}.")
     for note in experiment.differences(paths, settings, saved):
         print(f"  {note}")
     in_force = [*kept, *settings.gin_bindings]

@@ -127,7 +127,7 @@ def _describe_failure(
         header = f"{service.name} failed again after {num_restarts} restarts ({reason})"
     words = _last_words(log, exit_code)
     if exit_code == EXIT_CONFIG and (new := unproven_bindings(ExperimentPaths(log.parent.parent))):
-        words.append(f"New in this start, and not kept: {'; '.join(new)}. Leave that out to go on.")
+        words.append(f"New in this start, and not kept: {'; '.join(new)}. Resume without that.")
     shown = [f"  {printable(without_secrets(line))}" for line in words]
     return "\n".join([f"{header}. Its log is {log}", *shown]) + "\n"
 

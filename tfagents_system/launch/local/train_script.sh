@@ -156,7 +156,7 @@ end_run() { # EXIT_CODE MESSAGE
     local reason
     reason=$(grep -a '^sac_train\.py: .* not saved: ' "$exp_dir/stdout/learner.log" | tail -n 1)
     say "Stopped, but not saved: ${reason:-"the disk has no space for the reason, either. What had
-been saved is in $exp_dir; the same command goes on from there."}"
+been saved is in $exp_dir; the same command resumes from there."}"
     exit 74
   elif [[ $1 == 143 && ${learner[*]} && $(cat "${learner[0]}/exit_code" 2>/dev/null) != 143 ]]; then
     local loss
@@ -197,7 +197,7 @@ fail() { # SERVICE
   if [[ $code == 78 ]]; then without='without the mistake, '; fi
   end_run "$code" "train_script.sh: the run was stopped because ${failure:-"${1##*/}
 failed (exit code ${code:-unknown}) and the disk is too full for its error message."}
-What had been saved is in $exp_dir; ${without}the same command goes on from there."
+What had been saved is in $exp_dir; ${without}the same command resumes from there."
 }
 
 look_after() { # SERVICE, whose supervise has ended
@@ -286,7 +286,7 @@ guardian=$!
 disown
 lost_supervises=0 # since $first_lost: 20 in ten minutes are too many
 first_lost=0
-trap 'end_run 143 "Stopped. The same command goes on from the last checkpoint in $exp_dir."' \
+trap 'end_run 143 "Stopped. The same command resumes from the last checkpoint in $exp_dir."' \
   INT TERM HUP
 for service in "${relays[@]}" "${replay[@]}" "${learner[@]}" "${workers[@]}"; do start "$service"; done
 for service in "${mirrors[@]}"; do group[$service]=$(<"$service/supervise.pid"); done

@@ -119,9 +119,10 @@ def _way_on(paths: ExperimentPaths) -> str:
     try:
         saved, trained = saved_and_trained(paths)
     except (ReportError, ConfigError, OSError):
-        return "goes on from the last checkpoint"
-    is_saved = saved is not None
-    way = f"goes on from the checkpoint at train step {saved:,}" if is_saved else "begins anew"
+        return "resumes from the last checkpoint"
+    way = "starts again from nothing"
+    if saved is not None:
+        way = f"resumes from the checkpoint at train step {saved:,}"
     lost = trained - (saved or 0)
     return f"{way}; {lost:,} train steps more were not saved" if lost > 0 else way
 
