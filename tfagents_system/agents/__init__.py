@@ -1,1 +1,1 @@
-"""The built-in Soft Actor-Critic agent."""
+"""The built-in agents: SAC, TQC, CrossQ, TD3 and DDPG."""

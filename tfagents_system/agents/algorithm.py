@@ -1,4 +1,4 @@
-"""The row that an algorithm has in the table; imports no TensorFlow."""
+"""The row of an algorithm in the table. Imports no TensorFlow."""
 
 import dataclasses
 import importlib
@@ -6,26 +6,26 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tfagents_system.agents.agent_settings import AgentSettings  # made of the table of rows
+    from tfagents_system.agents.agent_settings import AgentSettings  # made from the table of rows
 
 
 def _allow_all(settings: "AgentSettings", is_recurrent: bool, where: str) -> None:
-    """Refuses nothing."""
+    """Accepts all settings."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Algorithm:
     """One value of the hyperparameter `algorithm`.
 
-    Its package `agents/<name>/` has the modules `settings` (this row, and hyperparameters of its
-    own), `losses` and `algorithm`, which has `make_actor`, `make_critic` and `make_agent`.
+    Its package `agents/<name>/` has the modules `settings` (this row, and its own hyperparameters),
+    `losses`, and `algorithm` with `make_actor`, `make_critic` and `make_agent`.
     """
 
     name: str
     title: str  # for help and docs
-    settings: tuple[type, ...]  # dataclasses of the hyperparameters that not all algorithms have
-    policy_delay: int = 1  # of its paper: train steps of the critics for each of the actor
-    may_delay_policy: bool = True  # False keeps the above whatever the settings say
+    settings: tuple[type, ...]  # dataclasses of its hyperparameters that not all algorithms have
+    policy_delay: int = 1  # from its paper: train steps of the critics for each of the actor
+    may_delay_policy: bool = True  # False keeps the above, whatever the settings
     check: Callable[["AgentSettings", bool, str], None] = _allow_all
     """Raises ConfigError for settings that do not fit: (settings, is_recurrent, where)."""
 

@@ -1,4 +1,4 @@
-"""What a deterministic agent acts with while it collects."""
+"""The collect policy of deterministic agents: the actor's action with noise."""
 
 from tf_agents.policies import actor_policy, gaussian_policy
 
@@ -6,14 +6,14 @@ from tfagents_system.networks.heads import BoxHead
 
 
 class NoisyPolicy(gaussian_policy.GaussianPolicy):
-    """The actor's action with noise, clipped to the bounds.
+    """Adds noise to the actor's action, and clips it to the bounds.
 
-    As a policy of TensorFlow it has white Gaussian noise. Workers act in NumPy where they can, with
-    noise that may be correlated in time; see policies/acting.py.
+    In TensorFlow the noise is white and Gaussian. Workers act in NumPy if they can, with noise that
+    may be correlated in time; see policies/acting.py.
     """
 
     def __init__(self, policy: actor_policy.ActorPolicy, std: float, is_ornstein_uhlenbeck: bool):
-        """`std` is that of actions scaled to [-1, 1]."""
+        """`std` refers to actions scaled to [-1, 1]."""
         magnitude = BoxHead(policy.action_spec).magnitude
         super().__init__(policy, scale=std * magnitude, clip=True)
         self.actor_policy = policy

@@ -1,4 +1,4 @@
-"""The table of algorithms; imports no TensorFlow."""
+"""The table of algorithms. Imports no TensorFlow."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -18,5 +18,5 @@ ALGORITHMS: Mapping[str, Algorithm] = {row.name: row for row in (SAC, TQC, CROSS
 @dataclasses.dataclass(eq=False, repr=False)
 class OwnSettings(
     Td3Settings, ExplorationSettings, XqcSettings, TqcSettings, SacSettings, EntropySettings
-):  # fields: those of the last first
-    """The hyperparameters that not all algorithms have."""
+):  # the fields of the last base come first
+    """The hyperparameters that only some algorithms have."""

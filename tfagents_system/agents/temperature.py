@@ -7,7 +7,7 @@ from tfagents_system.agents.optimizers import LearningRate, make_adam
 
 
 class Temperature(tf.Module):
-    """alpha, learned such that the policy's entropy meets a target, or fixed.
+    """The temperature alpha, either learned so that the policy's entropy meets a target, or fixed.
 
     Source: Haarnoja et al. 2018, Soft Actor-Critic Algorithms and Applications, arXiv:1812.05905.
     """
@@ -23,9 +23,9 @@ class Temperature(tf.Module):
         """Creates log alpha and its optimizer.
 
         Args:
-          initial_log_alpha: Of the temperature.
+          initial_log_alpha: Initial log of the temperature.
           target_entropy: In nats, of actions scaled to [-1, 1].
-          learning_rate: Adam step size; None keeps alpha.
+          learning_rate: Adam learning rate; None keeps alpha fixed.
           adam_beta_1: Decay of Adam's first moment.
           by_alpha: Whether the loss is alpha times the excess, as in equation 18.
         """

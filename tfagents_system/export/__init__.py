@@ -1,1 +1,1 @@
-"""Policies to take away: models that act without this project."""
+"""Exports policies as models that act without this project."""

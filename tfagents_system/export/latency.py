@@ -1,7 +1,7 @@
-"""Measures how long the exported models take for an action, on one core.
+"""Measures the time of an action of exported models, on one core.
 
 Example: sac latency logs/pendulum/exports/policy_checkpoint_0000010000
-Reads the folder of each format there. Each is measured in a process of its own, with one thread.
+Reads the folder of each format there. Each is measured in a separate process with one thread.
 """
 
 import importlib
@@ -43,7 +43,7 @@ def measure(folder: pathlib.Path, name: str, num_actions: int) -> list[int]:
 
 def main(folder: str, name: str, num_actions: str) -> None:
     """Pins this process to one core, measures, and prints the times as JSON."""
-    if hasattr(os, "sched_setaffinity"):  # macOS has none
+    if hasattr(os, "sched_setaffinity"):  # macOS has no affinity
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     print(json.dumps(measure(pathlib.Path(folder), name, int(num_actions))))
 
@@ -52,8 +52,8 @@ def latency(folder: str, /, num_actions: Annotated[int, AtLeast(1)] = 10_000) ->
     """Prints a table: median and 99.9th percentile of each format.
 
     Args:
-      folder: What the export has written.
-      num_actions: Actions of each format, after some to warm up.
+      folder: Folder written by the export.
+      num_actions: Actions per format, after a warm-up.
 
     Raises:
       ConfigError: If the folder has no exported model, or one fails.

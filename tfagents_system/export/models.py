@@ -1,4 +1,4 @@
-"""The policy of a checkpoint, written in one of the formats."""
+"""Restores the policy of a checkpoint and writes it in one of the formats."""
 
 import json
 import pathlib
@@ -31,19 +31,19 @@ from tfagents_system.policies.numpy_actor import NumpyActor, obstacle_to_numpy
 
 
 class RestoredPolicy(NamedTuple):
-    """An agent with the variables of a checkpoint, and one of its actions."""
+    """An agent with a checkpoint's variables, and one of its actions as an example."""
 
     agent: tf_agent.TFAgent
-    observation: Any  # the first of an episode
+    observation: Any  # the first observation of an episode
     action: NDArray[Any]
-    note: str | None = None  # what of the environment it depends on, and is not part of it
+    note: str | None = None  # parts of the environment that are not exported
 
 
 def restore(params: Params, checkpoint: pathlib.Path) -> RestoredPolicy:
-    """Builds environment and agent as `params` say, and restores the checkpoint.
+    """Builds the environment and agent of `params`, and restores the checkpoint.
 
     Raises:
-      ConfigError: If `params` describes none, the checkpoint is of another network, or the first
+      ConfigError: If `params` makes none, the checkpoint is of another network, or the first
         observation is not finite.
     """
     with closed_at_end(make_eval_environment(params, seed=0)) as environment:
@@ -59,10 +59,10 @@ def restore(params: Params, checkpoint: pathlib.Path) -> RestoredPolicy:
 
 
 def write(policy: RestoredPolicy, name: str, folder: pathlib.Path) -> None:
-    """Makes `folder` with the model in the format `name`, its runner and an example.
+    """Writes the model in the format `name`, its runner and an example to a new `folder`.
 
     Raises:
-      ConfigError: If the format cannot hold the policy.
+      ConfigError: If the format does not support the policy.
     """
     folder.mkdir()
     WRITERS[name](policy.agent, folder)
@@ -85,7 +85,7 @@ def _write_onnx(agent: tf_agent.TFAgent, folder: pathlib.Path) -> None:
 
 
 def _vector_parts(agent: tf_agent.TFAgent, name: str) -> dict[str, tuple[int, ...]]:
-    """Returns the shapes of the parts of an observation, which the actor joins in this order."""
+    """Returns the shapes of an observation's parts, in the order in which the actor joins them."""
     obstacle = obstacle_to_numpy(agent.collect_policy)
     if obstacle:
         raise ConfigError(

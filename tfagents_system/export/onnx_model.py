@@ -1,4 +1,4 @@
-"""A built-in actor as an ONNX model."""
+"""Writes a built-in actor as an ONNX model."""
 
 import itertools
 import pathlib
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tfagents_system.core.checkout import how_to_install
 from tfagents_system.core.errors import ConfigError
 
-OPSET = 13  # as old as its operations allow, so that old runtimes read it
+OPSET = 13  # the oldest with these operations, so that old runtimes can read it
 
 _Arrays = dict[str, NDArray[Any]]
 
@@ -19,8 +19,8 @@ _Arrays = dict[str, NDArray[Any]]
 def write_onnx(arrays: _Arrays, parts: Mapping[str, tuple[int, ...]], file: pathlib.Path) -> None:
     """Writes the model of the actor with these `NumpyActor.arrays()`.
 
-    Its inputs are the `parts` of an observation, float32 of these shapes, and, of recurrent layer
-    k, `h_<k>` and, of an LSTM, `c_<k>` [units], zeros at the begin of an episode; its outputs
+    Its inputs are the `parts` of an observation, float32 of these shapes, and, for recurrent layer
+    k, `h_<k>` and, for an LSTM, `c_<k>` [units], zeros at the start of an episode. Its outputs are
     `action` [A], `next_h_<k>` and `next_c_<k>`.
 
     Raises:
@@ -67,7 +67,7 @@ def write_onnx(arrays: _Arrays, parts: Mapping[str, tuple[int, ...]], file: path
         [numpy_helper.from_array(value, name) for name, value in constants.items()],
     )  # fmt: skip
     opset = helper.make_opsetid("", OPSET)
-    model = helper.make_model(graph, opset_imports=[opset], ir_version=7)  # of that opset's time
+    model = helper.make_model(graph, opset_imports=[opset], ir_version=7)  # as old as that opset
     onnx.checker.check_model(model, full_check=True)
     file.write_bytes(model.SerializeToString())
 
@@ -76,7 +76,7 @@ class _Nodes:
     """The operations of a graph, in order."""
 
     def __init__(self, make_node: Callable[..., Any]):
-        """`make_node` is that of onnx.helper."""
+        """`make_node` is onnx.helper.make_node."""
         self._make_node = make_node
         self.nodes: list[Any] = []
 

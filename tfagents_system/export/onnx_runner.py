@@ -11,7 +11,7 @@ class Policy:
 
     def __init__(self, folder=pathlib.Path(__file__).parent):
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1  # more would cost time in a network of this size
+        options.intra_op_num_threads = 1  # more threads would cost time in a small network
         path = str(pathlib.Path(folder) / "policy.onnx")
         self.session = onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
         self.reset()

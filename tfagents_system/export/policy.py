@@ -38,21 +38,22 @@ def export(
 
     Args:
       exp_dir: Folder of the experiment.
-      to: numpy, onnx, savedmodel or tflite; may be given several times.
+      to: numpy, onnx, savedmodel or tflite; several are allowed.
       params: Params file. Default: params.py in exp_dir.
       config: JSON config. Default: config.json in exp_dir.
       checkpoint: Such as policy_checkpoint_0000500000. Default: the newest.
       output: Folder to write to. Default: exports/<checkpoint> in exp_dir.
 
     Raises:
-      ConfigError: If an argument or a file it names is wrong, or a format cannot hold the policy.
+      ConfigError: If an argument, or a file that it names, is wrong, or a format does not support
+        the policy.
     """
     paths = existing_experiment(pathlib.Path(exp_dir))
     policy_checkpoint = find_checkpoint(paths, checkpoint)
     env_config = load_env_config(pathlib.Path(config) if config else paths.config)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors only
     with contextlib.redirect_stderr(io.StringIO()):  # gym advertises its successor
-        # Here and not above: TensorFlow takes seconds, which wrong input need not wait for.
+        # Imported here, because TensorFlow takes seconds, and wrong input is reported before.
         from tfagents_system.export import models
 
     policy = models.restore(load_saved_params(paths, params, env_config), policy_checkpoint)
@@ -63,7 +64,7 @@ def export(
         with tempfile.TemporaryDirectory() as temporary:
             written = pathlib.Path(temporary)
             names = dict.fromkeys(to)
-            # All before any: a format that cannot hold the policy leaves no other behind.
+            # Written only after all are made, so that an unsupported format leaves nothing behind.
             with progress_bar(*names) as begin:
                 for name in names:
                     begin(name)

@@ -1,4 +1,4 @@
-"""Any policy as a SavedModel or a TensorFlow Lite model, whose runners need no TF-Agents."""
+"""Writes any policy as a SavedModel or TensorFlow Lite model; neither needs TF-Agents."""
 
 import contextlib
 import os
@@ -31,7 +31,7 @@ def write_tflite(agent: tf_agent.TFAgent, folder: pathlib.Path) -> None:
     """Writes `policy.tflite`, with the signature of the SavedModel.
 
     Raises:
-      ConfigError: If the policy cannot be exported, or needs an op that TensorFlow Lite has not.
+      ConfigError: If the policy cannot be exported, or needs an op that TensorFlow Lite lacks.
     """
     with tempfile.TemporaryDirectory() as temporary:
         write_saved_model(agent, pathlib.Path(temporary))
@@ -39,7 +39,7 @@ def write_tflite(agent: tf_agent.TFAgent, folder: pathlib.Path) -> None:
         try:
             with _quiet():
                 model = converter.convert()
-        except Exception as error:  # of many kinds, by the op that it stumbles over
+        except Exception as error:  # of many types, depending on the op
             reason = str(error).strip().splitlines()[0]
             raise ConfigError(
                 f"tflite cannot hold this policy: {reason}. Use savedmodel instead."
@@ -49,7 +49,7 @@ def write_tflite(agent: tf_agent.TFAgent, folder: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Drops what the compiled parts of TensorFlow print on standard error."""
+    """Drops output of TensorFlow's compiled parts on standard error."""
     saved, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:
@@ -61,7 +61,7 @@ def _quiet() -> Iterator[None]:
 
 
 def observation_parts(observation: Any) -> dict[str, Any]:
-    """Returns the leaves of an observation (or of its spec) by the name that a model gives them.
+    """Returns the leaves of an observation (or its spec) by their names in a model.
 
     A single array is "observation"; {"arm": {"angle": x}} has the part "arm_angle".
     """
@@ -72,8 +72,8 @@ def observation_parts(observation: Any) -> dict[str, Any]:
 def _make_act(agent: tf_agent.TFAgent) -> Any:
     """Returns the greedy action as a concrete function without batch axis.
 
-    Its inputs are the parts of an observation and `policy_state_<k>`, zeros at the begin of an
-    episode; its outputs `action` and `next_policy_state_<k>`.
+    Its inputs are the parts of an observation and `policy_state_<k>`, zeros at the start of an
+    episode; its outputs are `action` and `next_policy_state_<k>`.
     """
     policy = agent.policy
     if tf.nest.is_nested(policy.action_spec):

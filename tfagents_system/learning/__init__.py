@@ -1,1 +1,1 @@
-"""The learner: update loop, checkpoints, policy export."""
+"""The learner: train steps, checkpoints, policy exports."""

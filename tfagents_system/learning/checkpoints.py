@@ -1,4 +1,4 @@
-"""Saves and restores the learner's half of a checkpoint generation, and asks for the other half."""
+"""Saves and restores the learner's half of a checkpoint, and requests the replay server's half."""
 
 import collections
 import contextlib
@@ -42,22 +42,22 @@ from tfagents_system.core.state.manifests import read_manifest
 from tfagents_system.core.state.patience import patiently
 from tfagents_system.learning.save_record import SaveRecord
 
-DEPENDENCIES = "requires"  # in the manifest; versions before 0.2 had others
+DEPENDENCIES = "requires"  # format in the manifest; versions before 0.2 had others
 LEARNER_PREFIX = "learner/state"
 LEARNER_FILES = (f"{LEARNER_PREFIX}.index", f"{LEARNER_PREFIX}.data-00000-of-00001")
 MOST_SAVING_SHARE = 0.05  # of the time
-SHORT_SAVE_SECS = 1.0  # within which saving is no burden, however often
+SHORT_SAVE_SECS = 1.0  # a save this short is no burden, however frequent
 MOST_SHOWN = 5  # differences, in a message
 
 
 @dataclasses.dataclass(frozen=True)
 class Dependencies:
-    """What a checkpoint depends on, as its manifest says; what must agree to restore it."""
+    """The facts in a manifest that must match to restore the checkpoint."""
 
-    agent: str  # name of its algorithm, or of its class if it is the user's
+    agent: str  # name of its algorithm, or the class of a user's agent
     item: Mapping[str, Any]  # layout and columns of an item of the replay buffer; see RunSpec
     variables: Mapping[str, list[int]]  # shapes by name
-    arithmetic: str  # of the matrix products; may differ, because variables are always float32
+    arithmetic: str  # of matrix products; may differ, because variables are always float32
 
     def differences(self, saved: Mapping[str, Any]) -> list[str]:
         """Returns a line for each value that differs from the checkpoint's, `saved` as JSON."""
@@ -76,28 +76,28 @@ class Dependencies:
 
 
 class ReplayPart(Protocol):
-    """The replay server's part of a checkpoint, as ReplaySnapshots has it."""
+    """The replay server's part of a checkpoint; see ReplaySnapshots."""
 
     @property
     def files(self) -> Sequence[str]:
-        """Names of what must be in its folder."""
+        """Names of files that its folder must have."""
 
     def checkpoint(self) -> pathlib.Path:
-        """Blocks until the server has written all that it holds; returns the folder."""
+        """Blocks until the server has written everything; returns the folder."""
 
     def discard(self) -> None:
-        """Removes what a checkpoint that was given up has left behind."""
+        """Removes the remains of an abandoned checkpoint."""
 
     def describe(self, folder: pathlib.Path) -> dict[str, Any]:
-        """Returns what the manifest says of the items in `folder`, for the workers to read."""
+        """Describes the items in `folder` for the manifest, which the workers read."""
 
 
 class Checkpointer:
     """Writes generations `checkpoints/<train_step>/{learner, replay, manifest.json}`.
 
-    The learner's state is written by `save` itself (tens of milliseconds); the replay server's,
-    which takes seconds, by a thread, while training goes on. The generation counts from the moment
-    both are there.
+    `save` writes the learner's state itself (tens of milliseconds). A thread has the replay server
+    write its state, which takes seconds, while training continues. The generation is valid once
+    both are complete.
     """
 
     def __init__(
@@ -115,13 +115,13 @@ class Checkpointer:
 
         Args:
           root: Folder of the generations.
-          agent: All of its variables are saved, optimizers and targets included.
+          agent: All of its variables are saved, including optimizers and target networks.
           train_step: Saved and restored with the agent.
           replay: Access to the replay server.
           item: Layout and columns of an item of the replay buffer, as in the RunSpec.
-          arithmetic: In which the agent computes matrix products.
-          fence: Of this start of the learner; once it is passed, nothing is saved.
-          reward_signals: Are saved with the agent; None if there are none.
+          arithmetic: The agent's arithmetic of matrix products.
+          fence: Fence of this start of the learner; once superseded, nothing is saved.
+          reward_signals: Saved with the agent; None if there are none.
         """
         self._root = root
         self._fence = fence
@@ -140,13 +140,13 @@ class Checkpointer:
         self._thread: threading.Thread | None = None
         self._record = SaveRecord()
         self._lacks_space = False
-        self._save_secs, self._ended_at = 0.0, -math.inf  # of the generation that ended last
+        self._save_secs, self._ended_at = 0.0, -math.inf  # of the last generation
 
     @property
     def is_affordable(self) -> bool:
-        """Whether a generation now would leave saving at MOST_SAVING_SHARE of the time.
+        """Whether a save now would keep saving below MOST_SAVING_SHARE of the time.
 
-        A large replay buffer takes long to save, so its checkpoints must be further apart.
+        A large replay buffer takes long to save, so its checkpoints must be less frequent.
         """
         if self._save_secs <= SHORT_SAVE_SECS:
             return True
@@ -155,31 +155,31 @@ class Checkpointer:
 
     @property
     def lacks_space(self) -> bool:
-        """Whether the generation that ended last was given up because the disk is full."""
+        """Whether the last save was abandoned because the disk is full."""
         return self._lacks_space
 
     @property
     def record(self) -> SaveRecord:
-        """What became of the saves of this start of the learner."""
+        """The record of saves of this start of the learner."""
         return self._record
 
     @property
     def arithmetic_change(self) -> str | None:
-        """How the arithmetic differs from that of the generation restored; None if it does not."""
+        """The change of arithmetic since the restored generation; None if there is none."""
         return self._arithmetic_change
 
     def restore(self) -> bool:
-        """Restores the newest intact generation, and prints so; returns whether there is one.
+        """Restores the newest intact generation and prints it; returns whether there is one.
 
         Raises:
-          ConfigError: If generations exist but all are damaged, or if the newest that is not is
-            of another agent or was written by an older version.
+          ConfigError: If all generations are damaged, or if the newest intact one is of another
+            agent or an older version.
         """
         generation = newest_intact_generation(self._root)
         if generation is None:
             return False
         saved = self._check_dependencies(generation)
-        # Optimizer slots appear with the first train step and take their values then.
+        # Optimizer slots are created, and get their values, with the first train step.
         self._checkpoint.read(str(generation / LEARNER_PREFIX)).assert_existing_objects_matched()
         self._record.succeed(int(self._train_step.numpy()))
         print(f"Restored train step {int(self._train_step.numpy())}.")
@@ -190,9 +190,9 @@ class Checkpointer:
         return True
 
     def save(self) -> bool:
-        """Begins a generation of the current state; False while the last one is being written.
+        """Begins to save the current state; returns False while the last save is unfinished.
 
-        If it cannot be written, as on a full disk, it is given up and the older ones stay.
+        If it cannot be written, as on a full disk, it is abandoned, and the older ones stay.
         """
         if self._thread is not None and self._thread.is_alive():
             return False
@@ -212,14 +212,14 @@ class Checkpointer:
         return True
 
     def wait(self, timeout_secs: float) -> bool:
-        """Waits for the generation begun last; returns whether it is finished."""
+        """Waits for the last save; returns whether it is finished."""
         if self._thread is not None:
             self._thread.join(timeout_secs)
             return not self._thread.is_alive()
         return True
 
     def _check_dependencies(self, generation: pathlib.Path) -> Mapping[str, Any]:
-        """Returns what `generation` depends on, which agrees with what this learner has."""
+        """Checks that `generation` matches this learner; returns its dependencies."""
         manifest = patiently(lambda: read_manifest(generation), str(generation / MANIFEST))
         saved = manifest.get(DEPENDENCIES)
         if saved is None:
@@ -242,7 +242,7 @@ class Checkpointer:
 
     def _save_replay(self, unfinished: pathlib.Path, train_step: int, started: float) -> None:
         try:
-            # The server returns when the folder is complete.
+            # The server answers when the folder is complete.
             path = self._replay.checkpoint()
             check_space_is_left(self._root)
             path.rename(unfinished / REPLAY_FOLDER)
@@ -263,10 +263,10 @@ class Checkpointer:
         print(f"Checkpoint at train step {train_step} ({self._save_secs:.1f} s).")
 
     def _give_up(self, unfinished: pathlib.Path, train_step: int, error: Exception) -> None:
-        """Removes what there is of a generation; training goes on, the next period tries again."""
+        """Removes an unfinished generation; training continues, and the next period tries again."""
         shutil.rmtree(unfinished, ignore_errors=True)
         with contextlib.suppress(OSError):
-            self._replay.discard()  # else it fills the disk for good
+            self._replay.discard()  # otherwise it would fill the disk
         self._record.fail(_reason(error))
         print(f"Checkpoint at train step {train_step} failed: {error!r}; the older ones stay.")
         self._lacks_space = is_disk_full(error)
@@ -275,7 +275,7 @@ class Checkpointer:
 
 
 def _reason(error: Exception) -> str:
-    """Returns why a save failed, in one line without the name of TensorFlow's op."""
+    """Returns the reason of a failed save in one line, without TensorFlow's op name."""
     if is_disk_full(error):
         return os.strerror(errno.ENOSPC)
     lines = re.sub(r"^{{function_node \S+}}", "", str(error)).strip().splitlines()

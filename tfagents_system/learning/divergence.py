@@ -1,4 +1,4 @@
-"""What is kept, and what is removed, after a train step that gave numbers that are not finite."""
+"""Handles divergence: keeps the minibatch, and removes the items that caused it."""
 
 import io
 import pathlib
@@ -16,13 +16,13 @@ from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.data.transition import Transition
 from tfagents_system.learning.train_loop import LARGEST_METRIC
 
-SUSPICIOUS_VALUE = LARGEST_METRIC**0.5  # whose square alone counts as diverged
+SUSPICIOUS_VALUE = LARGEST_METRIC**0.5  # its square alone counts as divergence
 MOST_NAMED = 5
-MOST_REMOVED = 64  # more are no exceptions, but what this environment gives
+MOST_REMOVED = 64  # if there are more, they are normal for this environment
 
 
 class DivergedError(Exception):
-    """A train step gave numbers that are not finite, or nearly so."""
+    """A train step resulted in numbers that are not finite, or too large."""
 
     def __init__(
         self,
@@ -30,9 +30,9 @@ class DivergedError(Exception):
         minibatch: Transition | None,
         keys: Collection[int] = (),
     ):
-        """Takes the metrics and the minibatch of the last train step, if they are known.
+        """Takes the metrics and the minibatch of the last train step, if known.
 
-        And the keys of the items in the replay table whose numbers are suspicious.
+        And the replay table's keys of items with suspicious numbers.
         """
         bad = [f"{name} {value:g}" for name, value in metrics.items() if not is_sane(value)]
         super().__init__(", ".join(bad) or "a variable of the agent is not finite")
@@ -41,14 +41,14 @@ class DivergedError(Exception):
 
 
 def is_sane(metric: float) -> bool:
-    """Returns whether a metric is below LARGEST_METRIC; NaN is not."""
+    """Returns whether a metric is below LARGEST_METRIC; False for NaN."""
     return abs(metric) < LARGEST_METRIC
 
 
 def suspicious_samples(minibatch: Any) -> dict[int, str]:
-    """Returns which samples of a minibatch may have made it diverge, with what and how large it is.
+    """Returns the samples that may have caused divergence, and their largest number by name.
 
-    None if they are too many: then they are the rule, and removing them would not help.
+    Returns None if there are too many: then they are normal, and removing them would not help.
     """
     found: dict[int, str] = {}
     for where, leaf in tree.flatten_with_path(minibatch):
@@ -68,23 +68,23 @@ def removes_cause(
     paths: ExperimentPaths,
     discard_items: Callable[[Collection[int]], int] | None,
 ) -> bool:
-    """Keeps the minibatch and removes its suspicious items; returns whether that was possible.
+    """Saves the minibatch and removes its suspicious items; returns whether that was possible.
 
-    Says so, or else what the user can do.
+    Prints this, or what the user can do.
 
     Args:
-      error: Of the train step.
-      train_step: Its number.
-      paths: Of the experiment.
-      discard_items: Removes items of the replay buffer by their keys and returns how many; None if
-        training is not to go on.
+      error: The train step's error.
+      train_step: The train step's number.
+      paths: Paths of the experiment.
+      discard_items: Removes items of the replay buffer by their keys and returns their number; None
+        if training must not continue.
     """
     kept = keep_minibatch(error.minibatch, paths.diverged(train_step))
     text = f"training diverged at train step {train_step}: {error}. {kept}."
     if discard_items is not None and error.keys:
         try:
             num_removed = discard_items(error.keys)
-        except Exception as failure:  # of the server or the disk
+        except Exception as failure:  # exceptions of the server or the disk
             text += f" Its items could not be removed from the replay buffer: {failure!r}."
         else:
             values = list(suspicious_samples(error.minibatch).values())
@@ -100,7 +100,7 @@ def removes_cause(
 
 
 def keep_minibatch(minibatch: Any | None, path: pathlib.Path) -> str:
-    """Writes the leaves of `minibatch` to `path` (.npz); returns what to tell the user."""
+    """Writes the leaves of `minibatch` to `path` (.npz); returns a message for the user."""
     if minibatch is None:
         return "Its minibatch is not known"
     leaves = tree.flatten_with_path(minibatch)

@@ -16,13 +16,13 @@ from tfagents_system.learning.policy_export import restore_policy
 
 
 def initialize(agent: tf_agent.TFAgent, folder: pathlib.Path) -> str:
-    """Assigns the weights in `folder`, and returns a line that says which.
+    """Assigns the weights in `folder`; returns a line that describes them.
 
-    `folder` holds a checkpoint generation, for all networks and single variables of the agent, or a
-    policy checkpoint, for its actor. Optimizers and counters stay as they are.
+    `folder` has a checkpoint generation, for all networks and single variables of the agent, or a
+    policy checkpoint, for the actor. Optimizers and counters stay unchanged.
 
     Raises:
-      ConfigError: If the weights are of other networks or cannot be read.
+      ConfigError: If the weights are of other networks, or cannot be read.
     """
     if not (folder / MANIFEST).exists():
         restore_policy(folder, agent.policy.variables())
@@ -40,14 +40,14 @@ def initialize(agent: tf_agent.TFAgent, folder: pathlib.Path) -> str:
     checkpoint = tf.train.Checkpoint(agent=tf.train.Checkpoint(**_learned_parts(agent)))
     try:
         status = checkpoint.read(str(folder / LEARNER_PREFIX)).assert_existing_objects_matched()
-        status.expect_partial()  # optimizers and the train step in it are not asked for
+        status.expect_partial()  # its optimizers and train step are not used
     except (tf.errors.OpError, RuntimeError, AssertionError) as error:
         raise ConfigError(f"{folder} cannot be read: {error}") from error
     return "All networks and the temperature start with the weights of another experiment."
 
 
 def _learned_parts(agent: tf_agent.TFAgent) -> dict[str, Any]:
-    """Returns the networks and variables of `agent`, by attribute, but no optimizer or counter."""
+    """Returns the agent's networks and variables by attribute, without optimizers and counters."""
     if isinstance(agent, ActorCriticAgent):
         parts = {"networks": agent.networks}
         if agent.temperature is not None:

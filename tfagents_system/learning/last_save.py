@@ -1,4 +1,4 @@
-"""Saves everything at the end of the learner, and says what could not be saved."""
+"""Saves everything at the end of the learner, and reports what could not be saved."""
 
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from tfagents_system.learning.policy_export import PolicyExporter
 SAVE_TIMEOUT_SECS = 600.0  # at the end of training, also for the last variables
 RETRY_PERIOD_SECS = 5.0  # at the end of training, between attempts to save
 UNFINISHED = "their checkpoint was not finished in time"
-STOP_TIMEOUT_SECS = 50.0  # on a stop, for each of two saves; see launch/local/stop_times.sh
+STOP_TIMEOUT_SECS = 50.0  # for each of two saves of a stop; see launch/local/stop_times.sh
 
 
 class LastSave:
@@ -29,7 +29,7 @@ class LastSave:
         fence: Fence,
         publish: Callable[[], bool],
     ):
-        """Saves nothing yet; `publish` returns whether it has published the last variables."""
+        """Saves nothing yet; `publish` publishes the last variables and returns whether it did."""
         self._checkpointer, self._exporter = checkpointer, exporter
         self._paths, self._fence, self._publish = paths, fence, publish
 
@@ -37,7 +37,7 @@ class LastSave:
         """Saves once.
 
         Raises:
-          StorageError: If what has been trained since the newest checkpoint is not saved.
+          StorageError: If the training since the newest checkpoint could not be saved.
         """
         self._exporter.export()
         self._save(train_step, STOP_TIMEOUT_SECS)
@@ -46,21 +46,21 @@ class LastSave:
     def at_end(
         self, train_step: int, num_iter: int, stop: object, report: Callable[[], None]
     ) -> bool:
-        """Saves all, tells the workers to end, and writes that training is finished.
+        """Saves everything, tells the workers to end, and records that training is finished.
 
-        What has been learned waits for space on a full disk; for one that fails SAVE_TIMEOUT_SECS.
+        Waits for space on a full disk, and SAVE_TIMEOUT_SECS for a failing one.
 
         Args:
-          train_step: The last one.
-          num_iter: Is written down with it.
-          stop: Ends the waiting when it becomes true.
-          report: Called after each attempt that failed.
+          train_step: The last train step.
+          num_iter: Recorded with it.
+          stop: Ends the wait when true.
+          report: Called after each failed attempt.
 
         Returns:
           Whether training is finished; False after a stop.
 
         Raises:
-          StorageError: If something is not saved.
+          StorageError: If something could not be saved.
         """
         deadline = time.monotonic() + SAVE_TIMEOUT_SECS
         while not self._finish(train_step, num_iter):
@@ -83,7 +83,7 @@ class LastSave:
         is_saved = self._save(train_step, SAVE_TIMEOUT_SECS)
         if not (is_exported and is_saved):
             return False
-        # The workers end with the last train step, and those that it does not reach with the file.
+        # Workers end at the last train step; those that it does not reach end by the file.
         wait_until(self._publish, SAVE_TIMEOUT_SECS, "the replay server to take the last variables")
         self._fence.check()
         facts = {"train_step": train_step, "num_iter": num_iter}
@@ -92,8 +92,8 @@ class LastSave:
         return not guard.is_full
 
     def _save(self, train_step: int, timeout_secs: float) -> bool:
-        """Returns whether the current state has been saved."""
-        self._checkpointer.wait(timeout_secs)  # for one begun before, which saves an older state
+        """Saves the current state; returns whether it did."""
+        self._checkpointer.wait(timeout_secs)  # for an earlier save, of an older state
         is_begun = self._checkpointer.save()
         if not self._checkpointer.wait(timeout_secs):
             print(f"The checkpoint at train step {train_step} did not finish within "
@@ -104,7 +104,7 @@ class LastSave:
     def _check_is_saved(self, train_step: int) -> None:
         record = self._checkpointer.record
         num_lost = train_step - (record.train_step or 0)
-        if num_lost == 0:  # a checkpoint of the same state is there already
+        if num_lost == 0:  # a checkpoint of this state exists already
             return
         goes_on = (
             "There is no checkpoint: the same command begins anew"

@@ -1,4 +1,4 @@
-"""The update loop: many train steps per call, compiled beside the thread that has to answer."""
+"""Runs many train steps per call; a thread compiles, so that the program can respond."""
 
 import functools
 import time
@@ -21,11 +21,11 @@ from tfagents_system.learning.train_loop import (
 from tfagents_system.learning.train_step import TrainStep
 from tfagents_system.rewards.signals import RewardSignals
 
-CALL_SECS = 0.5  # between two looks at what else is due: publishing, a stop
+CALL_SECS = 0.5  # of a call, between publishing and checks for a stop
 MAX_STEPS_PER_CALL = 1000
-UNROLLED_STEPS = 5  # in one iteration of the loop of a run that lasts
-UNROLL_AFTER_STEPS = 5000  # a shorter run would not earn back the seconds that compiling takes
-STOP_PERIOD_SECS = 0.1  # while the loop is compiled, between looks at `stop`
+UNROLLED_STEPS = 5  # steps per iteration of the loop in a long run
+UNROLL_AFTER_STEPS = 5000  # in a shorter run, compiling would take longer than it saves
+STOP_PERIOD_SECS = 0.1  # between checks of `stop` during compilation
 DATA_HAS_ENDED = (
     tf.errors.OutOfRangeError,
     tf.errors.UnavailableError,
@@ -51,12 +51,12 @@ class Learner:
         """Traces nothing yet.
 
         Args:
-          agent: It increments the train step; see `TrainStep`.
-          reader: Unpacks a minibatch into a Transition.
-          sources: Each gives its part of every minibatch.
-          reward_signals: Are trained, and add rewards to those of each minibatch; None adds none.
-          unrolls: Whether a run that lasts changes to a loop of UNROLLED_STEPS, which is faster if
-            several cores take part and the agent's graph is small.
+          agent: Increments the train step; see `TrainStep`.
+          reader: Unpacks a minibatch to a Transition.
+          sources: Each provides its part of every minibatch.
+          reward_signals: Trained, and added to the rewards of each minibatch; None: no signals.
+          unrolls: Whether a long run changes to a loop of UNROLLED_STEPS, which is faster on
+            several cores with a small graph.
         """
         train_step = TrainStep(agent, reader, reward_signals)
         self._reader = reader
@@ -64,7 +64,7 @@ class Learner:
         self._iterators: list[Iterator[Any]] | None = None
         self._waits_for: str | None = None
         self._unrolls = unrolls
-        self._steps_per_call = 1  # the first call tells how long a step takes
+        self._steps_per_call = 1  # the first call measures a step
         self._num_steps = 0  # train steps done by this object
         self._loops = {n: TrainLoop(train_step, self._mixer, n) for n in (1, UNROLLED_STEPS)}
         self._compilations: dict[int, BackgroundCall] = {}
@@ -74,12 +74,12 @@ class Learner:
 
     @property
     def waits_for(self) -> str | None:
-        """Name of the source without whose data the last call of `run` had to end."""
+        """Name of the source whose missing data ended the last call of `run`."""
         return self._waits_for
 
     @property
     def num_traces(self) -> int:
-        """How often loops have been compiled, which costs seconds: at most 2 in a run."""
+        """Number of times that loops were compiled, which takes seconds: at most 2 in a run."""
         return sum(
             self._loops[unrolled].num_traces
             for unrolled, compilation in self._compilations.items()
@@ -88,13 +88,13 @@ class Learner:
 
     @property
     def is_compiling(self) -> bool:
-        """Whether the loop is being compiled that the first train step waits for."""
+        """Whether the loop that the first train step needs is being compiled."""
         return 1 in self._compilations and not self._compilations[1].is_done()
 
     def is_compiled(self, unrolled: int, wait_secs: float = 0.0) -> bool:
-        """Begins to compile a loop if it has not begun; returns whether it is ready.
+        """Starts to compile a loop unless it has started; returns whether it is ready.
 
-        Blocks for at most `wait_secs`; there has to have been data before.
+        Blocks for at most `wait_secs`. There must have been data before.
         """
         if unrolled not in self._compilations:
             call = functools.partial(self._loops[unrolled].compile, self._iterators)
@@ -102,17 +102,17 @@ class Learner:
         return self._compilations[unrolled].is_done(wait_secs)
 
     def run(self, max_steps: int, stop: object = False) -> dict[str, float] | None:
-        """Does as many train steps as take about CALL_SECS, and at most `max_steps`.
+        """Does train steps for about CALL_SECS, at most `max_steps`.
 
         Blocks while the rate limiter holds learning back, and at the first call while the loop is
         compiled. Returns the means of the agent's scalar metrics and of `data_wait_secs`, the time
-        a step waited for the replay server; or None if the data ended before the last step: the
-        steps done count, and the next call goes on. What had come for fewer than UNROLLED_STEPS may
-        be lost then. Returns None, too, if `stop` becomes true while the loop is compiled.
+        that a step waited for the replay server. Returns None if the data ended before the last
+        step: the steps done count, the next call continues, and data for fewer than UNROLLED_STEPS
+        may be lost. Also returns None if `stop` becomes true while the loop is compiled.
 
         Raises:
-          DivergedError: If a metric is not finite or its size reaches LARGEST_METRIC, or a variable
-            of the agent is not finite. After that train step fewer than UNROLLED_STEPS are done.
+          DivergedError: If a metric is not finite or reaches LARGEST_METRIC, or a variable of the
+            agent is not finite. Fewer than UNROLLED_STEPS train steps follow that one.
         """
         raise_failures()
         try:
@@ -129,8 +129,8 @@ class Learner:
         except (*DATA_HAS_ENDED, TimeoutError):
             self._iterators = None
             self._waits_for = self._mixer.asked
-            self._steps_per_call = 1  # the data of several might never come within one timeout
-            if not self._are_variables_finite():  # after steps whose metrics have been lost
+            self._steps_per_call = 1  # data for several might never come within one timeout
+            if not self._are_variables_finite():  # after steps whose metrics are lost
                 raise DivergedError({}, None) from None
             return None
         if not result.is_sane:
@@ -143,14 +143,14 @@ class Learner:
         return metrics
 
     def _unrolled_for(self, num_steps: int) -> int:
-        """Returns by which loop to do `num_steps`: single steps while the other is compiled."""
+        """Returns the loop for `num_steps`: single steps while the other is compiled."""
         pays = self._unrolls and self._num_steps >= UNROLL_AFTER_STEPS
         if pays and num_steps >= UNROLLED_STEPS and self.is_compiled(UNROLLED_STEPS):
             return UNROLLED_STEPS
         return 1
 
     def _diverged(self, steps: Sequence[StepResult]) -> DivergedError:
-        """Returns the error of the first of `steps` whose metrics show it, or of the last one."""
+        """Returns the error of the first of `steps` with bad metrics, or of the last one."""
         for step in steps:
             metrics = {name: float(value) for name, value in step.metrics.items()}
             if not all(map(is_sane, metrics.values())):

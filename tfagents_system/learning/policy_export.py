@@ -1,4 +1,4 @@
-"""The policy as files: SavedModels to deploy, and variables per checkpoint to evaluate."""
+"""Writes the policy: SavedModels for deployment, and variables of each checkpoint."""
 
 import functools
 import gc
@@ -22,8 +22,8 @@ from tfagents_system.core.state.paths import ExperimentPaths
 class PolicyExporter:
     """Writes `policies/{collect_policy,greedy_policy}` and `policies/checkpoints/*`.
 
-    The SavedModels hold the variables of the last export; any of the checkpoints can be loaded
-    over them with `SavedModelPyTFEagerPolicy.update_from_checkpoint`.
+    The SavedModels have the variables of the last export; to load those of a checkpoint, use
+    `SavedModelPyTFEagerPolicy.update_from_checkpoint`.
     """
 
     def __init__(
@@ -33,27 +33,27 @@ class PolicyExporter:
         train_step: tf.Variable,
         fence: Fence,
     ):
-        """Traces and writes nothing yet; nor ever, once a later start has passed `fence`."""
+        """Traces and writes nothing yet; writes nothing once `fence` is superseded."""
         self._paths = paths
         self._agent = agent
         self._train_step = train_step
         self._fence = fence
-        self._saved: set[str] = set()  # whose graph is in the folder
+        self._saved: set[str] = set()  # SavedModels whose graph is written
         self._guard = SpaceGuard("policy", paths.policies, self._num_bytes, tolerated=OSError)
 
     def prepare(self) -> None:
-        """Writes both SavedModels, which takes a second or two; from then on exports are fast.
+        """Writes both SavedModels, which takes a second or two; later exports are fast.
 
-        Before training, so that a network that cannot be exported shows at once.
+        Called before training, so that a network that cannot be exported fails at once.
         """
         self._clear_unfinished()
         with self._guard:
             self._save_models()
 
     def export(self) -> bool:
-        """Writes the checkpoint of the current variables and replaces both SavedModels.
+        """Writes a checkpoint of the current variables and replaces both SavedModels.
 
-        Returns whether they could be written; the old SavedModels stay if not, and the next call
+        Returns whether they could be written; if not, the old SavedModels stay, and the next call
         tries again.
         """
         target = self._paths.policy_checkpoint(int(self._train_step.numpy()))
@@ -67,12 +67,12 @@ class PolicyExporter:
 
     @property
     def problem(self) -> str | None:
-        """Why nothing was written last; None if it was."""
+        """Why the last export failed; None if it succeeded."""
         return self._guard.problem
 
     @property
     def lacks_space(self) -> bool:
-        """Whether the disk was too full for what should be written last."""
+        """Whether the disk was too full for the last export."""
         return self._guard.lacks_space
 
     @functools.cached_property
@@ -92,17 +92,17 @@ class PolicyExporter:
             self._saved.add(name)
 
     def _save_model(self, name: str, folder: str) -> None:
-        """Writes a SavedModel to `folder`; after the first one of this process, in milliseconds."""
+        """Writes a SavedModel to `folder`; after the first one, this takes milliseconds."""
         written = self._paths.policies / name
         saver = self._savers[name]
         if name in self._saved and written.is_dir():
-            # Only the variables have changed since, and a checkpoint holds them in the same format.
+            # Only the variables have changed, and a checkpoint has them in the same format.
             variables = shutil.ignore_patterns(tf.saved_model.VARIABLES_DIRECTORY)
             shutil.copytree(written, folder, ignore=variables)
             saver.save_checkpoint(folder)
             return
         saver.save(folder)
-        # TensorFlow leaves 2 MB in reference cycles, and Python clears away many at once only.
+        # TensorFlow leaves 2 MB in reference cycles, which Python collects only in large batches.
         gc.collect()
 
     def _replace(self, target: pathlib.Path, save: Callable[[str], None]) -> None:
@@ -126,7 +126,7 @@ class PolicyExporter:
             if old.exists() and not target.exists():
                 os.replace(old, target)
             raise
-        if not self._fence.is_newest:  # frozen before the rename: the later start's comes back
+        if not self._fence.is_newest:  # frozen before the rename: put the later start's back
             os.replace(target, unfinished)
             if old.exists():
                 os.replace(old, target)
@@ -135,7 +135,7 @@ class PolicyExporter:
         shutil.rmtree(old, ignore_errors=True)
 
     def _clear_unfinished(self) -> None:
-        """Removes what starts that were killed have left, and fails earlier ones that live."""
+        """Removes remains of killed starts; the exports of earlier living starts then fail."""
         for folder in (self._paths.policies, self._paths.policies / "checkpoints"):
             for path in folder.glob(".*"):
                 owned = re.fullmatch(r"\.(?:tmp|old)-([0-9]+)-.*", path.name)
@@ -147,7 +147,7 @@ class PolicyExporter:
 
 
 def write_policy(checkpoint: pathlib.Path, variables: Sequence[tf.Variable]) -> None:
-    """Writes a policy checkpoint that `restore_policy` reads; the folder is made."""
+    """Writes a policy checkpoint for `restore_policy`; makes the folder."""
     folder = checkpoint / tf.saved_model.VARIABLES_DIRECTORY
     target = tf.train.Checkpoint(model_variables=list(variables))
     target.write(str(folder / tf.saved_model.VARIABLES_FILENAME))
@@ -158,16 +158,16 @@ def restore_policy(checkpoint: pathlib.Path, variables: Sequence[tf.Variable]) -
     """Assigns the variables of a policy checkpoint, in the order of `policy.variables()`.
 
     Raises:
-      ConfigError: If the checkpoint is of another network or cannot be read.
+      ConfigError: If the checkpoint is of another network, or cannot be read.
     """
     prefix = checkpoint / tf.saved_model.VARIABLES_DIRECTORY / tf.saved_model.VARIABLES_FILENAME
     target = tf.train.Checkpoint(model_variables=list(variables))
     try:
         status = target.read(str(prefix)).assert_existing_objects_matched()
-        status.expect_partial()  # the train step in it is not asked for
+        status.expect_partial()  # its train step is not used
     except (tf.errors.OpError, IndexError, RuntimeError) as error:  # missing; cut short; damaged
         raise ConfigError(f"{checkpoint} cannot be read: {error}") from error
-    except (AssertionError, ValueError) as error:  # a variable too many; a shape that differs
+    except (AssertionError, ValueError) as error:  # an additional variable; another shape
         saved = {name: shape for name, shape in tf.train.list_variables(str(prefix))}
         names = (
             f"model_variables/{index}/.ATTRIBUTES/VARIABLE_VALUE" for index in range(len(saved))

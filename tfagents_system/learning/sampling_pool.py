@@ -1,4 +1,4 @@
-"""Minibatches from a pool in the learner's memory that is renewed from the replay table."""
+"""Draws minibatches from a pool in the learner's memory, renewed from the replay table."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -13,21 +13,21 @@ from tfagents_system.data.sample_reader import SampleReader
 MINIBATCHES_PER_POOL = 32
 FEW_MINIBATCHES = 8
 MAX_POOL_BYTES = 64 * 2**20
-NO_KEY = 0  # of items that are not in the replay table
+NO_KEY = 0  # key of items that are not in the replay table
 
 
 def pool_capacity(
     reader: SampleReader, num_fresh: int, batch_size: int, max_replay_size: int
 ) -> int:
-    """Returns the samples of a full pool: a multiple of `num_fresh`, so that none wraps.
+    """Returns the number of samples in a full pool, a multiple of `num_fresh`.
 
-    A pool of 32 minibatches is renewed every 32 batch_size / num_fresh train steps. One of large
-    observations holds fewer minibatches, because of MAX_POOL_BYTES; fewer than eight are
-    reported on stdout.
+    A pool of 32 minibatches is renewed every 32 batch_size / num_fresh train steps. With large
+    observations it has fewer minibatches, because of MAX_POOL_BYTES; fewer than eight are reported
+    on stdout.
 
     Args:
-      reader: Of the items' layout.
-      num_fresh: Samples renewed per train step.
+      reader: Reads the items.
+      num_fresh: New samples per train step.
       batch_size: Samples per minibatch.
       max_replay_size: Samples in the full table.
     """
@@ -44,20 +44,20 @@ def pool_capacity(
 
 
 class SamplingPool:
-    """A uniform sample of the replay table, renewed a little in every train step.
+    """A uniform sample of the replay table, of which each train step replaces a part.
 
         pool.fill(iterator)               # once, before the first step
         minibatch = pool.draw()           # every train step, within a graph
         sample = next(iterator)
         pool.add(sample.data, keys_of(sample))
 
-    A minibatch of B from a pool that takes F fresh samples per train step carries F and not B
-    messages through the replay server. Every sample is still drawn uniformly, and in expectation as
-    often: 1 / F as many visits to the pool, each with B / F draws.
+    For a minibatch of B, a pool with F new samples per train step takes F instead of B samples from
+    the replay server. Each sample is still drawn uniformly, and in expectation as often: it enters
+    the pool less often, and is then drawn B / F times.
 
-    Rows lie as they come, in a ring. A second ring names the rows at which a sample begins, once
-    for each of its chances, so a draw is uniform over samples although a block in which episodes
-    meet has fewer of them.
+    Rows are stored in a ring in the order of arrival. A second ring has the rows at which samples
+    begin, each as often as its weight, so that draws are uniform over samples although a block in
+    which episodes meet has fewer of them.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class SamplingPool:
         Args:
           reader: Finds the samples in items.
           capacity: Samples of the full pool, a multiple of `num_fresh`.
-          num_initial: Samples at the first step; more than the table then holds would only be
-            drawn twice, and be older than the table for longer. Rounded down to `num_fresh`.
-          num_fresh: Samples that each step adds, a multiple of those of an item; their items
+          num_initial: Samples at the first step, rounded down to `num_fresh`. More than the table
+            then has would only be duplicates, and stay too long.
+          num_fresh: Samples that each step adds, a multiple of the samples per item; their items
             overwrite the oldest once the pool is full.
           batch_size: Samples per minibatch.
         """
@@ -83,7 +83,7 @@ class SamplingPool:
         self._reader = reader
         self._window = tf.range(layout.window)
         self._rows_per_add = num_fresh // layout.samples * layout.rows
-        self._num_adds = capacity // num_fresh  # that the pool holds
+        self._num_adds = capacity // num_fresh  # in the pool
         self._num_initial_adds = max(1, min(num_initial, capacity) // num_fresh)
         self._batch_size = batch_size
         num_rows = self._num_adds * self._rows_per_add
@@ -97,33 +97,33 @@ class SamplingPool:
         self._starts = _variable(tf.zeros([capacity * most_chances], tf.int32), "starts")
         self._num_starts = _variable(tf.zeros([self._num_adds], tf.int32), "starts_of_add")
         self._next_add = _variable(0, "next_add")
-        self._oldest = _variable(0, "oldest_start")  # its place in the ring
+        self._oldest = _variable(0, "oldest_start")  # its index in the ring
         self._size = _variable(0, "size")  # of the ring
         self._fill = tf.function(self._fill_from, autograph=False)
 
     @property
     def minibatch_spec(self) -> tuple[tf.TensorSpec, ...]:
-        """Specs of the columns [B, window, size] that `draw` returns."""
+        """The specs of the columns [B, window, size] that `draw` returns."""
         shape = [self._batch_size, self._window.shape[0]]
         return tuple(
             tf.TensorSpec(shape + column.shape[1:], column.dtype) for column in self._columns
         )
 
     def fill(self, iterator: Iterator[Any]) -> None:
-        """Replaces the whole pool; blocks for it and raises what the iterator raises."""
+        """Replaces the whole pool; blocks, and raises the iterator's exceptions."""
         self._fill(iterator)
 
     def draw(self) -> tuple[tf.Tensor, ...]:
-        """Returns a minibatch [B, window, size], drawn by `chances` with replacement."""
+        """Returns a minibatch [B, window, size], drawn by weights with replacement."""
         chosen = tf.random.uniform([self._batch_size], maxval=self._size, dtype=tf.int32)
         starts = tf.gather(self._starts, (self._oldest + chosen) % self._starts.shape[0])
         rows = starts[:, tf.newaxis] + self._window
         return tuple(tf.gather(column, rows) for column in self._columns)
 
     def add(self, fresh: Sequence[tf.Tensor], keys: tf.Tensor | None = None) -> None:
-        """Adds the items `fresh`, columns [N, rows, size], in place of the oldest of a full pool.
+        """Adds the items `fresh`, columns [N, rows, size], in place of the oldest in a full pool.
 
-        N is num_fresh / samples per item. `keys` [N] name them in the replay table, if known.
+        N is num_fresh / samples per item. `keys` [N] are their keys in the replay table, if known.
         """
         add = self._next_add.read_value()
         if keys is not None:
@@ -132,7 +132,7 @@ class SamplingPool:
         index = first_row + tf.range(self._rows_per_add)
         for column, values in zip(self._columns, fresh, strict=True):
             rows = tf.reshape(values, [self._rows_per_add, *column.shape[1:]])
-            column.scatter_update(tf.IndexedSlices(rows, index))  # a slice takes longer
+            column.scatter_update(tf.IndexedSlices(rows, index))  # faster than a slice
         capacity = self._starts.shape[0]
         num_dropped = self._num_starts[add]
         oldest = (self._oldest + num_dropped) % capacity
@@ -147,9 +147,9 @@ class SamplingPool:
         self._next_add.assign((add + 1) % self._num_adds)
 
     def keys_of(self, windows: Sequence[NDArray[Any]]) -> set[int]:
-        """Returns the keys of the items in the pool with one of the `windows` [N, window, size].
+        """Returns the keys of the pool's items that contain one of `windows` [N, window, size].
 
-        The fresh items of a step may have replaced them: then there are none.
+        Items that a later step has replaced are missing.
         """
         columns = [_as_bytes(column.numpy()) for column in self._columns]
         found: set[int] = set()
@@ -164,7 +164,7 @@ class SamplingPool:
         return found - {NO_KEY}
 
     def _start_rows(self, items: Sequence[tf.Tensor]) -> tf.Tensor:
-        """Returns the rows, counted through all `items`, at which samples begin: int32 [S]."""
+        """Returns the row numbers, over all `items`, at which samples begin: int32 [S]."""
         if self._reader.layout.is_segment:
             chances = self._reader.chances(items)[:, 0]
             return tf.repeat(tf.range(tf.size(chances)) * self._reader.layout.rows, chances)
@@ -184,14 +184,14 @@ class SamplingPool:
 
 
 def keys_of(sample: Any) -> tf.Tensor | None:
-    """Returns the keys [N] of sampled items, as int64; None of those that have none."""
+    """Returns the keys [N] of sampled items as int64; None if they have no keys."""
     if not hasattr(sample, "info"):
         return None
     return tf.bitcast(sample.info.key, tf.int64)
 
 
 def _as_bytes(rows: NDArray[Any]) -> NDArray[Any]:
-    """Returns [..., size] as bytes [..., M], of which those of NaN are equal, too."""
+    """Returns [..., size] as bytes [..., M], so that NaN equals NaN."""
     return np.ascontiguousarray(rows).view(np.uint8)
 
 

@@ -10,29 +10,29 @@ from numpy.typing import NDArray
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.learning.sampling_pool import SamplingPool, keys_of
 
-ROUNDING = 1e-6  # of shares, and of samples
+ROUNDING = 1e-6  # tolerance of shares, and of samples
 
 
 class Source(NamedTuple):
-    """Where a part of each minibatch comes from."""
+    """The source of a part of each minibatch."""
 
     name: str  # for metrics
-    num_samples: int  # of each minibatch; see `split_minibatch`
+    num_samples: int  # samples in each minibatch; see `split_minibatch`
     # Returns a new iterator over packed parts of minibatches, or over the fresh items that `pool`
     # takes in each step, or raises TimeoutError; called again after data has ended or its server
     # has gone.
     make_iterator: Callable[[], Iterator[Any]]
-    pool: SamplingPool | None = None  # draws the part; None takes it from the iterator as it comes
+    pool: SamplingPool | None = None  # draws the part; None takes it directly from the iterator
 
 
 def split_minibatch(batch_size: int, shares: Mapping[str, float]) -> dict[str, int]:
-    """Returns how many of `batch_size` samples each source gives, by its share.
+    """Returns how many of `batch_size` samples each source provides, by its share.
 
-    The counts sum to `batch_size`. Each is that of whole samples in the share, and one more for
-    those with the largest remainders.
+    The counts sum to `batch_size`. Each is the share rounded down, plus one for the sources with
+    the largest remainders.
 
     Raises:
-      ConfigError: If shares do not sum to 1, or one is less than a sample.
+      ConfigError: If shares do not sum to 1, or one is less than one sample.
     """
     if abs(sum(shares.values()) - 1) > ROUNDING:
         raise ConfigError(
@@ -54,7 +54,7 @@ def split_minibatch(batch_size: int, shares: Mapping[str, float]) -> dict[str, i
 
 
 class Mixer:
-    """Makes minibatches of a part from each source, in the order of the sources.
+    """Joins minibatches from the parts of all sources, in the order of the sources.
 
         iterators = mixer.open()            # before train steps, and after data has ended
 
@@ -68,20 +68,20 @@ class Mixer:
     """
 
     def __init__(self, sources: Sequence[Source]):
-        """Asks no source for anything yet."""
+        """Does not use the sources yet."""
         self._sources = list(sources)
         self._is_filled = [source.pool is None for source in sources]
         self._asked = tf.Variable(0, trainable=False, name="asked_source")
 
     @property
     def asked(self) -> str:
-        """Name of the source that was asked last: the one without data if that has ended."""
+        """Name of the source that was asked last: if data has ended, the one without data."""
         return self._sources[int(self._asked.numpy())].name
 
     def open(self) -> list[Iterator[Any]]:
-        """Returns an iterator of each source; those of new sources have filled their pools.
+        """Returns an iterator of each source, after filling the pools of new sources.
 
-        Blocks for the pools, and raises what the iterators raise.
+        Blocks for the pools, and raises the iterators' exceptions.
         """
         iterators = []
         for index, source in enumerate(self._sources):
@@ -93,7 +93,7 @@ class Mixer:
         return iterators
 
     def minibatch_spec(self, iterators: Sequence[tf.data.Iterator]) -> tuple[tf.TensorSpec, ...]:
-        """Specs of the columns [B, window, size] of a minibatch."""
+        """Returns the specs of the columns [B, window, size] of a minibatch."""
         batch_size = sum(source.num_samples for source in self._sources)
         source, iterator = self._sources[0], iterators[0]
         columns = iterator.element_spec.data if source.pool is None else source.pool.minibatch_spec
@@ -102,10 +102,10 @@ class Mixer:
     def wait(
         self, iterators: Sequence[Iterator[Any]], num_steps: int, after: tf.Tensor
     ) -> tuple[list[list[Any]], dict[str, tf.Tensor]]:
-        """Takes what the next train steps need, after `after` is known.
+        """Takes the data of the next train steps, after `after` is known.
 
-        Returns a sample of each source for each train step, and how many seconds one has waited for
-        them, as metrics; with several sources also how many for each.
+        Returns a sample of each source for each train step, and the seconds that a step waited, as
+        metrics; with several sources, also the seconds for each.
         """
         with tf.control_dependencies([after]):
             times = [tf.timestamp()]
@@ -126,27 +126,27 @@ class Mixer:
         return [list(of_step) for of_step in zip(*arrived, strict=True)], waits
 
     def _ask(self, index: int, after: tf.Tensor) -> tf.Tensor:
-        """Notes which of several sources is asked after `after`; returns what to wait for."""
+        """Records which of several sources is asked after `after`; returns the op to wait for."""
         if len(self._sources) == 1:
             return after
         with tf.control_dependencies([after]):
             return self._asked.assign(index)
 
     def draw(self) -> list[tuple[tf.Tensor, ...]]:
-        """Returns the parts that come from pools; () for the others."""
+        """Draws the parts that come from pools; () for the other sources."""
         return [() if source.pool is None else source.pool.draw() for source in self._sources]
 
     def mix(
         self, samples: Sequence[Any], drawn: Sequence[tuple[tf.Tensor, ...]]
     ) -> tuple[tf.Tensor, ...]:
-        """Returns a minibatch, columns [B, window, size], of samples and what has been drawn."""
+        """Joins samples and drawn parts to a minibatch, columns [B, window, size]."""
         parts = [part or sample.data for sample, part in zip(samples, drawn, strict=True)]
         if len(parts) == 1:
             return parts[0]
         return tuple(tf.concat(columns, axis=0) for columns in zip(*parts, strict=True))
 
     def renew(self, samples: Sequence[Any]) -> list[tuple[tf.Tensor, ...]]:
-        """Adds samples to the pools of their sources, and returns what is drawn then."""
+        """Adds samples to their sources' pools, and returns newly drawn parts."""
         for source, sample in zip(self._sources, samples, strict=True):
             if source.pool is not None:
                 source.pool.add(sample.data, keys_of(sample))
@@ -167,12 +167,12 @@ class Mixer:
         minibatch: Sequence[NDArray[Any]],
         keys: Sequence[NDArray[Any]],
     ) -> set[int]:
-        """Returns the keys of the items that some `samples` of a minibatch come from, if known.
+        """Returns the keys of the items from which some `samples` of a minibatch come, if known.
 
         Args:
-          samples: Their places in the minibatch.
+          samples: Indices in the minibatch.
           minibatch: Columns [B, window, size].
-          keys: As `keys` has returned them.
+          keys: The result of `keys`.
         """
         found: set[int] = set()
         begin = 0

@@ -8,30 +8,30 @@ import tensorflow as tf
 from tfagents_system.learning.sources import Mixer
 from tfagents_system.learning.train_step import TrainStep
 
-LARGEST_METRIC = 1e20  # losses grow to this only on their way to infinity
+LARGEST_METRIC = 1e20  # losses are only this large on their way to infinity
 
 
 class StepResult(NamedTuple):
-    """What one train step gave and took."""
+    """The data and results of one train step."""
 
     metrics: dict[str, tf.Tensor]
     columns: tuple[tf.Tensor, ...]  # the packed minibatch
-    keys: list[tf.Tensor]  # [N] of the items of each source's part, or [0] if they are not known
+    keys: list[tf.Tensor]  # keys [N] of the items of each source's part, or [0] if unknown
 
 
 class LoopResult(NamedTuple):
-    """What one call of the loop gave."""
+    """The result of one call of the loop."""
 
     is_sane: tf.Tensor  # bool []: metrics are below LARGEST_METRIC, variables are finite
-    sums: dict[str, tf.Tensor]  # of the metrics over all train steps
-    last_steps: list[StepResult]  # those of the last iteration
+    sums: dict[str, tf.Tensor]  # means of the metrics over all train steps
+    last_steps: list[StepResult]  # steps of the last iteration
 
 
 class TrainLoop:
-    """Many train steps in one call of a function that is compiled once.
+    """Runs many train steps in one call of a compiled function.
 
-    The loop has `unrolled` train steps in one iteration. Iterations wait for each other, but within
-    one a step begins on a core that the step before has left.
+    Each iteration of the loop has `unrolled` train steps. Iterations run one after another, but
+    within an iteration, one core can begin a step while another still finishes the one before.
     """
 
     def __init__(self, train_step: TrainStep, mixer: Mixer, unrolled: int):
@@ -43,17 +43,17 @@ class TrainLoop:
 
     @property
     def num_traces(self) -> int:
-        """How often the loop has been traced, which costs seconds; once is enough."""
+        """Number of times that the loop was traced, which takes seconds; once suffices."""
         return self._call.experimental_get_tracing_count()
 
     def compile(self, iterators: Sequence[Iterator[Any]]) -> None:
-        """Makes later calls begin at once; blocks for seconds, takes nothing from `iterators`."""
+        """Compiles the loop, which takes seconds, without taking data from `iterators`."""
         self(iterators, 0)
 
     def __call__(self, iterators: Sequence[Iterator[Any]], num_steps: int) -> LoopResult:
-        """Does `num_steps` train steps, a multiple of `unrolled`; stops when one is not sane.
+        """Does `num_steps` train steps, a multiple of `unrolled`; stops after a bad one.
 
-        `iterators` are those of the mixer's sources.
+        `iterators` are the iterators of the mixer's sources.
         """
         return self._call(iterators, tf.constant(num_steps))
 
@@ -74,15 +74,15 @@ class TrainLoop:
         def iteration(
             index: tf.Tensor, _: tf.Tensor, sums: tf.Tensor, __: Any, drawn: Any
         ) -> tuple[Any, ...]:
-            # After the last step's losses and before this step: the wait alone is between them.
+            # Between the last step's losses and this step, so that only the wait is measured.
             samples, waits = mixer.wait(iterators, self._unrolled, after=sums)
             steps = []
             for of_step in samples:
-                # Nothing of a step is done before its data is there, which may never be.
+                # No part of a step may run before its data has come, which may never happen.
                 with tf.control_dependencies(list(waits.values())):
                     minibatch = tuple(map(tf.identity, mixer.mix(of_step, drawn)))
                     metrics = self._train_step(minibatch) | waits
-                    drawn = mixer.renew(of_step)  # beside the train step, for the next one
+                    drawn = mixer.renew(of_step)  # for the next step, in parallel to this one
                 names[:] = metrics
                 keys = mixer.keys(of_step)
                 steps.append((tf.stack(list(metrics.values())), minibatch, keys))
@@ -91,7 +91,7 @@ class TrainLoop:
             sums += tf.reduce_sum(values, axis=0)
             return index + self._unrolled, is_sane, sums, steps, drawn
 
-        # One vector of all metrics, because the loop handles one for less.
+        # All metrics in one vector, which costs the loop less.
         zeros, shapes = tf.zeros([1]), tuple(column.shape for column in spec)
         _, is_sane, sums, steps, _ = tf.while_loop(
             goes_on,
@@ -110,16 +110,16 @@ class TrainLoop:
         )  # fmt: skip
 
         def named(values: tf.Tensor) -> dict[str, tf.Tensor]:
-            values = tf.broadcast_to(values, [len(names)])  # one zero if there was no step
+            values = tf.broadcast_to(values, [len(names)])  # a zero if there was no step
             return dict(zip(names, tf.unstack(values), strict=True))
 
-        # A gradient may be NaN where the loss is not.
+        # A gradient may be NaN even if the loss is not.
         is_sane = tf.logical_and(is_sane, are_finite(self._train_step.variables))
         last_steps = [StepResult(named(values), *minibatch) for values, *minibatch in steps]
         return LoopResult(is_sane, named(sums), last_steps)
 
 
 def are_finite(variables: list[tf.Variable]) -> tf.Tensor:
-    """Returns whether all numbers of the floating point `variables` are finite: bool []."""
+    """Returns whether all numbers in floating point `variables` are finite: bool []."""
     floating = [variable for variable in variables if variable.dtype.is_floating]
     return tf.reduce_all([tf.reduce_all(tf.math.is_finite(variable)) for variable in floating])

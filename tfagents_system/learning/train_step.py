@@ -15,17 +15,17 @@ from tfagents_system.rewards.signals import RewardSignals
 
 @runtime_checkable
 class GradientAgent(Protocol):
-    """An agent trained on our transitions, whose gradients can be had without applying them."""
+    """An agent that trains on our transitions and separates gradients from their application."""
 
     def gradients(self, transition: Transition) -> tuple[Any, tf_agent.LossInfo]:
-        """Returns the gradients of a minibatch, and its losses; changes no variable."""
+        """Returns the gradients and losses of a minibatch; changes no variable."""
 
     def apply_gradients(self, gradients: Any) -> None:
-        """Changes the variables by gradients, and increments the train step."""
+        """Applies gradients to the variables, and increments the train step."""
 
 
 class TrainStep:
-    """Trains an agent on one packed minibatch; called while a graph is traced."""
+    """Trains an agent on one packed minibatch; called during tracing."""
 
     def __init__(
         self,
@@ -33,20 +33,20 @@ class TrainStep:
         reader: SampleReader,
         reward_signals: RewardSignals | None = None,
     ):
-        """Takes a GradientAgent, or any agent whose `train` applies the gradients itself."""
+        """Takes a GradientAgent, or any agent whose `train` applies its gradients itself."""
         self._agent = agent
         self._reader = reader
         self._reward_signals = reward_signals
 
     @property
     def variables(self) -> list[tf.Variable]:
-        """All that training changes."""
+        """All variables that training changes."""
         of_signals = self._reward_signals.variables if self._reward_signals else ()
         return [*self._agent.variables, *of_signals]
 
     def __call__(self, columns: Sequence[tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Returns the scalar metrics of the agent before its update."""
-        # What needs no data, such as counting, would be done also when the data has ended.
+        """Does a train step; returns the agent's scalar metrics before its update."""
+        # Without this, ops that need no data, such as counting, would run even without data.
         with tf.control_dependencies(columns):
             transition = self._reader.unpack(columns)
             of_signals: Mapping[str, tf.Tensor] = {}
@@ -62,10 +62,10 @@ class TrainStep:
 
 
 def as_experience(transition: Transition) -> trajectory.Transition:
-    """Returns the form in which stock agents of TF-Agents take a batch of replayed transitions.
+    """Converts a batch of replayed transitions to the form for stock agents of TF-Agents.
 
-    Only `next_time_step.discount` says whether an episode ended; the next step's type is MID.
-    The extras are the info of the action step.
+    Only `next_time_step.discount` tells whether an episode ended; the next step's type is MID.
+    The extras are the action step's info.
     """
     step_type = tf.cast(transition.step_type, tf.int32)
     ones = tf.ones_like(transition.reward)

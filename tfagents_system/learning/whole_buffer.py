@@ -1,4 +1,4 @@
-"""The whole replay buffer in the learner's memory, from which draws depend on the seed alone."""
+"""Keeps the whole replay buffer in the learner's memory, so that draws depend only on the seed."""
 
 import itertools
 import math
@@ -14,29 +14,29 @@ from tfagents_system.data.sample_reader import SampleReader
 
 MAX_BYTES = 2 * 10**9
 
-# Returns the items of the round collected with the policy of a train step, columns [N, rows, size],
-# or None if it is not complete within so many seconds.
+# Returns the items of the round that was collected with a train step's policy, columns
+# [N, rows, size], or None if it is not complete within a number of seconds.
 TakeRound = Callable[[int, float], Sequence[NDArray[Any]] | None]
 
 
 class WholeBuffer:
-    """Items in the order of their arrival; the newest replace the oldest of a full buffer.
+    """A ring of items in the order of arrival.
 
     buffer.add(items)
     minibatch = buffer.draw()
     """
 
     def __init__(self, reader: SampleReader, capacity: int, batch_size: int, seed: int):
-        """Allocates the buffer; the system gives the memory as it is filled.
+        """Reserves the buffer; the system allocates memory as it fills.
 
         Args:
-          reader: Of the items' layout.
+          reader: Reads the items.
           capacity: In items.
-          batch_size: Samples of a minibatch.
-          seed: Of the draws.
+          batch_size: Samples per minibatch.
+          seed: Seed of the draws.
 
         Raises:
-          ConfigError: If it takes more than MAX_BYTES.
+          ConfigError: If it needs more than MAX_BYTES.
         """
         num_bytes = capacity * sum(
             math.prod(spec.shape) * spec.dtype.size for spec in reader.columns
@@ -54,12 +54,12 @@ class WholeBuffer:
             np.zeros([capacity, *spec.shape], spec.dtype.as_numpy_dtype) for spec in reader.columns
         ]
         self._chances = np.zeros([capacity, reader.layout.samples], np.int32)
-        self._starts = np.empty([0, 2], int)  # (item, row) of a sample, once for each chance
+        self._starts = np.empty([0, 2], int)  # (item, row) of each sample, repeated by its weight
         self._next_item = 0
 
     @property
     def minibatch_spec(self) -> tuple[tf.TensorSpec, ...]:
-        """Specs of the columns [B, window, size] that `draw` returns."""
+        """The specs of the columns [B, window, size] that `draw` returns."""
         shape = [self._batch_size, self._reader.layout.window]
         return tuple(
             tf.TensorSpec(shape + spec.shape[1:], spec.dtype) for spec in self._reader.columns
@@ -79,7 +79,7 @@ class WholeBuffer:
         self._next_item = (self._next_item + len(places)) % capacity
 
     def draw(self) -> tuple[NDArray[Any], ...]:
-        """Returns a minibatch [B, window, size], drawn by `chances` with replacement."""
+        """Returns a minibatch [B, window, size], drawn by weights with replacement."""
         chosen = self._starts[self._rng.integers(len(self._starts), size=self._batch_size)]
         item, first_row = chosen[:, :1], chosen[:, 1:]
         rows = first_row + np.arange(self._reader.layout.window)
@@ -87,16 +87,15 @@ class WholeBuffer:
 
 
 class Minibatch(NamedTuple):
-    """An element of the iterator, with the field that a sample of the replay server has."""
+    """An element of the iterator, with the field of a replay server's sample."""
 
     data: tuple[tf.Tensor, ...]
 
 
 class RoundMinibatches:
-    """Minibatches of a run in lock step: those of an iteration are drawn after its round has come.
+    """The minibatches of a deterministic run: an iteration's are drawn after its round has come.
 
-    Each train step takes one, so that the data of a train step is the same however long anything
-    has taken.
+    Each train step takes one, so the data of a train step do not depend on timing.
     """
 
     def __init__(
@@ -111,12 +110,12 @@ class RoundMinibatches:
         self._take_round = take_round
         self._num_steps_per_iter = num_steps_per_iter
         self._timeout_secs = timeout_secs
-        self._num_rounds = 0  # iterations whose round is in the buffer
+        self._num_rounds = 0  # number of iterations whose round is in the buffer
 
     def iterator(self, train_step: int) -> Iterator[Any]:
         """Returns an iterator over the minibatches of the train steps from `train_step` on.
 
-        Only one may be in use at a time. It ends if a round does not come within the timeout.
+        Only one may be used at a time. It ends if a round does not come within the timeout.
         """
 
         def minibatches() -> Iterator[Minibatch]:

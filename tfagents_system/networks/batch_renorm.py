@@ -23,8 +23,8 @@ from tfagents_system.networks.batch_norm import (
     moments_of,
 )
 
-LARGEST_R, LARGEST_D = 3.0, 5.0  # of the paper, once its training has settled
-WARM_UP_UPDATES = 100_000  # of a network, with plain batch normalization, as in CrossQ's code
+LARGEST_R, LARGEST_D = 3.0, 5.0  # the paper's limits for settled training
+WARM_UP_UPDATES = 100_000  # updates with plain batch normalization first, as in CrossQ's code
 
 
 class BatchRenorm(Normalization):
@@ -51,10 +51,10 @@ class BatchRenorm(Normalization):
 
 
 class RenormalizedLayers(NormalizingLayers):
-    """Renormalization, then Dense + ReLU + the same, each, then the output layer."""
+    """Renormalization, then Dense + ReLU + renormalization per layer, then the output layer."""
 
     def __init__(self, fc_layer_params: Sequence[int], output_layer: tf.keras.layers.Dense):
-        """Takes the units of the hidden layers, and over the last one."""
+        """Takes the units of the hidden layers, and the output layer."""
         hidden_layers = encoders.dense_layers(fc_layer_params)
         normalizations = [BatchRenorm() for _ in range(1 + len(hidden_layers))]
         # Normalized layers learn in steps relative to the size of their weights, and Keras' default
@@ -74,7 +74,7 @@ class RenormalizedLayers(NormalizingLayers):
         super().build(input_shape)
 
     def call(self, features: tf.Tensor) -> tf.Tensor:
-        """Returns the outputs [..., units] for `features` [..., n], by the running moments."""
+        """Returns the outputs [..., units] for `features` [..., n], with the running moments."""
         *maps, last = (normalization.of_running() for normalization in self.normalizations)
         for linear_map, layer in zip(maps, self.hidden_layers, strict=True):
             features = layer.of(features, *_taken_up(linear_map, layer))
@@ -83,7 +83,7 @@ class RenormalizedLayers(NormalizingLayers):
     def of_batch(
         self, features: tf.Tensor, num_updates: tf.Tensor
     ) -> tuple[tf.Tensor, list[Moments]]:
-        """Returns the outputs [B, units] by the moments of the batch, and those of each layer."""
+        """Returns the outputs [B, units] with the batch's moments, and those of each layer."""
         *normalizations, last = self.normalizations
         all_moments = []
         for normalization, layer in zip(normalizations, self.hidden_layers, strict=True):
@@ -110,7 +110,7 @@ class RenormalizedLayers(NormalizingLayers):
 
 
 def _taken_up(linear_map: Map, layer: tf.keras.layers.Dense) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns kernel and bias with which `layer` does what it would after the map."""
+    """Folds a linear map into the next dense layer: returns its kernel and bias."""
     scale, offset = linear_map
     return scale[:, tf.newaxis] * layer.kernel, layer.bias + tf.linalg.matvec(
         layer.kernel, offset, transpose_a=True

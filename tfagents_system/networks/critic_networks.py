@@ -1,4 +1,4 @@
-"""The built-in critics: Q(observation, action), also of a summary, and V(observation)."""
+"""The built-in critics: Q(observation, action), optionally after a summarizer, and V."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,15 +24,15 @@ class MlpCriticNetwork(network.Network):
         dropout_rate: float = 0.0,
         name: str = "MlpCriticNetwork",
     ):
-        """Builds the layers; the variables appear with `create_variables`.
+        """Builds the layers; `create_variables` creates the variables.
 
         Args:
           input_tensor_spec: (observation_spec, action_spec) without batch axis.
           joint_fc_layer_params: Units of each hidden layer.
           preprocessing_combiner: Keras layer that joins the leaves of a nested observation.
-          num_quantiles: Of the distribution of returns; None: Q alone.
+          num_quantiles: Number of quantiles of the return; None: only Q.
           layer_norm: Whether each hidden layer is Dense + dropout + layer normalization + ReLU.
-          dropout_rate: Share of the units that it drops, in each call anew.
+          dropout_rate: Share of units that are dropped, drawn again in each call.
           name: Name of the network.
         """
         super().__init__(input_tensor_spec=input_tensor_spec, state_spec=(), name=name)
@@ -94,8 +94,8 @@ class MlpValueNetwork(network.Network):
 class SummarizingCriticNetwork(network.Network):
     """observation -> summarizer; (its features, action) -> critic -> Q.
 
-    The summarizer reads observations only, so the state after a step does not depend on which
-    action is asked about.
+    The summarizer reads only observations, so the state after a step does not depend on the
+    evaluated action.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class SummarizingCriticNetwork(network.Network):
         critic: network.Network,
         name: str = "SummarizingCriticNetwork",
     ):
-        """Takes over both.
+        """Takes both parts.
 
         Args:
           summarizer: Such as RecurrentSummarizer.
@@ -119,7 +119,7 @@ class SummarizingCriticNetwork(network.Network):
         self.critic = critic
 
     def copy(self, **kwargs: Any) -> "SummarizingCriticNetwork":
-        """Returns one with variables of its own."""
+        """Returns a copy with its own variables."""
         parts = {"summarizer": self.summarizer.copy(), "critic": self.critic.copy()}
         return super().copy(**parts | kwargs)
 

@@ -30,7 +30,7 @@ class SquashedGaussian(tfd.AutoCompositeTensorDistribution):
         magnitude: tf.Tensor,
         name: str = "SquashedGaussian",
     ):
-        """All [..., A]; `center` and `magnitude` > 0 describe the action bounds."""
+        """Takes parameters [..., A]; `center` and `magnitude` > 0 describe the action bounds."""
         parameters = dict(locals())
         with tf.name_scope(name) as name:
             self._loc = tf.convert_to_tensor(loc)

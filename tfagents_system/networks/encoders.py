@@ -1,4 +1,4 @@
-"""The parts that the built-in actors and critics are made of."""
+"""The building blocks of the built-in actors and critics."""
 
 import copy
 import math
@@ -11,18 +11,17 @@ from tfagents_system.core.nests import Nest
 from tfagents_system.networks.layer_norm import LayerNormRelu
 from tfagents_system.networks.matmul import Dense
 
-_MERGE_LAYER = tf.keras.layers.Add.__base__  # also of Concatenate; Keras does not export it
+_MERGE_LAYER = tf.keras.layers.Add.__base__  # not exported by Keras
 
 
 class ObservationEncoder(tf.keras.layers.Layer):
-    """Joins an observation into one float32 vector for each step.
+    """Joins an observation to one float32 vector for each step.
 
-    Each part is flattened, and they are joined in the order of `tf.nest.flatten`, which sorts the
-    keys of a dict. With a `preprocessing_combiner` each network uses its own copy of it. As in
-    TF-Agents' EncodingNetwork, it receives the nest [N, ...] with the dtypes of
-    the environment, where N counts all steps of a batch of sequences, and what it returns is
-    flattened. Keras' merge layers (Concatenate, Add, ...) take no nest but a list: they receive the
-    leaves as float32, in that order.
+    The parts are flattened and joined in the order of `tf.nest.flatten`, which sorts the keys of a
+    dict. With a `preprocessing_combiner`, each network uses its own copy of it. As in TF-Agents'
+    EncodingNetwork, it receives the nest [N, ...] with the environment's dtypes, where N counts all
+    steps of a batch of sequences, and its result is flattened. Keras' merge layers (Concatenate,
+    Add, ...) take a list instead of a nest: they receive the leaves as float32, in that order.
     """
 
     def __init__(
@@ -48,7 +47,7 @@ class ObservationEncoder(tf.keras.layers.Layer):
         return self._flat(combined, tuple(combined.shape[1:]), outer)
 
     def _flat(self, part: tf.Tensor, shape: tuple[int, ...], outer: tf.Tensor) -> tf.Tensor:
-        """Returns `part` as [*outer, n] float32; its axes before `shape` may be joined."""
+        """Flattens `part` to [*outer, n] float32; its axes before `shape` may be joined."""
         part = tf.cast(part, tf.float32)
         if len(shape) == 1 and part.shape.rank == 1 + outer.shape[0]:
             return part
@@ -78,7 +77,7 @@ class NormalizedDense(tf.keras.layers.Layer):
     def __init__(
         self, units: int, dropout_rate: float, is_first: bool = False, name: str | None = None
     ):
-        """Makes no variables yet; `dropout_rate` is in [0, 1), `is_first` as of Dense."""
+        """Makes no variables yet; `dropout_rate` is in [0, 1), `is_first` as in Dense."""
         super().__init__(name=name)
         self._dense = Dense(units, is_first, has_relu=False)
         self._dropout_rate = dropout_rate
@@ -95,7 +94,7 @@ class NormalizedDense(tf.keras.layers.Layer):
 def dense_layers(
     fc_layer_params: Sequence[int], layer_norm: bool = False, dropout_rate: float = 0.0
 ) -> list[tf.keras.layers.Layer]:
-    """Returns Dense + ReLU layers with these numbers of units; the first one reads observations.
+    """Returns Dense + ReLU layers with these numbers of units; the first reads observations.
 
     With `layer_norm` they are NormalizedDense.
     """

@@ -1,4 +1,4 @@
-"""Holds what depends on the kind of an action space; another kind is another head."""
+"""Action heads: all that depends on the kind of an action space, one head for each kind."""
 
 import abc
 from collections.abc import Callable
@@ -18,31 +18,31 @@ LOG_STD_RANGE = (-20.0, 2.0)  # as in the authors' code of arXiv:1812.05905
 
 
 class NumpyHead(Protocol):
-    """What an actor's head does in NumPy, for one env step without batch axis.
+    """An actor's head in NumPy, for one env step without batch axis.
 
-    `outputs` [n] float32 are those of the actor's last layer.
+    `outputs` [n] float32 are the outputs of the actor's last layer.
     """
 
-    num_noises: int  # numbers of mean 0 and variance 1 that a random action takes; they may be 0
+    num_noises: int  # random numbers of mean 0 and variance 1 per random action; may be 0
 
     def greedy(self, outputs: Floats) -> Any:
-        """Returns the action of an evaluation: the mode, or that of a deterministic actor."""
+        """Returns the greedy action: the mode, or a deterministic actor's action."""
 
     def sample(self, outputs: Floats, noise: Floats) -> Any:
-        """Returns a random action of a stochastic actor, which `noise` [num_noises] decides."""
+        """Returns a stochastic actor's action, determined by `noise` [num_noises]."""
 
     def perturbed(self, outputs: Floats, noise: Floats) -> Any:
-        """Returns the action of a deterministic actor with `noise`, and within the bounds."""
+        """Returns a deterministic actor's action with `noise`, within the bounds."""
 
     def arrays(self, kernel: Floats, bias: Floats) -> dict[str, Floats]:
-        """Returns by name what an exported model makes greedy actions of features with.
+        """Returns the arrays from which an exported model computes greedy actions, by name.
 
-        `kernel` [features, n] and `bias` [n] are those of the last layer.
+        `kernel` [features, n] and `bias` [n] belong to the last layer.
         """
 
 
 class OutputLayer(tf.keras.layers.Layer, abc.ABC):
-    """The last layer of an actor; it has all variables that depend on the action space."""
+    """The last layer of an actor, with all variables that depend on the action space."""
 
     def __init__(self, num_outputs: int, name: str, projection_name: str):
         """Makes no variables yet."""
@@ -50,79 +50,79 @@ class OutputLayer(tf.keras.layers.Layer, abc.ABC):
         self.projection = tf.keras.layers.Dense(num_outputs, name=projection_name)
 
     def call(self, features: tf.Tensor) -> Any:
-        """Returns what the actor gives for `features` [..., n]."""
+        """Returns the actor's output for `features` [..., n]."""
         return self.of(self.projection(features))
 
     @abc.abstractmethod
     def of(self, outputs: tf.Tensor) -> Any:
-        """Returns what `outputs` [..., num_outputs] of the projection stand for.
+        """Converts `outputs` [..., num_outputs] of the projection to the actor's output.
 
-        It is the distribution over actions, or the action of a deterministic actor.
+        It is a distribution over actions, or a deterministic actor's action.
         """
 
     @abc.abstractmethod
     def numpy_head(self) -> NumpyHead:
-        """Returns the twin in NumPy of what follows the projection."""
+        """Returns the NumPy version of everything after the projection."""
 
 
 class ActionHead(abc.ABC):
-    """What agents and networks ask about the actions of a space; it has no variables.
+    """The properties of an action space for agents and networks; has no variables.
 
-    The random actions of the first fill are not asked for here: `RandomPolicy` draws them from the
-    specs of any environment, also from those of which only a user's own agent knows how to act.
+    The random actions of the initial fill do not come from here: `RandomPolicy` draws them from the
+    specs of any environment, even if only a user's own agent supports its actions.
     """
 
     action_spec: Nest
-    default_target_entropy: float  # in nats, what the temperature is adjusted for
+    default_target_entropy: float  # in nats, the temperature's target
 
     @abc.abstractmethod
     def output_layer(self, is_deterministic: bool) -> OutputLayer:
-        """Returns a new last layer of an actor.
+        """Returns a new last layer for an actor.
 
         Raises:
-          ConfigError: If `is_deterministic` and no gradient flows through actions of this kind.
+          ConfigError: If `is_deterministic`, and no gradient flows through such actions.
         """
 
     @abc.abstractmethod
     def sample(self, distribution: Any) -> tuple[Any, tf.Tensor]:
-        """Returns actions of an actor's distribution and their log-probabilities [...].
+        """Samples actions of an actor's distribution; returns them and log-probabilities [...].
 
-        The probabilities are such that nothing learned depends on the unit of the action.
+        The log-probabilities do not depend on the unit of the action.
         """
 
     @abc.abstractmethod
     def expectation(self, distribution: Any, judge: Callable[[Any, tf.Tensor], Any]) -> Any:
-        """Returns the mean, over the actor's actions, of each tensor that `judge` gives.
+        """Returns the mean, over the actor's actions, of each tensor that `judge` returns.
 
-        It may be estimated by one action. Gradients flow to the actor.
+        It may be estimated from one action. Gradients flow to the actor.
 
         Args:
-          distribution: Of an actor, over actions [..., A].
-          judge: Of actions and their log-probabilities; it asks critics. Where actions can be
-            counted, it is asked about all at once, whose axis is the last of what it gives: they
-            are no inputs of the critics then but their outputs.
+          distribution: An actor's distribution over actions [..., A].
+          judge: Evaluates actions and their log-probabilities by the critics. For countable
+            actions it evaluates all at once, along the last axis of its results: then actions are
+            not inputs of the critics but their outputs.
         """
 
     @abc.abstractmethod
     def critic_inputs(self, action: Any) -> tf.Tensor:
-        """Returns what critics take beside the observation, [..., m], for actions [..., A].
+        """Returns the critics' inputs [..., m] for actions [..., A], in addition to observations.
 
-        It has m = 0 where the critics' outputs are the values of all actions.
+        m is 0 if the critics' outputs are the values of all actions.
         """
 
 
 class BoxHead(ActionHead):
-    """One bounded float32 vector.
+    """The head for one bounded float32 vector.
 
-    Log-probabilities are those of actions scaled to [-1, 1], so that neither the temperature nor
-    the value of staying alive depends on the unit of the action. Means are those of one action.
+    Log-probabilities refer to actions scaled to [-1, 1], so that neither the temperature nor the
+    value of staying alive depends on the unit of the action. Means are estimated from one action.
     """
 
     def __init__(self, action_spec: Nest):
         """Takes the spec of the environment's action.
 
         Raises:
-          ConfigError: If it is not one finite, bounded, floating point vector.
+          ConfigError: If it is not a floating point vector with finite bounds.
         """
         self.action_spec = action_spec
         self.center, self.magnitude = _center_and_magnitude(action_spec)
@@ -130,24 +130,24 @@ class BoxHead(ActionHead):
         self.num_actions = self.center.size
         self.default_target_entropy = -self.num_actions  # arXiv:1812.05905, table 1
         self._is_scaled = not self.center.any() and (self.magnitude == 1).all()
-        # log of the bounds' volume by that of [-1, 1]^A: log pi of a scaled action is so much more.
+        # log of the bounds' volume over that of [-1, 1]^A: the difference of log pi by scaling.
         self._log_volume = float(np.log(self.magnitude).sum())
 
     def output_layer(self, is_deterministic: bool) -> OutputLayer:
-        """See ActionHead; no space of this kind is refused."""
+        """See ActionHead; all spaces of this kind are supported."""
         return _DeterministicLayer(self) if is_deterministic else _GaussianLayer(self)
 
     def sample(self, distribution: Any) -> tuple[tf.Tensor, tf.Tensor]:
         """See ActionHead; actions are [..., A]."""
         if isinstance(distribution, SquashedGaussian):
             actions, log_prob = distribution.experimental_sample_and_log_prob()
-        else:  # TF-Agents' own distributions have no joint method
+        else:  # TF-Agents' distributions have no joint method
             actions = distribution.sample()
             log_prob = distribution.log_prob(actions)
         return actions, log_prob + self._log_volume
 
     def expectation(self, distribution: Any, judge: Callable[[Any, tf.Tensor], Any]) -> Any:
-        """See ActionHead; returns what `judge` gives for one action, which it has drawn."""
+        """See ActionHead; evaluates one sampled action."""
         return judge(*self.sample(distribution))
 
     def critic_inputs(self, action: tf.Tensor) -> tf.Tensor:
@@ -156,7 +156,7 @@ class BoxHead(ActionHead):
 
 
 class _GaussianLayer(OutputLayer):
-    """Features -> SquashedGaussian over the bounds; [..., 2 A] outputs, means and log stds."""
+    """Features -> SquashedGaussian over the bounds; outputs are means and log stds [..., 2 A]."""
 
     def __init__(self, head: BoxHead):
         super().__init__(2 * head.num_actions, "gaussian_head", "mean_and_log_std")
@@ -176,7 +176,7 @@ class _GaussianLayer(OutputLayer):
 
 
 class _DeterministicLayer(OutputLayer):
-    """Features -> center + magnitude * tanh(mean), within the bounds; [..., A] outputs, means."""
+    """Features -> center + magnitude * tanh(mean), within the bounds; outputs [..., A]."""
 
     def __init__(self, head: BoxHead):
         super().__init__(head.num_actions, "deterministic_head", "mean")
@@ -190,18 +190,18 @@ class _DeterministicLayer(OutputLayer):
 
 
 class NumpyBoxHead:
-    """The twin of both layers for a Box; see NumpyHead. Actions are [A] float32."""
+    """The NumPy version of both layers for a Box; see NumpyHead. Actions are [A] float32."""
 
     def __init__(self, head: BoxHead):
         """Copies the bounds."""
         self.num_noises = head.num_actions
         self._center, self._magnitude = head.center, head.magnitude
-        # As the environment has them: center - magnitude is rounded.
+        # The exact bounds, because center - magnitude is rounded.
         self._low = np.asarray(head.action_spec.minimum, np.float32)
         self._high = np.asarray(head.action_spec.maximum, np.float32)
 
     def gaussian(self, outputs: Floats) -> tuple[Floats, Floats]:
-        """Returns (loc [A], log_std [A]) before the squashing, of a stochastic actor."""
+        """Returns (loc [A], log_std [A]) of a stochastic actor, before squashing."""
         low, high = LOG_STD_RANGE  # np.clip takes four times as long
         loc, log_std = outputs[: self.num_noises], outputs[self.num_noises :]
         return loc, np.minimum(np.maximum(log_std, low), high)
@@ -220,7 +220,7 @@ class NumpyBoxHead:
         return self._squashed(outputs, noise)
 
     def arrays(self, kernel: Floats, bias: Floats) -> dict[str, Floats]:
-        """Returns `mean_kernel`, `mean_bias`, and [A] each, `center`, `magnitude`, `low`, `high`.
+        """Returns `mean_kernel`, `mean_bias`, and `center`, `magnitude`, `low`, `high`, [A] each.
 
         action = clip(center + magnitude * tanh(mean), low, high).
         """
@@ -239,7 +239,7 @@ def action_head(action_spec: Nest) -> ActionHead:
     """Returns the head for an environment's action.
 
     Raises:
-      ConfigError: If there is none for it.
+      ConfigError: If there is no head for it.
     """
     return BoxHead(action_spec)
 

@@ -16,12 +16,12 @@ _Layers = list[tf.keras.layers.Layer]
 
 
 def has_images(observation_spec: Nest) -> bool:
-    """Whether a part of an observation is an image."""
+    """Returns whether a part of an observation is an image."""
     return any(map(is_image, tree.flatten(observation_spec)))
 
 
 def _offpcc() -> _Layers:
-    """Convolutions of Yarats et al. 2021, arXiv:2004.13649, appendix B, with a code of 50."""
+    """Returns the layers of Yarats et al. 2021, arXiv:2004.13649, appendix B, with 50 features."""
     return [
         _Conv(32, 3, 2, activation="relu"),
         *(_Conv(32, 3, activation="relu") for _ in range(3)),
@@ -33,7 +33,7 @@ def _offpcc() -> _Layers:
 
 
 def _simple() -> _Layers:
-    """The two convolutions of Mnih et al. 2013, arXiv:1312.5602, section 4.1, with ELU."""
+    """Returns the two convolutions of Mnih et al. 2013, arXiv:1312.5602, section 4.1, with ELU."""
     return [
         _Conv(16, 8, 4, activation="elu"),
         _Conv(32, 4, 2, activation="elu"),
@@ -42,7 +42,7 @@ def _simple() -> _Layers:
 
 
 def _nature_cnn() -> _Layers:
-    """The three convolutions of Mnih et al. 2015, Human-level control, methods."""
+    """Returns the three convolutions of Mnih et al. 2015, Human-level control, methods."""
     return [
         _Conv(32, 8, 4, activation="relu"),
         _Conv(64, 4, 2, activation="relu"),
@@ -52,7 +52,7 @@ def _nature_cnn() -> _Layers:
 
 
 def _impala() -> _Layers:
-    """The residual network of Espeholt et al. 2018, arXiv:1802.01561, figure 3."""
+    """Returns the residual network of Espeholt et al. 2018, arXiv:1802.01561, figure 3."""
     layers: _Layers = []
     for channels in (16, 32, 32):
         layers += [
@@ -78,7 +78,7 @@ class _Residual(tf.keras.layers.Layer):
         return x + inner
 
 
-# The layers, and the least side of an image in pixels that they leave something of.
+# The layers, and the smallest side of an image, in pixels, that they can process.
 _KINDS: dict[str, tuple[Callable[[], _Layers], int]] = {
     "offpcc": (_offpcc, 15),
     "simple": (_simple, 20),
@@ -88,9 +88,9 @@ _KINDS: dict[str, tuple[Callable[[], _Layers], int]] = {
 
 
 class VisualEncoder(tf.keras.layers.Layer):
-    """Joins an observation with images into one float32 vector for each step.
+    """Joins an observation with images to one float32 vector for each step.
 
-    Each image, divided by 255, goes through convolutions of its own; all other parts are flattened.
+    Each image, divided by 255, goes through its own convolutions; all other parts are flattened.
     They are joined in the order of `tf.nest.flatten`, which sorts the keys of a dict.
     """
 
@@ -107,7 +107,7 @@ class VisualEncoder(tf.keras.layers.Layer):
         super().__init__(name="visual_encoder")
         make_layers, least_side = _KINDS[kind]
         self._specs = tf.nest.flatten(observation_spec)
-        self.convolutions: list[tf.keras.Sequential | None] = []  # None: the part is no image
+        self.convolutions: list[tf.keras.Sequential | None] = []  # None: the part is not an image
         self.num_features = 0
         for spec in self._specs:
             layers = None
@@ -169,15 +169,15 @@ class VisualSummarizer(network.Network):
 
 
 def random_shift(images: tf.Tensor, largest: int, seed: tf.Tensor) -> tf.Tensor:
-    """Returns each image moved by up to `largest` pixels up or down and left or right.
+    """Shifts each image by up to `largest` pixels vertically and horizontally.
 
-    What comes in repeats the pixels of the edge: a shift is a crop of the image padded with them.
+    The image is padded by repeating the pixels of the edge, then cropped.
     Source: Yarats et al. 2021, Image Augmentation Is All You Need, arXiv:2004.13649, section 3.1.
 
     Args:
-      images: [B, H, W, C], or [B, T, H, W, C], where one shift is that of a whole sequence.
+      images: [B, H, W, C], or [B, T, H, W, C], where each sequence has one shift.
       largest: Pixels, >= 0.
-      seed: int32 [2]; the same one gives the same shifts.
+      seed: int32 [2]; the same seed gives the same shifts.
     """
     batch = tf.shape(images)[0]
     shifts = tf.random.stateless_uniform([2, batch], seed, -largest, largest + 1, tf.int32)

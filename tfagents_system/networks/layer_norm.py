@@ -1,4 +1,4 @@
-"""Layer normalization with ReLU, by one compiled op where hidden layers have compiled products."""
+"""Layer normalization with ReLU, as one compiled op if the hidden layers have compiled products."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import tensorflow as tf
 from tfagents_system.kernels.ops import load_ops
 from tfagents_system.networks.matmul import is_compiled, twice_differentiable
 
-EPSILON = 1e-5  # is added to variances; also in the compiled op
+EPSILON = 1e-5  # added to variances; the compiled op has the same
 
 
 class LayerNormRelu(tf.keras.layers.LayerNormalization):

@@ -1,4 +1,4 @@
-"""The precision of the matrix products in the hidden layers of the built-in networks."""
+"""Sets the precision of the matrix products in hidden layers of the built-in networks."""
 
 import contextlib
 import contextvars
@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from tfagents_system.kernels.ops import load_ops
 
-_Gradients = tuple[tf.Tensor, ...]  # of the arguments of an op
-LARGEST_FIRST = 512  # inputs of a first layer; TensorFlow's product of more is faster than ours
+_Gradients = tuple[tf.Tensor, ...]  # arguments of an op
+LARGEST_FIRST = 512  # inputs of a first layer; for more, TensorFlow's product is faster than ours
 
 _precisions: contextvars.ContextVar[tuple[str, str]] = contextvars.ContextVar(
     "precisions", default=("float32", "float32")
@@ -19,15 +19,15 @@ _precisions: contextvars.ContextVar[tuple[str, str]] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def matmul_precision(values: str, gradients: str) -> Iterator[None]:
-    """Sets the precisions of what is traced inside; `kernels/arithmetic.py` says what they are.
+    """Sets the precisions of functions traced inside; `kernels/arithmetic.py` explains them.
 
-    The variables and all other operations stay float32 in any case, and so does what is traced
-    outside, such as a policy that is exported.
+    Variables and all other operations stay float32, and so does everything that is traced outside,
+    such as an exported policy.
 
     Args:
-      values: Of the products that lead from inputs to outputs: "float32", "bfloat16" or "int16".
-      gradients: Of the products that lead back to the gradients of inputs and kernels; "int16" if
-        `values` is "int16", and only then.
+      values: Precision of the products of the forward pass: "float32", "bfloat16" or "int16".
+      gradients: Precision of the products of the backward pass; "int16" if and only if `values`
+        is "int16".
     """
     assert (values == "int16") == (gradients == "int16"), (values, gradients)
     token = _precisions.set((values, gradients))
@@ -39,9 +39,9 @@ def matmul_precision(values: str, gradients: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def exact_values() -> Iterator[None]:
-    """Computes values that are bfloat16 otherwise in float32; gradients stay as they are.
+    """Computes values in float32 instead of bfloat16; gradients stay unchanged.
 
-    A TD error is a small difference of large values, and bfloat16 has too few digits for it.
+    A TD error is a small difference of large values, for which bfloat16 has too few digits.
     """
     values, gradients = _precisions.get()
     with matmul_precision("float32" if values == "bfloat16" else values, gradients):
@@ -49,12 +49,12 @@ def exact_values() -> Iterator[None]:
 
 
 def is_compiled() -> bool:
-    """Whether what is traced here has the compiled ops, those of the precision int16."""
+    """Returns whether functions traced here use the compiled ops (precision int16)."""
     return _precisions.get()[0] == "int16"
 
 
 class Dense(tf.keras.layers.Dense):
-    """Keras' Dense with ReLU or without; its products have the set `matmul_precision`."""
+    """Keras' Dense with or without ReLU, in the current `matmul_precision`."""
 
     def __init__(
         self, units: int, is_first: bool = False, has_relu: bool = True, name: str | None = None
@@ -63,9 +63,9 @@ class Dense(tf.keras.layers.Dense):
 
         Args:
           units: Length of the outputs.
-          is_first: It reads observations. Its products are float32 in any case: they cost little,
-            and bfloat16 would cut observations to three digits.
-          has_relu: Whether ReLU is its activation; else it has none.
+          is_first: Whether it reads observations. Its products are then always float32: they cost
+            little, and bfloat16 would cut observations to three digits.
+          has_relu: Whether its activation is ReLU; otherwise it has none.
           name: Name of the layer.
         """
         super().__init__(units, activation="relu" if has_relu else None, name=name)
@@ -77,7 +77,7 @@ class Dense(tf.keras.layers.Dense):
         return self.of(inputs, self.kernel, self.bias)
 
     def of(self, inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-        """Returns what the layer would with this `kernel` [n, units] and `bias` [units]."""
+        """Applies the layer with another `kernel` [n, units] and `bias` [units]."""
         values, gradients = _precisions.get()
         is_plain = self._is_first and (not is_compiled() or inputs.shape[-1] > LARGEST_FIRST)
         rows = tf.reshape(inputs, [-1, inputs.shape[-1]])
@@ -96,7 +96,7 @@ class Dense(tf.keras.layers.Dense):
 def _compiled(
     rows: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, is_first: bool, has_relu: bool
 ) -> tf.Tensor:
-    """The layer by one compiled op, which knows neither shapes nor gradients."""
+    """Computes the layer by one compiled op, and adds shapes and gradients."""
     ops = load_ops()
     if has_relu:
         op = ops.float32_mat_mul_bias_relu if is_first else ops.mat_mul_bias_relu
@@ -110,7 +110,7 @@ def _compiled(
         outputs.set_shape([rows.shape[0], kernel.shape[1]])
 
         def backward(upstream: tf.Tensor) -> _Gradients:
-            gates = [outputs] if has_relu else []  # only tell where ReLU lets a gradient pass
+            gates = [outputs] if has_relu else []  # these only tell where ReLU lets a gradient pass
             return twice_differentiable(
                 lambda *arguments: gradients_of(*arguments, *gates),
                 lambda *arguments: _float32_gradients(*arguments, *map(tf.stop_gradient, gates)),
@@ -124,9 +124,9 @@ def _compiled(
 def twice_differentiable(
     gradients_of: Callable[..., _Gradients], plain_gradients_of: Callable[..., _Gradients]
 ) -> Callable[..., _Gradients]:
-    """`gradients_of`, which are of compiled ops, with derivatives of their own.
+    """Makes `gradients_of`, which uses compiled ops, differentiable.
 
-    Those are TensorFlow's, of `plain_gradients_of` the same arguments.
+    Its derivatives are TensorFlow's derivatives of `plain_gradients_of`.
     """
 
     @tf.custom_gradient
@@ -188,7 +188,7 @@ def _product(rows: tf.Tensor, kernel: tf.Tensor, values: str, gradients: str) ->
 
 
 def _multiply(left: tf.Tensor, right: tf.Tensor, precision: str, **transposed: bool) -> tf.Tensor:
-    # The CPU sums up in float32 and rounds the sum. Bias and activation in bfloat16 would be one op
+    # The CPU sums in float32 and rounds the sum. Bias and activation in bfloat16 would be fused
     # with the product, but a slower one.
     factors = tf.cast(left, precision), tf.cast(right, precision)
     return tf.cast(tf.matmul(*factors, **transposed), tf.float32)

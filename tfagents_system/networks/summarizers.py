@@ -1,4 +1,4 @@
-"""Recurrent networks that summarize what has been observed of an episode so far."""
+"""Recurrent networks that summarize the observations of an episode so far."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ _CELLS: dict[str, Callable[..., tf.keras.layers.Layer]] = {
 class RecurrentSummarizer(network.Network):
     """Observation -> LSTM, GRU or plain recurrent layers -> features [units].
 
-    A sequence is of one episode, so that its state can become zero only before its first step.
+    A sequence belongs to one episode, so its state can only be reset before its first step.
     """
 
     def __init__(
@@ -35,18 +35,18 @@ class RecurrentSummarizer(network.Network):
         burn_in_len: int = 0,
         name: str = "RecurrentSummarizer",
     ):
-        """Builds the layers; the variables appear with `create_variables`.
+        """Builds the layers; `create_variables` creates the variables.
 
         Args:
           observation_spec: Nest of TensorSpecs without batch axis.
           rnn_type: "lstm", "gru" or "rnn".
-          units: Of each layer.
+          units: Units of each layer.
           num_layers: At least 1.
           preprocessing_combiner: Keras layer that joins the leaves of a nested observation.
           image_encoder: See VisualEncoder; None flattens images, or leaves them to the combiner.
-          burn_in_len: Steps at the begin of each sequence through which no gradient flows, unless
-            the episode begins with them: they only make the state after them. Less than the
-            length of a sequence. Source: Kapturowski et al. 2019, R2D2, section 3.
+          burn_in_len: Steps at the beginning of each sequence that only warm up the state, without
+            gradient, unless the episode begins there. Less than the length of a sequence. Source:
+            Kapturowski et al. 2019, R2D2, section 3.
           name: Name of the network.
         """
         parts = ("h", "c") if rnn_type == "lstm" else ("h",)
@@ -81,10 +81,10 @@ class RecurrentSummarizer(network.Network):
 
         Args:
           observation: [B, ...] for one step or [B, T, ...] for a sequence.
-          step_type: [B] or [B, T] int32: the state becomes zero where the first one is FIRST. None
-            stands for MID.
-          network_state: Of the step before, as `state_spec` says; () is zeros.
-          training: Unused; no layer differs in training.
+          step_type: [B] or [B, T] int32: the state is reset if the first one is FIRST. None means
+            MID.
+          network_state: State after the step before, as in `state_spec`; () means zeros.
+          training: Not used.
         """
         features = self.encoder(observation)
         is_sequence = features.shape.rank == 3
@@ -110,7 +110,7 @@ class RecurrentSummarizer(network.Network):
         for index, cell in enumerate(self.cells):
             begin = index * self._parts_per_layer
             of_cell = list(state[begin : begin + self._parts_per_layer])
-            if not cell.built:  # no variable may be made within a loop
+            if not cell.built:  # variables must not be created in a loop
                 cell.build(features.shape)
             if features.shape.rank == 2:
                 features, of_cell = cell(features, of_cell)
@@ -128,7 +128,7 @@ def _fused_lstm(
     """Runs an LSTMCell over [B, T, n] by one op; returns (outputs [B, T, units], [h, c])."""
     h, c = state
     no_peephole = tf.zeros([cell.units])
-    # BlockLSTMV2 has Keras' order of gates, but TensorFlow 2.15 gives it the gradient of this one.
+    # BlockLSTMV2 has Keras' order of gates, but in TensorFlow 2.15 the gradient of this one.
     _, cells, *_, outputs = tf.raw_ops.BlockLSTM(
         seq_len_max=tf.cast(tf.shape(inputs)[1], tf.int64),
         x=tf.transpose(inputs, [1, 0, 2]),
@@ -147,6 +147,6 @@ def _fused_lstm(
 
 
 def _candidate_second(columns: tf.Tensor) -> tf.Tensor:
-    """Exchanges the second and the third of four gates: forget and candidate."""
+    """Swaps the second and third of four gates: forget and candidate."""
     i, f, g, o = tf.split(columns, 4, axis=-1)
     return tf.concat([i, g, f, o], axis=-1)

@@ -1,1 +1,1 @@
-"""What acts in an environment: NumPy for the built-in networks, a tf.function for any other."""
+"""Policies that act: NumPy for the built-in networks, a tf.function for any other."""

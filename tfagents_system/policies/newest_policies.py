@@ -1,4 +1,4 @@
-"""An agent's policies as the learner has published them last."""
+"""An agent's policies with the variables that the learner has published last."""
 
 import contextlib
 import time
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tfagents_system.policies.acting import ActingPolicy, AgentPolicies
 
 PULL_TIMEOUT_SECS = 0.5
-MOST_TIME_PULLING = 0.02  # of all time, where a pull is not needed
+MOST_TIME_PULLING = 0.02  # share of time for pulls that are not needed
 
 
 class Version(Protocol):
@@ -30,7 +30,7 @@ class Version(Protocol):
 
 
 class Reader(Protocol):
-    """What is needed of a `VariableReader`."""
+    """The part of a `VariableReader` that is needed here."""
 
     @property
     def latest(self) -> Version | None:
@@ -41,7 +41,7 @@ class Reader(Protocol):
 
 
 class NewestPolicies:
-    """The collect and the greedy policy, with the newest variables at each `take` or `pull`."""
+    """The collect and the greedy policy; `take` and `pull` update their variables."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class NewestPolicies:
         reader: Reader,
         clock: Callable[[], float] = time.monotonic,
     ):
-        """Has no version yet."""
+        """Starts without a version."""
         self._policies, self._reader, self._clock = policies, reader, clock
         self._taken: Version | None = None
         self._next_pull_at = -float("inf")
@@ -58,19 +58,19 @@ class NewestPolicies:
 
     @property
     def age_secs(self) -> float | None:
-        """Seconds since the newest version was first seen to have arrived; None before."""
+        """Seconds since the newest version was first seen; None before the first."""
         if self._reader.latest is not self._newest:
             self._newest, self._arrived_at = self._reader.latest, self._clock()
         return None if self._newest is None else self._clock() - self._arrived_at
 
     @property
     def collect(self) -> ActingPolicy:
-        """Acts in collection."""
+        """The policy for collection."""
         return self._policies.collect
 
     @property
     def greedy(self) -> ActingPolicy:
-        """Acts in evaluation."""
+        """The policy for evaluation."""
         return self._policies.greedy
 
     @property
@@ -80,19 +80,19 @@ class NewestPolicies:
 
     @property
     def train_step(self) -> int:
-        """Train steps that made the taken version; 0 before the first."""
+        """Train step of the taken version; 0 before the first."""
         return self._taken.train_step if self._taken else 0
 
     @property
     def num_tickets(self) -> int:
-        """Tickets handed out when the taken version was published; 0 before the first."""
+        """Number of tickets handed out up to the taken version; 0 before the first."""
         return self._taken.num_tickets if self._taken else 0
 
     @contextlib.contextmanager
     def acting_as(self, version: Version) -> Iterator[None]:
-        """Lets both policies act as `version` within the block, and as the taken one after it.
+        """Makes both policies act as `version` within the block, and as the taken one afterwards.
 
-        To be entered between episodes, after a version has been taken.
+        Enter it between episodes, after a version has been taken.
         """
         self._policies.update(version.values)
         try:
@@ -102,17 +102,17 @@ class NewestPolicies:
             self._policies.update(self._taken.values)
 
     def take(self) -> None:
-        """Takes the newest version that has arrived; does not wait."""
+        """Takes the newest arrived version without waiting."""
         newest = self._reader.latest
         if newest is not None and newest is not self._taken:
             self._policies.update(newest.values)
             self._taken = newest
 
     def pull(self, is_needed: bool) -> None:
-        """Takes the newest version there is; waits for the server, `PULL_TIMEOUT_SECS` at most.
+        """Takes the newest version; waits for the server for at most `PULL_TIMEOUT_SECS`.
 
-        A pull takes about half a millisecond. If it is not needed, it is left out as often as it
-        must be to take up 2 % of the time; then the version is that of the last burst.
+        A pull takes about half a millisecond. If it is not needed, it is skipped so often that
+        pulls take at most 2 % of the time; the version is then that of the last burst.
         """
         begin = self._clock()
         if self.is_published and (is_needed or begin >= self._next_pull_at):

@@ -1,4 +1,4 @@
-"""Exploration noise: random vectors, one per env step, that may be correlated in time."""
+"""Exploration noise: a random vector per env step, optionally correlated in time."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -6,14 +6,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-PERIOD = 1024  # steps of noise drawn at a time; the slowest wave in it is as long
+PERIOD = 1024  # steps of noise drawn at a time, and the length of the slowest wave
 
 
-OU_DAMPING = 0.15  # of Lillicrap et al. 2015, arXiv:1509.02971, section 7
+OU_DAMPING = 0.15  # from Lillicrap et al. 2015, arXiv:1509.02971, section 7
 
 
 class Noise(Protocol):
-    """Vectors [A] float32 of mean 0."""
+    """A source of vectors [A] float32 with mean 0."""
 
     def restart(self) -> None:
         """Makes what follows independent of what was before, at the start of an episode."""
@@ -36,7 +36,7 @@ class OrnsteinUhlenbeckNoise:
         self._x = self._start
 
     def restart(self) -> None:
-        """Begins at 0 again."""
+        """Restarts at 0."""
         self._x = self._start
 
     def next(self) -> NDArray[np.float32]:
@@ -48,40 +48,40 @@ class OrnsteinUhlenbeckNoise:
 class ColoredNoise:
     """Noise with a power spectrum of 1/f^beta: vectors [A] float32 of mean 0 and variance 1.
 
-    Actions that follow each other push in the same direction for a while where white noise
-    averages out, so that a body explores farther (Eberhard et al., "Pink Noise Is All You Need:
-    Colored Noise Exploration in Deep Reinforcement Learning", ICLR 2023).
+    Successive actions push in the same direction for a while, where white noise averages out, so
+    that a body explores farther (Eberhard et al., "Pink Noise Is All You Need: Colored Noise
+    Exploration in Deep Reinforcement Learning", ICLR 2023).
     """
 
     def __init__(self, num_actions: int, beta: float, rng: np.random.Generator):
-        """`beta` of 0 is white noise, of 1 pink, of 2 brown; `rng` is owned."""
+        """A `beta` of 0 is white noise, 1 pink, 2 brown; `rng` is owned."""
         self._num_actions = num_actions
         self._rng = rng
         frequency = np.fft.rfftfreq(PERIOD)[1:]
         self._amplitude = None
         if beta:
             amplitude = frequency ** (-beta / 2)
-            # Each wave is in the spectrum twice, but for the fastest.
+            # Each wave except the fastest is in the spectrum twice.
             power = 2 * (amplitude[:-1] ** 2).sum() + amplitude[-1] ** 2
             self._amplitude = amplitude * PERIOD / np.sqrt(power)
         self._rows: Iterator[NDArray[np.float32]] = iter(())
 
     def restart(self) -> None:
         """Makes what follows independent of what was before, at the start of an episode."""
-        if self._amplitude is not None:  # white noise is so anyway
+        if self._amplitude is not None:  # white noise always is
             self._rows = iter(())
 
     def next(self) -> NDArray[np.float32]:
         """Returns the noise of the next step."""
         row = next(self._rows, None)
         if row is None:
-            # Many at once: where steps are far apart, code that runs at each has left the caches.
+            # Many at once, because between slow steps the code leaves the caches.
             self._rows = iter(self._draw())
             row = next(self._rows)
         return row
 
     def _draw(self) -> NDArray[np.float32]:
-        """Returns [PERIOD, A]: random waves of the given powers (Timmer & Koenig 1995)."""
+        """Draws random waves of the given powers [PERIOD, A] (Timmer & Koenig 1995)."""
         if self._amplitude is None:
             return self._rng.standard_normal((PERIOD, self._num_actions), np.float32)
         shape = self._num_actions, PERIOD // 2

@@ -1,1 +1,1 @@
-"""What crosses process borders through Reverb; the only importer of reverb."""
+"""Communication between processes through Reverb. Only this package imports reverb."""

@@ -1,4 +1,4 @@
-"""What new checkpoints hold, and whose journals fall to this worker."""
+"""Reads new checkpoints for a worker, and finds the journals that it takes over."""
 
 import time
 
@@ -9,19 +9,19 @@ from tfagents_system.core.state.patience import is_transient
 from tfagents_system.services.journal import Checkpoints, Stream, streams_with_journals
 from tfagents_system.services.replay_files import NOTHING, StoredNumbers, stored_numbers
 
-PERIOD_SECS = 2.0  # between looks
+PERIOD_SECS = 2.0  # between checks
 
 
 class CheckpointWatch:
-    """Looks for new checkpoints, for one stream.
+    """Watches for new checkpoints on behalf of one stream.
 
-    The streams of earlier starts of its worker are gone: whichever of them still lives ends itself.
-    Those of another worker that has not reported for `silent_secs`, which is more than an env step
-    may take, fall to the first worker that works.
+    Streams of earlier starts of its worker count as gone: a start that still lives ends itself. If
+    another worker has not reported for `silent_secs`, which is longer than any env step may take,
+    the first worker that works takes over its streams.
     """
 
     def __init__(self, paths: ExperimentPaths, stream: Stream, silent_secs: float):
-        """Looks at nothing yet."""
+        """Reads nothing yet."""
         self._paths = paths
         self._stream = stream
         self._silent_secs = silent_secs
@@ -29,7 +29,7 @@ class CheckpointWatch:
         self._saved_at, self._look_at = None, 0.0
 
     def look(self) -> Checkpoints | None:
-        """Returns the contents of the two newest checkpoints after each new one."""
+        """Returns the contents of the two newest checkpoints after each new one, else None."""
         if time.monotonic() < self._look_at:
             return None
         self._look_at = time.monotonic() + PERIOD_SECS
@@ -38,7 +38,7 @@ class CheckpointWatch:
         except OSError as error:
             if not is_transient(error):
                 raise
-            return None  # the disk does not answer; the next look may
+            return None  # the disk does not answer; the next check may succeed
         if not manifests or manifests[0]["saved_at"] == self._saved_at:
             return None
         self._saved_at = manifests[0]["saved_at"]
@@ -47,7 +47,7 @@ class CheckpointWatch:
 
     def _gone(self, newest: StoredNumbers) -> set[Stream]:
         streams = streams_with_journals(self._paths.journals)
-        # A checkpoint that holds something of this start is of after the end of those before.
+        # A checkpoint with items of this start was made after the end of earlier starts.
         is_after = newest.last(self._stream.number) > 0
         mine = {s for s in streams if s.worker_id == self._stream.worker_id and s < self._stream}
         others = {s for s in streams if s.worker_id != self._stream.worker_id}

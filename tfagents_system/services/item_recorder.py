@@ -1,4 +1,4 @@
-"""Keeps the items that an adder makes in memory, in place of a replay server."""
+"""Keeps an adder's items in memory, in place of a replay server."""
 
 from typing import Any
 
@@ -7,26 +7,26 @@ from numpy.typing import NDArray
 
 
 class ItemRecorder:
-    """Stands for a client of the replay server, and for its writer, to an Adder.
+    """Replaces the replay server's client and writer for an Adder.
 
     adder = Adder(recorder := ItemRecorder(), codec, layout)
     adder.add(...); adder.send(); recorder.items   # columns [rows, size] of each
     """
 
     def __init__(self) -> None:
-        """Has no items yet."""
+        """Starts without items."""
         self.items: list[list[NDArray[Any]]] = []
-        self._writer = self  # as of Reverb's writer: that in C++
+        self._writer = self  # as in Reverb's writer: the one in C++
 
     def trajectory_writer(self, **options: Any) -> "ItemRecorder":
-        """Returns what an adder writes to."""
+        """Returns the writer of an adder."""
         return self
 
     def ConfigureChunker(self, column: int, options: Any) -> None:
-        """There are no chunks here."""
+        """Does nothing, because there are no chunks."""
 
     def Append(self, columns: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Returns references to the columns of a row: they themselves."""
+        """Returns the columns of a row as references to themselves."""
         return columns
 
     def CreateItem(
@@ -36,4 +36,4 @@ class ItemRecorder:
         self.items.append([np.stack(rows) for rows in references])
 
     def flush(self, timeout_ms: int) -> None:
-        """Everything is there."""
+        """Does nothing, because items are kept at once."""

@@ -1,4 +1,4 @@
-"""A worker's journal of what it has sent, from which lost items are sent again."""
+"""The journal of what a worker has sent, from which lost items are sent again."""
 
 import contextlib
 import pathlib
@@ -25,10 +25,10 @@ from tfagents_system.services.replay_files import (
 
 
 class Stream(NamedTuple):
-    """What one start of a worker sends."""
+    """The stream of rows that one start of a worker sends."""
 
     worker_id: int
-    number: int  # claimed, of the experiment: core/state/incarnation.py
+    number: int  # claimed, unique in the experiment: core/state/incarnation.py
 
 
 class NumberedRow(NamedTuple):
@@ -36,35 +36,35 @@ class NumberedRow(NamedTuple):
 
     columns: Sequence[NDArray[Any]]  # packed
     completes_item: bool
-    number: int  # that of the item, too, which it completes; see replay_files.py
+    number: int  # also the number of the item that it completes; see replay_files.py
 
 
 class Checkpoints(NamedTuple):
-    """What the two newest checkpoints hold."""
+    """The contents of the two newest checkpoints."""
 
     newest: StoredNumbers
     older: StoredNumbers
-    gone: Collection[Stream]  # their workers have ended before the newest
+    gone: Collection[Stream]  # their workers ended before the newest checkpoint
 
 
 def streams_with_journals(folder: pathlib.Path) -> set[Stream]:
-    """Returns the streams that have journals in `folder`."""
+    """Returns the streams with journals in `folder`."""
     name = re.compile(r"worker_(\d{1,6})_stream_(\d{1,7})_\w+\.(?:records|rows)")
     names = (name.fullmatch(path.name) for path in folder.glob("worker_*"))
     return {Stream(int(name[1]), int(name[2])) for name in names if name}
 
 
 class Journal:
-    """Numbers the rows of a stream, and keeps them on disk until two checkpoints hold them.
+    """Numbers the rows of a stream, and keeps them on disk until two checkpoints have them.
 
         rows = journal.append(columns_and_flags)   # before they are sent
-        lost = journal.reconcile(checkpoints)       # after each checkpoint; to be sent again
+        lost = journal.reconcile(checkpoints)       # after each checkpoint; send these again
 
-    The file survives the worker, the replay server and both at once; then it falls to another
-    stream, that of the worker's next start or of another worker. What that sends again keeps its
-    numbers: a worker taken for gone may still live, and what it sends late is then known to be
-    there twice. Rows beyond `max_bytes`, or for which the disk has no space, are counted as
-    unprotected and sent all the same. Not thread-safe.
+    The file survives the worker, the replay server and both at once; another stream then takes it
+    over, of the worker's next start or of another worker. Rows that are sent again keep their
+    numbers: if a worker was wrongly taken for gone, its late rows are recognized as duplicates.
+    Rows beyond `max_bytes`, or without space on the disk, count as unprotected and are sent
+    anyway. Not thread-safe.
     """
 
     def __init__(
@@ -80,14 +80,14 @@ class Journal:
         """Makes the stream's file.
 
         Args:
-          folder: Holds the files of all streams; is made.
-          stream: A new one, of the only writer.
-          columns: Specs of the packed columns, vectors; with `rows_per_item` part of the file's
-            name, so that a file of another layout is never read.
-          rows_per_item: Of the items' layout.
-          max_bytes: Largest size of the file.
-          fence: Of this start of the worker.
-          log: Receives a line for the first row that is left unprotected, and for damage.
+          folder: Folder of the files of all streams; made if missing.
+          stream: A new stream, of which this is the only writer.
+          columns: Specs of the packed columns, which are vectors; with `rows_per_item` part of the
+            file's name, so that a file of another layout is never read.
+          rows_per_item: From the items' layout.
+          max_bytes: Maximum size of the file.
+          fence: Fence of this start of the worker.
+          log: Receives a line for the first unprotected row, and for damage.
         """
         self._rows_per_item = rows_per_item
         self._max_bytes = max_bytes
@@ -103,10 +103,10 @@ class Journal:
         self._next_place = first_number(stream.number)
         self.num_recovered = 0  # items sent again
         self.num_unprotected = 0  # rows
-        self.num_damaged = 0  # rows, which were left out when something was to be sent again
+        self.num_damaged = 0  # rows that were skipped when items were sent again
 
     def append(self, rows: Sequence[tuple[Sequence[NDArray[Any]], bool]]) -> list[NumberedRow]:
-        """Numbers (columns, completes_item) of new rows and writes them down."""
+        """Numbers new rows (columns, completes_item) and writes them to the file."""
         if not rows:
             return []
         columns, completes_item = zip(*rows, strict=True)
@@ -121,22 +121,21 @@ class Journal:
         return list(map(NumberedRow, columns, completes_item, places))
 
     def reconcile(self, checkpoints: Checkpoints, num_unordered: int) -> list[NumberedRow]:
-        """Returns what has been lost; the caller sends it before anything else.
+        """Returns lost rows; the caller must send them before anything else.
 
-        Drops what the newest two checkpoints both hold, and what a full table has removed. Takes
-        over what the streams that are gone have lost. Must be called between episodes.
+        Drops rows that both newest checkpoints have, or that a full table has removed. Takes over
+        the lost rows of streams that are gone. Call it between episodes.
 
         Args:
-          checkpoints: The newest ones.
-          num_unordered: Rows that may be on their way at a time; the server may insert them in any
-            order.
+          checkpoints: The newest checkpoints.
+          num_unordered: Maximum of rows in flight, which the server may insert in any order.
 
         Raises:
           SupersededError: If a later start of the worker has claimed; nothing has changed.
         """
         try:
             return self._reconcile(checkpoints, num_unordered)
-        except OSError as error:  # the disk is full, or fails: the next checkpoint is a new chance
+        except OSError as error:  # the disk is full or fails; try again at the next checkpoint
             self._log(f"Journal {self._path} cannot be renewed: {error}")
             return []
 
@@ -146,8 +145,8 @@ class Journal:
         place, is_item = records["place"], self._ends_whole_item(records)
         is_stored = newest.contains(records["number"])
         is_removed = place < newest.first_left(self._same_worker(self._stream, gone))
-        # Items are inserted in the order of their places, but for `num_unordered` at a time: one
-        # that is not there although one that is so much higher is has been there.
+        # Items are inserted in the order of their places, except within `num_unordered`: a missing
+        # one, with a much higher one present, was there and has been lost or removed.
         is_passed = place <= newest.last(self._stream.number) - num_unordered
         is_lost = is_item & is_passed & ~is_stored & ~is_removed
         is_settled = is_stored & older.contains(records["number"])
@@ -159,17 +158,17 @@ class Journal:
             num_damaged += num_damaged_there
             known = np.concatenate([known, inherited["number"][inherited["completes_item"]]])
             lost = np.concatenate([lost, inherited])
-        # Its own get new numbers, as the table removes in the order of arrival.
+        # Its own rows get new numbers, because the table removes in the order of arrival.
         is_own = lost["number"] // NUMBERS_PER_STREAM == self._stream.number
         lost["place"] = np.arange(self._next_place, self._next_place + len(lost))
         lost["number"] = np.where(is_own, lost["place"], lost["number"])
         content = self._format.seal(np.concatenate([kept, lost]))
         self._fence.check()
-        self._next_place += len(lost)  # in any case: a write that fails may be there nevertheless
-        # At once: after a kill, or a power cut, in between they would be lost.
+        self._next_place += len(lost)  # even if the write fails: it may have reached the disk
+        # At once, because a kill or power failure in between would lose them.
         write_bytes_durably(self._path, content)
         for stream in gone:
-            with contextlib.suppress(OSError):  # then the next checkpoint finds it all known
+            with contextlib.suppress(OSError):  # then the next checkpoint finds all of it
                 self._format.remove(self._path_of(stream))
         self._size = len(content)
         self.num_damaged += num_damaged
@@ -187,18 +186,19 @@ class Journal:
         return self._folder / name
 
     def _same_worker(self, stream: Stream, gone: Collection[Stream]) -> list[int]:
-        """Returns the streams of the worker of `stream` from that on."""
+        """Returns the streams of the same worker, from `stream` on."""
         known = {self._stream, stream, *gone}
         return [s.number for s in known if s.worker_id == stream.worker_id and s >= stream]
 
     def _lost_by(
         self, stream: Stream, checkpoints: Checkpoints, known: NDArray[Any]
     ) -> tuple[NDArray[Any], int]:
-        """Returns the rows in the journal of a stream that is gone which are nowhere else.
+        """Returns the rows that only the journal of a stream that is gone has.
 
-        Nor those that are older than anything in a full table, stored before or not: the stream
-        sends no more, so they are if everything there is of later streams, or has come since the
-        checkpoint before while nothing of this stream came. The second value counts the damaged.
+        Leaves out rows older than everything in a full table, whether they were stored or not. As
+        the stream sends no more, rows are older if everything in the table is of later streams, or
+        has come since the checkpoint before while nothing of this stream came. The second value is
+        the number of damaged rows.
         """
         newest, older, gone = checkpoints
         records, num_damaged, _ = self._read(stream)
@@ -210,14 +210,14 @@ class Journal:
         return self._select(records, self._ends_whole_item(records) & is_lost), num_damaged
 
     def _ends_whole_item(self, records: NDArray[Any]) -> NDArray[Any]:
-        """Returns [N] whether an item ends there, and its rows are here without a gap."""
+        """Returns at which rows an item ends whose rows are here without a gap, [N]."""
         place, before = records["place"], self._rows_per_item - 1
         is_whole = np.zeros(len(place), bool)
         is_whole[before:] = place[before:] - place[: len(place) - before] == before
         return records["completes_item"] & is_whole
 
     def _select(self, records: NDArray[Any], is_item: NDArray[Any]) -> NDArray[Any]:
-        """Returns the rows of the items that end where `is_item`, and marks only these."""
+        """Returns the rows of the items that end at `is_item`, with only these ends marked."""
         is_part = is_item.copy()
         for distance in range(1, self._rows_per_item):
             is_part[:-distance] |= is_item[distance:]
@@ -226,10 +226,10 @@ class Journal:
         return selected
 
     def _read(self, stream: Stream) -> Reading:
-        """Returns the whole records of a stream; none if it has no file.
+        """Returns the complete records of a stream; none if it has no file.
 
-        The items of a stream that is gone may have another layout; what this one has sent may have
-        fallen to another worker, after a long silence.
+        The items of a stream that is gone may have another layout. After a long silence, another
+        worker may have taken over this stream's file.
         """
         path = self._path_of(stream)
         reading = self._format.read(path)
@@ -243,7 +243,7 @@ class Journal:
         return reading
 
     def _write(self, records: NDArray[Any]) -> None:
-        """Appends whole records or nothing."""
+        """Appends complete records or nothing."""
         content = self._format.seal(records)
         if self._size + len(content) <= self._max_bytes:
             try:

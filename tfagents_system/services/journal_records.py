@@ -1,4 +1,4 @@
-"""The records of a journal: fields, checksums, and files of a version that had none."""
+"""The file format of journals: records with checksums, and older files without."""
 
 import pathlib
 import zlib
@@ -10,29 +10,29 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 SUFFIX = ".records"
-SUFFIX_UNCHECKED = ".rows"  # of versions before records had checksums
+SUFFIX_UNCHECKED = ".rows"  # of versions before checksums
 
 
 class Reading(NamedTuple):
-    """What a journal's files hold."""
+    """The contents of a journal's files."""
 
-    records: NDArray[Any]  # that are whole
-    num_damaged: int  # that are not what was written; left out
-    is_unchecked: bool  # a part has no checksums to tell
+    records: NDArray[Any]  # complete records
+    num_damaged: int  # damaged records, which are left out
+    is_unchecked: bool  # whether a part has no checksums
 
 
 class RecordFormat:
     """Fixed-size records: place, number, completes_item, the columns, and their CRC-32.
 
-    records = format.empty(3)      # to be filled
+    records = format.empty(3)      # fill these
     path.write_bytes(format.seal(records))
-    format.read(path).records      # those whose checksum is right
+    format.read(path).records      # those with a correct checksum
     """
 
     def __init__(self, columns: Sequence[tf.TensorSpec]):
-        """`columns` are specs of vectors; their names and sizes are `names`."""
+        """`columns` are specs of vectors; `names` has their names and sizes."""
         self.names = [f"{spec.dtype.name}x{spec.shape[0]}" for spec in columns]
-        # `place` is that in this stream: other than `number` if another stream has sent it before.
+        # `place` in this stream differs from `number` if another stream has sent the row before.
         fields: list[Any] = [("place", "<i8"), ("number", "<i8"), ("completes_item", "?")]
         for name, spec in zip(self.names, columns, strict=True):
             fields.append((name, spec.dtype.as_numpy_dtype, (spec.shape[0],)))
@@ -41,22 +41,22 @@ class RecordFormat:
 
     @property
     def num_bytes(self) -> int:
-        """Size of a record."""
+        """Size of a record in bytes."""
         return self._record.itemsize
 
     def empty(self, count: int) -> NDArray[Any]:
-        """Returns so many records, to be filled."""
+        """Returns `count` empty records."""
         return np.empty(count, self._record)
 
     def seal(self, records: NDArray[Any]) -> bytes:
-        """Returns the content of a file of these records, with their checksums."""
+        """Returns the file content of these records, with checksums."""
         records["checksum"] = self._checksums(records)
         return records.tobytes()
 
     def read(self, path: pathlib.Path) -> Reading:
-        """Reads a file with SUFFIX, and what an older version has written beside it.
+        """Reads a file with SUFFIX, and an older version's file next to it.
 
-        What is cut short at the end is no record: its write was.
+        Skips an incomplete record at the end, whose write was cut short.
         """
         records = self._records_of(path, self._record)
         is_whole = records["checksum"] == self._checksums(records)

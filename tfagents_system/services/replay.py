@@ -1,4 +1,4 @@
-"""The tables of the replay server, and the learner's view of them."""
+"""The tables of the replay server, and the learner's access to them."""
 
 import dataclasses
 import pathlib
@@ -31,9 +31,9 @@ from tfagents_system.services.tickets import tickets_table
 
 EXPERIENCE_TABLE = "experience"
 VARIABLES_TABLE = "variables"
-DISCARDED = "discarded.json"  # beside the generations: numbers of items removed for good
-STREAM_TABLE = "stream"  # of a deterministic run: items that the learner has not taken yet
-ROUNDS_TABLE = "rounds"  # of a deterministic run: whose policy's round is complete
+DISCARDED = "discarded.json"  # next to the generations: numbers of items removed for good
+STREAM_TABLE = "stream"  # in a deterministic run: items that the learner has not taken yet
+ROUNDS_TABLE = "rounds"  # in a deterministic run: train step of the policy whose round is complete
 
 
 def start_server(
@@ -50,12 +50,12 @@ def start_server(
     Args:
       limits: Sizes and ratio of the experience table.
       port: TCP port; must be free (gRPC would share a port silently).
-      checkpoint_root: Folder that Reverb owns: it deletes there whatever it does not know.
-      restore_from: A Reverb checkpoint folder to take the experience from; None starts empty.
+      checkpoint_root: Folder that Reverb owns: it deletes everything unknown there.
+      restore_from: A Reverb checkpoint folder with the experience to restore; None starts empty.
         It may have been made with other limits. It is not changed.
-      is_deterministic: Worker and learner take turns: there are tables for that, and no ratio.
+      is_deterministic: Whether worker and learner take turns, with their own tables and no ratio.
       columns: Specs [rows, size] of an item's columns, the signature of the experience table; None
-        gives it none, and any items are taken.
+        for no signature, which accepts any items.
       num_eval_episodes: Episodes of an evaluation.
 
     Raises:
@@ -80,7 +80,7 @@ def start_server(
     server = reverb.Server([experience, *messages], port=port, checkpointer=checkpointer)
     if restore_from:
         shutil.rmtree(other_limits, ignore_errors=True)
-        # The checkpoint's variables can be newer than the learner's or older than the workers'.
+        # The checkpoint's variables may be newer than the learner's, or older than the workers'.
         for table in messages:
             server.localhost_client().reset(table.name)
     return server
@@ -89,7 +89,7 @@ def start_server(
 def experience_table(
     limits: ReplayLimits, columns: Sequence[tf.TensorSpec] | None = None
 ) -> reverb.Table:
-    """Returns the table of the items whose columns [rows, size] are `columns`; None: of any."""
+    """Returns the table of items with `columns` [rows, size]; None: any items."""
     return reverb.Table(
         name=EXPERIENCE_TABLE,
         sampler=reverb.selectors.Uniform(),
@@ -101,7 +101,7 @@ def experience_table(
 
 
 def _message_table(name: str) -> reverb.Table:
-    """Returns a table of which the newest item replaces the one before."""
+    """Returns a table in which a new item replaces the one before."""
     return reverb.Table(
         name=name,
         sampler=reverb.selectors.Uniform(),
@@ -112,7 +112,7 @@ def _message_table(name: str) -> reverb.Table:
 
 
 def _stream_table(capacity: int) -> reverb.Table:
-    """Returns a queue that drops its oldest items when full, as the experience table does."""
+    """Returns a queue that drops its oldest items when full, like the experience table."""
     return reverb.Table(
         name=STREAM_TABLE,
         sampler=reverb.selectors.Fifo(),
@@ -131,23 +131,23 @@ class ReplaySnapshots:
     def __init__(
         self, client: reverb.Client, layout: ItemLayout, root: pathlib.Path, incarnation: int
     ):
-        """Asks for nothing yet; the checkpoints, and the server's own folder, are in `root`."""
+        """Sends no request yet; checkpoints, and the server's own folder, are in `root`."""
         self._client = client
         self._layout = layout
         self._root = root
         self._incarnation = incarnation
-        # Items that were there twice, had no number, or have been discarded by any start.
+        # Items that were duplicates, had no number, or were discarded by any start.
         self.num_removed = len(self._discarded())
 
     def checkpoint(self) -> pathlib.Path:
-        """Blocks until the server has written all that it holds; returns the folder.
+        """Blocks until the server has written everything; returns the folder.
 
-        No item is there twice: one that arrives after another worker has sent it is removed. So is
-        one without a number, of which no manifest can tell.
+        Removes duplicates: an item that arrives after another worker has sent it again. Also
+        removes items without a number, which a manifest cannot describe.
 
         Raises:
           TimeoutError: If the server does not answer; a checkpoint would wait without limit.
-          ValueError: If what it has written is cut short.
+          ValueError: If its files are cut short.
         """
         folder = self._write()
         wrong = wrong_items(folder, EXPERIENCE_TABLE, self._discarded())
@@ -170,7 +170,7 @@ class ReplaySnapshots:
         return folder
 
     def discard(self) -> None:
-        """Removes what a checkpoint that was given up has left behind."""
+        """Removes the remains of an abandoned checkpoint."""
         empty_reverb_root(self._root, self._incarnation)
 
     def describe(self, folder: pathlib.Path) -> dict[str, Any]:
@@ -182,17 +182,17 @@ class ReplaySnapshots:
         )
 
     def discard_items(self, keys: Collection[int]) -> int:
-        """Removes the items of `keys`, as sampled, for good; returns how many.
+        """Removes the sampled items `keys`, and those that share rows with them, for good.
 
-        And those that share rows with them. The next checkpoint tells the workers, which take them
-        from their journals. Blocks as `checkpoint` does.
+        Returns their number. The next checkpoint tells the workers, which remove them from their
+        journals. Blocks as `checkpoint` does.
 
         Raises:
           TimeoutError: If the server does not answer.
-          OSError: If it cannot be written down.
+          OSError: If the removal cannot be recorded.
         """
-        # Blocks do not overlap in numbers: the rows at the end of one are written, and numbered,
-        # again as the first of the next.
+        # Blocks do not overlap in numbers: the last rows of a block are written, with new numbers,
+        # as the first of the next.
         distance = max(self._layout.rows, self._layout.row_stride + 1)
         found = neighbours(self._write(), EXPERIENCE_TABLE, keys, distance)
         discarded = self._discarded() | {number for number in found.values() if number}
@@ -204,7 +204,7 @@ class ReplaySnapshots:
         return len(found)
 
     def _discarded(self) -> frozenset[int]:
-        """Returns the numbers of the items that were removed for good; none of a damaged file."""
+        """Returns the numbers of the items removed for good; none if the file is damaged."""
         try:
             return frozenset((read_json(self._root / DISCARDED) or {"numbers": []})["numbers"])
         except (ValueError, LookupError, TypeError):
@@ -220,12 +220,12 @@ def experience_dataset(
 ) -> tf.data.Dataset:
     """Returns an endless dataset of packed batches: a tuple of columns.
 
-    They are [B / samples, rows, size] of the reader's layout, of whose samples per item B is a
-    multiple. `num_in_flight`, at least B, is how many samples the server may send ahead.
+    They are [B / samples, rows, size]; B must be a multiple of the layout's samples per item. The
+    server may send up to `num_in_flight` samples ahead, at least B.
 
-    One stream and no per-element op, because a map over single items costs several times
+    It is one stream without per-element ops, because a map over single items costs several times
     the sampling itself. The iterator ends (OutOfRangeError) when the rate limiter yields nothing
-    for `timeout_secs`; make a new one to go on.
+    for `timeout_secs`; make a new one to continue.
 
     Raises:
       TimeoutError: If the server does not answer; an iterator would wait for it without limit.

@@ -27,8 +27,8 @@ from reverb.cc.checkpointing import checkpoint_pb2
 from tfagents_system.core.state.files import temporary_name
 
 ITEMS, TABLES = "items.tfrecord", "tables.tfrecord"
-CHECKPOINT_FILES = (ITEMS, TABLES, "chunks.tfrecord", "DONE")  # a checkpoint is whole with these
-NUMBERS_PER_STREAM = 2**32  # rows; those of 2**21 streams are exact in a float64, a priority
+CHECKPOINT_FILES = (ITEMS, TABLES, "chunks.tfrecord", "DONE")  # the files of a complete checkpoint
+NUMBERS_PER_STREAM = 2**32  # rows; the numbers of 2**21 streams are exact in a priority, a float64
 
 
 def first_number(stream: int) -> int:
@@ -42,29 +42,29 @@ def stream_of(number: int) -> int:
 
 
 def empty_reverb_root(root: pathlib.Path, incarnation: int) -> pathlib.Path:
-    """Empties the folder in `root` that is this start's Reverb's own, and returns it.
+    """Empties the folder in `root` that belongs to this start's Reverb, and returns it.
 
-    What earlier starts have left beside it goes, too; an earlier one that still lives fails to save
-    then, as it should.
+    Also removes those of earlier starts; an earlier start that still lives then fails to save, as
+    it should.
 
-    After a save Reverb deletes there all but the entry whose name sorts last; the names are times.
-    Beside one that sorts later (the clock has been set back, a user's file) it would delete the new
-    checkpoint, and call it saved.
+    After a save, Reverb deletes everything there except the entry whose name sorts last; names are
+    times. If another entry sorts later (the clock was set back, a user's file), it would delete the
+    new checkpoint and report it as saved.
     """
     folder = root / ".reverb" / f"{incarnation:06d}"
     for path in folder.parent.glob("*"):
         if not (path.name.isdecimal() and int(path.name) > incarnation):
             _remove_at_once(path)
-    folder.mkdir(parents=True, exist_ok=True)  # a server that starts may have been faster
+    folder.mkdir(parents=True, exist_ok=True)  # a starting server may have been faster
     return folder
 
 
 def _remove_at_once(path: pathlib.Path) -> None:
-    """Removes a file or folder that another process may be moving, whole or not at all."""
+    """Removes a file or folder atomically, as another process may be moving it."""
     removed = temporary_name(path)
     try:
         os.replace(path, removed)
-    except OSError:  # gone, or the disk does not answer: the next start tries again
+    except OSError:  # missing, or the disk does not answer; the next start tries again
         return
     if removed.is_dir() and not removed.is_symlink():
         shutil.rmtree(removed, ignore_errors=True)
@@ -74,21 +74,21 @@ def _remove_at_once(path: pathlib.Path) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class StoredNumbers:
-    """Which items a checkpoint holds, by their numbers, as ranges [first, last]."""
+    """The numbers of the items in a checkpoint, as ranges [first, last]."""
 
     ranges: NDArray[Any]  # [N, 2] int64, ascending, disjoint
-    is_full: bool  # the table is: it has removed what was inserted before its oldest item
-    # By stream, the highest number that an earlier checkpoint held and a full table has removed.
+    is_full: bool  # whether the table has removed what was inserted before its oldest item
+    # By stream, the highest number of an earlier checkpoint that a full table has removed.
     removed: Mapping[int, int] = dataclasses.field(default_factory=dict)
-    discarded: frozenset[int] = frozenset()  # must not come back, so nobody misses them
+    discarded: frozenset[int] = frozenset()  # discarded numbers, which count as present
 
     @property
     def oldest(self) -> int:
-        """The lowest number in a full table: streams that ended before it are removed; else 0."""
+        """The lowest number in a full table, before which ended streams are removed; else 0."""
         return int(self.ranges[0, 0]) if self.is_full and len(self.ranges) else 0
 
     def contains(self, numbers: NDArray[Any]) -> NDArray[Any]:
-        """Returns for each of `numbers` [N] whether it is stored, or has been discarded."""
+        """Returns whether each of `numbers` [N] is stored or discarded."""
         is_discarded = np.isin(numbers, [*self.discarded])
         if not len(self.ranges):
             return is_discarded
@@ -96,14 +96,14 @@ class StoredNumbers:
         return is_discarded | ((index >= 0) & (numbers <= self.ranges[index, 1]))
 
     def last(self, stream: int) -> int:
-        """Returns the highest number of a stream; 0 if there is none."""
+        """Returns the highest stored number of a stream; 0 if there is none."""
         ranges = self._of_stream(stream)
         return int(ranges[-1, 1]) if len(ranges) else 0
 
     def first_left(self, streams: Iterable[int]) -> int:
         """Returns the number before which a full table has removed everything of a worker.
 
-        0 if it has removed nothing. `streams` are all of the worker that there is news of.
+        0 if it has removed nothing. `streams` are all known streams of the worker.
         """
         streams = list(streams)
         firsts = [int(r[0, 0]) for stream in streams if len(r := self._of_stream(stream))]
@@ -111,7 +111,7 @@ class StoredNumbers:
         return max(first, *(self.removed.get(stream, -1) + 1 for stream in streams), 0)
 
     def has_replaced(self, older: "StoredNumbers") -> bool:
-        """Returns whether a full table has removed all that an earlier checkpoint held."""
+        """Returns whether a full table has removed everything that an earlier checkpoint had."""
         are_full = self.is_full and older.is_full
         return are_full and not self.contains(older.ranges.reshape(-1)).any()
 
@@ -139,7 +139,7 @@ NOTHING = StoredNumbers(np.empty([0, 2], np.int64), is_full=False)
 def check_is_whole(folder: pathlib.Path) -> None:
     """Raises ValueError if a file of a checkpoint is missing or cut short.
 
-    On a disk that has just become full Reverb calls such a checkpoint complete, and cannot load it.
+    On a full disk, Reverb reports such a checkpoint as complete, and cannot load it.
     """
     for name in CHECKPOINT_FILES:
         if not (folder / name).is_file():
@@ -160,10 +160,10 @@ def describe_items(
     older: StoredNumbers = NOTHING,
     discarded: Collection[int] = (),
 ) -> dict[str, Any]:
-    """Returns what a checkpoint holds of `table`, for a manifest: JSON that `stored_numbers` reads.
+    """Describes the items of `table` in a checkpoint as JSON for a manifest; see `stored_numbers`.
 
     Reads all items. An item stands for its own number and the `stride` - 1 before it, the rows that
-    it alone refers to. `older` is what the checkpoint before holds, `discarded` are the numbers of
+    only it refers to. `older` has the numbers of the checkpoint before, `discarded` the numbers of
     items that must not come back.
     """
     items = _items(folder, table)
@@ -180,18 +180,18 @@ def describe_items(
 
 
 def stored_numbers(description: Mapping[str, Any]) -> StoredNumbers:
-    """Returns the contents that `describe_items` has described."""
+    """Returns the numbers from a description by `describe_items`."""
     ranges = np.array(description["ranges"], np.int64).reshape(-1, 2)
-    removed = description.get("removed", ())  # an older version has not written it
+    removed = description.get("removed", ())  # missing in older versions
     by_stream = {stream_of(number): number for number in removed}
     discarded = frozenset(description.get("discarded", ()))
     return StoredNumbers(ranges, description["is_full"], by_stream, discarded)
 
 
 class WrongItems(NamedTuple):
-    """Keys of items that must not stay."""
+    """Keys of items to remove."""
 
-    repeated: list[int]  # an item of before has the same number
+    repeated: list[int]  # duplicates: an earlier item has the same number
     unnumbered: list[int]  # of which nothing can be said
     discarded: list[int]
 
@@ -199,9 +199,9 @@ class WrongItems(NamedTuple):
 def wrong_items(
     folder: pathlib.Path, table: str, discarded: Collection[int] = frozenset()
 ) -> WrongItems:
-    """Returns which items of a checkpoint must not stay; reads all items.
+    """Returns the items of a checkpoint to remove; reads all items.
 
-    `discarded` are numbers of items that have been removed for good, and may have come back.
+    `discarded` are numbers of items that were removed for good and may have come back.
     """
     seen, wrong = set(), WrongItems([], [], [])
     for item in _items(folder, table):
@@ -219,9 +219,9 @@ def wrong_items(
 def neighbours(
     folder: pathlib.Path, table: str, keys: Collection[int], distance: int
 ) -> dict[int, int]:
-    """Returns the items of `keys`, and those with a number nearer than `distance`: key, number.
+    """Returns (key, number) of the items `keys`, and of items with numbers within `distance`.
 
-    Those without a number have no neighbours.
+    Items without a number have no neighbours.
     """
     items = {
         _signed(item.key): number
@@ -234,7 +234,7 @@ def neighbours(
 
 
 def _signed(key: int) -> int:
-    """Returns a key as TensorFlow's int64 has it."""
+    """Returns a key as TensorFlow's int64."""
     return key - 2**64 if key >= 2**63 else key
 
 
@@ -285,9 +285,9 @@ def read_table(folder: pathlib.Path, table: str) -> Any:
 def copy_with_table(source: pathlib.Path, target: pathlib.Path, changed: Any) -> None:
     """Copies one table of a checkpoint, with another PriorityTableCheckpoint.
 
-    Reverb refuses a checkpoint with a table that the server has not, so the others are left out.
-    If the table's new `max_size` is smaller than its content, the oldest items are left out. Files
-    that stay the same are hard links.
+    Reverb rejects a checkpoint with a table that the server lacks, so other tables are left out. If
+    the table's new `max_size` is smaller than its content, the oldest items are left out. Unchanged
+    files are hard links.
     """
     target.mkdir()
     for path in source.iterdir():

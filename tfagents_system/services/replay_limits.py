@@ -1,4 +1,4 @@
-"""How much the replay server holds, and which side waits for the other."""
+"""The replay server's limits: its size, and the ratio of samples to inserts."""
 
 import dataclasses
 import math
@@ -16,34 +16,34 @@ from tfagents_system.core.settings.training_settings import (
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.services.replay_files import copy_with_table, read_table
 
-NO_RATIO = 1e12  # samples that a side may be ahead
+NO_RATIO = 1e12  # samples that either side may be ahead
 
 
 @dataclasses.dataclass(frozen=True)
 class ReplayLimits:
-    """Sizes and ratio of the experience table, in items of an ItemLayout."""
+    """The sizes and the ratio of the experience table, in items of an ItemLayout."""
 
     capacity: int
     min_size: int  # items before the first sample
     samples_per_insert: float
-    error_buffer: float  # samples that collection or learning may run ahead of the ratio
-    workers_wait: bool = True  # for the learner; otherwise collection may be ahead without limit
+    error_buffer: float  # samples that collection or learning may be ahead of the ratio
+    workers_wait: bool = True  # if False, collection may be ahead without limit
 
     @classmethod
     def from_settings(cls, settings: TrainingSettings, horizon: int) -> "ReplayLimits":
-        """Derives the limits from what a full episode, of `horizon` env steps, gives.
+        """Derives the limits from full episodes of `horizon` env steps.
 
         The server counts items. With full episodes the ratio of train steps to env steps is exact.
-        In blocks each episode has `frame_stack` rows that begin no transition, so episodes that end
-        after t steps give (1 + frame_stack / t) / (1 + frame_stack / horizon) times as many train
-        steps per env step.
+        In blocks, each episode has `frame_stack` rows that begin no transition, so episodes that
+        end after t steps cause (1 + frame_stack / t) / (1 + frame_stack / horizon) times as many
+        train steps per env step.
 
-        Collection and learning may each run ahead by one iteration. The learner's samples in
-        flight must fit into that, or both sides would wait for each other for ever. With
-        `update_ratio` "auto" the ratio is the largest, and only learning waits.
+        Collection and learning may each be ahead by one iteration. The learner's samples in flight
+        must fit into that, or both sides would wait for each other for ever. With `update_ratio`
+        "auto" the ratio is the maximum, and only learning waits.
 
         Raises:
-          ConfigError: If the initial episodes are fewer than what may be in flight.
+          ConfigError: If the initial episodes are fewer than the samples in flight.
         """
         layout = ItemLayout.from_settings(settings)
         per_episode = layout.items_per_episode(horizon)
@@ -58,9 +58,9 @@ class ReplayLimits:
             samples_per_iteration / layout.samples / (per_episode * episodes_per_iteration)
         )
         num_initial = per_episode * settings.n_buffer_init_episodes
-        in_flight = num_samples_in_flight(settings) + 2 * num_fresh  # and batches made of them
+        in_flight = num_samples_in_flight(settings) + 2 * num_fresh  # and batches made from them
         ahead = max(samples_per_iteration, in_flight) / layout.samples
-        min_size = math.ceil(num_initial)  # no less than is in flight
+        min_size = math.ceil(num_initial)  # at least the samples in flight
         smallest = math.ceil(in_flight * Fraction(episodes_per_iteration) / samples_per_iteration)
         if settings.n_buffer_init_episodes < smallest:
             raise ConfigError(
@@ -80,13 +80,13 @@ class ReplayLimits:
 
     @property
     def range_of_difference(self) -> tuple[float, float]:
-        """Of inserted items x ratio - samples: at its ends learning and collection wait."""
+        """The range of inserted items x ratio - samples; a side waits at its end."""
         middle = self.samples_per_insert * self.min_size
         most = middle + self.error_buffer if self.workers_wait else NO_RATIO
         return middle - self.error_buffer, most
 
     def rate_limiter(self) -> reverb.rate_limiters.RateLimiter:
-        """Returns that of the experience table."""
+        """Returns the rate limiter of the experience table."""
         return reverb.rate_limiters.RateLimiter(
             self.samples_per_insert, self.min_size, *self.range_of_difference
         )
@@ -95,9 +95,9 @@ class ReplayLimits:
 def checkpoint_with_limits(
     checkpoint: pathlib.Path, table_name: str, limits: ReplayLimits, copy: pathlib.Path
 ) -> pathlib.Path:
-    """Returns `checkpoint`, or the folder `copy` with `limits` if it has others.
+    """Returns `checkpoint`, or, if it has other limits, a copy in the folder `copy` with `limits`.
 
-    Reverb would keep those of the checkpoint and say nothing.
+    Otherwise Reverb would silently keep the checkpoint's limits.
     """
     table = read_table(checkpoint, table_name)
     limiter = table.rate_limiter
@@ -121,7 +121,7 @@ def checkpoint_with_limits(
     limiter.min_size_to_sample = limits.min_size
     limiter.samples_per_insert = limits.samples_per_insert
     limiter.min_diff, limiter.max_diff = limits.range_of_difference
-    # As many samples as the new ratio would have given, so that neither side has to catch up.
+    # As many samples as by the new ratio, so that neither side has to catch up.
     num_counted = limiter.insert_count - limits.min_size
     limiter.sample_count = max(0, round(num_counted * limits.samples_per_insert))
     copy_with_table(checkpoint, copy, table)

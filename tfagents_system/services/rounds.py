@@ -1,4 +1,4 @@
-"""Rounds of a deterministic run: what its worker collects with one policy, for the learner."""
+"""Passes rounds of a deterministic run, collected with one policy each, to the learner."""
 
 import contextlib
 import queue
@@ -20,40 +20,40 @@ from tfagents_system.services.replay import (
 from tfagents_system.services.table_info import table_stats
 from tfagents_system.services.variables import VariablePublisher, VariableReader
 
-ROUND_TABLES = (EXPERIENCE_TABLE, STREAM_TABLE)  # that an adder writes to
+ROUND_TABLES = (EXPERIENCE_TABLE, STREAM_TABLE)  # the tables of an adder
 SERVER_TIMEOUT_SECS = 5.0
 POLL_SECS = 0.002
 
 
 def round_publisher(client: reverb.Client) -> VariablePublisher:
-    """Returns the worker's side: `publish(train_step)` says that a round is complete.
+    """Returns the worker's side: `publish(train_step)` reports a complete round.
 
-    It is the one collected with the policy of that train step; all its items are confirmed.
+    That round was collected with that train step's policy, and all its items are confirmed.
     """
     return VariablePublisher(client, [], table=ROUNDS_TABLE)
 
 
 class RoundReader:
-    """The learner's side: waits for whole rounds and takes their items in order.
+    """The learner's side: waits for complete rounds and takes their items in order.
 
     items = rounds.take(train_step=0, timeout_secs=2)   # None: not complete yet
     rounds.close()
     """
 
     def __init__(self, address: str, reader: SampleReader):
-        """Starts a thread that asks which round is complete."""
+        """Starts a thread that asks for the newest complete round."""
         self._client = reverb.Client(address)
         self._reader = reader
         self._complete = VariableReader(address, [], period_secs=0.5, table=ROUNDS_TABLE)
         self._has_taken = False
 
     def take(self, train_step: int, timeout_secs: float) -> Sequence[NDArray[Any]] | None:
-        """Returns all items that have come since the last call, in order: columns [N, rows, size].
+        """Returns all items since the last call, in order: columns [N, rows, size].
 
-        Waits until a round is complete that was collected with the policy of `train_step` or of a
-        later one; returns None if there is none within `timeout_secs`.
-        A learner that was started again finds in the stream only what the one before has left
-        there: then the first call also returns a sample of the whole table, as large as it.
+        Waits until the round of `train_step`'s policy, or of a later one, is complete; returns None
+        if it is not within `timeout_secs`. For a restarted learner, the stream has only what the
+        earlier one has left: then the first call also returns a sample of the whole table, of the
+        table's size.
         """
         deadline = time.monotonic() + timeout_secs
         while not self._is_complete(train_step):
@@ -87,10 +87,10 @@ class RoundReader:
         self._complete.close()
 
     def _sample(self, table: str, count: int) -> list[list[NDArray[Any]]]:
-        """Returns `count` items, or fewer if the server is restarted meanwhile."""
+        """Samples `count` items, or fewer if the server is restarted meanwhile."""
         arrived: queue.SimpleQueue[list[NDArray[Any]]] = queue.SimpleQueue()
 
-        def sample() -> None:  # would wait without limit for what a restarted server has lost
+        def sample() -> None:  # else it waits without limit for lost items
             with contextlib.suppress(reverb.errors.ReverbError, RuntimeError, StopIteration):
                 for item in self._client.sample(table, count, emit_timesteps=False):
                     arrived.put(item.data)

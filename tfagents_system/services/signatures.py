@@ -1,7 +1,8 @@
-"""The columns of items that the replay server's table is for, and who compares with them.
+"""Compares the columns of a program's items with the signature of the replay server's table.
 
-Reverb's server takes whatever a writer sends, and then fails the learner that samples it; a writer
-that validates may wait for the server without limit. So a program compares once, when it connects.
+Reverb's server accepts any items from a writer, and then the learner that samples them fails; a
+writer that validates may wait for the server without limit. So each program compares once, when
+it connects.
 """
 
 import pathlib
@@ -17,7 +18,7 @@ Signature = Iterable[tf.TensorSpec]  # [rows, size] of each column
 
 
 def check_columns(signature: Signature | None, columns: Signature) -> None:
-    """Compares a program's columns with the signature of the server's table, if that has one.
+    """Compares a program's columns with the signature of the server's table, if it has one.
 
     Raises:
       ConfigError: If they differ.
@@ -31,9 +32,9 @@ def check_columns(signature: Signature | None, columns: Signature) -> None:
 
 
 def check_saved_columns(checkpoint: pathlib.Path, table: str, columns: Signature) -> None:
-    """Compares the columns of a run with those of the items in `checkpoint`, if it says them.
+    """Compares a run's columns with those of the items in `checkpoint`, if it has them.
 
-    Reverb would restore the table with the signature of the checkpoint and say nothing.
+    Otherwise Reverb would silently restore the table with the checkpoint's signature.
 
     Raises:
       ConfigError: If they differ.

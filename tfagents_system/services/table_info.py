@@ -1,4 +1,4 @@
-"""What the replay server says of one of its tables."""
+"""Reads facts about a table from the replay server."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ import tensorflow as tf
 
 
 def table_stats(client: reverb.Client, table: str, timeout_secs: float) -> tuple[int, int]:
-    """Returns (items in the table, items ever inserted into it).
+    """Returns (number of items in the table, number of items ever inserted).
 
     Raises:
       TimeoutError: If the server does not answer within `timeout_secs`.
@@ -19,7 +19,7 @@ def table_stats(client: reverb.Client, table: str, timeout_secs: float) -> tuple
 def table_signature(
     client: reverb.Client, table: str, timeout_secs: float
 ) -> Sequence[tf.TensorSpec] | None:
-    """Returns the specs [rows, size] of an item's columns; None if the table takes any.
+    """Returns the specs [rows, size] of an item's columns; None if the table accepts any.
 
     Raises:
       TimeoutError: If the server does not answer within `timeout_secs`.

@@ -1,8 +1,8 @@
-"""Greedy episodes as tickets: the learner hands out those of an evaluation, workers take them.
+"""Distributes the greedy episodes of an evaluation: the learner hands out tickets to workers.
 
-A ticket holds the policy that is to be evaluated, so that all episodes of an evaluation are of one
-policy, whoever runs them and whenever. A worker that is stopped gives its ticket back; one that
-vanishes loses it.
+A ticket contains the policy to evaluate, so that all episodes of an evaluation are of one policy,
+whoever runs them and whenever. A worker that is stopped gives its ticket back; the ticket of one
+that vanishes is lost.
 """
 
 import contextlib
@@ -25,15 +25,15 @@ from tfagents_system.services.writers import open_writer
 
 TICKETS_TABLE = "evaluation"
 ANSWER_SECS = 2.0  # of the server
-CONFIRMATION_SECS = 5.0  # that tickets are there; while the server saves it takes half a second
-LOOK_SECS = 2.0  # between looks whether tickets have been given back
-# A ticket's priority, which no queue looks at, says whether its episode is to be filmed.
+CONFIRMATION_SECS = 5.0  # of arrived tickets; takes half a second during a save
+LOOK_SECS = 2.0  # between checks for tickets that were given back
+# A ticket's priority, which queues ignore, tells whether to film its episode.
 FILMED, NOT_FILMED = 2.0, 1.0
-TAKING_MS = 10  # how long a ticket may take to come that another worker may have taken first
+TAKING_MS = 10  # longest wait for a ticket, which another worker may have taken first
 
 
 def tickets_table(num_episodes: int) -> reverb.Table:
-    """Returns the queue of the tickets, with room for three evaluations of `num_episodes`."""
+    """Returns the queue of tickets, with room for three evaluations of `num_episodes`."""
     return reverb.Table(
         name=TICKETS_TABLE,
         sampler=reverb.selectors.Fifo(),
@@ -45,25 +45,25 @@ def tickets_table(num_episodes: int) -> reverb.Table:
 
 
 class HandedOut(NamedTuple):
-    """The newest evaluation that has been handed out."""
+    """The newest evaluation that was handed out."""
 
-    iteration: int = 0  # in which it was due; 0: there was none
-    train_step: int = 0  # of its policy
-    num_tickets: int = 0  # ever inserted into the table when it was complete
+    iteration: int = 0  # in which it was due; 0 if there was none
+    train_step: int = 0  # the policy's
+    num_tickets: int = 0  # number of insertions into the table when it was complete
 
 
 class TicketOffice:
     """The learner's side: hands out the tickets of each evaluation, once.
 
         office.hand_out_if_due(train_step)
-        publisher.publish(train_step, office.num_tickets)   # tells the workers that there are some
+        publisher.publish(train_step, office.num_tickets)   # tells the workers about tickets
 
-    An evaluation is due after every `eval_period_itrs` iterations and at the end. What has been
-    handed out is written down before, with the count that the table has after it. So a learner that
-    was killed knows what is to be done: if the count was reached, nothing. If it was not, the
-    tickets have never arrived, or a replay server has lost them: the evaluation is handed out
-    again, unless all its episodes are recorded. While more than one evaluation waits for workers,
-    the next one is put off, so that it never drops tickets of another.
+    An evaluation is due after every `eval_period_itrs` iterations and at the end. Before it is
+    handed out, it is recorded with the table's count of insertions afterwards. So a restarted
+    learner knows what to do. If the count was reached, nothing. If not, the tickets have never
+    arrived, or a replay server has lost them: the evaluation is handed out again, unless all its
+    episodes are recorded. While more than one evaluation waits for workers, the next one is
+    postponed, so that it never drops tickets of another.
     """
 
     def __init__(
@@ -74,17 +74,17 @@ class TicketOffice:
         path: pathlib.Path,
         recorded: Callable[[int], Sequence[float]],
     ):
-        """Asks the server for nothing yet.
+        """Sends no request yet.
 
         Args:
           client: Connection to the replay server.
-          variables: Of the policy; read when an evaluation is handed out.
-          settings: Says when evaluations are due, and of how many episodes.
-          path: Where the newest evaluation is written down.
-          recorded: Gives the returns of all recorded episodes of the policy of a train step.
+          variables: The policy's variables, read when an evaluation is handed out.
+          settings: When evaluations are due, and their number of episodes.
+          path: File of the newest evaluation.
+          recorded: Returns the returns of all recorded episodes of a train step's policy.
         """
-        # Ever inserted into the table, as far as known. One that is given back counts again, and
-        # so shows the workers that there is one.
+        # Known number of insertions into the table. A ticket that is given back counts again, which
+        # shows the workers that there is one.
         self.num_tickets = 0
         self._client = client
         self._settings = settings
@@ -98,15 +98,15 @@ class TicketOffice:
         self._newest = _read(path)
 
     def doubt_server(self) -> None:
-        """Says that the server may have been restarted since the last call, without its tickets."""
+        """Notes that the server may have restarted since the last call, without its tickets."""
         self._knows_server = False
 
     def hand_out_if_due(self, train_step: int) -> bool:
-        """Hands out the policy's tickets if an evaluation is due; returns whether none is left due.
+        """Hands out the policy's tickets if an evaluation is due; returns whether this is done.
 
-        Otherwise it is to be called again: the server does not answer, or has no room. Takes no
-        time if nothing is due, but every LOOK_SECS; waits for the server's confirmation,
-        CONFIRMATION_SECS at most.
+        If not, call it again: the server does not answer, or has no room. Takes no time if nothing
+        is due, except every LOOK_SECS. Waits for the server's confirmation for at most
+        CONFIRMATION_SECS.
         """
         try:
             if not self._is_confirmed:
@@ -121,7 +121,7 @@ class TicketOffice:
             return False
 
     def _due_at(self, train_step: int) -> int:
-        """Returns the iteration in which the newest evaluation was due by now; 0 if none was."""
+        """Returns the iteration in which the newest evaluation was due; 0 if none was."""
         settings = self._settings
         if not settings.eval_period_itrs or not settings.n_eval_episodes:
             return 0
@@ -159,14 +159,14 @@ class TicketOffice:
         self._await_confirmation()
 
     def _is_film_due(self, due: int) -> bool:
-        """Whether the evaluation due in an iteration is the first one of a period, or the last."""
+        """Returns whether an iteration's evaluation is the first of a film period, or the last."""
         period, before = self._settings.video_period_itrs, self._newest.iteration
         if not period:
             return False
         return due // period > before // period or due >= self._settings.num_iter
 
     def _await_confirmation(self) -> None:
-        """Raises TimeoutError if the tickets have not arrived yet; they are sent by themselves."""
+        """Raises TimeoutError if the tickets have not arrived yet; sending continues by itself."""
         assert self._writer is not None, "it has sent what is to be confirmed"
         try:
             self._writer.flush(timeout_ms=int(CONFIRMATION_SECS * 1000))
@@ -174,7 +174,7 @@ class TicketOffice:
             raise TimeoutError(f"tickets are not confirmed: {error}") from error
         self._is_confirmed = True
         _, self.num_tickets = table_stats(self._client, TICKETS_TABLE, ANSWER_SECS)
-        if self.num_tickets != self._newest.num_tickets:  # of a server that was restarted meanwhile
+        if self.num_tickets != self._newest.num_tickets:  # the server was restarted meanwhile
             self._write_down(self._newest._replace(num_tickets=self.num_tickets))
 
     def _write_down(self, newest: HandedOut) -> None:
@@ -185,7 +185,7 @@ class TicketOffice:
 
 
 def _read(path: pathlib.Path) -> HandedOut:
-    """Returns what was handed out last; nothing if the file is missing or damaged."""
+    """Returns the last evaluation handed out; none if the file is missing or damaged."""
     try:
         return HandedOut(**(read_json(path) or {}))
     except (OSError, ValueError, TypeError):
@@ -193,14 +193,14 @@ def _read(path: pathlib.Path) -> HandedOut:
 
 
 class TicketTaker:
-    """A worker's side.
+    """The worker's side.
 
-    ticket = tickets.take()   # None: none is left
-    tickets.give_back(ticket)   # its episode has not been run
+    ticket = tickets.take()   # None if none is left
+    tickets.give_back(ticket)   # if its episode was not run
     """
 
     def __init__(self, address: str, variables: Sequence[tf.Variable]):
-        """Asks for nothing yet; `variables` are those of the policy."""
+        """Sends no request yet; `variables` are the policy's."""
         self._client = reverb.Client(address)
         self._versions = VersionCodec(variables)
         columns = self._versions.columns
@@ -220,9 +220,9 @@ class TicketTaker:
         ).with_options(options)
 
     def take(self) -> PolicyVersion | None:
-        """Takes a ticket: an episode of this policy is to be run; None if there is none.
+        """Takes a ticket to run an episode of its policy; None if there is none.
 
-        Blocks for milliseconds, or as long as an evaluation is being handed out.
+        Blocks for milliseconds, or while an evaluation is being handed out.
 
         Raises:
           TimeoutError: If the server does not answer.
@@ -232,7 +232,7 @@ class TicketTaker:
             return None
         arrived: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
-        def sample() -> None:  # would wait without limit for a server that goes just now
+        def sample() -> None:  # otherwise it waits without limit for a server that ends just now
             try:
                 arrived.put(next(iter(self._dataset), None))
             except tf.errors.InvalidArgumentError:  # a ticket of other variables
@@ -251,9 +251,9 @@ class TicketTaker:
         return version._replace(is_filmed=float(taken.info.priority) == FILMED)
 
     def give_back(self, ticket: PolicyVersion) -> None:
-        """Lets another worker take the ticket; gives up if the server is away.
+        """Returns the ticket for another worker; gives up if the server is unreachable.
 
-        Waits for its answer and its confirmation, ANSWER_SECS and CONFIRMATION_SECS at most.
+        Waits for the server for at most ANSWER_SECS, and CONFIRMATION_SECS for its confirmation.
         """
         with contextlib.suppress(TimeoutError, reverb.errors.ReverbError):
             writer = open_writer(self._client, TICKETS_TABLE, ANSWER_SECS)

@@ -1,4 +1,4 @@
-"""The policy's variables on their way from the learner to the workers."""
+"""Publishes the policy's variables from the learner to the workers."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ from tfagents_system.services.versions import PolicyVersion, VersionCodec
 from tfagents_system.services.writers import open_writer
 
 MOST_TIME_PULLING = 0.05
-MOST_PERIOD_SECS = 5.0  # a pull that seems to take longer has waited for a server
+MOST_PERIOD_SECS = 5.0  # a pull that seems to take longer has waited for a restart
 
 
 class VariablePublisher:
@@ -25,7 +25,7 @@ class VariablePublisher:
     ):
         """`variables` are read at each `publish`; `table` keeps one version.
 
-        Asks the server for nothing yet.
+        Sends no request yet.
         """
         self._client = client
         self._table = table
@@ -37,10 +37,10 @@ class VariablePublisher:
     def publish(self, train_step: int, num_tickets: int = 0, timeout_secs: float = 5.0) -> bool:
         """Publishes the current values; returns False if unconfirmed after `timeout_secs`.
 
-        Publishes nothing if the server still has the version of this train step. An unconfirmed
-        version is sent again by itself; until it is confirmed, the next calls only wait for that
-        and return False, so that versions do not pile up while the server is away. The first call
-        also waits up to `timeout_secs` for an answer.
+        Publishes nothing if the server still has this train step's version. Sending of an
+        unconfirmed version continues by itself; until it is confirmed, the next calls only wait
+        and return False, so that versions do not pile up while the server is unreachable. The
+        first call also waits up to `timeout_secs` for an answer.
         """
         if not self._is_confirmed and not self._await_confirmation(timeout_secs):
             return False
@@ -67,7 +67,7 @@ class VariablePublisher:
         return self._is_confirmed
 
     def _is_there(self) -> bool:
-        """Whether the server has a version; one that was restarted has none."""
+        """Returns whether the server has a version; after a restart it has none."""
         try:
             return table_stats(self._client, self._table, timeout_secs=1.0)[0] > 0
         except TimeoutError:
@@ -75,17 +75,17 @@ class VariablePublisher:
 
 
 class VariableReader:
-    """A worker's side: a thread pulls the newest version, so that stepping never waits for it.
+    """The worker's side: a thread pulls the newest version, so that stepping never waits for it.
 
-    It ends with an exception if a version does not fit the variables: see core/process.
+    The thread ends with an exception if a version does not fit the variables: see core/process.
 
     reader = VariableReader(address, policy.variables(), period_secs=0.5)
     published = reader.latest   # None until the learner has published
     reader.refresh(timeout_secs=0.5)   # now `latest` is the newest, if the server has answered
     reader.close()
 
-    A pull asks the server how many versions it has got, and fetches the newest if that has changed.
-    The server of a busy network is asked less often, so that pulls take MOST_TIME_PULLING at most.
+    A pull asks the server for its number of versions, and fetches the newest if that has changed.
+    On a busy network pulls are less frequent, so that they take at most MOST_TIME_PULLING.
     """
 
     def __init__(
@@ -101,16 +101,16 @@ class VariableReader:
         self._versions = VersionCodec(variables)
         self._client = reverb.Client(address)
         self._period_secs = period_secs
-        self._num_inserted: int | None = None  # into the table, before `latest` was sampled
+        self._num_inserted: int | None = None  # number of insertions before `latest` was sampled
         self._condition = threading.Condition()  # of the following three
         self._num_requests = self._num_answered = 0
         self._is_closed = False
         self._thread = start_thread(self._run, "variables")
 
     def refresh(self, timeout_secs: float) -> None:
-        """Waits until the thread has asked the server anew, `timeout_secs` at most.
+        """Waits until the thread has asked the server again, for at most `timeout_secs`.
 
-        Does not wait while the thread still waits for the answer to an earlier request.
+        Does not wait if the thread is still waiting for an earlier answer.
         """
         with self._condition:
             is_answering = self._num_answered == self._num_requests
@@ -123,7 +123,7 @@ class VariableReader:
     def close(self) -> None:
         """Ends the thread, or gives up after a second.
 
-        The thread may be waiting for a first version, or for the server to come back.
+        The thread may be waiting for a first version, or for a restart of the server.
         """
         with self._condition:
             self._is_closed = True
@@ -138,12 +138,12 @@ class VariableReader:
                 self._pull()
                 period_secs = max(period_secs, (time.monotonic() - begin) / MOST_TIME_PULLING)
             except (reverb.errors.ReverbError, RuntimeError, StopIteration, TimeoutError):
-                pass  # the server is being restarted; the next round asks again
+                pass  # the server restarts; the next round asks again
             due_at = time.monotonic() + min(period_secs, MOST_PERIOD_SECS)
             request = self._await_request(request, due_at)
 
     def _await_request(self, request: int, due_at: float) -> int:
-        """Answers `request`; waits until `due_at` for the next one and returns its number."""
+        """Answers `request`; waits until `due_at` for the next request and returns its number."""
 
         def is_wanted() -> bool:
             return self._is_closed or self._num_requests > request
@@ -155,15 +155,15 @@ class VariableReader:
             return self._num_requests
 
     def _pull(self) -> None:
-        """Fetches the newest version if the table's counter has moved.
+        """Fetches the newest version if the table's counter has changed.
 
-        That of a restarted server begins anew; if it comes to the same number just then, the next
-        publication moves it.
+        A restarted server's counter begins again; if it happens to be at the same number, the next
+        publication changes it.
         """
         size, num_inserted = table_stats(self._client, self._table, timeout_secs=5)
         if not size or num_inserted == self._num_inserted:
             return
-        # Blocks if the server goes just now.
+        # Blocks if the server ends just now.
         (sample,) = self._client.sample(self._table, 1, emit_timesteps=False)
         self.latest = self._versions.unpack(sample.data)
         self._num_inserted = num_inserted

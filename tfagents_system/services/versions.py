@@ -1,4 +1,4 @@
-"""A version of the policy as it travels through the replay server's tables."""
+"""Packs versions of the policy for the replay server's tables, and unpacks them."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -11,16 +11,16 @@ from tfagents_system.data.codec import Codec
 
 
 class PolicyVersion(NamedTuple):
-    """The policy as of a train step."""
+    """The policy at a train step."""
 
     train_step: int
     values: list[NDArray[Any]]  # in the order of `policy.variables()`
-    num_tickets: int = 0  # that the learner had handed out; another number says that there are some
-    is_filmed: bool = False  # of a ticket: whether its episode is to be filmed
+    num_tickets: int = 0  # number of tickets handed out; a change means that there are new ones
+    is_filmed: bool = False  # in a ticket: whether to film its episode
 
 
 class VersionCodec:
-    """Packs the variables of a policy into an item's columns, and unpacks them."""
+    """Packs a policy's variables into an item's columns, and unpacks them."""
 
     def __init__(self, variables: Sequence[tf.Variable]):
         """`variables` are read at each `pack`."""
@@ -31,24 +31,24 @@ class VersionCodec:
 
     @property
     def columns(self) -> Sequence[tf.TensorSpec]:
-        """Specs of the packed columns, vectors."""
+        """The specs of the packed columns, which are vectors."""
         return self._codec.columns
 
     def pack(self, train_step: int, num_tickets: int = 0) -> list[NDArray[Any]]:
-        """Returns the packed columns of the variables' present values."""
+        """Packs the variables' current values into columns."""
         values = [variable.numpy() for variable in self._variables]
         return self.pack_version(PolicyVersion(train_step, values, num_tickets))
 
     def pack_version(self, version: PolicyVersion) -> list[NDArray[Any]]:
-        """Returns the packed columns of `version`."""
+        """Packs `version` into columns."""
         numbers = np.int64(version.train_step), np.int64(version.num_tickets)
         return self._codec.pack((*numbers, version.values))
 
     def unpack(self, columns: Sequence[NDArray[Any]]) -> PolicyVersion:
-        """Returns the version in the columns of an item.
+        """Unpacks a version from an item's columns.
 
         Raises:
-          ValueError: If they are of other variables.
+          ValueError: If they have other variables.
         """
         arrived = [(column.dtype.name, column.shape) for column in columns]
         expected = [(spec.dtype.name, tuple(spec.shape)) for spec in self.columns]

@@ -1,4 +1,4 @@
-"""Opens Reverb's writers, which a server that is away must not end the program with."""
+"""Opens Reverb's writers safely, even if the server is unreachable."""
 
 import reverb
 
@@ -14,8 +14,8 @@ def open_writer(client: reverb.Client, table: str, timeout_secs: float) -> rever
 
     Args:
       client: Connection to the replay server.
-      table: One that it has.
-      timeout_secs: That the server may take to answer.
+      table: An existing table.
+      timeout_secs: Longest wait for the server's answer.
 
     Raises:
       TimeoutError: If the server does not answer.

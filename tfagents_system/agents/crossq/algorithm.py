@@ -1,4 +1,4 @@
-"""Builds the agent of CrossQ: SAC without target networks, whose networks normalize batches.
+"""Builds the agent of CrossQ: SAC without target networks, with batch renormalization.
 
 Source: Bhatt et al. 2024, arXiv:1902.05605.
 """
@@ -21,13 +21,13 @@ from tfagents_system.networks.normalizing_networks import (
     NormalizingCriticNetwork,
 )
 
-ADAM_BETA_1 = 0.5  # of all networks, as in the authors' code
+ADAM_BETA_1 = 0.5  # for all networks, as in the authors' code
 
 
 def make_actor(
     settings: AgentParams, summarizer: None, observation_spec: Nest, action_spec: Nest
 ) -> network.Network:
-    """Returns an actor that normalizes; there are no recurrent ones."""
+    """Returns an actor with batch renormalization, never recurrent."""
     units = tuple(settings.actor_fc_layer_params)
     return NormalizingActorNetwork(
         observation_spec, action_spec, units, RenormalizedLayers, settings.preprocessing_combiner
@@ -37,7 +37,7 @@ def make_actor(
 def make_critic(
     settings: AgentParams, summarizer: None, observation_spec: Nest, action_spec: Nest
 ) -> network.Network:
-    """Returns a critic that normalizes; there are no recurrent ones."""
+    """Returns a critic with batch renormalization, never recurrent."""
     units, specs = tuple(settings.critic_joint_fc_layer_params), (observation_spec, action_spec)
     return NormalizingCriticNetwork(
         specs, units, RenormalizedLayers, settings.preprocessing_combiner
@@ -45,7 +45,7 @@ def make_critic(
 
 
 def make_agent(settings: AgentParams, parts: Parts) -> ActorCriticAgent:
-    """Returns the agent of `settings`; a user's own actor need not normalize."""
+    """Returns the agent of `settings`; a user's own actor may have no normalization."""
     train_step, delay = parts.train_step, own_policy_delay(settings)
     own_losses = Losses(
         sac_losses.actor_loss,

@@ -37,11 +37,11 @@ def actor_loss(
 def critic_loss(
     networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: float, train_step: tf.Variable
 ) -> CriticLoss:
-    """Returns the loss of SAC's critics, which judge (s, a) and (s', a') in one batch.
+    """Returns the loss of SAC's critics, which evaluate (s, a) and (s', a') in one batch.
 
-    Section 3.3: both come from different distributions, and what normalizes a batch has to see
-    both. The values at (s', a') are targets, so no gradient flows through them, but through the
-    moments that they share with (s, a).
+    Section 3.3: both come from different distributions, and the normalization must see both. The
+    values at (s', a') are targets, so no gradient flows through them, but gradients do flow through
+    the moments that they share with (s, a).
     """
     inputs, next_log_prob = joint_inputs(networks, batch)
     with exact_values():

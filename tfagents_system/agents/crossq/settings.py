@@ -1,4 +1,4 @@
-"""The row of CrossQ, which has no hyperparameters of its own; imports no TensorFlow."""
+"""The row of CrossQ, which has no hyperparameters of its own. Imports no TensorFlow."""
 
 from typing import TYPE_CHECKING
 

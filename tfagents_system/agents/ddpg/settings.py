@@ -1,4 +1,4 @@
-"""The row of DDPG, which has a part of TD3's hyperparameters; imports no TensorFlow."""
+"""The row of DDPG, which shares some hyperparameters of TD3. Imports no TensorFlow."""
 
 from tfagents_system.agents.algorithm import Algorithm
 from tfagents_system.agents.td3.settings import ExplorationSettings

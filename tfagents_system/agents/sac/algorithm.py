@@ -28,7 +28,7 @@ make_critic = make_mlp_critic
 
 
 def make_agent(settings: AgentParams, parts: Parts) -> ActorCriticAgent:
-    """Returns the agent of `settings`, also with a state-value network."""
+    """Returns the agent of `settings`, optionally with a state-value network."""
     own_losses = Losses(losses.actor_loss, partial(losses.critic_loss, gamma=settings.discount))
     if not settings.state_value_network:
         return make_soft_agent(settings, parts, own_losses)

@@ -31,10 +31,10 @@ def actor_loss(
     """Returns the mean of alpha log pi(a|s) - Q(s, a), a from the policy; arXiv:1812.05905, eq. 9.
 
     Args:
-      networks: Of the agent.
+      networks: The agent's networks.
       batch: A minibatch.
       alpha: [] entropy temperature, >= 0.
-      judged_by: What of the critics' values the actor maximizes, [B] or [B, T].
+      judged_by: Returns, from the critics' values, what the actor maximizes, [B] or [B, T].
     """
     distribution = act(networks.actor, batch.steps, batch.state)
 

@@ -1,4 +1,4 @@
-"""The hyperparameters of Soft Actor-Critic; imports no TensorFlow."""
+"""The hyperparameters of Soft Actor-Critic. Imports no TensorFlow."""
 
 import dataclasses
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(eq=False, repr=False)
 class EntropySettings:
-    """The entropy temperature alpha, of every algorithm with a stochastic policy."""
+    """The settings of the entropy temperature alpha, for algorithms with a stochastic policy."""
 
     alpha_learning_rate: float = positive(3e-4, "Adam step size of log alpha")
     sac_log_alpha: float = number(1.0, "initial log of the entropy temperature alpha")
@@ -31,7 +31,7 @@ class EntropySettings:
 
 @dataclasses.dataclass(eq=False, repr=False)
 class SacSettings:
-    """What SAC has and the algorithms derived from it have not."""
+    """The settings of SAC that algorithms derived from it do not have."""
 
     state_value_network: bool = flag(
         False,

@@ -1,4 +1,4 @@
-"""Builds the agents of TD3, and of DDPG, which lacks three things of it.
+"""Builds the agents of TD3 and DDPG.
 
 Source: Fujimoto et al. 2018, Addressing Function Approximation Error in Actor-Critic Methods,
 arXiv:1802.09477.
@@ -51,13 +51,13 @@ def make_deterministic_agent(
     noise_std: float = 0.0,
     noise_clip: float = 0.0,
 ) -> ActorCriticAgent:
-    """Returns an agent whose targets move only when the actor does.
+    """Returns an agent whose target networks are updated only with the actor.
 
     Args:
       settings: A TrainParams.
-      parts: Of the agent.
+      parts: The agent's parts.
       num_critics: At least 1.
-      noise_std: Of target actions, scaled to [-1, 1].
+      noise_std: Standard deviation of the noise of target actions, scaled to [-1, 1].
       noise_clip: Largest size of that noise.
     """
     policy = actor_policy.ActorPolicy(

@@ -18,7 +18,7 @@ from tfagents_system.agents.networks import Networks, act, values
 from tfagents_system.networks.heads import BoxHead
 from tfagents_system.networks.matmul import exact_values
 
-Bound = float | NDArray[np.float32]  # of every action dimension, or [A] of each
+Bound = float | NDArray[np.float32]  # for all action dimensions, or [A] for each
 
 
 def actor_loss(networks: Networks, batch: Batch, alpha: None) -> ActorLoss:
@@ -37,7 +37,7 @@ def critic_loss(
 ) -> CriticLoss:
     """Returns the sum over the critics of mean (y - Q)^2; arXiv:1802.09477 and 1509.02971, alg. 1.
 
-    `noise_std` and `noise_clip` are those of target actions, [A], in the units of the action.
+    `noise_std` and `noise_clip` apply to target actions, [A], in the units of the action.
     """
     target = tf.stop_gradient(target_value(networks, batch, gamma, noise_std, noise_clip))
     with exact_values():

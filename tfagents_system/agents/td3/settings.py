@@ -1,4 +1,4 @@
-"""The hyperparameters of the deterministic algorithms, TD3 and DDPG; imports no TensorFlow."""
+"""The hyperparameters of the deterministic algorithms, TD3 and DDPG. Imports no TensorFlow."""
 
 import dataclasses
 from typing import Any, Literal, get_args
@@ -15,7 +15,7 @@ def _deviation(default: float, meaning: str) -> Any:
 
 @dataclasses.dataclass(eq=False, repr=False)
 class ExplorationSettings:
-    """The noise of a deterministic policy, for actions scaled to [-1, 1]."""
+    """The exploration noise of a deterministic policy, for actions scaled to [-1, 1]."""
 
     exploration_noise: ExplorationNoiseKind = one_of(
         get_args(ExplorationNoiseKind),

@@ -1,4 +1,4 @@
-"""Builds the agent of Truncated Quantile Critics: SAC whose critics learn distributions.
+"""Builds the agent of Truncated Quantile Critics: SAC with distributional critics.
 
 Source: Kuznetsov et al. 2020, arXiv:2005.04269.
 """

@@ -33,7 +33,7 @@ def critic_loss(
 def td_targets(
     networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: float, num_dropped: int
 ) -> tf.Tensor:
-    """Returns the targets of all quantiles, [B, K] or [B, T, K], without the `num_dropped`."""
+    """Returns the target quantiles, [B, K] or [B, T, K], without the `num_dropped` largest."""
     distribution = act(networks.actor, batch.next_steps, batch.state)
     next_actions, next_log_prob = networks.head.sample(distribution)
     with exact_values():
@@ -51,11 +51,11 @@ def mean_quantile(quantiles: Sequence[tf.Tensor]) -> tf.Tensor:
 def truncated(next_quantiles: Sequence[tf.Tensor], num_dropped: int) -> tf.Tensor:
     """Returns the smallest quantiles of the mixture of all critics, [..., N M - num_dropped].
 
-    Section 3.2: the largest, which are overestimated the most, are left out.
+    Section 3.2: the largest quantiles, which are overestimated most, are dropped.
 
     Args:
-      next_quantiles: Of each of the N critics, [..., M].
-      num_dropped: How many of the N M are left out.
+      next_quantiles: Quantiles of each of the N critics, [..., M].
+      num_dropped: Number of the N M quantiles to drop.
     """
     mixture = tf.concat(next_quantiles, axis=-1)
     return tf.sort(mixture, axis=-1)[..., : mixture.shape[-1] - num_dropped]
@@ -75,7 +75,7 @@ def soft_td_targets(
       reward: [...], as `discount` and `next_log_prob`.
       discount: Environment's discount; 0 only after a true termination.
       gamma: Discount factor per env step, in [0, 1].
-      next_quantiles: [..., K], those that `truncated` has left.
+      next_quantiles: [..., K], from `truncated`.
       next_log_prob: log pi(a'|s').
       alpha: [] entropy temperature, >= 0.
     """
@@ -91,7 +91,7 @@ def quantile_losses(
     """Returns the sum over the critics of the mean quantile Huber loss; equations 8 and 12.
 
     Args:
-      quantiles: Of each critic, [..., M]: at the fractions (m - 1/2) / M of its distribution.
+      quantiles: For each critic, [..., M]: at the fractions (m - 1/2) / M of its distribution.
       targets: [..., K].
       valid: [...], 0 for padding.
     """
@@ -100,9 +100,10 @@ def quantile_losses(
 
 @tf.custom_gradient
 def _quantile_huber(quantiles: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, Any]:
-    """Mean over all pairs of |tau_m - 1{delta < 0}| huber(delta), delta = y_k - theta_m: [...].
+    """Returns the mean over all pairs of |tau_m - 1{delta < 0}| huber(delta), [...].
 
-    By hand it and its gradient take a third of the passes over the pairs. Targets get none.
+    delta is y_k - theta_m. The hand-written gradient needs a third of the passes over the pairs.
+    Targets get no gradient.
     """
     num_quantiles, num_targets = quantiles.shape[-1], targets.shape[-1]
     fractions = (tf.range(num_quantiles, dtype=tf.float32) + 0.5) / num_quantiles
@@ -111,7 +112,7 @@ def _quantile_huber(quantiles: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor
     positive_slopes = tf.nn.relu(slopes)
 
     def weighted_sum(of_all: tf.Tensor, of_positive: tf.Tensor) -> tf.Tensor:
-        """Sums up over targets, those with delta > 0 times tau, the others times 1 - tau."""
+        """Sums over targets: those with delta > 0 times tau, the others times 1 - tau."""
         all_of_them, positive = tf.reduce_sum(of_all, axis=-1), tf.reduce_sum(of_positive, axis=-1)
         return fractions * positive + (1.0 - fractions) * (all_of_them - positive)
 

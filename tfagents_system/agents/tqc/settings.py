@@ -1,4 +1,4 @@
-"""The hyperparameters of Truncated Quantile Critics; imports no TensorFlow."""
+"""The hyperparameters of Truncated Quantile Critics. Imports no TensorFlow."""
 
 import dataclasses
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(eq=False, repr=False)
 class TqcSettings:
-    """What TQC has beside those of SAC."""
+    """The settings of TQC in addition to SAC's."""
 
     tqc_critics: int = count(2, "critics of TQC; the paper has 5")
     tqc_quantiles: int = count(25, "quantiles of each critic of TQC")
