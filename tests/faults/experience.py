@@ -3,6 +3,8 @@
 import collections
 import dataclasses
 import pathlib
+import shutil
+from collections.abc import Mapping
 
 import numpy as np
 from replay_fakes import EpisodeStepEnv, codec_of, samples_of, serving
@@ -27,14 +29,21 @@ class Account:
     unfinished: int  # missing at the ends of workers' lives
 
 
-def account_of(run) -> Account:
-    """Compares the newest checkpoint of a TinyRun, which must have ended, with its tapes."""
-    steps_by_life = {
-        int(path.name.removeprefix("life_")): path.stat().st_size
-        for path in run.folder.glob("life_*")
-    }
+def lives_of(run) -> dict[int, int]:
+    """Returns the env steps of each life of a worker, by its process id."""
+    tapes = run.folder.glob("life_*")
+    return {int(path.name.removeprefix("life_")): path.stat().st_size for path in tapes}
+
+
+def account_of(run, lives: Mapping[int, int] | None = None) -> Account:
+    """Compares the newest checkpoint of a TinyRun, which must have ended, with its tapes.
+
+    `lives` are those that count; None: all.
+    """
+    steps_by_life = lives_of(run) if lives is None else lives
     newest = max(p for p in run.paths.checkpoints.iterdir() if p.name.isdigit())
-    stored = stored_steps(newest / "replay", run.folder / "reader")
+    everything = stored_steps(newest / "replay", run.folder / "reader")
+    stored = {key: count for key, count in everything.items() if key[0] in steps_by_life}
     lost = unfinished = 0
     for life, num_steps in steps_by_life.items():
         missing = [k for k in range(1, num_steps + 1) if (life, k) not in stored]
@@ -56,6 +65,7 @@ def stored_steps(checkpoint: pathlib.Path, root: pathlib.Path) -> collections.Co
     reader = SampleReader(codec_of(EpisodeStepEnv()), LAYOUT)  # of the same shapes
     unlimited = ReplayLimits(10**6, min_size=1, samples_per_insert=1.0, error_buffer=1e12)
     blocks = {}
+    shutil.rmtree(root, ignore_errors=True)  # of an earlier count
     with serving(root, unlimited, checkpoint) as replay:
         client = replay.client()
         size = client.server_info(timeout=5)[EXPERIENCE_TABLE].current_size

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from faults.experience import account_of
+from faults.experience import account_of, lives_of
 
 from tfagents_system.services.checkpoint_watch import PERIOD_SECS
 
@@ -81,19 +81,33 @@ def has_all_moving_after(run, is_back):
     return condition
 
 
+def await_nothing_missing(run):
+    """Waits until all that was lost can have been sent again."""
+    for _ in range(3):  # one that shows what is missing, one that has it, and one for good measure
+        before = run.generations()[0]
+        run.wait_for(lambda n=before: run.generations()[0] > n, 60, "one more generation")
+        time.sleep(2 * PERIOD_SECS)  # workers look so often
+
+
+def stop(run, process):
+    os.kill(process.pid, signal.SIGTERM)
+    assert run.await_end(process, timeout_secs=120) == 143
+    assert run.alive() == {}
+
+
 def stop_and_account(run, process, ledger, row, num_rejected=0):
     """Stops the run once all that was lost can have been sent again, and counts the env steps.
 
     All but `num_rejected`, which a worker has refused, must be stored once.
     """
-    for _ in range(3):  # one that shows what is missing, one that has it, and one for good measure
-        before = run.generations()[0]
-        run.wait_for(lambda n=before: run.generations()[0] > n, 60, "one more generation")
-        time.sleep(2 * PERIOD_SECS)  # workers look so often
-    os.kill(process.pid, signal.SIGTERM)
-    assert run.await_end(process, timeout_secs=120) == 143
-    assert run.alive() == {}
-    account = account_of(run)
+    await_nothing_missing(run)
+    stop(run, process)
+    account, lives = account_of(run), lives_of(run)
+    if account.lost > num_rejected:  # the replay buffer took no more, so journals have it
+        process = run.start(num_workers=2)
+        await_nothing_missing(run)
+        stop(run, process)
+        account = account_of(run, lives)
     print(account)
     for what, number in (("lost", account.lost - num_rejected), ("duplicated", account.duplicated)):
         ledger.add(row, f"{number} of {account.stepped:,} env steps {what}", number == 0)
