@@ -2,8 +2,8 @@
 
 import functools
 import itertools
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import tensorflow as tf
 from tf_agents.agents import tf_agent
@@ -11,13 +11,17 @@ from tf_agents.policies import tf_policy
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.batch import Batch, make_batch, normalized, with_shifted_images
-from tfagents_system.agents.losses import CriticLoss, Losses, valid_mean
+from tfagents_system.agents.losses import Alpha, CriticLoss, Losses, valid_mean
 from tfagents_system.agents.networks import Networks, summarized
-from tfagents_system.agents.optimizers import Gradients, UpdateRule, make_adam
+from tfagents_system.agents.optimizers import Gradients, Optimizer, UpdateRule, make_adam
 from tfagents_system.agents.temperature import Temperature
+from tfagents_system.core.nests import Nest
 from tfagents_system.data.transition import Transition
 from tfagents_system.kernels.arithmetic import resolve, this_host
 from tfagents_system.networks.matmul import matmul_precision
+
+T = TypeVar("T")
+_OfNetworks = Sequence[Sequence[Any]]  # gradients or variables, a list for each network
 
 
 class _ActorStep(NamedTuple):
@@ -28,7 +32,7 @@ class _ActorStep(NamedTuple):
     soft_value: Any
     by_actor: list[tf.Tensor]
     by_log_alpha: list[tf.Tensor]
-    moments: Sequence
+    moments: Sequence[Any]
 
 
 class ActorCriticAgent(tf_agent.TFAgent):
@@ -51,7 +55,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
         self,
         algorithm: str,
         time_step_spec: ts.TimeStep,
-        action_spec,
+        action_spec: Nest,
         networks: Networks,
         losses: Losses,
         rule: UpdateRule,
@@ -116,7 +120,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
         """
         return resolve(self._precision, this_host())
 
-    def _train(self, experience: Transition, weights=None) -> tf_agent.LossInfo:
+    def _train(self, experience: Transition, weights: None = None) -> tf_agent.LossInfo:
         """One train step; see the class docstring."""
         gradients, loss_info = self.gradients(experience)
         self.apply_gradients(gradients)
@@ -127,7 +131,8 @@ class ActorCriticAgent(tf_agent.TFAgent):
 
         Metrics are scalars before the update, means over the valid transitions.
         """
-        networks, statistics = self.networks, ()
+        networks = self.networks
+        statistics: Nest = ()
         if networks.normalizer is not None:
             transition, statistics = normalized(transition, networks.normalizer)
         if self._image_augmentation:
@@ -173,7 +178,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
         is_due = self._is_step_of_actor()
         self.train_step_counter.assign_add(1)
 
-        def update_actor():
+        def update_actor() -> None:
             self._apply(self.actor_optimizer, [gradients.actor], [self._actor_variables])
             self.rule.normalize_weights([self.networks.actor])
             if gradients.actor_moments:
@@ -209,20 +214,23 @@ class ActorCriticAgent(tf_agent.TFAgent):
         state_value = self.networks.state_value
         return state_value.trainable_variables if state_value else []
 
-    def _is_step_of_actor(self):
+    def _is_step_of_actor(self) -> tf.Tensor:
         return tf.equal((self.train_step_counter + 1) % self.rule.policy_delay, 0)
 
-    def _when_due(self, then, otherwise, is_due=None):
+    def _when_due(
+        self, then: Callable[[], T], otherwise: Callable[[], T], is_due: tf.Tensor | None = None
+    ) -> T:
         """Calls one of both, by whether the train step is one of the actor."""
         if self.rule.policy_delay == 1:
             return then()
         return tf.cond(self._is_step_of_actor() if is_due is None else is_due, then, otherwise)
 
-    def _actor_step(self, batch: Batch, alpha) -> _ActorStep:
+    def _actor_step(self, batch: Batch, alpha: Alpha) -> _ActorStep:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(self._actor_variables)
             actor = self._losses.actor(self.networks, batch, alpha)
-        losses, metrics, by_log_alpha = {"actor_loss": actor.loss}, {}, []
+        losses, metrics = {"actor_loss": actor.loss}, {}
+        by_log_alpha: list[tf.Tensor] = []
         by_actor = tape.gradient(actor.loss, self._actor_variables)
         if self.temperature is not None:
             log_prob = tf.stop_gradient(actor.log_prob)
@@ -246,7 +254,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
             moments=self._losses.no_actor_moments(),
         )
 
-    def _critic_step(self, batch: Batch, alpha) -> tuple[CriticLoss, list, Any]:
+    def _critic_step(self, batch: Batch, alpha: Alpha) -> tuple[CriticLoss, _OfNetworks, Nest]:
         """Returns the loss, and its gradients by the critics' variables and by the features."""
         features = () if self.networks.summarizer is None else batch.steps.observation
         with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -255,7 +263,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
             critic = self._losses.critic(self.networks, batch, alpha)
         return critic, *tape.gradient(critic.loss, sources)
 
-    def _state_value_step(self, batch: Batch, soft_value) -> tuple[dict[str, tf.Tensor], list]:
+    def _state_value_step(self, batch: Batch, soft_value: Any) -> tuple[dict[str, Any], list[Any]]:
         """Returns the loss by its name and its gradients; both are empty without a network."""
         if self._losses.state_value is None:
             return {}, []
@@ -265,7 +273,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
             loss = self._losses.state_value(self.networks, batch, tf.stop_gradient(soft_value))
         return {"state_value_loss": loss}, tape.gradient(loss, variables)
 
-    def _apply(self, optimizer, gradients, variables) -> None:
+    def _apply(self, optimizer: Optimizer, gradients: _OfNetworks, variables: _OfNetworks) -> None:
         """Clips and applies `gradients`; like `variables`, a list for each network."""
         if (largest := self.rule.gradient_clipping) is not None:
             gradients = [tf.clip_by_global_norm(g, largest)[0] for g in gradients]
@@ -281,7 +289,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
             for variable, of_target in zip(source.variables, target.variables, strict=True)
         ]
 
-        def soft_update():
+        def soft_update() -> None:
             for variable, of_target in pairs:
                 of_target.assign_add(self.rule.target_update_tau * (variable - of_target))
 

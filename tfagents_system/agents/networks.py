@@ -1,11 +1,13 @@
 """The networks of an agent by their names, and what losses ask them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 from tf_agents.networks import network
 
 from tfagents_system.agents.batch import Batch, Steps
+from tfagents_system.core.nests import Nest
 from tfagents_system.networks.heads import ActionHead, action_head
 from tfagents_system.networks.normalizer import Normalizer
 
@@ -73,8 +75,8 @@ class Networks(tf.Module):
 
 
 def make_networks(
-    observation_spec,
-    action_spec,
+    observation_spec: Nest,
+    action_spec: Nest,
     actor: network.Network,
     critic: network.Network,
     *,
@@ -139,12 +141,12 @@ def make_networks(
     return networks
 
 
-def act(actor: network.Network, steps: Steps, state: Sequence[tf.Tensor] = ()):
+def act(actor: network.Network, steps: Steps, state: Sequence[tf.Tensor] = ()) -> Any:
     """Returns what `actor` gives, a distribution or actions; sequences begin with `state`."""
     return actor(steps.observation, step_type=steps.step_type, network_state=state)[0]
 
 
-def values(critics: Sequence[network.Network], steps: Steps, actions) -> list[tf.Tensor]:
+def values(critics: Sequence[network.Network], steps: Steps, actions: Nest) -> list[tf.Tensor]:
     """Returns the values of `actions`, of each critic [B] or [B, T], or [..., M] quantiles."""
     inputs = steps.observation, actions
     return [critic(inputs, step_type=steps.step_type, network_state=())[0] for critic in critics]

@@ -2,25 +2,26 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 from tf_agents.networks import network
 
 LearningRate = float | Callable[[], Any]
+Optimizer: TypeAlias = tf.keras.optimizers.Optimizer
 
 
 class Gradients(NamedTuple):
     """Gradients by the variables of each network, not clipped; empty where there is none."""
 
-    critics: list[list[tf.Tensor]]
+    critics: Sequence[Sequence[tf.Tensor]]
     summarizer: list[tf.Tensor]
     state_value: list[tf.Tensor]
     actor: list[tf.Tensor]  # zeros in a step that is not the actor's, as all below
     log_alpha: list[tf.Tensor]
     actor_moments: Sequence[Any]
     critics_moments: Sequence[Any]  # in every step
-    observation_statistics: Sequence[tf.Tensor]  # as the normalizer's will be
+    observation_statistics: Any  # as the normalizer's will be; () without one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +50,7 @@ class UpdateRule:
 
 def make_adam(
     learning_rate: LearningRate, variables: Sequence[tf.Variable], beta_1: float = 0.9
-) -> tf.keras.optimizers.Optimizer:
+) -> Optimizer:
     """Returns Adam for `variables`, whose moments exist already; `beta_1` is of the first one."""
     # The legacy one has a fused kernel per variable. It gets a function, because a number would be
     # saved, and restored in place of one changed since.
@@ -59,9 +60,7 @@ def make_adam(
     return optimizer
 
 
-def _create_moments(
-    optimizer: tf.keras.optimizers.Optimizer, variables: Sequence[tf.Variable]
-) -> None:
+def _create_moments(optimizer: Optimizer, variables: Sequence[tf.Variable]) -> None:
     """Creates the variables of Adam by a train step of zero gradients, which changes no other.
 
     Now, because a function that creates variables at its first call is traced twice.

@@ -1,9 +1,15 @@
 """The built-in actors: a multilayer perceptron, and one that reads a summary of observations."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
 from tf_agents.networks import network
 
+from tfagents_system.core.nests import Nest
 from tfagents_system.networks import encoders
 from tfagents_system.networks.heads import action_head
+from tfagents_system.networks.normalizer import Normalizer
 
 
 class MlpActorNetwork(network.Network):
@@ -11,12 +17,12 @@ class MlpActorNetwork(network.Network):
 
     def __init__(
         self,
-        observation_spec,
-        action_spec,
-        fc_layer_params=(256, 256),
-        preprocessing_combiner=None,
-        deterministic=False,
-        name="MlpActorNetwork",
+        observation_spec: Nest,
+        action_spec: Nest,
+        fc_layer_params: Sequence[int] = (256, 256),
+        preprocessing_combiner: Callable[..., Any] | None = None,
+        deterministic: bool = False,
+        name: str = "MlpActorNetwork",
     ):
         """Builds the layers; the variables appear with `create_variables`.
 
@@ -33,7 +39,13 @@ class MlpActorNetwork(network.Network):
         self.hidden_layers = encoders.dense_layers(fc_layer_params)
         self.head = action_head(action_spec).output_layer(deterministic)
 
-    def call(self, observation, step_type=None, network_state=(), training=False):
+    def call(
+        self,
+        observation: Nest,
+        step_type: tf.Tensor | None = None,
+        network_state: Nest = (),
+        training: bool = False,
+    ) -> tuple[Any, Nest]:
         """Returns (distribution or action, the same state) for [B, ...] or [B, T, ...]."""
         features = self.encoder(observation)
         for layer in self.hidden_layers:
@@ -44,7 +56,12 @@ class MlpActorNetwork(network.Network):
 class SummarizingActorNetwork(network.Network):
     """Observation -> summarizer -> actor of its features; the state is the summarizer's."""
 
-    def __init__(self, summarizer, actor, name="SummarizingActorNetwork"):
+    def __init__(
+        self,
+        summarizer: network.Network,
+        actor: network.Network,
+        name: str = "SummarizingActorNetwork",
+    ):
         """Takes over both; `actor` may be trained alone, and `summarizer` with the critics.
 
         Args:
@@ -56,12 +73,18 @@ class SummarizingActorNetwork(network.Network):
         self.summarizer = summarizer
         self.actor = actor
 
-    def copy(self, **kwargs):
+    def copy(self, **kwargs: Any) -> "SummarizingActorNetwork":
         """Returns one with variables of its own."""
         parts = {"summarizer": self.summarizer.copy(), "actor": self.actor.copy()}
         return super().copy(**parts | kwargs)
 
-    def call(self, observation, step_type=None, network_state=(), training=False):
+    def call(
+        self,
+        observation: Nest,
+        step_type: tf.Tensor | None = None,
+        network_state: Nest = (),
+        training: bool = False,
+    ) -> tuple[Any, Nest]:
         """Returns (distribution or action, state after the last step); see the summarizer."""
         features, network_state = self.summarizer(observation, step_type, network_state)
         return self.actor(features)[0], network_state
@@ -70,7 +93,12 @@ class SummarizingActorNetwork(network.Network):
 class InputNormalizingActorNetwork(network.Network):
     """Observation -> normalizer -> actor; the state is the actor's."""
 
-    def __init__(self, normalizer, actor, name="InputNormalizingActorNetwork"):
+    def __init__(
+        self,
+        normalizer: Normalizer,
+        actor: network.Network,
+        name: str = "InputNormalizingActorNetwork",
+    ):
         """Takes over the actor.
 
         Args:
@@ -82,12 +110,22 @@ class InputNormalizingActorNetwork(network.Network):
         self.normalizer = normalizer
         self.actor = actor
 
-    def call(self, observation, step_type=None, network_state=(), training=False):
+    def call(
+        self,
+        observation: Nest,
+        step_type: tf.Tensor | None = None,
+        network_state: Nest = (),
+        training: bool = False,
+    ) -> tuple[Any, Nest]:
         """Returns what the actor does."""
         return self.actor(self.normalizer(observation), step_type, network_state)
 
 
-def acting_network(actor, summarizer=None, normalizer=None) -> network.Network:
+def acting_network(
+    actor: network.Network,
+    summarizer: network.Network | None = None,
+    normalizer: Normalizer | None = None,
+) -> network.Network:
     """Returns the network that acts from observations of the environment.
 
     Args:
@@ -95,5 +133,6 @@ def acting_network(actor, summarizer=None, normalizer=None) -> network.Network:
       summarizer: Takes normalized observations, or the actor does, if there is a `normalizer`.
       normalizer: None takes them as they are.
     """
-    network = actor if summarizer is None else SummarizingActorNetwork(summarizer, actor)
-    return network if normalizer is None else InputNormalizingActorNetwork(normalizer, network)
+    if summarizer is not None:
+        actor = SummarizingActorNetwork(summarizer, actor)
+    return actor if normalizer is None else InputNormalizingActorNetwork(normalizer, actor)

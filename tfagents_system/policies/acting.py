@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 from tf_agents.agents import tf_agent
 from tf_agents.policies import tf_policy
 from tf_agents.specs import array_spec
@@ -115,7 +116,7 @@ class AgentPolicies:
             noise = OrnsteinUhlenbeckNoise(num_noises, rng)
         return NumpyNoisyPolicy(self._actor, noise, policy.std)
 
-    def update(self, values: Sequence[np.ndarray]) -> None:
+    def update(self, values: Sequence[NDArray[Any]]) -> None:
         """Replaces the policy's variables; `values` in the order of `variables`."""
         if self._actor is not None:
             self._actor.update(values)

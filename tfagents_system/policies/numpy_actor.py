@@ -1,10 +1,14 @@
 """The built-in actor networks in NumPy: a step costs a tenth of a tf.function call."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 import tree
-from tf_agents.policies import actor_policy
+from numpy.typing import NDArray
+from tf_agents.networks import network
+from tf_agents.policies import actor_policy, tf_policy
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.exploration import NoisyPolicy
@@ -13,19 +17,25 @@ from tfagents_system.networks.actor_networks import (
     MlpActorNetwork,
     SummarizingActorNetwork,
 )
+from tfagents_system.networks.heads import NumpyHead
 from tfagents_system.networks.image_encoders import VisualEncoder, VisualSummarizer
+from tfagents_system.networks.normalizer import Normalizer
 from tfagents_system.networks.normalizing_networks import NormalizingActorNetwork
 from tfagents_system.networks.summarizers import RecurrentSummarizer
 from tfagents_system.policies.noise import ColoredNoise, Noise
 from tfagents_system.policies.numpy_layers import (
+    Array,
     normalized,
     read_layers,
     run_layers,
     zero_states,
 )
 
+Read = Callable[[tf.Variable], NDArray[Any]]  # its value
+_Parts = tuple[Normalizer | None, network.Network | None, network.Network]
 
-def obstacle_to_numpy(policy) -> str | None:
+
+def obstacle_to_numpy(policy: tf_policy.TFPolicy) -> str | None:
     """Returns why `NumpyActor` cannot be made of `policy`; None if it can.
 
     It can of an ActorPolicy over a built-in actor, also with the noise of a NoisyPolicy.
@@ -35,12 +45,12 @@ def obstacle_to_numpy(policy) -> str | None:
         return f"it is a {type(policy).__name__} and no ActorPolicy of TF-Agents"
     if policy.observation_normalizer is not None:
         return "it has an observation_normalizer of TF-Agents"
-    _, summarizer, network = _parts_of(policy._actor_network)
+    _, summarizer, actor = _parts_of(policy._actor_network)
     built_in = type(None), RecurrentSummarizer, VisualSummarizer
     actors = MlpActorNetwork, NormalizingActorNetwork
-    if type(network) not in actors or type(summarizer) not in built_in:
+    if type(actor) not in actors or type(summarizer) not in built_in:
         return f"its network is a {type(policy._actor_network).__name__}, no built-in one"
-    encoder = (summarizer or network).encoder
+    encoder = (summarizer or actor).encoder
     if isinstance(encoder, VisualEncoder):
         return "its network has convolutions"
     if encoder.combiner is not None:
@@ -48,25 +58,25 @@ def obstacle_to_numpy(policy) -> str | None:
     return None
 
 
-def _without_noise(policy):
+def _without_noise(policy: tf_policy.TFPolicy) -> tf_policy.TFPolicy:
     return policy.actor_policy if isinstance(policy, NoisyPolicy) else policy
 
 
-def _parts_of(network):
+def _parts_of(actor: network.Network) -> _Parts:
     """Returns the normalizer and the summarizer, if there are any, and what comes after them."""
     normalizer = summarizer = None
-    if type(network) is InputNormalizingActorNetwork:
-        normalizer, network = network.normalizer, network.actor
-    if type(network) is SummarizingActorNetwork:
-        summarizer, network = network.summarizer, network.actor
-    return normalizer, summarizer, network
+    if type(actor) is InputNormalizingActorNetwork:
+        normalizer, actor = actor.normalizer, actor.actor
+    if type(actor) is SummarizingActorNetwork:
+        summarizer, actor = actor.summarizer, actor.actor
+    return normalizer, summarizer, actor
 
 
-def _dense_layers_of(network, read):
+def _dense_layers_of(actor: network.Network, read: Read) -> list[tuple[Array, Array]]:
     """Returns kernel and bias of each dense layer, whose normalizations they have taken up."""
-    if isinstance(network, NormalizingActorNetwork):
-        return network.layers_of_head.folded(read)
-    layers = *network.hidden_layers, network.head.projection
+    if isinstance(actor, NormalizingActorNetwork):
+        return actor.layers_of_head.folded(read)
+    layers = *actor.hidden_layers, actor.head.projection
     return [(read(layer.kernel), read(layer.bias)) for layer in layers]
 
 
@@ -76,38 +86,39 @@ class NumpyActor:
     The actor is one of SAC, which has a distribution, or of a deterministic agent.
     """
 
-    def __init__(self, policy):
+    def __init__(self, policy: tf_policy.TFPolicy):
         """Copies the weights of `policy`, to which there is no obstacle."""
         policy = _without_noise(policy)
-        self._normalizer, summarizer, network = _parts_of(policy._actor_network)
+        self._normalizer, summarizer, actor = _parts_of(policy._actor_network)
         variables = policy.variables()
         position = {variable.ref(): index for index, variable in enumerate(variables)}
-        self._network, self._position = network, position
-        self._recurrent = {}  # positions by the names of `read_layers`
-        for layer, cell in enumerate(summarizer.cells if summarizer else ()):
-            for part in ("kernel", "recurrent_kernel", "bias"):
-                name = f"{summarizer.rnn_type}_{part}_{layer}"
-                self._recurrent[name] = position[getattr(cell, part).ref()]
-        self.head = network.head.numpy_head()  # makes actions of `outputs`
+        self._network, self._position = actor, position
+        self._recurrent: dict[str, int] = {}  # positions by the names of `read_layers`
+        if summarizer is not None:
+            for layer, cell in enumerate(summarizer.cells):
+                for part in ("kernel", "recurrent_kernel", "bias"):
+                    name = f"{summarizer.rnn_type}_{part}_{layer}"
+                    self._recurrent[name] = position[getattr(cell, part).ref()]
+        self.head: NumpyHead = actor.head.numpy_head()  # makes actions of `outputs`
         self.update([variable.numpy() for variable in variables])
 
-    def update(self, values: list[np.ndarray]) -> None:
+    def update(self, values: Sequence[Array]) -> None:
         """Replaces the weights; `values` in the order of `policy.variables()`."""
         self._values = [np.ascontiguousarray(value) for value in values]
 
-        def read(variable):
+        def read(variable: tf.Variable) -> NDArray[Any]:
             return self._values[self._position[variable.ref()]]
 
         self._layers = _dense_layers_of(self._network, read)
         self._recurrent_layers = read_layers(self._recurrent_arrays())
-        self._normalization = {}
+        self._normalization: dict[str, Array] = {}
         if self._normalizer is not None:
             statistics = read(self._normalizer.mean), read(self._normalizer.variance)
             self._normalization = self._normalizer.arrays(*statistics)
         # An array of zeros, because a scalar would double the time of np.maximum.
         self._zeros = np.zeros(max(bias.size for _, bias in self._layers), np.float32)
 
-    def arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> dict[str, Array]:
         """Returns what the greedy action is computed from, by name.
 
         What normalizes observations, if anything does, comes first, see `Normalizer.arrays`; then
@@ -125,10 +136,10 @@ class NumpyActor:
         """State before the first step of an episode; see `zero_states`."""
         return zero_states(self._recurrent_layers)
 
-    def _recurrent_arrays(self):
+    def _recurrent_arrays(self) -> dict[str, Array]:
         return {name: self._values[index] for name, index in self._recurrent.items()}
 
-    def outputs(self, observation: Any, state: Any) -> tuple[np.ndarray, Any]:
+    def outputs(self, observation: Any, state: Any) -> tuple[Array, Any]:
         """Returns (outputs of the last layer, for the head; next state)."""
         if isinstance(observation, np.ndarray):
             x = np.asarray(observation, np.float32).ravel()
