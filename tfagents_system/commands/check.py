@@ -4,9 +4,9 @@ Example: sac check --env HalfCheetahBulletEnv-v0
 Example: sac check training_variables_pendulum.sh
 
 Makes the environments as a worker does, runs random episodes and greedy ones of the untrained
-policy, and prints in one table what is right and what is not. Then trains on made-up data for
-seconds, and predicts the run: time, bottleneck, workers worth having, memory. The exit code is 78
-if something would make training wrong.
+policy, and prints in one table what is right and what is not. Then trains on synthetic data for
+seconds, and predicts the run: time, bottleneck, useful number of workers, memory. The exit code is
+78 if something would make training wrong.
 """
 
 import contextlib
@@ -46,22 +46,22 @@ def check(
     num_episodes: Annotated[int, AtLeast(1)] = 3,
     predict: bool = True,
 ) -> int:
-    """Prints the table; returns 0 if training would be right, 78 if not.
+    """Prints the table; returns 0 if everything is right, 78 if not.
 
     Args:
       variables: Variables file; without one, the SAC_* variables of the shell are used.
-      env: Instead of files: an environment, such as Pendulum-v1, HalfCheetahBulletEnv-v0,
+      env: An environment in place of files, such as Pendulum-v1, HalfCheetahBulletEnv-v0,
         dm_control:cheetah/run or partial:pendulum-p.
-      params: Params file, instead of that of the variables.
-      config: JSON config, instead of that of the variables.
+      params: Params file, in place of the variables file's.
+      config: JSON config, in place of the variables file's.
       set_: Hyperparameters, such as train_batch_size=512.
       num_episodes: Episodes of each policy; fewer if they take more than 20 s.
-      predict: Predict the run, too: 20 s more, Linux only.
+      predict: Also predict the run: takes 20 s more, Linux only.
 
     Raises:
-      ConfigError: If a file is missing or wrong in itself, or there is no such environment.
+      ConfigError: If a file is missing or invalid, or there is no such environment.
     """
-    build_if_missing()  # the prediction is for what training will use
+    build_if_missing()  # predicts with what training will use
     with leaving_none_behind(), tempfile.TemporaryDirectory(prefix="sac_check_") as folder:
         if env is not None:
             if any(file is not None for file in (variables, params, config)):
@@ -74,7 +74,7 @@ def check(
 def _files_for(env: str, folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
     """Writes the params and config files that `sac train --env` would, and returns their paths.
 
-    As copies of those that it would write into the current folder, whose modules they find.
+    They are copies that import modules of the current folder, like the files it would write there.
     """
     environment = find_environment(env)
     check_actions(environment)
@@ -92,7 +92,7 @@ def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
     check_files(settings.config, settings.params)
     env_config = load_env_config(settings.config)
     curriculum = Curriculum.from_config(env_config.get("curriculum", {}), str(settings.config))
-    # Imports TensorFlow, so after all that can be refused at once.
+    # Imports TensorFlow, so it comes after all checks that are fast.
     from tfagents_system.commands.environment_check import STEPS, EnvironmentCheck
 
     train_params = load_params(settings.params, env_config, settings.gin_bindings)
@@ -126,7 +126,7 @@ def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
 def _environ_of(
     variables: pathlib.Path | None, params: pathlib.Path | None, config: pathlib.Path | None
 ) -> dict[str, str]:
-    """Returns the shell's environment with the variables file's, and other files in their place."""
+    """Returns the environment with the variables file's variables, and other files if given."""
     environ = {"SAC_EXP_NAME": "check"} | dict(os.environ)
     if variables is not None:
         environ = read_variables(variables, environ)

@@ -15,16 +15,16 @@ WIDTH = 100  # characters
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     what: str
-    verdict: Verdict  # WRONG: training would fail or learn something else; note: worth knowing
+    verdict: Verdict  # WRONG: training would fail or learn something wrong; note: worth knowing
     value: str
-    advice: str = ""  # what to do, where it is not ok
+    advice: str = ""  # what to do if it is not ok
 
 
 def table(rows: Iterable[Row]) -> str:
-    """Returns a block of lines for each row; advice stands below the value."""
+    """Returns a block of lines for each row, with advice below the value."""
     rows = list(rows)
     indent = max(len(row.what) for row in rows) + 2
     lines = []
@@ -42,7 +42,7 @@ def table(rows: Iterable[Row]) -> str:
 
 
 def explained(error: Exception) -> str:
-    """Returns what the user's code raised, and the file and line where it did."""
+    """Returns the exception of user code, with file and line."""
     if isinstance(error, UserCodeError):
         reason, place = error.reason, error.place
     else:

@@ -38,25 +38,25 @@ STEPS = MAKING, RANDOM, GREEDY, PROBING, LEARNING = (
     "making the environments", "random episodes", "greedy episodes", "curriculum, film, seeds",
     "policies, a train step",
 )  # fmt: skip
-MAX_SECS = 20.0  # of random episodes, and again of greedy ones
-MIN_SUSPICIOUS = 3  # episodes of one length that all terminate
-SMALL_LEAK_MB = 0.1  # per episode; what allocators keep is less
+MAX_SECS = 20.0  # seconds of random episodes, and again of greedy ones
+MIN_SUSPICIOUS = 3  # terminated episodes of equal length
+SMALL_LEAK_MB = 0.1  # per episode; allocators keep less
 
 
 @dataclasses.dataclass
 class Measured:
-    """What a prediction needs to know of a worker."""
+    """Measurements of a worker for the prediction."""
 
-    step_secs: float = 0.0  # per env step that is collected: simulator, policy, packing
-    cpu_secs: float = 0.0  # of that, on a CPU
+    step_secs: float = 0.0  # per collected env step: simulator, policy, packing
+    cpu_secs: float = 0.0  # CPU time of that
     greedy_step_secs: float = 0.0  # per env step of an evaluation
     episode_length: float = 0.0  # env steps, mean
     leak_mb: float = 0.0  # per episode
-    worker_own_mb: float = 0.0  # memory of a program with environments and agent, but libraries
+    worker_own_mb: float = 0.0  # memory of a program with environments and agent, without libraries
 
     @property
     def has_leak(self) -> bool:
-        """Whether episodes leave more memory behind than an allocator keeps."""
+        """Whether episodes leak more memory than an allocator keeps."""
         return self.leak_mb >= SMALL_LEAK_MB
 
 
@@ -64,15 +64,15 @@ class EnvironmentCheck:
     """The collect and the eval environment of worker 0.
 
     check = EnvironmentCheck(params, horizon, curriculum, num_episodes)
-    check.run(begin); check.rows; check.measured; check.made   # None: it cannot be trained
+    check.run(begin); check.rows; check.measured; check.made   # None if it cannot be trained
     """
 
     def __init__(self, params: Params, horizon: int, curriculum: Curriculum, num_episodes: int):
-        """Makes nothing yet; `num_episodes` are run with each policy, or as many as time allows."""
+        """Makes nothing yet; later runs `num_episodes` with each policy, or as time allows."""
         self.rows: list[Row] = []
         self.measured = Measured()
         self.made: Assembly | None = None
-        self.environment: py_environment.PyEnvironment  # that is collected from
+        self.environment: py_environment.PyEnvironment  # the collect environment
         self._params, self._horizon, self._curriculum = params, horizon, curriculum
         self._num_episodes = num_episodes
         self._episodes: list[Episode] = []
@@ -80,9 +80,9 @@ class EnvironmentCheck:
         self._timer = PhaseTimer("starting")
 
     def run(self, begin: Callable[[str], None]) -> None:
-        """Fills `rows`; ends early where nothing further can be said.
+        """Fills `rows`; ends early if nothing more can be checked.
 
-        Calls `begin` with each of STEPS when its time has come.
+        Calls `begin` at the start of each of STEPS.
         """
         begin(MAKING)
         if not self._make():
@@ -111,14 +111,14 @@ class EnvironmentCheck:
     def _try_to_learn(self, made: Assembly) -> None:
         try:
             from tfagents_system.commands.learning_check import check_learning
-        except ImportError as error:  # Reverb is for Linux alone
+        except ImportError as error:  # Reverb is only for Linux
             self._add("learning", "note", f"not tried: {error}", "Training needs that package.")
             return
         policy = self._collect_policy
         self.rows.append(check_learning(self._params, made, self.environment, policy))
 
     def close(self) -> None:
-        """Closes both environments, as far as they were made."""
+        """Closes the environments that were made."""
         for name in ("_eval_environment", "environment"):
             if hasattr(self, name):
                 close_environment(getattr(self, name))
@@ -179,7 +179,7 @@ class EnvironmentCheck:
             try:
                 time_step = own_arrays.reset(environment)
                 own_arrays.check_finite(time_step.observation, "observation", 0)
-                policy.action(time_step, policy.initial_state())  # compiles some policies
+                policy.action(time_step, policy.initial_state())  # some policies compile here
                 self._run_kind(what, policy, environment)
             except Exception as error:
                 advice = "Workers would fail, or reject the step and end the episode."
@@ -201,7 +201,7 @@ class EnvironmentCheck:
             time_step: ts.TimeStep, action: Any, next_time_step: ts.TimeStep, state: Any
         ) -> bool:
             self._examiner.pack(action, next_time_step)
-            self._timer.enter("looking")  # which a worker does not
+            self._timer.enter("looking")  # a worker does not do this
             self._examiner.look(next_time_step)
             return time.monotonic() < deadline
 
@@ -221,7 +221,7 @@ class EnvironmentCheck:
         }
         cpu_secs -= secs.pop("looking")
         measured = self.measured
-        if policy is self._greedy:  # as fast as the policy that collects
+        if policy is self._greedy:  # as fast as the collect policy
             measured.step_secs = sum(secs.values())
             measured.cpu_secs = min(max(cpu_secs, 0.0), measured.step_secs)
             measured.greedy_step_secs = secs["env step"] + secs["acting"]

@@ -1,6 +1,6 @@
 """Builds what the learner builds, and runs one train step on the environment's data.
 
-Needs no replay server: a worker's adder makes the items, which are kept in memory.
+Needs no replay server: items of a worker's adder are kept in memory.
 """
 
 import contextlib
@@ -37,13 +37,13 @@ from tfagents_system.services.replay_limits import ReplayLimits
 def check_learning(
     params: Params, made: Assembly, environment: py_environment.PyEnvironment, policy: ActingPolicy
 ) -> Row:
-    """Exports the policies, and does one train step; changes the agent.
+    """Exports the policies and does one train step, which changes the agent.
 
     Args:
       params: The user's TrainParams.
-      made: Of it.
-      environment: Collected from.
-      policy: Collects.
+      made: Made from `params`.
+      environment: Environment for collection.
+      policy: Policy for collection.
     """
     horizon = params.env_config["horizon"]
     what = "the exported policy"
@@ -73,7 +73,7 @@ def check_learning(
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Hides what libraries narrate of every SavedModel that they write."""
+    """Hides what libraries log about every SavedModel."""
     loggers = [logging.getLogger(name) for name in ("absl", "tensorflow")]
     levels = [logger.level for logger in loggers]
     try:
@@ -88,7 +88,7 @@ def _quietly() -> Iterator[None]:
 
 
 def _export(made: Assembly) -> None:
-    """Writes the SavedModels of a run into a folder that is removed."""
+    """Writes a run's SavedModels to a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="sac_check_") as folder:
         paths = ExperimentPaths(pathlib.Path(folder))
         PolicyExporter(paths, made.agent, made.train_step, Fence.of_core(paths, 0)).prepare()
@@ -97,7 +97,7 @@ def _export(made: Assembly) -> None:
 def _collect(
     made: Assembly, environment: py_environment.PyEnvironment, policy: ActingPolicy, horizon: int
 ) -> tuple[Sequence[Sequence[NDArray[Any]]], int]:
-    """Returns some items, of as many episodes as they take, and their env steps."""
+    """Collects some items, from as many episodes as needed; returns them and their env steps."""
     recorder, num_steps = ItemRecorder(), 0
     num_wanted = 2 * made.layout.rows
     pads = masks_padding(made.agent)

@@ -1,4 +1,4 @@
-"""How long a run will take, what it waits for, and what it needs: pure arithmetic."""
+"""Predicts a run's time and bottleneck. Pure arithmetic."""
 
 import dataclasses
 import math
@@ -10,40 +10,40 @@ from tfagents_system.data.item_layout import ItemLayout
 
 # `./benchmarks/run.sh learner` measures them at 64 fresh samples a train step.
 SERVER_CPU_SECS_PER_SAMPLE = 0.07e-3 / 64
-ITEM_BYTES = 900.0  # that an item costs the server besides its rows
+ITEM_BYTES = 900.0  # cost of an item to the server, in addition to its rows
 MOST_WORKERS = 512
-WORTH = 1.1  # more workers are worth having if training takes this times as long without them
+WORTH = 1.1  # more workers are useful if training takes this many times as long without them
 
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """What a run has to do."""
+    """The work of a run."""
 
     train_steps: int
     env_steps: float  # with the learner's policy
     fill_env_steps: int  # before the first train step
     eval_env_steps: float
-    samples: float  # that the replay server sends
-    replay_bytes: float  # of the full replay buffer
+    samples: float  # sent by the replay server
+    replay_bytes: float  # size of the full replay buffer
 
     @classmethod
     def of_run(
         cls, params: Params, layout: ItemLayout, row_bytes: int, episode_length: float
     ) -> "Work":
-        """Derives it from the hyperparameters; see docs/performance.md.
+        """Derives the work from the hyperparameters; see docs/performance.md.
 
         Args:
           params: The user's TrainParams.
-          layout: Of the items in the replay buffer.
-          row_bytes: Of an env step in the replay buffer.
-          episode_length: Mean env steps of the episodes, which may be shorter than the horizon.
+          layout: Layout of the items in the replay buffer.
+          row_bytes: Size of an env step in the replay buffer.
+          episode_length: Mean env steps per episode, which may be less than the horizon.
         """
         horizon = params.env_config["horizon"]
         train_steps = params.num_iter * params.num_steps_per_iter
         per_env_step = params.num_steps_per_iter / (params.n_train_episodes_per_iter * horizon)
         if params.update_ratio == "auto":
             per_env_step = params.max_update_ratio
-        if layout.is_block:  # an episode's first rows are items, too, but no transitions
+        if layout.is_block:  # an episode's first rows are stored, too, but begin no transitions
             stack = layout.frame_stack
             per_env_step *= (1 + stack / episode_length) / (1 + stack / horizon)
         period = params.eval_period_itrs
@@ -61,41 +61,41 @@ class Work:
 
 @dataclasses.dataclass(frozen=True)
 class Speeds:
-    """What the steps take on this machine, in seconds."""
+    """The speeds of this machine, in seconds per step."""
 
-    env_step: float  # of a worker, with the policy and packing
-    env_step_cpu: float  # of that, on a CPU
+    env_step: float  # of a worker, including policy and packing
+    env_step_cpu: float  # CPU time of that
     eval_step: float
     train_step: float
     train_step_cpu: float
-    start: float  # of the learner, until it could take its first train step
+    start: float  # of the learner, until its first train step
 
 
 @dataclasses.dataclass(frozen=True)
 class Allotment:
-    """Which programs share this machine."""
+    """The division of this machine among programs."""
 
     num_cpus: int
     num_workers: int
     num_evaluators: int
     replay_cpus: int
-    shares: bool  # whether the programs share all CPUs
-    takes_turns: bool = False  # worker and learner, in a deterministic run
+    shares: bool  # whether programs share all CPUs
+    takes_turns: bool = False  # worker and learner take turns, in a deterministic run
 
     @property
     def num_programs(self) -> int:
-        """With the learner and the replay server."""
+        """The number of programs, with the learner and the replay server."""
         return 2 + self.num_workers + self.num_evaluators
 
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-    """The parts of a run's time in seconds, and how long each program has to work for it."""
+    """The parts of a run's time in seconds, and the time that each program works."""
 
     start: float
     fill: float  # before the first train step
     training: float
-    needs: Mapping[str, float]  # seconds of training that each possible bottleneck asks for
+    needs: Mapping[str, float]  # seconds of training by possible bottleneck
 
     @property
     def total(self) -> float:
@@ -104,12 +104,12 @@ class Prediction:
 
     @property
     def bottleneck(self) -> str:
-        """What the others wait for."""
+        """The bottleneck, for which the others wait."""
         return max(self.needs, key=lambda what: self.needs[what])
 
 
 def predict(work: Work, speeds: Speeds, allotment: Allotment) -> Prediction:
-    """Returns how long the run takes: as long as its slowest part, all others wait for it."""
+    """Returns the run's time: that of its slowest part, for which all others wait."""
     workers = allotment.num_workers
     collecting = work.env_steps * speeds.env_step
     evaluating = work.eval_env_steps * speeds.eval_step
@@ -142,7 +142,7 @@ def predict(work: Work, speeds: Speeds, allotment: Allotment) -> Prediction:
 def workers_worth_having(
     work: Work, speeds: Speeds, allotment: Allotment, most: int = MOST_WORKERS
 ) -> int:
-    """Returns the fewest workers of which `most` would be hardly faster, on shared CPUs.
+    """Returns the smallest number of workers that is about as fast as `most`, on shared CPUs.
 
     Workers that wait for their simulator leave their CPU to others.
     """

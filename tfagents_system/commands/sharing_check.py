@@ -19,7 +19,7 @@ NUM_STEPS = 5
 
 
 def check_sharing(environment: py_environment.PyEnvironment) -> Row:
-    """Takes some steps, and looks whether the environment and we would write into one array."""
+    """Takes some steps, and checks whether the environment and we would write to the same array."""
     watches = [ArrayWatch(owner, name) for owner, name in _user_steps(environment)]
     policy = RandomPolicy(environment.action_spec(), SEED)
     try:
@@ -41,19 +41,19 @@ def check_sharing(environment: py_environment.PyEnvironment) -> Row:
 
 
 class ArrayWatch:
-    """Looks at the arrays that pass through a method `step` of the user, until `end`."""
+    """Watches the arrays of a user's method `step`, until `end`."""
 
     def __init__(self, owner: Any, name: str):
-        """Replaces the method of this one object."""
+        """Replaces the method in this object only."""
         self.faults: list[str] = []
         self._owner, self._name = owner, name
-        self._is_own = name in vars(owner)  # and not of the class
+        self._is_own = name in vars(owner)  # not in the class
         self._step: Callable[[Any], Any] = getattr(owner, name)
         self._returned: list[NDArray[Any]] = []
         setattr(owner, name, self._watched)
 
     def end(self) -> None:
-        """Puts the method back."""
+        """Restores the method."""
         if self._is_own:
             setattr(self._owner, self._name, self._step)
         else:
@@ -74,7 +74,7 @@ class ArrayWatch:
 
 
 def _user_steps(environment: py_environment.PyEnvironment) -> Iterator[tuple[Any, str]]:
-    """Yields the innermost PyEnvironment, and of an adapter what it adapts, with the method."""
+    """Yields the innermost PyEnvironment, and an adapter's environment, with the method's name."""
     *_, innermost = py_layers(environment)
     yield innermost, "_step"
     adapted = getattr(innermost, "gym", None)

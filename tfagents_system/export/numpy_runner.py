@@ -1,4 +1,4 @@
-"""Acts with the policy in policy.npz, by numpy_layers.py beside it; needs NumPy alone."""
+"""Acts with the policy in policy.npz, with numpy_layers.py next to it; needs only NumPy."""
 
 import pathlib
 import runpy

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tfagents_system.networks.matmul import Dense
 
 EPSILON = 1e-3
-MOMENTUM = 0.99  # of the running moments
+MOMENTUM = 0.99  # momentum of the running moments
 
 Moments = tuple[tf.Tensor, tf.Tensor]  # mean and variance of a batch, [n] each
 Array = npt.NDArray[np.float32]
@@ -24,10 +24,10 @@ Map = tuple[tf.Tensor, tf.Tensor]  # scale and offset, [n] each: x -> scale x + 
 
 
 class Normalization(tf.keras.layers.Layer):
-    """Normalizes each of n features: a map that is linear in them, once their moments are known."""
+    """Normalizes n features: with given moments, a linear map of each."""
 
     def build(self, input_shape: Sequence[int | None]) -> None:
-        """Creates scale and offset, and the running moments, which are not trained."""
+        """Creates scale, offset, and the untrained running moments."""
         shape = input_shape[-1:]
         self.gamma = self.add_weight("gamma", shape, initializer="ones")
         self.beta = self.add_weight("beta", shape, initializer="zeros")
@@ -36,11 +36,11 @@ class Normalization(tf.keras.layers.Layer):
         super().build(input_shape)
 
     def of_running(self) -> Map:
-        """Returns the map by the running moments."""
+        """Returns the linear map by the running moments."""
         return self.map_of(self.mean, self.variance)
 
     def numpy_map(self, read: Read) -> tuple[Array, Array]:
-        """Returns the map by the running moments; `read` gives the value of a variable."""
+        """Returns the linear map by the running moments; `read` returns a variable's value."""
         scale = read(self.gamma) / np.sqrt(read(self.variance) + EPSILON)
         return scale, read(self.beta) - read(self.mean) * scale
 
@@ -50,7 +50,7 @@ class Normalization(tf.keras.layers.Layer):
             running.assign_add((1.0 - MOMENTUM) * (of_batch - running))
 
     def map_of(self, mean: tf.Tensor, variance: tf.Tensor) -> Map:
-        """Returns the map by these moments, [n] each."""
+        """Returns the linear map by given moments, [n] each."""
         scale = self.gamma * tf.math.rsqrt(variance + EPSILON)
         return scale, self.beta - mean * scale
 
@@ -59,14 +59,14 @@ class BatchNorm(Normalization):
     """Normalizes a batch by its own moments."""
 
     def of_batch(self, inputs: tf.Tensor) -> tuple[Map, Moments]:
-        """Returns the map by the moments of `inputs` [B, n], and these."""
+        """Returns the linear map by the moments of `inputs` [B, n], and these moments."""
         moments = moments_of(inputs)
         return self.map_of(*moments), moments
 
 
 @tf.custom_gradient
 def moments_of(inputs: tf.Tensor) -> Any:
-    """Returns mean and variance of each column of [B, n]; by hand the gradient takes two passes."""
+    """Returns mean and variance of each column [B, n]; its hand-written gradient is fast."""
     num_rows = tf.cast(tf.shape(inputs)[0], tf.float32)
     mean = tf.reduce_mean(inputs, axis=0)
     centered = inputs - mean
@@ -87,11 +87,11 @@ class UnitNorm(tf.keras.initializers.Orthogonal):
 
 
 class NormalizingLayers(tf.keras.layers.Layer):
-    """Dense layers, with a normalization more than there are hidden ones.
+    """Dense layers with normalizations, one more than there are hidden layers.
 
-    Subclasses take the units of the hidden layers and the output layer. They have `call`, the
-    outputs [..., units] by the running moments, `of_batch`, and
-    `folded`: kernel and bias of the dense layers that do the same as `call` without normalization.
+    Subclasses take the units of the hidden layers and the output layer. They have `call`, which
+    returns the outputs [..., units] with the running moments, `of_batch`, and `folded`, which
+    returns kernel and bias of dense layers equivalent to `call` without normalization.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class NormalizingLayers(tf.keras.layers.Layer):
         kernel_initializer: tf.keras.initializers.Initializer,
         name: str,
     ):
-        """Takes over all layers, and sets how their kernels begin."""
+        """Takes all layers, and sets the initializer of their kernels."""
         super().__init__(name=name)
         self.hidden_layers = hidden_layers
         self.normalizations = normalizations
@@ -112,7 +112,7 @@ class NormalizingLayers(tf.keras.layers.Layer):
 
     @property
     def kernels(self) -> list[tf.Variable]:
-        """Those of all dense layers, [inputs, units] each."""
+        """The kernels of all dense layers, [inputs, units] each."""
         return [layer.kernel for layer in (*self.hidden_layers, self.output_layer)]
 
     def no_moments(self) -> list[Moments]:
@@ -126,14 +126,14 @@ class NormalizingLayers(tf.keras.layers.Layer):
 
 
 class BatchNormLayers(NormalizingLayers):
-    """Normalization, then Dense + normalization + ReLU, each, then the output layer.
+    """Normalization, then Dense + normalization + ReLU per layer, then the output layer.
 
-    The network of XQC, section 4: the hidden layers have no bias, because normalization would take
-    it away again.
+    The network of XQC, section 4: the hidden layers have no bias, because normalization would
+    remove it.
     """
 
     def __init__(self, fc_layer_params: Sequence[int], output_layer: tf.keras.layers.Dense):
-        """Takes the units of the hidden layers, and over the last one."""
+        """Takes the units of the hidden layers, and the output layer."""
         hidden_layers = [
             Dense(units, is_first=index == 0, has_relu=False, name=f"hidden_{index}")
             for index, units in enumerate(fc_layer_params)
@@ -157,7 +157,7 @@ class BatchNormLayers(NormalizingLayers):
         super().build(input_shape)
 
     def call(self, features: tf.Tensor) -> tf.Tensor:
-        """Returns the outputs [..., units] for `features` [..., n], by the running moments."""
+        """Returns the outputs [..., units] for `features` [..., n], with the running moments."""
         first, *others = (normalization.of_running() for normalization in self.normalizations)
         features = _mapped(features, first)
         for layer, (scale, offset) in zip(self.hidden_layers, others, strict=True):
@@ -165,7 +165,7 @@ class BatchNormLayers(NormalizingLayers):
         return self.output_layer(features)
 
     def of_batch(self, features: tf.Tensor) -> tuple[tf.Tensor, list[Moments]]:
-        """Returns the outputs [B, units] by the moments of the batch, and those of each layer."""
+        """Returns the outputs [B, units] with the batch's moments, and those of each layer."""
         first, *others = self.normalizations
         linear_map, moments = first.of_batch(features)
         features, all_moments = _mapped(features, linear_map), [moments]
@@ -177,7 +177,7 @@ class BatchNormLayers(NormalizingLayers):
         return self.output_layer(features), all_moments
 
     def folded(self, read: Read) -> list[tuple[Array, Array]]:
-        """Returns (kernel, bias) of each layer; `read` gives the value of a variable."""
+        """Returns (kernel, bias) of each layer; `read` returns a variable's value."""
         (scale, offset), *maps = (norm.numpy_map(read) for norm in self.normalizations)
         kernels = [read(kernel) for kernel in self.kernels]
         biases = [np.zeros(kernel.shape[1:], np.float32) for kernel in kernels]

@@ -1,4 +1,4 @@
-"""Batch renormalization, and dense layers with it, as CrossQ has them.
+"""Batch renormalization, and dense layers with it, for CrossQ.
 
 Sources: Ioffe 2017, Batch Renormalization: Towards Reducing Minibatch Dependence in
 Batch-Normalized Models, arXiv:1702.03275, algorithm 1; Bhatt et al. 2024, CrossQ: Batch
@@ -30,13 +30,13 @@ WARM_UP_UPDATES = 100_000  # updates with plain batch normalization first, as in
 class BatchRenorm(Normalization):
     """Normalizes a batch by its own moments, corrected towards the running ones.
 
-    The dense layer that follows takes it up into its kernel, which is smaller than a batch.
+    The map is folded into the kernel of the next dense layer, which is smaller than a batch.
     """
 
     def of_batch(self, inputs: tf.Tensor, num_updates: tf.Tensor) -> tuple[Map, Moments]:
-        """Returns the map by the moments of `inputs` [B, n], and these.
+        """Returns the linear map by the moments of `inputs` [B, n], and these moments.
 
-        After the warm-up it is corrected by r and d of the paper, through which no gradient flows.
+        After the warm-up, the paper's r and d correct it; no gradient flows through them.
         """
         mean, variance = moments = moments_of(inputs)
         deviation = tf.sqrt(variance + EPSILON)
@@ -94,7 +94,7 @@ class RenormalizedLayers(NormalizingLayers):
         return self._output(features, linear_map), [*all_moments, moments]
 
     def folded(self, read: Read) -> list[tuple[Array, Array]]:
-        """Returns (kernel, bias) of each layer; `read` gives the value of a variable."""
+        """Returns (kernel, bias) of each layer; `read` returns a variable's value."""
         layers = []
         dense = *self.hidden_layers, self.output_layer
         for normalization, layer in zip(self.normalizations, dense, strict=True):

@@ -1,4 +1,4 @@
-"""An actor and a critic whose layers normalize batches."""
+"""An actor and a critic with batch normalization."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from tfagents_system.networks.heads import action_head
 
 
 class NormalizingCriticNetwork(network.Network):
-    """(observation, action) -> layers that normalize -> Q; no state."""
+    """(observation, action) -> normalizing layers -> Q; no state."""
 
     def __init__(
         self,
@@ -24,14 +24,14 @@ class NormalizingCriticNetwork(network.Network):
         support: tuple[float, ...] = (),
         name: str = "NormalizingCriticNetwork",
     ):
-        """Builds the layers; the variables appear with `create_variables`.
+        """Builds the layers; `create_variables` creates the variables.
 
         Args:
           input_tensor_spec: (observation_spec, action_spec) without batch axis.
           fc_layer_params: Units of each hidden layer.
           layers: Such as BatchNormLayers.
           preprocessing_combiner: Keras layer that joins the leaves of a nested observation.
-          support: Returns whose probabilities the outputs are the logits of; empty: Q alone.
+          support: Returns for which the outputs are logits; empty: only Q.
           name: Name of the network.
         """
         super().__init__(input_tensor_spec=input_tensor_spec, state_spec=(), name=name)
@@ -53,7 +53,7 @@ class NormalizingCriticNetwork(network.Network):
         network_state: Nest = (),
         training: bool = False,
     ) -> tuple[tf.Tensor, Nest]:
-        """Returns (Q [B], `network_state` unchanged), by the running moments."""
+        """Returns (Q [B], `network_state` unchanged), with the running moments."""
         outputs = self.layers_of_value(self._features(inputs))
         if not self.support:
             return tf.squeeze(outputs, axis=-1), network_state
@@ -62,9 +62,9 @@ class NormalizingCriticNetwork(network.Network):
     def of_batch(
         self, inputs: tuple[Nest, tf.Tensor], *arguments: Any
     ) -> tuple[tf.Tensor, list[Moments]]:
-        """Returns Q [B], or logits [B, bins], by the moments of the batch, and those of each layer.
+        """Returns Q [B], or logits [B, bins], with the batch's moments, and those of each layer.
 
-        `arguments` go to the layers' `of_batch`.
+        `arguments` are passed to the layers' `of_batch`.
         """
         outputs, moments = self.layers_of_value.of_batch(self._features(inputs), *arguments)
         return (outputs if self.support else tf.squeeze(outputs, axis=-1)), moments
@@ -79,7 +79,7 @@ class NormalizingCriticNetwork(network.Network):
 
 
 class NormalizingActorNetwork(network.Network):
-    """Observation -> layers that normalize -> distribution over actions; no state."""
+    """Observation -> normalizing layers -> distribution over actions; no state."""
 
     def __init__(
         self,
@@ -108,12 +108,12 @@ class NormalizingActorNetwork(network.Network):
         network_state: Nest = (),
         training: bool = False,
     ) -> tuple[Any, Nest]:
-        """Returns (distribution, `network_state` unchanged), by the running moments."""
+        """Returns (distribution, `network_state` unchanged), with the running moments."""
         projected = self.layers_of_head(self.encoder(observation))
         return self.head.of(projected), network_state
 
     def of_batch(self, observation: Nest, *arguments: Any) -> tuple[Any, list[Moments]]:
-        """Returns the distribution by the moments of the batch, and those of each layer."""
+        """Returns the distribution with the batch's moments, and those of each layer."""
         projected, moments = self.layers_of_head.of_batch(self.encoder(observation), *arguments)
         return self.head.of(projected), moments
 

@@ -1,6 +1,6 @@
-"""What stands before the dense layers of an actor, for one env step.
+"""Computes what comes before an actor's dense layers, for one env step.
 
-Needs NumPy alone, because exported policies take it along.
+Needs only NumPy, because exports include this file.
 """
 
 import itertools
@@ -14,10 +14,10 @@ Layer = tuple[Callable[..., list[Array]], Array, Array, Array]  # see `read_laye
 
 
 def normalized(arrays: Mapping[str, Array], x: Array) -> Array:
-    """Returns an observation [n] as the network takes it.
+    """Normalizes an observation [n].
 
     clip((x - observation_mean) * observation_scale, observation_low, observation_high), if `arrays`
-    hold these, [n] each.
+    has these, [n] each.
     """
     if "observation_mean" not in arrays:
         return x
@@ -26,7 +26,7 @@ def normalized(arrays: Mapping[str, Array], x: Array) -> Array:
 
 
 def read_layers(arrays: Mapping[str, Array]) -> list[Layer]:
-    """Returns the layers that `arrays` hold, in order: (step, kernel, recurrent_kernel, bias) each.
+    """Returns the layers in `arrays`, in order: (step, kernel, recurrent_kernel, bias) each.
 
     Layer k of the kind "lstm", "gru" or "rnn" has the arrays `<kind>_kernel_<k>` [n, gates units],
     `<kind>_recurrent_kernel_<k>` [units, gates units] and `<kind>_bias_<k>` [gates units].

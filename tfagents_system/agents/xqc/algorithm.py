@@ -30,7 +30,7 @@ from tfagents_system.networks.normalizing_networks import (
 def make_actor(
     settings: AgentParams, summarizer: None, observation_spec: Nest, action_spec: Nest
 ) -> network.Network:
-    """Returns an actor that normalizes; there are no recurrent ones."""
+    """Returns an actor with batch normalization, never recurrent."""
     units = tuple(settings.actor_fc_layer_params)
     return NormalizingActorNetwork(
         observation_spec, action_spec, units, BatchNormLayers, settings.preprocessing_combiner
@@ -40,7 +40,7 @@ def make_actor(
 def make_critic(
     settings: AgentParams, summarizer: None, observation_spec: Nest, action_spec: Nest
 ) -> network.Network:
-    """Returns a categorical critic that normalizes; there are no recurrent ones."""
+    """Returns a categorical critic with batch normalization, never recurrent."""
     units, specs = tuple(settings.critic_joint_fc_layer_params), (observation_spec, action_spec)
     return NormalizingCriticNetwork(
         specs, units, BatchNormLayers, settings.preprocessing_combiner, losses.SUPPORT
@@ -48,7 +48,7 @@ def make_critic(
 
 
 def make_agent(settings: AgentParams, parts: Parts) -> ActorCriticAgent:
-    """Returns the agent of `settings`; a user's own actor need not normalize."""
+    """Returns the agent of `settings`; a user's own actor may have no normalization."""
     own_losses = Losses(sac_losses.actor_loss, partial(losses.critic_loss, gamma=settings.discount))
     if isinstance(parts.actor, NormalizingActorNetwork):
         own_losses = own_losses._replace(

@@ -1,4 +1,4 @@
-"""The losses of XQC: SAC with categorical critics, which normalize batches.
+"""The losses of XQC: SAC with categorical critics and batch normalization.
 
 Source: Palenicek et al. 2025, XQC: Well-Conditioned Optimization Accelerates Deep Reinforcement
 Learning, arXiv:2509.25174.
@@ -23,8 +23,8 @@ SUPPORT = tuple(np.linspace(-LARGEST_RETURN, LARGEST_RETURN, NUM_BINS).tolist())
 def critic_loss(networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: float) -> CriticLoss:
     """Returns the sum over the critics of the mean cross entropy with the projected target.
 
-    Critics and targets judge (s, a) and (s', a') in one batch, as CrossQ's do. The target is the
-    distribution of the target critic whose mean is the lowest, for each transition.
+    Critics and target critics evaluate (s, a) and (s', a') in one batch, as in CrossQ. The target
+    is, for each transition, the distribution of the target critic with the lowest mean.
     """
     inputs, next_log_prob = joint_inputs(networks, batch)
     with exact_values():
@@ -48,7 +48,7 @@ def critic_loss(networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: float
 
 
 def lowest(distributions: list[tf.Tensor]) -> tf.Tensor:
-    """Returns of distributions [B, bins] those with the lowest mean."""
+    """Returns, for each transition, the distribution [B, bins] with the lowest mean."""
 
     def lower(one: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
         is_lower = expectation(one, SUPPORT) <= expectation(other, SUPPORT)
@@ -67,8 +67,8 @@ def projected(
 ) -> tf.Tensor:
     """Returns the distribution of r + gamma d (Z - alpha log pi(a'|s')) on the bins, [B, bins].
 
-    Each possible return is clipped to the support, and its probability divided between the two
-    bins beside it, by how near they are: Bellemare et al. 2017, A Distributional Perspective on
+    Each possible return is clipped to the support, and its probability is divided between the two
+    nearest bins in proportion to nearness: Bellemare et al. 2017, A Distributional Perspective on
     Reinforcement Learning, arXiv:1707.06887, equation 7.
 
     Args:

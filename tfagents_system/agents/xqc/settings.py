@@ -1,4 +1,4 @@
-"""The hyperparameters of XQC; imports no TensorFlow."""
+"""The hyperparameters of XQC. Imports no TensorFlow."""
 
 import dataclasses
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(eq=False, repr=False)
 class XqcSettings:
-    """What XQC has beside those of SAC."""
+    """The settings of XQC in addition to SAC's."""
 
     xqc_initial_alpha: float = positive(
         0.01, "initial entropy temperature of XQC, in place of `sac_log_alpha`"

@@ -1,4 +1,4 @@
-"""Says in one sentence what an import statement could not find."""
+"""Explains in one sentence what an import statement could not find."""
 
 import pkgutil
 import re
@@ -13,9 +13,9 @@ from tfagents_system.core.settings.attribute_names import is_typing_error
 
 
 def refusal_of(error: ImportError, file: str) -> ConfigError | None:
-    """Returns the message on a statement of `file` that imports what there is not.
+    """Returns the message on a failed import statement in `file`.
 
-    None if another file has raised `error`: then its traceback says more.
+    None if another file has raised `error`, because then its traceback tells more.
     """
     innermost = traceback.extract_tb(error.__traceback__)[-1]
     if innermost.filename != file:
@@ -27,7 +27,7 @@ def _hint(error: ImportError) -> str:
     if isinstance(error, ModuleNotFoundError):
         package, _, missing = (error.name or "").rpartition(".")
         names = _submodules(package)
-        if package == PACKAGE:  # short names of another framework's modules resemble some of ours
+        if package == PACKAGE:  # short names of other frameworks' modules resemble ours
             names = {name for name in names if is_typing_error(missing, name)}
     else:
         package = error.name or ""

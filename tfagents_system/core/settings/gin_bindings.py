@@ -13,15 +13,15 @@ from tfagents_system.core.errors import ConfigError
 class Binding:
     """One `A.b = value`."""
 
-    text: str  # the whole, for gin
-    name: str  # what is bound: a hyperparameter, or "A.b" of another configurable
+    text: str  # the whole text, for gin
+    name: str  # the bound name: a hyperparameter, or "A.b" of another configurable
     is_hyperparameter: bool
     value: Any
-    is_reference: bool  # to something of gin's, in whole or in part: then `value` only names it
+    is_reference: bool  # whether it refers to something of gin's; then `value` only names it
 
 
 class _AnyReference(config_parser.ParserDelegate):
-    """Believes that whatever a binding refers to exists."""
+    """Accepts references to anything."""
 
     def __init__(self) -> None:
         self.has_reference = False
@@ -38,11 +38,11 @@ class _AnyReference(config_parser.ParserDelegate):
 
 
 def parse_binding(text: str, where: str) -> Binding:
-    """Returns what `text` binds; raises ConfigError, prefixed with `where`, if that is nothing."""
+    """Parses a binding; raises ConfigError, prefixed with `where`, if `text` is none."""
     delegate = _AnyReference()
     try:
         statements = list(config_parser.ConfigParser(text, delegate))
-    except Exception as error:  # of many kinds, from Python's tokenizer and from gin
+    except Exception as error:  # of many types, from Python's tokenizer and from gin
         raise ConfigError(f"{where}: {text!r} is not a gin binding: {error}") from error
     if [type(statement) for statement in statements] != [config_parser.BindingStatement]:
         raise ConfigError(
@@ -55,10 +55,10 @@ def parse_binding(text: str, where: str) -> Binding:
 
 
 def parse_assignment(text: str, where: str) -> Binding:
-    """Returns the binding of a hyperparameter by NAME=VALUE; a VALUE that is no literal is a text.
+    """Parses NAME=VALUE for a hyperparameter; a VALUE that is not a literal is a string.
 
     Raises:
-      ConfigError: For something else.
+      ConfigError: For another syntax.
     """
     name, equals, value = (part.strip() for part in text.partition("="))
     name = name.removeprefix("TrainParams.")

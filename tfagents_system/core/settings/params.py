@@ -1,4 +1,4 @@
-"""What programs use of the user's TrainParams."""
+"""The interface of the user's TrainParams that programs use."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,10 +7,10 @@ from tfagents_system.core.settings.training_settings import TrainingSettings
 
 
 class Params(TrainingSettings):
-    """Hyperparameters and hooks, as all rooms know them.
+    """The hyperparameters and hooks that all rooms use.
 
-    `train_params_base.TrainParamsBase` says what the hooks return. They are the user's code, thus
-    called through `hooks.call_hook` and `hooks.call_method`.
+    `train_params_base.TrainParamsBase` documents the hooks. They are user code, so they are called
+    through `hooks.call_hook` and `hooks.call_method`.
     """
 
     check: Callable[[str], list[str]]
@@ -24,7 +24,7 @@ class Params(TrainingSettings):
     agent_ctor: Callable[..., Any]
     reward_signals_ctor: Callable[..., Any]
 
-    # Of the hyperparameters of agents, which stand in `agents`, those that others need, too.
+    # Hyperparameters of agents, declared in `agents`, that other rooms need, too.
     discount: float
     preprocessing_combiner: Callable[..., Any] | None
 

@@ -1,1 +1,1 @@
-"""Checks of the user's files and packages, before anything starts."""
+"""Checks the user's files and packages before anything starts."""

@@ -1,6 +1,6 @@
 """Finds imports of a params file that cannot work, without executing any module.
 
-It looks for packages; whether one has what is imported from it, Python says when a program starts.
+It only looks for packages; Python reports names missing in a package when a program starts.
 """
 
 import ast
@@ -14,26 +14,26 @@ from collections.abc import Sequence
 
 from tfagents_system.core.errors import ConfigError
 
-PACKAGE = pathlib.Path(__file__).parents[2]  # of this project
+PACKAGE = pathlib.Path(__file__).parents[2]  # this project's package
 STDLIB = {pathlib.Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
-# What a source mentions that makes modules, or lets others be found, when it is executed.
+# Marks of a source that makes modules, or changes where they are found, when it is executed.
 MAKES_MODULES = re.compile(r"\bsys\.(modules|path|meta_path|path_hooks)\b|\baddsitedir\b")
 
 
 def check_imports(
     tree: ast.Module, path: pathlib.Path, import_dirs: Sequence[pathlib.Path]
 ) -> list[str]:
-    """Checks the imports that stand at the top level of the params file `path`.
+    """Checks the imports at the top level of the params file `path`.
 
     Returns:
-      Notes on modules of the user's whose names are those of installed ones.
+      Notes on the user's modules with names of installed ones.
 
     Raises:
-      ConfigError: If a module is surely missing; the message names file and line.
+      ConfigError: If a module is certainly missing; the message names file and line.
     """
     finder = ModuleFinder(import_dirs)
     notes = []
-    sources = [path]  # of the user's code that runs before a statement
+    sources = [path]  # user code that runs before a statement
     for statement in tree.body:
         where = f"{path}:{statement.lineno}"
         if isinstance(statement, ast.ImportFrom) and statement.level:
@@ -62,7 +62,7 @@ def check_imports(
 
 
 def _packages(statement: ast.stmt) -> list[str]:
-    """Returns the top-level names of the modules that a statement imports."""
+    """Returns the top-level names of a statement's imported modules."""
     names = []
     if isinstance(statement, ast.Import):
         names = [alias.name for alias in statement.names]
@@ -79,18 +79,18 @@ def _may_make_modules(source: pathlib.Path) -> bool:
 
 
 class ModuleFinder:
-    """Finds modules as the programs will, on disk alone."""
+    """Finds modules as the programs will, only on disk."""
 
     def __init__(self, import_dirs: Sequence[pathlib.Path]):
         self._own = [str(folder) for folder in import_dirs]
 
     def find(self, package: str) -> importlib.machinery.ModuleSpec | None:
-        """Returns the spec of a top-level module; None if it is missing or not surely this one."""
+        """Returns the spec of a top-level module; None if it is missing or uncertain."""
         folders = [*self._own_for(package), *sys.path]
         return None if self.rivals(package) else _find(package, folders)
 
     def rivals(self, package: str) -> tuple[str, str] | None:
-        """Returns the places of a user's and an installed module of this name; None without."""
+        """Returns the places of a user's and an installed module of this name; None if not both."""
         own = self._own_for(package)
         beside = importlib.machinery.PathFinder.find_spec(package, own)
         installed = _find(package, sys.path)
@@ -105,7 +105,7 @@ class ModuleFinder:
         return _find(f"{package_name}.{name}", list(locations)) if locations else None
 
     def is_users(self, spec: importlib.machinery.ModuleSpec) -> bool:
-        """Returns whether the module is neither Python's, nor installed, nor of this project."""
+        """Returns whether the module is the user's: not Python's, installed, or this project's."""
         places = _places(spec)
         return (
             bool(places)
@@ -116,20 +116,20 @@ class ModuleFinder:
         )
 
     def _own_for(self, package: str) -> list[str]:
-        """Returns the user's folders, where a module may have the name `package`."""
+        """Returns the user's folders in which a module may have the name `package`."""
         is_taken = package in sys.stdlib_module_names or package == PACKAGE.name
         return [] if is_taken else self._own
 
 
 def _find(name: str, folders: Sequence[str]) -> importlib.machinery.ModuleSpec | None:
-    """Asks what Python's import asks, but for the module `name` in `folders` alone."""
+    """Searches as Python's import does, but only for the module `name` in `folders`."""
     path = folders if "." in name else None
     for finder in sys.meta_path:
         spec = None
         if finder is importlib.machinery.PathFinder:
-            # The full name of a namespace package would look for its parent in sys.modules.
+            # With its full name, a namespace package would look for its parent in sys.modules.
             spec = importlib.machinery.PathFinder.find_spec(name.rpartition(".")[2], folders)
-        else:  # of built-in modules, editable installs, anyone
+        else:  # finders of built-in modules, editable installs, others
             with contextlib.suppress(Exception):
                 spec = finder.find_spec(name, path)
         if spec is not None:

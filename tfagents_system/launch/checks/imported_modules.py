@@ -1,7 +1,7 @@
 """Finds the user's modules that a params file imports, directly or through others.
 
-Nothing is executed. Modules that are installed, or that may be another one when the programs run,
-are left to Python's import.
+Nothing is executed. Modules that are installed, or that may be different when the programs run, are
+left to Python's import.
 """
 
 import ast
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from tfagents_system.core.process.user_modules import UserModule
 from tfagents_system.launch.checks.import_check import ModuleFinder
 
-MOST_MODULES = 1000  # of a package that large, an edit is not noticed
+MOST_MODULES = 1000  # in a larger package, edits are not noticed
 
 
 def imported_modules(params: pathlib.Path, import_dir: pathlib.Path) -> list[UserModule]:
@@ -20,7 +20,7 @@ def imported_modules(params: pathlib.Path, import_dir: pathlib.Path) -> list[Use
 
     Args:
       params: The params file.
-      import_dir: Folder of its neighbours.
+      import_dir: Folder of modules next to it.
     """
     finder = ModuleFinder([import_dir.absolute()])
     found: dict[str, UserModule] = {}
@@ -37,7 +37,7 @@ def imported_modules(params: pathlib.Path, import_dir: pathlib.Path) -> list[Use
 
 
 def _imported_names(path: pathlib.Path, package: str) -> Iterator[str]:
-    """Yields what the file `path`, in `package`, imports: modules, and what may be one."""
+    """Yields the imports of the file `path`, in `package`: modules and possible modules."""
     try:
         nodes = list(ast.walk(ast.parse(path.read_bytes())))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
@@ -57,7 +57,7 @@ def _imported_names(path: pathlib.Path, package: str) -> Iterator[str]:
 
 
 def _modules_of(name: str, finder: ModuleFinder) -> Iterator[UserModule]:
-    """Yields the user's modules that `import name` executes: the packages around it, too."""
+    """Yields the user's modules that `import name` executes, including parent packages."""
     top, *inner = name.split(".")
     spec = finder.find(top) if top else None
     full = top
@@ -71,7 +71,7 @@ def _modules_of(name: str, finder: ModuleFinder) -> Iterator[UserModule]:
 
 
 def _user_module(name: str, spec: importlib.machinery.ModuleSpec) -> UserModule | None:
-    """Returns the module if it is a plain Python file; None for a folder or a compiled one."""
+    """Returns the module if it is a Python file; None for a folder or a compiled module."""
     if not isinstance(spec.loader, importlib.machinery.SourceFileLoader) or spec.origin is None:
         return None
     is_package = spec.submodule_search_locations is not None

@@ -2,8 +2,8 @@
 
 Example: python -m tfagents_system.launch.checks.packages base.lock
 
-setup.sh asks it whether an active environment fits: exit code 0, or 78 and what is wrong. Reads the
-packages' metadata only; none is imported.
+setup.sh calls it to check an active environment: exit code 0, or 78 with what is wrong. Reads only
+the packages' metadata; imports none.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from tfagents_system.core.programs.command_line import OneOf, run_tool
 
 LOCKS = PROJECT / "locks"
 LOCK_NAMES = sorted(path.name for path in LOCKS.glob("*.lock"))
-LOCKED_TOGETHER = ("tensorflow", "tf-agents", "dm-reverb")  # each only fits these of the others
+LOCKED_TOGETHER = ("tensorflow", "tf-agents", "dm-reverb")  # their versions must match
 # TF-Agents asks for exactly 4.5.0, without need: see override-dependencies in pyproject.toml.
 NOT_HELD_TO = {("tf-agents", "typing-extensions")}
 
@@ -31,10 +31,9 @@ NOT_HELD_TO = {("tf-agents", "typing-extensions")}
 def check_packages(locks: Sequence[pathlib.Path] = (LOCKS / "base.lock",)) -> None:
     """Raises a ConfigError that names each package that is missing or breaks TensorFlow.
 
-    Other versions than the locked ones are allowed, as far as TensorFlow, TF-Agents and Reverb
-    declare to work with them; of these three themselves, only the locked ones. Where pip has
-    installed this project into an environment, there are no lock files: then what this project
-    itself declares to need must be there.
+    Other versions than the locked ones are allowed if TensorFlow, TF-Agents and Reverb declare that
+    they work with them; of these three, only the locked versions. If pip has installed this
+    project, there are no lock files: then its declared dependencies must be installed.
     """
     locks = [path for path in locks if path.exists()]
     locked = {name: version for path in locks for name, version in _read_lock(path)}
@@ -68,7 +67,7 @@ def check_packages(locks: Sequence[pathlib.Path] = (LOCKS / "base.lock",)) -> No
 
 
 def _read_lock(path: pathlib.Path) -> Iterator[tuple[str, str]]:
-    """Yields name and version of each pin that is meant for this system and Python."""
+    """Yields name and version of each pin for this system and Python."""
     for line in path.read_text(encoding="utf-8").splitlines():
         pin, _, marker = line.partition(" ; ")
         name, _, version = pin.partition("==")
@@ -78,12 +77,12 @@ def _read_lock(path: pathlib.Path) -> Iterator[tuple[str, str]]:
 
 @dataclasses.dataclass(frozen=True)
 class _Need:
-    """A need that a package declares, on this system and Python."""
+    """A package's declared dependency, on this system and Python."""
 
     dependent: str
     name: str
-    text: str  # the name, and the versions that would do
-    problem: str | None  # None as well if nothing is installed
+    text: str  # the name, and the allowed versions
+    problem: str | None  # also None if nothing is installed
 
 
 def _needs(dependents: Sequence[str]) -> Iterator[_Need]:
@@ -107,7 +106,7 @@ def _holds(requirement: Requirement) -> bool:
 def _satisfies(version: str, requirement: Requirement) -> bool:
     try:
         return requirement.specifier.contains(version, prereleases=True)
-    except InvalidVersion:  # of somebody's own build: nothing says that it does not
+    except InvalidVersion:  # somebody's own build, of which nothing is known
         return True
 
 

@@ -22,16 +22,16 @@ from tfagents_system.core.settings.training_settings import TrainingSettings
 from tfagents_system.launch.checks.import_check import check_imports
 
 PUBLISHED = hyperparameters(TrainingSettings, AgentSettings)
-# What ast.literal_eval raises; RecursionError and MemoryError if the literal is nested too deeply.
+# Raised by ast.literal_eval; RecursionError and MemoryError if the literal is nested too deeply.
 UNREADABLE = (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError)
 
 
 def check_params_file(path: pathlib.Path, import_dirs: Sequence[pathlib.Path]) -> list[str]:
-    """Returns notes about names that may not be what they are meant as.
+    """Returns notes about names that may be misspelt.
 
     Args:
       path: Defines (or imports) the class TrainParams.
-      import_dirs: Folders, besides Python's own path, that the params file may import from.
+      import_dirs: Folders from which the params file may import, in addition to Python's path.
 
     Raises:
       ConfigError: If `path` cannot be a params file; the message names file and line.
@@ -41,17 +41,17 @@ def check_params_file(path: pathlib.Path, import_dirs: Sequence[pathlib.Path]) -
         compile_params(path, str(path))
     try:
         return _check_module(ast.parse(path.read_bytes()), path, import_dirs)
-    except (RecursionError, MemoryError) as error:  # on the way down the tree
+    except (RecursionError, MemoryError) as error:  # while descending the tree
         raise ConfigError(f"{path}: nested too deeply for Python.") from error
 
 
 def check_gin_bindings(bindings: Sequence[str], where: str) -> dict[str, Any]:
-    """Returns the literal hyperparameters that `bindings` set, the last of each name.
+    """Returns the literal values that `bindings` set, the last one by hyperparameter.
 
-    Bindings of other configurables are gin's to check, when the programs start.
+    gin checks bindings of other configurables when the programs start.
 
     Raises:
-      ConfigError: For a misspelt hyperparameter, a value that is not allowed, or no binding at all.
+      ConfigError: For a misspelt hyperparameter, a value that is not allowed, or invalid syntax.
     """
     parsed = [parse_binding(binding, where) for binding in bindings]
     for binding in parsed:
@@ -60,7 +60,7 @@ def check_gin_bindings(bindings: Sequence[str], where: str) -> dict[str, Any]:
 
 
 def check_binding(binding: Binding, where: str) -> None:
-    """Raises ConfigError if no hyperparameter has this name, or may have this value."""
+    """Raises ConfigError if the hyperparameter does not exist or the value is not allowed."""
     if binding.is_hyperparameter:
         check_is_declared(PUBLISHED, binding.name, where)
         if not binding.is_reference:
@@ -112,13 +112,13 @@ def _check_literal(member: _Member, where: str) -> None:
     assert member.value is not None
     try:
         value = ast.literal_eval(member.value)
-    except UNREADABLE:  # an expression; TrainParamsBase checks its value at run time
+    except UNREADABLE:  # an expression, which TrainParamsBase checks at run time
         return
     check_hyperparameter(PUBLISHED, member.name, value, where)
 
 
 def _chain(classes: dict[str, ast.ClassDef]) -> Iterator[ast.ClassDef]:
-    """Yields TrainParams and those of its ancestors that the same file defines."""
+    """Yields TrainParams and its ancestors in the same file."""
     names, seen = ["TrainParams"], set()
     for name in names:
         if name in classes and name not in seen:
@@ -128,7 +128,7 @@ def _chain(classes: dict[str, ast.ClassDef]) -> Iterator[ast.ClassDef]:
 
 
 def _last_name(expression: ast.expr) -> str:
-    """The name after the last dot; empty for anything else than a name."""
+    """Returns the name after the last dot; empty if it is not a name."""
     if isinstance(expression, ast.Attribute):
         return expression.attr
     return expression.id if isinstance(expression, ast.Name) else ""
