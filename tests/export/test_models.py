@@ -66,17 +66,20 @@ def observations_of(spec, rng):
 
 
 def episodes_of(agent):
-    """Yields (observation, action of the policy in TensorFlow), an episode at a time."""
-    policy, rng = TfActingPolicy(agent.policy), np.random.default_rng(2)
-    for _ in range(NUM_EPISODES):
-        state, episode = policy.initial_state(), []
-        for observation in observations_of(agent.policy.time_step_spec.observation, rng):
-            is_first = not episode
-            time_step = ts.restart(observation) if is_first else ts.transition(observation, 0.0)
-            time_step = time_step._replace(reward=np.float32(0))
-            action, state = policy.action(time_step, state)
-            episode.append((observation, action))
-        yield episode
+    """Yields episodes of (observation, action of the policy in TensorFlow); all act together."""
+    spec, rng = agent.policy.time_step_spec.observation, np.random.default_rng(2)
+    episodes = [list(observations_of(spec, rng)) for _ in range(NUM_EPISODES)]
+    state, actions = agent.policy.get_initial_state(NUM_EPISODES), []
+    for observations in zip(*episodes, strict=True):
+        batch = tf.nest.map_structure(lambda *leaves: tf.constant(np.stack(leaves)), *observations)
+        rewards = tf.zeros([NUM_EPISODES])
+        time_step = ts.transition(batch, rewards) if actions else ts.restart(batch, NUM_EPISODES)
+        action, state, _ = agent.policy.action(time_step, state)
+        actions.append(action.numpy())
+    for k, episode in enumerate(episodes):
+        yield [
+            (observation, action[k]) for observation, action in zip(episode, actions, strict=True)
+        ]
 
 
 def written(agent, name, tmp_path):
