@@ -53,8 +53,8 @@ def call_close(environment: Any, timeout_secs: float = CLOSE_SECS) -> None:
         thread.start()
         thread.join(timeout_secs)
     if thread.is_alive():
-        _note(f"{_name(environment)}.close has not returned within {timeout_secs:g} s; it is left "
-              "behind.")  # fmt: skip
+        _note(f"{_name(environment)}.close has not returned within {timeout_secs:g} s; it is "
+              "abandoned.")  # fmt: skip
     elif raised:
         _note(f"{raised[0]}. The environment is not used any more.")
 

@@ -118,7 +118,7 @@ def test_start_names_attributes_that_may_be_meant_as_published_ones(project, cap
     run_prepare()
     line = len(PARAMS.splitlines()) + 1
     assert (
-        f"Note: mine/params.py:{line}: TrainParams.encoder_learning_rate is taken for an attribute "
+        f"Note: mine/params.py:{line}: TrainParams.encoder_learning_rate counts as an attribute "
         "of your own; the nearest published name is "
     ) in capsys.readouterr().out
 

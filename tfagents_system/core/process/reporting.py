@@ -46,5 +46,5 @@ class OnlyReports(contextlib.ContextDecorator):
             _said.add((self._what, type(error)))
             lines = "".join(traceback.format_exception(error)).rstrip()
             print(f"{lines}\nREPORT FAILED: {self._what} ({type(error).__name__}: {error}). Work "
-                  "goes on; further ones are counted.", flush=True)  # fmt: skip
+                  "continues; further ones are counted.", flush=True)  # fmt: skip
         return True
