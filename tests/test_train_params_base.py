@@ -215,6 +215,7 @@ def test_the_critics_of_tqc_and_crossq_are_as_their_settings_say():
     ids=["tqc", "crossq", "droq"],
 )
 def test_every_kind_of_critic_learns_the_rewards_of_episodes_that_end(values):
+    tf.random.set_seed(0)
     agent = agent_of(**values, critic_learning_rate=0.01)
     batch = transitions()
     reward, over = tf.constant([1.0, 2.0, 3.0, 4.0]), tf.zeros(4)
