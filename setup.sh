@@ -244,7 +244,7 @@ pip_install() {
   rm -f .venv/.unfinished # pip has put back what it had changed
   die "pip failed; its last lines are above. It needs the network (behind a proxy: https_proxy)" \
     "and 3 GB of free disk space ($(df -Ph . | awk 'NR == 2 {print $4}') are free here)." \
-    "Mend that and start again."
+    "Repair that and start again."
 }
 
 # Lets users install what they like with pip, and TensorFlow work with it.

@@ -62,12 +62,12 @@ def test_a_stop_whose_save_fails_says_what_is_lost_and_where_the_run_goes_on(mak
         save.on_stop(500)
     assert str(error.value).startswith("the last 200 train steps are not saved: nothing has been ")
     assert "(1 attempt): Input/output error. " in str(error.value)
-    assert str(error.value).endswith("The same command goes on from train step 300.")
+    assert str(error.value).endswith("The same command resumes from train step 300.")
 
 
 def test_a_stop_without_any_checkpoint_says_that_the_run_begins_anew(make_save):
     save, _ = make_save(FakeCheckpointer(["Input/output error"]))
-    with pytest.raises(StorageError, match="There is no checkpoint: the same command begins anew"):
+    with pytest.raises(StorageError, match="the same command starts again from nothing"):
         save.on_stop(500)
 
 

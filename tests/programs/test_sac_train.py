@@ -347,7 +347,7 @@ def test_checkpoints_that_fail_are_told_and_a_stop_without_one_is_no_saved_stop(
                         lambda self, phase, make: self.report_now(phase, make()))  # fmt: skip
     paths = make_experiment(tmp_path / "exp", "checkpoint_period_secs = 0.001")
     fill(replay)
-    with pytest.raises(StorageError, match="train steps are not saved: .* begins anew"):
+    with pytest.raises(StorageError, match="train steps are not saved: .* starts again"):
         sac_train.train(str(paths.root), replay.address, 1, stop=StopAt(paths, 15))
     report = read_report(paths, "learner")
     assert re.fullmatch(r".* \(\d+ attempts?\): .*Input/output error", report.not_saved)

@@ -164,7 +164,7 @@ def test_wrong_configuration_found_by_a_program_stops_an_old_experiment_with_78(
     assert sandbox.tape().count("learner starts") == 2
     assert "  sac_train.py: config.json: leg_length is -1; allowed is a number > 0." in err
     assert (
-        "What had been saved is in logs/pendulum; without the mistake, the same command goes on "
+        "What had been saved is in logs/pendulum; without the mistake, the same command resumes "
         "from there."
     ) in err
 

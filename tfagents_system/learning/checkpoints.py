@@ -186,7 +186,7 @@ class Checkpointer:
         before, now = saved["arithmetic"], self._dependencies.arithmetic
         if before != now:
             self._arithmetic_change = f"{before} in the checkpoint, {now} here"
-            print(f"ARITHMETIC CHANGED: {self._arithmetic_change}. Training goes on.")
+            print(f"ARITHMETIC CHANGED: {self._arithmetic_change}. Training continues.")
         return True
 
     def save(self) -> bool:
@@ -225,7 +225,7 @@ class Checkpointer:
         if saved is None:
             raise ConfigError(
                 f"{generation / MANIFEST} has no {DEPENDENCIES!r}: an older version of this "
-                "project wrote the checkpoint. Finish the run with that version, or start anew "
+                "project wrote the checkpoint. Finish the run with that version, or start again "
                 "with another SAC_EXP_NAME."
             )
         if differences := self._dependencies.differences(saved):
@@ -235,7 +235,7 @@ class Checkpointer:
                 f"{generation} is of another agent ({'; '.join(differences[:MOST_SHOWN])}{more}). "
                 "The observations, actions, networks, sequences and blocks (as many transitions as "
                 "the greatest common divisor of 8 and fresh_samples_per_step) of an experiment "
-                "that has begun may not change: set them back, or start anew with another "
+                "that has begun may not change: restore them, or start again with another "
                 "SAC_EXP_NAME."
             )
         return saved

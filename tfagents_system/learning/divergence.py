@@ -90,7 +90,7 @@ def removes_cause(
             values = list(suspicious_samples(error.minibatch).values())
             more = f" and {len(values) - MOST_NAMED} more" if len(values) > MOST_NAMED else ""
             print(f"{text} {num_removed} items of the replay buffer are removed for good, because "
-                  f"the minibatch has {', '.join(values[:MOST_NAMED])}{more}. Training goes on "
+                  f"the minibatch has {', '.join(values[:MOST_NAMED])}{more}. Training resumes "
                   "from the last checkpoint; a second time would end it.", flush=True)  # fmt: skip
             return True
     print(f"sac_train.py: {text} Nothing since the last checkpoint was saved. Lower the learning "

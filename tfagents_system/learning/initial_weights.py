@@ -26,7 +26,7 @@ def initialize(agent: tf_agent.TFAgent, folder: pathlib.Path) -> str:
     """
     if not (folder / MANIFEST).exists():
         restore_policy(folder, agent.policy.variables())
-        return "The actor starts with the weights of another experiment; critics start anew."
+        return "The actor starts with the weights of another experiment, critics with random ones."
     saved = read_json(folder / MANIFEST)[DEPENDENCIES]
     before = {"agent": algorithm_of(agent), **shapes_of(agent.variables)}
     now = {"agent": saved["agent"], **saved["variables"]}

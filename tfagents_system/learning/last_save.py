@@ -97,7 +97,7 @@ class LastSave:
         is_begun = self._checkpointer.save()
         if not self._checkpointer.wait(timeout_secs):
             print(f"The checkpoint at train step {train_step} did not finish within "
-                  f"{timeout_secs:g} s; the run goes on from the one before.")  # fmt: skip
+                  f"{timeout_secs:g} s; the run resumes from the one before.")  # fmt: skip
             return False
         return is_begun and not self._checkpointer.record.failed
 
@@ -107,9 +107,9 @@ class LastSave:
         if num_lost == 0:  # a checkpoint of this state exists already
             return
         goes_on = (
-            "There is no checkpoint: the same command begins anew"
+            "There is no checkpoint: the same command starts again from nothing"
             if record.train_step is None
-            else f"The same command goes on from train step {record.train_step:,}"
+            else f"The same command resumes from train step {record.train_step:,}"
         )
         raise StorageError(
             f"the last {num_lost:,} train steps are not saved: "

@@ -48,7 +48,7 @@ def check_saved_columns(checkpoint: pathlib.Path, table: str, columns: Signature
             f"{checkpoint} holds items of {before}, but those of the run are {now} now. The "
             "observations, actions, sequences and blocks (as many transitions as the greatest "
             "common divisor of 8 and fresh_samples_per_step) of an experiment that has begun may "
-            "not change: set them back, or start anew with another SAC_EXP_NAME."
+            "not change: restore them, or start again with another SAC_EXP_NAME."
         )
 
 

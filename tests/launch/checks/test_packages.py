@@ -51,7 +51,7 @@ def message_of(*locks: pathlib.Path) -> tuple[str, list[str]]:
         check_packages(*locks)
     problem, command = str(raised.value).splitlines()
     prefix, _, command = command.partition(": ")
-    assert prefix == "This mends them"
+    assert prefix == "This repairs them"
     *pip, no_deps = (arguments := shlex.split(command))[:5]
     assert (pip, no_deps) == ([sys.executable, "-m", "pip", "install"], "--no-deps")
     return problem, arguments[5:]
@@ -97,7 +97,7 @@ def test_without_lock_files_what_this_project_needs_must_be_there(install, tmp_p
     problem, command = str(raised.value).splitlines()
     assert "but tfagents_system needs >=99; not installed: missing-a." in problem
     wanted = [sys.executable, "-m", "pip", "install", "matplotlib>=99", "missing-a>=2"]
-    assert command == f"This mends them: {shlex.join(wanted)}"
+    assert command == f"This repairs them: {shlex.join(wanted)}"
 
 
 def test_tensorflow_and_what_is_built_for_it_are_exactly_as_locked(install):

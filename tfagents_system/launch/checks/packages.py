@@ -62,7 +62,7 @@ def check_packages(locks: Sequence[pathlib.Path] = (LOCKS / "base.lock",)) -> No
     command = shlex.join([sys.executable, "-m", "pip", "install", *pins])
     raise ConfigError(
         f"The packages in {sys.prefix} do not work together: {'; '.join(problems)}.\n"
-        f"This mends them: {command}"
+        f"This repairs them: {command}"
     )
 
 
