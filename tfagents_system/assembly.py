@@ -6,7 +6,12 @@ import tensorflow as tf
 from tf_agents.agents import tf_agent
 from tf_agents.environments import py_environment
 
-from tfagents_system.agents.construction import arithmetic_of, make_agent, stored_state_spec
+from tfagents_system.agents.construction import (
+    arithmetic_of,
+    make_agent,
+    scales_rewards,
+    stored_state_spec,
+)
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.nests import Nest
 from tfagents_system.core.programs.params_loader import Run
@@ -69,7 +74,8 @@ def assemble(params: Params, environment: py_environment.PyEnvironment) -> Assem
     agent, train_step = make_agent(params, environment)
     layout = ItemLayout.from_settings(params)
     specs = agent.time_step_spec.observation, agent.action_spec
-    codec = step_codec(*specs, layout, stored_state_spec(agent, params))
+    state_spec = stored_state_spec(agent, params)
+    codec = step_codec(*specs, layout, state_spec, stores_return=scales_rewards(agent))
     reader = SampleReader(codec, layout, params.discount)
     return Assembly(agent, train_step, layout, codec, reader, _reward_signals(params, *specs))
 

@@ -127,7 +127,7 @@ def collect(
     journal = _open_journal(run, stream, records.fence, made) if collects else None
     tables = ROUND_TABLES if deterministic else (EXPERIENCE_TABLE,)
     adder = Adder(client, made.codec, made.layout, journal, tables=tables,
-                  pads_short_episodes=masks_padding(made.agent))  # fmt: skip
+                  pads_short_episodes=masks_padding(made.agent), gamma=params.discount)  # fmt: skip
     reader = VariableReader(replay_address, policies.variables, VARIABLES_PERIOD_SECS)
     make_worker: Callable[..., Worker] = Worker if collects else EvaluatingWorker
     if deterministic:

@@ -18,6 +18,7 @@ from tfagents_system.agents.agent_settings import (
     unused_settings,
 )
 from tfagents_system.agents.building import Parts
+from tfagents_system.agents.reward_scale import RewardScale
 from tfagents_system.agents.table import ALGORITHMS
 from tfagents_system.core.nests import Nest
 from tfagents_system.core.settings.attribute_names import check_attribute_name
@@ -149,6 +150,7 @@ class TrainParamsBase(AgentParams, abc.ABC):
             self.critic_ctor(obs_spec, action_spec),
             summarizer,
             normalizer,
+            RewardScale() if self.normalize_rewards else None,
         )
         return ALGORITHMS[self.algorithm].implementation().make_agent(self, parts)
 

@@ -163,7 +163,7 @@ def test_environment_without_a_fault_is_right_in_every_row(tmp_path, capsys):
         ("bounds", "bounds", "note", r"observation \(\d+ steps\)"),
         ("unseeded", "seeding", "note", "one seed gave two different episodes"),
         ("same", "seeding", "note", "two seeds gave the same episode"),
-        ("learns", "learned state", "note", r"\(Line.obs_rms\).*-> Instead of a wrapper"),
+        ("learns", "learned state", "note", r"\(Line.obs_rms\).*-> Instead of the wrapper"),
         ("scribbles", "arrays", "note", "step writes into its argument, the action"),
         ("buffer", "arrays", "note", "step returns the same array as before"),
         ("success", "success", "note", r"info\['success'\] is float64 of shape \(3,\)"),

@@ -21,6 +21,7 @@ RICH_SPEC = step_spec(
     action_spec={"gear": tf.TensorSpec([], tf.int32), "throttle": tf.TensorSpec([1], tf.float32)},
     reward_spec={"task": SCALAR, "curiosity": SCALAR},
     extras_spec={"policy_state": tf.TensorSpec([2], tf.float32)},
+    stores_return=True,
 )
 CODEC = Codec(RICH_SPEC)
 
@@ -39,6 +40,7 @@ def rich_step(episode, index):
         {"task": np.float32(100 + number), "curiosity": np.float32(200 + number)},
         np.float32(1),
         {"policy_state": np.float32([number, 0.5])},
+        np.float32(300 + number),
     )
 
 
@@ -76,6 +78,7 @@ def test_any_nest_passes_through_blocks_and_the_pool_unchanged():
     np.testing.assert_array_equal(transition.reward["task"], 100 + number + 1)
     np.testing.assert_array_equal(transition.reward["curiosity"], 200 + number + 1)
     np.testing.assert_array_equal(transition.extras["policy_state"][:, 0], number)
+    np.testing.assert_array_equal(transition.return_so_far, 300 + number + 1)
     assert transition.action["gear"].dtype == np.int32
     assert transition.observation["action_mask"].dtype == bool
     assert transition.observation["camera"].dtype == np.uint8

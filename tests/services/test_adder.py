@@ -18,6 +18,7 @@ from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.sample_reader import step_codec
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services import adder as adder_lib
+from tfagents_system.services import chunks
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.journal import Checkpoints, Journal, Stream, streams_with_journals
 from tfagents_system.services.replay import EXPERIENCE_TABLE, experience_stats
@@ -92,6 +93,21 @@ def test_a_state_is_stored_with_the_step_before_which_the_policy_had_it(replay):
     assert states[2:] == [[[0, 0], [0, 0]]] * 2  # a random policy has none
 
 
+def test_the_discounted_return_so_far_is_stored_with_each_step_and_begins_anew_in_each_episode(
+    replay,
+):
+    environment = EpisodeStepEnv(ends=[(3, 0.0), (2, 1.0)])
+    spec = codec_of(environment).spec
+    codec = step_codec(spec.observation, spec.action, SINGLE, stores_return=True)
+    adder = Adder(replay.client(), codec, SINGLE, gamma=0.5)
+    collect(environment, adder, num_episodes=2, horizon=9)
+    items = all_items(replay.client(), codec, SINGLE)
+    # The reward of step k of episode n is 100 n + k.
+    assert [float(item.return_so_far) for item in items] == [
+        1, 0.5 * 1 + 2, 0.5 * (0.5 * 1 + 2) + 3, 101, 0.5 * 101 + 102,
+    ]  # fmt: skip
+
+
 def test_blocks_join_what_a_worker_does_next_whatever_the_episode(replay):
     environment = EpisodeStepEnv(ends=[(3, 0.0), (4, 1.0)])
     codec = codec_of(environment)
@@ -125,8 +141,8 @@ def test_blocks_join_what_a_worker_does_next_whatever_the_episode(replay):
 def test_a_chunk_has_few_or_many_rows_so_that_the_server_needs_little_memory(
     replay, layout, shared_bytes, max_bytes, num_rows_by_chunk, monkeypatch
 ):
-    monkeypatch.setattr(adder_lib, "BLOCK_CHUNK_BYTES", shared_bytes)
-    monkeypatch.setattr(adder_lib, "MAX_CHUNK_BYTES", max_bytes)
+    monkeypatch.setattr(chunks, "BLOCK_CHUNK_BYTES", shared_bytes)
+    monkeypatch.setattr(chunks, "MAX_CHUNK_BYTES", max_bytes)
     environment = EpisodeStepEnv(ends=[(48, 0.0)])
     adder = Adder(replay.client(), codec_of(environment), layout)
     policy = RandomPolicy(environment.action_spec(), seed=0)
@@ -136,13 +152,13 @@ def test_a_chunk_has_few_or_many_rows_so_that_the_server_needs_little_memory(
     adder.send()
     assert adder.is_confirmed(timeout_secs=5)
     file = pathlib.Path(replay.client().checkpoint()) / "chunks.tfrecord"
-    chunks = [
+    written = [
         schema_pb2.ChunkData.FromString(record.numpy())
         for record in tf.data.TFRecordDataset(str(file), "ZLIB")
     ]
 
     # A set: where Reverb's threads race, it sends a chunk twice and the server keeps both.
-    ranges = {(chunk.sequence_range.start, chunk.sequence_range.end) for chunk in chunks}
+    ranges = {(chunk.sequence_range.start, chunk.sequence_range.end) for chunk in written}
     assert [end - start + 1 for start, end in sorted(ranges)] == num_rows_by_chunk
 
 

@@ -10,7 +10,7 @@ from tf_agents.agents import tf_agent
 from tf_agents.policies import tf_policy
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.agents.batch import Batch, make_batch, normalized, with_shifted_images
+from tfagents_system.agents.batch import Batch, make_batch, with_shifted_images
 from tfagents_system.agents.losses import Alpha, CriticLoss, Losses, valid_mean
 from tfagents_system.agents.networks import Networks, summarized
 from tfagents_system.agents.optimizers import Gradients, Optimizer, UpdateRule, make_adam
@@ -132,9 +132,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
         Metrics are scalars before the update, means over the valid transitions.
         """
         networks = self.networks
-        statistics: Nest = ()
-        if networks.normalizer is not None:
-            transition, statistics = normalized(transition, networks.normalizer)
+        transition, statistics = networks.normalized(transition)
         if self._image_augmentation:
             observation_spec = self.time_step_spec.observation
             transition = with_shifted_images(transition, observation_spec, self._image_augmentation)
@@ -193,8 +191,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
             self._update_targets()
         for critic, moments in zip(self.networks.critics, gradients.critics_moments, strict=False):
             critic.update_moments(moments)
-        if self.networks.normalizer is not None:
-            self.networks.normalizer.update(gradients.observation_statistics)
+        self.networks.update_statistics(gradients.statistics)
 
     @property
     def _actor_variables(self) -> list[tf.Variable]:

@@ -96,6 +96,11 @@ class SharedSettings:
         "images as they are; the statistics belong to the policy, and are saved and exported with "
         "it",
     )
+    normalize_rewards: bool = flag(
+        False,
+        "critics learn from rewards divided by the spread of discounted returns, or by a fifth of "
+        "the largest if that is more",
+    )
     image_encoder: ImageEncoder = one_of(
         get_args(ImageEncoder),
         "nature_cnn",

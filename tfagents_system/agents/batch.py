@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.agents.reward_scale import ReturnStatistics, RewardScale
 from tfagents_system.core.nests import Nest
 from tfagents_system.data.frames import is_image
 from tfagents_system.data.transition import Transition
@@ -71,16 +72,28 @@ def make_batch(transition: Transition, is_recurrent: bool, burn_in_len: int) -> 
     )
 
 
+def is_valid(transition: Transition) -> tf.Tensor:
+    """Returns whether each transition is no padding, bool [B] or [B, T]."""
+    return tf.not_equal(tf.cast(transition.step_type, tf.int32), ts.StepType.LAST)
+
+
 def normalized(transition: Transition, normalizer: Normalizer) -> tuple[Transition, Statistics]:
     """Returns `transition` normalized by all that was learned from, itself too; and by what."""
-    is_valid = tf.not_equal(tf.cast(transition.step_type, tf.int32), ts.StepType.LAST)
-    statistics = normalizer.merged(transition.observation, is_valid)
+    statistics = normalizer.merged(transition.observation, is_valid(transition))
     observations = transition.observation, transition.next_observation
     observation, next_observation = (
         normalizer.normalized(part, statistics) for part in observations
     )
     transition = transition._replace(observation=observation, next_observation=next_observation)
     return transition, statistics
+
+
+def with_scaled_rewards(
+    transition: Transition, scale: RewardScale
+) -> tuple[Transition, ReturnStatistics]:
+    """Returns `transition` with rewards scaled by all that was learned from; and by what."""
+    statistics = scale.merged(transition.return_so_far, is_valid(transition))
+    return transition._replace(reward=scale.scaled(transition.reward, statistics)), statistics
 
 
 def with_first_step(steps: Steps, next_steps: Steps) -> Steps:

@@ -13,6 +13,7 @@ from tfagents_system.agents.agent_settings import AgentParams, own_policy_delay
 from tfagents_system.agents.losses import Losses
 from tfagents_system.agents.networks import Networks, make_networks
 from tfagents_system.agents.optimizers import LearningRate, UpdateRule
+from tfagents_system.agents.reward_scale import RewardScale
 from tfagents_system.agents.temperature import Temperature
 from tfagents_system.core.nests import Nest
 from tfagents_system.networks.actor_networks import MlpActorNetwork, acting_network
@@ -31,6 +32,7 @@ class Parts(NamedTuple):
     critic: network.Network
     summarizer: network.Network | None  # shared by all networks
     normalizer: Normalizer | None = None  # of the observations that all networks take
+    reward_scale: RewardScale | None = None  # of the rewards that critics learn from
 
     def acting_network(self) -> network.Network:
         """Returns the actor as it acts from observations of the environment."""
@@ -98,6 +100,7 @@ def build_networks(parts: Parts, **kwargs: Any) -> Networks:
         parts.critic,
         summarizer=parts.summarizer,
         normalizer=parts.normalizer,
+        reward_scale=parts.reward_scale,
         **kwargs,
     )
 

@@ -52,6 +52,11 @@ def stored_state_spec(agent: tf_agent.TFAgent, settings: TrainingSettings) -> li
     return parts
 
 
+def scales_rewards(agent: tf_agent.TFAgent) -> bool:
+    """Whether `agent` needs the discounted return so far with each step, to scale rewards."""
+    return isinstance(agent, ActorCriticAgent) and agent.networks.reward_scale is not None
+
+
 def arithmetic_of(agent: tf_agent.TFAgent) -> str:
     """Returns what `agent` computes matrix products of train steps in, on this host.
 

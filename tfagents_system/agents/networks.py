@@ -6,8 +6,10 @@ from typing import Any
 import tensorflow as tf
 from tf_agents.networks import network
 
-from tfagents_system.agents.batch import Batch, Steps
+from tfagents_system.agents.batch import Batch, Steps, normalized, with_scaled_rewards
+from tfagents_system.agents.reward_scale import RewardScale
 from tfagents_system.core.nests import Nest
+from tfagents_system.data.transition import Transition
 from tfagents_system.networks.heads import ActionHead, action_head
 from tfagents_system.networks.normalizer import Normalizer
 
@@ -30,6 +32,7 @@ class Networks(tf.Module):
         summarizer: network.Network | None = None,
         target_summarizer: network.Network | None = None,
         normalizer: Normalizer | None = None,
+        reward_scale: RewardScale | None = None,
     ):
         """Takes networks whose variables exist.
 
@@ -45,6 +48,7 @@ class Networks(tf.Module):
             networks take its features for observations.
           target_summarizer: Gives the features that targets are computed from.
           normalizer: Of the observations that all of them take.
+          reward_scale: Of the rewards that critics learn from.
         """
         super().__init__()
         self.actor = actor
@@ -57,11 +61,29 @@ class Networks(tf.Module):
         self.summarizer = summarizer
         self.target_summarizer = target_summarizer
         self.normalizer = normalizer
+        self.reward_scale = reward_scale
 
     @property
     def is_recurrent(self) -> bool:
         """Whether a network has a state, so that they are trained on sequences."""
         return bool(tf.nest.flatten((self.summarizer or self.actor).state_spec))
+
+    def normalized(self, transition: Transition) -> tuple[Transition, list[Any]]:
+        """Returns `transition` as the networks take it, and the statistics by which it is so."""
+        statistics: list[Any] = []
+        if self.normalizer is not None:
+            transition, of_observations = normalized(transition, self.normalizer)
+            statistics.append(of_observations)
+        if self.reward_scale is not None:
+            transition, of_returns = with_scaled_rewards(transition, self.reward_scale)
+            statistics.append(of_returns)
+        return transition, statistics
+
+    def update_statistics(self, statistics: list[Any]) -> None:
+        """Replaces the statistics by those that `normalized` has returned."""
+        holders = [part for part in (self.normalizer, self.reward_scale) if part is not None]
+        for holder, own in zip(holders, statistics, strict=True):
+            holder.update(own)
 
     def pairs(self) -> list[Pair]:
         """Returns each network that has a target, with it."""
@@ -86,6 +108,7 @@ def make_networks(
     state_value: network.Network | None = None,
     summarizer: network.Network | None = None,
     normalizer: Normalizer | None = None,
+    reward_scale: RewardScale | None = None,
 ) -> Networks:
     """Creates copies and targets, equal to their networks, and all variables but the actor's.
 
@@ -100,6 +123,7 @@ def make_networks(
       state_value: See Networks; it has a target in place of the critics.
       summarizer: See Networks.
       normalizer: See Networks.
+      reward_scale: See Networks.
     """
     target_summarizer = None
     if summarizer is not None:
@@ -134,6 +158,7 @@ def make_networks(
         summarizer=summarizer,
         target_summarizer=target_summarizer,
         normalizer=normalizer,
+        reward_scale=reward_scale,
     )
     for source, target in networks.pairs():
         for variable, of_target in zip(source.variables, target.variables, strict=True):

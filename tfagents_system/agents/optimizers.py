@@ -21,7 +21,7 @@ class Gradients(NamedTuple):
     log_alpha: list[tf.Tensor]
     actor_moments: Sequence[Any]
     critics_moments: Sequence[Any]  # in every step
-    observation_statistics: Any  # as the normalizer's will be; () without one
+    statistics: list[Any]  # of what normalizes, as they will be; see Networks.normalized
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,15 +21,20 @@ LARGEST_VALUE = 1e15
 
 
 def step_codec(
-    observation_spec: Any, action_spec: Any, layout: ItemLayout, state_spec: Any = ()
+    observation_spec: Any,
+    action_spec: Any,
+    layout: ItemLayout,
+    state_spec: Any = (),
+    stores_return: bool = False,
 ) -> Codec:
     """Returns the codec of an environment's Steps; `observation_spec` has stacked frames.
 
     It rejects numbers beyond LARGEST_VALUE. `state_spec` is the spec of the policy's state, if
-    steps store it.
+    steps store it; `stores_return` says whether they store the discounted return so far.
     """
     frame_spec = single_frame_spec(observation_spec, layout.frame_stack)
-    return Codec(step_spec(frame_spec, action_spec, extras_spec=state_spec), LARGEST_VALUE)
+    spec = step_spec(frame_spec, action_spec, extras_spec=state_spec, stores_return=stores_return)
+    return Codec(spec, LARGEST_VALUE)
 
 
 class SampleReader:
@@ -111,6 +116,7 @@ class SampleReader:
             ends(steps.discount),
             ends(observation),
             starts(steps.extras),
+            ends(steps.return_so_far),
         )
 
     def _over_steps(self, steps: Step, observation: Any) -> Transition:
@@ -142,7 +148,8 @@ class SampleReader:
             goes_on = goes_on & (steps.step_type[:, place] != FIRST)
             reached = tree.map_structure(functools.partial(_where, goes_on), further, reached)
         step_type, observed, extras = at(first - 1, (steps.step_type, observation, steps.extras))
-        return Transition(step_type, observed, at(first, steps.action), *reached, extras)
+        action, return_so_far = at(first, (steps.action, steps.return_so_far))
+        return Transition(step_type, observed, action, *reached, extras, return_so_far)
 
     def _trimmed(self, nest: Any, places: slice) -> Any:
         """Returns leaves [B, T, ...] at `places`, without time axis except for sequences."""

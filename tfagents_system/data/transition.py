@@ -22,6 +22,7 @@ class Step(NamedTuple):
     reward: Any  # float32, or a nest of named rewards
     discount: Any  # float32; 0 only if `observation` is terminal
     extras: Any = ()  # additional data, such as the policy's state
+    return_so_far: Any = ()  # float32, discounted, of the episode; () if it is not stored
 
 
 class Transition(NamedTuple):
@@ -34,10 +35,15 @@ class Transition(NamedTuple):
     discount: Any  # float32; 0 only if `next_observation` is terminal
     next_observation: Any
     extras: Any = ()  # those of `observation`
+    return_so_far: Any = ()  # with the reward after `action`, before it is summed over env steps
 
 
 def step_spec(
-    observation_spec: Nest, action_spec: Nest, reward_spec: Nest = None, extras_spec: Nest = ()
+    observation_spec: Nest,
+    action_spec: Nest,
+    reward_spec: Nest = None,
+    extras_spec: Nest = (),
+    stores_return: bool = False,
 ) -> Step:
     """Returns the nest of tf.TensorSpecs of a Step, without leading axes.
 
@@ -46,4 +52,7 @@ def step_spec(
     """
     scalar = tf.TensorSpec([], tf.float32)
     reward_spec = scalar if reward_spec is None else reward_spec
-    return Step(scalar, observation_spec, action_spec, reward_spec, scalar, extras_spec)
+    return_spec = scalar if stores_return else ()
+    return Step(
+        scalar, observation_spec, action_spec, reward_spec, scalar, extras_spec, return_spec
+    )

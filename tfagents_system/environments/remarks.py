@@ -62,8 +62,8 @@ def learned_state(environment: Any) -> Remark | None:
         f"The environment learns statistics while it runs ({found}): each worker its own, and no "
         "checkpoint and no exported policy has them, so that a resumed run, sac eval and exports "
         "see other observations or rewards than training.",
-        "Instead of a wrapper of observations set normalize_observations = True in TrainParams; "
-        "scale rewards by a constant.",
+        "Instead of the wrapper set normalize_observations = True or normalize_rewards = True in "
+        "TrainParams.",
     )
 
 

@@ -16,11 +16,33 @@ LARGEST = 10.0  # size of a normalized number
 
 
 class Statistics(NamedTuple):
-    """Of all that is floating point in the observations so far, flattened and joined; float64."""
+    """Of n numbers, such as those of all observations so far; float64."""
 
-    count: tf.Tensor  # [], observations
+    count: tf.Tensor  # []
     mean: tf.Tensor  # [n]
-    variance: tf.Tensor  # [n]; 1 before the first observation
+    variance: tf.Tensor  # [n]; 1 at first
+
+
+def merge(statistics: Statistics, rows: tf.Tensor, weights: tf.Tensor) -> Statistics:
+    """Returns the statistics of what `statistics` are of and of `rows` together.
+
+    Source: Chan, Golub and LeVeque 1979, Updating Formulae and a Pairwise Algorithm for Computing
+    Sample Variances, equations 2.1.
+
+    Args:
+      statistics: Of any number of rows, also of none.
+      rows: [B, n] float64.
+      weights: [B, 1] float64: 1 for rows that count, 0 for others.
+    """
+    count, mean, variance = statistics
+    num_new = tf.reduce_sum(weights)
+    new_mean = tf.reduce_sum(weights * rows, axis=0) / tf.maximum(num_new, 1.0)
+    squares = tf.reduce_sum(weights * tf.square(rows - new_mean), axis=0)
+    new_variance = squares / tf.maximum(num_new, 1.0)
+    share = num_new / tf.maximum(count + num_new, 1.0)
+    step = new_mean - mean
+    change = new_variance - variance + (1.0 - share) * tf.square(step)
+    return Statistics(count + num_new, mean + share * step, variance + share * change)
 
 
 class Normalizer(tf.keras.layers.Layer):
@@ -75,14 +97,10 @@ class Normalizer(tf.keras.layers.Layer):
     def merged(self, observation: Nest, weights: tf.Tensor) -> Statistics:
         """Returns the statistics with those of a minibatch; changes none.
 
-        Source: Chan, Golub and LeVeque 1979, Updating Formulae and a Pairwise Algorithm for
-        Computing Sample Variances, equations 2.1, with the moments of the minibatch.
-
         Args:
           observation: Nest with leaves [B, ...], or [B, T, ...].
           weights: [B], or [B, T]: 1 for what counts, 0 for padding.
         """
-        count, mean, variance = self.statistics
         weights = tf.cast(tf.reshape(weights, [-1, 1]), tf.float64)
         rows = tf.concat(
             [
@@ -92,14 +110,7 @@ class Normalizer(tf.keras.layers.Layer):
             ],
             axis=1,
         )
-        num_new = tf.reduce_sum(weights)
-        new_mean = tf.reduce_sum(weights * rows, axis=0) / tf.maximum(num_new, 1.0)
-        squares = tf.reduce_sum(weights * tf.square(rows - new_mean), axis=0)
-        new_variance = squares / tf.maximum(num_new, 1.0)
-        share = num_new / tf.maximum(count + num_new, 1.0)
-        step = new_mean - mean
-        change = new_variance - variance + (1.0 - share) * tf.square(step)
-        return Statistics(count + num_new, mean + share * step, variance + share * change)
+        return merge(self.statistics, rows, weights)
 
     def update(self, statistics: Statistics) -> None:
         """Replaces the statistics."""

@@ -1,7 +1,6 @@
 """Turns env steps into items of the experience table."""
 
 import collections
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -17,16 +16,9 @@ from tfagents_system.data.codec import Codec
 from tfagents_system.data.frames import newest_frames
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.transition import FIRST, LAST, MID, Step
+from tfagents_system.services.chunks import rows_per_chunk
 from tfagents_system.services.journal import Checkpoints, Journal, NumberedRow
 from tfagents_system.services.replay import EXPERIENCE_TABLE
-
-# A chunk is what the server keeps, compresses and sends as one. Each costs about 1 kB besides its
-# rows, so small blocks share one. A sample fetches the whole chunks of its item, so few blocks
-# share one, and whole ones. Blocks of images are cut, because holes between chunks of a megabyte
-# cost a tenth of the server's memory.
-BLOCK_CHUNK_BYTES = 5000
-MAX_CHUNK_BYTES = 2**17  # unless a single row is larger
-SHARED_CHUNK_LENGTH = 8  # rows, of items that are not blocks
 
 
 class Adder:
@@ -55,6 +47,7 @@ class Adder:
         log: Callable[[str], None] = print,
         pads_short_episodes: bool = True,
         tables: Sequence[str] = (EXPERIENCE_TABLE,),
+        gamma: float = 1.0,
     ):
         """Opens a writer.
 
@@ -70,6 +63,7 @@ class Adder:
           pads_short_episodes: Whether an episode shorter than a sequence is padded; otherwise it is
             left out and counted, for agents that do not mask padding.
           tables: Each receives all items.
+          gamma: Discount of the return so far, which is stored if the codec asks for it.
         """
         self._codec = codec
         self._blank = codec.zeros()
@@ -79,8 +73,10 @@ class Adder:
         self._burst_secs = burst_secs
         self._log = log
         self._tables = tables
+        self._gamma = np.float32(gamma)
+        self._stores_return = codec.spec.return_so_far != ()
         self._pads_short_episodes = pads_short_episodes
-        chunk_length = _rows_per_chunk(codec, layout)
+        chunk_length = rows_per_chunk(codec, layout)
         keep = max(chunk_length, layout.rows)
         # Not `open_writer`: the program has just asked for the table's signature, and compared it
         # (services/signatures.py). The codec validates.
@@ -100,6 +96,7 @@ class Adder:
         self._unsent: list[tuple[list[NDArray[Any]], bool]] = []  # (columns, completes_item)
         self._oldest_unsent = 0.0
         self._newest: Step | None = None  # of the current episode
+        self._return_so_far = np.float32(0)
         self._rows_in_episode = 0
         self.rejected: collections.Counter[str] = collections.Counter()
         self.num_left_out = 0  # short episodes
@@ -125,16 +122,18 @@ class Adder:
             )
             if not self._append(first, num_times=self._layout.frame_stack):
                 return False
-        return self._append(
-            self._blank._replace(
-                step_type=np.float32(MID),
-                observation=self._frames(next_time_step.observation),
-                action=action,
-                reward=next_time_step.reward,
-                discount=next_time_step.discount,
-                extras=self._stored(state),
-            )
+        step = self._blank._replace(
+            step_type=np.float32(MID),
+            observation=self._frames(next_time_step.observation),
+            action=action,
+            reward=next_time_step.reward,
+            discount=next_time_step.discount,
+            extras=self._stored(state),
         )
+        if self._stores_return:
+            self._return_so_far = self._gamma * self._return_so_far + np.float32(step.reward)
+            step = step._replace(return_so_far=self._return_so_far)
+        return self._append(step)
 
     def end_episode(self) -> None:
         """Must be called after the last step of each episode."""
@@ -150,6 +149,7 @@ class Adder:
             else:
                 self._leave_out()
         self._newest = None
+        self._return_so_far = np.float32(0)
         self._rows_in_episode = 0
 
     def _stored(self, state: Any) -> Any:
@@ -282,14 +282,3 @@ class Adder:
         except reverb.errors.DeadlineExceededError:
             return False
         return True
-
-
-def _rows_per_chunk(codec: Codec, layout: ItemLayout) -> int:
-    """Returns the most rows of a chunk; a burst that ends before leaves it shorter."""
-    if not layout.is_block:
-        return max(layout.length // 4, 1) if layout.is_sequence else SHARED_CHUNK_LENGTH
-    row_bytes = sum(math.prod(spec.shape) * spec.dtype.size for spec in codec.columns)
-    if row_bytes * layout.rows <= MAX_CHUNK_BYTES:
-        return layout.rows * max(1, BLOCK_CHUNK_BYTES // (row_bytes * layout.rows))
-    fitting = max(1, MAX_CHUNK_BYTES // row_bytes)
-    return max(rows for rows in range(1, fitting + 1) if layout.rows % rows == 0)
