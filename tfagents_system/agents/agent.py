@@ -1,4 +1,4 @@
-"""The train step of all built-in algorithms: gradients of their losses, then one update rule."""
+"""The train step of the built-in algorithms: gradients of their losses, and one update rule."""
 
 import functools
 import itertools
@@ -21,14 +21,14 @@ from tfagents_system.kernels.arithmetic import resolve, this_host
 from tfagents_system.networks.matmul import matmul_precision
 
 T = TypeVar("T")
-_OfNetworks = Sequence[Sequence[Any]]  # gradients or variables, a list for each network
+_OfNetworks = Sequence[Sequence[Any]]  # gradients or variables: a list for each network
 
 
 class _ActorStep(NamedTuple):
-    """What a train step of the actor and the temperature gives; zeros in the others."""
+    """The results of a train step for actor and temperature; zeros in steps without an update."""
 
-    losses: dict[str, tf.Tensor]  # times `policy_delay`, so that means over train steps are right
-    metrics: dict[str, tf.Tensor]  # likewise
+    losses: dict[str, tf.Tensor]  # times `policy_delay`, so that means over train steps are correct
+    metrics: dict[str, tf.Tensor]  # times `policy_delay`, too
     soft_value: Any
     by_actor: list[tf.Tensor]
     by_log_alpha: list[tf.Tensor]
@@ -36,20 +36,20 @@ class _ActorStep(NamedTuple):
 
 
 class ActorCriticAgent(tf_agent.TFAgent):
-    """An actor and critics, trained on transitions [B, ...], or on sequences [B, T, ...].
+    """Trains an actor and critics on transitions [B, ...], or on sequences [B, T, ...].
 
         gradients, loss_info = agent.gradients(transition)
         agent.apply_gradients(gradients)                    # both together: agent.train(transition)
 
     A transition whose step type is LAST is padding and does not count. The extras of a sequence may
-    be the state of the summarizer, or else of the actor, that was stored with each step: they begin
-    with it, all other networks with zeros.
+    be the stored state of the summarizer, otherwise of the actor, for each step: that network
+    begins with it, all others with zeros.
 
-    All gradients of a train step are taken at the same variables, so that the branches of the graph
-    (targets, critics, actor) are independent of each other.
+    All gradients of a train step are computed at the same variables, so that the branches of the
+    graph (targets, critics, actor) are independent of each other.
     """
 
-    masks_padding = True  # so workers may pad episodes that are shorter than a sequence
+    masks_padding = True  # so workers may pad short episodes
 
     def __init__(
         self,
@@ -72,17 +72,17 @@ class ActorCriticAgent(tf_agent.TFAgent):
         Args:
           algorithm: Name in the table of algorithms.
           time_step_spec: Specs of one time step, without batch axis.
-          action_spec: Of the environment; see `action_head`.
-          networks: Are trained.
-          losses: The algorithm's.
-          rule: Of the updates.
-          policies: What acts in evaluation, and in collection.
+          action_spec: Spec of the environment's action; see `action_head`.
+          networks: The networks to train.
+          losses: The algorithm's losses.
+          rule: The update rule.
+          policies: The policies for evaluation and collection.
           train_step_counter: int64 scalar, incremented by each train step.
-          temperature: Of a stochastic policy.
+          temperature: The temperature, for a stochastic policy.
           image_augmentation: Largest shift of the images of a minibatch, in pixels.
           burn_in_len: See `make_batch`.
-          precision: Of the matrix products of train steps, "float32", "bfloat16", "int16" or
-            "auto"; see `kernels/arithmetic.py`.
+          precision: Precision of the matrix products of train steps: "float32", "bfloat16",
+            "int16" or "auto"; see `kernels/arithmetic.py`.
         """
         policy, collect_policy = policies
         super().__init__(
@@ -113,23 +113,23 @@ class ActorCriticAgent(tf_agent.TFAgent):
 
     @functools.cached_property
     def arithmetic(self) -> str:
-        """Of the matrix products of train steps here: "float32", "bfloat16" or "int16".
+        """The arithmetic of the matrix products of train steps: "float32", "bfloat16" or "int16".
 
-        Found out when first asked for, because only the host of the learner has to be able to do
-        it. Raises ConfigError if it is not.
+        Resolved at first use, because only the learner's host must support it. Raises ConfigError
+        if it does not.
         """
         return resolve(self._precision, this_host())
 
     def _train(self, experience: Transition, weights: None = None) -> tf_agent.LossInfo:
-        """One train step; see the class docstring."""
+        """Does one train step; see the class docstring."""
         gradients, loss_info = self.gradients(experience)
         self.apply_gradients(gradients)
         return loss_info
 
     def gradients(self, transition: Transition) -> tuple[Gradients, tf_agent.LossInfo]:
-        """Returns the gradients of all losses for a minibatch, and its metrics by name.
+        """Returns the gradients of all losses for a minibatch, and metrics by name.
 
-        Metrics are scalars before the update, means over the valid transitions.
+        Metrics are scalars before the update: means over the valid transitions.
         """
         networks = self.networks
         transition, statistics = networks.normalized(transition)
@@ -142,7 +142,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
             with tf.GradientTape(watch_accessed_variables=False) as summary_tape:
                 summary_tape.watch(self._summarizer_variables)
                 batch = summarized(networks, batch)
-            # First, because ops wait for a core in this order, and its chain is the longest.
+            # First, because ops wait for a core in this order, and this chain is the longest.
             actor = self._when_due(
                 lambda: self._actor_step(batch, alpha), lambda: self._no_actor_step()
             )
@@ -166,7 +166,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
         return gradients, tf_agent.LossInfo(sum(losses.values()), metrics)
 
     def apply_gradients(self, gradients: Gradients) -> None:
-        """Clips and applies `gradients`, counts the train step and moves the targets."""
+        """Clips and applies `gradients`, counts the train step and updates the target networks."""
         self._apply(
             self.critic_optimizer,
             [*gradients.critics, gradients.summarizer, gradients.state_value],
@@ -217,7 +217,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
     def _when_due(
         self, then: Callable[[], T], otherwise: Callable[[], T], is_due: tf.Tensor | None = None
     ) -> T:
-        """Calls one of both, by whether the train step is one of the actor."""
+        """Calls `then` in train steps that update the actor, else `otherwise`."""
         if self.rule.policy_delay == 1:
             return then()
         return tf.cond(self._is_step_of_actor() if is_due is None else is_due, then, otherwise)
@@ -252,7 +252,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
         )
 
     def _critic_step(self, batch: Batch, alpha: Alpha) -> tuple[CriticLoss, _OfNetworks, Nest]:
-        """Returns the loss, and its gradients by the critics' variables and by the features."""
+        """Returns the critics' loss, and its gradients by their variables and by the features."""
         features = () if self.networks.summarizer is None else batch.steps.observation
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             sources = self._critics_variables, features
@@ -261,7 +261,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
         return critic, *tape.gradient(critic.loss, sources)
 
     def _state_value_step(self, batch: Batch, soft_value: Any) -> tuple[dict[str, Any], list[Any]]:
-        """Returns the loss by its name and its gradients; both are empty without a network."""
+        """Returns the loss by name, and its gradients; both are empty without such a network."""
         if self._losses.state_value is None:
             return {}, []
         variables = self._state_value_variables
@@ -271,11 +271,11 @@ class ActorCriticAgent(tf_agent.TFAgent):
         return {"state_value_loss": loss}, tape.gradient(loss, variables)
 
     def _apply(self, optimizer: Optimizer, gradients: _OfNetworks, variables: _OfNetworks) -> None:
-        """Clips and applies `gradients`; like `variables`, a list for each network."""
+        """Clips and applies `gradients`; they and `variables` are a list for each network."""
         if (largest := self.rule.gradient_clipping) is not None:
             gradients = [tf.clip_by_global_norm(g, largest)[0] for g in gradients]
         pairs = zip(itertools.chain(*gradients), itertools.chain(*variables), strict=True)
-        # Aggregation joins all gradients in one op, through which TensorFlow takes reads to precede
+        # Aggregation joins all gradients in one op, by which TensorFlow assumes that reads precede
         # updates, and which it then removes: tests/agents/test_update_order.py.
         optimizer.apply_gradients(pairs, experimental_aggregate_gradients=False)
 

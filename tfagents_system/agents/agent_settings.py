@@ -1,4 +1,4 @@
-"""The hyperparameters of the built-in agents; imports no TensorFlow."""
+"""The hyperparameters of the built-in agents. Imports no TensorFlow."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -28,20 +28,20 @@ RnnType = Literal["lstm", "gru", "rnn"]
 
 @dataclasses.dataclass(eq=False, repr=False)
 class SharedSettings:
-    """What every built-in agent and its networks are made from."""
+    """The settings of every built-in agent and its networks."""
 
     algorithm: str = one_of(
         tuple(ALGORITHMS),
         "sac",
-        "what is trained: " + ", ".join(f"{row.name} ({row.title})" for row in ALGORITHMS.values()),
+        "the algorithm: " + ", ".join(f"{row.name} ({row.title})" for row in ALGORITHMS.values()),
     )
     discount: float = number_between(0, 1, 0.99, "discount factor per env step")
-    critic_learning_rate: float = positive(3e-4, "Adam step size of the critics")
-    actor_learning_rate: float = positive(3e-4, "Adam step size of the actor")
+    critic_learning_rate: float = positive(3e-4, "Adam learning rate of the critics")
+    actor_learning_rate: float = positive(3e-4, "Adam learning rate of the actor")
     learning_rate_schedule: LearningRateSchedule = one_of(
         get_args(LearningRateSchedule),
         "constant",
-        "course of the step sizes of actor and critics: linear falls to 0 at the last train step",
+        "schedule of the learning rates of actor and critics: linear decays to 0 at the last step",
     )
     target_update_tau: float = declare(
         0.005,
@@ -52,15 +52,15 @@ class SharedSettings:
     target_update_period: int = count(1, "train steps between updates of the target networks")
     policy_delay: int | None = optional_count(
         None,
-        "train steps of the critics for each of the actor, and of all targets of TD3; None is what "
-        "the algorithm's paper has: "
+        "train steps of the critics for each of the actor, with TD3 also of the target networks; "
+        "None is the value of the algorithm's paper: "
         + ", ".join(
             f"{row.policy_delay} for {row.name}{'' if row.may_delay_policy else ', always'}"
             for row in ALGORITHMS.values()
         ),
     )
     gradient_clipping: float | None = optional_positive(
-        None, "largest global gradient norm of each network; None does not clip"
+        None, "maximum global gradient norm of each network; None: no clipping"
     )
     actor_fc_layer_params: Sequence[int] = layers((256, 256), "units of the actor's hidden layers")
     critic_joint_fc_layer_params: Sequence[int] = layers(
@@ -68,15 +68,15 @@ class SharedSettings:
     )
     critic_layer_norm: bool = flag(
         False,
-        "layer normalization in the critics' hidden layers, which steadies many train steps per "
+        "layer normalization in the critics' hidden layers, which stabilizes many train steps per "
         "env step",
     )
     critic_dropout_rate: float = declare(
         0.0,
         lambda v: is_number(v) and 0 <= v < 1,
         "a number in [0, 1)",
-        "share of the units that the critics' hidden layers drop, with `critic_layer_norm`; DroQ "
-        "has 0.01",
+        "share of units that dropout removes in the critics' hidden layers, with "
+        "`critic_layer_norm`; DroQ has 0.01",
     )
     rnn_type: RnnType = one_of(
         get_args(RnnType),
@@ -87,31 +87,30 @@ class SharedSettings:
     rnn_layers: int = count(1, "recurrent layers, before the hidden layers")
     share_summarizer: bool = flag(
         False,
-        "one stack of recurrent layers for actor and critics, trained by the critics' loss alone; "
-        "False gives each network its own",
+        "one stack of recurrent layers for actor and critics, trained only by the critics' loss; "
+        "False: each network has its own",
     )
     normalize_observations: bool = flag(
         False,
-        "networks take observations normalized by the running mean and variance of each number, "
-        "images as they are; the statistics belong to the policy, and are saved and exported with "
-        "it",
+        "normalize each number of observations, except images, by its running mean and variance; "
+        "the statistics belong to the policy, and are saved and exported with it",
     )
     normalize_rewards: bool = flag(
         False,
-        "critics learn from rewards divided by the spread of discounted returns, or by a fifth of "
-        "the largest if that is more",
+        "train critics on rewards divided by the standard deviation of discounted returns, or by a "
+        "fifth of the largest return if that is more",
     )
     image_encoder: ImageEncoder = one_of(
         get_args(ImageEncoder),
         "nature_cnn",
         "convolutions for images (uint8 [H, W, C]), unless there is a preprocessing_combiner; "
-        "actor and critics share them, and the critics' loss alone trains them, unless `recurrent` "
-        "without `share_summarizer`: each network has its own then",
+        "actor and critics share them, and only the critics' loss trains them; if `recurrent` "
+        "without `share_summarizer`, each network has its own",
     )
     image_augmentation: int = count(
         0,
-        "pixels by which images of a minibatch are moved at most, at random and each on its own, "
-        "against overfitting; 4 is usual, 0 moves none",
+        "maximum pixels by which each image of a minibatch is shifted at random, against "
+        "overfitting; 4 is usual, 0: no shifts",
         at_least=0,
     )
     preprocessing_combiner: Callable[..., Any] | None = declare(
@@ -124,18 +123,18 @@ class SharedSettings:
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class AgentSettings(OwnSettings, SharedSettings):  # fields: those of the last first
-    """What all built-in agents are made from: of each algorithm its own, and what they share."""
+class AgentSettings(OwnSettings, SharedSettings):  # the fields of the last base come first
+    """The settings of all built-in agents: shared ones, and those of each algorithm."""
 
 
 class AgentParams(Params, AgentSettings):
-    """A TrainParams, as those know it who build agents from it."""
+    """The part of a TrainParams from which agents are built."""
 
     state_value_ctor: Callable[..., Any]
 
 
 def check_agent_settings(settings: AgentSettings, is_recurrent: bool, where: str) -> None:
-    """Raises ConfigError for settings that are each allowed but do not fit together."""
+    """Raises ConfigError for settings that are allowed alone but do not fit together."""
     if settings.share_summarizer and not is_recurrent:
         raise ConfigError(
             f"{where}: share_summarizer is True and recurrent is False; allowed is recurrent = "
@@ -150,7 +149,7 @@ def check_agent_settings(settings: AgentSettings, is_recurrent: bool, where: str
 
 
 def unused_settings(settings: AgentSettings) -> list[str]:
-    """Returns names of settings not at their defaults that the algorithm does not have."""
+    """Returns the names of changed settings that the algorithm does not use."""
     used = hyperparameters(*ALGORITHMS[settings.algorithm].settings)
     return [
         name
@@ -160,7 +159,7 @@ def unused_settings(settings: AgentSettings) -> list[str]:
 
 
 def own_policy_delay(settings: AgentSettings) -> int:
-    """Returns `policy_delay`, or what the algorithm's paper has."""
+    """Returns `policy_delay`, or the default of the algorithm's paper."""
     row = ALGORITHMS[settings.algorithm]
     given = settings.policy_delay if row.may_delay_policy else None
     return given or row.policy_delay

@@ -1,4 +1,4 @@
-"""Turns replayed transitions into what losses take."""
+"""Converts replayed transitions to batches for the losses."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from tfagents_system.networks.normalizer import Normalizer, Statistics
 
 
 class Steps(NamedTuple):
-    """What networks judge, [B, ...] or [B, T, ...]."""
+    """The inputs of networks, [B, ...] or [B, T, ...]."""
 
     observation: Any
     step_type: tf.Tensor  # int32
@@ -28,36 +28,35 @@ class Batch(NamedTuple):
     action: tf.Tensor
     reward: tf.Tensor
     discount: tf.Tensor  # 0 only after a true termination
-    next_steps: Steps  # where targets are computed; for recurrent networks [B, T + 1]
-    valid: tf.Tensor  # float32: 1 for a transition that counts, 0 for padding and burn-in
+    next_steps: Steps  # inputs for the targets; for recurrent networks [B, T + 1]
+    valid: tf.Tensor  # float32: 1 for valid transitions, 0 for padding and burn-in
     state: Sequence[tf.Tensor]  # stored before each sequence, [B, units] each; or ()
-    has_first_step: bool  # whether `next_steps` begin with the first of `steps`
+    has_first_step: bool  # whether `next_steps` include the first of `steps`
 
     def of_next(self, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Returns values at `next_steps` without those at the first step."""
+        """Returns values at `next_steps` without the first step."""
         return [value[:, 1:] for value in values] if self.has_first_step else list(values)
 
 
 def make_batch(transition: Transition, is_recurrent: bool, burn_in_len: int) -> Batch:
-    """Returns `transition` for losses.
+    """Returns `transition` as a batch for the losses.
 
-    The state after s_0 .. s_t is needed to judge s_{t+1}, so the `next_steps` of recurrent networks
-    begin with the first observation.
+    To evaluate s_{t+1}, a recurrent network needs the state after s_0 .. s_t, so its `next_steps`
+    include the first observation.
 
     Args:
       transition: A minibatch; a step type LAST marks padding.
       is_recurrent: Whether the networks have a state.
-      burn_in_len: Transitions at the begin of a sequence that only let the state of recurrent
-        networks recover what was observed before, unless nothing was: the sequence begins an
-        episode. Source: Kapturowski et al. 2019, Recurrent Experience Replay in Distributed
-        Reinforcement Learning (R2D2), section 3.
+      burn_in_len: Transitions at the beginning of a sequence that only warm up the state of
+        recurrent networks, unless the sequence begins an episode. Source: Kapturowski et al. 2019,
+        Recurrent Experience Replay in Distributed Reinforcement Learning (R2D2), section 3.
     """
     step_type = tf.cast(transition.step_type, tf.int32)
     valid = tf.not_equal(step_type, ts.StepType.LAST)
     if burn_in_len:
         is_past = tf.range(tf.shape(step_type)[1]) >= burn_in_len
         valid &= is_past | tf.equal(step_type[:, :1], ts.StepType.FIRST)
-    # Only the discount says whether an episode ended.
+    # Only the discount tells whether an episode ended.
     next_steps = Steps(transition.next_observation, tf.fill(tf.shape(step_type), ts.StepType.MID))
     steps = Steps(transition.observation, step_type)
     return Batch(
@@ -73,12 +72,12 @@ def make_batch(transition: Transition, is_recurrent: bool, burn_in_len: int) -> 
 
 
 def is_valid(transition: Transition) -> tf.Tensor:
-    """Returns whether each transition is no padding, bool [B] or [B, T]."""
+    """Returns whether each transition is valid, not padding: bool [B] or [B, T]."""
     return tf.not_equal(tf.cast(transition.step_type, tf.int32), ts.StepType.LAST)
 
 
 def normalized(transition: Transition, normalizer: Normalizer) -> tuple[Transition, Statistics]:
-    """Returns `transition` normalized by all that was learned from, itself too; and by what."""
+    """Normalizes `transition` by the statistics that include it; returns both."""
     statistics = normalizer.merged(transition.observation, is_valid(transition))
     observations = transition.observation, transition.next_observation
     observation, next_observation = (
@@ -91,13 +90,13 @@ def normalized(transition: Transition, normalizer: Normalizer) -> tuple[Transiti
 def with_scaled_rewards(
     transition: Transition, scale: RewardScale
 ) -> tuple[Transition, ReturnStatistics]:
-    """Returns `transition` with rewards scaled by all that was learned from; and by what."""
+    """Scales the rewards of `transition` by the statistics that include it; returns both."""
     statistics = scale.merged(transition.return_so_far, is_valid(transition))
     return transition._replace(reward=scale.scaled(transition.reward, statistics)), statistics
 
 
 def with_first_step(steps: Steps, next_steps: Steps) -> Steps:
-    """Returns `next_steps` [B, T + 1], which begin with the first of `steps`."""
+    """Returns `next_steps` [B, T + 1] including the first of `steps`."""
     return tf.nest.map_structure(
         lambda part, next_part: tf.concat([part[:, :1], next_part], axis=1), steps, next_steps
     )
@@ -106,7 +105,7 @@ def with_first_step(steps: Steps, next_steps: Steps) -> Steps:
 def with_shifted_images(transition: Transition, observation_spec: Nest, largest: int) -> Transition:
     """Shifts the images before and after each env step by up to `largest` pixels.
 
-    Each on its own, but all of a sequence alike; arXiv:2004.13649.
+    Each image gets its own shift, images of one sequence the same; arXiv:2004.13649.
     """
     seeds = tf.random.uniform([2, 2], maxval=tf.int32.max, dtype=tf.int32)
 

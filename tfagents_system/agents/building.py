@@ -1,4 +1,4 @@
-"""Shared by the builders of all algorithms: networks of hidden layers, and the agent."""
+"""Builds networks and agents; shared by all algorithms."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -22,20 +22,20 @@ from tfagents_system.networks.normalizer import Normalizer
 
 
 class Parts(NamedTuple):
-    """What an agent is made of, whatever its algorithm."""
+    """The parts of an agent of any algorithm."""
 
     train_step: tf.Variable
     time_step_spec: ts.TimeStep
-    observation_spec: Nest  # of what networks take: the summarizer's features, if there is one
+    observation_spec: Nest  # the networks' input: the summarizer's features, if any
     action_spec: Nest
     actor: network.Network
     critic: network.Network
     summarizer: network.Network | None  # shared by all networks
-    normalizer: Normalizer | None = None  # of the observations that all networks take
-    reward_scale: RewardScale | None = None  # of the rewards that critics learn from
+    normalizer: Normalizer | None = None  # of the observations, for all networks
+    reward_scale: RewardScale | None = None  # of the rewards, for the critics
 
     def acting_network(self) -> network.Network:
-        """Returns the actor as it acts from observations of the environment."""
+        """Returns the network that acts on observations of the environment."""
         return acting_network(self.actor, self.summarizer, self.normalizer)
 
 
@@ -46,14 +46,14 @@ def make_mlp_actor(
     action_spec: Nest,
     deterministic: bool = False,
 ) -> network.Network:
-    """Returns an actor of the hidden layers in `settings`.
+    """Returns an actor with the hidden layers of `settings`.
 
     Args:
       settings: A TrainParams.
-      summarizer: Of this network alone; it reads the observations then.
+      summarizer: This network's own summarizer, which then reads the observations.
       observation_spec: Nest of TensorSpecs without batch axis.
-      action_spec: Of the environment; see `action_head`.
-      deterministic: Whether it gives an action in place of a distribution.
+      action_spec: Spec of the environment's action; see `action_head`.
+      deterministic: Whether it returns an action instead of a distribution.
     """
     actor = MlpActorNetwork(
         summarizer.features_spec if summarizer else observation_spec,
@@ -72,9 +72,9 @@ def make_mlp_critic(
     action_spec: Nest,
     num_quantiles: int | None = None,
 ) -> network.Network:
-    """Returns a critic of the hidden layers in `settings`; see `make_mlp_actor`.
+    """Returns a critic with the hidden layers of `settings`; see `make_mlp_actor`.
 
-    `num_quantiles` is of the distribution of returns; None: Q alone.
+    `num_quantiles` is the number of quantiles of the return; None: only Q.
     """
     critic = MlpCriticNetwork(
         (summarizer.features_spec if summarizer else observation_spec, action_spec),
@@ -92,7 +92,7 @@ def _combiner(settings: AgentParams) -> Any:
 
 
 def build_networks(parts: Parts, **kwargs: Any) -> Networks:
-    """Returns the networks of `parts`; `kwargs` go to `make_networks`."""
+    """Returns the networks of `parts`; `kwargs` are passed to `make_networks`."""
     return make_networks(
         parts.time_step_spec.observation,
         parts.action_spec,
@@ -114,7 +114,7 @@ def build_agent(
     temperature: Temperature | None = None,
     rule: Mapping[str, Any] | None = None,
 ) -> ActorCriticAgent:
-    """Returns the agent; `rule` has what its UpdateRule has other than by `settings`."""
+    """Returns the agent; `rule` overrides fields of its UpdateRule."""
     of_settings = {
         "actor_learning_rate": _scheduled(settings, "actor_learning_rate", parts.train_step),
         "critic_learning_rate": _scheduled(settings, "critic_learning_rate", parts.train_step),
@@ -140,7 +140,7 @@ def build_agent(
 
 
 def _scheduled(settings: AgentParams, name: str, train_step: tf.Variable) -> LearningRate:
-    """Returns the step size `name` by `learning_rate_schedule`."""
+    """Returns the learning rate `name` according to `learning_rate_schedule`."""
     if settings.learning_rate_schedule == "constant":
         return getattr(settings, name)
     return falling_rate(settings, name, train_step, final_share=0.0)
@@ -149,8 +149,8 @@ def _scheduled(settings: AgentParams, name: str, train_step: tf.Variable) -> Lea
 def falling_rate(
     settings: AgentParams, name: str, train_step: tf.Variable, final_share: float
 ) -> LearningRate:
-    """Returns the step size `name`, which falls linearly to a share at the last train step."""
+    """Returns the learning rate `name`, which decays linearly to a share of it."""
     initial = getattr(settings, name)
     total = settings.num_iter * settings.num_steps_per_iter
-    # A finished run that is extended goes on with what is left of the longer one.
+    # An extended run continues with the schedule of the longer run.
     return lambda: initial * (1.0 - (1.0 - final_share) * tf.cast(train_step, tf.float32) / total)

@@ -15,10 +15,10 @@ from tfagents_system.core.settings.training_settings import TrainingSettings
 def make_agent(
     params: Params, environment: py_environment.PyEnvironment
 ) -> tuple[tf_agent.TFAgent, tf.Variable]:
-    """Returns `params.agent_ctor` for the specs of `environment`, and its train step (int64 []).
+    """Builds the agent for the specs of `environment`; returns it and its train step (int64 []).
 
     Raises:
-      ConfigError: If `agent_ctor` returns something else than a TF-Agents agent.
+      ConfigError: If `agent_ctor` does not return a TF-Agents agent.
     """
     train_step = tf.Variable(0, dtype=tf.int64, trainable=False, name="train_step")
     time_step_spec = tensor_spec.from_spec(environment.time_step_spec())
@@ -36,7 +36,7 @@ def make_agent(
 
 
 def stored_state_spec(agent: tf_agent.TFAgent, settings: TrainingSettings) -> list[tf.TensorSpec]:
-    """Returns the parts of the collect policy's state, if `stored_state` asks for it, else none.
+    """Returns the specs of the collect policy's state if `stored_state` is set, else none.
 
     Raises:
       ConfigError: If the policy has no state.
@@ -58,24 +58,24 @@ def scales_rewards(agent: tf_agent.TFAgent) -> bool:
 
 
 def arithmetic_of(agent: tf_agent.TFAgent) -> str:
-    """Returns what `agent` computes matrix products of train steps in, on this host.
+    """Returns the arithmetic of the matrix products of `agent`'s train steps on this host.
 
-    "float32" for every agent but the built-in ones: TensorFlow's own ops.
+    For agents that are not built in, it is "float32": TensorFlow's own ops.
 
     Raises:
-      ConfigError: If this host cannot do what `matmul_precision` asks for.
+      ConfigError: If this host does not support `matmul_precision`.
     """
     return agent.arithmetic if isinstance(agent, ActorCriticAgent) else "float32"
 
 
 def algorithm_of(agent: tf_agent.TFAgent) -> str:
-    """Returns the name of the algorithm in the table, or that of the class of a user's agent."""
+    """Returns the algorithm's name in the table, or the class name of a user's agent."""
     return getattr(agent, "algorithm", type(agent).__name__)
 
 
 def masks_padding(agent: tf_agent.TFAgent) -> bool:
-    """Whether `agent.train` ignores transitions whose step type is LAST: the padding of sequences.
+    """Returns whether `agent.train` ignores padding: transitions whose step type is LAST.
 
-    An agent says so by an attribute `masks_padding`; stock TF-Agents agents would train on them.
+    An agent declares this by an attribute `masks_padding`; stock agents would train on padding.
     """
     return getattr(agent, "masks_padding", False)

@@ -1,4 +1,4 @@
-"""The networks of an agent by their names, and what losses ask them."""
+"""The networks of an agent by name, and functions that evaluate them for losses."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ Pair = tuple[network.Network, network.Network]
 
 
 class Networks(tf.Module):
-    """An actor, critics, and the targets of those that have one; see `make_networks`."""
+    """An actor, critics, and their target networks, if any; see `make_networks`."""
 
     def __init__(
         self,
@@ -39,14 +39,14 @@ class Networks(tf.Module):
         Args:
           actor: (observation, step_type, network_state) -> (distribution or action, state).
           critics: ((observation, action), step_type, network_state) -> (Q, state), each.
-          head: Of the environment's action.
-          target_actor: See `pairs`, as for all targets.
+          head: Head for the environment's action.
+          target_actor: See `pairs`, as for all target networks.
           target_critics: One for each critic, or none.
           state_value: (observation, step_type, network_state) -> (V, state).
           target_state_value: See `pairs`.
           summarizer: (observation, step_type, network_state) -> (features, state). All other
-            networks take its features for observations.
-          target_summarizer: Gives the features that targets are computed from.
+            networks take its features as observations.
+          target_summarizer: Returns the features from which targets are computed.
           normalizer: Of the observations that all of them take.
           reward_scale: Of the rewards that critics learn from.
         """
@@ -65,7 +65,7 @@ class Networks(tf.Module):
 
     @property
     def is_recurrent(self) -> bool:
-        """Whether a network has a state, so that they are trained on sequences."""
+        """Whether any network has a state, so that training is on sequences."""
         return bool(tf.nest.flatten((self.summarizer or self.actor).state_spec))
 
     def normalized(self, transition: Transition) -> tuple[Transition, list[Any]]:
@@ -86,7 +86,7 @@ class Networks(tf.Module):
             holder.update(own)
 
     def pairs(self) -> list[Pair]:
-        """Returns each network that has a target, with it."""
+        """Returns (network, target network) for each network that has a target."""
         pairs = [
             (self.summarizer, self.target_summarizer),
             *zip(self.critics, self.target_critics, strict=False),
@@ -110,17 +110,19 @@ def make_networks(
     normalizer: Normalizer | None = None,
     reward_scale: RewardScale | None = None,
 ) -> Networks:
-    """Creates copies and targets, equal to their networks, and all variables but the actor's.
+    """Makes critics and target networks, and creates all variables but the actor's.
+
+    Target networks start equal to their networks.
 
     Args:
-      observation_spec: Of the environment, without batch axis.
-      action_spec: Of the environment; see `action_head`.
+      observation_spec: The environment's spec, without batch axis.
+      action_spec: The environment's spec; see `action_head`.
       actor: See Networks; a policy has created its variables.
       critic: The first critic; the others are copies of its structure.
       num_critics: At least 1.
-      has_target_actor: Whether targets take actions of a target actor.
-      has_target_critics: Whether each critic has a target.
-      state_value: See Networks; it has a target in place of the critics.
+      has_target_actor: Whether targets use actions of a target actor.
+      has_target_critics: Whether each critic has a target network.
+      state_value: See Networks; it has a target network instead of the critics.
       summarizer: See Networks.
       normalizer: See Networks.
       reward_scale: See Networks.
@@ -167,18 +169,18 @@ def make_networks(
 
 
 def act(actor: network.Network, steps: Steps, state: Sequence[tf.Tensor] = ()) -> Any:
-    """Returns what `actor` gives, a distribution or actions; sequences begin with `state`."""
+    """Returns the actor's distribution or actions; sequences begin with `state`."""
     return actor(steps.observation, step_type=steps.step_type, network_state=state)[0]
 
 
 def values(critics: Sequence[network.Network], steps: Steps, actions: Nest) -> list[tf.Tensor]:
-    """Returns the values of `actions`, of each critic [B] or [B, T], or [..., M] quantiles."""
+    """Returns each critic's values of `actions`, [B] or [B, T], or [..., M] quantiles."""
     inputs = steps.observation, actions
     return [critic(inputs, step_type=steps.step_type, network_state=())[0] for critic in critics]
 
 
 def summarized(networks: Networks, batch: Batch) -> Batch:
-    """Returns `batch` with the summarizer's features for observations, if there is one."""
+    """Returns `batch` with the summarizer's features as observations, if there is one."""
     if networks.summarizer is None:
         return batch
     features = act(networks.summarizer, batch.steps, batch.state)

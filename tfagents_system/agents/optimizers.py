@@ -1,4 +1,4 @@
-"""How gradients change networks: the rule, and Adam."""
+"""The update rule of an agent's networks, and its optimizer, Adam."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -26,16 +26,16 @@ class Gradients(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class UpdateRule:
-    """How gradients change an agent's networks."""
+    """The update rule of an agent's networks."""
 
-    actor_learning_rate: LearningRate = 3e-4  # Adam's, or what returns that of the current step
+    actor_learning_rate: LearningRate = 3e-4  # Adam's, or a function of none that returns it
     critic_learning_rate: LearningRate = 3e-4
     adam_beta_1: float = 0.9
     gradient_clipping: float | None = None  # largest global norm per network
     policy_delay: int = 1  # train steps of the critics for each of actor and temperature
-    target_update_tau: float = 0.005  # weight of a network in an update of its target, in (0, 1]
+    target_update_tau: float = 0.005  # weight of a network in updates of its target, in (0, 1]
     target_update_period: int = 1  # train steps
-    delays_targets: bool = False  # whether targets move only when the actor does
+    delays_targets: bool = False  # whether target networks are updated only with the actor
     has_unit_weights: bool = False  # whether the incoming weights of each unit keep norm 1
 
     def normalize_weights(self, networks: Sequence[network.Network]) -> None:
@@ -51,9 +51,9 @@ class UpdateRule:
 def make_adam(
     learning_rate: LearningRate, variables: Sequence[tf.Variable], beta_1: float = 0.9
 ) -> Optimizer:
-    """Returns Adam for `variables`, whose moments exist already; `beta_1` is of the first one."""
-    # The legacy one has a fused kernel per variable. It gets a function, because a number would be
-    # saved, and restored in place of one changed since.
+    """Returns Adam for `variables`, with its moments created; `beta_1` decays the first moment."""
+    # The legacy optimizer has a fused kernel per variable. It gets a function, because a number
+    # would be saved, and restored in place of a changed setting.
     step_size = learning_rate if callable(learning_rate) else lambda: learning_rate
     optimizer = tf.keras.optimizers.legacy.Adam(step_size, beta_1=beta_1)
     _create_moments(optimizer, variables)
@@ -61,9 +61,9 @@ def make_adam(
 
 
 def _create_moments(optimizer: Optimizer, variables: Sequence[tf.Variable]) -> None:
-    """Creates the variables of Adam by a train step of zero gradients, which changes no other.
+    """Creates Adam's variables by a train step with zero gradients, which changes nothing else.
 
-    Now, because a function that creates variables at its first call is traced twice.
+    Otherwise the train step's function would create them at its first call, and be traced twice.
     """
     optimizer.apply_gradients([(tf.zeros_like(variable), variable) for variable in variables])
     optimizer.iterations.assign(0)

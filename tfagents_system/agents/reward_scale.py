@@ -1,4 +1,4 @@
-"""Scales rewards by the spread of the discounted returns that they add up to."""
+"""Scales rewards by the spread of their discounted returns."""
 
 from typing import NamedTuple
 
@@ -6,30 +6,30 @@ import tensorflow as tf
 
 from tfagents_system.networks.normalizer import Statistics, merge
 
-LARGEST_SCALED_RETURN = 5.0  # of the returns so far; the end of the bins of categorical critics
+LARGEST_SCALED_RETURN = 5.0  # the end of the bins of categorical critics
 
 
 class ReturnStatistics(NamedTuple):
-    """Of the returns so far in all steps that have been learned from; float64."""
+    """The statistics of returns so far, over all steps of minibatches; float64."""
 
     moments: Statistics  # [1] each
-    largest: tf.Tensor  # [], of their sizes
+    largest: tf.Tensor  # [], of their absolute values
 
 
 class RewardScale(tf.Module):
     """Divides rewards by max(deviation of G, largest |G| / 5).
 
     G is the discounted return so far of an episode, which workers store with each step: it begins
-    at 0, then G <- gamma G + reward. Workers come and go, so its statistics are the learner's: they
-    are those of the steps in minibatches, like those of observations; see Normalizer. Rewards are
-    not shifted: that would change what the best policy of a task with an end is.
+    at 0, then G <- gamma G + reward. Workers come and go, so the learner has the statistics: they
+    are over the steps of minibatches, as for observations; see Normalizer. Rewards are not shifted,
+    because that would change the best policy of a task that terminates.
 
-    Sources: Palenicek et al. 2025, XQC, arXiv:2509.25174, and the code of it, for the deviation;
-    FlashSAC, arXiv:2604.04539, for the maximum: returns of rare, large rewards stay in reach.
+    Sources: Palenicek et al. 2025, XQC, arXiv:2509.25174, and its code, for the deviation;
+    FlashSAC, arXiv:2604.04539, for the maximum, which keeps rare, large returns in range.
     """
 
     def __init__(self) -> None:
-        """Makes the variables."""
+        """Creates the variables."""
         super().__init__(name="reward_scale")
 
         def variable(name: str, value: list[float] | float) -> tf.Variable:
@@ -41,11 +41,11 @@ class RewardScale(tf.Module):
         self.largest = variable("largest_return", 0.0)
 
     def merged(self, returns_so_far: tf.Tensor, weights: tf.Tensor) -> ReturnStatistics:
-        """Returns the statistics with those of a minibatch; changes none.
+        """Returns the statistics merged with a minibatch's, without changing them.
 
         Args:
           returns_so_far: [B] or [B, T], after each step's reward.
-          weights: Of the same shape: 1 for what counts, 0 for padding.
+          weights: Of the same shape: 1 for valid steps, 0 for padding.
         """
         rows, weights = (
             tf.cast(tf.reshape(part, [-1, 1]), tf.float64) for part in (returns_so_far, weights)

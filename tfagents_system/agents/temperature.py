@@ -46,12 +46,12 @@ class Temperature(tf.Module):
     def loss(self, log_prob: tf.Tensor, valid: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """Returns the mean of -log_alpha (log pi(a|s) + target entropy), and its gradient.
 
-        Equation 18 has alpha where this has log_alpha: the same sign and the same optimum, but a
-        step size that does not shrink with alpha (as the authors' own code does). The gradient is
-        by log_alpha in either case.
+        Equation 18 has alpha in place of log_alpha: the sign and the optimum are the same, but here
+        the step size does not shrink with alpha (as in the authors' code). In either case the
+        gradient is by log_alpha.
 
         Args:
-          log_prob: [B] or [B, T], of actions of the policy.
+          log_prob: [B] or [B, T], log-probabilities of the policy's actions.
           valid: Of the same shape; 0 for padding.
         """
         excess = valid_mean(log_prob + self.target_entropy, valid)

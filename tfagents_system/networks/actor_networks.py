@@ -1,4 +1,4 @@
-"""The built-in actors: a multilayer perceptron, and one that reads a summary of observations."""
+"""The built-in actors: a multilayer perceptron, optionally after a summarizer."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,14 +24,14 @@ class MlpActorNetwork(network.Network):
         deterministic: bool = False,
         name: str = "MlpActorNetwork",
     ):
-        """Builds the layers; the variables appear with `create_variables`.
+        """Builds the layers; `create_variables` creates the variables.
 
         Args:
           observation_spec: Nest of TensorSpecs without batch axis.
-          action_spec: Of the environment; see `action_head`, also for its error.
+          action_spec: Spec of the environment's action; see `action_head`, also for its error.
           fc_layer_params: Units of each hidden layer.
           preprocessing_combiner: Keras layer that joins the leaves of a nested observation.
-          deterministic: Whether the network gives an action in place of a distribution.
+          deterministic: Whether the network returns an action instead of a distribution.
           name: Name of the network.
         """
         super().__init__(input_tensor_spec=observation_spec, state_spec=(), name=name)
@@ -62,7 +62,7 @@ class SummarizingActorNetwork(network.Network):
         actor: network.Network,
         name: str = "SummarizingActorNetwork",
     ):
-        """Takes over both; `actor` may be trained alone, and `summarizer` with the critics.
+        """Takes both parts; `actor` may be trained alone, and `summarizer` with the critics.
 
         Args:
           summarizer: Such as RecurrentSummarizer.
@@ -74,7 +74,7 @@ class SummarizingActorNetwork(network.Network):
         self.actor = actor
 
     def copy(self, **kwargs: Any) -> "SummarizingActorNetwork":
-        """Returns one with variables of its own."""
+        """Returns a copy with its own variables."""
         parts = {"summarizer": self.summarizer.copy(), "actor": self.actor.copy()}
         return super().copy(**parts | kwargs)
 

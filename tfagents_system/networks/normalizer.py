@@ -1,4 +1,4 @@
-"""Normalizes observations by the running mean and variance of what has been learned from."""
+"""Normalizes observations by the running mean and variance of minibatches."""
 
 import math
 from typing import NamedTuple
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.nests import Nest
 
-# As in VecNormalize of OpenAI Baselines and of Stable-Baselines3.
-EPSILON = 1e-8  # is added to variances
-LARGEST = 10.0  # size of a normalized number
+# As in VecNormalize of OpenAI Baselines and Stable-Baselines3.
+EPSILON = 1e-8  # added to variances
+LARGEST = 10.0  # maximum size of a normalized number
 
 
 class Statistics(NamedTuple):
-    """Of n numbers, such as those of all observations so far; float64."""
+    """The statistics of n numbers, such as those of all observations so far; float64."""
 
     count: tf.Tensor  # []
     mean: tf.Tensor  # [n]
@@ -24,15 +24,15 @@ class Statistics(NamedTuple):
 
 
 def merge(statistics: Statistics, rows: tf.Tensor, weights: tf.Tensor) -> Statistics:
-    """Returns the statistics of what `statistics` are of and of `rows` together.
+    """Returns `statistics` merged with those of `rows`.
 
     Source: Chan, Golub and LeVeque 1979, Updating Formulae and a Pairwise Algorithm for Computing
     Sample Variances, equations 2.1.
 
     Args:
-      statistics: Of any number of rows, also of none.
+      statistics: Of any number of rows, possibly none.
       rows: [B, n] float64.
-      weights: [B, 1] float64: 1 for rows that count, 0 for others.
+      weights: [B, 1] float64: 1 for valid rows, 0 for others.
     """
     count, mean, variance = statistics
     num_new = tf.reduce_sum(weights)
@@ -49,21 +49,20 @@ class Normalizer(tf.keras.layers.Layer):
     """Maps each number x of an observation to clip((x - mean) / deviation, -10, 10).
 
         statistics = normalizer.merged(minibatch, weights)   # of all minibatches so far
-        networks judge normalizer.normalized(minibatch, statistics)
+        networks take normalizer.normalized(minibatch, statistics)
         normalizer.update(statistics)                        # once per train step
 
-    Parts that are not floating point, such as images, stay as they are. The statistics are
-    variables of the policies that act with it, so they are saved, published and exported with the
-    weights.
+    Parts that are not floating point, such as images, stay unchanged. The statistics are variables
+    of the policies that use them, so they are saved, published and exported with the weights.
 
-    They are those of the minibatches of train steps, not of env steps as they are collected: so
-    there is one place that changes them, which workers that come and go, lost episodes and a
-    restart do not touch, and a seed repeats them. As the replay buffer keeps them raw, observations
-    are normalized by the newest statistics, whenever they were made.
+    They are computed from the minibatches of train steps, not from collected env steps: so only one
+    place changes them, they do not depend on workers that come and go, lost episodes or restarts,
+    and a seed reproduces them. The replay buffer keeps raw observations, so all are normalized by
+    the newest statistics.
     """
 
     def __init__(self, observation_spec: Nest):
-        """Makes the variables.
+        """Creates the variables.
 
         Args:
           observation_spec: Nest of TensorSpecs without batch axis.
@@ -91,15 +90,15 @@ class Normalizer(tf.keras.layers.Layer):
 
     @property
     def statistics(self) -> Statistics:
-        """Of all minibatches so far."""
+        """The statistics of all minibatches so far."""
         return Statistics(*map(tf.convert_to_tensor, (self.count, self.mean, self.variance)))
 
     def merged(self, observation: Nest, weights: tf.Tensor) -> Statistics:
-        """Returns the statistics with those of a minibatch; changes none.
+        """Returns the statistics merged with a minibatch's, without changing them.
 
         Args:
           observation: Nest with leaves [B, ...], or [B, T, ...].
-          weights: [B], or [B, T]: 1 for what counts, 0 for padding.
+          weights: [B], or [B, T]: 1 for valid transitions, 0 for padding.
         """
         weights = tf.cast(tf.reshape(weights, [-1, 1]), tf.float64)
         rows = tf.concat(
@@ -118,11 +117,11 @@ class Normalizer(tf.keras.layers.Layer):
             variable.assign(value)
 
     def call(self, observation: Nest) -> Nest:
-        """Returns `observation` normalized by all minibatches so far."""
+        """Normalizes `observation` by all minibatches so far."""
         return self.normalized(observation, self.statistics)
 
     def normalized(self, observation: Nest, statistics: Statistics) -> Nest:
-        """Returns the nest `observation`, of leaves [..., *shape], normalized by `statistics`."""
+        """Normalizes the nest `observation`, with leaves [..., *shape], by `statistics`."""
         mean = tf.cast(statistics.mean, tf.float32)
         scale = tf.cast(1.0 / tf.sqrt(statistics.variance + EPSILON), tf.float32)
         leaves, begin = [], 0
@@ -142,14 +141,14 @@ class Normalizer(tf.keras.layers.Layer):
     def arrays(
         self, mean: NDArray[np.float64], variance: NDArray[np.float64]
     ) -> dict[str, NDArray[np.float32]]:
-        """Returns by name, [m] float32 each, what normalizes all m numbers of an observation.
+        """Returns the arrays, [m] float32 each, that normalize all m numbers of an observation.
 
         x -> clip((x - observation_mean) * observation_scale, observation_low, observation_high),
-        which leaves what is not floating point as it is.
+        which leaves integers unchanged.
 
         Args:
-          mean: [n], as the variable.
-          variance: [n].
+          mean: [n], the variable's value.
+          variance: [n], the variable's value.
         """
         scale = 1.0 / np.sqrt(variance + EPSILON)
         unchanged = np.array([[0.0], [1.0], [np.finfo(np.float32).max]])

@@ -1,4 +1,4 @@
-"""What a worker or an evaluation acts with."""
+"""The policies of workers and evaluations."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -24,10 +24,10 @@ from tfagents_system.policies.numpy_actor import (
 
 
 class ActingPolicy(Protocol):
-    """Chooses the action of one step of one environment, without batch axis."""
+    """Chooses actions for one environment, without batch axis."""
 
     def initial_state(self) -> Any:
-        """State to pass with the first time step of an episode."""
+        """Returns the state for the first time step of an episode."""
 
     def action(self, time_step: ts.TimeStep, state: Any) -> tuple[Any, Any]:
         """Returns (action, state for the next step of the episode)."""
@@ -51,12 +51,12 @@ class RandomPolicy:
 
 
 class TfActingPolicy:
-    """Acts with any TF-Agents policy through one compiled function."""
+    """Acts with any TF-Agents policy, through one compiled function."""
 
     def __init__(self, policy: tf_policy.TFPolicy):
-        """Traces nothing yet; the first action does."""
+        """Traces nothing before the first action."""
         self._policy = policy
-        self._action = tf.function(policy.action, autograph=False)  # seconds faster to trace
+        self._action = tf.function(policy.action, autograph=False)  # traces seconds faster
 
     def initial_state(self) -> Any:
         """Returns the policy's initial state for a batch of one."""
@@ -70,20 +70,20 @@ class TfActingPolicy:
 
 
 class AgentPolicies:
-    """The collect and the greedy policy of an agent; `update` gives both new variables."""
+    """The collect and the greedy policy of an agent; `update` sets the variables of both."""
 
     collect: ActingPolicy
     greedy: ActingPolicy
 
     def __init__(self, agent: tf_agent.TFAgent, rng: np.random.Generator, noise_beta: float = 0.0):
-        """Uses NumPy where the network is a built-in one; `rng` then draws the noise.
+        """Uses NumPy if the network is a built-in one; `rng` then draws the noise.
 
-        `obstacle` says why it is TensorFlow, where it is.
+        Otherwise it uses TensorFlow, and `obstacle` tells why.
 
         Args:
-          agent: Its policies act.
-          rng: Is owned.
-          noise_beta: Exponent of the noise's spectrum, see `ColoredNoise`.
+          agent: The agent whose policies act.
+          rng: Owned.
+          noise_beta: Exponent of the noise's spectrum; see `ColoredNoise`.
 
         Raises:
           ConfigError: If `noise_beta` is not 0 and the network is not a built-in one.

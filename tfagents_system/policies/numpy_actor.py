@@ -1,4 +1,4 @@
-"""The built-in actor networks in NumPy: a step costs a tenth of a tf.function call."""
+"""The built-in actor networks in NumPy: a step takes a tenth of a tf.function call."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -36,9 +36,9 @@ _Parts = tuple[Normalizer | None, network.Network | None, network.Network]
 
 
 def obstacle_to_numpy(policy: tf_policy.TFPolicy) -> str | None:
-    """Returns why `NumpyActor` cannot be made of `policy`; None if it can.
+    """Returns why `NumpyActor` does not support `policy`; None if it does.
 
-    It can of an ActorPolicy over a built-in actor, also with the noise of a NoisyPolicy.
+    It supports an ActorPolicy with a built-in actor, also inside a NoisyPolicy.
     """
     policy = _without_noise(policy)
     if type(policy) is not actor_policy.ActorPolicy:
@@ -63,7 +63,7 @@ def _without_noise(policy: tf_policy.TFPolicy) -> tf_policy.TFPolicy:
 
 
 def _parts_of(actor: network.Network) -> _Parts:
-    """Returns the normalizer and the summarizer, if there are any, and what comes after them."""
+    """Returns the normalizer and the summarizer, if any, and the network after them."""
     normalizer = summarizer = None
     if type(actor) is InputNormalizingActorNetwork:
         normalizer, actor = actor.normalizer, actor.actor
@@ -73,7 +73,7 @@ def _parts_of(actor: network.Network) -> _Parts:
 
 
 def _dense_layers_of(actor: network.Network, read: Read) -> list[tuple[Array, Array]]:
-    """Returns kernel and bias of each dense layer, whose normalizations they have taken up."""
+    """Returns kernel and bias of each dense layer, with normalizations folded in."""
     if isinstance(actor, NormalizingActorNetwork):
         return actor.layers_of_head.folded(read)
     layers = *actor.hidden_layers, actor.head.projection
@@ -81,25 +81,25 @@ def _dense_layers_of(actor: network.Network, read: Read) -> list[tuple[Array, Ar
 
 
 class NumpyActor:
-    """Weights of a built-in actor and its forward pass for one observation.
+    """The weights and the forward pass of a built-in actor, for one observation.
 
-    The actor is one of SAC, which has a distribution, or of a deterministic agent.
+    The actor is SAC's, with a distribution, or a deterministic agent's.
     """
 
     def __init__(self, policy: tf_policy.TFPolicy):
-        """Copies the weights of `policy`, to which there is no obstacle."""
+        """Copies the weights of `policy`, which must have no obstacle."""
         policy = _without_noise(policy)
         self._normalizer, summarizer, actor = _parts_of(policy._actor_network)
         variables = policy.variables()
         position = {variable.ref(): index for index, variable in enumerate(variables)}
         self._network, self._position = actor, position
-        self._recurrent: dict[str, int] = {}  # positions by the names of `read_layers`
+        self._recurrent: dict[str, int] = {}  # indices by the names of `read_layers`
         if summarizer is not None:
             for layer, cell in enumerate(summarizer.cells):
                 for part in ("kernel", "recurrent_kernel", "bias"):
                     name = f"{summarizer.rnn_type}_{part}_{layer}"
                     self._recurrent[name] = position[getattr(cell, part).ref()]
-        self.head: NumpyHead = actor.head.numpy_head()  # makes actions of `outputs`
+        self.head: NumpyHead = actor.head.numpy_head()  # converts `outputs` to actions
         self.update([variable.numpy() for variable in variables])
 
     def update(self, values: Sequence[Array]) -> None:
@@ -115,15 +115,15 @@ class NumpyActor:
         if self._normalizer is not None:
             statistics = read(self._normalizer.mean), read(self._normalizer.variance)
             self._normalization = self._normalizer.arrays(*statistics)
-        # An array of zeros, because a scalar would double the time of np.maximum.
+        # An array of zeros, because a scalar doubles the time of np.maximum.
         self._zeros = np.zeros(max(bias.size for _, bias in self._layers), np.float32)
 
     def arrays(self) -> dict[str, Array]:
-        """Returns what the greedy action is computed from, by name.
+        """Returns the arrays from which greedy actions are computed, by name.
 
-        What normalizes observations, if anything does, comes first, see `Normalizer.arrays`; then
-        recurrent layers, see `read_layers`; then `hidden_kernel_<k>`, `hidden_bias_<k>`
-        of each layer; and those of the head, see there.
+        Those of the normalizer, if any, come first, see `Normalizer.arrays`; then recurrent layers,
+        see `read_layers`; then `hidden_kernel_<k>`, `hidden_bias_<k>` of each layer; then the
+        head's.
         """
         *hidden, last = self._layers
         arrays = self._normalization | self._recurrent_arrays()
@@ -133,14 +133,14 @@ class NumpyActor:
         return arrays | self.head.arrays(*last)
 
     def initial_state(self) -> Any:
-        """State before the first step of an episode; see `zero_states`."""
+        """Returns the state before the first step of an episode; see `zero_states`."""
         return zero_states(self._recurrent_layers)
 
     def _recurrent_arrays(self) -> dict[str, Array]:
         return {name: self._values[index] for name, index in self._recurrent.items()}
 
     def outputs(self, observation: Any, state: Any) -> tuple[Array, Any]:
-        """Returns (outputs of the last layer, for the head; next state)."""
+        """Returns (outputs of the last layer for the head, next state)."""
         if isinstance(observation, np.ndarray):
             x = np.asarray(observation, np.float32).ravel()
         else:
@@ -160,7 +160,7 @@ class NumpyActor:
 
 
 class NumpyCollectPolicy:
-    """Samples actions, with noise that may be correlated in time."""
+    """Samples actions, with noise that is optionally correlated in time."""
 
     def __init__(self, actor: NumpyActor, rng: np.random.Generator, noise_beta: float = 0.0):
         """`actor` may be shared; `rng` is owned; `noise_beta` as in `ColoredNoise`."""
@@ -179,7 +179,7 @@ class NumpyCollectPolicy:
 
 
 class NumpyNoisyPolicy:
-    """Adds noise to the action of a deterministic actor."""
+    """Adds noise to a deterministic actor's action."""
 
     def __init__(self, actor: NumpyActor, noise: Noise, std: float):
         """`actor` may be shared; `noise` is owned, and scaled by `std`."""
@@ -199,7 +199,7 @@ class NumpyNoisyPolicy:
 
 
 class NumpyGreedyPolicy:
-    """Acts as in evaluations, without noise."""
+    """Acts greedily, without noise."""
 
     def __init__(self, actor: NumpyActor):
         """`actor` may be shared."""

@@ -30,10 +30,10 @@ class Adder:
         while not adder.is_confirmed(timeout_secs=1): ...   # the rate limiter holds collection
 
     Makes the stream of rows that `Step` describes and cuts it into the items of a layout. An
-    episode shorter than a sequence, or the rest of one that is cut into segments, gives one item,
-    padded at its end with rows of step type LAST and discount 0, which learners leave out.
-    A journal numbers what is sent, so that what a crash of the server has lost can be sent again.
-    Bursts, because a single item costs a wake-up of the sending thread. Not thread-safe.
+    episode shorter than a sequence, or the rest of an episode that is cut into segments, is one
+    item, padded at the end with rows of step type LAST and discount 0, which learners ignore.
+    A journal numbers the rows, so that items lost in a crash of the server can be sent again.
+    Items are sent in bursts, because each wakes up the sending thread. Not thread-safe.
     """
 
     def __init__(
@@ -54,15 +54,15 @@ class Adder:
         Args:
           client: Connection to the replay server.
           codec: Codec of one Step, with single frames.
-          layout: Of the items.
-          journal: Where everything is written down before it is sent; None sends without numbers.
-          burst_length: Rows after which a burst is due; Reverb complains of more than 50 pending
+          layout: Layout of the items.
+          journal: Records everything before it is sent; None sends without numbers.
+          burst_length: Rows after which a burst is due; Reverb warns at more than 50 pending
             items.
           burst_secs: Age of the oldest unsent row after which a burst is due.
           log: Receives one line for each kind of rejected step.
-          pads_short_episodes: Whether an episode shorter than a sequence is padded; otherwise it is
+          pads_short_episodes: Whether to pad an episode shorter than a sequence; otherwise it is
             left out and counted, for agents that do not mask padding.
-          tables: Each receives all items.
+          tables: Each gets all items.
           gamma: Discount of the return so far, which is stored if the codec asks for it.
         """
         self._codec = codec
@@ -78,10 +78,10 @@ class Adder:
         self._pads_short_episodes = pads_short_episodes
         chunk_length = rows_per_chunk(codec, layout)
         keep = max(chunk_length, layout.rows)
-        # Not `open_writer`: the program has just asked for the table's signature, and compared it
-        # (services/signatures.py). The codec validates.
+        # `open_writer` is not needed: the program has just read and compared the table's signature
+        # (services/signatures.py), and the codec validates.
         self._writer = client.trajectory_writer(num_keep_alive_refs=keep, validate_items=False)
-        # The writer in C++: its Python layer takes four times as long as all else that it does.
+        # The writer in C++, because its Python layer takes four times as long as all the rest.
         self._cpp_writer = self._writer._writer
         for column in range(len(codec.columns)):
             options = pybind.ConstantChunkerOptions(
@@ -92,7 +92,7 @@ class Adder:
         self._written: list[collections.deque[Any]] = [
             collections.deque(maxlen=layout.rows) for _ in codec.columns
         ]
-        self._block: list[list[NDArray[Any]]] = []  # rows that do not fill one yet
+        self._block: list[list[NDArray[Any]]] = []  # rows that do not fill a chunk yet
         self._unsent: list[tuple[list[NDArray[Any]], bool]] = []  # (columns, completes_item)
         self._oldest_unsent = 0.0
         self._newest: Step | None = None  # of the current episode
@@ -104,19 +104,19 @@ class Adder:
     def add(
         self, time_step: ts.TimeStep, action: Any, next_time_step: ts.TimeStep, state: Any = ()
     ) -> bool:
-        """Adds one env step; returns False if its data does not fit the spec.
+        """Adds one env step; returns False if its data do not fit the spec.
 
-        The caller then ends the episode: going on would leave a gap in the stream.
+        The caller must then end the episode, because there would be a gap in the stream.
 
         Args:
-          time_step: What the action was chosen at.
-          action: As its spec says.
-          next_time_step: What it led to.
-          state: The policy's after the action, stored if the codec's extras ask for it; a policy
-            without one, such as a random one, leaves zeros.
+          time_step: Time step before the action.
+          action: The action.
+          next_time_step: Time step after the action.
+          state: The policy's state after the action, stored if the codec has extras; a policy
+            without a state, such as a random one, leaves zeros.
         """
         if self._newest is None:
-            # With as many frames before its first transition as are stacked.
+            # Begins with the frames that its first transition stacks.
             first = self._blank._replace(
                 step_type=np.float32(FIRST), observation=self._frames(time_step.observation)
             )
@@ -136,7 +136,7 @@ class Adder:
         return self._append(step)
 
     def end_episode(self) -> None:
-        """Must be called after the last step of each episode."""
+        """Ends the episode; call it after the last step of each."""
         num_transitions = self._rows_in_episode - self._layout.frame_stack
         num_missing = self._layout.num_missing(num_transitions)
         if self._layout.is_sequence and num_transitions > 0 and num_missing > 0:
@@ -153,19 +153,19 @@ class Adder:
         self._rows_in_episode = 0
 
     def _stored(self, state: Any) -> Any:
-        """Returns the parts of a state [units], or [1, units] as TensorFlow has them."""
+        """Returns the parts of a state to store, [units], or [1, units] from TensorFlow."""
         if not self._codec.spec.extras:
             return ()
         return [np.ravel(part) for part in tree.flatten(state)] or self._blank.extras
 
     def _frames(self, observation: Any) -> Any:
-        """Returns what of an observation the environment has not given before."""
+        """Returns the new frames of an observation."""
         if self._layout.frame_stack == 1:
             return observation
         return newest_frames(observation, self._codec.spec.observation)
 
     def _append(self, step: Step, num_times: int = 1) -> bool:
-        """Appends a row to the stream, and the items that it completes; False if it is rejected."""
+        """Appends a row, and the items that it completes; returns False if it is rejected."""
         try:
             columns = self._codec.pack(step)
         except ValueError as error:
@@ -188,7 +188,7 @@ class Adder:
         return True
 
     def _leave_out(self) -> None:
-        """Counts the episode, whose steps complete no item."""
+        """Counts an episode that is left out, because its steps complete no item."""
         if not self.num_left_out:
             self._log(
                 f"WARNING: an episode, or its rest, is shorter than {self._layout.length} env "
@@ -211,7 +211,7 @@ class Adder:
 
     @property
     def is_burst_due(self) -> bool:
-        """Whether `send` should be called now."""
+        """Whether to call `send` now."""
         if not self._unsent:
             return False
         return (
@@ -220,7 +220,7 @@ class Adder:
         )
 
     def send(self) -> None:
-        """Hands all rows added so far to the sending thread; does not block."""
+        """Passes all rows added so far to the sending thread; does not block."""
         if self._journal is None:
             self._write([NumberedRow(*row, number=0) for row in self._unsent])
         else:
@@ -228,14 +228,14 @@ class Adder:
         self._unsent.clear()
 
     def send_lost(self, checkpoints: Checkpoints) -> Iterator[None]:
-        """Sends what a crash of the server has lost, burst by burst, if there is a journal.
+        """Sends again, burst by burst, what a crash of the server has lost, if there is a journal.
 
-        Must be called between episodes; all bursts must be taken before the next `add`.
+        Call it between episodes, and exhaust it before the next `add`.
         """
-        self.send()  # what is left of the last episode comes first
-        # After a reconnection Reverb sends what is not confirmed in any order. That is at most two
-        # bursts with the padding of short episodes: each waits until the one before is confirmed,
-        # but while a server shuts down, that may come before the server has all of it.
+        self.send()  # the rest of the last episode comes first
+        # After a reconnection Reverb sends unconfirmed items in any order. These are at most two
+        # bursts, with the padding of short episodes: each burst waits until the one before is
+        # confirmed, but a server that shuts down may confirm before it has everything.
         num_unordered = 2 * (self._burst_length + self._layout.rows)
         lost = self._journal.reconcile(checkpoints, num_unordered) if self._journal else []
         for begin in range(0, len(lost), self._burst_length):
@@ -244,17 +244,17 @@ class Adder:
 
     @property
     def num_recovered(self) -> int:
-        """Items sent again so far."""
+        """Number of items sent again so far."""
         return self._journal.num_recovered if self._journal else 0
 
     @property
     def num_damaged(self) -> int:
-        """Rows that were to be sent again, but are damaged in the journal."""
+        """Number of rows that should have been sent again but are damaged in the journal."""
         return self._journal.num_damaged if self._journal else 0
 
     @property
     def num_unprotected(self) -> int:
-        """Rows sent for which the journal had no space."""
+        """Number of sent rows for which the journal had no space."""
         return self._journal.num_unprotected if self._journal else 0
 
     def _write(self, rows: Sequence[NumberedRow]) -> None:
@@ -272,10 +272,10 @@ class Adder:
                 )
 
     def is_confirmed(self, timeout_secs: float) -> bool:
-        """Waits until the server has inserted everything sent; False if not within the timeout.
+        """Waits until the server has inserted everything; returns False after the timeout.
 
-        The server confirms late while the rate limiter holds collection back, or while it is
-        being restarted; unconfirmed items stay queued and are sent again.
+        The server confirms late while the rate limiter holds collection back, or during its
+        restart; unconfirmed items stay queued and are sent again.
         """
         try:
             self._writer.flush(timeout_ms=int(timeout_secs * 1000))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class EntropySettings:
     """The settings of the entropy temperature alpha, for algorithms with a stochastic policy."""
 
-    alpha_learning_rate: float = positive(3e-4, "Adam step size of log alpha")
+    alpha_learning_rate: float = positive(3e-4, "Adam learning rate of log alpha")
     sac_log_alpha: float = number(1.0, "initial log of the entropy temperature alpha")
     learn_alpha: bool = flag(
         True, "adjust alpha so that the entropy meets its target; False keeps the initial one"
@@ -24,8 +24,8 @@ class EntropySettings:
         None,
         lambda v: v is None or is_number(v),
         "None or a number",
-        "entropy in nats that alpha is adjusted for, of actions scaled to [-1, 1]; None is minus "
-        "the number of action dimensions",
+        "target of the entropy, in nats, of actions scaled to [-1, 1]; None is minus the number of "
+        "action dimensions",
     )
 
 

@@ -20,12 +20,11 @@ class ExplorationSettings:
     exploration_noise: ExplorationNoiseKind = one_of(
         get_args(ExplorationNoiseKind),
         "gaussian",
-        "what TD3 and DDPG add to the actions of workers: gaussian has the spectrum that "
-        "`exploration_noise_beta` says; ornstein_uhlenbeck is x <- (1 - 0.15) x + noise, as in "
-        "DDPG's paper",
+        "exploration noise of TD3 and DDPG: gaussian has the spectrum of `exploration_noise_beta`; "
+        "ornstein_uhlenbeck is x <- (1 - 0.15) x + noise, as in DDPG's paper",
     )
     exploration_noise_std: float = _deviation(
-        0.1, "standard deviation of that noise; of ornstein_uhlenbeck, of what it adds each step"
+        0.1, "standard deviation of that noise; with ornstein_uhlenbeck, of each step's addition"
     )
 
 
@@ -34,9 +33,9 @@ class Td3Settings:
     """The noise of TD3's targets, for actions scaled to [-1, 1]."""
 
     target_noise_std: float = _deviation(
-        0.2, "standard deviation of the noise in the actions of TD3's targets"
+        0.2, "standard deviation of the noise of target actions in TD3"
     )
-    target_noise_clip: float = _deviation(0.5, "largest size of that noise")
+    target_noise_clip: float = _deviation(0.5, "maximum size of that noise")
 
 
 TD3 = Algorithm(

@@ -20,8 +20,7 @@ class TqcSettings:
     tqc_quantiles: int = count(25, "quantiles of each critic of TQC")
     tqc_dropped_quantiles: int = count(
         2,
-        "largest quantiles that TQC's targets leave out, for each critic: more of them, lower "
-        "estimates",
+        "largest quantiles per critic that TQC's targets drop: more of them give lower estimates",
         at_least=0,
     )
 

@@ -17,13 +17,13 @@ class XqcSettings:
     """The settings of XQC in addition to SAC's."""
 
     xqc_initial_alpha: float = positive(
-        0.01, "initial entropy temperature of XQC, in place of `sac_log_alpha`"
+        0.01, "initial entropy temperature of XQC, instead of `sac_log_alpha`"
     )
     xqc_final_learning_rate: float = declare(
         0.1,
         lambda v: is_number(v) and 0 <= v <= 1,
         "a number from 0 to 1",
-        "share of its initial step sizes that XQC has at the last train step; they fall linearly",
+        "final learning rates of XQC as a share of the initial ones; they decay linearly",
     )
 
 
@@ -41,8 +41,8 @@ def _check(settings: "AgentSettings", is_recurrent: bool, where: str) -> None:
     if settings.learning_rate_schedule != "constant":
         raise ConfigError(
             f"{where}: algorithm is 'xqc' and learning_rate_schedule is "
-            f"{settings.learning_rate_schedule!r}; allowed is 'constant' then: its step sizes fall "
-            "to xqc_final_learning_rate."
+            f"{settings.learning_rate_schedule!r}; allowed is 'constant' then: its learning rates "
+            "decay to xqc_final_learning_rate."
         )
 
 
