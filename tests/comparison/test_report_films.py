@@ -1,5 +1,6 @@
 import io
 import json
+import shutil
 
 import gin
 import pytest
@@ -32,10 +33,10 @@ class TrainParams(TrainParamsBase):
 """
 
 
-@pytest.fixture
-def paths(tmp_path):
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
     """An experiment with the policies of train steps 10, 20, 30 and 40; the best is that of 15."""
-    paths = ExperimentPaths(tmp_path / "pendulum")
+    paths = ExperimentPaths(tmp_path_factory.mktemp("logs") / "pendulum")
     paths.root.mkdir()
     paths.params.write_text(PARAMS)
     paths.config.write_text(json.dumps(CONFIG))
@@ -48,7 +49,13 @@ def paths(tmp_path):
     best = EvaluatedPolicy(paths.best_policies / paths.policy_checkpoint(15).name, 3, 15, -1.0, 2)
     write_policy(best.folder, agent.policy.variables())
     (best.folder / FACTS).write_text(json.dumps(best.facts()))
-    yield paths
+    return paths.root
+
+
+@pytest.fixture
+def paths(trained, tmp_path):
+    """A copy of the experiment for the test alone."""
+    yield ExperimentPaths(shutil.copytree(trained, tmp_path / "pendulum"))
     gin.clear_config()
 
 
