@@ -6,6 +6,7 @@ import tensorflow as tf
 from tf_agents.specs import tensor_spec
 
 from tfagents_system.networks.batch_norm import BatchNorm, BatchNormLayers
+from tfagents_system.networks.batch_renorm import RenormalizedLayers
 from tfagents_system.networks.normalizing_networks import (
     NormalizingActorNetwork,
     NormalizingCriticNetwork,
@@ -109,3 +110,12 @@ def test_running_moments_move_by_a_hundredth():
     layer.update((tf.constant([3.0]), tf.constant([6.0])))
     np.testing.assert_allclose(layer.mean, [1 + 0.01 * (3 - 1)], rtol=1e-6)
     np.testing.assert_allclose(layer.variance, [2 + 0.01 * (6 - 2)], rtol=1e-6)
+
+
+@pytest.mark.parametrize("layers_class", [BatchNormLayers, RenormalizedLayers])
+def test_layers_of_one_size_begin_with_different_kernels(layers_class):
+    layers = layers_class((8, 8), tf.keras.layers.Dense(8))
+    layers.build([None, 8])
+    first, second, last = (kernel.numpy() for kernel in layers.kernels)
+    for one, other in ((first, second), (second, last), (first, last)):
+        assert np.abs(one - other).max() > 0.1

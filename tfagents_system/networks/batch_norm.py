@@ -99,16 +99,16 @@ class NormalizingLayers(tf.keras.layers.Layer):
         hidden_layers: Sequence[Dense],
         normalizations: Sequence[Any],
         output_layer: tf.keras.layers.Dense,
-        kernel_initializer: tf.keras.initializers.Initializer,
+        make_initializer: Callable[[], tf.keras.initializers.Initializer],
         name: str,
     ):
-        """Takes all layers, and sets the initializer of their kernels."""
+        """Takes all layers, and sets the initializers of their kernels."""
         super().__init__(name=name)
         self.hidden_layers = hidden_layers
         self.normalizations = normalizations
         self.output_layer = output_layer
         for layer in (*hidden_layers, output_layer):
-            layer.kernel_initializer = kernel_initializer
+            layer.kernel_initializer = make_initializer()  # one alone draws the same numbers again
 
     @property
     def kernels(self) -> list[tf.Variable]:
@@ -141,9 +141,7 @@ class BatchNormLayers(NormalizingLayers):
         for layer in hidden_layers:
             layer.use_bias = False
         normalizations = [BatchNorm() for _ in range(1 + len(hidden_layers))]
-        super().__init__(
-            hidden_layers, normalizations, output_layer, UnitNorm(), "batch_norm_layers"
-        )
+        super().__init__(hidden_layers, normalizations, output_layer, UnitNorm, "batch_norm_layers")
 
     def build(self, input_shape: Sequence[int | None]) -> None:
         """Creates the variables of all layers."""

@@ -59,7 +59,7 @@ class RenormalizedLayers(NormalizingLayers):
         normalizations = [BatchRenorm() for _ in range(1 + len(hidden_layers))]
         # Normalized layers learn in steps relative to the size of their weights, and Keras' default
         # makes those that read observations a third of what the authors' code does.
-        initializer = tf.keras.initializers.LecunNormal()
+        initializer = tf.keras.initializers.LecunNormal
         super().__init__(
             hidden_layers, normalizations, output_layer, initializer, "renormalized_layers"
         )
