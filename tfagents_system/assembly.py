@@ -51,7 +51,7 @@ class Assembly:
 
     @property
     def arithmetic(self) -> str:
-        """What a learner on this host computes matrix products in; see kernels/arithmetic.py."""
+        """The arithmetic of a learner's matrix products on this host; see kernels/arithmetic.py."""
         return arithmetic_of(self.agent)
 
     @property

@@ -59,7 +59,7 @@ class Training:
         self, run: Run, made: Assembly, spec: RunSpec, data: LearnerData, unrolls: bool,
         client: reverb.Client, fence: Fence,
     ):  # fmt: skip
-        """Restores the newest checkpoint; see `train` for what is passed."""
+        """Restores the newest checkpoint; `train` makes the parts."""
         self._run, self._made, self._fence = run, made, fence
         agent, self._train_step = made.agent, made.train_step
         self._learner = Learner(
@@ -284,7 +284,7 @@ def train(
 
 
 def _begin(run: Run, fence: Fence) -> tuple[Assembly, RunSpec]:
-    """Builds the agent; the other programs wait for the spec, with which they must agree."""
+    """Builds the agent and writes the run's spec, for which the other programs wait."""
     seed = derive_seed(run.seed, SeedPurpose.LEARNER)
     seed_global_generators(functools.partial(derive_seed, seed))  # for initial weights, too
     made = assemble_apart(run.params, seed)

@@ -53,7 +53,7 @@ def stored_state_spec(agent: tf_agent.TFAgent, settings: TrainingSettings) -> li
 
 
 def scales_rewards(agent: tf_agent.TFAgent) -> bool:
-    """Whether `agent` needs the discounted return so far with each step, to scale rewards."""
+    """Returns whether `agent` needs the return so far with each step, to scale rewards."""
     return isinstance(agent, ActorCriticAgent) and agent.networks.reward_scale is not None
 
 

@@ -47,8 +47,8 @@ class Networks(tf.Module):
           summarizer: (observation, step_type, network_state) -> (features, state). All other
             networks take its features as observations.
           target_summarizer: Returns the features from which targets are computed.
-          normalizer: Of the observations that all of them take.
-          reward_scale: Of the rewards that critics learn from.
+          normalizer: Normalizes the observations for all networks.
+          reward_scale: Scales the rewards for the critics.
         """
         super().__init__()
         self.actor = actor

@@ -10,11 +10,11 @@ EXIT_STOPPED = 143  # 128 + SIGTERM: stopped on request, state saved
 
 
 class ConfigError(Exception):
-    """The user's input is wrong; the message says what, where it came from and what is allowed."""
+    """The user's input is wrong; the message tells what, where it came from and what is allowed."""
 
 
 class SupersededError(Exception):
-    """A later start of this program has taken over; the message says which."""
+    """A later start of this program has taken over; the message names it."""
 
 
 class Interrupt(KeyboardInterrupt):
@@ -22,4 +22,4 @@ class Interrupt(KeyboardInterrupt):
 
 
 class StorageError(Exception):
-    """The disk does not answer; the message says what could not be read or saved, and why."""
+    """The disk does not answer; the message tells what could not be read or saved, and why."""

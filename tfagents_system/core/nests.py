@@ -2,4 +2,4 @@
 
 from typing import Any
 
-Nest = Any  # arrays, tensors or their specs, alone or in dicts, lists and tuples, as tf.nest has it
+Nest = Any  # arrays, tensors or their specs, alone or in dicts, lists and tuples, as in tf.nest

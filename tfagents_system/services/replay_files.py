@@ -1,12 +1,12 @@
-"""What the files of a Reverb checkpoint hold, read and written without a server.
+"""Reads and writes the files of a Reverb checkpoint without a server.
 
-Reverb draws the key of an item at random and does not tell it to who writes the item. So an item's
-priority, which uniform sampling ignores, is its number (`number_of`). The numbers of a stream, what
-one start of a worker sends, lie between those of the streams before and after (`first_number`), so
-no two items of a run have the same, unless one has arrived twice. Items without journal have 0.
+Reverb draws an item's key at random and does not tell it to the writer. So an item's priority,
+which uniform sampling ignores, is its number (`number_of`). The numbers of a stream (one start of a
+worker) lie between those of the streams before and after (`first_number`), so they are unique in a
+run, unless an item has arrived twice. Items without a journal have the number 0.
 
-A column for the number costs 13 % and more of a sample; priorities that mean something are cheaper
-in a second table of the same items: docs/reliability.md has the figures.
+A column for the number would cost at least 13 % of a sample; for real priorities, a second table of
+the same items is cheaper: docs/reliability.md has the figures.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Ends a process, whatever user code has left running and whoever reads its output."""
+"""Ends a process reliably, even if user code is still running or its output has no reader."""
 
 import atexit
 import os
@@ -27,7 +27,7 @@ EXIT_HANDLERS_SECS = 3.0  # time limit of `atexit` handlers, which may end simul
 
 
 def is_output_broken() -> bool:
-    """Returns whether nobody reads standard output or error any more, as after `| head`."""
+    """Returns whether standard output or error has lost its reader, as with `| head`."""
     for stream in (sys.__stdout__, sys.__stderr__):
         try:
             poll = select.poll()

@@ -30,7 +30,7 @@ def settle() -> None:
     if is_own and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
         del sys.path[:1]
     sys.path[:] = [entry for entry in sys.path if not is_package_folder(entry)]
-    if is_own and not _is_found():  # nobody has installed it
+    if is_own and not _is_found():  # it is not installed
         sys.path.append(os.path.dirname(FOLDER))
     if is_own and (folder := os.environ.pop(WORKING_DIR_VARIABLE, None)):
         try:

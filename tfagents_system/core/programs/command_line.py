@@ -270,7 +270,7 @@ def _type(hint: Any) -> dict[str, Any]:
 
 
 def _section_args(doc: str) -> dict[str, str]:
-    """Returns what the section `Args` of a docstring says of each parameter."""
+    """Returns the description of each parameter in a docstring's section `Args`."""
     section = doc.partition("\nArgs:\n")[2].partition("\n\n")[0]
     entries = re.findall(r"^  (\w+): (.*(?:\n    .*)*)", section, re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in entries}

@@ -19,7 +19,7 @@ NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP)  # errors of file systems that cannot
 
 
 def temporary_name(path: pathlib.Path) -> pathlib.Path:
-    """Returns a hidden name beside `path` that no other process of any host uses."""
+    """Returns a hidden name next to `path` that no other process of any host uses."""
     return path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}.tmp")
 
 

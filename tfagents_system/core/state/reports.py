@@ -100,7 +100,7 @@ class LearnerReport(Report):
     secs_left: float | None = None  # from the rate of the last minutes
     graph_traces: int  # of the compiled loop
     arithmetic: str  # of the matrix products of train steps: float32, bfloat16 or int16
-    reward_signals: list[str] = dataclasses.field(default_factory=list)  # beside the environment
+    reward_signals: list[str] = dataclasses.field(default_factory=list)  # their names
     waits_for: str | None = None  # the source of data that a train step waits for too long
     arithmetic_change: str | None = note("ARITHMETIC CHANGED: {text}")  # since the checkpoint
     not_saved: str | None = note("NOT SAVED for {text}")  # for how long, and why
@@ -125,7 +125,7 @@ class WorkerReport(Report):
     env_steps_per_sec: float
     last_return: float | None
     eval: Evaluation | None  # the newest
-    curriculum: dict[str, float]  # values in force
+    curriculum: dict[str, float]  # current values
     policy_age_secs: float | None = None  # since the newest policy arrived
     env_failures: int = counted("env failures")
     rejected_steps: int = counted("rejected steps")
@@ -171,7 +171,7 @@ def report_kind(program: str) -> type[Report] | None:
 def reporting_programs(paths: ExperimentPaths) -> list[str]:
     """Returns the names of the programs that have reported.
 
-    Others may put files there, such as the copies of a program that synchronizes folders.
+    Ignores files that others put there, such as copies of a sync client.
     """
     names = (path.stem for path in paths.statuses.glob("*.json"))
     return sorted(name for name in names if report_kind(name))
@@ -181,7 +181,7 @@ def read_report(paths: ExperimentPaths, program: str) -> Any:
     """Returns the last report of `program`, a `report_kind(program)`; None if there is none yet.
 
     Raises:
-      ReportError: If it is damaged, or a field is missing, unknown or of another type.
+      ReportError: If it is damaged, or a field is missing, unknown or of a wrong type.
     """
     path, kind = paths.status(program), report_kind(program)
     try:
@@ -199,7 +199,7 @@ def read_report(paths: ExperimentPaths, program: str) -> Any:
 
 
 def unsaved_before(paths: ExperimentPaths) -> str | None:
-    """Returns what a learner before had trained, for one that has found no checkpoint."""
+    """Describes the training of an earlier learner that was lost without a checkpoint."""
     try:
         before = read_report(paths, "learner")
     except ReportError:
@@ -210,7 +210,7 @@ def unsaved_before(paths: ExperimentPaths) -> str | None:
 
 
 def _decode(kind: Any, value: Any, where: str) -> Any:
-    """Returns `value`, which comes from JSON, as `kind`; `where` names it in the message."""
+    """Converts `value` from JSON to `kind`; `where` names it in the message."""
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin is types.UnionType:  # T | None
         return None if value is None else _decode(parts[0], value, where)
@@ -228,7 +228,7 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
         return Phase(value)
     allowed = (int, float) if kind is float else kind
     if kind in (int, float, str) and isinstance(value, allowed) and not isinstance(value, bool):
-        if isinstance(value, str) or abs(value) <= LARGEST_NUMBER:  # not of NaN
+        if isinstance(value, str) or abs(value) <= LARGEST_NUMBER:  # not NaN
             return value
     raise ReportError(f"{where} is {value!r}, no {getattr(kind, '__name__', kind)}")
 
@@ -236,7 +236,7 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
 class StatusReporter:
     """Replaces the report of a program at most once every `period_secs`.
 
-    On a full disk the old report is written over, so that the status line goes on.
+    On a full disk, the old report is overwritten in place, so that the status line stays current.
     """
 
     def __init__(
@@ -257,22 +257,22 @@ class StatusReporter:
         self._clock = clock
         self._reported_at = float("-inf")
         self._sequence = 0
-        self._newest: dict[str, Any] | None = None  # fields; the old ones if new ones fail
+        self._newest: dict[str, Any] | None = None  # the last fields, in case new ones fail
 
     def report(self, phase: Phase, make_fields: Callable[[], dict[str, Any]]) -> None:
-        """Writes the phase and `make_fields()`, which is called only if a report is due.
+        """Writes the phase and `make_fields()`, which is only called if a report is due.
 
-        Its fields are `phase_secs`, and those that not every kind of report has.
+        It returns `phase_secs`, and the fields of this kind of report.
         """
         if self._clock() - self._reported_at >= self._period_secs:
-            self._reported_at = self._clock()  # also of an attempt that fails: steps go on
+            self._reported_at = self._clock()  # also for a failed attempt, because steps continue
             with OnlyReports("fields of the status"):
                 self._newest = make_fields()
             if self._newest is not None:
                 self.report_now(phase, self._newest)
 
     def report_now(self, phase: Phase, fields: dict[str, Any]) -> None:
-        """Writes whether due or not."""
+        """Writes a report now."""
         report = dataclasses.asdict(
             self._kind(
                 program=self._program,

@@ -15,30 +15,30 @@ from tfagents_system.core.state.running import keep_modules
 from tfagents_system.core.waiting import wait_until
 
 MOST_SHOWN = 5  # differences, in a message
-LEARNER_TIMEOUT_SECS = 600.0  # for building its environment and agent
+LEARNER_TIMEOUT_SECS = 600.0  # to build its environment and agent
 
 
 @dataclasses.dataclass(frozen=True)
 class RunSpec:
-    """The facts that all programs of a run must agree on; nothing of one host, such as paths."""
+    """The facts on which all programs of a run must agree; none of a host, such as paths."""
 
     seed: int
     gin_bindings: list[str]
     horizon: int
-    settings: Mapping[str, Any]  # every hyperparameter; what is not JSON by the name of its type
-    observation: Mapping[str, str]  # "float32 [3]" by the path of the leaf
+    settings: Mapping[str, Any]  # hyperparameters; not JSON: the type's name
+    observation: Mapping[str, str]  # such as "float32 [3]", by the leaf's path
     action: Mapping[str, str]
     item: Mapping[str, Any]  # layout and columns of an item of the replay buffer
-    files: Mapping[str, str]  # SHA-256 of config, params, and each module of the user's that it has
-    arithmetic: str | None  # of the learner's matrix products; None in the view of another program
+    files: Mapping[str, str]  # SHA-256 of config, params, and each imported module of the user's
+    arithmetic: str | None  # of the learner's matrix products; None in other programs' views
 
     def agree(self, path: pathlib.Path) -> None:
-        """Makes this the run's spec if there is none in `path` yet; else compares the two.
+        """Writes this spec to `path` if there is none yet; else compares the two.
 
-        In the first case, the modules that the learner has imported are the run's, too.
+        In the first case, the modules that the learner has imported become part of the run.
 
         Raises:
-          ConfigError: If they differ, or if the disk is full: the others would wait for it.
+          ConfigError: If they differ, or if the disk is full, because others would wait for it.
         """
         if path.exists():
             self.check(path)
@@ -88,7 +88,7 @@ class RunSpec:
     def _differences(self, of_run: "RunSpec") -> list[str]:
         """Returns a line for each value that differs.
 
-        Each program imports some modules only when it needs them, so those count that both have.
+        Programs import some modules only when needed, so only modules that both have count.
         """
         own = json.loads(json.dumps(dataclasses.asdict(self)))
         lines = []
@@ -112,7 +112,7 @@ def await_run_spec(path: pathlib.Path, stop: object) -> bool:
     """Waits until the learner has written the run's spec; returns False if `stop` becomes true.
 
     Raises:
-      TimeoutError: If the learner writes none for long.
+      TimeoutError: If the learner writes none for a long time.
     """
     wait_until(
         lambda: path.exists() or stop, LEARNER_TIMEOUT_SECS,
@@ -135,7 +135,7 @@ def as_json(value: Any) -> Any:
 
 
 def file_hashes(files: Mapping[str, pathlib.Path]) -> dict[str, str]:
-    """Returns the SHA-256 of each file by its name; those that cannot be read are left out."""
+    """Returns the SHA-256 of each readable file by name."""
     hashes = {}
     for name, path in files.items():
         try:

@@ -1,7 +1,6 @@
-"""Copies what a start runs with, so that all of its programs use the same.
+"""Copies config, params and their modules, so that all programs of a start use the same.
 
-An edit of one of them while a run goes on would otherwise reach only the programs that are started
-again, and a run would disagree with itself.
+Otherwise an edit during a run would reach only restarted programs, and the programs would disagree.
 """
 
 import contextlib
@@ -28,12 +27,12 @@ TABLE = "modules.json"
 def begin_run(
     paths: ExperimentPaths, modules: Sequence[UserModule] = (), gin_bindings: Sequence[str] = ()
 ) -> None:
-    """Replaces `running/` by what this start runs with; needs the experiment's lock.
+    """Replaces `running/` by the copies of this start; needs the experiment's lock.
 
     Args:
-      paths: Of the experiment, whose config and params are copied.
-      modules: The user's own that the params file imports; they are copied, too.
-      gin_bindings: In force in this start; the learner puts them into `provenance.json` once it has
+      paths: Paths of the experiment, whose config and params are copied.
+      modules: The user's modules that the params file imports, which are copied, too.
+      gin_bindings: Bindings of this start; the learner writes them to `provenance.json` once it has
         trained with them.
     """
     fresh = temporary_name(paths.running)
@@ -51,38 +50,38 @@ def begin_run(
 
 
 def copied_modules(paths: ExperimentPaths) -> list[UserModule]:
-    """Returns the user's modules of which this start has copies."""
+    """Returns the user's modules that this start has copied."""
     return modules_in(paths.running)
 
 
 def modules_in(running: pathlib.Path) -> list[UserModule]:
-    """Returns the modules of which there are copies in a folder `running/`."""
+    """Returns the modules with copies in a folder `running/`."""
     try:
         table = json.loads((running / TABLE).read_text())
-    except FileNotFoundError:  # a start of before there were any
+    except FileNotFoundError:  # a start of an earlier version, without copies
         return []
     copies = running.absolute() / MODULES
     return [UserModule(**each, source=str(copies / f"{each['name']}.py")) for each in table]
 
 
 def keep_modules(running: pathlib.Path, modules: Sequence[UserModule]) -> None:
-    """Adds to `running/` copies of modules that nobody could know before they were imported."""
+    """Adds copies of modules to `running/` that were unknown before their import."""
     known = {module.name for module in modules_in(running)}
     new = [module for module in modules if module.name not in known]
     if not new:
         return
     try:
         _copy_modules(new, running)
-    except OSError:  # a full disk: run_spec.json, which follows, says so
-        with contextlib.suppress(OSError):  # it holds copies of before
+    except OSError:  # on a full disk, writing run_spec.json will fail and report it
+        with contextlib.suppress(OSError):  # it has earlier copies
             (running / MODULES).rmdir()
 
 
 def edited_files(paths: ExperimentPaths) -> list[str]:
-    """Returns the names of those files of the user that differ from what the run uses of them."""
+    """Returns the names of the user's files that differ from the run's copies."""
     pairs = [(paths.config.name, paths.config, paths.running_config),
              (paths.params.name, paths.params, paths.running_params)]  # fmt: skip
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):  # damaged: nothing to say
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):  # damaged: none
         pairs += [(module.shown_name, pathlib.Path(module.file), pathlib.Path(module.source))
                   for module in copied_modules(paths)]  # fmt: skip
     return [name for name, original, copy in pairs if _differs(original, copy)]
@@ -93,12 +92,12 @@ def unproven_bindings(paths: ExperimentPaths) -> list[str]:
     try:
         running, kept = read_json(paths.running_bindings), read_json(paths.provenance)
         return [binding for binding in running if binding not in kept["gin_bindings"]]
-    except (OSError, ValueError, TypeError, KeyError):  # damaged: nothing to say
+    except (OSError, ValueError, TypeError, KeyError):  # damaged: none
         return []
 
 
 def _copy_modules(modules: Sequence[UserModule], running: pathlib.Path) -> None:
-    """Adds Python files to the copies; the table of them is replaced at last."""
+    """Adds Python files to the copies, then replaces their table."""
     folder, table = running / MODULES, running / TABLE
     folder.mkdir(exist_ok=True)
     entries = json.loads(table.read_text()) if table.exists() else []
@@ -108,7 +107,7 @@ def _copy_modules(modules: Sequence[UserModule], running: pathlib.Path) -> None:
         copy = folder / f"{module.name}.py"
         try:
             shutil.copyfile(module.source, copy)
-        except OSError:  # it has just gone, or the disk is full: whether it is missed, Python says
+        except OSError:  # vanished, or a full disk; Python reports it if needed
             copy.unlink(missing_ok=True)
             continue
         entry = dataclasses.asdict(module)
@@ -121,5 +120,5 @@ def _differs(original: os.PathLike[str], copy: os.PathLike[str]) -> bool:
     try:
         with open(original, "rb") as first, open(copy, "rb") as second:
             return first.read() != second.read()
-    except OSError:  # removed, or a folder of before its first start: nothing to say
+    except OSError:  # removed, or not started yet: nothing to report
         return False

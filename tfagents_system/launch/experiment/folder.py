@@ -176,7 +176,7 @@ def check_is_unfinished(paths: ExperimentPaths, bound: Mapping[str, Any]) -> Non
     """Raises ConfigError if training is finished and `bound` does not ask for more iterations.
 
     Args:
-      paths: Of the experiment.
+      paths: Paths of the experiment.
       bound: Hyperparameters that gin bindings set, by name.
     """
     if not paths.finished.exists():
