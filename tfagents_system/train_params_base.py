@@ -15,6 +15,7 @@ from tf_agents.trajectories import trajectory
 from tfagents_system.agents.agent_settings import (
     AgentParams,
     check_agent_settings,
+    normalizes_rewards,
     unused_settings,
 )
 from tfagents_system.agents.building import Parts
@@ -150,7 +151,7 @@ class TrainParamsBase(AgentParams, abc.ABC):
             self.critic_ctor(obs_spec, action_spec),
             summarizer,
             normalizer,
-            RewardScale() if self.normalize_rewards else None,
+            RewardScale() if normalizes_rewards(self) else None,
         )
         return ALGORITHMS[self.algorithm].implementation().make_agent(self, parts)
 

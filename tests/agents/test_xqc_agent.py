@@ -11,10 +11,12 @@ from sac_fakes import (
     GAMMA,
     OBSERVATION,
     LinearActor,
+    Params,
     action_spec,
     make_agent,
     transition,
 )
+from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.xqc.losses import SUPPORT, lowest, projected
 from tfagents_system.networks.batch_norm import BatchNormLayers
@@ -173,3 +175,17 @@ def test_alpha_falls_by_the_gradient_of_alpha_times_the_excess():
     np.testing.assert_allclose(
         agent.temperature.log_alpha, math.log(ALPHA) + ALPHA * excess, rtol=1e-5
     )
+
+
+@pytest.mark.parametrize(
+    "settings, is_scaled",
+    [({}, True), ({"normalize_rewards": False}, False), ({"algorithm": "sac"}, False),
+     ({"algorithm": "sac", "normalize_rewards": True}, True)],
+    ids=str,
+)  # fmt: skip
+def test_rewards_are_scaled_unless_the_settings_say_no(settings, is_scaled):
+    params = Params(**{"algorithm": "xqc", "actor_fc_layer_params": (4,)} | settings)
+    agent = params.agent_ctor(
+        tf.Variable(0, dtype=tf.int64), OBSERVATION, action_spec(), ts.time_step_spec(OBSERVATION)
+    )
+    assert (agent.networks.reward_scale is not None) == is_scaled

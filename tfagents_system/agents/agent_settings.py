@@ -16,6 +16,7 @@ from tfagents_system.core.settings.hyperparameters import (
     number_between,
     one_of,
     optional_count,
+    optional_flag,
     optional_positive,
     positive,
 )
@@ -95,10 +96,11 @@ class SharedSettings:
         "normalize each number of observations, except images, by its running mean and variance; "
         "the statistics belong to the policy, and are saved and exported with it",
     )
-    normalize_rewards: bool = flag(
-        False,
+    normalize_rewards: bool | None = optional_flag(
+        None,
         "train critics on rewards divided by the standard deviation of discounted returns, or by a "
-        "fifth of the largest return if that is more",
+        "fifth of the largest return if that is more; None is what the algorithm's paper has: True "
+        "for " + ", ".join(row.name for row in ALGORITHMS.values() if row.normalizes_rewards),
     )
     image_encoder: ImageEncoder = one_of(
         get_args(ImageEncoder),
@@ -163,3 +165,9 @@ def own_policy_delay(settings: AgentSettings) -> int:
     row = ALGORITHMS[settings.algorithm]
     given = settings.policy_delay if row.may_delay_policy else None
     return given or row.policy_delay
+
+
+def normalizes_rewards(settings: AgentSettings) -> bool:
+    """Returns `normalize_rewards`, or what the algorithm's paper has."""
+    given = settings.normalize_rewards
+    return ALGORITHMS[settings.algorithm].normalizes_rewards if given is None else given

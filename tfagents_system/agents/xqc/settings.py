@@ -46,4 +46,11 @@ def _check(settings: "AgentSettings", is_recurrent: bool, where: str) -> None:
         )
 
 
-XQC = Algorithm("xqc", "XQC", settings=(EntropySettings, XqcSettings), policy_delay=3, check=_check)
+XQC = Algorithm(
+    "xqc",
+    "XQC",
+    settings=(EntropySettings, XqcSettings),
+    policy_delay=3,
+    normalizes_rewards=True,
+    check=_check,
+)

@@ -138,6 +138,12 @@ def flag(default: bool, meaning: str) -> Any:
     return declare(default, lambda v: isinstance(v, bool), "True or False", meaning)
 
 
+def optional_flag(default: bool | None, meaning: str) -> Any:
+    """Declares True, False or None."""
+    allowed = "True, False or None"
+    return declare(default, lambda v: v is None or isinstance(v, bool), allowed, meaning)
+
+
 def one_of(choices: Collection[str], default: str, meaning: str) -> Any:
     """Declares one of some strings."""
     allowed = "one of " + ", ".join(f'"{choice}"' for choice in choices)
