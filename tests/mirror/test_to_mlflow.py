@@ -133,6 +133,7 @@ class Server:
             self._process.wait()
 
 
+@pytest.mark.system
 def test_while_the_server_is_away_nothing_is_lost_and_what_is_left_follows(
     paths, tmp_path, monkeypatch, capsys
 ):

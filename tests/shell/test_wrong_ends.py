@@ -11,6 +11,8 @@ from small_disk import small_disk
 
 from tfagents_system.core.waiting import wait_until
 
+pytestmark = pytest.mark.system
+
 # Simulators that leave their program: its session, its descendants, its variables, and TERM.
 LOOP = "while :; do sleep {n}; done"
 DAEMON = f"env -i /bin/sh -c 'trap : TERM; /usr/bin/setsid /bin/sh -c \"{LOOP}\" &'"
