@@ -37,6 +37,7 @@ from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.state.incarnation import Fence
 from tfagents_system.core.state.liveness import SILENT_SECS
 from tfagents_system.core.state.run_spec import await_run_spec
+from tfagents_system.core.state.running import is_finished
 from tfagents_system.environments.construction import (
     make_collect_environment,
     make_eval_environment,
@@ -89,7 +90,7 @@ def collect(
       SupersededError: If a later start of this worker has claimed.
     """
     run = load_run(exp_dir)
-    if run.paths.finished.exists():
+    if is_finished(run.paths):
         print("Training is finished: there is nothing to do for this worker.")
         return EXIT_FINISHED
     params = run.params

@@ -29,7 +29,7 @@ from tfagents_system.core.programs.params_loader import Run, gin_text, load_run
 from tfagents_system.core.programs.program import StopFlag, run_program
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.state.incarnation import Fence
-from tfagents_system.core.state.provenance import record_arithmetic, record_bindings, record_gin
+from tfagents_system.core.state.provenance import StartRecord, record_gin
 from tfagents_system.core.state.reports import Phase, StatusReporter, unsaved_before
 from tfagents_system.core.state.run_spec import RunSpec
 from tfagents_system.environments.global_generators import seed_global_generators
@@ -87,6 +87,7 @@ class Training:
         self._timer = PhaseTimer("starting")
         self._saved_at = time.monotonic()
         self._summaries = EventLog(run.paths.train_summaries / "learner")
+        self._start = StartRecord(run.paths, run.gin_bindings, made.arithmetic, fence)
         fence.check()
         record_gin(run.paths.gin, gin_text(run.params))
 
@@ -110,7 +111,6 @@ class Training:
         num_steps = params.num_steps_per_iter
         rate, recent_rate = RateMeter(self.train_step), RecentRate(self.train_step)
         summary_rate = RateMeter(self.train_step)
-        is_proven = False  # the hyperparameters of this start
         self._publish()
         self._reporter.report_now(Phase.WAITING_FOR_DATA, self._progress())
         self._exporter.prepare()  # while workers fill the replay buffer
@@ -140,10 +140,7 @@ class Training:
                     "The agent of TrainParams.agent_ctor does not count its train steps: pass the "
                     "hook's argument train_step on as train_step_counter."
                 )
-            if not is_proven:
-                self._fence.check()
-                record_bindings(self._run.paths.provenance, self._run.gin_bindings)
-                is_proven = True
+            self._start.has_trained()
             self._timer.enter("saving")
             if self._has_passed(params.log_period_itrs, iteration):
                 self._write_summaries(metrics, summary_rate.rate_at(self.train_step))
@@ -184,6 +181,7 @@ class Training:
             print("Stopped while the train step was being compiled: there is nothing to save.")
             return EXIT_STOPPED
         self._report_saving()
+        self._start.is_saved()
         try:
             if not self._is_finished:
                 self._last_save.on_stop(self.train_step)
@@ -290,7 +288,6 @@ def _begin(run: Run, fence: Fence) -> tuple[Assembly, RunSpec]:
     made = assemble_apart(run.params, seed)
     print(explain(made.arithmetic, this_host()))
     fence.check()
-    record_arithmetic(run.paths.provenance, made.arithmetic)
     spec = made.view_of(run, made.arithmetic)
     spec.agree(run.paths.run_spec)
     return made, spec

@@ -14,6 +14,7 @@ from tfagents_system.core.programs.first_episode import FIRST_EPISODE
 from tfagents_system.core.programs.params_loader import Run
 from tfagents_system.core.state.liveness import LivingPrograms
 from tfagents_system.core.state.reports import Phase
+from tfagents_system.core.state.running import is_finished
 from tfagents_system.environments.replaceable import EnvironmentFailure
 from tfagents_system.policies.acting import ActingPolicy
 from tfagents_system.policies.newest_policies import NewestPolicies
@@ -109,7 +110,7 @@ class Worker:
         """Returns whether training is finished, by the newest policy or the learner's file."""
         if time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + FINISHED_PERIOD_SECS
-            self._is_marked_finished = self._run.paths.finished.exists()
+            self._is_marked_finished = is_finished(self._run.paths)
         return self._has_last_policy or self._is_marked_finished
 
     def _should_end(self) -> bool:

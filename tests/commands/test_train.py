@@ -13,7 +13,7 @@ from run_files import write_finished_run
 
 from tfagents_system.commands import templates, train
 from tfagents_system.commands.bindings import bindings_of, with_bindings
-from tfagents_system.commands.environment_ids import EnvironmentId, find_environment
+from tfagents_system.commands.environment_ids import EnvironmentId, check_actions, find_environment
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.launch.checks.params_check import check_params_file
 from tfagents_system.launch.local.variables import read_variables
@@ -54,6 +54,33 @@ def test_environments_are_found_by_their_ids(text, expected, slug):
     pytest.importorskip("gymnasium", reason="the packages of locks/test.lock are missing")
     assert find_environment(text) == expected
     assert expected.slug == slug
+
+
+BROKEN = """
+import gymnasium
+
+class Arm(gymnasium.Env):
+    def __init__(self, **kwargs):
+        assert "cable" in kwargs
+
+gymnasium.register("Arm-v0", Arm)
+"""
+
+
+def test_an_environment_of_the_current_folder_that_a_bare_assert_ends_is_named_with_its_line(
+    tmp_path, monkeypatch
+):
+    pytest.importorskip("gymnasium", reason="the packages of locks/test.lock are missing")
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "arms_without_cable.py"
+    file.write_text(BROKEN)
+    environment = find_environment("arms_without_cable:Arm-v0")
+    line = BROKEN.splitlines().index('        assert "cable" in kwargs') + 1
+    with pytest.raises(ConfigError) as error_info:
+        check_actions(environment)
+    assert str(error_info.value) == (
+        f"arms_without_cable:Arm-v0 cannot be made: AssertionError: no message ({file}:{line})"
+    )
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,8 @@ def check_actions(environment: EnvironmentId) -> None:
             space = made.action_space
             made.close()
     except UserCodeError as error:
-        raise ConfigError(f"{environment.name} cannot be made: {error.reason}") from error
+        reason = error.reason_and_place
+        raise ConfigError(f"{environment.name} cannot be made: {reason}") from error
     if not hasattr(space, "high"):  # a Box; agents check its dtype and bounds
         raise ConfigError(
             f"The actions of {environment.name} are {space}. Allowed is a Box: one floating point "
@@ -135,8 +136,8 @@ def _import_package(package: str, text: str) -> None:
                 importlib.import_module(package)
     except UserCodeError as error:
         raise ConfigError(
-            f"{text}: {package} cannot be imported ({error.reason}). Allowed before the colon is a "
-            f"package that registers environments, or one of {', '.join(KINDS)}."
+            f"{text}: {package} cannot be imported: {error.reason_and_place}. Allowed before the "
+            f"colon is a package that registers environments, or one of {', '.join(KINDS)}."
         ) from error
 
 

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import strategies as st
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.state.provenance import read_provenance, record_arithmetic
+from tfagents_system.core.state.incarnation import Fence
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.provenance import StartRecord, read_provenance
 
 KEYS = ("seed", "gin_bindings", "params_dir", "started_at")
 GOOD = {"seed": 7, "gin_bindings": ["A.b = 1"], "params_dir": "/home/me", "started_at": ["now"]}
@@ -25,11 +27,50 @@ def test_only_what_is_asked_for_is_read_and_needed(tmp_path):
     assert read_provenance(path, ["seed"]) == {"seed": 0}
 
 
+@pytest.fixture
+def resumed(tmp_path):
+    """A finished experiment whose second start, until iteration 20, is prepared."""
+    paths = ExperimentPaths(tmp_path)
+    paths.running.mkdir()
+    paths.provenance.write_text(json.dumps(GOOD | {"arithmetic": "float32"}))
+    later = GOOD | {"started_at": ["now", "then"], "host": "h"}
+    paths.running_provenance.write_text(json.dumps(later))
+    paths.git_diff.write_text("of the first start")
+    paths.finished.touch()
+    paths.extends.touch()
+    return paths
+
+
+def record_of(paths, *bindings):
+    return StartRecord(paths, ["A.b = 1", *bindings], "int16", Fence.of_core(paths, 0))
+
+
 def test_the_arithmetic_is_added_to_what_the_launcher_has_written(tmp_path):
-    path = tmp_path / "provenance.json"
-    path.write_text(json.dumps(GOOD | {"arithmetic": "float32"}))
-    record_arithmetic(path, "int16")
-    assert json.loads(path.read_text()) == GOOD | {"arithmetic": "int16"}
+    paths = ExperimentPaths(tmp_path)
+    paths.provenance.write_text(json.dumps(GOOD | {"arithmetic": "float32"}))
+    record_of(paths).has_trained()
+    assert json.loads(paths.provenance.read_text()) == GOOD | {"arithmetic": "int16"}
+
+
+def test_a_start_that_has_trained_belongs_to_the_run_with_its_bindings_and_its_end(resumed):
+    resumed.running_git_diff.write_text("of the second start")
+    for _ in range(2):  # the learner may start again meanwhile
+        record_of(resumed, "C.d = 2").has_trained()
+        assert json.loads(resumed.provenance.read_text()) == GOOD | {
+            "started_at": ["now", "then"], "host": "h", "arithmetic": "int16",
+            "gin_bindings": ["A.b = 1", "C.d = 2"],
+        }  # fmt: skip
+        assert resumed.git_diff.read_text() == "of the second start"
+        assert not resumed.finished.exists() and not resumed.extends.exists()
+
+
+def test_a_start_that_ends_before_it_has_trained_leaves_bindings_and_end_as_they_were(resumed):
+    record_of(resumed, "C.d = 2").is_saved()
+    assert json.loads(resumed.provenance.read_text()) == GOOD | {
+        "started_at": ["now", "then"], "host": "h", "arithmetic": "int16",
+    }  # fmt: skip
+    assert not resumed.git_diff.exists()  # that start had no changes
+    assert resumed.finished.exists()
 
 
 @pytest.mark.parametrize(

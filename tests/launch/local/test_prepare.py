@@ -14,9 +14,10 @@ from tfagents_system.core.checkout import PROJECT, version
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.variables import Settings
 from tfagents_system.core.state.files import read_json
+from tfagents_system.core.state.incarnation import CORE, Claims, Fence
 from tfagents_system.core.state.paths import ExperimentPaths
-from tfagents_system.core.state.provenance import record_bindings
-from tfagents_system.core.state.running import unproven_bindings
+from tfagents_system.core.state.provenance import StartRecord
+from tfagents_system.core.state.running import is_finished, unproven_bindings
 from tfagents_system.launch.experiment import folder as experiment
 from tfagents_system.launch.local.run_share import Share, run_share, set_up
 
@@ -46,6 +47,13 @@ def run_prepare(open_because: str | None = None, **variables: str) -> Experiment
     settings = Settings.from_environ(required | changes)
     set_up(settings, Share("local"), open_because)
     return ExperimentPaths(settings.exp_dir)
+
+
+def accept(paths: ExperimentPaths) -> None:
+    """Does what the learner does after the first train step of a start."""
+    bindings = read_json(paths.running_bindings)
+    fence = Fence.of_core(paths, Claims(paths.incarnations).claim(CORE))
+    StartRecord(paths, bindings, "float32", fence).has_trained()
 
 
 def provenance_of(paths: ExperimentPaths) -> dict:
@@ -215,17 +223,49 @@ def test_resume_keeps_seed_and_files_and_names_what_differs(project, resumable, 
         "TrainParams.num_iter = 20"
     ) in out
     provenance = provenance_of(resumable)
-    assert provenance["seed"] == 7 and len(provenance["started_at"]) == 2
+    assert provenance["seed"] == 7 and len(provenance["started_at"]) == 1
     assert provenance["gin_bindings"] == ["TrainParams.num_iter = 10"]
     new = ["TrainParams.discount = 0.9", "TrainParams.num_iter = 20"]
     assert read_json(resumable.running_bindings) == ["TrainParams.num_iter = 10", *new]
     assert unproven_bindings(resumable) == new  # until the learner has trained with them
-    record_bindings(resumable.provenance, read_json(resumable.running_bindings))
+    accept(resumable)
     assert unproven_bindings(resumable) == []
     run_prepare(GIN_BINDINGS="TrainParams.num_iter = 10")
     assert read_json(resumable.running_bindings) == [*new, "TrainParams.num_iter = 10"]
     assert resumable.params.read_text() == PARAMS
     assert json.loads(resumable.config.read_text())["horizon"] == 200
+
+
+def test_a_start_changes_nothing_of_the_experiment_before_the_learner_has_trained(resumable):
+    def contents():
+        return {path: path.read_bytes() for path in resumable.root.iterdir() if path.is_file()}
+
+    accept(resumable)
+    resumable.episodes.mkdir()
+    (resumable.episodes / "collect_0.csv").write_text("worker,iteration\n0,0\n")
+    resumable.finished.write_text('{"num_iter": 10}')
+    before = contents()
+    run_prepare(GIN_BINDINGS="TrainParams.num_iter = 20", DETERMINISTIC="1")
+    assert contents() == before
+    assert not is_finished(resumable)  # for the programs of this start
+    accept(resumable)
+    assert not resumable.finished.exists()
+    after = provenance_of(resumable)
+    assert len(after["started_at"]) == 2 and after["deterministic"]
+    assert after["gin_bindings"] == ["TrainParams.num_iter = 10", "TrainParams.num_iter = 20"]
+
+
+def test_starts_that_left_no_episode_and_no_checkpoint_do_not_count(resumable):
+    (first,) = provenance_of(resumable)["started_at"]
+    resumable.episodes.mkdir()
+    (resumable.episodes / "collect_0.csv").write_text("worker,iteration\n")
+    run_prepare()
+    accept(resumable)
+    assert len(provenance_of(resumable)["started_at"]) == 1
+    (resumable.checkpoints / "0000000005").mkdir(parents=True)
+    run_prepare()
+    accept(resumable)
+    assert len(provenance_of(resumable)["started_at"]) == 2
 
 
 def test_a_new_experiment_copies_the_weights_it_starts_from_and_a_resumed_one_keeps_its_own(
@@ -292,7 +332,7 @@ def test_finished_experiment_continues_only_for_more_iterations(resumable):
         run_prepare(GIN_BINDINGS="TrainParams.num_iter = 10")
     assert resumable.finished.exists()
     run_prepare(GIN_BINDINGS="TrainParams.num_iter = 11")
-    assert not resumable.finished.exists()
+    assert not is_finished(resumable)
 
 
 NOT_JSON = [b"", b"{", b"[]", b"null", b"\xff\xfe\0", b"[" * 100_000, b"9" * 5000, b"{}\0"]

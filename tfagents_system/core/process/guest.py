@@ -43,6 +43,15 @@ class UserCodeError(Exception):
         super().__init__(message)
         self.reason, self.place = reason, place
 
+    @property
+    def reason_and_place(self) -> str:
+        """The reason, which may be a bare assert's, with the file and line that raised it."""
+        return _with_place(self.reason, self.place)
+
+
+def _with_place(reason: str, place: tuple[str, int] | None) -> str:
+    return f"{reason} ({place[0]}:{place[1]})" if place else reason
+
 
 def failure_of(what: str, error: BaseException) -> BaseException:
     """Returns the exception to raise if `what` raised `error`: `error` itself if it is ours."""
@@ -53,8 +62,7 @@ def failure_of(what: str, error: BaseException) -> BaseException:
         text = f"exit code {error.code or 0}"
     reason = f"{type(error).__name__}: {text}"
     place = place_of(error)
-    shown = f" ({place[0]}:{place[1]})" if place else ""
-    return UserCodeError(f"{what} raised {reason}{shown}", reason, place)
+    return UserCodeError(f"{what} raised {_with_place(reason, place)}", reason, place)
 
 
 def place_of(error: BaseException) -> tuple[str, int] | None:

@@ -48,6 +48,21 @@ class ExperimentPaths:
         return self.running / "gin_bindings.json"
 
     @property
+    def running_provenance(self) -> pathlib.Path:
+        """The provenance of a resumed run's newest start, until the run has accepted it."""
+        return self.running / "provenance.json"
+
+    @property
+    def running_git_diff(self) -> pathlib.Path:
+        """The `git_diff` of that start."""
+        return self.running / "git.diff"
+
+    @property
+    def extends(self) -> pathlib.Path:
+        """Exists if the newest start goes beyond `finished`, and has not been accepted yet."""
+        return self.running / "extends"
+
+    @property
     def first_episode(self) -> pathlib.Path:
         """Exists once a program of the newest start has completed an episode."""
         return self.running / "first_episode"
@@ -69,7 +84,7 @@ class ExperimentPaths:
 
     @property
     def git_diff(self) -> pathlib.Path:
-        """Uncommitted changes at the newest start; missing if there were none."""
+        """Uncommitted changes at the newest accepted start; missing if there were none."""
         return self.root / "git.diff"
 
     @property

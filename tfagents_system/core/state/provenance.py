@@ -1,4 +1,8 @@
-"""The record of where a run came from: the launcher writes it, programs read it."""
+"""The record of where a run came from: `provenance.json`.
+
+The launcher writes it for a new run, and prepares it for each later start, which the learner
+accepts.
+"""
 
 import json
 import pathlib
@@ -9,6 +13,8 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process.reporting import OnlyReports
 from tfagents_system.core.state.disk import SpaceGuard
 from tfagents_system.core.state.files import write_json_durably, write_text_atomically
+from tfagents_system.core.state.incarnation import Fence
+from tfagents_system.core.state.paths import ExperimentPaths
 
 
 def _is_text(value: Any) -> bool:
@@ -74,25 +80,49 @@ def original_of(params: pathlib.Path) -> pathlib.Path:
     return pathlib.Path(saved["params_dir"]) / (saved["params_name"] or path.name)
 
 
-def record_arithmetic(path: pathlib.Path, arithmetic: str) -> None:
-    """Adds the arithmetic of this start's learner to `provenance.json`.
+class StartRecord:
+    """The record of one start of a run, which the learner makes the experiment's.
 
-    The launcher, which writes the file at each start, cannot know it without TensorFlow.
+    Until then the experiment is as it was: a start that is refused changes nothing.
     """
-    record = json.loads(path.read_text()) | {"arithmetic": arithmetic}
-    with SpaceGuard(path.name, path.parent):
-        write_json_durably(path, record)
 
+    def __init__(
+        self, paths: ExperimentPaths, gin_bindings: Sequence[str], arithmetic: str, fence: Fence
+    ):
+        """Writes nothing yet; `gin_bindings` are in force, `arithmetic` is this learner's."""
+        self._paths, self._fence = paths, fence
+        self._bindings, self._arithmetic = list(gin_bindings), arithmetic
+        self._has_trained = self._is_kept = False
 
-def record_bindings(path: pathlib.Path, bindings: Sequence[str]) -> None:
-    """Keeps the gin bindings of this start in `provenance.json` for later ones.
+    def has_trained(self) -> None:
+        """Accepts the start, with its gin bindings and its end; does nothing after that."""
+        if self._has_trained:
+            return
+        self._keep({"gin_bindings": self._bindings})
+        self._paths.finished.unlink(missing_ok=True)  # the run goes beyond it
+        self._paths.extends.unlink(missing_ok=True)
+        self._has_trained = True
 
-    The learner does so once it has trained with them: a start that is refused changes nothing.
-    """
-    record = json.loads(path.read_text())
-    if record["gin_bindings"] != list(bindings):
-        with SpaceGuard(path.name, path.parent):
-            write_json_durably(path, record | {"gin_bindings": list(bindings)})
+    def is_saved(self) -> None:
+        """Accepts a start that ends before it has trained; its gin bindings are not proven."""
+        if not self._is_kept:
+            self._keep({})
+
+    def _keep(self, changes: Mapping[str, Any]) -> None:
+        """Writes `provenance.json` and `git.diff` as the launcher has prepared them."""
+        self._fence.check()
+        paths, record = self._paths, json.loads(self._paths.provenance.read_text())
+        if paths.running_provenance.exists() and not self._is_kept:  # the run is resumed
+            kept = {"gin_bindings": record["gin_bindings"]}
+            record = json.loads(paths.running_provenance.read_text()) | kept
+            if paths.running_git_diff.exists():
+                write_text_atomically(paths.git_diff, paths.running_git_diff.read_text())
+            else:
+                paths.git_diff.unlink(missing_ok=True)
+        record |= {"arithmetic": self._arithmetic, **changes}
+        with SpaceGuard(paths.provenance.name, paths.root):
+            write_json_durably(paths.provenance, record)
+        self._is_kept = True
 
 
 @OnlyReports("gin.txt")

@@ -43,10 +43,20 @@ def begin_run(
         shutil.copyfile(paths.params, fresh / paths.params.name)
         _copy_modules(modules, fresh)
         write_json_atomically(fresh / paths.running_bindings.name, list(gin_bindings))
+        if paths.finished.exists():
+            (fresh / paths.extends.name).touch()
         shutil.rmtree(paths.running, ignore_errors=True)
         rename_durably(fresh, paths.running)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def is_finished(paths: ExperimentPaths) -> bool:
+    """Returns whether training has reached the end that the newest start has set.
+
+    A start that goes beyond an earlier end leaves its record alone until it is accepted.
+    """
+    return paths.finished.exists() and not paths.extends.exists()
 
 
 def copied_modules(paths: ExperimentPaths) -> list[UserModule]:

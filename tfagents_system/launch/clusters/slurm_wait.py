@@ -15,6 +15,7 @@ from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.programs.command_line import run_tool
 from tfagents_system.core.settings.variables import Settings
 from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.running import is_finished
 from tfagents_system.launch.clusters import slurm_placement
 from tfagents_system.launch.clusters.slurm_placement import ask_slurm, jobs_in_queue
 
@@ -35,7 +36,7 @@ def wait() -> int:
         if jobs := jobs_in_queue(paths):
             ask_slurm(["scancel", *jobs])
         raise
-    if paths.finished.exists():
+    if is_finished(paths):
         return EXIT_FINISHED
     print(
         f"The jobs have ended, and {paths.root} is not finished: see {paths.slurm}.",

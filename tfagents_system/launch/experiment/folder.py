@@ -26,6 +26,7 @@ from tfagents_system.core.state.files import (
     write_json_durably,
     write_text_atomically,
 )
+from tfagents_system.core.state.generations import generations
 from tfagents_system.core.state.incarnation import Job
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.state.provenance import original_of, read_provenance
@@ -67,26 +68,33 @@ class Provenance:
         )
 
     @classmethod
-    def of_resumed_run(cls, settings: Settings, saved: Mapping[str, Any]) -> "Provenance":
-        """Returns the origin of a resumed run, which keeps its seed and its bindings."""
+    def of_resumed_run(
+        cls, settings: Settings, saved: Mapping[str, Any], has_begun: bool
+    ) -> "Provenance":
+        """Returns the origin of a resumed run, which keeps its seed and its bindings.
+
+        Earlier starts count only if the run has begun; see `has_begun`.
+        """
         return cls(
             saved["seed"],
             tuple(saved["gin_bindings"]),
             saved["params_dir"],
             saved["params_name"],
-            (*saved["started_at"], _now()),
+            (*(saved["started_at"] if has_begun else ()), _now()),
             settings.deterministic,
             saved["initialized_from"],
         )
 
-    def write(self, paths: ExperimentPaths, cpus: Mapping[str, Sequence[int]]) -> None:
+    def write(
+        self, path: pathlib.Path, git_diff: pathlib.Path, cpus: Mapping[str, Sequence[int]]
+    ) -> None:
         """Writes `provenance.json`, with versions, host and CPUs of this start.
 
-        Uncommitted changes go to `git.diff`.
+        Uncommitted changes go to `git_diff`, if there are any.
         """
         project = GitState.of_project()
         params = GitState.of_folder(pathlib.Path(self.params_dir))
-        _write_diff(paths.git_diff, project, params)
+        _write_diff(git_diff, project, params)
         record = dataclasses.asdict(self) | {
             "version": version(),
             "git_hash": project.commit if project else None,
@@ -97,7 +105,7 @@ class Provenance:
             "cpus": cpus,
             "packages": dict(sorted(all_versions().items(), key=lambda item: item[0].lower())),
         }
-        write_json_durably(paths.provenance, record)
+        write_json_durably(path, record)
 
 
 def seed_of_run(settings: Settings) -> int | None:
@@ -142,7 +150,7 @@ def create(
             imported_modules(unfinished.params, pathlib.Path(provenance.params_dir)),
             provenance.gin_bindings,
         )
-        provenance.write(unfinished, cpus)
+        provenance.write(unfinished.provenance, unfinished.git_diff, cpus)
         lock = take_lock(unfinished.lock, job)
         try:
             rename_durably(temporary, paths.root)
@@ -170,6 +178,15 @@ def read_saved(paths: ExperimentPaths) -> dict[str, Any]:
     saved = read_provenance(paths.provenance, keys)
     assert saved is not None  # the experiment is locked
     return saved
+
+
+def has_begun(paths: ExperimentPaths) -> bool:
+    """Returns whether any start of the run has left an episode or a checkpoint."""
+    records = paths.episodes.glob("collect_*.csv")
+    return any(generations(paths.checkpoints)) or any(
+        record.read_bytes().count(b"\n") > 1
+        for record in records  # more than its header
+    )
 
 
 def check_is_unfinished(paths: ExperimentPaths, bound: Mapping[str, Any]) -> None:
@@ -242,7 +259,7 @@ def _now() -> str:
 
 
 def _write_diff(path: pathlib.Path, project: GitState | None, params: GitState | None) -> None:
-    """Writes the uncommitted changes of both repositories, or removes those of an earlier start."""
+    """Writes the uncommitted changes of both repositories."""
     states = {"the project": project}
     if params and (project is None or params.root != project.root):
         states["the params file"] = params
@@ -250,8 +267,6 @@ def _write_diff(path: pathlib.Path, project: GitState | None, params: GitState |
              for name, state in states.items() if state and state.diff]  # fmt: skip
     if diffs:
         write_text_atomically(path, "\n".join(diffs))
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _cpu_model() -> str | None:

@@ -16,6 +16,7 @@ import time
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.state.files import write_json_atomically
 from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.running import is_finished
 
 CORE_TIMEOUT_SECS = 600.0  # a core may have to wait for a lost core's lock
 FINISHED_SECS = 60.0  # time for a continued run to remove finished.json
@@ -106,7 +107,7 @@ def await_link(paths: ExperimentPaths, timeout_secs: float = CORE_TIMEOUT_SECS) 
     began = time.monotonic()
     while (link := Link.read(paths)) is None:
         waited = time.monotonic() - began
-        if paths.finished.exists() and waited > FINISHED_SECS:
+        if is_finished(paths) and waited > FINISHED_SECS:
             return None
         if waited > timeout_secs:
             raise ConfigError(

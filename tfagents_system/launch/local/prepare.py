@@ -85,7 +85,8 @@ def _resume(
     place: Callable[[], list[Service]],
 ) -> list[Service]:
     saved = experiment.read_saved(paths)
-    provenance = Provenance.of_resumed_run(settings, saved)
+    has_begun = patiently(lambda: experiment.has_begun(paths), str(paths.checkpoints))
+    provenance = Provenance.of_resumed_run(settings, saved, has_begun)
     kept = [text for text in provenance.gin_bindings if text not in settings.gin_bindings]
     bound = {**check_gin_bindings(kept, str(paths.provenance)), **bound}
     experiment.check_is_unfinished(paths, bound)
@@ -102,8 +103,8 @@ def _resume(
     if in_force:
         print(f"  gin bindings in force: {'; '.join(in_force)}")
     begin_run(paths, imported_modules(paths.params, pathlib.Path(saved["params_dir"])), in_force)
-    provenance.write(paths, _cpus_by_name(services))
-    paths.finished.unlink(missing_ok=True)
+    cpus = _cpus_by_name(services)
+    provenance.write(paths.running_provenance, paths.running_git_diff, cpus)
     return services
 
 
