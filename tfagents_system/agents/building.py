@@ -19,6 +19,11 @@ from tfagents_system.core.nests import Nest
 from tfagents_system.networks.actor_networks import MlpActorNetwork, acting_network
 from tfagents_system.networks.critic_networks import MlpCriticNetwork, SummarizingCriticNetwork
 from tfagents_system.networks.normalizer import Normalizer
+from tfagents_system.networks.normalizing_networks import (
+    Layers,
+    NormalizingActorNetwork,
+    NormalizingCriticNetwork,
+)
 
 
 class Parts(NamedTuple):
@@ -85,6 +90,33 @@ def make_mlp_critic(
         dropout_rate=settings.critic_dropout_rate,
     )
     return SummarizingCriticNetwork(summarizer, critic) if summarizer else critic
+
+
+def make_normalizing_actor(
+    settings: AgentParams,
+    summarizer: None,
+    observation_spec: Nest,
+    action_spec: Nest,
+    layers: Layers,
+) -> network.Network:
+    """Returns an actor whose `layers` normalize batches; there are no recurrent ones."""
+    units = tuple(settings.actor_fc_layer_params)
+    return NormalizingActorNetwork(
+        observation_spec, action_spec, units, layers, settings.preprocessing_combiner
+    )
+
+
+def make_normalizing_critic(
+    settings: AgentParams,
+    summarizer: None,
+    observation_spec: Nest,
+    action_spec: Nest,
+    layers: Layers,
+    support: tuple[float, ...] = (),
+) -> network.Network:
+    """Returns a critic whose `layers` normalize batches; see NormalizingCriticNetwork."""
+    units, specs = tuple(settings.critic_joint_fc_layer_params), (observation_spec, action_spec)
+    return NormalizingCriticNetwork(specs, units, layers, settings.preprocessing_combiner, support)
 
 
 def _combiner(settings: AgentParams) -> Any:

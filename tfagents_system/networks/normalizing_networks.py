@@ -11,6 +11,9 @@ from tfagents_system.networks import encoders
 from tfagents_system.networks.batch_norm import Moments, NormalizingLayers
 from tfagents_system.networks.heads import action_head
 
+# Units of the hidden layers, output layer -> all layers; such as BatchNormLayers.
+Layers = Callable[[Sequence[int], tf.keras.layers.Dense], NormalizingLayers]
+
 
 class NormalizingCriticNetwork(network.Network):
     """(observation, action) -> normalizing layers -> Q; no state."""
@@ -19,7 +22,7 @@ class NormalizingCriticNetwork(network.Network):
         self,
         input_tensor_spec: tuple[Nest, Nest],
         fc_layer_params: Sequence[int],
-        layers: Callable[[Sequence[int], tf.keras.layers.Dense], NormalizingLayers],
+        layers: Layers,
         preprocessing_combiner: tf.keras.layers.Layer | None = None,
         support: tuple[float, ...] = (),
         name: str = "NormalizingCriticNetwork",
@@ -86,7 +89,7 @@ class NormalizingActorNetwork(network.Network):
         observation_spec: Nest,
         action_spec: Nest,
         fc_layer_params: Sequence[int],
-        layers: Callable[[Sequence[int], tf.keras.layers.Dense], NormalizingLayers],
+        layers: Layers,
         preprocessing_combiner: tf.keras.layers.Layer | None = None,
         name: str = "NormalizingActorNetwork",
     ):

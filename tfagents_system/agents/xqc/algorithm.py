@@ -6,11 +6,14 @@ Source: Palenicek et al. 2025, arXiv:2509.25174.
 import math
 from functools import partial
 
-from tf_agents.networks import network
-
 from tfagents_system.agents.agent import ActorCriticAgent
 from tfagents_system.agents.agent_settings import AgentParams
-from tfagents_system.agents.building import Parts, falling_rate
+from tfagents_system.agents.building import (
+    Parts,
+    falling_rate,
+    make_normalizing_actor,
+    make_normalizing_critic,
+)
 from tfagents_system.agents.crossq import losses as crossq_losses
 from tfagents_system.agents.losses import Losses
 from tfagents_system.agents.optimizers import LearningRate
@@ -18,33 +21,12 @@ from tfagents_system.agents.sac import losses as sac_losses
 from tfagents_system.agents.sac.algorithm import make_soft_agent
 from tfagents_system.agents.temperature import Temperature
 from tfagents_system.agents.xqc import losses
-from tfagents_system.core.nests import Nest
 from tfagents_system.networks.batch_norm import BatchNormLayers
 from tfagents_system.networks.heads import ActionHead
-from tfagents_system.networks.normalizing_networks import (
-    NormalizingActorNetwork,
-    NormalizingCriticNetwork,
-)
+from tfagents_system.networks.normalizing_networks import NormalizingActorNetwork
 
-
-def make_actor(
-    settings: AgentParams, summarizer: None, observation_spec: Nest, action_spec: Nest
-) -> network.Network:
-    """Returns an actor with batch normalization, never recurrent."""
-    units = tuple(settings.actor_fc_layer_params)
-    return NormalizingActorNetwork(
-        observation_spec, action_spec, units, BatchNormLayers, settings.preprocessing_combiner
-    )
-
-
-def make_critic(
-    settings: AgentParams, summarizer: None, observation_spec: Nest, action_spec: Nest
-) -> network.Network:
-    """Returns a categorical critic with batch normalization, never recurrent."""
-    units, specs = tuple(settings.critic_joint_fc_layer_params), (observation_spec, action_spec)
-    return NormalizingCriticNetwork(
-        specs, units, BatchNormLayers, settings.preprocessing_combiner, losses.SUPPORT
-    )
+make_actor = partial(make_normalizing_actor, layers=BatchNormLayers)
+make_critic = partial(make_normalizing_critic, layers=BatchNormLayers, support=losses.SUPPORT)
 
 
 def make_agent(settings: AgentParams, parts: Parts) -> ActorCriticAgent:
