@@ -1,5 +1,7 @@
 """Distributed multi-process Soft Actor-Critic on TF-Agents and Reverb."""
 
+import contextlib
+import importlib
 import os
 
 from tfagents_system.core.process import process_start
@@ -16,3 +18,7 @@ os.environ.setdefault("WRAPT_DISABLE_EXTENSIONS", "1")
 from tfagents_system.core.installed import tolerate_broken_plugins  # noqa: E402
 
 tolerate_broken_plugins()
+
+# It also prints a notice about its successor into every program's log; the adapters support both.
+with contextlib.suppress(ImportError):
+    importlib.import_module("gym_notices.notices").notices.clear()

@@ -116,7 +116,9 @@ class Training:
         self._exporter.prepare()  # while workers fill the replay buffer
         while not self._is_finished and not stop:
             train_step, iteration = self.train_step, self.iteration
-            self._timer.enter("waiting for data")
+            # The first fill is no bottleneck.
+            waiting = "waiting for data" if self._start.is_proven else "waiting for the first data"
+            self._timer.enter(waiting)
             try:
                 metrics = self._learner.run(num_steps - train_step % num_steps, stop)
             except DivergedError as error:
@@ -124,7 +126,7 @@ class Training:
             call_secs = self._timer.enter("publishing")
             if metrics is not None:
                 wait_secs = metrics["data_wait_secs"] * (self.train_step - train_step)
-                self._timer.move(call_secs - wait_secs, "waiting for data", "train steps")
+                self._timer.move(call_secs - wait_secs, waiting, "train steps")
             phase = Phase.WAITING_FOR_DATA if metrics is None else Phase.TRAINING
             self._reporter.report(phase, lambda: self._progress(rate, recent_rate))
             # Also without a step: a restarted replay server may have lost the variables.
@@ -132,7 +134,7 @@ class Training:
             self._publish(timeout_secs=0.0)
             if metrics is None:
                 self._tickets.doubt_server()
-                self._timer.enter("waiting for data")
+                self._timer.enter(waiting)
                 time.sleep(0.1)  # an unreachable server refuses at once
                 continue
             if self.train_step == train_step:

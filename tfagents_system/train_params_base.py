@@ -45,7 +45,7 @@ class TrainParamsBase(AgentParams, abc.ABC):
     def env_ctor(
         self, *args: Any, seed: int | None = None, **kwargs: Any
     ) -> py_environment.PyEnvironment:
-        """Returns a new environment.
+        """Returns a new environment; one of gym or gymnasium gets its adapter, and the seed.
 
         Every program calls it with the arguments of `collect_env_args_kwargs` or
         `eval_env_args_kwargs` and with its own seed; `run.py` passes its flag `--seed`. A time

@@ -72,13 +72,18 @@ class Line(py_environment.PyEnvironment):
         self._place += 0.1 * float(action[0])
         if self._fault == "scribbles":
             action *= 5
+        if self._fault == "one step":
+            return ts.termination(self._observe(), -abs(self._place))
+        if self._fault == "endless":
+            return ts.transition(self._observe(), np.float32(-abs(self._place)))
         if self._fault == "falls" and self._count >= 3 + int(2 * abs(self._place)):
             return ts.termination(self._observe(), 0.0)
         if self._count >= 20:
             if self._fault == "limit":
                 return ts.termination(self._observe(), 0.0)
             return ts.truncation(self._observe(), 0.0)
-        return ts.transition(self._observe(), np.float32(-abs(self._place)))
+        reward = 0.0 if self._fault == "silent" else -abs(self._place)
+        return ts.transition(self._observe(), np.float32(reward))
 
     def get_info(self):
         return {"success": np.zeros(3)} if self._fault == "success" else {"success": False}
@@ -141,7 +146,7 @@ def test_environment_without_a_fault_is_right_in_every_row(tmp_path, capsys):
     assert code == 0
     assert {verdict for verdict, _ in rows.values()} == {"ok"}
     assert list(rows) == ["construction", "specs", "random episodes", "greedy episodes", "bounds",
-                          "time limit", "speed", "memory leak", "set_state", "arrays",
+                          "reward", "time limit", "speed", "memory leak", "set_state", "arrays",
                           "rendering", "seeding", "learning"]  # fmt: skip
     assert rows["specs"][1] == "observation float32 [1]; action float32 [1]"
     assert rows["random episodes"][1].startswith("3 episodes, 60 env steps, mean return -")
@@ -160,6 +165,9 @@ def test_environment_without_a_fault_is_right_in_every_row(tmp_path, capsys):
         ("shape", "random episodes", "WRONG", r"observation has shape \(2,\), its spec \(1,\)"),
         ("limit", "time limit", "WRONG", "6 with discount 0 .* must have discount 1"),
         ("falls", "time limit", "ok", "6 with discount 0"),
+        ("one step", "time limit", "note", "6 episodes of 1 steps, .*over after its first step"),
+        ("endless", "time limit", "ok", "the horizon is 20, which ended them all"),
+        ("silent", "reward", "note", "the reward was the same in all 120 steps, 0 -> Nothing can"),
         ("bounds", "bounds", "note", r"observation \(\d+ steps\)"),
         ("unseeded", "seeding", "note", "one seed gave two different episodes"),
         ("same", "seeding", "note", "two seeds gave the same episode"),

@@ -73,6 +73,14 @@ def test_groups_of_seeds_are_drawn_beside_each_other(tmp_path, capsys):
     assert output.read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_file_that_is_named_is_the_one_that_is_written(tmp_path, capsys):
+    write_run(tmp_path / "a", [1])
+    output = tmp_path / "curve"
+    plot((str(tmp_path / "a"),), output=output)
+    assert capsys.readouterr().out == f"{output}\n"
+    assert output.read_bytes().startswith(b"\x89PNG")
+
+
 def test_what_cannot_be_drawn_is_refused(tmp_path):
     (tmp_path / "episodes").mkdir()
     with pytest.raises(ConfigError, match="Give either experiments, or --exp_dir"):
@@ -84,3 +92,5 @@ def test_what_cannot_be_drawn_is_refused(tmp_path):
     write_run(tmp_path / "a", [1])
     with pytest.raises(ConfigError, match="nowhere"):
         plot((str(tmp_path / "a"),), output=tmp_path / "nowhere" / "a.png")
+    with pytest.raises(ConfigError, match="no image ends with .txt; allowed are .*png"):
+        plot((str(tmp_path / "a"),), output=tmp_path / "a.txt")

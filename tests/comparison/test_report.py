@@ -91,7 +91,8 @@ def test_report_works_in_a_browser_without_network(paths, browser, tmp_path, cap
     )
     assert ["", "200", "40", "0.5", "2", "3", "2", "1", "5"] in rows  # (1021 - 990) s / 60
     changed = [row[1:4] for row in rows if row[0] == "changed"]
-    assert changed == [["discount", "0.9", "0.99"], ["own", '"<i>"', "null"]]
+    assert changed == [["discount", "0.9", "0.99"], ["own", '"<i>"', "None"]]
+    assert not any("`" in cell for row in rows for cell in row)
     assert any(row[1] == "target_update_tau" for row in rows)
     assert any("train steps 75.0%, ■ waiting for data 25.0%" in row[-1] for row in rows)
     assert ["", "git_hash", "abc"] in rows

@@ -89,3 +89,11 @@ def test_two_versions_of_one_package_pass_if_one_of_them_fits(tmp_path):
                                for v in ("2.4.0", "2.4.1")})  # fmt: skip
     done = run(USE, tmp_path / "worse")
     assert done.returncode != 0 and "2.4.1" in done.stderr and "but tensorflow needs" in done.stderr
+
+
+def test_gym_prints_no_notice_about_its_successor():
+    program = "import gym_notices.notices as n, tfagents_system, gym; print(n.notices)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout == "{}\n" and "unmaintained" not in done.stderr

@@ -159,6 +159,20 @@ def test_constructor_of_something_else_raises(environment, name):
         make_collect_environment(Wrong(), seed=1)
 
 
+@pytest.mark.parametrize("package", ["gym", "gymnasium"])
+def test_a_bare_environment_of_gym_or_gymnasium_gets_its_adapter_and_the_seed(package):
+    library = pytest.importorskip(package)
+
+    class Bare(Params):
+        def env_ctor(self, *args, seed=None, **kwargs):
+            return library.make("Pendulum-v1")
+
+    first, second, other = (
+        make_collect_environment(Bare(), seed=seed).reset().observation for seed in (1, 1, 2)
+    )
+    assert first.tolist() == second.tolist() != other.tolist()
+
+
 def test_batched_environment_raises():
     class Wrong(Params):
         def env_ctor(self, *args, seed=None, **kwargs):

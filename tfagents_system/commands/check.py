@@ -87,6 +87,7 @@ def _files_for(env: str, folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Pa
 
 
 def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
+    load, *_ = os.getloadavg()  # of the minute before, without this check
     settings = Settings.from_environ(environ)
     check_gin_bindings(settings.gin_bindings, GIN_BINDINGS)
     check_files(settings.config, settings.params)
@@ -115,6 +116,7 @@ def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
             predicted = forecast.rows_of(forecasted, looked.measured)
         except ConfigError as error:
             predicted = [forecast.failed_row(error)]
+        predicted = [*forecast.busy_rows(load, os.cpu_count() or 1), *predicted]
         print(f"\nThe run on this machine:\n{table(predicted)}")
         rows = [*rows, *predicted]
     wrong = [row.what for row in rows if row.verdict == "WRONG"]

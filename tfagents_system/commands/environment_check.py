@@ -91,6 +91,7 @@ class EnvironmentCheck:
         if self.made is None:
             return
         if self._run_episodes(begin):
+            self.rows.append(probes.check_rewards(self._examiner))
             self._judge_ends()
             self._judge_success()
             self._judge_speed()
@@ -244,7 +245,13 @@ class EnvironmentCheck:
         shown = f"{lengths[0]}" + (f" to {lengths[-1]}" if len(lengths) > 1 else "")
         value = (f"{len(self._episodes)} episodes of {shown} steps, {num_terminal} with discount 0 "
                  f"at the end; the horizon is {self._horizon}")  # fmt: skip
-        if num_terminal >= MIN_SUSPICIOUS and not limits and len(lengths) == 1 < lengths[0]:
+        if not self._examiner.num_ends:
+            value += ", which ended them all"
+        if lengths == [1] and self._horizon > 1:
+            advice = ("An episode is over after its first step: there is no future to learn of. If "
+                      "the task is longer, look at what ends it.")  # fmt: skip
+            self._add("time limit", "note", value, advice)
+        elif num_terminal >= MIN_SUSPICIOUS and not limits and len(lengths) == 1 < lengths[0]:
             advice = (
                 "All ended at one length with discount 0. If that is a time limit, its last step "
                 "must have discount 1, or values are learned that are too low: "

@@ -36,6 +36,8 @@ class StepExaminer:
     def __init__(self, codec: Codec, observation_spec: Any, settings: TrainingSettings):
         """Takes a worker's codec and the observation spec of its environment."""
         self.out_of_bounds: collections.Counter[str] = collections.Counter()  # steps, by leaf
+        self.num_steps = self.num_ends = 0  # looked at; of these, last steps of episodes
+        self.rewards: set[float] = set()  # the first two that differ
         self._codec, self._spec = codec, observation_spec
         self._stacks = settings.frame_stack > 1
         self._blank = self._codec.zeros()
@@ -55,7 +57,11 @@ class StepExaminer:
         self._codec.pack(row)
 
     def look(self, next_time_step: ts.TimeStep) -> None:
-        """Counts an observation outside its bounds; raises ValueError for a wrong discount."""
+        """Counts what is remarkable in a step; raises ValueError for a wrong discount."""
+        self.num_steps += 1
+        self.num_ends += bool(next_time_step.is_last())
+        if len(self.rewards) < 2:
+            self.rewards.add(float(next_time_step.reward))
         if not 0 <= float(next_time_step.discount) <= 1:
             raise ValueError(f"discount is {next_time_step.discount}; allowed is 0 to 1")
         observation = next_time_step.observation
@@ -66,6 +72,17 @@ class StepExaminer:
         for leaf, (path, spec) in zip(leaves, specs, strict=True):
             if not spec.check_array(np.asarray(leaf, spec.dtype)):
                 self.out_of_bounds["/".join(map(str, path)) or "observation"] += 1
+
+
+def check_rewards(examiner: StepExaminer) -> Row:
+    """Judges the rewards of all steps that the examiner has looked at."""
+    if len(examiner.rewards) > 1:
+        return Row("reward", "ok", "differs from step to step")
+    (reward,) = examiner.rewards
+    value = f"the reward was the same in all {examiner.num_steps:,} steps, {reward:g}"
+    advice = ("Nothing can be learned until exploration meets another reward. If random actions "
+              "should have, look at the reward's computation.")  # fmt: skip
+    return Row("reward", "note", value, advice)
 
 
 def check_curriculum(

@@ -84,8 +84,7 @@ def draw_learning_curve(exp_dir: pathlib.Path, output: pathlib.Path) -> None:
     axes.set_title(exp_dir.resolve().name, parse_math=False)  # for names with $ signs
     axes.grid(alpha=0.3)
     axes.legend(loc="best")
-    figure.savefig(output, dpi=100)
-    plt.close(figure)
+    _save(figure, output)
 
 
 def draw_panels(groups: Sequence[RunGroup], output: pathlib.Path) -> None:
@@ -116,8 +115,7 @@ def draw_panels(groups: Sequence[RunGroup], output: pathlib.Path) -> None:
     legend = figure.legend(handles, labels, loc="outside upper center", ncols=len(groups))
     for text in legend.get_texts():
         text.set_parse_math(False)  # for names with $ signs
-    figure.savefig(output, dpi=100)
-    plt.close(figure)
+    _save(figure, output)
 
 
 def _draw_group(axes: plt.Axes, curves: Sequence[Curve], color: str) -> None:
@@ -130,6 +128,21 @@ def _draw_group(axes: plt.Axes, curves: Sequence[Curve], color: str) -> None:
     axes.fill_between(mean.xs, mean.low, mean.high, color=color, alpha=0.2, linewidth=0)
     marker = "o" if len(mean.xs) == 1 else None  # a line through one point is invisible
     axes.plot(mean.xs, mean.mean, color=color, linewidth=1.8, marker=marker)
+
+
+def _save(figure: plt.Figure, output: pathlib.Path) -> None:
+    """Writes exactly `output`, to which matplotlib would add an ending if it has none.
+
+    Raises:
+      ConfigError: If its ending is that of no image.
+    """
+    ending = output.suffix.removeprefix(".") or "png"
+    allowed = figure.canvas.get_supported_filetypes()
+    if ending not in allowed:
+        raise ConfigError(f"--output={output}: no image ends with .{ending}; allowed are "
+                          f"{', '.join(sorted(allowed))}, and no ending for png.")  # fmt: skip
+    figure.savefig(output, dpi=100, format=ending)
+    plt.close(figure)
 
 
 def _seeds(number: int) -> str:

@@ -116,7 +116,7 @@ def _body(paths: ExperimentPaths, name: str, points: Sequence[EvaluationPoint]) 
         parts += ["<h2>Where the time went</h2>", sections.time_profile(phase_secs)]
     if provenance:
         rows = [
-            (key, value if isinstance(value, str) else json.dumps(value))
+            (key, value if value is None or isinstance(value, str) else json.dumps(value))
             for key, value in provenance.items()
             if key != "packages"
         ]

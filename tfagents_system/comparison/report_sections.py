@@ -62,13 +62,17 @@ def settings(values: Mapping[str, Any], declared: Mapping[str, Hyperparameter]) 
         default = declared[name].default if name in declared else None
         is_default = json.dumps(value) == json.dumps(default, default=str)
         meaning = declared[name].meaning if name in declared else ""
-        rows.append(
-            (is_default, name, json.dumps(value), json.dumps(default, default=str), meaning)
-        )
+        meaning = meaning.replace("`", "")  # of the table in Markdown
+        rows.append((is_default, name, shown(value), shown(default), meaning))
     rows.sort(key=lambda row: row[0])  # keeps the order otherwise
     changed = [index for index, row in enumerate(rows) if not row[0]]
     header = ("hyperparameter", "value", "default", "meaning")
     return table(header, [row[1:] for row in rows], changed)
+
+
+def shown(value: Any) -> str:
+    """Returns a value of JSON as text; None as the user writes it."""
+    return "None" if value is None else json.dumps(value, default=str)
 
 
 def time_profile(phase_secs: Mapping[str, Mapping[str, float]]) -> str:

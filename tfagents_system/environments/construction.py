@@ -1,8 +1,10 @@
 """Builds the environments that a TrainParams describes."""
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
+import gym
 from tf_agents.environments import py_environment
 
 from tfagents_system.core.errors import ConfigError
@@ -14,6 +16,8 @@ from tfagents_system.environments.closing import end_started
 from tfagents_system.environments.exact_casts import refuse_lossy_casts
 from tfagents_system.environments.frame_stack import FrameStack
 from tfagents_system.environments.guest_environment import GuestEnvironment, as_made
+from tfagents_system.environments.gym_adapter import GymEnvironment
+from tfagents_system.environments.gymnasium_adapter import GymnasiumEnvironment
 from tfagents_system.environments.leaf_names import check_leaf_names
 from tfagents_system.environments.time_limits import keep_discount_at_time_limits
 
@@ -75,11 +79,20 @@ def _make(
     args, kwargs = result
     before = descendants()
     try:
-        made = call_method(params.env_ctor, *args, **{"seed": seed, **kwargs})
-        return _as_ours(made, params.frame_stack, before)
+        kwargs = {"seed": seed, **kwargs}
+        made = call_method(params.env_ctor, *args, **kwargs)
+        return _as_ours(_adapted(made, kwargs["seed"]), params.frame_stack, before)
     except BaseException:
         end_started(frozenset(descendants() - before))
         raise
+
+
+def _adapted(environment: Any, seed: int) -> Any:
+    """Returns an environment of gym or gymnasium in its adapter; others as they are."""
+    gymnasium = sys.modules.get("gymnasium")  # who has made one has imported it
+    if gymnasium is not None and isinstance(environment, gymnasium.Env):
+        return GymnasiumEnvironment(environment, seed)
+    return GymEnvironment(environment, seed) if isinstance(environment, gym.Env) else environment
 
 
 def _as_ours(
@@ -89,8 +102,8 @@ def _as_ours(
     if not isinstance(environment, py_environment.PyEnvironment):
         raise ConfigError(
             f"TrainParams.env_ctor returned a {type(environment).__name__}; allowed is a TF-Agents "
-            "PyEnvironment. Adapters for gym, gymnasium, PyBullet and dm_control are in "
-            "tfagents_system/environments."
+            "PyEnvironment, or an environment of gym or gymnasium. Adapters for PyBullet and "
+            "dm_control are in tfagents_system/environments."
         )
     if environment.batched:
         raise ConfigError("TrainParams.env_ctor returned a batched environment; allowed is one "

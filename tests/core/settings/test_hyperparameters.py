@@ -163,6 +163,7 @@ def test_unknown_name_names_the_nearest():
         ("polyak", "1 - target_update_tau."),
         ("learning_rate", "actor_learning_rate, critic_learning_rate and alpha_learning_rate."),
         ("seed", "--seed, or the variable SAC_SEED."),
+        ("horizon", "horizon in the experiment's JSON config, the file that SAC_CONFIG names."),
     ],
 )
 def test_a_name_of_another_library_names_ours(name, meant):

@@ -24,6 +24,7 @@ _CAPACITY = "n_episodes_in_buffer, in episodes"
 _FIRST_FILL = "n_buffer_init_episodes, in episodes"
 _UPDATES = "num_steps_per_iter, for n_train_episodes_per_iter episodes"
 _WORKERS = "the variable SAC_NUM_COLLECT_WORKERS"
+_HORIZON = "horizon in the experiment's JSON config, the file that SAC_CONFIG names"
 # Names of hyperparameters in other libraries, and their names here.
 NAMES_ELSEWHERE = {
     "gamma": "discount", "tau": "target_update_tau", "polyak": "1 - target_update_tau",
@@ -33,6 +34,7 @@ NAMES_ELSEWHERE = {
     "train_freq": _UPDATES, "gradient_steps": _UPDATES, "utd_ratio": _UPDATES,
     "n_steps": "n_step_returns", "net_arch": _LAYERS, "hidden_sizes": _LAYERS,
     "seed": "--seed, or the variable SAC_SEED", "n_envs": _WORKERS, "num_workers": _WORKERS,
+    "horizon": _HORIZON, "max_episode_steps": _HORIZON,
 }  # fmt: skip
 
 

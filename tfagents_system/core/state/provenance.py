@@ -89,19 +89,22 @@ class StartRecord:
     def __init__(
         self, paths: ExperimentPaths, gin_bindings: Sequence[str], arithmetic: str, fence: Fence
     ):
-        """Writes nothing yet; `gin_bindings` are in force, `arithmetic` is this learner's."""
+        """Writes nothing yet; `gin_bindings` are in force, `arithmetic` is this learner's.
+
+        `is_proven` tells whether the learner has trained with them.
+        """
         self._paths, self._fence = paths, fence
         self._bindings, self._arithmetic = list(gin_bindings), arithmetic
-        self._has_trained = self._is_kept = False
+        self.is_proven = self._is_kept = False
 
     def has_trained(self) -> None:
         """Accepts the start, with its gin bindings and its end; does nothing after that."""
-        if self._has_trained:
+        if self.is_proven:
             return
         self._keep({"gin_bindings": self._bindings})
         self._paths.finished.unlink(missing_ok=True)  # the run goes beyond it
         self._paths.extends.unlink(missing_ok=True)
-        self._has_trained = True
+        self.is_proven = True
 
     def is_saved(self) -> None:
         """Accepts a start that ends before it has trained; its gin bindings are not proven."""
