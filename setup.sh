@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# Makes what the programs of this project need, once; later calls find it ready and say nothing.
+# Installs what the programs of this project need, once; later calls find it ready and print nothing.
 #
 # Usage: PATH="$(./setup.sh [--test] [--with EXTRA,...]):$PATH"
-#   --test            also the packages of the tests and linters
-#   --with EXTRA,...  also these optional packages, in locked versions: those of locks/EXTRA.lock.
+#   --test            also installs the packages of the tests and linters
+#   --with EXTRA,...  also installs the optional packages of locks/EXTRA.lock, in locked versions.
 #                     Later calls keep them.
 #
 # 1. Takes the active environment (VIRTUAL_ENV or CONDA_PREFIX) if it has the locked packages.
-# 2. Otherwise makes or completes .venv from the lock files, with Python 3.10 or 3.11; where the
-#    system has neither, or not all of it (Debian without python3-venv), uv makes it, without root.
+# 2. Otherwise makes or completes .venv from the lock files, with Python 3.10 or 3.11. If the system
+#    has neither, or an incomplete one (Debian without python3-venv), uv makes it, without root.
 #    pip in .venv never changes a locked package (pip.conf).
 # 3. Finds supervise (daemontools) or installs it, without root into .venv/daemontools. If
-#    SAC_PLACEMENT is slurm or ray, stunnel likewise, for the link between hosts.
-# 4. Builds the compiled ops of the learner, where there is a C++ compiler and the CPU can run them.
-# 5. Prints the folders for the front of PATH on stdout; what it does is said on stderr.
+#    SAC_PLACEMENT is slurm or ray, does the same with stunnel, for the link between hosts.
+# 4. Builds the compiled ops of the learner, if there is a C++ compiler and the CPU can run them.
+# 5. Prints the folders for the front of PATH on stdout; reports what it does on stderr.
 #
-# .venv/.lock-NAME holds the checksum of the locks/NAME.lock that is installed; .venv/.unfinished marks
-# an interrupted .venv, which is made anew. Exit code 78: something is missing that only the user
-# can provide; a message says what.
+# .venv/.lock-NAME has the checksum of the installed locks/NAME.lock; .venv/.unfinished marks an
+# interrupted .venv, which is made again. Exit code 78: something is missing that only the user can
+# provide; a message tells what.
 set -euo pipefail
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -42,7 +42,7 @@ list_extras() {
   done
 }
 
-# Prints the extra whose name takes the fewest changed letters to get from $1, if these are few.
+# Prints the extra whose name is most similar to $1, if any is similar.
 nearest_extra() {
   list_extras | awk -v name="$1" '
     function least(a, b) { return a < b ? a : b }
@@ -91,7 +91,7 @@ version_of() {
 is_right() { [[ $(version_of "$1") =~ ^3\.1[01]$ ]]; }
 has_ensurepip() { "$1" -I -c 'import ensurepip, venv' >/dev/null 2>&1 </dev/null; }
 
-# Prints the bin folder of the active environment if that can run this project.
+# Prints the bin folder of the active environment if it can run this project.
 active_bin() {
   local root message
   for root in "${VIRTUAL_ENV:-}" "${CONDA_PREFIX:-}"; do
@@ -107,7 +107,7 @@ active_bin() {
   return 1
 }
 
-# Runs a command quietly; if it fails, shows the end of what it printed.
+# Runs a command quietly; if it fails, shows the end of its output.
 quietly() {
   local output status=0
   output="$("$@" 2>&1 </dev/null)" || status=$?
@@ -118,12 +118,12 @@ quietly() {
 has_apt_as_root() { [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; }
 apt_install() {
   say "installing the Debian package $1"
-  # dpkg needs the sbin folders, which a bare PATH lacks.
+  # dpkg needs the sbin folders, which a minimal PATH lacks.
   local -x PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin" DEBIAN_FRONTEND=noninteractive
   quietly apt-get update -qq && quietly apt-get install -y -qq --no-install-recommends "$1"
 }
 
-# Unpacks a Debian package into .venv/PACKAGE, for those who may not install it.
+# Unpacks a Debian package into .venv/PACKAGE, for users who cannot install it.
 unpack() { # PACKAGE [LIBRARY...]: Debian packages, into one folder
   command -v apt-get >/dev/null && command -v dpkg >/dev/null || return 1
   say "unpacking $1 into .venv/$1"
@@ -137,7 +137,7 @@ unpack() { # PACKAGE [LIBRARY...]: Debian packages, into one folder
   return 1
 }
 
-# Sets `python` to one of this system that can make .venv; else fails, and `why` names what is there.
+# Sets `python` to a Python of this system that can make .venv; else fails, with the reason in `why`.
 find_python() {
   local candidate others=""
   for candidate in python3.11 python3.10 python3 python \
@@ -158,7 +158,7 @@ Python on PATH}). Install one, for example with 'apt-get install python3.11 pyth
   return 1
 }
 
-# Prints the wheel of pip that belongs to this system, or that its package python3-pip-whl brings.
+# Prints the system's wheel of pip, or the one in its package python3-pip-whl.
 pip_wheel() {
   local bundled # with a Python that has no pip, but ensurepip
   bundled="$(python3 -I -c 'import ensurepip; print(*ensurepip.__path__)' 2>/dev/null </dev/null)"
@@ -175,12 +175,12 @@ install_uv() {
     pip=(python3 -I "$(pip_wheel)/pip") # a wheel can be run as it is
   fi
   say "installing uv from the package index into .venv/uv"
-  # The pip of a system refuses to change that (PEP 668), but not to fill a folder.
+  # A system's pip refuses to change the system (PEP 668), but not to fill a folder.
   quietly "${pip[@]}" install --quiet --disable-pip-version-check --no-input --no-deps \
     --only-binary :all: --target .venv/uv "$(grep '^uv==' locks/test.lock)"
 }
 
-# Makes .venv with uv, which needs no ensurepip, and downloads a Python where there is no right one.
+# Makes .venv with uv, which needs no ensurepip, and downloads a Python if there is no suitable one.
 make_venv_with_uv() {
   local uv
   if ! uv="$(command -v uv)"; then
@@ -200,7 +200,7 @@ venv_is_complete() {
   [[ -x .venv/bin/python && ! -e .venv/.unfinished ]]
 }
 
-# Prints the names of the lock files that are asked for, or were before.
+# Prints the names of the requested lock files, and of those requested earlier.
 wanted_locks() {
   local mark name
   {
@@ -212,12 +212,12 @@ wanted_locks() {
   } | sort -u
 }
 
-# The checksum covers the place too, because .venv points to it: to the lock files and this project.
+# The checksum includes the path, because .venv points to it: to the lock files and this project.
 checksum_of() { # NAME
   { cat -- "locks/$1.lock" && printf '%s\n' "$project"; } | cksum
 }
 
-# Empties .venv but for what does not depend on its Python.
+# Empties .venv except for what does not depend on its Python.
 clear_venv() {
   find .venv -mindepth 1 -maxdepth 1 ! -name .setup-lock ! -name '.lock-*' ! -name daemontools \
     ! -name stunnel4 -exec rm -rf {} +
@@ -247,12 +247,12 @@ pip_install() {
     "Repair that and start again."
 }
 
-# Lets users install what they like with pip, and TensorFlow work with it.
+# Lets users install any package with pip, without breaking TensorFlow.
 protect_packages() {
   # Spaces separate several constraints, so a path with one is written as a URL.
   quietly .venv/bin/python -I -m pip config --quiet --site set install.constraint \
     "file://${project// /%20}/locks/base.lock"
-  # As tfagents_system/__init__.py, for programs that import TensorFlow and not this project.
+  # As in tfagents_system/__init__.py, for programs that import TensorFlow but not this project.
   local folder
   for folder in .venv/lib/python3.*/site-packages; do
     printf '%s\n' 'import os; os.environ.setdefault("WRAPT_DISABLE_EXTENSIONS", "1")' \
@@ -276,7 +276,7 @@ make_venv() {
   rm -f .venv/.unfinished
 }
 
-# Builds the compiled ops if they are missing or outdated; nothing depends on them but speed.
+# Builds the compiled ops if they are missing or outdated; only speed depends on them.
 build_ops() { # PYTHON
   local message
   message="$("$1" -sE -m tfagents_system.kernels.build 2>&1 </dev/null)" || { say "$message" && return; }
@@ -301,7 +301,7 @@ unpack_stunnel4() {
   chmod 755 .venv/stunnel4/bin/stunnel4
 }
 
-# Adds the folder of a tool to those that are printed; installs its package if it is missing.
+# Adds the folder of a tool to the printed ones; installs its package if it is missing.
 provide() { # PACKAGE FOLDER WHAT NAME...: FOLDER has it where it was unpacked, WHAT is for messages
   local package="$1" what="$3" place=("$2" "${@:4}") folder
   if ! folder="$(find_tool "${place[@]}")"; then
@@ -317,13 +317,13 @@ provide() { # PACKAGE FOLDER WHAT NAME...: FOLDER has it where it was unpacked, 
   folders+="${folder:+:$folder}"
 }
 
-# Lets only one setup change .venv at a time; a second one waits here.
+# Locks .venv, so that a second setup waits here.
 lock_venv() {
   if ! { mkdir -p .venv && : >>.venv/.setup-lock; } 2>/dev/null; then
     die "cannot write to $project/.venv: call setup.sh once as the owner of that folder"
   fi
   exec 9>>.venv/.setup-lock
-  # macOS has no flock; there two setups at once are the user's to avoid.
+  # macOS has no flock; there the user must avoid two setups at once.
   if command -v flock >/dev/null && ! flock -n 9; then
     say "waiting for another setup of this folder to end"
     flock 9
