@@ -150,7 +150,7 @@ def test_a_command_by_the_list_runs_and_is_in_help_completion_and_reference(proj
     completion = python(project, "-m", "tfagents_system", "completion").stdout
     assert "greet) words='--help --times'" in completion
     page = python(project, "-c", REFERENCE).stdout
-    assert "## sac greet\n\nTo greet somebody." in page and "Of whom to greet." in page
+    assert "## sac greet\n\nTo greet somebody." in page and "The person to greet." in page
 
 
 def test_the_newest_entry_of_the_changelog_is_this_version():

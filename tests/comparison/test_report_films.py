@@ -1,5 +1,6 @@
 import io
 import json
+import re
 import shutil
 
 import gin
@@ -158,7 +159,8 @@ def test_without_new_films_those_that_there_are_are_shown(paths):
         (PARAMS.replace("return gym", "raise ValueError('no arm')\n        return gym"),
          "The report lacks films of 3 policies: ValueError: no arm"),
         (PARAMS.replace('seed=seed)', 'seed=seed).gym and None'),
-         "The report lacks films of 3 policies: ConfigError: TrainParams.env_ctor returned a "),
+         # Wrong input in a process that has not run an episode yet; later it is a failure.
+         "The report lacks films of 3 policies: (ConfigError: )?TrainParams.env_ctor returned a "),
         (PARAMS.replace("        return ", "        environment = ")
          + "        environment.render = None\n        return environment\n",
          "No video of episode_0 and later: step 1 failed with TypeError: "),
@@ -171,7 +173,7 @@ def test_a_report_does_without_films_that_cannot_be_made_and_says_why(
     report(paths.root, film=True)
     out, err = capsys.readouterr()
     assert out == f"{paths.root}/report.html\n"
-    assert err.startswith(message) and err.count("\n") == 1
+    assert re.match(message, err) and err.count("\n") == 1
     assert "<video" not in make_page(paths)
     assert not list(paths.videos.rglob("*.mp4*"))
 

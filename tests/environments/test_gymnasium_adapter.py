@@ -200,7 +200,9 @@ def test_an_id_that_a_package_registers_when_it_is_imported(tmp_path, monkeypatc
     assert find_environment("arms_of_a_test:ArmOfATest-v0").horizon == 7
     with pytest.raises(ConfigError, match="no_such_arms:A-v0 .*No module named 'no_such_arms'"):
         gymnasium_adapter.load("no_such_arms:A-v0")
-    with pytest.raises(ConfigError, match="no_such_arms cannot be imported .* one of gymnas"):
+    with pytest.raises(
+        ConfigError, match="no_such_arms cannot be imported: Module.* one of gymnas"
+    ):
         find_environment("no_such_arms:A-v0")
     with pytest.raises(ConfigError, match="no environment .*ArmOfATests-v0.* mean ArmOfATest-v0"):
         find_environment("arms_of_a_test:ArmOfATests-v0")

@@ -50,7 +50,7 @@ def debian_packages(stage: list[Step]) -> set[str]:
 
 def test_what_setup_would_install_as_root_is_in_both_stages():
     setup = (PROJECT / "setup.sh").read_text()
-    assert "apt_install daemontools" in setup
+    assert "provide daemontools " in setup
     assert {"ca-certificates", "daemontools", "g++", "python3"} <= debian_packages(BUILD)
     assert {"daemontools", "python3", "tini"} <= debian_packages(FINAL)
     # .venv of the first stage has links to the Python of the second.

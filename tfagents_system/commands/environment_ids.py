@@ -135,8 +135,10 @@ def _import_package(package: str, text: str) -> None:
             with GUEST.visit(f"importing {package}"):
                 importlib.import_module(package)
     except UserCodeError as error:
+        is_missing = getattr(error.__cause__, "name", None) == package  # so no code of it has run
+        reason = error.reason if is_missing else error.reason_and_place
         raise ConfigError(
-            f"{text}: {package} cannot be imported: {error.reason_and_place}. Allowed before the "
+            f"{text}: {package} cannot be imported: {reason}. Allowed before the "
             f"colon is a package that registers environments, or one of {', '.join(KINDS)}."
         ) from error
 
