@@ -1,5 +1,6 @@
 """Sets up all tests, spreads them over processes, and counts those of the fault table."""
 
+import faulthandler
 import os
 import pathlib
 import signal
@@ -30,6 +31,13 @@ def pytest_addoption(parser):
 def compiled_ops():
     """Builds the compiled ops, where the CPU has their instructions: 0.1 s if they are there."""
     assert build.main() == 0
+
+
+@pytest.fixture(autouse=True)
+def no_watchdog_left():
+    """Disarms the watchdog that a test has fed: it would end this process in a later test."""
+    yield
+    faulthandler.cancel_dump_traceback_later()
 
 
 # Tests that start real runs: of programs that share the CPUs, with steps that take their time.
