@@ -34,7 +34,9 @@ def test_shares_are_told_what_was_automatic():
 
 @pytest.mark.parametrize("placement", ["slurm", "ray"])
 def test_an_automatic_number_of_workers_is_refused(placement):
-    with pytest.raises(ConfigError, match=f"_WORKERS is auto and SAC_PLACEMENT is {placement}; set a number"):
+    with pytest.raises(
+        ConfigError, match=f"_WORKERS is auto and SAC_PLACEMENT is {placement}; set a number"
+    ):
         demand(SAC_NUM_COLLECT_WORKERS="auto", SAC_PLACEMENT=placement)
 
 
