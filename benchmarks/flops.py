@@ -9,7 +9,7 @@ def dense_flops(batch_size: int, num_inputs: int, num_outputs: int) -> int:
 
 
 def mlp_flops(batch_size: int, layer_sizes: Sequence[int]) -> int:
-    """Returns those of a forward pass; `layer_sizes` goes from the input to the output."""
+    """Returns the operations of a forward pass; `layer_sizes` goes from input to output."""
     return sum(
         dense_flops(batch_size, num_inputs, num_outputs)
         for num_inputs, num_outputs in zip(layer_sizes, layer_sizes[1:], strict=False)
@@ -19,7 +19,7 @@ def mlp_flops(batch_size: int, layer_sizes: Sequence[int]) -> int:
 def sac_update_flops(
     observation_size: int, action_size: int, hidden: Sequence[int], batch_size: int
 ) -> int:
-    """Returns those of the matrix products of one update of two critics, the actor and alpha.
+    """Returns the operations of matrix products in one update of two critics, actor and alpha.
 
     A backward pass takes one product per layer for the gradient of its weights and one for that of
     its input, which the first layer does not need:

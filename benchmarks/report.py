@@ -51,7 +51,7 @@ class Summary:
 
     @property
     def more_is_better(self) -> bool:
-        """Whether a higher value is better."""
+        """True if a higher value is better."""
         return self.unit.endswith("/s") or self.unit in ("%", "return")
 
     def times_as_good(self, other: "Summary") -> float:

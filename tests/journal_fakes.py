@@ -13,13 +13,13 @@ RECORD_BYTES = 8 + 8 + 1 + 2 * 4 + 4 + 4  # place, number, flag, columns, checks
 
 
 def stored(*ranges, is_full=False, stream=1):
-    """What a checkpoint holds: ranges of the rows of a stream, counted from 1."""
+    """Returns a checkpoint that holds ranges of the rows of a stream, counted from 1."""
     ranges = np.array(ranges, np.int64).reshape(-1, 2)
     return StoredNumbers(ranges + first_number(stream) - 1, is_full)
 
 
 def described(numbers, capacity, older=NOTHING):
-    """What the checkpoint after `older` holds of a table in which `numbers` have arrived."""
+    """Returns the checkpoint after `older` of a table in which `numbers` have arrived."""
     left = np.sort(np.array(numbers[-capacity:], np.int64))
     contents = StoredNumbers(_as_ranges(left, stride=1), len(left) == capacity)
     return dataclasses.replace(contents, removed=contents.removed_after(older))

@@ -1,4 +1,4 @@
-"""Which settings a sweep tries."""
+"""The settings of a sweep's trials."""
 
 import math
 

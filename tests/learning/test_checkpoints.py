@@ -1,4 +1,4 @@
-"""What a checkpoint holds, when it is saved, and saves that fail."""
+"""Checkpoints: their contents, their periods, and saves that fail."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""What is passed over, named, and never taken for the absence of checkpoints."""
+"""Damaged generations are passed over and named; they never count as no checkpoint."""
 
 import contextlib
 import errno
