@@ -45,3 +45,10 @@ def write_finished_run(root, params, config, gin_bindings=(), num_iter=1):
     paths.provenance.write_text(json.dumps(record))
     paths.finished.write_text(json.dumps({"num_iter": num_iter}))
     return paths
+
+
+def write_numbers(paths, kind, worker, rows):
+    """`rows` are (train_step, name, value)."""
+    lines = ["worker,iteration,train_step,env_step,wall_time,name,value"]
+    lines += [f"{worker},1,{train_step},40,1000,{name},{value}" for train_step, name, value in rows]
+    (paths.episodes / f"info_{kind}_{worker}.csv").write_text("\r\n".join(lines) + "\r\n")

@@ -4,6 +4,7 @@ import collections
 
 from replay_fakes import EpisodeStepEnv, SleepingWatchdog, TinyParams
 
+from tfagents_system.collection.info_numbers import InfoNumbers
 from tfagents_system.collection.step_observers import StepObservers
 from tfagents_system.collection.worker_environments import Environments
 from tfagents_system.collection.worker_records import WorkerRecords
@@ -142,6 +143,7 @@ def make_worker(run, adder, reader, worker_id=0, stop=None, environment=None,
         *(StepObservers(hook, worker_id, run.horizon) for hook in hooks),
         Camera(run.horizon, run.paths.training_videos, print),
         SleepingWatchdog(),
+        InfoNumbers(run.params.log_info),
     )
     return make(
         run,

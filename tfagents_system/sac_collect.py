@@ -24,6 +24,7 @@ from tf_agents.environments import py_environment
 from tfagents_system.agents.construction import masks_padding
 from tfagents_system.assembly import Assembly, assemble
 from tfagents_system.collection.best_policy_keeper import BestPolicyKeeper
+from tfagents_system.collection.info_numbers import InfoNumbers
 from tfagents_system.collection.step_observers import StepObservers
 from tfagents_system.collection.worker_environments import Environments
 from tfagents_system.collection.worker_records import WorkerRecords
@@ -189,6 +190,7 @@ def _make_environments(
             horizon, run.paths.training_videos, functools.partial(print, flush=True), MAX_FILM_SECS
         ),
         watchdog,
+        InfoNumbers(params.log_info),
     )
 
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tfagents_system.collection.rollouts import Episode, run_episode
+from tfagents_system.collection.rollouts import Episode
 from tfagents_system.collection.worker_environments import Environments
 from tfagents_system.collection.worker_records import WorkerRecords
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
@@ -165,11 +165,9 @@ class Worker:
             return
         try:
             self._apply_curriculum()
-            environment = self._environments.collect
-            with environment.judged():
-                episode = run_episode(
-                    environment, policy, self._run.horizon, observe, records.timer
-                )
+            episode = self._environments.run_collect_episode(
+                policy, self._run.horizon, observe, records.timer
+            )
         except EnvironmentFailure as failure:
             self._adder.end_episode()
             self._note(failure)

@@ -33,13 +33,14 @@ def run(tmp_path):
     return Run(ExperimentPaths(tmp_path), params, Curriculum.from_config({}, "test"), 0)
 
 
-def evaluate(run, train_step, returns, worker_ids=(0, 1), success=None):
+def evaluate(run, train_step, returns, worker_ids=(0, 1), success=None, numbers=None):
     """Workers in turn record an episode each, and keep the policy if it is the best."""
     version = PolicyVersion(train_step, [np.float32([train_step])])
     for index, episode_return in enumerate(returns):
         worker_id = worker_ids[index % len(worker_ids)]
         log = EpisodeLog(run.paths.episodes, "eval", worker_id)
-        log.append(Episode(episode_return, 3, success, True), 0, train_step, 0)
+        episode = Episode(episode_return, 3, success, True, numbers=numbers or {})
+        log.append(episode, 0, train_step, 0)
         BestPolicyKeeper(run, [tf.Variable([0.0])]).keep(version)
 
 
@@ -102,7 +103,7 @@ def test_a_complete_evaluation_is_summed_up_once_over_all_workers(run):
     evaluate(run, 100, [1.0, 2.0])
     assert not run.paths.eval_summaries.exists()
     evaluate(run, 200, [1.0, 2.0, 6.0], success=True)
-    evaluate(run, 300, [0.0, 0.0, 0.0])
+    evaluate(run, 300, [0.0, 0.0, 0.0], numbers={"distance_mean": 0.5})
     found = []
     for file in sorted(run.paths.eval_summaries.glob("events.*")):
         for event in tf.compat.v1.train.summary_iterator(str(file)):
@@ -112,11 +113,12 @@ def test_a_complete_evaluation_is_summed_up_once_over_all_workers(run):
     assert values.keys() == {
         (200, "eval/mean_return"), (200, "eval/success_rate"), (200, "eval/returns"),
         (200, "hyperparameters"), (300, "eval/mean_return"), (300, "eval/returns"),
-        (300, "eval/success_rate"),
+        (300, "eval/success_rate"), (300, "eval/info/distance_mean"),
     }  # fmt: skip
     assert values[200, "eval/mean_return"].simple_value == statistics.fmean([1.0, 2.0, 6.0])
     assert values[200, "eval/success_rate"].simple_value == 1.0
     assert values[300, "eval/success_rate"].simple_value == 0.0  # reports successes alone
+    assert values[300, "eval/info/distance_mean"].simple_value == 0.5
     histogram = values[200, "eval/returns"].histo
     assert (histogram.min, histogram.max, sum(histogram.bucket)) == (1.0, 6.0, 3)
     (text,) = tf.make_ndarray(values[200, "hyperparameters"].tensor)

@@ -44,6 +44,24 @@ def test_a_file_without_episodes_begins_at_env_step_0(tmp_path, content):
     assert (tmp_path / "collect_0.csv").read_text().count("worker") == 1
 
 
+def test_numbers_have_a_file_of_their_own_once_there_are_any(tmp_path):
+    log = EpisodeLog(tmp_path, "eval", worker_id=3)
+    log.append(Episode(0.0, 10, None, True), iteration=3, train_step=150, env_step=40)
+    assert [path.name for path in tmp_path.iterdir()] == ["eval_3.csv"]
+    for _ in range(2):
+        numbers = {"distance_mean": 0.25, "reward/run_last": 2.0}
+        episode = Episode(0.0, 10, None, True, numbers=numbers)
+        log.append(episode, iteration=4, train_step=200, env_step=50)
+        log = EpisodeLog(tmp_path, "eval", worker_id=3)
+    lines = rows(tmp_path / "info_eval_3.csv")
+    assert [(line["name"], line["value"]) for line in lines] == [
+        ("distance_mean", "0.25"), ("reward/run_last", "2")
+    ] * 2  # fmt: skip
+    for number, episode in zip(lines[::2], rows(tmp_path / "eval_3.csv")[1:], strict=True):
+        common = ("worker", "iteration", "train_step", "env_step", "wall_time")
+        assert [number[name] for name in common] == [episode[name] for name in common]
+
+
 def test_damaged_lines_do_not_keep_a_worker_from_starting(tmp_path):
     head = ",".join(COLUMNS).encode() + b"\n0,1,50,120,-1.5,10,1.0,\n"
     for damage in (b'0,"\n', b"\xff\0\n", "0,1,50,\u00b2,-1.5,10,1.0,\n".encode()):

@@ -86,7 +86,8 @@ class Line(py_environment.PyEnvironment):
         return ts.transition(self._observe(), np.float32(reward))
 
     def get_info(self):
-        return {"success": np.zeros(3)} if self._fault == "success" else {"success": False}
+        infos = {"success": {"success": np.zeros(3)}, "info": {"distance": abs(self._place)}}
+        return infos.get(self._fault, {"success": False})
 
     def set_state(self, state):
         if self._fault == "set_state" and state["slope"] > 0.4:
@@ -197,6 +198,18 @@ def test_set_state_gets_every_value_of_the_curriculum(tmp_path, capsys):
     verdict, text = rows["set_state"]
     assert (code, verdict) == (78, "WRONG")
     assert text.startswith("slope = 0.5: ValueError: too steep (params.py:")
+
+
+def test_numbers_of_the_info_are_named(tmp_path, capsys, monkeypatch):
+    code, rows = checked(tmp_path, capsys, "info")
+    assert (code, rows["info"]) == (0, ("ok", "has numbers, which log_info can record: distance"))
+    monkeypatch.setenv("SAC_GIN_BINDINGS", "TrainParams.log_info = ['dist*:min']")
+    code, rows = checked(tmp_path, capsys, "info")
+    assert (code, rows["log_info"]) == (0, ("ok", "records distance_min"))
+    monkeypatch.setenv("SAC_GIN_BINDINGS", "TrainParams.log_info = ['distanec']")
+    code, rows = checked(tmp_path, capsys, "info")
+    assert (code, rows["log_info"][0]) == (0, "note")
+    assert rows["log_info"][1].endswith("its numbers are distance. Did you mean distance?")
 
 
 def test_settings_without_effect_are_noted(tmp_path, capsys, monkeypatch):

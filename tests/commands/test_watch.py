@@ -84,6 +84,12 @@ def test_screen_shows_what_a_mirror_has_handed_over(tmp_path):
     assert "1,200 records" in line
 
 
+def test_screen_shows_numbers_of_log_info_as_means_over_workers(tmp_path):
+    reports = [worker_report(k, numbers={"distance_mean": 0.25 + k}) for k in range(2)]
+    text = text_of(Dashboard(ExperimentPaths(tmp_path)).draw(snapshot_of(*reports)))
+    assert f"log_info     distance_mean {(0.25 + 1.25) / 2}" in text
+
+
 def test_logs_without_errors_show_none(tmp_path):
     paths = ExperimentPaths(tmp_path)
     paths.stdout("learner").parent.mkdir()

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from run_files import write_run
+from run_files import write_numbers, write_run
 
 from tfagents_system.comparison.compare import compare, compare_scores, verdict
 from tfagents_system.core.errors import ConfigError
@@ -56,6 +56,22 @@ def test_command_prints_table_verdict_and_settings(tmp_path, capsys):
     out = capsys.readouterr().out
     assert out.splitlines()[1].split()[:4] == ["a_0", "1", f"{(-7 + 10 + 20) / 3:.6g}", "-"]
     assert out.endswith("They do not differ in any setting.\n")
+
+
+def test_numbers_of_log_info_that_all_seeds_have_are_compared(tmp_path, capsys):
+    for k in range(4):
+        first = write_run(tmp_path / f"a_{k}", [10 + k])
+        write_numbers(first, "eval", 0, [(200, "distance_mean", k), (200, "force_max", 1)])
+        second = write_run(tmp_path / f"b_{k}", [k])
+        write_numbers(second, "eval", 0, [(100, "force_max", 1), (200, "distance_mean", 10 + k)])
+    compare(str(tmp_path / "a_"), str(tmp_path / "b_"))
+    lines = capsys.readouterr().out.splitlines()
+    begin = lines.index("numbers of log_info: a_ and b_")
+    mean = (1 + 2) / 2
+    assert lines[begin + 1].startswith(f"  distance_mean: {mean:g} [")
+    assert f" and {10 + mean:g} [" in lines[begin + 1]
+    assert "; difference -10, [" in lines[begin + 1]
+    assert "force_max" not in lines[begin + 2]
 
 
 def test_experiment_that_has_not_been_evaluated_is_refused(tmp_path):

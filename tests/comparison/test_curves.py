@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from run_files import write_episodes, write_run
+from run_files import write_episodes, write_numbers, write_run
 
 from tfagents_system.comparison.curves import Curve, band, make_panels
 from tfagents_system.comparison.run_groups import RunGroup, find_group
@@ -119,6 +119,14 @@ def test_panels_hold_returns_losses_alpha_and_curriculum(group):
     assert critic_loss == [[Curve([100], [1]), Curve([100], [1])]]  # without nan
     assert alpha == [[Curve([100, 200], [0.5, 0.25])] * 2]
     assert slope == [[Curve([40], [3])]]  # of the one experiment that has it
+
+
+def test_numbers_of_log_info_have_a_panel(tmp_path):
+    paths = write_run(tmp_path / "run", [1])
+    write_numbers(paths, "eval", 0, [(100, "distance_mean", 3), (200, "distance_mean", 2)])
+    panels = {panel.title: panel for panel in make_panels([RunGroup("run", [paths])])}
+    assert panels["distance_mean"].x_label == "train steps"
+    assert panels["distance_mean"].groups == [[Curve([100, 200], [3, 2])]]
 
 
 def test_experiment_without_data_has_no_panels(tmp_path):

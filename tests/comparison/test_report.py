@@ -8,6 +8,7 @@ from browser import Browser, install_chromium
 from report_fakes import learner_report, write_report
 from run_files import write_episodes, write_run
 
+from tfagents_system.comparison import report_sections
 from tfagents_system.comparison.report import make_charts, report
 from tfagents_system.comparison.report_films import find_films
 from tfagents_system.core.errors import ConfigError
@@ -15,7 +16,7 @@ from tfagents_system.core.programs.command_line import with_arguments
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.films.video import VideoWriter
 from tfagents_system.records.event_log import EventLog
-from tfagents_system.records.run_history import read_evaluations
+from tfagents_system.records.run_history import EvaluationPoint, read_evaluations
 
 NAME = "run <b>&amp;</script>"
 
@@ -71,6 +72,18 @@ def test_charts_of_returns_have_the_deviation_over_episodes(paths):
     assert first["ys"] == [-7, (1 + 5) / 2, -2]
     assert first["low"] == [-7, 3 - 2, -2] and first["high"] == [-7, 3 + 2, -2]
     assert (last["title"], last["low"]) == ("critic loss", None)
+
+
+def test_numbers_of_log_info_are_columns_of_the_evaluations():
+    points = [
+        EvaluationPoint(100, 40, 60.0, [1.0], {"distance_mean": 0.5}),
+        EvaluationPoint(200, 80, 120.0, [2.0]),
+    ]
+    table = report_sections.evaluations(points)
+    assert [row.rpartition("<td")[2] for row in table.split("</tr>")[1:3]] == [
+        ' class="number">-</td>', ' class="number">0.5</td>'
+    ]  # fmt: skip
+    assert ">distance_mean</th>" in table
 
 
 def test_report_works_in_a_browser_without_network(paths, browser, tmp_path, capsys):

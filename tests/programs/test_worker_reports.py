@@ -19,7 +19,7 @@ from worker_fakes import (
     rows_of,
 )
 
-from tfagents_system.collection import episode_log, worker_records
+from tfagents_system.collection import csv_log, worker_records
 from tfagents_system.collection.best_policy_keeper import BestPolicyKeeper
 from tfagents_system.collection.step_observers import StepObservers
 from tfagents_system.core.errors import EXIT_FINISHED, ConfigError
@@ -27,7 +27,8 @@ from tfagents_system.core.process import reporting
 from tfagents_system.core.state import reports
 from tfagents_system.core.state.reports import read_report
 from tfagents_system.films import camera
-from tfagents_system.records import event_log
+from tfagents_system.records import event_files, event_log
+from tfagents_system.records.run_history import read_evaluations
 
 
 def test_observers_get_the_trajectory_of_each_step_of_their_kind(tmp_path):
@@ -87,6 +88,30 @@ def test_a_success_that_cannot_be_read_ends_nothing_and_is_said_once(tmp_path, c
     assert printed.count("NOTE: info['is_success'] is bool of shape (2,); allowed is a bool") == 1
 
 
+def test_numbers_of_log_info_are_recorded_and_faults_said_once(tmp_path, capsys):
+    reader = FakeReader(FakeTickets(NUM_ITER, 2))
+    environment, eval_environment = EpisodeStepEnv(), EpisodeStepEnv()
+    environment.get_info = lambda: {"distance": environment._position}  # 1, 2, 3
+    eval_environment.get_info = lambda: {"distance": 10.0}
+    run = make_run(tmp_path, log_info=("distance", "distance:last", "speed"), log_period_itrs=1)
+    worker = make_worker(
+        run, FakeAdder(advance(reader)), reader,
+        environment=environment, eval_environment=eval_environment,
+    )  # fmt: skip
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    episodes = len(rows_of(run, "collect"))
+    found = [(row["name"], row["value"]) for row in rows_of(run, "info_collect")]
+    assert found == [("distance_mean", f"{(1 + 2 + 3) / 3:g}"), ("distance_last", "3")] * episodes
+    (point,) = read_evaluations(run.paths)
+    assert point.numbers == {"distance_mean": 10.0, "distance_last": 10.0}
+    summaries = event_files.read_scalars(run.paths.train_summaries / "worker_0")
+    assert {s.value for s in summaries["collect/info/distance_mean"]} == {2.0}
+    report = read_report(run.paths, "worker_0")
+    assert report.numbers == {"distance_mean": 10.0, "distance_last": 10.0}
+    assert report.remark == "LOG_INFO: NOTHING IS CALLED speed"
+    assert capsys.readouterr().out.count("NOTE: log_info has 'speed', but no key") == 1
+
+
 @pytest.fixture
 def failed_reports():
     """Counts those of the test alone."""
@@ -102,7 +127,7 @@ def broken(*arguments, **more):
     "module, name",
     [
         (event_log.tf.summary, "create_file_writer"),
-        (episode_log, "append_whole"),
+        (csv_log, "append_whole"),
         (reports, "write_json_atomically"),
         (reports, "overwrite"),
         (camera.Camera, "_write"),

@@ -1,13 +1,13 @@
 import json
 
 import pytest
-from run_files import write_episodes, write_run
+from run_files import write_episodes, write_numbers, write_run
 
 from tfagents_system.comparison.run_groups import find_group
 from tfagents_system.comparison.settings_difference import settings_differences
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.state.paths import ExperimentPaths
-from tfagents_system.records.run_history import EvaluationPoint, read_evaluations
+from tfagents_system.records.run_history import EvaluationPoint, number_names, read_evaluations
 
 
 @pytest.fixture
@@ -24,6 +24,16 @@ def test_evaluations_of_all_workers_are_joined_by_train_step(paths):
         EvaluationPoint(10, 40 + 30, 114 - 100, [-5, -6, -4]),
         EvaluationPoint(90, 40 + 70, 146 - 100, [-2, -3]),
     ]
+
+
+def test_numbers_of_an_evaluation_are_means_over_the_episodes_of_all_workers(paths):
+    write_episodes(paths, "eval", 0, [(10, 40, -4, 112), (20, 40, -6, 114)])
+    write_numbers(paths, "eval", 0, [(10, "distance_mean", 1), (10, "distance_mean", 3)])
+    write_numbers(paths, "eval", "evaluator_1", [(10, "distance_mean", 5), (20, "force_max", 7)])
+    write_numbers(paths, "collect", 0, [(10, "distance_mean", 100)])
+    points = read_evaluations(paths)
+    assert [p.numbers for p in points] == [{"distance_mean": (1 + 3 + 5) / 3}, {"force_max": 7.0}]
+    assert number_names(points) == ["distance_mean", "force_max"]
 
 
 def test_time_in_which_the_run_was_stopped_does_not_count(paths):

@@ -16,7 +16,11 @@ from tfagents_system.learning.policy_export import write_policy
 from tfagents_system.policies.newest_policies import Version
 from tfagents_system.records.episode_rows import EpisodeRow
 from tfagents_system.records.event_log import EventLog
-from tfagents_system.records.run_history import evaluation_of, reports_success
+from tfagents_system.records.run_history import (
+    evaluation_of,
+    numbers_of_evaluations,
+    reports_success,
+)
 
 
 class BestPolicyKeeper:
@@ -64,6 +68,8 @@ class BestPolicyKeeper:
         counts = counted([row.success for row in rows], reports_success(self._run.paths))
         if successes := [success for success in counts if success is not None]:
             scalars["eval/success_rate"] = mean_of(successes)
+        numbers = numbers_of_evaluations(self._run.paths).get(train_step, {})
+        scalars |= {f"eval/info/{name}": value for name, value in numbers.items()}
         texts = {}
         if not any(folder.glob("events.*")):
             lines = gin_text(self._run.params).splitlines()

@@ -1,10 +1,11 @@
 """Runs episodes of one policy in one environment."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.collection.info_numbers import InfoFault, InfoNumbers
 from tfagents_system.collection.success import SuccessError, read_success
 from tfagents_system.core.meters import PhaseTimer
 from tfagents_system.environments import own_arrays
@@ -29,6 +30,8 @@ class Episode(NamedTuple):
     is_complete: bool  # False if the observer ended it
     is_terminal: bool = False  # its last step has discount 0
     success_fault: str | None = None  # why the reported success is invalid
+    numbers: Mapping[str, float] = {}  # those of `log_info`, by name
+    info_faults: Sequence[InfoFault] = ()  # what of `log_info` cannot be recorded, each once
 
 
 def run_episode(
@@ -37,6 +40,7 @@ def run_episode(
     horizon: int,
     observe: Callable[[ts.TimeStep, Any, ts.TimeStep, Any], bool] | None = None,
     timer: PhaseTimer | None = None,
+    numbers: InfoNumbers | None = None,
 ) -> Episode:
     """Runs one episode from its reset to its last step, `horizon` steps at most.
 
@@ -50,6 +54,7 @@ def run_episode(
       observe: Called as observe(time_step, action, next_time_step, state) after each env step,
         where `state` is the policy's after the action; returning False ends the episode.
       timer: Enters the phases "acting", "env step" and, for `observe`, "writing".
+      numbers: Reads the info of each env step, if it wants any number.
 
     Raises:
       NotFiniteError: If an observation or action is not finite, before it is used; or if a reward
@@ -60,6 +65,8 @@ def run_episode(
     time_step = own_arrays.reset(environment)
     state = policy.initial_state()
     episode_return = 0.0
+    if numbers:
+        numbers.begin()
     for length in range(1, horizon + 1):
         enter("acting")
         own_arrays.check_finite(time_step.observation, "observation", length - 1)
@@ -67,6 +74,8 @@ def run_episode(
         own_arrays.check_finite(action, "action", length)
         enter("env step")
         next_time_step = own_arrays.step(environment, action)
+        if numbers:
+            numbers.add(_info(environment))
         enter("writing")
         try:  # inline, because this is the hot path
             episode_return += float(next_time_step.reward)
@@ -82,7 +91,10 @@ def run_episode(
     except (TypeError, ValueError):
         raise _no_number(time_step.discount, "discount", length) from None
     success, fault = _success(environment, time_step)
-    return Episode(episode_return, length, success, True, is_terminal, fault)
+    episode = Episode(episode_return, length, success, True, is_terminal, fault)
+    if numbers:
+        episode = episode._replace(numbers=numbers.end(), info_faults=numbers.new_faults())
+    return episode
 
 
 def _unmeasured(phase: str) -> None:
@@ -97,13 +109,17 @@ def _no_number(value: Any, name: str, env_step: int) -> own_arrays.NotFiniteErro
     )
 
 
+def _info(environment: Environment) -> Any:
+    """Returns the info of the last step; None if the environment has none."""
+    try:
+        return environment.get_info()
+    except NotImplementedError:
+        return None
+
+
 def _success(environment: Environment, last: ts.TimeStep) -> tuple[bool | None, str | None]:
     """Returns the reported success, and why it is invalid."""
     try:
-        info = environment.get_info()
-    except NotImplementedError:
-        info = None
-    try:
-        return read_success(info, last.observation), None
+        return read_success(_info(environment), last.observation), None
     except SuccessError as error:
         return None, str(error)

@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.collection.info_numbers import InfoNumbers
 from tfagents_system.collection.rollouts import Episode, run_episode
 from tfagents_system.collection.step_observers import StepObservers
+from tfagents_system.core.meters import PhaseTimer
 from tfagents_system.core.process.reporting import OnlyReports
 from tfagents_system.core.process.watchdog import Watchdog
 from tfagents_system.environments.replaceable import ReplaceableEnvironment
@@ -28,6 +30,7 @@ class Environments(NamedTuple):
     eval_observers: StepObservers
     eval_camera: Camera
     watchdog: Watchdog  # ends the process if an environment hangs
+    numbers: InfoNumbers | None = None  # read from the info of both
 
     @property
     def are_worn(self) -> bool:
@@ -39,6 +42,21 @@ class Environments(NamedTuple):
         """Closes both environments, in bounded time."""
         self.eval.close()
         self.collect.close()
+
+    def run_collect_episode(
+        self,
+        policy: ActingPolicy,
+        horizon: int,
+        observe: Callable[[ts.TimeStep, Any, ts.TimeStep, Any], bool],
+        timer: PhaseTimer,
+    ) -> Episode:
+        """Runs an episode of collection; see `run_episode`.
+
+        Raises:
+          EnvironmentFailure: If the environment or its constructor fails.
+        """
+        with self.collect.judged():
+            return run_episode(self.collect, policy, horizon, observe, timer, self.numbers)
 
     def run_greedy_episode(
         self,
@@ -72,7 +90,9 @@ class Environments(NamedTuple):
 
         try:
             with self.eval.judged():
-                episode = run_episode(self.eval, policy, horizon, observe)
+                episode = run_episode(
+                    self.eval, policy, horizon, observe, numbers=self.numbers
+                )
             if episode.is_complete:
                 with OnlyReports("film"):
                     self.eval_camera.end()

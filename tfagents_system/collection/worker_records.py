@@ -79,13 +79,13 @@ class WorkerRecords:
         """Records and prints, once, what the user should know of the environment.
 
         Args:
-          shown: A few words for the status line.
+          shown: A few words for the status line; empty: only for the log.
           text: A sentence for the log.
         """
         if shown not in self._remarks:
             print(f"NOTE: {text}", flush=True)
-            self._remarks.append(shown)
-            self._status["remark"] = "; ".join(self._remarks)
+            self._remarks += [shown] if shown else []
+            self._status["remark"] = "; ".join(self._remarks) or None
 
     @OnlyReports("a collected episode")
     def collected(
@@ -95,6 +95,7 @@ class WorkerRecords:
         self._check_fence()
         self._collect_log.append(episode, iteration, train_step, self.env_step)
         self._status["last_return"] = _reportable(episode.episode_return)
+        self._note_numbers(episode)
         if time.monotonic() >= self._failed_at + FAILURE_SHOWN_SECS:
             self._status["failure"] = None
         self._watch(episode)
@@ -114,6 +115,7 @@ class WorkerRecords:
             self._share_step = train_step
         if episode.success_fault:
             self.remark("SUCCESS CANNOT BE READ", f"{episode.success_fault}.")
+        self._note_numbers(episode)
         self._share.append(episode.episode_return)
         shown = [r for r in map(_reportable, self._share) if r is not None]
         self._status["eval"] = Evaluation(iteration, shown)
@@ -164,6 +166,13 @@ class WorkerRecords:
             self._has_warned = True
         self._status["suspicion"] = suspicion
 
+    def _note_numbers(self, episode: Episode) -> None:
+        for fault in episode.info_faults:
+            self.remark(fault.shown, fault.text)
+        if episode.numbers:
+            shown = {n: v for n, v in episode.numbers.items() if abs(v) <= LARGEST_NUMBER}
+            self._status["numbers"] = shown
+
     def _summarize(self, episode: Episode, curriculum: dict[str, int | float]) -> None:
         scalars = {
             "collect/episode_return": episode.episode_return,
@@ -171,6 +180,7 @@ class WorkerRecords:
             "collect/env_steps_per_sec": self._summary_rate.rate_at(self.env_step),
         }
         scalars |= self.timer.share_scalars("collect")
+        scalars |= {f"collect/info/{name}": value for name, value in episode.numbers.items()}
         for name, value in curriculum.items():
             scalars[f"curriculum/{name}"] = value
         self._collect_summaries.write(self.env_step, scalars)

@@ -12,6 +12,7 @@ from rich.text import Text
 from tfagents_system.commands.list_runs import format_bytes
 from tfagents_system.core.display import printable, without_secrets
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.meters import mean_of
 from tfagents_system.core.state.files import open_regular
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.state.reports import (
@@ -60,6 +61,8 @@ class Dashboard:
         if snapshot.is_running:
             parts.append(Text(who_waits(shares)))
         parts.append(Text(printable(f"evaluations  {self._returns()}")))
+        if numbers := newest_numbers(snapshot.workers):
+            parts.append(Text(printable(f"log_info     {numbers}")))
         parts += [Text(error, style="red") for error in last_errors(self._paths)]
         return Group(*parts)
 
@@ -71,6 +74,15 @@ class Dashboard:
         if not returns:
             return "none yet"
         return f"{sparkline(returns)}  {returns[0]:,.1f} … {returns[-1]:,.1f}"
+
+
+def newest_numbers(workers: Sequence[WorkerReport]) -> str:
+    """Returns the numbers of `log_info` of the newest episodes: means over the workers."""
+    found: dict[str, list[float]] = {}
+    for worker in workers:
+        for name, value in worker.numbers.items():
+            found.setdefault(name, []).append(value)
+    return ", ".join(f"{name} {mean_of(values):.4g}" for name, values in found.items())
 
 
 def sparkline(values: Sequence[float], length: int = SPARKLINE_LENGTH) -> str:

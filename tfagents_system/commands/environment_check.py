@@ -14,6 +14,7 @@ from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.assembly import Assembly, assemble
+from tfagents_system.collection.info_numbers import InfoNumbers
 from tfagents_system.collection.rollouts import Episode, run_episode
 from tfagents_system.commands import environment_probes as probes
 from tfagents_system.commands.check_rows import Row, Verdict, explained
@@ -77,6 +78,7 @@ class EnvironmentCheck:
         self._num_episodes = num_episodes
         self._episodes: list[Episode] = []
         self._memory: list[float] = []  # MB, after each episode
+        self._numbers = InfoNumbers(params.log_info)
         self._timer = PhaseTimer("starting")
 
     def run(self, begin: Callable[[str], None]) -> None:
@@ -94,6 +96,7 @@ class EnvironmentCheck:
             self.rows.append(probes.check_rewards(self._examiner))
             self._judge_ends()
             self._judge_success()
+            self.rows += probes.check_info(self.environment, self._numbers, self._episodes)
             self._judge_speed()
             self._judge_memory()
         else:
@@ -207,7 +210,9 @@ class EnvironmentCheck:
             return time.monotonic() < deadline
 
         for _ in range(self._num_episodes):
-            episode = run_episode(environment, policy, self._horizon, observe, self._timer)
+            episode = run_episode(
+                environment, policy, self._horizon, observe, self._timer, self._numbers
+            )
             self._memory.append(memory.resident_mb())
             num_steps += episode.length
             if not episode.is_complete:

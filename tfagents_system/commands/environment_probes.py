@@ -3,6 +3,7 @@
 import collections
 import functools
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.collection import success
+from tfagents_system.collection.info_numbers import InfoNumbers
+from tfagents_system.collection.rollouts import Episode
 from tfagents_system.commands.check_rows import Row, explained
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.settings.curriculum import Curriculum
@@ -28,6 +32,7 @@ from tfagents_system.policies.acting import RandomPolicy
 SEED = 1
 NUM_SEEDED_STEPS = 30
 NUM_FRAMES = 3
+RECORDED_ANYWAY = (*success.KEYS, "TimeLimit.truncated")  # keys of the info
 
 
 class StepExaminer:
@@ -83,6 +88,22 @@ def check_rewards(examiner: StepExaminer) -> Row:
     advice = ("Nothing can be learned until exploration meets another reward. If random actions "
               "should have, look at the reward's computation.")  # fmt: skip
     return Row("reward", "note", value, advice)
+
+
+def check_info(
+    environment: py_environment.PyEnvironment, numbers: InfoNumbers, episodes: Sequence[Episode]
+) -> list[Row]:
+    """Tells what `log_info` records of the info, or could."""
+    if not numbers:
+        of_last_step = InfoNumbers(["*"])
+        of_last_step.add(environment.get_info())
+        keys = [key for key in of_last_step.keys if key not in RECORDED_ANYWAY]
+        value = f"has numbers, which log_info can record: {', '.join(keys)}"
+        return [Row("info", "ok", value)] if keys else []
+    faults = [fault.text for episode in episodes for fault in episode.info_faults]
+    names = dict.fromkeys(name for episode in episodes for name in episode.numbers)
+    recorded = [Row("log_info", "ok", f"records {', '.join(names)}")] if names else []
+    return recorded + [Row("log_info", "note", fault) for fault in faults]
 
 
 def check_curriculum(

@@ -7,6 +7,7 @@ interquartile mean of the scores, 95 % bootstrap intervals, the probability of i
 records/bootstrap.py), and the settings in which the groups differ.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from tfagents_system.core.display import printable
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.command_line import AtLeast
 from tfagents_system.records import bootstrap
-from tfagents_system.records.run_history import read_evaluations
+from tfagents_system.records.run_history import number_names, read_evaluations
 from tfagents_system.terminal.progress import progress_bar
 
 
@@ -90,6 +91,25 @@ def scores_of(group: RunGroup, num_evaluations: int) -> tuple[NDArray[np.float64
     return np.array(scores), f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
+def numbers_of_group(group: RunGroup, num_evaluations: int) -> dict[str, NDArray[np.float64]]:
+    """Returns, by name, the numbers of `log_info` that every experiment of a group has, [n] each.
+
+    Each is the mean over the last evaluations.
+    """
+    runs = []
+    for paths in group.experiments:
+        points = read_evaluations(paths)[-num_evaluations:]
+        runs.append({
+            name: np.mean([p.numbers[name] for p in points if name in p.numbers])
+            for name in number_names(points)
+        })  # fmt: skip
+    return {
+        name: np.array([run[name] for run in runs])
+        for name in runs[0]
+        if all(name in run for run in runs)
+    }
+
+
 def verdict(comparison: Comparison, first: str, second: str) -> str:
     """Returns the result of the comparison in words."""
     if not comparison.is_decidable:
@@ -132,12 +152,30 @@ def compare(first: str, second: str, /, num_evaluations: Annotated[int, AtLeast(
         f"{_shown(result.probability_interval)}"
     )
     print(verdict(result, groups[0].name, groups[1].name))
+    _print_numbers(groups, num_evaluations)
     _print_differences(groups)
 
 
 def _shown(bounds: tuple[float, float]) -> str:
     low, high = bounds
     return f"[{low:.5g}, {high:.5g}]" if low < high else "-"  # "-" for a single seed
+
+
+def _print_numbers(groups: Sequence[RunGroup], num_evaluations: int) -> None:
+    """Prints the numbers of `log_info` that all experiments have, as the returns above."""
+    values = [numbers_of_group(group, num_evaluations) for group in groups]
+    names = [name for name in values[0] if name in values[1]]
+    if not names:
+        return
+    print("numbers of log_info: " + " and ".join(group.name for group in groups))
+    for name in names:
+        result = compare_scores(*(each[name] for each in values))
+        means = " and ".join(
+            f"{mean:.6g} {_shown(bounds)}"
+            for mean, bounds in zip(result.means, result.intervals, strict=True)
+        )
+        print(printable(f"  {name}: {means}; difference {result.difference:.6g}, "
+                        f"{_shown(result.difference_interval)}"))  # fmt: skip
 
 
 def _print_differences(groups: list[RunGroup]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tfagents_system.core.settings.hyperparameters import Hyperparameter
 from tfagents_system.records.bootstrap import mean_and_standard_error
-from tfagents_system.records.run_history import EvaluationPoint
+from tfagents_system.records.run_history import EvaluationPoint, number_names
 
 _COLORS = ("#1f6feb", "#2da44e", "#bf8700", "#cf222e", "#8250df", "#1b7c83", "#953800", "#6e7781")
 
@@ -42,16 +42,17 @@ def _cell(value: Any) -> str:
 
 
 def evaluations(points: Sequence[EvaluationPoint]) -> str:
-    """Returns the table of evaluations, newest first."""
-    rows = []
+    """Returns the table of evaluations, newest first, with the numbers of `log_info`."""
+    rows, names = [], number_names(points)
     for point in reversed(points):
         mean, error = mean_and_standard_error(point.returns)
         rows.append((
             point.train_step, point.env_step, round(point.training_secs / 60, 1),
             len(point.returns), mean, error, min(point.returns), max(point.returns),
+            *(point.numbers.get(name) for name in names),
         ))  # fmt: skip
     header = ("train step", "env steps", "minutes", "episodes", "mean return", "standard error",
-              "lowest", "highest")  # fmt: skip
+              "lowest", "highest", *names)  # fmt: skip
     return f'<div class="scroll">{table(header, rows)}</div>'
 
 

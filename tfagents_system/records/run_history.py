@@ -4,12 +4,14 @@ import bisect
 import datetime
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.meters import mean_of
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.state.provenance import read_provenance
+from tfagents_system.records import number_rows
 from tfagents_system.records.episode_rows import EpisodeRow, episode_files, read_rows
 
 LARGEST_RETURN = 1e100  # sums and squares of it are finite
@@ -22,6 +24,7 @@ class EvaluationPoint(NamedTuple):
     env_step: int  # of all workers together
     training_secs: float  # since the start of the run, without the time while it was stopped
     returns: list[float]
+    numbers: Mapping[str, float] = {}  # means of those of `log_info`, by name
 
     @property
     def mean_return(self) -> float:
@@ -50,13 +53,36 @@ def read_evaluations(paths: ExperimentPaths) -> list[EvaluationPoint]:
     env_step_at = env_step_counter(collected)
     times = [row.wall_time for rows in (evaluated, *collected) for row in rows]
     training_secs_at = training_clock(paths, times)
+    numbers = numbers_of_evaluations(paths)
     points = []
     for train_step, rows in itertools.groupby(evaluated, key=lambda row: row.train_step):
         group = list(rows)
         end = max(row.wall_time for row in group)
         returns = [row.episode_return for row in group]
-        points.append(EvaluationPoint(train_step, env_step_at(end), training_secs_at(end), returns))
+        points.append(
+            EvaluationPoint(
+                train_step, env_step_at(end), training_secs_at(end), returns,
+                numbers.get(train_step, {}),
+            )
+        )  # fmt: skip
     return points
+
+
+def numbers_of_evaluations(paths: ExperimentPaths) -> dict[int, dict[str, float]]:
+    """Returns the numbers of `log_info` by train step: means over its greedy episodes, by name."""
+    found: dict[int, dict[str, list[float]]] = {}
+    for file in episode_files(paths.episodes, f"{number_rows.PREFIX}eval"):
+        for row in number_rows.read_numbers(file):
+            found.setdefault(row.train_step, {}).setdefault(row.name, []).append(row.value)
+    return {
+        train_step: {name: mean_of(values) for name, values in by_name.items()}
+        for train_step, by_name in found.items()
+    }
+
+
+def number_names(points: Sequence[EvaluationPoint]) -> list[str]:
+    """Returns the names of the numbers that any evaluation has."""
+    return list(dict.fromkeys(name for point in points for name in point.numbers))
 
 
 def evaluation_of(paths: ExperimentPaths, train_step: int) -> list[EpisodeRow]:

@@ -81,6 +81,8 @@ def test_every_default_is_allowed():
         ("discount", 0),
         ("discount", 1),
         ("discount", 1.0),
+        ("log_info", ("distance",)),
+        ("log_info", ["reward_*:last", "a:b:min"]),
         ("target_update_tau", 1),
         ("gradient_clipping", 10),
         ("gradient_clipping", 10**10),
@@ -141,6 +143,10 @@ AT_LEAST_1 = "an integer >= 1 and <= 1000000000"
         ("matmul_precision", 32, 'one of "auto", "float32", "bfloat16", "int16"'),
         ("actor_fc_layer_params", (10**10,), "a tuple of integers > 0"),
         ("recurrent", "x" * 10_000, "True or False"),
+        ("log_info", "distance", "a list of keys of the info, .*:mean, :min, :max, :last"),
+        ("log_info", ["distance:median"], "a list of keys of the info, .*"),
+        ("log_info", [":last"], "a list of keys of the info, .*"),
+        ("log_info", [1], "a list of keys of the info, .*"),
     ],
 )
 def test_value_out_of_range_names_where_name_value_and_range(name, value, allowed):

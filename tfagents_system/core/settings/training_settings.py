@@ -16,6 +16,7 @@ from tfagents_system.core.settings.hyperparameters import (
     optional_count,
     positive,
 )
+from tfagents_system.core.settings.info_patterns import LOG_INFO_ALLOWED, is_log_info
 
 UpdateRatio = Literal["fixed", "auto"]
 MatmulPrecision = Literal["auto", "float32", "bfloat16", "int16"]
@@ -60,6 +61,13 @@ class TrainingSettings:
         at_least=0,
     )
     log_period_itrs: int = count(10, "iterations between TensorBoard summaries")
+    log_info: tuple[str, ...] = declare(
+        (),
+        is_log_info,
+        LOG_INFO_ALLOWED,
+        "numbers in the environment's info to record of each episode: keys, or patterns of keys, such "
+        "as distance or reward_*; after a colon the statistic, mean (if not given), min, max or last",
+    )
     checkpoint_period_itrs: int = count(250, "iterations between checkpoints")
     checkpoint_period_secs: float = positive(
         60.0,

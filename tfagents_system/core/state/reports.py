@@ -64,8 +64,7 @@ def counted(shown_name: str) -> Any:
 def note(shown: str = "{text}") -> Any:
     """Returns a field with a text or None; the status line begins with the first text there is.
 
-    Args:
-      shown: Format of the status line, with `{text}` and `{program}`.
+    `shown` is the format of the status line, with `{text}` and `{program}`.
     """
     return dataclasses.field(default=None, metadata={"note": shown})
 
@@ -134,6 +133,7 @@ class WorkerReport(Report):
     damaged_steps: int = counted("damaged in a journal")
     short_episodes: int = counted("short episodes left out")  # would need padding
     obstacle: str | None = note("workers act in TensorFlow: {text}")
+    numbers: dict[str, float] = dataclasses.field(default_factory=dict)  # of the newest episode
     remark: str | None = note("{text} (see stdout/{program}.log)")  # on the environment
     suspicion: str | None = note("TIME LIMIT TAKEN FOR A TERMINATION? See stdout/{program}.log")
 
