@@ -23,26 +23,26 @@ from tfagents_system.core.errors import (
     ConfigError,
     StorageError,
 )
-from tfagents_system.core.meters import PhaseTimer, RateMeter, RecentRate
 from tfagents_system.core.programs.command_line import AtLeast
 from tfagents_system.core.programs.params_loader import Run, gin_text, load_run
 from tfagents_system.core.programs.program import StopFlag, run_program
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.state.incarnation import Fence
 from tfagents_system.core.state.provenance import StartRecord, record_gin
-from tfagents_system.core.state.reports import Phase, StatusReporter, unsaved_before
+from tfagents_system.core.state.reports import Phase, unsaved_before
 from tfagents_system.core.state.run_spec import RunSpec
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.kernels.arithmetic import explain, this_host
 from tfagents_system.learner_data import LearnerData, data_in_rounds, sampled_data
+from tfagents_system.learner_records import LearnerRecords
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.learning.divergence import DivergedError, removes_cause
+from tfagents_system.learning.early_end import EarlyEnd
 from tfagents_system.learning.initial_weights import initialize
 from tfagents_system.learning.last_save import STOP_TIMEOUT_SECS, LastSave
 from tfagents_system.learning.learner import Learner
 from tfagents_system.learning.policy_export import PolicyExporter
-from tfagents_system.records.event_log import EventLog
-from tfagents_system.records.run_history import returns_of
+from tfagents_system.records.run_history import returns_of, training_secs_so_far
 from tfagents_system.services.replay import ReplaySnapshots
 from tfagents_system.services.tickets import TicketOffice
 from tfagents_system.services.variables import VariablePublisher
@@ -83,10 +83,11 @@ class Training:
         self._begins_anew = None if is_restored else unsaved_before(run.paths)
         if not is_restored and run.paths.initial_weights.exists():
             print(initialize(agent, run.paths.initial_weights))
-        self._reporter = StatusReporter(run.paths, "learner")
-        self._timer = PhaseTimer("starting")
+        self._records = LearnerRecords(run, self._train_step)
+        self._timer = self._records.timer
         self._saved_at = time.monotonic()
-        self._summaries = EventLog(run.paths.train_summaries / "learner")
+        secs_before = functools.partial(training_secs_so_far, run.paths)
+        self._early_end = EarlyEnd(run.paths, run.params.stop_when, secs_before)
         self._start = StartRecord(run.paths, run.gin_bindings, made.arithmetic, fence)
         fence.check()
         record_gin(run.paths.gin, gin_text(run.params))
@@ -94,12 +95,12 @@ class Training:
     @property
     def train_step(self) -> int:
         """The number of train steps done."""
-        return int(self._train_step.numpy())
+        return self._records.train_step
 
     @property
     def iteration(self) -> int:
         """The number of iterations done."""
-        return self.train_step // self._run.params.num_steps_per_iter
+        return self._records.iteration
 
     def run(self, stop: StopFlag, may_recover: bool) -> int | None:
         """Trains until finished or stopped, saves, and returns the exit code.
@@ -109,10 +110,8 @@ class Training:
         """
         params = self._run.params
         num_steps = params.num_steps_per_iter
-        rate, recent_rate = RateMeter(self.train_step), RecentRate(self.train_step)
-        summary_rate = RateMeter(self.train_step)
         self._publish()
-        self._reporter.report_now(Phase.WAITING_FOR_DATA, self._progress())
+        self._records.report_now(Phase.WAITING_FOR_DATA, self._status_fields)
         self._exporter.prepare()  # while workers fill the replay buffer
         while not self._is_finished and not stop:
             train_step, iteration = self.train_step, self.iteration
@@ -128,7 +127,7 @@ class Training:
                 wait_secs = metrics["data_wait_secs"] * (self.train_step - train_step)
                 self._timer.move(call_secs - wait_secs, waiting, "train steps")
             phase = Phase.WAITING_FOR_DATA if metrics is None else Phase.TRAINING
-            self._reporter.report(phase, lambda: self._progress(rate, recent_rate))
+            self._records.report(phase, self._status_fields)
             # Also without a step: a restarted replay server may have lost the variables.
             # Does not wait for the confirmation, which takes half a second during a save.
             self._publish(timeout_secs=0.0)
@@ -145,7 +144,7 @@ class Training:
             self._start.has_trained()
             self._timer.enter("saving")
             if self._has_passed(params.log_period_itrs, iteration):
-                self._write_summaries(metrics, summary_rate.rate_at(self.train_step))
+                self._records.summarize(metrics)
             if not self._is_finished:
                 self._save_if_due(self._has_passed(params.checkpoint_period_itrs, iteration))
         return self._end(stop)
@@ -153,7 +152,7 @@ class Training:
     def _publish(self, timeout_secs: float = 5.0) -> bool:
         """Publishes due tickets, then the policy, unless a later start has taken over."""
         self._fence.look()
-        are_handed_out = self._tickets.hand_out_if_due(self.train_step)
+        are_handed_out = self._tickets.hand_out_if_due(self.train_step, self._is_finished)
         num_tickets = self._tickets.num_tickets
         is_published = self._publisher.publish(self.train_step, num_tickets, timeout_secs)
         return is_published and are_handed_out
@@ -176,7 +175,9 @@ class Training:
 
     @property
     def _is_finished(self) -> bool:
-        return self.train_step >= self._run.num_train_steps
+        if self.train_step >= self._run.num_train_steps:
+            return True
+        return self._start.is_proven and self._early_end.reason is not None
 
     def _end(self, stop: StopFlag) -> int:
         if self._learner.is_compiling:  # compiling uses the agent, so it cannot be saved now
@@ -188,19 +189,29 @@ class Training:
             if not self._is_finished:
                 self._last_save.on_stop(self.train_step)
                 return EXIT_STOPPED
-            num_iter = self._run.params.num_iter
-            if not self._last_save.at_end(self.train_step, num_iter, stop, self._report_saving):
+            facts = self._end_facts()
+            if not self._last_save.at_end(self.train_step, facts, stop, self._report_saving):
                 return EXIT_STOPPED
         except StorageError:
             self._report_saving()  # and prints it
             raise
         finally:
-            self._summaries.close()
-        self._reporter.report_now(Phase.FINISHED, self._progress())
+            self._records.close()
+        self._records.report_now(Phase.FINISHED, self._status_fields)
         return EXIT_FINISHED
 
+    def _end_facts(self) -> dict[str, Any]:
+        """Returns what later starts need to know of the end of training."""
+        params = self._run.params
+        facts = {"num_iter": params.num_iter}
+        if self.train_step >= self._run.num_train_steps:
+            return facts
+        print(f"Training ends early: {self._early_end.reason}.")
+        why = {"stopped_because": self._early_end.reason, "stop_when": params.stop_when}
+        return facts | {"iteration": self.iteration} | why
+
     def _report_saving(self) -> None:
-        self._reporter.report_now(Phase.SAVING, self._progress())
+        self._records.report_now(Phase.SAVING, self._status_fields)
 
     def _give_up(self, error: DivergedError, may_recover: bool) -> int | None:
         """Saves only the minibatch at which training diverged, and publishes nothing."""
@@ -208,22 +219,12 @@ class Training:
         is_saved = self._checkpointer.wait(STOP_TIMEOUT_SECS)  # an earlier one, of a finite state
         discard_items = self._snapshots.discard_items if is_saved and may_recover else None
         goes_on = removes_cause(error, self.train_step, self._run.paths, discard_items)
-        self._reporter.report_now(Phase.DIVERGED, self._progress())
-        self._summaries.close()
+        self._records.report_now(Phase.DIVERGED, self._status_fields)
+        self._records.close()
         return None if goes_on else EXIT_DIVERGED
 
-    def _progress(
-        self, rate: RateMeter | None = None, recent_rate: RecentRate | None = None
-    ) -> dict[str, Any]:
-        recent = recent_rate.rate_at(self.train_step) if recent_rate else None
+    def _status_fields(self) -> dict[str, Any]:
         return {
-            "train_step": self.train_step,
-            "total_train_steps": self._run.num_train_steps,
-            "iteration": self.iteration,
-            "num_iter": self._run.params.num_iter,
-            "train_steps_per_sec": rate.rate_at(self.train_step) if rate else 0.0,
-            "secs_left": (self._run.num_train_steps - self.train_step) / recent if recent else None,
-            "phase_secs": self._timer.totals(),
             "graph_traces": self._learner.num_traces,
             "arithmetic": self._made.arithmetic,
             "reward_signals": self._made.signal_names,
@@ -234,11 +235,6 @@ class Training:
             "removed_items": self._snapshots.num_removed,
             "begins_anew": self._begins_anew,
         }
-
-    def _write_summaries(self, metrics: dict[str, float], train_steps_per_sec: float) -> None:
-        scalars = {f"learner/{name}": value for name, value in metrics.items()}
-        scalars["learner/train_steps_per_sec"] = train_steps_per_sec
-        self._summaries.write(self.train_step, scalars | self._timer.share_scalars("learner"))
 
 
 def train(

@@ -12,6 +12,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.params_loader import Run
 from tfagents_system.core.settings.curriculum import Curriculum
 from tfagents_system.core.state.best_policies import best_policy
+from tfagents_system.core.state.end_request import requested_end
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.evaluation.saved_experiment import find_checkpoint
 from tfagents_system.learning.policy_export import restore_policy
@@ -90,6 +91,42 @@ def test_two_programs_at_once_lose_no_better_policy(run):
     assert [path.name for path in run.paths.best_policies.iterdir()] == [
         "policy_checkpoint_0000000300"
     ]
+
+
+@pytest.mark.parametrize(
+    ("stop_when", "at"),
+    [
+        ("return >= 4", 300),
+        ("return >= 3 for 3 evaluations", 400),
+        ("return >= 9", None),
+        ("success >= 1", 300),
+        ("success > 0.9 for 3 evaluations", 500),
+        ("distance_mean < 2 or return >= 100", 400),
+        ("time >= 1s", None),
+    ],
+)
+def test_stop_when_asks_for_the_end_after_complete_evaluations(run, stop_when, at):
+    run.paths.running.mkdir()
+    run.params.stop_when, run.params.log_info = stop_when, ["distance"]
+    # train step: mean return, success, distance
+    course = {100: (1, False, 5), 200: (3, False, 4), 300: (4, True, 3), 400: (3, True, 1)}
+    ended_at = []
+    for train_step, (mean, success, distance) in (course | {500: (5, True, 2)}).items():
+        numbers = {"distance_mean": distance}
+        evaluate(run, train_step, [mean - 1, mean + 1], success=success, numbers=numbers)
+        assert bool(requested_end(run.paths)) == bool(ended_at)  # an episode is missing
+        evaluate(run, train_step, [mean], success=success, numbers=numbers)
+        if requested_end(run.paths) and not ended_at:
+            ended_at.append(train_step)
+    assert ended_at == ([at] if at else [])
+
+
+def test_the_reason_to_stop_has_the_values(run):
+    run.paths.running.mkdir()
+    run.params.stop_when = "return >= 4 for 2 evaluations"
+    evaluate(run, 100, [4.0, 4.0, 5.5])
+    evaluate(run, 200, [7.0, 7.0, 7.0])
+    assert requested_end(run.paths) == "return >= 4 for 2 evaluations (4.5, 7)"
 
 
 def test_a_damaged_best_policy_does_not_count(run):

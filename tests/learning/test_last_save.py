@@ -87,7 +87,7 @@ def test_a_stop_is_saved_if_this_state_was_before(make_save):
 def test_the_end_is_tried_again_until_all_is_saved(make_save):
     save, paths = make_save(FakeCheckpointer(["EIO"] * 3), FakeExporter(["EIO", None, "EIO"]))
     reports = []
-    assert save.at_end(500, 10, False, lambda: reports.append(paths.finished.exists()))
+    assert save.at_end(500, {"num_iter": 10}, False, lambda: reports.append(paths.finished.exists()))
     assert reports == [False] * 3
     assert read_json(paths.finished) == {"train_step": 500, "num_iter": 10}
 
@@ -95,19 +95,19 @@ def test_the_end_is_tried_again_until_all_is_saved(make_save):
 def test_an_end_that_cannot_be_saved_is_told_and_is_no_finish(make_save):
     save, paths = make_save(FakeCheckpointer(["EIO"] * 1000, saved_at=300))
     with pytest.raises(StorageError, match="the last 200 train steps are not saved"):
-        save.at_end(500, 10, False, lambda: None)
+        save.at_end(500, {"num_iter": 10}, False, lambda: None)
     assert not paths.finished.exists()
 
 
 def test_an_end_whose_policy_cannot_be_exported_is_no_finish(make_save):
     save, paths = make_save(FakeCheckpointer(), FakeExporter(["DISK ERROR: policy"] * 1000))
     with pytest.raises(StorageError, match="its checkpoint is saved, but .*DISK ERROR: policy"):
-        save.at_end(500, 10, False, lambda: None)
+        save.at_end(500, {"num_iter": 10}, False, lambda: None)
     assert not paths.finished.exists()
 
 
 def test_an_end_waits_without_limit_for_space(make_save):
     num_attempts = 2 * int(last_save.SAVE_TIMEOUT_SECS / last_save.RETRY_PERIOD_SECS)
     save, paths = make_save(FakeCheckpointer(["full"] * num_attempts, lacks_space=True))
-    assert save.at_end(500, 10, False, lambda: None)
+    assert save.at_end(500, {"num_iter": 10}, False, lambda: None)
     assert paths.finished.exists()

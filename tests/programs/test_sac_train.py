@@ -23,6 +23,7 @@ from tfagents_system.core.errors import (
     SupersededError,
 )
 from tfagents_system.core.state import provenance, reports
+from tfagents_system.core.state.end_request import request_end
 from tfagents_system.core.state.files import read_json
 from tfagents_system.core.state.generations import generations, read_manifests
 from tfagents_system.core.state.incarnation import CORE, Claims
@@ -125,6 +126,22 @@ def test_a_stop_does_not_wait_for_the_compiler_and_saves_nothing(tmp_path, repla
     assert sac_train.train(str(paths.root), replay.address, 2, stop=False) == EXIT_FINISHED
 
 
+@pytest.mark.usefixtures("without_saved_models")
+def test_a_requested_end_finishes_training_before_its_last_iteration(tmp_path, replay, capsys):
+    paths = make_experiment(tmp_path / "exp")
+    fill(replay)
+    request_end(paths, "enough")
+    assert sac_train.train(str(paths.root), replay.address, 2, stop=False) == EXIT_FINISHED
+    (train_step,) = steps(paths)
+    assert 0 < train_step < NUM_TRAIN_STEPS
+    assert read_json(paths.finished) == {
+        "train_step": train_step, "num_iter": 4, "iteration": train_step // 10,
+        "stopped_because": "enough", "stop_when": None,
+    }  # fmt: skip
+    assert read_report(paths, "learner").phase == Phase.FINISHED
+    assert capsys.readouterr().out.count("Training ends early: enough.") == 1
+
+
 @pytest.mark.parametrize("unroll_after_steps, num_traces", [(1000, 1), (15, 2)])
 def test_training_ends_with_everything_on_disk_and_the_last_policy_published(
     tmp_path, replay, monkeypatch, capsys, unroll_after_steps, num_traces
@@ -205,7 +222,7 @@ def test_the_training_state_is_saved_after_a_time_too_without_an_export(tmp_path
 def test_a_stop_saves_the_train_step_and_the_next_start_goes_on_from_it(
     tmp_path, replay, monkeypatch, capsys
 ):
-    monkeypatch.setattr(sac_train.StatusReporter, "report",
+    monkeypatch.setattr(reports.StatusReporter, "report",
                         lambda self, phase, make: self.report_now(phase, make()))  # fmt: skip
     paths = make_experiment(tmp_path / "exp")
     fill(replay)
@@ -344,7 +361,7 @@ def test_checkpoints_that_fail_are_told_and_a_stop_without_one_is_no_saved_stop(
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(ReplaySnapshots, "checkpoint", fail)
-    monkeypatch.setattr(sac_train.StatusReporter, "report",
+    monkeypatch.setattr(reports.StatusReporter, "report",
                         lambda self, phase, make: self.report_now(phase, make()))  # fmt: skip
     paths = make_experiment(tmp_path / "exp", "checkpoint_period_secs = 0.001")
     fill(replay)

@@ -77,6 +77,19 @@ def test_each_evaluation_is_handed_out_once_after_its_period_and_at_the_end(tmp_
     assert numbers == [0, 0, *[NUM_EPISODES] * 2, 2 * NUM_EPISODES, 3 * NUM_EPISODES]
 
 
+def test_an_early_end_is_evaluated_once_unless_it_has_been(tmp_path, replay):
+    learner = Learner(replay, tmp_path, num_iter=50)
+    learner.reach(PERIOD)
+    for _ in range(2):
+        assert learner.office.hand_out_if_due(PERIOD * STEPS_PER_ITER, ends_early=True)
+    assert take_all(replay, learner) == [PERIOD] * NUM_EPISODES
+    learner.reach(PERIOD + 1)
+    assert take_all(replay, learner) == []
+    for _ in range(2):
+        assert learner.office.hand_out_if_due((PERIOD + 1) * STEPS_PER_ITER, ends_early=True)
+    assert take_all(replay, learner) == [PERIOD + 1] * NUM_EPISODES
+
+
 def test_first_episode_of_every_second_evaluation_and_of_the_last_is_filmed(tmp_path, replay):
     learner = Learner(replay, tmp_path, num_iter=11, video_period_itrs=2 * PERIOD)
     tickets = TicketTaker(replay.address, learner.variables)

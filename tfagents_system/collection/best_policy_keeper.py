@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from tfagents_system.collection.stop_by_evaluations import reason_to_stop
 from tfagents_system.collection.success import counted
 from tfagents_system.core.meters import mean_of
 from tfagents_system.core.programs.params_loader import Run, gin_text
 from tfagents_system.core.state.best_policies import EvaluatedPolicy, add_best_policy, best_policy
 from tfagents_system.core.state.disk import SpaceGuard
+from tfagents_system.core.state.end_request import request_end
 from tfagents_system.core.state.files import temporary_name
 from tfagents_system.learning.policy_export import write_policy
 from tfagents_system.policies.newest_policies import Version
@@ -37,7 +39,7 @@ class BestPolicyKeeper:
     def keep(self, version: Version) -> None:
         """Keeps a `PolicyVersion` if it is the best; call it after each recorded episode.
 
-        Writes a complete evaluation, of all programs, to TensorBoard.
+        Writes a complete evaluation, of all programs, to TensorBoard, and decides on `stop_when`.
         """
         paths, params = self._run.paths, self._run.params
         rows = evaluation_of(paths, version.train_step)
@@ -46,6 +48,8 @@ class BestPolicyKeeper:
             return
         best, mean = best_policy(paths), mean_of(returns)
         self._summarize(version.train_step, rows, mean)
+        if reason := reason_to_stop(self._run):
+            request_end(paths, reason)
         if best is not None and mean <= best.mean_return:
             return
         folder = paths.best_policies / paths.policy_checkpoint(version.train_step).name

@@ -1,7 +1,8 @@
 """Saves everything at the end of the learner, and reports what could not be saved."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from tfagents_system.core.errors import StorageError
 from tfagents_system.core.state.disk import SpaceGuard
@@ -44,7 +45,7 @@ class LastSave:
         self._check_is_saved(train_step)
 
     def at_end(
-        self, train_step: int, num_iter: int, stop: object, report: Callable[[], None]
+        self, train_step: int, facts: Mapping[str, Any], stop: object, report: Callable[[], None]
     ) -> bool:
         """Saves everything, tells the workers to end, and records that training is finished.
 
@@ -52,7 +53,7 @@ class LastSave:
 
         Args:
           train_step: The last train step.
-          num_iter: Recorded with it.
+          facts: Recorded with it in `finished.json`.
           stop: Ends the wait when true.
           report: Called after each failed attempt.
 
@@ -63,7 +64,7 @@ class LastSave:
           StorageError: If something could not be saved.
         """
         deadline = time.monotonic() + SAVE_TIMEOUT_SECS
-        while not self._finish(train_step, num_iter):
+        while not self._finish(train_step, facts):
             report()
             waits_for_space = self._checkpointer.lacks_space or self._exporter.lacks_space
             if stop or (time.monotonic() >= deadline and not waits_for_space):
@@ -78,7 +79,7 @@ class LastSave:
             time.sleep(RETRY_PERIOD_SECS)
         return True
 
-    def _finish(self, train_step: int, num_iter: int) -> bool:
+    def _finish(self, train_step: int, facts: Mapping[str, Any]) -> bool:
         is_exported = self._exporter.export()
         is_saved = self._save(train_step, SAVE_TIMEOUT_SECS)
         if not (is_exported and is_saved):
@@ -86,9 +87,8 @@ class LastSave:
         # Workers end at the last train step; those that it does not reach end by the file.
         wait_until(self._publish, SAVE_TIMEOUT_SECS, "the replay server to take the last variables")
         self._fence.check()
-        facts = {"train_step": train_step, "num_iter": num_iter}
         with (guard := SpaceGuard("finished.json", self._paths.root)):
-            write_json_durably(self._paths.finished, facts)
+            write_json_durably(self._paths.finished, {"train_step": train_step, **facts})
         return not guard.is_full
 
     def _save(self, train_step: int, timeout_secs: float) -> bool:

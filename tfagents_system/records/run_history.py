@@ -90,6 +90,14 @@ def evaluation_of(paths: ExperimentPaths, train_step: int) -> list[EpisodeRow]:
     return [row for row in _greedy_episodes(paths) if row.train_step == train_step]
 
 
+def evaluated_episodes(paths: ExperimentPaths) -> dict[int, list[EpisodeRow]]:
+    """Returns the greedy episodes so far by their policy's train step."""
+    found: dict[int, list[EpisodeRow]] = {}
+    for row in _greedy_episodes(paths):
+        found.setdefault(row.train_step, []).append(row)
+    return found
+
+
 def reports_success(paths: ExperimentPaths) -> bool:
     """Returns whether any greedy episode of the run has reported success or failure so far."""
     return any(row.success is not None for row in _greedy_episodes(paths))
@@ -103,6 +111,17 @@ def _greedy_episodes(paths: ExperimentPaths) -> Iterator[EpisodeRow]:
 def returns_of(paths: ExperimentPaths, train_step: int) -> list[float]:
     """Returns the returns so far of the greedy episodes of one train step's policy."""
     return [row.episode_return for row in evaluation_of(paths, train_step)]
+
+
+def training_secs_so_far(paths: ExperimentPaths) -> float:
+    """Returns the time of training until the last episode, without the time while it was stopped.
+
+    Raises:
+      ConfigError: If provenance.json is damaged.
+    """
+    rows = itertools.chain(*read_kind(paths, "collect"), _greedy_episodes(paths))
+    times = [row.wall_time for row in rows]
+    return training_clock(paths, times)(max(times)) if times else 0.0
 
 
 def training_clock(paths: ExperimentPaths, times: list[float]) -> Callable[[float], float]:

@@ -101,8 +101,10 @@ class TicketOffice:
         """Notes that the server may have restarted since the last call, without its tickets."""
         self._knows_server = False
 
-    def hand_out_if_due(self, train_step: int) -> bool:
+    def hand_out_if_due(self, train_step: int, ends_early: bool = False) -> bool:
         """Hands out the policy's tickets if an evaluation is due; returns whether this is done.
+
+        `ends_early` tells that this policy is the last one, whatever the iteration.
 
         If not, call it again: the server does not answer, or has no room. Takes no time if nothing
         is due, except every LOOK_SECS. Waits for the server's confirmation for at most
@@ -113,21 +115,22 @@ class TicketOffice:
                 self._await_confirmation()
             if not self._knows_server or time.monotonic() >= self._look_at:
                 self._look_for_lost()
-            due = self._due_at(train_step)
+            due = self._due_at(train_step, ends_early)
             if due > self._newest.iteration:
-                self._hand_out(due, train_step)
+                is_last = ends_early or due >= self._settings.num_iter
+                self._hand_out(due, train_step, is_last)
             return due <= self._newest.iteration and self._is_confirmed
         except TimeoutError:
             return False
 
-    def _due_at(self, train_step: int) -> int:
+    def _due_at(self, train_step: int, ends_early: bool) -> int:
         """Returns the iteration in which the newest evaluation was due; 0 if none was."""
         settings = self._settings
         if not settings.eval_period_itrs or not settings.n_eval_episodes:
             return 0
         iteration = train_step // settings.num_steps_per_iter
-        if iteration >= settings.num_iter:
-            return settings.num_iter
+        if iteration >= settings.num_iter or ends_early:
+            return min(iteration, settings.num_iter)
         return iteration - iteration % settings.eval_period_itrs
 
     def _look_for_lost(self) -> None:
@@ -140,15 +143,14 @@ class TicketOffice:
                   "replay server; it is handed out again.", flush=True)  # fmt: skip
             self._newest = newest._replace(iteration=newest.iteration - 1)
 
-    def _hand_out(self, due: int, train_step: int) -> None:
+    def _hand_out(self, due: int, train_step: int, is_last: bool) -> None:
         num_waiting, num_inserted = table_stats(self._client, TICKETS_TABLE, ANSWER_SECS)
         num_episodes = self._settings.n_eval_episodes
-        is_last = due >= self._settings.num_iter
         if num_waiting > num_episodes and not is_last:
             return
         if self._writer is None:
             self._writer = open_writer(self._client, TICKETS_TABLE, ANSWER_SECS)
-        is_filmed = self._is_film_due(due)
+        is_filmed = self._is_film_due(due, is_last)
         self._write_down(HandedOut(due, train_step, num_inserted + num_episodes))
         self._writer.append(self._versions.pack(train_step))
         columns = [column[-1] for column in self._writer.history]
@@ -158,12 +160,12 @@ class TicketOffice:
         self._is_confirmed = False
         self._await_confirmation()
 
-    def _is_film_due(self, due: int) -> bool:
+    def _is_film_due(self, due: int, is_last: bool) -> bool:
         """Returns whether an iteration's evaluation is the first of a film period, or the last."""
         period, before = self._settings.video_period_itrs, self._newest.iteration
         if not period:
             return False
-        return due // period > before // period or due >= self._settings.num_iter
+        return due // period > before // period or is_last
 
     def _await_confirmation(self) -> None:
         """Raises TimeoutError if the tickets have not arrived yet; sending continues by itself."""

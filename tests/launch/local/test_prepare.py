@@ -335,6 +335,22 @@ def test_finished_experiment_continues_only_for_more_iterations(resumable):
     assert not is_finished(resumable)
 
 
+def test_experiment_that_ended_early_continues_for_another_condition_or_more(resumable, capsys):
+    facts = {"num_iter": 10, "iteration": 4, "stopped_because": "return >= 9 (9.5)",
+             "stop_when": "return >= 9"}  # fmt: skip
+    resumable.finished.write_text(json.dumps(facts))
+    ended = r"it ended after 4 of 10 iterations, because return >= 9 \(9.5\)"
+    same = "TrainParams.stop_when = 'return >= 9'"
+    for bindings in ("TrainParams.num_iter = 10", same):
+        with pytest.raises(ConfigError, match=f"logs/e is finished: {ended}. To continue, run"):
+            run_prepare(GIN_BINDINGS=bindings)
+    assert is_finished(resumable)
+    for bindings in ("TrainParams.stop_when = None", f"{same}; TrainParams.num_iter = 11"):
+        run_prepare(GIN_BINDINGS=bindings)
+        assert not is_finished(resumable)
+        assert re.search(f"Training continues: {ended}.", capsys.readouterr().out)
+
+
 NOT_JSON = [b"", b"{", b"[]", b"null", b"\xff\xfe\0", b"[" * 100_000, b"9" * 5000, b"{}\0"]
 MALFORMED = {
     "config": NOT_JSON + [b'{"horizon": 1e400}'],

@@ -169,6 +169,14 @@ def test_without_arguments_the_missing_one_is_named():
     )  # fmt: skip
 
 
+def test_ending_says_why_training_ended_early(paths):
+    facts = {"num_iter": 1000, "iteration": 240, "stopped_because": "time >= 2h"}
+    paths.finished.write_text(json.dumps(facts))
+    assert status.ending(paths).startswith(
+        "Training is finished, after 240 of 1000 iterations, because time >= 2h. The policy is in "
+    )
+
+
 def test_ending_says_from_where_the_next_start_goes_on_and_what_it_lacks(paths):
     write_report(paths, learner_report(train_step=6_000))
     begin = "Nothing is running, and training is not finished: the command that started it "

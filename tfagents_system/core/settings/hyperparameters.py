@@ -43,14 +43,20 @@ class Hyperparameter:
     """One published hyperparameter."""
 
     default: Any
-    is_allowed: Callable[[Any], bool]
+    is_allowed: Callable[[Any], bool]  # may raise ValueError, with the reason
     allowed: str  # range that `is_allowed` accepts, in words
     meaning: str
 
     def check(self, name: str, value: Any, where: str) -> None:
         """Raises ConfigError if `value`, set at `where`, is not allowed."""
-        if not self.is_allowed(value):
-            raise ConfigError(f"{where}: {name} is {_shown(value)}; allowed is {self.allowed}.")
+        reason = ""
+        try:
+            is_allowed = self.is_allowed(value)
+        except ValueError as error:
+            is_allowed, reason = False, f" ({error})"
+        if not is_allowed:
+            shown = f"{where}: {name} is {_shown(value)}{reason}"
+            raise ConfigError(f"{shown}; allowed is {self.allowed}.")
 
 
 def hyperparameters(*classes: type) -> dict[str, Hyperparameter]:

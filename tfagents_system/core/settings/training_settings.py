@@ -17,6 +17,13 @@ from tfagents_system.core.settings.hyperparameters import (
     positive,
 )
 from tfagents_system.core.settings.info_patterns import LOG_INFO_ALLOWED, is_log_info
+from tfagents_system.core.settings.stop_condition import (
+    STOP_WHEN_ALLOWED,
+    TIME,
+    is_stop_when,
+    parse_stop_when,
+    unknown_quantity,
+)
 
 UpdateRatio = Literal["fixed", "auto"]
 MatmulPrecision = Literal["auto", "float32", "bfloat16", "int16"]
@@ -53,6 +60,13 @@ class TrainingSettings:
     )
     eval_period_itrs: int = count(
         250, "iterations between evaluations; 0: no evaluation", at_least=0
+    )
+    stop_when: str | None = declare(
+        None,
+        is_stop_when,
+        STOP_WHEN_ALLOWED,
+        "ends training early, as if it had reached `num_iter`: a condition such as success >= 0.95 for "
+        "3 evaluations, return >= 900, time >= 2h, or on a number of `log_info`; None: `num_iter` alone",
     )
     video_period_itrs: int = count(
         0,
@@ -188,6 +202,7 @@ def check_training_settings(settings: TrainingSettings, horizon: int, where: str
         )
     _check_n_step_returns(settings, where)
     _check_video_period(settings, where)
+    _check_stop_when(settings, where)
 
 
 def _check_n_step_returns(settings: TrainingSettings, where: str) -> None:
@@ -224,3 +239,15 @@ def _check_video_period(settings: TrainingSettings, where: str) -> None:
             f"{where}: video_period_itrs ({video_period}) is not a multiple of eval_period_itrs "
             f"({eval_period}): videos show episodes of evaluations. Nearest is {nearest}."
         )
+
+
+def _check_stop_when(settings: TrainingSettings, where: str) -> None:
+    conditions = parse_stop_when(settings.stop_when)
+    shown = f"{where}: stop_when is {settings.stop_when!r}"
+    if problem := unknown_quantity(conditions, settings.log_info):
+        raise ConfigError(f"{shown}, but {problem}")
+    for name in ("eval_period_itrs", "n_eval_episodes"):
+        if not getattr(settings, name) and any(c.quantity != TIME for c in conditions):
+            raise ConfigError(
+                f"{shown}, but {name} is 0: without evaluations, only time can end training."
+            )

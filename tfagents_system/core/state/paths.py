@@ -63,6 +63,11 @@ class ExperimentPaths:
         return self.running / "extends"
 
     @property
+    def end_request(self) -> pathlib.Path:
+        """Exists if a program has asked to end training early; see core/state/end_request.py."""
+        return self.running / "end_request.json"
+
+    @property
     def first_episode(self) -> pathlib.Path:
         """Exists once a program of the newest start has completed an episode."""
         return self.running / "first_episode"

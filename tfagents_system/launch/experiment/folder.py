@@ -189,17 +189,26 @@ def has_begun(paths: ExperimentPaths) -> bool:
     )
 
 
-def check_is_unfinished(paths: ExperimentPaths, bound: Mapping[str, Any]) -> None:
-    """Raises ConfigError if training is finished and `bound` does not ask for more iterations.
+def check_is_unfinished(paths: ExperimentPaths, bound: Mapping[str, Any]) -> str | None:
+    """Checks that training is not finished, or that `bound` asks for more of it.
+
+    More is more iterations or, after an early end, another `stop_when`.
 
     Args:
       paths: Paths of the experiment.
       bound: Hyperparameters that gin bindings set, by name.
+
+    Returns:
+      How training had ended, if it continues after an early end; else None.
+
+    Raises:
+      ConfigError: If it is finished.
     """
     if not paths.finished.exists():
-        return
+        return None
     try:
-        num_iter = read_json(paths.finished)["num_iter"]
+        facts = read_json(paths.finished)
+        num_iter, because = facts["num_iter"], facts.get("stopped_because")
         if not hyperparameters(TrainingSettings)["num_iter"].is_allowed(num_iter):
             raise ValueError(f"num_iter is {num_iter!r}")
     except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
@@ -207,8 +216,18 @@ def check_is_unfinished(paths: ExperimentPaths, bound: Mapping[str, Any]) -> Non
             f"{paths.finished}: damaged ({error!r}). It means that training was finished. To "
             "continue from the last checkpoint anyway, move it away."
         ) from error
-    if bound.get("num_iter", num_iter) > num_iter:
-        return
+    goes_on = bound.get("num_iter", num_iter) > num_iter
+    if because is not None:
+        ended = f"it ended after {facts.get('iteration')} of {num_iter} iterations, because {because}"
+        if goes_on or bound.get("stop_when", facts.get("stop_when")) != facts.get("stop_when"):
+            return ended
+        raise ConfigError(
+            f"{paths.root} is finished: {ended}. To continue, run the same command with "
+            "SAC_GIN_BINDINGS='TrainParams.stop_when = None', another condition, or more "
+            "iterations. To start again, choose another SAC_EXP_NAME or move the folder away."
+        )
+    if goes_on:
+        return None
     raise ConfigError(
         f"{paths.root} is finished: it has trained its {num_iter} iterations. To continue, run the "
         f"same command with SAC_GIN_BINDINGS='TrainParams.num_iter = {2 * num_iter}'. To start "

@@ -89,11 +89,13 @@ def _resume(
     provenance = Provenance.of_resumed_run(settings, saved, has_begun)
     kept = [text for text in provenance.gin_bindings if text not in settings.gin_bindings]
     bound = {**check_gin_bindings(kept, str(paths.provenance)), **bound}
-    experiment.check_is_unfinished(paths, bound)
+    early_end = experiment.check_is_unfinished(paths, bound)
     check_files(paths.config, paths.params)
     _check_has_place_for_reports(paths)
     services = place()
     print(f"Resuming {paths.root}, seed {provenance.seed}.")
+    if early_end:
+        print(f"  Training continues: {early_end}.")
     has_checkpoint = patiently(lambda: generations(paths.checkpoints), str(paths.checkpoints))
     if not has_checkpoint and (lost := unsaved_before(paths)):
         print(f"  Training starts again from nothing: {lost}.")

@@ -20,6 +20,7 @@ from tfagents_system.core.display import printable
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.command_line import run_tool
 from tfagents_system.core.state.disk import free_bytes, keep_printing_on_full_disk
+from tfagents_system.core.state.files import read_json
 from tfagents_system.core.state.file_locks import is_locked, recorded_host
 from tfagents_system.core.state.generations import checkpoint_bytes, generations
 from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
@@ -107,11 +108,22 @@ def ending(paths: ExperimentPaths) -> str:
     """Returns the status line of a run without a living program."""
     if paths.finished.exists():
         folder = printable(paths.policies / "greedy_policy")
-        return f"Training is finished. The policy is in {folder}."
+        return f"Training is finished{_early_end(paths)}. The policy is in {folder}."
     return (
         "Nothing is running, and training is not finished: the command that started it "
         f"{_way_on(paths)}."
     )
+
+
+def _early_end(paths: ExperimentPaths) -> str:
+    """Returns why training has ended before its last iteration, as text; empty if it has not."""
+    try:
+        facts = read_json(paths.finished)
+        iteration, num_iter = facts["iteration"], facts["num_iter"]
+        because = facts["stopped_because"]
+    except (OSError, ValueError, KeyError, TypeError):  # regular, or damaged
+        return ""
+    return printable(f", after {iteration} of {num_iter} iterations, because {because}")
 
 
 def _way_on(paths: ExperimentPaths) -> str:

@@ -1,0 +1,49 @@
+"""Tells the learner when training is to end before its last iteration."""
+
+import time
+from collections.abc import Callable
+
+from tfagents_system.core.settings.stop_condition import TIME, parse_stop_when
+from tfagents_system.core.state.end_request import requested_end
+from tfagents_system.core.state.paths import ExperimentPaths
+
+LOOK_PERIOD_SECS = 1.0  # between readings of the request
+
+
+class EarlyEnd:
+    """The end by `stop_when` or a callback.
+
+    Conditions on time are the learner's; the program that completes an evaluation decides on the
+    others, and leaves a request.
+    """
+
+    def __init__(
+        self,
+        paths: ExperimentPaths,
+        stop_when: str | None,
+        secs_before: Callable[[], float],
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        """Begins to measure time.
+
+        Args:
+          paths: Paths of the experiment.
+          stop_when: The hyperparameter.
+          secs_before: Returns the training time until now, of earlier starts.
+          clock: Measures seconds.
+        """
+        self._paths, self._clock = paths, clock
+        self._conditions = [c for c in parse_stop_when(stop_when) if c.quantity == TIME]
+        self._began_at = clock() - (secs_before() if self._conditions else 0.0)
+        self._look_at = clock()
+        self._reason: str | None = None
+
+    @property
+    def reason(self) -> str | None:
+        """Why training is to end; None if it goes on."""
+        if self._reason is None and self._clock() >= self._look_at:
+            self._look_at = self._clock() + LOOK_PERIOD_SECS
+            training_secs = self._clock() - self._began_at
+            reached = [c.text for c in self._conditions if c.holds(training_secs)]
+            self._reason = reached[0] if reached else requested_end(self._paths)
+        return self._reason
