@@ -1,25 +1,45 @@
-"""Writes the learner's records."""
+"""Writes the learner's records, and tells its callbacks."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
+from tfagents_system.core.errors import EXIT_DIVERGED, EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.meters import PhaseTimer, RateMeter, RecentRate
+from tfagents_system.core.programs.callbacks import (
+    Callbacks,
+    CheckpointEvent,
+    EndEvent,
+    Event,
+    IterationEvent,
+)
 from tfagents_system.core.programs.params_loader import Run
+from tfagents_system.core.state.generations import generation_dir
 from tfagents_system.core.state.reports import Phase, StatusReporter
+from tfagents_system.learning.save_record import SaveRecord
 from tfagents_system.records.event_log import EventLog
+
+ENDS = {EXIT_FINISHED: "finished", EXIT_STOPPED: "stopped", EXIT_DIVERGED: "diverged"}
 
 
 class LearnerRecords:
-    """The summaries and the status report of the learner.
+    """The summaries, the status report and the callbacks of the learner.
 
     `timer` divides its time into phases.
     """
 
-    def __init__(self, run: Run, train_step: tf.Variable):
-        """Writes nothing yet; `train_step` counts the train steps done."""
-        self._run, self._train_step = run, train_step
+    def __init__(self, run: Run, train_step: tf.Variable, saves: SaveRecord):
+        """Writes nothing yet.
+
+        Args:
+          run: The run.
+          train_step: Counts the train steps done.
+          saves: The record of checkpoints, in which a restored one counts.
+        """
+        self._run, self._train_step, self._saves = run, train_step, saves
+        self._told_step, self._told_iteration = saves.train_step, self.iteration
+        self._callbacks = Callbacks(run.params.callbacks, "learner", run.paths)
         self._reporter = StatusReporter(run.paths, "learner")
         self._summaries = EventLog(run.paths.train_summaries / "learner")
         self.timer = PhaseTimer("starting")
@@ -35,6 +55,37 @@ class LearnerRecords:
     def iteration(self) -> int:
         """The number of iterations done."""
         return self.train_step // self._run.params.num_steps_per_iter
+
+    def started(self) -> None:
+        """Tells the callbacks that the learner begins to work."""
+        self._tell("on_start", Event)
+
+    def advanced(self, metrics: Mapping[str, float]) -> None:
+        """Tells the callbacks of a completed iteration, and of a new checkpoint."""
+        if self.iteration > self._told_iteration:
+            self._told_iteration = self.iteration
+            self._tell("on_iteration", IterationEvent, metrics=dict(metrics))
+        self._tell_of_checkpoint()
+
+    def ended(self, exit_code: int) -> None:
+        """Tells the callbacks of the last checkpoint, and of the end."""
+        self._tell_of_checkpoint()
+        self._tell("on_end", EndEvent, end=ENDS[exit_code])
+
+    def _tell_of_checkpoint(self) -> None:
+        saved_step = self._saves.train_step
+        if saved_step is None or saved_step == self._told_step:
+            return
+        self._told_step = saved_step
+        folder = generation_dir(self._run.paths.checkpoints, saved_step)
+        self._tell("on_checkpoint", CheckpointEvent, train_step=saved_step, checkpoint=folder)
+
+    def _tell(
+        self, method: str, kind: type[Event], train_step: int | None = None, **facts: Any
+    ) -> None:
+        step = self.train_step if train_step is None else train_step
+        iteration = step // self._run.params.num_steps_per_iter
+        self._callbacks.call(method, kind, train_step=step, iteration=iteration, **facts)
 
     def report(self, phase: Phase, more: Callable[[], dict[str, Any]]) -> None:
         """Replaces the report if it is a second old; `more` returns additional fields."""
@@ -73,4 +124,5 @@ class LearnerRecords:
             "train_steps_per_sec": 0.0,
             "secs_left": None,
             "phase_secs": self.timer.totals(),
+            "failure": self._callbacks.failure,
         }

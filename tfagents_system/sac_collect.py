@@ -95,7 +95,9 @@ def collect(
         print("Training is finished: there is nothing to do for this worker.")
         return EXIT_FINISHED
     params = run.params
-    records = WorkerRecords(run.paths, worker_id, run.horizon, params.log_period_itrs, collects)
+    records = WorkerRecords(
+        run.paths, worker_id, run.horizon, params.log_period_itrs, collects, params.callbacks
+    )
     run_seed = run.seed if collects else derive_seed(run.seed, SeedPurpose.EVALUATORS)
     # A crash before the first episode must not repeat itself with the same random numbers. The
     # first start has the same seeds in all runs with this seed; in a deterministic run, all starts.
@@ -143,7 +145,7 @@ def collect(
         records,
         should_stop=lambda: stop or (environments.are_worn and not deterministic),
         tickets=TicketTaker(replay_address, policies.variables) if evaluates else None,
-        keep_best=BestPolicyKeeper(run, policies.variables).keep,
+        keep_best=BestPolicyKeeper(run, policies.variables, records.callbacks).keep,
     )
     fill_policy = policies.collect
     if params.seed_sac_buffer:

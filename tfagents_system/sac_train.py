@@ -83,8 +83,8 @@ class Training:
         self._begins_anew = None if is_restored else unsaved_before(run.paths)
         if not is_restored and run.paths.initial_weights.exists():
             print(initialize(agent, run.paths.initial_weights))
-        self._records = LearnerRecords(run, self._train_step)
-        self._timer = self._records.timer
+        self.records = LearnerRecords(run, self._train_step, self._checkpointer.record)
+        self._timer = self.records.timer
         self._saved_at = time.monotonic()
         secs_before = functools.partial(training_secs_so_far, run.paths)
         self._early_end = EarlyEnd(run.paths, run.params.stop_when, secs_before)
@@ -95,12 +95,12 @@ class Training:
     @property
     def train_step(self) -> int:
         """The number of train steps done."""
-        return self._records.train_step
+        return self.records.train_step
 
     @property
     def iteration(self) -> int:
         """The number of iterations done."""
-        return self._records.iteration
+        return self.records.iteration
 
     def run(self, stop: StopFlag, may_recover: bool) -> int | None:
         """Trains until finished or stopped, saves, and returns the exit code.
@@ -110,8 +110,9 @@ class Training:
         """
         params = self._run.params
         num_steps = params.num_steps_per_iter
+        self.records.started()
         self._publish()
-        self._records.report_now(Phase.WAITING_FOR_DATA, self._status_fields)
+        self.records.report_now(Phase.WAITING_FOR_DATA, self._status_fields)
         self._exporter.prepare()  # while workers fill the replay buffer
         while not self._is_finished and not stop:
             train_step, iteration = self.train_step, self.iteration
@@ -127,7 +128,7 @@ class Training:
                 wait_secs = metrics["data_wait_secs"] * (self.train_step - train_step)
                 self._timer.move(call_secs - wait_secs, waiting, "train steps")
             phase = Phase.WAITING_FOR_DATA if metrics is None else Phase.TRAINING
-            self._records.report(phase, self._status_fields)
+            self.records.report(phase, self._status_fields)
             # Also without a step: a restarted replay server may have lost the variables.
             # Does not wait for the confirmation, which takes half a second during a save.
             self._publish(timeout_secs=0.0)
@@ -144,9 +145,10 @@ class Training:
             self._start.has_trained()
             self._timer.enter("saving")
             if self._has_passed(params.log_period_itrs, iteration):
-                self._records.summarize(metrics)
+                self.records.summarize(metrics)
             if not self._is_finished:
                 self._save_if_due(self._has_passed(params.checkpoint_period_itrs, iteration))
+            self.records.advanced(metrics)
         return self._end(stop)
 
     def _publish(self, timeout_secs: float = 5.0) -> bool:
@@ -196,22 +198,18 @@ class Training:
             self._report_saving()  # and prints it
             raise
         finally:
-            self._records.close()
-        self._records.report_now(Phase.FINISHED, self._status_fields)
+            self.records.close()
+        self.records.report_now(Phase.FINISHED, self._status_fields)
         return EXIT_FINISHED
 
     def _end_facts(self) -> dict[str, Any]:
         """Returns what later starts need to know of the end of training."""
-        params = self._run.params
-        facts = {"num_iter": params.num_iter}
-        if self.train_step >= self._run.num_train_steps:
-            return facts
-        print(f"Training ends early: {self._early_end.reason}.")
-        why = {"stopped_because": self._early_end.reason, "stop_when": params.stop_when}
-        return facts | {"iteration": self.iteration} | why
+        is_early = self.train_step < self._run.num_train_steps
+        early = self._early_end.facts(self.iteration) if is_early else {}
+        return {"num_iter": self._run.params.num_iter} | early
 
     def _report_saving(self) -> None:
-        self._records.report_now(Phase.SAVING, self._status_fields)
+        self.records.report_now(Phase.SAVING, self._status_fields)
 
     def _give_up(self, error: DivergedError, may_recover: bool) -> int | None:
         """Saves only the minibatch at which training diverged, and publishes nothing."""
@@ -219,8 +217,8 @@ class Training:
         is_saved = self._checkpointer.wait(STOP_TIMEOUT_SECS)  # an earlier one, of a finite state
         discard_items = self._snapshots.discard_items if is_saved and may_recover else None
         goes_on = removes_cause(error, self.train_step, self._run.paths, discard_items)
-        self._records.report_now(Phase.DIVERGED, self._status_fields)
-        self._records.close()
+        self.records.report_now(Phase.DIVERGED, self._status_fields)
+        self.records.close()
         return None if goes_on else EXIT_DIVERGED
 
     def _status_fields(self) -> dict[str, Any]:
@@ -275,6 +273,7 @@ def train(
         with contextlib.closing(data):
             training = Training(run, made, spec, data, unrolls, client, fence)
             if (code := training.run(stop, may_recover)) is not None:
+                training.records.ended(code)
                 return code
     raise AssertionError("who may not recover returns an exit code")
 

@@ -178,6 +178,18 @@ class TrainParamsBase(AgentParams, abc.ABC):
         """Returns observers, called in a worker with each env step of an evaluation; see above."""
         return []
 
+    def callbacks(self, **kwargs: Any) -> list[Any]:
+        """Returns objects that are told what happens, each with some of these methods.
+
+        `on_start`, `on_episode` (workers), `on_iteration` (learner), `on_evaluation`,
+        `on_checkpoint` (learner) and `on_end` get one event; core/programs/callbacks.py has their
+        fields. The learner, every worker and every evaluator make their own objects, and call them
+        where it happens, so the program waits meanwhile. One that raises is reported, and training
+        goes on; `event.stop_training(reason)` ends it in the regular way. An override may have a
+        parameter `program`: learner, worker_<k> or evaluator_<k>.
+        """
+        return []
+
     def hyperparameters(self) -> dict[str, Any]:
         """Returns every hyperparameter by name."""
         return {name: getattr(self, name) for name in hyperparameters(TrainParamsBase)}

@@ -77,6 +77,7 @@ class Worker:
           num_to_fill: Asks the server how many items the initial fill still lacks.
           fill_policy: Acts during the initial fill.
         """
+        self._records.started(self._iteration, self._train_step)
         self._fill(num_to_fill, fill_policy)
         self._records.timer.enter("waiting for the learner")
         self._await_first_variables()
@@ -90,6 +91,7 @@ class Worker:
             self._policies.pull(is_needed=True)
         self._evaluate_if_asked()
         end = Phase.FINISHED if self._is_finished() else Phase.STOPPED
+        self._records.ended(end, self._iteration, self._train_step)
         self._records.report_now(end, self._status_fields)
         self._records.close()
         return EXIT_FINISHED if end == Phase.FINISHED else EXIT_STOPPED

@@ -9,6 +9,7 @@ from tfagents_system.collection.best_policy_keeper import BestPolicyKeeper
 from tfagents_system.collection.episode_log import EpisodeLog
 from tfagents_system.collection.rollouts import Episode
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.programs.callbacks import Callbacks
 from tfagents_system.core.programs.params_loader import Run
 from tfagents_system.core.settings.curriculum import Curriculum
 from tfagents_system.core.state.best_policies import best_policy
@@ -42,7 +43,8 @@ def evaluate(run, train_step, returns, worker_ids=(0, 1), success=None, numbers=
         log = EpisodeLog(run.paths.episodes, "eval", worker_id)
         episode = Episode(episode_return, 3, success, True, numbers=numbers or {})
         log.append(episode, 0, train_step, 0)
-        BestPolicyKeeper(run, [tf.Variable([0.0])]).keep(version)
+        callbacks = Callbacks(run.params.callbacks, f"worker_{worker_id}", run.paths)
+        BestPolicyKeeper(run, [tf.Variable([0.0])], callbacks).keep(version)
 
 
 def kept_value(run):
@@ -119,6 +121,33 @@ def test_stop_when_asks_for_the_end_after_complete_evaluations(run, stop_when, a
         if requested_end(run.paths) and not ended_at:
             ended_at.append(train_step)
     assert ended_at == ([at] if at else [])
+
+
+class Tape:
+    """Writes down what it is told of evaluations."""
+
+    def __init__(self):
+        self.events = []
+
+    def on_evaluation(self, event):
+        self.events.append(event)
+        if event.train_step == 300:
+            event.stop_training("the robot is tired")
+
+
+def test_callbacks_are_told_of_each_complete_evaluation_once_and_may_end_training(run):
+    tape = Tape()
+    run.paths.running.mkdir()
+    run.params.callbacks = lambda: [tape]
+    evaluate(run, 100, [1.0, 2.0])
+    evaluate(run, 200, [1.0, 2.0, 6.0], success=True, numbers={"distance_mean": 0.5})
+    evaluate(run, 300, [0.0, 0.0, 0.0])
+    first, second = tape.events
+    assert (first.program, first.train_step, first.iteration) == ("worker_0", 200, 20)
+    assert sorted(first.returns) == [1.0, 2.0, 6.0] and first.mean_return == 3.0
+    assert (first.success_rate, first.numbers) == (1.0, {"distance_mean": 0.5})
+    assert (first.is_best, second.is_best) == (True, False)
+    assert requested_end(run.paths) == "the robot is tired (Tape.on_evaluation)"
 
 
 def test_the_reason_to_stop_has_the_values(run):

@@ -3,10 +3,10 @@ import types
 import numpy as np
 import pytest
 from fakes import CountingEnv
-from test_rollouts import StatefulPolicy
 
 from tfagents_system.collection.info_numbers import InfoNumbers
 from tfagents_system.collection.rollouts import run_episode
+from tfagents_system.policies.acting import RandomPolicy
 
 
 def episode_of(log_info, infos):
@@ -125,7 +125,9 @@ def test_an_episode_has_the_numbers_of_each_env_step():
     environment = DistanceEnv(terminates_at=3)
     numbers = InfoNumbers(["distance", "distance:last", "speed"])
     for _ in range(2):
-        episode = run_episode(environment, StatefulPolicy(), 10, numbers=numbers)
+        episode = run_episode(
+            environment, RandomPolicy(environment.action_spec(), 0), 10, numbers=numbers
+        )
         assert episode.numbers == {"distance_mean": (2 + 1 + 0) / 3, "distance_last": 0.0}
         faults = episode.info_faults
         assert [fault.shown for fault in faults] == ["LOG_INFO: NOTHING IS CALLED speed"][
@@ -136,5 +138,7 @@ def test_an_episode_has_the_numbers_of_each_env_step():
 
 def test_without_log_info_the_info_is_read_only_at_the_end():
     environment = DistanceEnv(terminates_at=3)
-    episode = run_episode(environment, StatefulPolicy(), 10, numbers=InfoNumbers([]))
+    episode = run_episode(
+        environment, RandomPolicy(environment.action_spec(), 0), 10, numbers=InfoNumbers([])
+    )
     assert (episode.numbers, episode.info_faults, environment.num_reads) == ({}, (), 1)

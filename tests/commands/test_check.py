@@ -212,6 +212,26 @@ def test_numbers_of_the_info_are_named(tmp_path, capsys, monkeypatch):
     assert rows["log_info"][1].endswith("its numbers are distance. Did you mean distance?")
 
 
+@pytest.mark.parametrize(
+    ("hook", "verdict", "text"),
+    [
+        ("return [Told()]", "ok", "Told.on_end"),
+        (
+            "return [7]",
+            "WRONG",
+            "ConfigError: TrainParams.callbacks returned a int, which has none",
+        ),
+        ("raise KeyError(1)", "WRONG", "KeyError: 1 (params.py:"),
+    ],
+)
+def test_callbacks_are_named(tmp_path, capsys, monkeypatch, hook, verdict, text):
+    told = "class Told:\n    def on_end(self, event):\n        pass\n"
+    params = f"{PARAMS}\n    def callbacks(self):\n        {hook}\n\n\n{told}"
+    monkeypatch.setattr(sys.modules[__name__], "PARAMS", params)
+    _, rows = checked(tmp_path, capsys)
+    assert rows["callbacks"][0] == verdict and rows["callbacks"][1].startswith(text)
+
+
 def test_settings_without_effect_are_noted(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("SAC_GIN_BINDINGS", "TrainParams.tqc_quantiles = 50")
     code, rows = checked(tmp_path, capsys)

@@ -87,7 +87,9 @@ def test_a_stop_is_saved_if_this_state_was_before(make_save):
 def test_the_end_is_tried_again_until_all_is_saved(make_save):
     save, paths = make_save(FakeCheckpointer(["EIO"] * 3), FakeExporter(["EIO", None, "EIO"]))
     reports = []
-    assert save.at_end(500, {"num_iter": 10}, False, lambda: reports.append(paths.finished.exists()))
+    assert save.at_end(
+        500, {"num_iter": 10}, False, lambda: reports.append(paths.finished.exists())
+    )
     assert reports == [False] * 3
     assert read_json(paths.finished) == {"train_step": 500, "num_iter": 10}
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from fakes import UNRIVALLED
-from replay_fakes import EpisodeStepEnv, codec_of, make_experiment, serving
+from replay_fakes import EpisodeStepEnv, TinyParams, codec_of, make_experiment, serving
 from small_disk import small_disk
 
 from tfagents_system import assembly, learner_data, sac_train
@@ -124,6 +124,42 @@ def test_a_stop_does_not_wait_for_the_compiler_and_saves_nothing(tmp_path, repla
     assert code == EXIT_STOPPED
     assert steps(paths) == [] and not paths.finished.exists()
     assert sac_train.train(str(paths.root), replay.address, 2, stop=False) == EXIT_FINISHED
+
+
+class Tape:
+    """Writes down what the learner tells, and raises at each event."""
+
+    def __init__(self):
+        self.events = []
+
+    def _note(self, event):
+        self.events.append(event)
+        raise RuntimeError("tape is full")
+
+    on_start = on_iteration = on_checkpoint = on_end = _note
+
+
+def of_kind(tape, name):
+    return [event for event in tape.events if type(event).__name__ == name]
+
+
+@pytest.mark.usefixtures("without_saved_models")
+def test_callbacks_are_told_of_iterations_checkpoints_and_the_end(tmp_path, replay, monkeypatch):
+    tape = Tape()
+    monkeypatch.setattr(TinyParams, "callbacks", lambda self: [tape])
+    paths = make_experiment(tmp_path / "exp")
+    fill(replay)
+    assert sac_train.train(str(paths.root), replay.address, 2, stop=False) == EXIT_FINISHED
+    assert (tape.events[0].program, tape.events[0].train_step) == ("learner", 0)
+    iterations = of_kind(tape, "IterationEvent")
+    assert [(e.iteration, e.train_step) for e in iterations] == [(i, 10 * i) for i in (1, 2, 3, 4)]
+    assert all(math.isfinite(e.metrics["critic_loss"]) for e in iterations)
+    checkpoints = of_kind(tape, "CheckpointEvent")
+    assert checkpoints[-1].train_step == NUM_TRAIN_STEPS
+    assert checkpoints[-1].checkpoint.is_dir()
+    assert (tape.events[-1].end, tape.events[-1].iteration) == ("finished", 4)
+    failure = read_report(paths, "learner").failure
+    assert failure.startswith("CALLBACK FAILED: Tape.on_")
 
 
 @pytest.mark.usefixtures("without_saved_models")

@@ -112,6 +112,36 @@ def test_numbers_of_log_info_are_recorded_and_faults_said_once(tmp_path, capsys)
     assert capsys.readouterr().out.count("NOTE: log_info has 'speed', but no key") == 1
 
 
+class Tape:
+    """Writes down the events of one program, and raises at each."""
+
+    def __init__(self):
+        self.events = []
+
+    def _note(self, event):
+        self.events.append(event)
+        raise RuntimeError("tape is full")
+
+    on_start = on_episode = on_end = _note
+
+
+def test_callbacks_are_told_of_start_episodes_and_end_and_may_raise(tmp_path):
+    run, reader, tape = make_run(tmp_path), FakeReader(FakeTickets(NUM_ITER, 2)), Tape()
+    run.params.callbacks = lambda program: [tape]
+    assert make_worker(run, FakeAdder(advance(reader)), reader).run(no_fill, None) == EXIT_FINISHED
+    first, *episodes, last = tape.events
+    assert (type(first).__name__, first.program) == ("Event", "worker_0")
+    collected = [event for event in episodes if not event.is_evaluation]
+    rows = rows_of(run, "collect")
+    assert [(e.train_step, e.env_step, e.length) for e in collected] == [
+        (int(row["train_step"]), int(row["env_step"]), 3) for row in rows
+    ]
+    assert [f"{e.episode_return:g}" for e in collected] == [row["return"] for row in rows]
+    assert len(episodes) - len(collected) == 2 and (last.end, last.iteration) == ("finished", 20)
+    failure = read_report(run.paths, "worker_0").failure
+    assert failure.startswith("CALLBACK FAILED: Tape.on_end raised RuntimeError: tape is full (")
+
+
 @pytest.fixture
 def failed_reports():
     """Counts those of the test alone."""
@@ -168,7 +198,7 @@ def test_evaluations_of_any_returns_are_recorded(tmp_path, rewards, failed_repor
 
     run, reader = make_run(tmp_path, n_eval_episodes=2), FakeReader(FakeTickets(8, 2))
     worker = make_worker(run, FakeAdder(advance(reader)), reader, eval_environment=Rewarding())
-    worker._keep_best = BestPolicyKeeper(run, [tf.Variable("")]).keep
+    worker._keep_best = BestPolicyKeeper(run, [tf.Variable("")], worker._records.callbacks).keep
     assert worker.run(no_fill, None) == EXIT_FINISHED
     assert iterations_evaluated(run) == [8] * 2 + [16] * 2 + [20] * 2
     assert failed_reports() == 0

@@ -9,6 +9,7 @@ import tensorflow as tf
 from tfagents_system.collection.stop_by_evaluations import reason_to_stop
 from tfagents_system.collection.success import counted
 from tfagents_system.core.meters import mean_of
+from tfagents_system.core.programs.callbacks import Callbacks, EvaluationEvent
 from tfagents_system.core.programs.params_loader import Run, gin_text
 from tfagents_system.core.state.best_policies import EvaluatedPolicy, add_best_policy, best_policy
 from tfagents_system.core.state.disk import SpaceGuard
@@ -31,9 +32,12 @@ class BestPolicyKeeper:
     The program that records an evaluation's last episode sees all of them in the records.
     """
 
-    def __init__(self, run: Run, variables: Sequence[tf.Variable]):
-        """`variables` are the policy's; saving a policy assigns its values to them."""
-        self._run, self._variables = run, variables
+    def __init__(self, run: Run, variables: Sequence[tf.Variable], callbacks: Callbacks):
+        """`variables` are the policy's; saving a policy assigns its values to them.
+
+        `callbacks` are told of complete evaluations.
+        """
+        self._run, self._variables, self._callbacks = run, variables, callbacks
         self._guard = SpaceGuard("best policy", run.paths.policies)
 
     def keep(self, version: Version) -> None:
@@ -47,14 +51,19 @@ class BestPolicyKeeper:
         if len(returns) < params.n_eval_episodes or not all(map(math.isfinite, returns)):
             return
         best, mean = best_policy(paths), mean_of(returns)
+        is_best = best is None or mean > best.mean_return
         self._summarize(version.train_step, rows, mean)
         if reason := reason_to_stop(self._run):
             request_end(paths, reason)
-        if best is not None and mean <= best.mean_return:
-            return
+        if is_best:
+            self._save(version, mean, len(returns))
+        self._tell(version.train_step, rows, mean, is_best)
+
+    def _save(self, version: Version, mean: float, num_episodes: int) -> None:
+        paths = self._run.paths
         folder = paths.best_policies / paths.policy_checkpoint(version.train_step).name
-        iteration = version.train_step // params.num_steps_per_iter
-        policy = EvaluatedPolicy(folder, iteration, version.train_step, mean, len(returns))
+        iteration = self._iteration_of(version.train_step)
+        policy = EvaluatedPolicy(folder, iteration, version.train_step, mean, num_episodes)
         unfinished = temporary_name(folder)
         for variable, value in zip(self._variables, version.values, strict=True):
             variable.assign(value)
@@ -69,10 +78,9 @@ class BestPolicyKeeper:
         """Writes a separate event file, because TensorBoard follows only the newest of a folder."""
         folder = self._run.paths.eval_summaries
         scalars = {"eval/mean_return": mean_return}
-        counts = counted([row.success for row in rows], reports_success(self._run.paths))
-        if successes := [success for success in counts if success is not None]:
-            scalars["eval/success_rate"] = mean_of(successes)
-        numbers = numbers_of_evaluations(self._run.paths).get(train_step, {})
+        if (success_rate := self._success_rate(rows)) is not None:
+            scalars["eval/success_rate"] = success_rate
+        numbers = self._numbers_of(train_step)
         scalars |= {f"eval/info/{name}": value for name, value in numbers.items()}
         texts = {}
         if not any(folder.glob("events.*")):
@@ -83,3 +91,25 @@ class BestPolicyKeeper:
             train_step, scalars, {"eval/returns": [row.episode_return for row in rows]}, texts
         )
         log.close()
+
+    def _tell(
+        self, train_step: int, rows: Sequence[EpisodeRow], mean_return: float, is_best: bool
+    ) -> None:
+        self._callbacks.call(
+            "on_evaluation", EvaluationEvent,
+            iteration=self._iteration_of(train_step), train_step=train_step,
+            returns=[row.episode_return for row in rows], mean_return=mean_return,
+            success_rate=self._success_rate(rows), numbers=self._numbers_of(train_step),
+            is_best=is_best,
+        )  # fmt: skip
+
+    def _iteration_of(self, train_step: int) -> int:
+        return train_step // self._run.params.num_steps_per_iter
+
+    def _success_rate(self, rows: Sequence[EpisodeRow]) -> float | None:
+        counts = counted([row.success for row in rows], reports_success(self._run.paths))
+        successes = [success for success in counts if success is not None]
+        return mean_of(successes) if successes else None
+
+    def _numbers_of(self, train_step: int) -> dict[str, float]:
+        return numbers_of_evaluations(self._run.paths).get(train_step, {})

@@ -90,9 +90,7 @@ class Environments(NamedTuple):
 
         try:
             with self.eval.judged():
-                episode = run_episode(
-                    self.eval, policy, horizon, observe, numbers=self.numbers
-                )
+                episode = run_episode(self.eval, policy, horizon, observe, numbers=self.numbers)
             if episode.is_complete:
                 with OnlyReports("film"):
                     self.eval_camera.end()

@@ -11,6 +11,7 @@ from tfagents_system.collection.rollouts import Episode
 from tfagents_system.core.meters import PhaseTimer, RateMeter, mean_of
 from tfagents_system.core.process.guest import UserCodeError, user_traceback
 from tfagents_system.core.process.reporting import OnlyReports
+from tfagents_system.core.programs.callbacks import Callbacks, EndEvent, EpisodeEvent, Event
 from tfagents_system.core.state.incarnation import Fence
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.state.reports import LARGEST_NUMBER, Evaluation, Phase, StatusReporter
@@ -38,13 +39,15 @@ class WorkerRecords:
         horizon: int,
         log_period_itrs: int,
         collects: bool = True,
+        callbacks: Callable[..., Any] = lambda: [],
     ):
         """Claims a stream, and reads the number of env steps from the record of episodes.
 
-        `collects` is False for evaluators.
+        `collects` is False for evaluators, `callbacks` is the hook of TrainParams.
         """
         self.program = f"worker_{worker_id}" if collects else f"evaluator_{worker_id}"
         self.fence = Fence.of_worker(paths, self.program)
+        self.callbacks = Callbacks(callbacks, self.program, paths)
         self._looked_at = time.monotonic()
         self._collects = collects
         if collects:
@@ -69,6 +72,16 @@ class WorkerRecords:
             "last_return": None, "eval": None, "env_failures": 0, "suspicion": None,
             "failure": None,
         }  # fmt: skip
+
+    def started(self, iteration: int, train_step: int) -> None:
+        """Tells the callbacks that the program begins to work."""
+        self.callbacks.call("on_start", Event, iteration=iteration, train_step=train_step)
+
+    def ended(self, end: Phase, iteration: int, train_step: int) -> None:
+        """Tells the callbacks that the program ends, finished or stopped."""
+        self.callbacks.call(
+            "on_end", EndEvent, iteration=iteration, train_step=train_step, end=str(end)
+        )
 
     def acts_in_tensorflow(self, obstacle: str) -> None:
         """Records and prints why NumPy cannot act."""
@@ -102,6 +115,7 @@ class WorkerRecords:
         if (period := iteration // self._log_period_itrs) > self._summarized_period:
             self._summarized_period = period
             self._summarize(episode, curriculum)
+        self._tell(episode, iteration, train_step, is_evaluation=False)
 
     @OnlyReports("an evaluated episode")
     def evaluated(self, episode: Episode, iteration: int, train_step: int) -> None:
@@ -119,6 +133,7 @@ class WorkerRecords:
         self._share.append(episode.episode_return)
         shown = [r for r in map(_reportable, self._share) if r is not None]
         self._status["eval"] = Evaluation(iteration, shown)
+        self._tell(episode, iteration, train_step, is_evaluation=True)
 
     @OnlyReports("the summary of an evaluation")
     def evaluation_ended(self) -> None:
@@ -166,6 +181,14 @@ class WorkerRecords:
             self._has_warned = True
         self._status["suspicion"] = suspicion
 
+    def _tell(self, episode: Episode, iteration: int, train_step: int, is_evaluation: bool) -> None:
+        self.callbacks.call(
+            "on_episode", EpisodeEvent, iteration=iteration, train_step=train_step,
+            is_evaluation=is_evaluation, episode_return=episode.episode_return,
+            length=episode.length, success=episode.success, numbers=dict(episode.numbers),
+            env_step=self.env_step,
+        )  # fmt: skip
+
     def _note_numbers(self, episode: Episode) -> None:
         for fault in episode.info_faults:
             self.remark(fault.shown, fault.text)
@@ -190,6 +213,7 @@ class WorkerRecords:
             "env_steps": self.env_step,
             "env_steps_per_sec": self._rate.rate_at(self.env_step),
             "phase_secs": self.timer.totals(),
+            "failure": self._status["failure"] or self.callbacks.failure,
         }
 
 

@@ -17,18 +17,21 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from tfagents_system.commands.bindings import bindings_of, with_bindings
-from tfagents_system.commands.check_rows import Row, table
+from tfagents_system.commands.check_rows import Row, explained, table
 from tfagents_system.commands.environment_ids import check_actions, find_environment
 from tfagents_system.commands.new import project_files, write_project
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
 from tfagents_system.core.process.guest import GUEST
 from tfagents_system.core.process.processes import leaving_none_behind
+from tfagents_system.core.programs.callbacks import Callbacks
 from tfagents_system.core.programs.command_line import AtLeast
 from tfagents_system.core.programs.params_loader import load_params
 from tfagents_system.core.settings.curriculum import Curriculum
 from tfagents_system.core.settings.env_config import load_env_config
+from tfagents_system.core.settings.params import Params
 from tfagents_system.core.settings.variables import ENV_TIMEOUT_SECS, GIN_BINDINGS, Settings
 from tfagents_system.core.state.files import write_json_atomically
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.kernels.build import build_if_missing
 from tfagents_system.launch.checks.params_check import check_gin_bindings
 from tfagents_system.launch.local.prepare import check_files
@@ -103,7 +106,8 @@ def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
     with watching, contextlib.closing(looked), progress_bar(*STEPS) as begin:
         looked.run(begin)
     notes = train_params.check(str(settings.params))
-    rows = [*looked.rows, *(Row("settings", "note", note) for note in notes)]
+    rows = [*looked.rows, *_callback_rows(train_params)]
+    rows += [*(Row("settings", "note", note) for note in notes)]
     print(table(rows), flush=True)
     if predict and looked.made is not None:
         from tfagents_system.commands import forecast
@@ -123,6 +127,15 @@ def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
     if wrong:
         print(f"\nWRONG: {', '.join(wrong)}. Fix that before training.")
     return EXIT_CONFIG if wrong else 0
+
+
+def _callback_rows(params: Params) -> list[Row]:
+    """Makes the callbacks as the learner does."""
+    try:
+        callbacks = Callbacks(params.callbacks, "learner", ExperimentPaths(pathlib.Path()))
+    except Exception as error:
+        return [Row("callbacks", "WRONG", explained(error), "No program could start.")]
+    return [Row("callbacks", "ok", ", ".join(callbacks.names))] if callbacks.names else []
 
 
 def _environ_of(

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from tfagents_system.core.settings.stop_condition import TIME, parse_stop_when
 from tfagents_system.core.state.end_request import requested_end
@@ -32,7 +33,7 @@ class EarlyEnd:
           secs_before: Returns the training time until now, of earlier starts.
           clock: Measures seconds.
         """
-        self._paths, self._clock = paths, clock
+        self._paths, self._stop_when, self._clock = paths, stop_when, clock
         self._conditions = [c for c in parse_stop_when(stop_when) if c.quantity == TIME]
         self._began_at = clock() - (secs_before() if self._conditions else 0.0)
         self._look_at = clock()
@@ -46,4 +47,11 @@ class EarlyEnd:
             training_secs = self._clock() - self._began_at
             reached = [c.text for c in self._conditions if c.holds(training_secs)]
             self._reason = reached[0] if reached else requested_end(self._paths)
+            if self._reason is not None:
+                print(f"Training ends early: {self._reason}.", flush=True)
         return self._reason
+
+    def facts(self, iteration: int) -> dict[str, Any]:
+        """Returns what later starts need to know of an early end in `iteration`."""
+        why = {"stopped_because": self._reason, "stop_when": self._stop_when}
+        return {"iteration": iteration} | why

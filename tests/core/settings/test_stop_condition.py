@@ -4,7 +4,10 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.gin_bindings import parse_assignment
 from tfagents_system.core.settings.hyperparameters import check_hyperparameter, hyperparameters
 from tfagents_system.core.settings.stop_condition import is_stop_when, parse_stop_when
-from tfagents_system.core.settings.training_settings import TrainingSettings, check_training_settings
+from tfagents_system.core.settings.training_settings import (
+    TrainingSettings,
+    check_training_settings,
+)
 
 
 @pytest.mark.parametrize(
@@ -91,5 +94,7 @@ def test_a_quantity_is_known_or_recorded_by_log_info():
 @pytest.mark.parametrize("name", ["eval_period_itrs", "n_eval_episodes"])
 def test_a_condition_on_evaluations_needs_evaluations(name):
     check("time >= 1h", **{name: 0})
-    with pytest.raises(ConfigError, match=f"^params.py: stop_when is 'return >= 1', but {name} is 0"):
+    with pytest.raises(
+        ConfigError, match=f"^params.py: stop_when is 'return >= 1', but {name} is 0"
+    ):
         check("return >= 1", **{name: 0})

@@ -18,6 +18,7 @@ HOOKS = (
     "reward_signals_ctor",
     "train_observers_ctor",
     "eval_observers_ctor",
+    "callbacks",
 )  # methods of TrainParams that a user may define
 _HOOK_ENDINGS = ("_ctor", "_args_kwargs")
 _SHORT = 8  # letters; two slips in a shorter name can give another word

@@ -105,7 +105,7 @@ def unknown_quantity(conditions: Sequence[StopCondition], log_info: Sequence[str
         hint = f" Did you mean {nearest}?" if nearest else ""
         return (
             f"no quantity is called {name!r}; there are {', '.join(known)}, and what log_info "
-            f"records, such as distance_{STATISTICS[0]} with log_info = [\"distance\"].{hint}"
+            f'records, such as distance_{STATISTICS[0]} with log_info = ["distance"].{hint}'
         )
     return None
 

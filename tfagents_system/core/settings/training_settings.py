@@ -65,8 +65,9 @@ class TrainingSettings:
         None,
         is_stop_when,
         STOP_WHEN_ALLOWED,
-        "ends training early, as if it had reached `num_iter`: a condition such as success >= 0.95 for "
-        "3 evaluations, return >= 900, time >= 2h, or on a number of `log_info`; None: `num_iter` alone",
+        "ends training early, as if it had reached `num_iter`: a condition such as success >= 0.95 "
+        "for 3 evaluations, return >= 900, time >= 2h, or on a number of `log_info`; None: "
+        "`num_iter` alone",
     )
     video_period_itrs: int = count(
         0,
@@ -79,8 +80,9 @@ class TrainingSettings:
         (),
         is_log_info,
         LOG_INFO_ALLOWED,
-        "numbers in the environment's info to record of each episode: keys, or patterns of keys, such "
-        "as distance or reward_*; after a colon the statistic, mean (if not given), min, max or last",
+        "numbers in the environment's info to record of each episode: keys, or patterns of keys, "
+        "such as distance or reward_*; after a colon the statistic, mean (if not given), min, max "
+        "or last",
     )
     checkpoint_period_itrs: int = count(250, "iterations between checkpoints")
     checkpoint_period_secs: float = positive(

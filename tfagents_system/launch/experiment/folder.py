@@ -218,7 +218,9 @@ def check_is_unfinished(paths: ExperimentPaths, bound: Mapping[str, Any]) -> str
         ) from error
     goes_on = bound.get("num_iter", num_iter) > num_iter
     if because is not None:
-        ended = f"it ended after {facts.get('iteration')} of {num_iter} iterations, because {because}"
+        ended = (
+            f"it ended after {facts.get('iteration')} of {num_iter} iterations, because {because}"
+        )
         if goes_on or bound.get("stop_when", facts.get("stop_when")) != facts.get("stop_when"):
             return ended
         raise ConfigError(

@@ -20,8 +20,8 @@ from tfagents_system.core.display import printable
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.command_line import run_tool
 from tfagents_system.core.state.disk import free_bytes, keep_printing_on_full_disk
-from tfagents_system.core.state.files import read_json
 from tfagents_system.core.state.file_locks import is_locked, recorded_host
+from tfagents_system.core.state.files import read_json
 from tfagents_system.core.state.generations import checkpoint_bytes, generations
 from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
 from tfagents_system.core.state.reports import (
