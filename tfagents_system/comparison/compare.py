@@ -169,7 +169,7 @@ def _print_numbers(groups: Sequence[RunGroup], num_evaluations: int) -> None:
         return
     print("numbers of log_info: " + " and ".join(group.name for group in groups))
     for name in names:
-        result = compare_scores(*(each[name] for each in values))
+        result = compare_scores(values[0][name], values[1][name])
         means = " and ".join(
             f"{mean:.6g} {_shown(bounds)}"
             for mean, bounds in zip(result.means, result.intervals, strict=True)

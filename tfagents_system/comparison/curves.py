@@ -85,14 +85,14 @@ def _curves_of(paths: ExperimentPaths) -> dict[tuple[str, str], Curve]:
     for x_label, xs in x_axes.items():
         curves["episode return", x_label] = _curve(zip(xs, returns, strict=True))
     for name in number_names(points):
-        values = ((p.train_step, p.numbers[name]) for p in points if name in p.numbers)
-        curves[name, "train steps"] = _curve(values)
+        pairs = [(p.train_step, p.numbers[name]) for p in points if name in p.numbers]
+        curves[name, "train steps"] = _curve(pairs)
     learner = read_scalars(paths.train_summaries / "learner")
     tags = [tag for tag in LEARNER_TAGS if f"learner/{tag}" in learner]
     if "critic_loss" in tags:
         tags = [tag for tag in tags if tag != "loss"]  # it is the sum of the others
     for tag in tags:
-        values = ((float(scalar.step), scalar.value) for scalar in learner[f"learner/{tag}"])
+        values = ((scalar.step, scalar.value) for scalar in learner[f"learner/{tag}"])
         curves[tag.replace("_", " "), "train steps"] = _curve(values)
     env_step_at = env_step_counter(read_kind(paths, "collect"))
     for tag, scalars in _curriculum(paths).items():
