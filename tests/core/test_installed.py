@@ -97,3 +97,14 @@ def test_gym_prints_no_notice_about_its_successor():
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
     )
     assert done.stdout == "{}\n" and "unmaintained" not in done.stderr
+
+
+def test_a_second_finder_of_packages_finds_no_second_version():
+    program = (
+        "import importlib.machinery, sys; "
+        "sys.meta_path.append(importlib.machinery.PathFinder); "  # as backports of metadata do
+        "from tfagents_system.core import installed; "
+        "print(installed.versions('tensorflow') == [installed.all_versions()['tensorflow']])"
+    )
+    done = run(program)
+    assert done.stdout == "True\n", done.stderr

@@ -24,9 +24,11 @@ def versions(name: str) -> list[str]:
 
 
 def distributions(name: str) -> list[Distribution]:
-    """Returns the readable metadata of the package `name`; see `versions`."""
+    """Returns the readable metadata of the package `name`, one for each version; see `versions`."""
     found = [package for package in Distribution.discover(name=name) if _identity(package)]
-    return [p for p in found if _folder(p) == _folder(found[0])]
+    # Backports of importlib.metadata, such as setuptools', find each package once more.
+    by_version = {p.version: p for p in found if _folder(p) == _folder(found[0])}
+    return list(by_version.values())
 
 
 def all_versions() -> dict[str, str]:

@@ -1,0 +1,107 @@
+"""Measures learning curves of short tasks, against which a test holds later versions.
+
+Example: python -m benchmarks.learning_gate --num_seeds 10
+Trains what is missing in docs/results/learning_gate.csv, one run after another, and adds a row for
+each run. `tests/learning_curves/test_gate.py` trains with another seed and compares.
+"""
+
+import csv
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterable
+from typing import Annotated, NamedTuple
+
+from benchmarks.ours.programs import PROJECT
+from tfagents_system.agents.table import ALGORITHMS
+from tfagents_system.core.programs.command_line import AtLeast, run_tool
+
+RESULTS = PROJECT / "docs/results/learning_gate.csv"
+HEADER = ("gate", "seed", "env_steps_to_level", "mean_return")
+STUDENT_T_9 = 4.297  # 99.9 % point, 9 degrees of freedom
+
+
+class Gate(NamedTuple):
+    """A short task."""
+
+    environment: str  # of EXAMPLES
+    env_steps: int
+    eval_period: int  # env steps
+    level: float  # mean return of an evaluation, which must be reached
+    binding: str
+
+    def measure(self, seed: int) -> tuple[int | None, float]:
+        """Trains; returns the env steps to `level`, and the mean return of the last quarter."""
+        command = [
+            sys.executable, "-m", "benchmarks.ours.curve", f"--environment={self.environment}",
+            f"--seed={seed}", f"--env_steps={self.env_steps}", f"--eval_period={self.eval_period}",
+            f"--binding={self.binding}",
+        ]  # fmt: skip
+        done = subprocess.run(command, cwd=PROJECT, check=True, stdout=subprocess.PIPE, text=True)
+        result = json.loads(done.stdout.splitlines()[-1])
+        steps = next((step for step, mean in result["curve"] if mean >= self.level), None)
+        return steps, result["value"]
+
+
+GATES = {
+    f"pendulum {name}": Gate("Pendulum-v1", 10_000, 1_000, -200.0, f"TrainParams.algorithm = '{name}'")
+    for name in ALGORITHMS
+} | {"pendulum-p sac": Gate("pendulum-p", 10_000, 1_000, -300.0, "TrainParams.algorithm = 'sac'")}
+
+
+class Bounds(NamedTuple):
+    """The limits for one more run of a gate."""
+
+    env_steps_to_level: float
+    mean_return: float
+
+
+def bounds(rows: Iterable[dict[str, str]]) -> Bounds:
+    """Returns the limits that one more run passes with a probability of 99.9 %, of ten runs' rows.
+
+    They are the ends of one-sided prediction intervals: mean +- t s sqrt(1 + 1/n).
+    """
+    rows = list(rows)
+    assert len(rows) == 10, f"{len(rows)} rows"
+    steps = [float(row["env_steps_to_level"]) for row in rows]
+    returns = [float(row["mean_return"]) for row in rows]
+    return Bounds(
+        statistics.fmean(steps) + _width(steps), statistics.fmean(returns) - _width(returns)
+    )
+
+
+def _width(values: list[float]) -> float:
+    return STUDENT_T_9 * statistics.stdev(values) * (1 + 1 / len(values)) ** 0.5
+
+
+def read_results(path: pathlib.Path = RESULTS) -> list[dict[str, str]]:
+    """Returns the rows measured so far."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def main(num_seeds: Annotated[int, AtLeast(1)] = 10, gate: tuple[str, ...] = tuple(GATES)) -> None:
+    """Trains what is missing and writes a row for each run.
+
+    Args:
+      num_seeds: Seeds of each gate, from 1.
+      gate: Names of gates.
+    """
+    known = {(row["gate"], int(row["seed"])) for row in read_results()}
+    for seed in range(1, num_seeds + 1):
+        for name in gate:
+            if (name, seed) in known:
+                continue
+            row = (name, seed, *GATES[name].measure(seed))
+            print(*row, flush=True)
+            is_new = not RESULTS.exists()
+            with RESULTS.open("a", newline="") as file:
+                csv.writer(file).writerows([HEADER, row] if is_new else [row])
+
+
+if __name__ == "__main__":
+    run_tool(main, sys.argv)
