@@ -66,6 +66,7 @@ print([step.is_last() for step in steps].index(True) + 1 == horizon, steps[0].ob
 """
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("task", PIXELS)
 def test_each_task_seen_through_a_camera_lasts_for_its_horizon(task):
     done = run_undisplayed(STEPPED.format(task=task), cwd=PROJECT)

@@ -442,6 +442,7 @@ def test_a_minibatch_of_a_pool_that_diverges_is_handed_out():
     np.testing.assert_array_equal(error_info.value.minibatch.reward, [np.nan, np.nan])
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("layout", [SINGLE, ItemLayout(2, is_sequence=True)])
 def test_sac_learns_from_a_server_that_starves_it_and_comes_back(tmp_path, layout):
     # As many samples as inserts.

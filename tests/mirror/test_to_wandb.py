@@ -88,6 +88,7 @@ def test_after_a_kill_nothing_is_lost_or_doubled(paths, tmp_path):
     assert [row["_step"] for row in wandb_rows(paths)] == [*range(11)]
 
 
+@pytest.mark.system
 def test_online_without_a_server_is_a_problem_and_nothing_counts_as_handed_over(paths, tmp_path):
     environ = {"WANDB_MODE": "online", "WANDB_API_KEY": "0" * 40,
                "WANDB_BASE_URL": "http://127.0.0.1:9"}  # fmt: skip

@@ -381,6 +381,7 @@ def test_stop_keeps_the_complete_episodes(exp_dir, capsys):
     assert "stopped after 1 of 5 episodes\n" in capsys.readouterr().out
 
 
+@pytest.mark.system
 def test_program_runs_without_display_and_reverb_or_on_macos_and_repeats_itself(exp_dir):
     expected = returns(exp_dir)
     for script in (WITHOUT_REVERB, LIKE_MACOS):

@@ -287,6 +287,7 @@ def test_a_stop_saves_the_train_step_and_the_next_start_goes_on_from_it(
     assert read_json(paths.provenance)["gin_bindings"] == bindings
 
 
+@pytest.mark.system
 def test_a_superseded_learner_publishes_and_writes_nothing_more(tmp_path, replay):
     paths = make_experiment(tmp_path / "exp", "checkpoint_period_itrs = 1000")
     fill(replay)

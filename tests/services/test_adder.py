@@ -328,6 +328,7 @@ def test_an_adder_that_is_held_back_can_be_left_behind(tmp_path):
         assert time.monotonic() - started < 5
 
 
+@pytest.mark.system
 def test_what_was_not_confirmed_reaches_a_server_that_comes_back(tmp_path):
     limits = dataclasses.replace(UNLIMITED, min_size=1)
     environment = EpisodeStepEnv(ends=[(4, 0.0)])

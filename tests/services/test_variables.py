@@ -100,6 +100,7 @@ def test_refresh_waits_once_for_a_server_that_does_not_answer(tmp_path):
         reader.close()
 
 
+@pytest.mark.system
 def test_while_the_server_is_away_publish_returns_false_and_keeps_one_version(tmp_path):
     port, readers = free_port(), contextlib.ExitStack()
     client = reverb.Client(f"localhost:{port}")

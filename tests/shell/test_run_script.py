@@ -14,6 +14,7 @@ from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.waiting import wait_until
 
 
+@pytest.mark.system
 def test_finished_training_ends_everything_and_says_how_to_go_on(sandbox):
     code, out, err = sandbox.run(**TWO, STUB_LEARNER="finish", http_proxy="http://nowhere",
                                  grpc_proxy="http://nowhere")  # fmt: skip
@@ -84,6 +85,7 @@ def test_ctrl_c_twice_stops_in_order_and_the_same_command_resumes(sandbox):
     assert json.loads((sandbox.exp_dir / "config.json").read_text()) == {"horizon": 200}
 
 
+@pytest.mark.system
 def test_a_terminal_that_takes_no_more_holds_up_nothing(sandbox):
     _, terminal = pty.openpty()
     to_terminal = ("sh", "-c", 'exec "$@" 2>&1', "sh")
@@ -122,6 +124,7 @@ def test_kill_9_of_a_program_of_supervise_and_of_the_launcher(sandbox):
     wait_until(lambda: not sandbox.alive(), 20, f"the end of {sandbox.alive()}")
 
 
+@pytest.mark.system
 def test_crash_loop_gives_up_with_the_traceback(sandbox):
     sandbox.start_again_soon()
     code, _, err = sandbox.run(**TWO, STUB_WORKER_1="crash")
@@ -133,6 +136,7 @@ def test_crash_loop_gives_up_with_the_traceback(sandbox):
     assert err.count("RuntimeError: no such motor") == 1
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "mode, code, line",
     [
@@ -192,6 +196,7 @@ def test_a_learner_that_cannot_save_its_end_ends_the_run_with_74_and_is_not_star
     assert "Training is finished" not in err
 
 
+@pytest.mark.system
 def test_a_superseded_worker_ends_alone_and_a_superseded_learner_ends_the_start(sandbox):
     run = sandbox.start(**TWO, STUB_WORKER_1="superseded")
     sandbox.await_tape(*STARTS)
@@ -210,6 +215,7 @@ def test_a_superseded_worker_ends_alone_and_a_superseded_learner_ends_the_start(
     assert err.endswith("a later start of the run has taken over; this one has ended.\n")
 
 
+@pytest.mark.system
 def test_a_superseded_start_does_not_wait_for_a_learner_that_cannot_save(sandbox):
     """Without the replay server, which has ended first."""
     run = sandbox.start(**TWO, STUB_REPLAY="superseded", STUB_LEARNER="deaf")
@@ -221,6 +227,7 @@ def test_a_superseded_start_does_not_wait_for_a_learner_that_cannot_save(sandbox
     assert "learner ended within 5 s; killing them" in err
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("mode", ["exits", "is killed"])
 def test_user_code_that_ends_each_start_is_tried_five_times_and_heard_at_once(sandbox, mode):
     code, out, err = sandbox.run(STUB_WORKER_0=mode)
