@@ -39,6 +39,7 @@ EXAMPLES = {
         "benchmarks/params/double_pendulum.py",
         "benchmarks/params/double_pendulum.json",
     ),
+    "pendulum-p": ("zoo/partial_params.py", "zoo/pendulum_p.json"),
     "FreeEnv": ("benchmarks/params/free.py", "benchmarks/params/free.json"),
     "ImageEnv": ("benchmarks/params/image.py", "benchmarks/params/image.json"),
     "SleepingEnv": ("benchmarks/params/sleeping.py", "benchmarks/params/sleeping.json"),

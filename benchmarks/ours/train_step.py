@@ -21,10 +21,9 @@ from tf_agents.specs import array_spec
 
 from benchmarks import program
 from benchmarks.environments import FreeEnv
-from tfagents_system.agents.construction import make_agent
+from tfagents_system.assembly import assemble
 from tfagents_system.core.programs.command_line import AtLeast
-from tfagents_system.data.item_layout import SINGLE
-from tfagents_system.data.sample_reader import SampleReader, step_codec
+from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.learning.learner import Learner
 from tfagents_system.learning.sources import Source
 from tfagents_system.train_params_base import TrainParamsBase
@@ -56,11 +55,9 @@ def make_learner(settings: Iterable[str] = ()) -> Learner:
         name, _, value = setting.partition("=")
         setattr(params, name, ast.literal_eval(value))
     params.check("--setting")
-    agent, _ = make_agent(params, params.env_ctor())
-    codec = step_codec(agent.time_step_spec.observation, agent.action_spec, SINGLE)
-    reader = SampleReader(codec, SINGLE)
-    source = Source("replay", BATCH_SIZE, lambda: _batches(reader))
-    learner = Learner(agent, reader, [source])
+    made = assemble(params, params.env_ctor())
+    source = Source("replay", BATCH_SIZE, lambda: _batches(made.reader))
+    learner = Learner(made.agent, made.reader, [source])
     learner.run(1)
     return learner
 

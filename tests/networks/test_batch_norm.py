@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from kernel_marks import needs_int16
 from tf_agents.specs import tensor_spec
 
 from tfagents_system.networks.batch_norm import BatchNorm, BatchNormLayers
 from tfagents_system.networks.batch_renorm import RenormalizedLayers
+from tfagents_system.networks.matmul import matmul_precision
 from tfagents_system.networks.normalizing_networks import (
     NormalizingActorNetwork,
     NormalizingCriticNetwork,
@@ -91,6 +93,67 @@ def test_an_actor_acts_by_the_running_moments_and_is_trained_by_those_of_the_bat
         np.testing.assert_allclose(
             parameters["log_std"], np.minimum(outputs[:, 1:], 2), rtol=1e-4, atol=1e-5
         )
+
+
+@pytest.fixture(params=["float32", pytest.param("int16", marks=needs_int16)])
+def arithmetic(request):
+    return request.param
+
+
+def normalization_with(gamma, beta):
+    layer = BatchNorm()
+    layer.build([None, len(gamma)])
+    layer.gamma.assign(gamma)
+    layer.beta.assign(beta)
+    return layer
+
+
+def test_relu_by_hand(arithmetic):
+    layer = normalization_with([2.0, 3.0], [0.5, -1.0])
+    with matmul_precision(arithmetic, arithmetic):
+        outputs, (mean, variance) = layer.relu_of_batch(tf.constant([[7.0, 30.0], [1.0, 10.0]]))
+    np.testing.assert_allclose(mean, [(7 + 1) / 2, (30 + 10) / 2])
+    np.testing.assert_allclose(variance, [3**2, 10**2])
+    scales = 2 / np.sqrt(3**2 + EPSILON), 3 / np.sqrt(10**2 + EPSILON)
+    upper = [scales[0] * 3 + 0.5, scales[1] * 10 - 1]
+    np.testing.assert_allclose(outputs, [upper, [0, 0]], rtol=1e-6)  # ReLU of negative numbers
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 16), (5, 31), (512, 65), (7, 256)])
+def test_relu_and_its_gradients_of_any_size_are_those_of_tensorflow(arithmetic, shape):
+    rng = np.random.default_rng(1)
+    gamma, beta, upstream = (
+        rng.normal(size=size).astype(np.float32) for size in (shape[1], shape[1], shape)
+    )
+    x = tf.constant(3 * rng.normal(size=shape) + 2, tf.float32)
+    layer = normalization_with(gamma, beta)
+    sources = [x, layer.gamma, layer.beta]
+    with matmul_precision(arithmetic, arithmetic), tf.GradientTape() as tape:
+        tape.watch(x)
+        outputs, moments = layer.relu_of_batch(x)
+    with tf.GradientTape() as reference:
+        reference.watch(x)
+        wanted_moments = tf.nn.moments(x, [0])
+        wanted = tf.nn.relu(
+            tf.nn.batch_normalization(x, *wanted_moments, layer.beta, layer.gamma, EPSILON)
+        )
+    for one, other in zip((outputs, *moments), (wanted, *wanted_moments), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    for one, other in zip(
+        tape.gradient(outputs, sources, upstream),
+        reference.gradient(wanted, sources, upstream),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4 * np.sqrt(shape[0]))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_stays_so_in_its_column(arithmetic, bad):
+    layer = normalization_with([1.0, 1.0], [0.0, 0.0])
+    with matmul_precision(arithmetic, arithmetic):
+        outputs, _ = layer.relu_of_batch(tf.constant([[bad, 0.0], [1.0, 2.0]]))
+    assert np.isnan(outputs[:, 0]).all()
+    np.testing.assert_allclose(outputs[:, 1], [0, 1], atol=1e-3)
 
 
 def test_hidden_layers_have_no_bias():

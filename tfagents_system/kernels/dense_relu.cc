@@ -12,8 +12,8 @@
 // axis of summation; what is missing in the last pair is zero. The layer that reads observations
 // has float32 products, and a single factor in place of each pair.
 //
-// Layer normalization with ReLU is float32. TensorFlow takes a dozen ops for it and for its
-// gradients, here a row stays in the cache until it is done.
+// Layer and batch normalization with ReLU are float32. TensorFlow takes a dozen ops for each and for
+// its gradients; here a row, or a strip of columns, stays in the cache until it is done.
 
 #include <immintrin.h>
 #include <tensorflow/c/kernels.h>
@@ -35,6 +35,7 @@ constexpr int64_t kLanes = 16;  // float32 numbers in a register
 constexpr int64_t kPanel = 2 * kLanes;  // columns of a product that are computed together,
 constexpr int64_t kTileRows = 12;       // and rows: 24 of 32 registers hold sums
 constexpr int64_t kPad = kLanes;  // keeps rows apart that would compete for the same cache lines
+constexpr int kStrip = 4;  // registers side by side; rows of narrower strips are read more slowly
 
 int64_t RoundUp(int64_t number, int64_t multiple) {
   return (number + multiple - 1) / multiple * multiple;
@@ -155,17 +156,16 @@ void PackColumns(const Matrix& matrix, uint32_t* packed, int64_t width, int64_t 
       8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
   const __m512i interleave = _mm512_load_si512(kInterleave);
   const int64_t pairs = PairsOfColumn(matrix.rows);
-  constexpr int kRegisters = 4;  // side by side; rows in narrower strips are read more slowly
-  for (int64_t first = 0; first < matrix.columns; first += kRegisters * kLanes) {
-    __m512 squares[kRegisters] = {}, totals[kRegisters] = {}, inverses[kRegisters];
+  for (int64_t first = 0; first < matrix.columns; first += kStrip * kLanes) {
+    __m512 squares[kStrip] = {}, totals[kStrip] = {}, inverses[kStrip];
     for (int64_t row = 0; row < matrix.rows; ++row) {
-      for (int i = 0; i < kRegisters; ++i) {
+      for (int i = 0; i < kStrip; ++i) {
         const __m512 values = matrix.Load(row, first + i * kLanes);
         squares[i] = _mm512_fmadd_ps(values, values, squares[i]);
         totals[i] += values;
       }
     }
-    for (int i = 0; i < kRegisters; ++i) {
+    for (int i = 0; i < kStrip; ++i) {
       const int64_t column = first + i * kLanes;
       const __mmask16 inside = Lanes(matrix.columns - column);
       const __m512 units_of_lanes = UnitsFor(squares[i]);
@@ -174,7 +174,7 @@ void PackColumns(const Matrix& matrix, uint32_t* packed, int64_t width, int64_t 
       if (sums != nullptr) _mm512_mask_storeu_ps(sums + column, inside, totals[i]);
     }
     for (int64_t pair = 0; pair < pairs; ++pair) {
-      for (int i = 0; i < kRegisters; ++i) {
+      for (int i = 0; i < kStrip; ++i) {
         const int64_t column = first + i * kLanes;
         if (column >= matrix.columns) break;
         uint32_t* panel = packed + column / width * pairs * stride;
@@ -388,7 +388,8 @@ void KernelGradient(const Matrix& inputs, const Matrix& upstream, float* gradien
                   upstream.columns);
 }
 
-constexpr float kEpsilon = 1e-5f;  // is added to variances
+constexpr float kEpsilon = 1e-5f;       // is added to variances of rows,
+constexpr float kBatchEpsilon = 1e-3f;  // and of columns
 
 // Normalizes one row after another, each to mean 0 and variance 1.
 struct Normalized {
@@ -462,6 +463,93 @@ void LayerNormReluGradient(const Matrix& upstream, const Matrix& inputs, const M
   }
 }
 
+// Calls visit(first column, lanes inside) for each strip of columns of a matrix.
+template <typename Visit>
+void ForEachStrip(int64_t columns, const Visit& visit) {
+  for (int64_t first = 0; first < columns; first += kStrip * kLanes) {
+    __mmask16 inside[kStrip];
+    for (int i = 0; i < kStrip; ++i) inside[i] = Lanes(columns - first - i * kLanes);
+    visit(first, inside);
+  }
+}
+
+// outputs [m, n] = relu(gamma [n] (inputs [m, n] - mean [n]) / deviation + beta [n]) by the moments
+// of each column, which are outputs, too.
+void BatchNormRelu(const Matrix& inputs, const Matrix& gamma, const Matrix& beta, float* outputs,
+                   float* mean, float* variance) {
+  const __m512 num_rows = _mm512_set1_ps(inputs.rows), one = _mm512_set1_ps(1);
+  ForEachStrip(inputs.columns, [&](int64_t first, const __mmask16* inside) {
+    __m512 means[kStrip] = {}, variances[kStrip] = {}, scales[kStrip], offsets[kStrip];
+    for (int64_t row = 0; row < inputs.rows; ++row) {
+      for (int i = 0; i < kStrip; ++i) means[i] += inputs.Load(row, first + i * kLanes);
+    }
+    for (int i = 0; i < kStrip; ++i) means[i] /= num_rows;
+    for (int64_t row = 0; row < inputs.rows; ++row) {
+      for (int i = 0; i < kStrip; ++i) {
+        const __m512 centered = inputs.Load(row, first + i * kLanes) - means[i];
+        variances[i] = _mm512_fmadd_ps(centered, centered, variances[i]);
+      }
+    }
+    for (int i = 0; i < kStrip; ++i) {
+      const int64_t column = first + i * kLanes;
+      variances[i] /= num_rows;
+      scales[i] = gamma.Load(0, column) *
+                  (one / _mm512_sqrt_ps(variances[i] + _mm512_set1_ps(kBatchEpsilon)));
+      offsets[i] = beta.Load(0, column) - means[i] * scales[i];
+      _mm512_mask_storeu_ps(mean + column, inside[i], means[i]);
+      _mm512_mask_storeu_ps(variance + column, inside[i], variances[i]);
+    }
+    for (int64_t row = 0; row < inputs.rows; ++row) {
+      for (int i = 0; i < kStrip; ++i) {
+        const int64_t column = first + i * kLanes;
+        const __m512 values =
+            _mm512_fmadd_ps(inputs.Load(row, column), scales[i], offsets[i]);
+        _mm512_mask_storeu_ps(outputs + row * inputs.columns + column, inside[i],
+                              Activated<true>(values));
+      }
+    }
+  });
+}
+
+// gradients of inputs [m, n], gamma [n] and beta [n], also by the moments.
+void BatchNormReluGradient(const Matrix& upstream, const Matrix& inputs, const Matrix& gamma,
+                           const Matrix& mean, const Matrix& variance, float* gradient,
+                           float* gamma_gradient, float* beta_gradient) {
+  const __m512 num_rows = _mm512_set1_ps(inputs.rows), one = _mm512_set1_ps(1);
+  ForEachStrip(inputs.columns, [&](int64_t first, const __mmask16* inside) {
+    __m512 means[kStrip], inverses[kStrip], sums[kStrip] = {}, products[kStrip] = {};
+    for (int i = 0; i < kStrip; ++i) {
+      const int64_t column = first + i * kLanes;
+      means[i] = mean.Load(0, column);
+      inverses[i] =
+          one / _mm512_sqrt_ps(variance.Load(0, column) + _mm512_set1_ps(kBatchEpsilon));
+    }
+    const auto normalized = [&](int64_t row, int i) {
+      return (inputs.Load(row, first + i * kLanes) - means[i]) * inverses[i];
+    };
+    for (int64_t row = 0; row < inputs.rows; ++row) {
+      for (int i = 0; i < kStrip; ++i) {
+        const __m512 passed = upstream.Load(row, first + i * kLanes);
+        sums[i] += passed;
+        products[i] = _mm512_fmadd_ps(passed, normalized(row, i), products[i]);
+      }
+    }
+    for (int i = 0; i < kStrip; ++i) {
+      _mm512_mask_storeu_ps(gamma_gradient + first + i * kLanes, inside[i], products[i]);
+      _mm512_mask_storeu_ps(beta_gradient + first + i * kLanes, inside[i], sums[i]);
+    }
+    for (int64_t row = 0; row < inputs.rows; ++row) {
+      for (int i = 0; i < kStrip; ++i) {
+        const int64_t column = first + i * kLanes;
+        const __m512 slope = (sums[i] + normalized(row, i) * products[i]) / num_rows;
+        const __m512 values =
+            (upstream.Load(row, column) - slope) * gamma.Load(0, column) * inverses[i];
+        _mm512_mask_storeu_ps(gradient + row * inputs.columns + column, inside[i], values);
+      }
+    }
+  });
+}
+
 // What follows connects this to TensorFlow.
 
 struct DeleteStatus {
@@ -519,7 +607,7 @@ class Call {
  private:
   TF_OpKernelContext* context_;
   Status status_;
-  Tensor tensors_[7];  // as many as an op has at most
+  Tensor tensors_[9];  // as many as an op has at most
   int num_tensors_ = 0;
 };
 
@@ -588,6 +676,34 @@ void ComputeLayerNormReluGradient(void*, TF_OpKernelContext* context) {
   }
 }
 
+void ComputeBatchNormRelu(void*, TF_OpKernelContext* context) {
+  Call call(context);
+  const Matrix inputs = call.Input(0, 2), gamma = call.Input(1, 1), beta = call.Input(2, 1);
+  call.CheckSame(inputs.columns, gamma.columns);
+  call.CheckSame(inputs.columns, beta.columns);
+  float* outputs = call.Output(0, {inputs.rows, inputs.columns});
+  float* mean = call.Output(1, {inputs.columns});
+  float* variance = call.Output(2, {inputs.columns});
+  if (call.ok) BatchNormRelu(inputs, gamma, beta, outputs, mean, variance);
+}
+
+void ComputeBatchNormReluGradient(void*, TF_OpKernelContext* context) {
+  Call call(context);
+  const Matrix upstream = Upstream<true>(call), inputs = call.Input(1, 2), gamma = call.Input(3, 1),
+               mean = call.Input(4, 1), variance = call.Input(5, 1);
+  call.CheckSame(upstream.rows, inputs.rows);
+  for (const Matrix& other : {upstream, gamma, mean, variance}) {
+    call.CheckSame(other.columns, inputs.columns);
+  }
+  float* gradient = call.Output(0, {inputs.rows, inputs.columns});
+  float* gamma_gradient = call.Output(1, {inputs.columns});
+  float* beta_gradient = call.Output(2, {inputs.columns});
+  if (call.ok) {
+    BatchNormReluGradient(upstream, inputs, gamma, mean, variance, gradient, gamma_gradient,
+                          beta_gradient);
+  }
+}
+
 void Register(const char* name, std::initializer_list<const char*> inputs,
               std::initializer_list<const char*> outputs,
               void (*compute)(void*, TF_OpKernelContext*)) {
@@ -626,6 +742,13 @@ const bool kAreRegistered = [] {
            {"upstream: float", "inputs: float", "outputs: float", "gamma: float"},
            {"input_gradient: float", "gamma_gradient: float", "beta_gradient: float"},
            ComputeLayerNormReluGradient);
+  Register("BatchNormRelu", {"inputs: float", "gamma: float", "beta: float"},
+           {"outputs: float", "mean: float", "variance: float"}, ComputeBatchNormRelu);
+  Register("BatchNormReluGrad",
+           {"upstream: float", "inputs: float", "outputs: float", "gamma: float", "mean: float",
+            "variance: float"},
+           {"input_gradient: float", "gamma_gradient: float", "beta_gradient: float"},
+           ComputeBatchNormReluGradient);
   return true;
 }();
 

@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfagents_system.networks.matmul import Dense
+from tfagents_system.kernels.ops import load_ops
+from tfagents_system.networks.matmul import Dense, is_compiled, twice_differentiable
 
-EPSILON = 1e-3
+EPSILON = 1e-3  # added to variances; the compiled op has the same
 MOMENTUM = 0.99  # momentum of the running moments
 
 Moments = tuple[tf.Tensor, tf.Tensor]  # mean and variance of a batch, [n] each
@@ -62,6 +63,50 @@ class BatchNorm(Normalization):
         """Returns the linear map by the moments of `inputs` [B, n], and these moments."""
         moments = moments_of(inputs)
         return self.map_of(*moments), moments
+
+    def relu_of_batch(self, inputs: tf.Tensor) -> tuple[tf.Tensor, Moments]:
+        """Returns ReLU of the normalized `inputs` [B, n], and their moments.
+
+        It is one compiled op if the hidden layers have compiled products.
+        """
+        compute = _compiled if is_compiled() else _plain
+        outputs, *moments = compute(inputs, *map(tf.convert_to_tensor, (self.gamma, self.beta)))
+        return outputs, tuple(map(tf.stop_gradient, moments))
+
+
+def _plain(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    mean, variance = moments_of(inputs)
+    scale = gamma * tf.math.rsqrt(variance + EPSILON)
+    return tf.nn.relu(scale * inputs + (beta - mean * scale)), mean, variance
+
+
+@tf.custom_gradient
+def _compiled(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> Any:
+    outputs, mean, variance = load_ops().batch_norm_relu(inputs, gamma, beta)
+    outputs.set_shape(inputs.shape)
+    for moment in (mean, variance):
+        moment.set_shape(gamma.shape)
+
+    def gradients(upstream: tf.Tensor, inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> Any:
+        by_inputs, by_gamma, by_beta = load_ops().batch_norm_relu_grad(
+            upstream, inputs, outputs, gamma, mean, variance
+        )
+        by_inputs.set_shape(inputs.shape)
+        by_gamma.set_shape(gamma.shape)
+        by_beta.set_shape(beta.shape)
+        return by_inputs, by_gamma, by_beta
+
+    def backward(upstream: tf.Tensor, *by_moments: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        return twice_differentiable(gradients, _plain_gradients)(upstream, inputs, gamma, beta)
+
+    return (outputs, mean, variance), backward
+
+
+def _plain_gradients(upstream: tf.Tensor, *arguments: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    with tf.GradientTape() as tape:
+        tape.watch(arguments)
+        outputs, *_ = _plain(*arguments)
+    return tape.gradient(outputs, arguments, upstream)
 
 
 @tf.custom_gradient
@@ -162,16 +207,22 @@ class BatchNormLayers(NormalizingLayers):
             features = tf.nn.relu(layer.of(features, layer.kernel * scale, offset))
         return self.output_layer(features)
 
-    def of_batch(self, features: tf.Tensor) -> tuple[tf.Tensor, list[Moments]]:
-        """Returns the outputs [B, units] with the batch's moments, and those of each layer."""
+    def of_batch(
+        self, features: tf.Tensor, half: int | None = None
+    ) -> tuple[tf.Tensor, list[Moments]]:
+        """Returns the outputs [B, units] with the batch's moments, and those of each layer.
+
+        `half` is the half of the batch, 0 or 1, whose outputs are returned; None: both.
+        """
         first, *others = self.normalizations
         linear_map, moments = first.of_batch(features)
         features, all_moments = _mapped(features, linear_map), [moments]
         for layer, normalization in zip(self.hidden_layers, others, strict=True):
             products = layer.of(features, layer.kernel, tf.zeros([layer.units]))
-            linear_map, moments = normalization.of_batch(products)
-            features = tf.nn.relu(_mapped(products, linear_map))
+            features, moments = normalization.relu_of_batch(products)
             all_moments.append(moments)
+        if half is not None:
+            features = tf.split(features, 2)[half]
         return self.output_layer(features), all_moments
 
     def folded(self, read: Read) -> list[tuple[Array, Array]]:

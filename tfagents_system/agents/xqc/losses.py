@@ -28,20 +28,19 @@ def critic_loss(networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: float
     """
     inputs, next_log_prob = joint_inputs(networks, batch)
     with exact_values():
-        targets = [critic.of_batch(inputs)[0] for critic in networks.target_critics]
-        judged = [critic.of_batch(inputs) for critic in networks.critics]
-    of_next = [tf.nn.softmax(tf.split(logits, 2)[1]) for logits in targets]
+        of_next = [critic.of_batch(inputs, 1)[0] for critic in networks.target_critics]
+        judged = [critic.of_batch(inputs, 0) for critic in networks.critics]
+    next_returns = [tf.nn.softmax(logits) for logits in of_next]
     target = tf.stop_gradient(
-        projected(lowest(of_next), batch.reward, batch.discount, gamma, next_log_prob, alpha)
+        projected(lowest(next_returns), batch.reward, batch.discount, gamma, next_log_prob, alpha)
     )
-    logits = [tf.split(of_both, 2)[0] for of_both, _ in judged]
     losses = [
-        valid_mean(tf.nn.softmax_cross_entropy_with_logits(target, one), batch.valid)
-        for one in logits
+        valid_mean(tf.nn.softmax_cross_entropy_with_logits(target, logits), batch.valid)
+        for logits, _ in judged
     ]
     return CriticLoss(
         tf.add_n(losses),
-        expectation(tf.nn.softmax(logits[0]), SUPPORT),
+        expectation(tf.nn.softmax(judged[0][0]), SUPPORT),
         expectation(target, SUPPORT),
         [moments for _, moments in judged],
     )
