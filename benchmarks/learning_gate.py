@@ -46,7 +46,9 @@ class Gate(NamedTuple):
 
 
 GATES = {
-    f"pendulum {name}": Gate("Pendulum-v1", 10_000, 1_000, -200.0, f"TrainParams.algorithm = '{name}'")
+    f"pendulum {name}": Gate(
+        "Pendulum-v1", 10_000, 1_000, -200.0, f"TrainParams.algorithm = '{name}'"
+    )
     for name in ALGORITHMS
 } | {"pendulum-p sac": Gate("pendulum-p", 10_000, 1_000, -300.0, "TrainParams.algorithm = 'sac'")}
 
