@@ -77,6 +77,7 @@ def evaluate(
             draw_unseen()  # another program shows the window
         with contextlib.redirect_stderr(io.StringIO()):  # gym advertises its successor
             # Imported here, because TensorFlow takes seconds, and wrong input is reported before.
+            from tfagents_system.collection.info_numbers import InfoNumbers
             from tfagents_system.environments.closing import closed_at_end
             from tfagents_system.environments.remarks import learned_state
             from tfagents_system.evaluation import evaluator, side_by_side, summary
@@ -96,6 +97,7 @@ def evaluate(
                 results = evaluator.run_episodes(
                     environment, policy, env_config["horizon"], num_episodes,
                     folder if video else None, terminal, lambda: bool(stop), window,
+                    InfoNumbers(train_params.log_info),
                 )  # fmt: skip
             is_complete = len(results) == num_episodes
             if not is_complete:

@@ -70,7 +70,7 @@ def test_numbers_of_log_info_that_all_seeds_have_are_compared(tmp_path, capsys):
     mean = (1 + 2) / 2
     assert lines[begin + 1].startswith(f"  distance_mean: {mean:g} [")
     assert f" and {10 + mean:g} [" in lines[begin + 1]
-    assert "; difference -10, [" in lines[begin + 1]
+    assert "; difference -10 [" in lines[begin + 1]
     assert "force_max" not in lines[begin + 2]
 
 

@@ -26,6 +26,20 @@ def test_standard_error_of_one_episode_is_unknown():
     assert summary.summary_lines([evaluated(0, 5.0)]) == ["mean return 5", "mean length 10"]
 
 
+def test_numbers_of_log_info_have_a_mean_each():
+    episodes = [evaluated(0, 5.0), evaluated(1, 5.0), evaluated(2, 5.0)]
+    numbers = ({"distance_last": 1.0}, {"distance_last": 2.0, "force_max": 7.0}, {})
+    episodes = [
+        e._replace(episode=e.episode._replace(numbers=n))
+        for e, n in zip(episodes, numbers, strict=True)
+    ]
+    lines = summary.summary_lines(episodes)
+    assert lines[2:] == [
+        f"mean distance_last {(1 + 2) / 2}, standard error 0.5",
+        "mean force_max 7",
+    ]
+
+
 @pytest.mark.parametrize("extreme", [math.inf, -math.inf, math.nan, 1.7e308])
 def test_returns_that_are_not_finite_have_a_mean_that_says_so(extreme):
     lines = summary.summary_lines([evaluated(k, value) for k, value in enumerate([extreme] * 3)])

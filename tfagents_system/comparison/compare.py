@@ -161,6 +161,10 @@ def _shown(bounds: tuple[float, float]) -> str:
     return f"[{low:.5g}, {high:.5g}]" if low < high else "-"  # "-" for a single seed
 
 
+def _with_interval(mean: float, bounds: tuple[float, float]) -> str:
+    return f"{mean:.6g} {_shown(bounds)}".removesuffix(" -")
+
+
 def _print_numbers(groups: Sequence[RunGroup], num_evaluations: int) -> None:
     """Prints the numbers of `log_info` that all experiments have, as the returns above."""
     values = [numbers_of_group(group, num_evaluations) for group in groups]
@@ -171,11 +175,11 @@ def _print_numbers(groups: Sequence[RunGroup], num_evaluations: int) -> None:
     for name in names:
         result = compare_scores(values[0][name], values[1][name])
         means = " and ".join(
-            f"{mean:.6g} {_shown(bounds)}"
+            _with_interval(mean, bounds)
             for mean, bounds in zip(result.means, result.intervals, strict=True)
         )
-        print(printable(f"  {name}: {means}; difference {result.difference:.6g}, "
-                        f"{_shown(result.difference_interval)}"))  # fmt: skip
+        difference = _with_interval(result.difference, result.difference_interval)
+        print(printable(f"  {name}: {means}; difference {difference}"))
 
 
 def _print_differences(groups: list[RunGroup]) -> None:

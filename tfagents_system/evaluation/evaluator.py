@@ -11,6 +11,7 @@ from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.construction import make_agent
+from tfagents_system.collection.info_numbers import InfoNumbers
 from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.core.process.guest import GUEST
 from tfagents_system.core.seeds import derive_seed
@@ -78,6 +79,7 @@ def run_episodes(
     terminal: Terminal,
     should_stop: Callable[[], bool],
     window: Window | None = None,
+    numbers: InfoNumbers | None = None,
 ) -> list[EvaluatedEpisode]:
     """Runs episodes and prints the table line by line; returns the complete episodes.
 
@@ -90,6 +92,7 @@ def run_episodes(
       terminal: Prints the table.
       should_stop: Called after each env step; True ends the evaluation.
       window: Shows the episodes; closing it also ends the evaluation.
+      numbers: Reads the numbers of `log_info`.
 
     Raises:
       NotFiniteError: If the policy would act on an observation that is not finite.
@@ -115,11 +118,13 @@ def run_episodes(
 
         camera.begin(f"episode_{index}", environment)
         try:
-            episode = run_episode(environment, policy, horizon, observe)
+            episode = run_episode(environment, policy, horizon, observe, numbers=numbers)
             if not episode.is_complete:
                 break
             if episode.success_fault and not any(r.episode.success_fault for r in results):
                 terminal.print(f"{episode.success_fault}.")
+            for fault in episode.info_faults:
+                terminal.print(fault.text)
             results.append(EvaluatedEpisode(index, episode, camera.end()))
         finally:
             camera.discard()  # a finished film stays

@@ -38,6 +38,8 @@ def summary_lines(evaluated: Sequence[EvaluatedEpisode]) -> list[str]:
         _mean_line("return", [episode.episode_return for episode in episodes]),
         _mean_line("length", [float(episode.length) for episode in episodes]),
     ]
+    for name in dict.fromkeys(name for episode in episodes for name in episode.numbers):
+        lines.append(_mean_line(name, [e.numbers[name] for e in episodes if name in e.numbers]))
     counts = counted([episode.success for episode in episodes])
     successes = [success for success in counts if success is not None]
     if successes:

@@ -27,7 +27,7 @@ class Event:
     exp_dir: pathlib.Path
     train_step: int  # of the program's policy
     iteration: int
-    reason_to_stop: str | None = dataclasses.field(default=None, init=False)
+    reason_to_stop: str | None = dataclasses.field(default=None, init=False, repr=False)
 
     def stop_training(self, reason: str) -> None:
         """Ends training in the regular way, as if it had reached its last iteration."""

@@ -173,7 +173,9 @@ been saved is in $exp_dir; the same command resumes from there."}"
 finish() {
   await_end 600 "${workers[@]}" # they evaluate once more, then end by themselves
   "${there[@]}" python -m tfagents_system.launch.link.last_workers "$exp_dir" # those of other hosts, if there are any
-  end_run 0 "Training is finished. The policy is in $exp_dir/policies/greedy_policy. To see it:
+  local early
+  early=$(sed -n 's/^  "stopped_because": "\(.*\)",\{0,1\}$/ early, because \1/p' "$exp_dir/finished.json" 2>/dev/null || true)
+  end_run 0 "Training is finished$early. The policy is in $exp_dir/policies/greedy_policy. To see it:
   ${python#"$PWD/"} -m tfagents_system eval $exp_dir --num_episodes 5"
 }
 
