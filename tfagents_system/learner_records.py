@@ -1,5 +1,6 @@
 """Writes the learner's records, and tells its callbacks."""
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,10 +17,12 @@ from tfagents_system.core.programs.callbacks import (
 )
 from tfagents_system.core.programs.params_loader import Run
 from tfagents_system.core.state.generations import generation_dir
+from tfagents_system.core.state.pause import LEARNING, pause_of
 from tfagents_system.core.state.reports import Phase, StatusReporter
 from tfagents_system.learning.save_record import SaveRecord
 from tfagents_system.records.event_log import EventLog
 
+HOLD_SECS = 1.0  # during a pause, between looks at the replay server
 ENDS = {EXIT_FINISHED: "finished", EXIT_STOPPED: "stopped", EXIT_DIVERGED: "diverged"}
 
 
@@ -38,6 +41,7 @@ class LearnerRecords:
           saves: The record of checkpoints, in which a restored one counts.
         """
         self._run, self._train_step, self._saves = run, train_step, saves
+        self._is_paused = pause_of(run.paths, LEARNING)
         self._told_step, self._told_iteration = saves.train_step, self.iteration
         self._callbacks = Callbacks(run.params.callbacks, "learner", run.paths)
         self._reporter = StatusReporter(run.paths, "learner")
@@ -59,6 +63,15 @@ class LearnerRecords:
     def started(self) -> None:
         """Tells the callbacks that the learner begins to work."""
         self._tell("on_start", Event)
+
+    def hold(self, stop: object, more: Callable[[], dict[str, Any]]) -> bool:
+        """Waits while learning is paused, a second at most; returns whether it is."""
+        until = time.monotonic() + HOLD_SECS
+        while (is_paused := self._is_paused()) and not stop and time.monotonic() < until:
+            self.timer.enter("paused")
+            self.report(Phase.PAUSED, more)
+            time.sleep(0.1)
+        return is_paused
 
     def advanced(self, metrics: Mapping[str, float]) -> None:
         """Tells the callbacks of a completed iteration, and of a new checkpoint."""

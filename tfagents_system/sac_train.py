@@ -115,6 +115,9 @@ class Training:
         self.records.report_now(Phase.WAITING_FOR_DATA, self._status_fields)
         self._exporter.prepare()  # while workers fill the replay buffer
         while not self._is_finished and not stop:
+            if self.records.hold(stop, self._status_fields):
+                self._publish(timeout_secs=0.0)  # a restarted replay server has lost the policy
+                continue
             train_step, iteration = self.train_step, self.iteration
             # The first fill is no bottleneck.
             waiting = "waiting for data" if self._start.is_proven else "waiting for the first data"

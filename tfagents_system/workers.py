@@ -13,8 +13,9 @@ from tfagents_system.core.process.reporting import OnlyReports
 from tfagents_system.core.programs.first_episode import FIRST_EPISODE
 from tfagents_system.core.programs.params_loader import Run
 from tfagents_system.core.state.liveness import LivingPrograms
+from tfagents_system.core.state.pause import COLLECTION, pause_of
 from tfagents_system.core.state.reports import Phase
-from tfagents_system.core.state.running import is_finished
+from tfagents_system.core.state.running import finish_of
 from tfagents_system.environments.replaceable import EnvironmentFailure
 from tfagents_system.policies.acting import ActingPolicy
 from tfagents_system.policies.newest_policies import NewestPolicies
@@ -25,7 +26,6 @@ from tfagents_system.services.versions import PolicyVersion
 
 VARIABLES_TIMEOUT_SECS = 600.0
 MAX_FAILURES_IN_A_ROW = 5  # failures of environments without a complete episode between them
-FINISHED_PERIOD_SECS = 2.0  # between checks whether training is finished
 
 
 class Experience(NamedTuple):
@@ -67,8 +67,8 @@ class Worker:
         self._records = records
         self._should_stop = should_stop
         self._failures_in_a_row = self._num_tickets_seen = 0
-        self._applied_curriculum: dict[str, int | float] = {}
-        self._is_marked_finished, self._look_at = False, 0.0
+        self._is_marked_finished = finish_of(run.paths)
+        self._is_paused = pause_of(run.paths, COLLECTION)
 
     def run(self, num_to_fill: Callable[[], int], fill_policy: ActingPolicy) -> int:
         """Runs until training is finished or a stop is requested; returns the exit code.
@@ -91,9 +91,7 @@ class Worker:
             self._policies.pull(is_needed=True)
         self._evaluate_if_asked()
         end = Phase.FINISHED if self._is_finished() else Phase.STOPPED
-        self._records.ended(end, self._iteration, self._train_step)
-        self._records.report_now(end, self._status_fields)
-        self._records.close()
+        self._records.ended(end, self._iteration, self._train_step, self._status_fields)
         return EXIT_FINISHED if end == Phase.FINISHED else EXIT_STOPPED
 
     @property
@@ -110,10 +108,7 @@ class Worker:
 
     def _is_finished(self) -> bool:
         """Returns whether training is finished, by the newest policy or the learner's file."""
-        if time.monotonic() >= self._look_at:
-            self._look_at = time.monotonic() + FINISHED_PERIOD_SECS
-            self._is_marked_finished = is_finished(self._run.paths)
-        return self._has_last_policy or self._is_marked_finished
+        return self._has_last_policy or self._is_marked_finished()
 
     def _should_end(self) -> bool:
         return bool(self._should_stop()) or self._is_finished()
@@ -158,15 +153,16 @@ class Worker:
             if self._adder.is_burst_due:
                 self._send(phase)
                 goes_on = goes_on and not self._should_end() and not is_enough()
-            return goes_on
+            return goes_on and not self._is_paused()
 
         self._send_lost(phase)
         records.timer.enter("waiting for the server")
         self._policies.pull(is_needed=not self._run.curriculum.is_over(self._iteration))
+        self._hold()
         if self._should_end():
             return
         try:
-            self._apply_curriculum()
+            self._environments.collect.set_state(self._run.curriculum.state_at(self._iteration))
             episode = self._environments.run_collect_episode(
                 policy, self._run.horizon, observe, records.timer
             )
@@ -178,7 +174,8 @@ class Worker:
         if episode.is_complete:
             self._failures_in_a_row = 0
             FIRST_EPISODE.end()
-            records.collected(episode, self._iteration, self._train_step, self._applied_curriculum)
+            curriculum = self._environments.collect.state
+            records.collected(episode, self._iteration, self._train_step, curriculum)
 
     def _send(self, phase: Phase) -> None:
         """Waits until the server has the previous burst, then sends this one."""
@@ -209,6 +206,15 @@ class Worker:
         self._records.timer.enter("writing")
         self._policies.take()
 
+    def _hold(self) -> None:
+        """Waits while collection is paused; after a report of it, no env step comes before this."""
+        while self._is_paused() and not self._should_stop():
+            self._environments.watchdog.rest()
+            self._records.timer.enter("paused")
+            self._report(Phase.PAUSED)
+            time.sleep(0.1)
+            self._policies.take()
+
     def _note(self, failure: EnvironmentFailure) -> None:
         """Counts a failure; after too many, parks, or raises it if no worker is left."""
         self._records.environment_failed(failure)
@@ -224,13 +230,6 @@ class Worker:
             self._report(Phase.PARKED)
             time.sleep(1.0)
             self._policies.take()
-
-    def _apply_curriculum(self) -> None:
-        """Sets changed values between episodes, so that no episode mixes two values."""
-        for name, value in self._run.curriculum.state_at(self._iteration).items():
-            if self._applied_curriculum.get(name) != value:
-                self._environments.collect.set_state({name: value})
-                self._applied_curriculum[name] = value
 
     @property
     def _is_parked(self) -> bool:
@@ -258,6 +257,7 @@ class Worker:
         iteration = ticket.train_step // self._run.params.num_steps_per_iter
         with self._policies.acting_as(ticket):
             while not (self._is_parked or self._should_stop()):
+                self._hold()
                 try:
                     episode = self._run_greedy_episode(ticket)
                 except EnvironmentFailure as failure:
@@ -277,7 +277,7 @@ class Worker:
 
         def goes_on() -> bool:
             self._report(Phase.EVALUATING)  # a slow simulator takes minutes
-            return not self._should_stop()
+            return not (self._should_stop() or self._is_paused())
 
         name = self._run.paths.policy_checkpoint(ticket.train_step).name
         return self._environments.run_greedy_episode(
@@ -286,7 +286,7 @@ class Worker:
 
     def _report(self, phase: Phase) -> None:
         raise_failures()
-        self._records.report(phase, self._status_fields)
+        self._records.report(Phase.PAUSED if self._is_paused() else phase, self._status_fields)
 
     def _status_fields(self) -> dict[str, Any]:
         return {
@@ -296,5 +296,5 @@ class Worker:
             "unprotected_steps": self._adder.num_unprotected,
             "damaged_steps": self._adder.num_damaged,
             "short_episodes": self._adder.num_left_out,
-            "curriculum": self._applied_curriculum,
+            "curriculum": self._environments.collect.state,
         }

@@ -27,6 +27,7 @@ from tfagents_system.core.state.end_request import request_end
 from tfagents_system.core.state.files import read_json
 from tfagents_system.core.state.generations import generations, read_manifests
 from tfagents_system.core.state.incarnation import CORE, Claims
+from tfagents_system.core.state.pause import LEARNING, pause, resume
 from tfagents_system.core.state.reports import Phase, read_report
 from tfagents_system.core.state.running import begin_run
 from tfagents_system.core.waiting import wait_until
@@ -176,6 +177,27 @@ def test_a_requested_end_finishes_training_before_its_last_iteration(tmp_path, r
     }  # fmt: skip
     assert read_report(paths, "learner").phase == Phase.FINISHED
     assert capsys.readouterr().out.count("Training ends early: enough.") == 1
+
+
+@pytest.mark.usefixtures("without_saved_models")
+def test_a_paused_learner_takes_no_train_step_until_it_goes_on(tmp_path, replay):
+    paths = make_experiment(tmp_path / "exp")
+    fill(replay)
+    pause(paths, [LEARNING])
+    looks = []
+
+    def goes_on():
+        report = read_report(paths, "learner")
+        if report and report.phase == Phase.PAUSED:
+            looks.append(report.train_step)
+        if len(looks) == 20:
+            resume(paths)
+        return False
+
+    code = sac_train.train(str(paths.root), replay.address, 2, stop=StopWhen(goes_on))
+    assert code == EXIT_FINISHED
+    assert looks[:20] == [0] * 20
+    assert read_json(paths.finished)["train_step"] == NUM_TRAIN_STEPS
 
 
 @pytest.mark.parametrize("unroll_after_steps, num_traces", [(1000, 1), (15, 2)])

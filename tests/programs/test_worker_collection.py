@@ -25,6 +25,7 @@ from worker_fakes import (
 from tfagents_system import sac_collect, workers
 from tfagents_system.collection.episode_log import EpisodeLog
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
+from tfagents_system.core.state import running
 from tfagents_system.core.state.reports import Phase, read_report
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
@@ -130,7 +131,7 @@ def test_each_iteration_gets_its_curriculum_values_and_each_change_one_call(tmp_
 def test_a_worker_whose_policy_does_not_reach_the_end_ends_with_the_learners_file(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(workers, "FINISHED_PERIOD_SECS", 0.0)
+    monkeypatch.setattr(running, "FINISHED_PERIOD_SECS", 0.0)
     run, reader = make_run(tmp_path), FakeReader()
     reader.publish_iteration(3)
     bursts = itertools.count()

@@ -77,11 +77,16 @@ class WorkerRecords:
         """Tells the callbacks that the program begins to work."""
         self.callbacks.call("on_start", Event, iteration=iteration, train_step=train_step)
 
-    def ended(self, end: Phase, iteration: int, train_step: int) -> None:
-        """Tells the callbacks that the program ends, finished or stopped."""
+    def ended(
+        self, end: Phase, iteration: int, train_step: int, more: Callable[[], dict[str, Any]]
+    ) -> None:
+        """Tells the callbacks and the status that the program ends; closes the summaries."""
         self.callbacks.call(
             "on_end", EndEvent, iteration=iteration, train_step=train_step, end=str(end)
         )
+        self.report_now(end, more)
+        self._collect_summaries.close()
+        self._eval_summaries.close()
 
     def acts_in_tensorflow(self, obstacle: str) -> None:
         """Records and prints why NumPy cannot act."""
@@ -161,11 +166,6 @@ class WorkerRecords:
         """Replaces the report now."""
         self._check_fence()
         self._reporter.report_now(phase, self._fields() | more())
-
-    def close(self) -> None:
-        """Closes the summaries."""
-        self._collect_summaries.close()
-        self._eval_summaries.close()
 
     def _check_fence(self) -> None:
         if time.monotonic() >= self._looked_at + FENCE_PERIOD_SECS:

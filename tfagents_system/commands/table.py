@@ -11,6 +11,8 @@ COMMANDS = {
     "new": ("write the files of a new project", "commands.new:new"),
     "eval": ("run and film greedy episodes of a policy", "run:evaluate"),
     "watch": ("show a run until it ends", "commands.watch:watch"),
+    "pause": ("pause collection, learning or both of a run", "commands.pause:pause"),
+    "resume": ("resume a paused run", "commands.pause:resume"),
     "profile": ("show how the programs of a run spend their time", "launch.show.profile:profile"),
     "sweep": ("try settings, and rank them by return", "commands.sweep:sweep"),
     "list": ("list experiments with their state, return and size", "commands.list_runs:list_runs"),

@@ -1,7 +1,10 @@
-"""Waits with a deadline and a reason."""
+"""Waits with a deadline and a reason, or asks only once in a while."""
 
 import time
 from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
 
 
 def wait_until(
@@ -17,3 +20,26 @@ def wait_until(
         if time.monotonic() > deadline:
             raise TimeoutError(f"Gave up after {timeout_secs:g} s waiting for {what}")
         time.sleep(poll_secs)
+
+
+class Glances(Generic[T]):
+    """The newest answer to a question that is asked at most once in a while.
+
+    is_finished = Glances(paths.finished.exists, period_secs=2.0)
+    while not is_finished(): ...
+    """
+
+    def __init__(
+        self, ask: Callable[[], T], period_secs: float, clock: Callable[[], float] = time.monotonic
+    ):
+        """Asks nothing yet."""
+        self._ask, self._period_secs, self._clock = ask, period_secs, clock
+        self._ask_at = clock()
+        self._answer: T
+
+    def __call__(self) -> T:
+        """Returns the answer, at most `period_secs` old."""
+        if (now := self._clock()) >= self._ask_at:
+            self._ask_at = now + self._period_secs
+            self._answer = self._ask()
+        return self._answer

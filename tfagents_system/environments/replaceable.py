@@ -1,7 +1,7 @@
 """Replaces an environment that fails or hangs, without harm to its worker."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -92,11 +92,19 @@ class ReplaceableEnvironment:
         except Exception as error:
             raise self._failure(error) from error
 
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Sets a curriculum's values, also for later environments."""
-        self._state.update(state)
-        if self._environment is not None:
-            self._guard(self._environment.set_state, state)
+    @property
+    def state(self) -> dict[str, Any]:
+        """The curriculum's values that have been set."""
+        return self._state
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Sets those of a curriculum's values that are new, also for later environments."""
+        for name, value in state.items():
+            if self._state.get(name) == value:
+                continue
+            self._state[name] = value
+            if self._environment is not None:
+                self._guard(self._environment.set_state, {name: value})
 
     def get_info(self) -> Any:
         """Returns the info of the last step."""

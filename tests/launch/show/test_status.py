@@ -15,6 +15,7 @@ from tfagents_system.commands.list_runs import state_of
 from tfagents_system.core.state.disk import SPARE_BYTES
 from tfagents_system.core.state.generations import publish_generation
 from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.pause import pause
 from tfagents_system.core.state.reports import Phase
 from tfagents_system.launch.experiment.lock import take_lock
 from tfagents_system.launch.show import status
@@ -167,6 +168,13 @@ def test_without_arguments_the_missing_one_is_named():
     assert (code, errors) == (
         78, "sac watch: the following arguments are required: EXP_DIR. See --help.\n"
     )  # fmt: skip
+
+
+def test_status_says_what_is_paused(paths):
+    write_report(paths, learner_report())
+    pause(paths, ["learning"])
+    _, output, _ = show(paths.root)
+    assert output.startswith("PAUSED: learning (sac resume ends it) | iteration 120 of 1,000")
 
 
 def test_ending_says_why_training_ended_early(paths):

@@ -98,6 +98,11 @@ class ExperimentPaths:
         return self.root / "finished.json"
 
     @property
+    def pause(self) -> pathlib.Path:
+        """Exists while the experiment is paused; see core/state/pause.py."""
+        return self.root / "pause.json"
+
+    @property
     def lock(self) -> pathlib.Path:
         """Held (flock) by every process of a running experiment."""
         return self.root / "lock"

@@ -2,9 +2,8 @@
 
 A program replaces `status/<program>.json` about once a second. The status line, the profile, the
 other workers and the tests read it, maybe on another host: `written_at` is by the clock of the
-program's host, so a reader judges whether the program lives by whether its report changes.
-
-A field that the status line shows by itself is one line here: see `counted` and `note`.
+program's host, so a reader judges whether the program lives by whether its report changes. A field
+that the status line shows by itself is one line here: see `counted` and `note`.
 """
 
 import dataclasses
@@ -39,6 +38,7 @@ class Phase(str, enum.Enum):
     COLLECTING = "collecting"
     EVALUATING = "evaluating"
     WAITING_FOR_LEARNER = "waiting for the learner"
+    PAUSED = "paused"  # by sac pause
     PARKED = "parked"  # its environments failed too often; the other workers continue
     WAITING_FOR_DATA = "waiting for data"
     TRAINING = "training"

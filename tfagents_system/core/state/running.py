@@ -19,9 +19,11 @@ from tfagents_system.core.state.files import (
     write_json_atomically,
 )
 from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.waiting import Glances
 
 MODULES = "modules"  # folder of the copies, by the modules' names
 TABLE = "modules.json"
+FINISHED_PERIOD_SECS = 2.0  # between readings of it by `finish_of`
 
 
 def begin_run(
@@ -57,6 +59,11 @@ def is_finished(paths: ExperimentPaths) -> bool:
     A start that goes beyond an earlier end leaves its record alone until it is accepted.
     """
     return paths.finished.exists() and not paths.extends.exists()
+
+
+def finish_of(paths: ExperimentPaths) -> Glances[bool]:
+    """Returns what tells, a little late, whether training has reached its end."""
+    return Glances(lambda: is_finished(paths), FINISHED_PERIOD_SECS)
 
 
 def copied_modules(paths: ExperimentPaths) -> list[UserModule]:

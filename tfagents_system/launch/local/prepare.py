@@ -15,6 +15,7 @@ from tfagents_system.core.state.generations import generations
 from tfagents_system.core.state.incarnation import CORE, Claims, Job
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.state.patience import patiently
+from tfagents_system.core.state.pause import paused
 from tfagents_system.core.state.provenance import original_of
 from tfagents_system.core.state.reports import reporting_programs, unsaved_before
 from tfagents_system.core.state.running import begin_run
@@ -99,6 +100,8 @@ def _resume(
     has_checkpoint = patiently(lambda: generations(paths.checkpoints), str(paths.checkpoints))
     if not has_checkpoint and (lost := unsaved_before(paths)):
         print(f"  Training starts again from nothing: {lost}.")
+    if parts := paused(paths):
+        print(f"  PAUSED: {' and '.join(parts)}, until you call sac resume {paths.root}.")
     for note in experiment.differences(paths, settings, saved):
         print(f"  {note}")
     in_force = [*kept, *settings.gin_bindings]

@@ -24,6 +24,7 @@ from tfagents_system.core.state.file_locks import is_locked, recorded_host
 from tfagents_system.core.state.files import read_json
 from tfagents_system.core.state.generations import checkpoint_bytes, generations
 from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
+from tfagents_system.core.state.pause import paused
 from tfagents_system.core.state.reports import (
     Report,
     ReportError,
@@ -77,6 +78,7 @@ class Watch:
             unknown=unknown,
             silent_secs={name: self._clock() - since for name, (_, since) in self._seen.items()},
             is_running=self._is_running(reports.values()),
+            paused=paused(self._paths),
             edited=edited_files(self._paths),
             free_bytes=free_bytes(self._paths.root),
             checkpoint_bytes=next_checkpoint_bytes,

@@ -30,6 +30,7 @@ class Snapshot:
     unknown: Mapping[str, str] = dataclasses.field(default_factory=dict)  # why it cannot be read
     silent_secs: Mapping[str, float] = dataclasses.field(default_factory=dict)  # since a report
     is_running: bool = True
+    paused: Sequence[str] = ()  # parts of core/state/pause.py
     edited: Sequence[str] = ()  # edited files of the experiment, since the run's start
     free_bytes: int
     checkpoint_bytes: int  # that the next checkpoint needs
@@ -63,6 +64,8 @@ def status_line(snapshot: Snapshot) -> str:
     """Returns the line that describes `snapshot`; without rates if the run has ended."""
     learner = snapshot.learner
     parts: list[str] = []
+    if snapshot.paused:
+        parts.append(f"PAUSED: {' and '.join(snapshot.paused)} (sac resume ends it)")
     if snapshot.is_running:
         parts += _disk_full(snapshot) + _not_responding(snapshot) + _parked(snapshot)
         parts += _old_policies(snapshot)
