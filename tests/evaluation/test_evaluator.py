@@ -4,6 +4,7 @@ import random
 import numpy as np
 from fakes import CountingEnv
 
+from tfagents_system.collection.info_numbers import InfoNumbers
 from tfagents_system.evaluation import evaluator, summary
 from tfagents_system.terminal.lines import Terminal
 
@@ -37,12 +38,15 @@ class ZeroPolicy:
         return np.zeros(1, np.float32), state
 
 
-def run_episodes(environment, num_episodes, should_stop=lambda: False, video_folder=None):
+def run_episodes(
+    environment, num_episodes, should_stop=lambda: False, video_folder=None, numbers=None
+):
     """Returns (results, what was printed)."""
     output = io.StringIO()
     results = evaluator.run_episodes(
-        environment, ZeroPolicy(), 10, num_episodes, video_folder, Terminal(output), should_stop
-    )
+        environment, ZeroPolicy(), 10, num_episodes, video_folder, Terminal(output), should_stop,
+        numbers=numbers,
+    )  # fmt: skip
     return results, output.getvalue()
 
 
@@ -100,6 +104,14 @@ def test_a_success_that_cannot_be_read_is_said_once():
     results, output = run_episodes(SometimesEnv(infos), 3)
     assert output.count("info['success'] is float64 of shape (2,); allowed is a bool, 0 or 1") == 1
     assert len(results) == 3 and not summary.summary_lines(results)[-1].startswith("success")
+
+
+def test_numbers_of_log_info_are_summed_up_and_faults_said_once():
+    environment = CountingEnv(terminates_at=3)
+    environment.get_info = lambda: {"count": environment._count}
+    results, output = run_episodes(environment, 2, numbers=InfoNumbers(["count:max", "speed"]))
+    assert summary.summary_lines(results)[-1] == "mean count_max 3, standard error 0"
+    assert output.count("log_info has 'speed', but no key of the environment's info matches") == 1
 
 
 def test_stop_in_an_episode_leaves_it_out(tmp_path):

@@ -61,10 +61,10 @@ class InfoNumbers:
             return
         for name, value in info.items():
             key = f"{prefix}{name}"
-            if isinstance(value, Mapping):
-                self._add(value, f"{key}/")
-                continue
             if (statistics := self._statistics.get(key)) is None:
+                if isinstance(value, Mapping):
+                    self._add(value, f"{key}/")
+                    continue
                 statistics = self._learn(key, value)
             if not statistics:
                 continue

@@ -53,11 +53,13 @@ def list_runs(folder: pathlib.Path = pathlib.Path("logs"), /) -> None:
 
 
 def state_of(paths: ExperimentPaths) -> str:
-    """Returns "running", "finished" or "stopped", and the time since the last save if it failed."""
+    """Returns "running", "finished" or "stopped", and whether it is paused or cannot be saved."""
     snapshot = Watch(paths).look()
     state = "running" if snapshot.is_running else "stopped"
     if not snapshot.is_running and paths.finished.exists():
         state = "finished"
+    if snapshot.paused:
+        state += ", paused"
     problem = snapshot.learner.not_saved if snapshot.learner else None
     return f"{state}, not saved for {re.split('[:(]', problem)[0].strip()}" if problem else state
 

@@ -175,6 +175,7 @@ def test_status_says_what_is_paused(paths):
     pause(paths, ["learning"])
     _, output, _ = show(paths.root)
     assert output.startswith("PAUSED: learning (sac resume ends it) | iteration 120 of 1,000")
+    assert state_of(paths) == "stopped, paused"
 
 
 def test_ending_says_why_training_ended_early(paths):
