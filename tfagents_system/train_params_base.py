@@ -18,7 +18,7 @@ from tfagents_system.agents.agent_settings import (
     normalizes_rewards,
     unused_settings,
 )
-from tfagents_system.agents.building import Parts
+from tfagents_system.agents.building import Parts, check_actions
 from tfagents_system.agents.reward_scale import RewardScale
 from tfagents_system.agents.table import ALGORITHMS
 from tfagents_system.core.nests import Nest
@@ -137,6 +137,7 @@ class TrainParamsBase(AgentParams, abc.ABC):
         unless the agent has an attribute `masks_padding` = True, as ours have: then they are
         padded, and the agent must ignore transitions whose `time_step.step_type` is LAST.
         """
+        check_actions(self, action_spec)
         normalizer = Normalizer(obs_spec) if self.normalize_observations else None
         summarizer = None
         if self.share_summarizer or (self._is_visual(obs_spec) and not self.recurrent):

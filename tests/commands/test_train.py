@@ -250,12 +250,6 @@ def test_a_file_of_windows_is_read_after_the_command_that_the_refusal_names(tmp_
             "--set is 'num_iter'; allowed is NAME=VALUE.",
         ),
         (["--env=gym:Pendulum-v1", "--name=a b"], "'a b' cannot be the name of a project;"),
-        (
-            ["--env=gym:CartPole-v1"],
-            "The actions of CartPole-v1 are Discrete(2). Allowed is a Box: one floating point "
-            "vector with finite bounds, such as Box(-1, 1, (2,)). To wrap the environment: sac new "
-            "NAME --from gym:CartPole-v1",
-        ),
         (["--sed=3"], "--sed is not a flag. Did you mean --seed?"),
         (
             ["--env=gym:Pendulum-v1", "--num-iter", "5"],
@@ -323,3 +317,22 @@ def test_a_finished_seed_of_other_settings_is_refused_before_any_is_trained(tmp_
         assert (code, out) == (78, "") and len(err.splitlines()) == 1
         assert f"logs/cart_seed_2 was trained with other settings: {message}" in err
         assert not (tmp_path / "logs" / "cart_seed_1").exists()
+
+
+def test_actions_without_a_head_are_refused_before_files_are_written():
+    gymnasium = pytest.importorskip(
+        "gymnasium", reason="the packages of locks/test.lock are missing"
+    )
+
+    class TwoArms(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-1, 1, (2,))
+        action_space = gymnasium.spaces.Tuple([gymnasium.spaces.Box(-1, 1, (2,))] * 2)
+
+    gymnasium.register("TwoArms-v0", entry_point=TwoArms)
+    try:
+        with pytest.raises(
+            ConfigError, match=r"The actions of TwoArms-v0 are Tuple\(.*\)\. Allowed"
+        ):
+            check_actions(EnvironmentId("gymnasium", "TwoArms-v0", 200))
+    finally:
+        del gymnasium.registry["TwoArms-v0"]

@@ -6,7 +6,8 @@ import tensorflow as tf
 from tf_agents.specs import tensor_spec
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.networks.heads import LOG_STD_RANGE, action_head
+from tfagents_system.networks.action_heads import action_head
+from tfagents_system.networks.box_head import LOG_STD_RANGE
 
 
 def action_spec(low, high, shape=(2,), dtype=tf.float32):
@@ -29,8 +30,9 @@ def test_scalar_bounds_hold_for_every_dimension():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        (action_spec(0, 1, shape=(), dtype=tf.int64), r"is discrete, int64 \[\] from 0 to 1\."),
-        (action_spec(0, 3, dtype=tf.int32), r"is discrete, int32 \[2\] from 0 to 3\."),
+        (action_spec(0, 0, shape=(), dtype=tf.int64), r"is discrete, int64 \[\] from 0 to 0\."),
+        (action_spec(0, 3, (2, 2), dtype=tf.int32), r"is discrete, int32 \[2, 2\] from 0 to 3\."),
+        (action_spec(0, 2**31, (), tf.int64), r"is discrete, int64 \[\] from 0 to 2147483648\."),
         (tf.TensorSpec([], tf.int32), r"is discrete, int32 \[\] without bounds\."),
         (tf.TensorSpec([2], tf.float32), r"is float32 \[2\] without bounds\."),
         (action_spec(0, 1, shape=()), r"is float32 \[\] from 0\.0 to 1\.0\."),

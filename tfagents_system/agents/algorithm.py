@@ -25,8 +25,9 @@ class Algorithm:
     title: str  # for help and docs
     settings: tuple[type, ...]  # dataclasses of its hyperparameters that not all algorithms have
     policy_delay: int = 1  # from its paper: train steps of the critics for each of the actor
-    normalizes_rewards: bool = False  # whether its paper scales rewards
     may_delay_policy: bool = True  # False keeps the above, whatever the settings
+    normalizes_rewards: bool = False  # whether its paper scales rewards
+    has_discrete_actions: bool = False  # whether its losses are defined for DiscreteHead
     check: Callable[["AgentSettings", bool, str], None] = _allow_all
     """Raises ConfigError for settings that do not fit: (settings, is_recurrent, where)."""
 

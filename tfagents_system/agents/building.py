@@ -14,10 +14,14 @@ from tfagents_system.agents.losses import Losses
 from tfagents_system.agents.networks import Networks, make_networks
 from tfagents_system.agents.optimizers import LearningRate, UpdateRule
 from tfagents_system.agents.reward_scale import RewardScale
+from tfagents_system.agents.table import ALGORITHMS
 from tfagents_system.agents.temperature import Temperature
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.nests import Nest
+from tfagents_system.networks.action_heads import action_head
 from tfagents_system.networks.actor_networks import MlpActorNetwork, acting_network
 from tfagents_system.networks.critic_networks import MlpCriticNetwork, SummarizingCriticNetwork
+from tfagents_system.networks.discrete_head import DiscreteHead
 from tfagents_system.networks.normalizer import Normalizer
 from tfagents_system.networks.normalizing_networks import (
     Layers,
@@ -42,6 +46,25 @@ class Parts(NamedTuple):
     def acting_network(self) -> network.Network:
         """Returns the network that acts on observations of the environment."""
         return acting_network(self.actor, self.summarizer, self.normalizer)
+
+
+def check_actions(settings: AgentParams, action_spec: Nest) -> None:
+    """Raises ConfigError if the algorithm, or another setting, does not fit the actions."""
+    if not isinstance(action_head(action_spec), DiscreteHead):
+        return
+    found = f"the environment's actions are discrete ({action_spec.dtype.name} "
+    found += f"{list(action_spec.shape)})"
+    if not ALGORITHMS[settings.algorithm].has_discrete_actions:
+        able = [name for name, row in ALGORITHMS.items() if row.has_discrete_actions]
+        raise ConfigError(
+            f"TrainParams.algorithm is {settings.algorithm!r}, but {found}; allowed is "
+            f"{' or '.join(map(repr, able))} then."
+        )
+    if settings.exploration_noise_beta:
+        raise ConfigError(
+            f"TrainParams.exploration_noise_beta is {settings.exploration_noise_beta:g}, but "
+            f"{found}; allowed is 0 then: discrete actions have no noise."
+        )
 
 
 def make_mlp_actor(

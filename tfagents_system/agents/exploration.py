@@ -2,7 +2,7 @@
 
 from tf_agents.policies import actor_policy, gaussian_policy
 
-from tfagents_system.networks.heads import BoxHead
+from tfagents_system.networks.box_head import BoxHead
 
 
 class NoisyPolicy(gaussian_policy.GaussianPolicy):

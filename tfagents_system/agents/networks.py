@@ -10,7 +10,8 @@ from tfagents_system.agents.batch import Batch, Steps, normalized, with_scaled_r
 from tfagents_system.agents.reward_scale import RewardScale
 from tfagents_system.core.nests import Nest
 from tfagents_system.data.transition import Transition
-from tfagents_system.networks.heads import ActionHead, action_head
+from tfagents_system.networks.action_heads import action_head
+from tfagents_system.networks.heads import ActionHead
 from tfagents_system.networks.normalizer import Normalizer
 
 Pair = tuple[network.Network, network.Network]

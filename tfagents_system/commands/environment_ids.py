@@ -23,6 +23,7 @@ KINDS = ("gymnasium", "gym", "pybullet", "dm_control", "partial")
 _REGISTRIES = {"gymnasium": "gymnasium", "pybullet": "pybullet_envs", "gym": "gym",
                "dm_control": "dm_control"}  # fmt: skip
 USUAL_HORIZON = 1000  # env steps, if the environment has no time limit
+ACTION_SPACES = "Box", "Discrete", "MultiDiscrete", "MultiBinary"  # by class name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,11 +119,12 @@ def check_actions(environment: EnvironmentId) -> None:
     except UserCodeError as error:
         reason = error.reason_and_place
         raise ConfigError(f"{environment.name} cannot be made: {reason}") from error
-    if not hasattr(space, "high"):  # a Box; agents check its dtype and bounds
+    if type(space).__name__ not in ACTION_SPACES:  # agents check its dtype and bounds
         raise ConfigError(
             f"The actions of {environment.name} are {space}. Allowed is a Box: one floating point "
-            "vector with finite bounds, such as Box(-1, 1, (2,)). To wrap the environment: sac new "
-            f"NAME --from {environment.kind}:{environment.name}"
+            "vector with finite bounds, such as Box(-1, 1, (2,)); or Discrete, MultiDiscrete or "
+            "MultiBinary. To wrap the environment: sac new NAME "
+            f"--from {environment.kind}:{environment.name}"
         )
 
 

@@ -192,7 +192,7 @@ def _spec(space: Any, name: str, owner: str, is_action: bool) -> types.NestedArr
         lowest = int(getattr(space, "start", 0))
         return array_spec.BoundedArraySpec((), np.int64, lowest, lowest + int(space.n) - 1, name)
     if kind == "MultiDiscrete":
-        low = np.asarray(getattr(space, "start", 0))
+        low = np.broadcast_to(getattr(space, "start", 0), space.shape)  # gym has no start
         return array_spec.BoundedArraySpec(
             space.shape, space.dtype, low, low + space.nvec - 1, name
         )

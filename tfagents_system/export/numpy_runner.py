@@ -26,5 +26,4 @@ class Policy:
         x, self.states = self.numpy_layers["run_layers"](self.recurrent_layers, x, self.states)
         for kernel in [name for name in arrays if name.startswith("hidden_kernel_")]:  # in order
             x = np.maximum(x @ arrays[kernel] + arrays[kernel.replace("kernel", "bias")], 0)
-        mean = np.tanh(x @ arrays["mean_kernel"] + arrays["mean_bias"])
-        return np.clip(arrays["center"] + arrays["magnitude"] * mean, arrays["low"], arrays["high"])
+        return self.numpy_layers["greedy_action"](arrays, x)

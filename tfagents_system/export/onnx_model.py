@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tfagents_system.core.checkout import how_to_install
 from tfagents_system.core.errors import ConfigError
 
+_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int16": 5, "int32": 6, "int64": 7}  # TensorProto's
 OPSET = 13  # the oldest with these operations, so that old runtimes can read it
 
 _Arrays = dict[str, NDArray[Any]]
@@ -21,7 +22,7 @@ def write_onnx(arrays: _Arrays, parts: Mapping[str, tuple[int, ...]], file: path
 
     Its inputs are the `parts` of an observation, float32 of these shapes, and, for recurrent layer
     k, `h_<k>` and, for an LSTM, `c_<k>` [units], zeros at the start of an episode. Its outputs are
-    `action` [A], `next_h_<k>` and `next_c_<k>`.
+    `action` [A], or integers [] or [K], `next_h_<k>` and `next_c_<k>`.
 
     Raises:
       ConfigError: If the package onnx is missing.
@@ -32,10 +33,10 @@ def write_onnx(arrays: _Arrays, parts: Mapping[str, tuple[int, ...]], file: path
         raise ConfigError(
             f"onnx cannot be imported ({error}). Install it: {how_to_install('onnx')}"
         ) from error
-    from onnx import TensorProto, helper, numpy_helper
+    from onnx import helper, numpy_helper
 
-    def vector(name: str, shape: Sequence[int]) -> Any:
-        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+    def vector(name: str, shape: Sequence[int], dtype: str = "float32") -> Any:
+        return helper.make_tensor_value_info(name, _TYPES[dtype], shape)
 
     nodes = _Nodes(helper.make_node)
     x = nodes.add("Concat", *[nodes.add("Reshape", part, "one_row") for part in parts], axis=1)
@@ -43,7 +44,8 @@ def write_onnx(arrays: _Arrays, parts: Mapping[str, tuple[int, ...]], file: path
         x = nodes.add("Mul", nodes.add("Sub", x, "observation_mean"), "observation_scale")
         x = nodes.add("Min", nodes.add("Max", x, "observation_low"), "observation_high")
     inputs = [vector(part, shape) for part, shape in parts.items()]
-    outputs = [vector("action", arrays["center"].shape)]
+    example = arrays["start" if "start" in arrays else "center"]
+    outputs = [vector("action", example.shape, example.dtype.name)]
     constants = dict(
         arrays, one_row=np.array([1, -1]), flat=np.array([-1]), one=np.array([1], np.float32)
     )
@@ -57,10 +59,7 @@ def write_onnx(arrays: _Arrays, parts: Mapping[str, tuple[int, ...]], file: path
         x = nodes.add("Gemm", x, f"hidden_kernel_{layer}", f"hidden_bias_{layer}")
         x = nodes.add("Relu", x)
         layer += 1
-    x = nodes.add("Tanh", nodes.add("Gemm", x, "mean_kernel", "mean_bias"))
-    x = nodes.add("Add", nodes.add("Mul", x, "magnitude"), "center")
-    x = nodes.add("Min", nodes.add("Max", x, "low"), "high")
-    nodes.add("Reshape", x, "flat", output="action")
+    (_add_choice if "start" in arrays else _add_squashed)(nodes, x, constants)
 
     graph = helper.make_graph(
         nodes.nodes, "policy", inputs, outputs,
@@ -86,10 +85,37 @@ class _Nodes:
         self.nodes.append(self._make_node(kind, list(inputs), [output], **attributes))
         return output
 
-    def split(self, value: str, outputs: list[str]) -> list[str]:
-        """Adds an operation that splits `value` [1, n] evenly and returns the outputs' names."""
-        self.nodes.append(self._make_node("Split", [value], outputs, axis=1))
+    def split(self, value: str, outputs: list[str], sizes: str | None = None) -> list[str]:
+        """Adds an operation that splits `value` [1, n], and returns the outputs' names.
+
+        `sizes` names a constant with the length of each output; None splits evenly.
+        """
+        inputs = [value] if sizes is None else [value, sizes]
+        self.nodes.append(self._make_node("Split", inputs, outputs, axis=1))
         return outputs
+
+
+def _add_squashed(nodes: _Nodes, x: str, constants: _Arrays) -> None:
+    """Adds center + magnitude tanh(mean), within the bounds."""
+    x = nodes.add("Tanh", nodes.add("Gemm", x, "mean_kernel", "mean_bias"))
+    x = nodes.add("Add", nodes.add("Mul", x, "magnitude"), "center")
+    x = nodes.add("Min", nodes.add("Max", x, "low"), "high")
+    nodes.add("Reshape", x, "flat", output="action")
+
+
+def _add_choice(nodes: _Nodes, x: str, constants: _Arrays) -> None:
+    """Adds start + the number of the largest logit in each branch."""
+    sizes, start = constants["sizes"], constants["start"]
+    constants["action_shape"] = np.array(start.shape, np.int64)
+    logits = nodes.add("Gemm", x, "logits_kernel", "logits_bias")
+    names = [f"branch_{index}" for index in range(len(sizes))]
+    branches = nodes.split(logits, names, "sizes") if len(names) > 1 else [logits]
+    best = [nodes.add("ArgMax", branch, axis=1, keepdims=0) for branch in branches]
+    numbers = nodes.add("Concat", *best, axis=0) if len(best) > 1 else best[0]
+    numbers = nodes.add("Reshape", numbers, "action_shape")
+    constants["start"] = start.astype(np.int64)
+    total = nodes.add("Add", numbers, "start")
+    nodes.add("Cast", total, output="action", to=_TYPES[start.dtype.name])
 
 
 def _recurrent_layers(arrays: Iterable[str]) -> Iterator[tuple[str, int]]:

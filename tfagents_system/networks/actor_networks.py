@@ -8,7 +8,7 @@ from tf_agents.networks import network
 
 from tfagents_system.core.nests import Nest
 from tfagents_system.networks import encoders
-from tfagents_system.networks.heads import action_head
+from tfagents_system.networks.action_heads import action_head
 from tfagents_system.networks.normalizer import Normalizer
 
 

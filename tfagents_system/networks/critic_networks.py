@@ -8,7 +8,7 @@ from tf_agents.networks import network
 
 from tfagents_system.core.nests import Nest
 from tfagents_system.networks import encoders
-from tfagents_system.networks.heads import action_head
+from tfagents_system.networks.action_heads import action_head
 
 
 class MlpCriticNetwork(network.Network):
@@ -39,8 +39,10 @@ class MlpCriticNetwork(network.Network):
         self.encoder = encoders.ObservationEncoder(input_tensor_spec[0], preprocessing_combiner)
         self.head = action_head(input_tensor_spec[1])
         self.hidden_layers = encoders.dense_layers(joint_fc_layer_params, layer_norm, dropout_rate)
-        self._is_distribution = num_quantiles is not None
-        self.value_layer = tf.keras.layers.Dense(num_quantiles or 1, name="q_value")
+        self._has_one_output = num_quantiles is None and self.head.num_values == 1
+        self.value_layer = tf.keras.layers.Dense(
+            num_quantiles or self.head.num_values, name="q_value"
+        )
 
     def call(
         self,
@@ -51,14 +53,15 @@ class MlpCriticNetwork(network.Network):
     ) -> tuple[tf.Tensor, Nest]:
         """Returns (Q [B] or [B, T], `network_state` unchanged) for inputs (observation, action).
 
-        With `num_quantiles` it is [B, num_quantiles] or [B, T, num_quantiles].
+        With `num_quantiles` it is [B, num_quantiles] or [B, T, num_quantiles]; for countable
+        actions Q is [B, num_values] or [B, T, num_values] of all of them.
         """
         observation, action = inputs
         features = tf.concat([self.encoder(observation), self.head.critic_inputs(action)], axis=-1)
         for layer in self.hidden_layers:
             features = layer(features)
         values = self.value_layer(features)
-        return values if self._is_distribution else tf.squeeze(values, axis=-1), network_state
+        return tf.squeeze(values, axis=-1) if self._has_one_output else values, network_state
 
 
 class MlpValueNetwork(network.Network):

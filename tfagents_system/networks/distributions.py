@@ -1,8 +1,9 @@
-"""The policy distribution of the built-in actors."""
+"""The policy distributions of the built-in actors."""
 
 import math
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 from tensorflow_probability import distributions as tfd
@@ -93,3 +94,83 @@ class SquashedGaussian(tfd.AutoCompositeTensorDistribution):
 
     def _mode(self) -> tf.Tensor:
         return self._action(self._loc)
+
+
+@tfp.experimental.auto_composite_tensor(omit_kwargs=("name",))
+class Categoricals(tfd.AutoCompositeTensorDistribution):
+    """Independent categorical distributions over integers, one for each branch.
+
+    The event is a scalar, or a vector with an entry for each branch. log pi is the sum over
+    branches.
+    """
+
+    def __init__(
+        self, logits: tf.Tensor, start: tf.Tensor, sizes: tf.Tensor, name: str = "Categoricals"
+    ):
+        """Takes the parameters.
+
+        Args:
+          logits: [..., N], branch after branch.
+          start: [] or [K], the smallest integer of each branch, of the event's dtype.
+          sizes: [K], the number of integers of each branch, constant; N is their sum.
+          name: Name of the distribution.
+        """
+        parameters = dict(locals())
+        with tf.name_scope(name) as name:
+            self._logits = tf.convert_to_tensor(logits)
+            self._start = tf.convert_to_tensor(start)
+            self._sizes = tf.convert_to_tensor(sizes)
+            super().__init__(
+                dtype=self._start.dtype,
+                reparameterization_type=tfd.NOT_REPARAMETERIZED,
+                validate_args=False,
+                allow_nan_stats=True,
+                parameters=parameters,
+                name=name,
+            )
+
+    @property
+    def logits(self) -> tf.Tensor:
+        """[..., N], branch after branch."""
+        return self._logits
+
+    @classmethod
+    def _parameter_properties(cls, dtype: Any, num_classes: Any = None) -> dict[str, Any]:
+        event = tfp.util.ParameterProperties(event_ndims=1)
+        start = tfp.util.ParameterProperties(event_ndims=lambda self: self._start.shape.rank)
+        return {"logits": event, "start": start, "sizes": event}
+
+    def _event_shape(self) -> tf.TensorShape:
+        return self._start.shape
+
+    def _event_shape_tensor(self) -> tf.Tensor:
+        return tf.shape(self._start)
+
+    def _branches(self) -> list[tf.Tensor]:
+        sizes = tf.get_static_value(self._sizes)
+        ends = np.cumsum(sizes)  # slices, because TensorFlow Lite has no tf.split by int64
+        return [self._logits[..., end - size : end] for size, end in zip(sizes, ends, strict=True)]
+
+    def _event(self, chosen: list[tf.Tensor]) -> tf.Tensor:
+        """Returns the event for the number of each branch's choice, [...] each."""
+        is_scalar = self._start.shape.rank == 0
+        numbers = chosen[0] if is_scalar else tf.stack(chosen, axis=-1)
+        return self._start + tf.cast(numbers, self._start.dtype)
+
+    def _sample_n(self, n: tf.Tensor, seed: Any = None) -> tf.Tensor:
+        seeds = tfp.random.split_seed(seed, n=self._sizes.shape[0])
+        return self._event([
+            tfd.Categorical(logits=logits).sample(n, seed=one)
+            for logits, one in zip(self._branches(), tf.unstack(seeds), strict=True)
+        ])  # fmt: skip
+
+    def _log_prob(self, value: tf.Tensor) -> tf.Tensor:
+        numbers = value - self._start
+        chosen = [numbers] if self._start.shape.rank == 0 else tf.unstack(numbers, axis=-1)
+        return tf.add_n([
+            tfd.Categorical(logits=logits).log_prob(number)
+            for logits, number in zip(self._branches(), chosen, strict=True)
+        ])  # fmt: skip
+
+    def _mode(self) -> tf.Tensor:
+        return self._event([tf.argmax(logits, axis=-1) for logits in self._branches()])

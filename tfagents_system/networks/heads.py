@@ -11,10 +11,8 @@ from tf_agents.specs import tensor_spec
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.nests import Nest
-from tfagents_system.networks.distributions import SquashedGaussian
 
 Floats = NDArray[np.float32]
-LOG_STD_RANGE = (-20.0, 2.0)  # as in the authors' code of arXiv:1812.05905
 
 
 class NumpyHead(Protocol):
@@ -73,6 +71,7 @@ class ActionHead(abc.ABC):
     """
 
     action_spec: Nest
+    num_values: int  # outputs of each critic: 1, or one for each countable action
     default_target_entropy: float  # in nats, the temperature's target
 
     @abc.abstractmethod
@@ -100,7 +99,7 @@ class ActionHead(abc.ABC):
           distribution: An actor's distribution over actions [..., A].
           judge: Evaluates actions and their log-probabilities by the critics. For countable
             actions it evaluates all at once, along the last axis of its results: then actions are
-            not inputs of the critics but their outputs.
+            not inputs of the critics but their outputs, and those that it gets do not matter.
         """
 
     @abc.abstractmethod
@@ -110,159 +109,16 @@ class ActionHead(abc.ABC):
         m is 0 if the critics' outputs are the values of all actions.
         """
 
+    @abc.abstractmethod
+    def taken(self, values: tf.Tensor, action: Any) -> tf.Tensor:
+        """Returns the value [...] of `action` from a critic's outputs for it.
 
-class BoxHead(ActionHead):
-    """The head for one bounded float32 vector.
-
-    Log-probabilities refer to actions scaled to [-1, 1], so that neither the temperature nor the
-    value of staying alive depends on the unit of the action. Means are estimated from one action.
-    """
-
-    def __init__(self, action_spec: Nest):
-        """Takes the spec of the environment's action.
-
-        Raises:
-          ConfigError: If it is not a floating point vector with finite bounds.
+        The outputs are that value [...], or the values [..., num_values] of all actions.
         """
-        self.action_spec = action_spec
-        self.center, self.magnitude = _center_and_magnitude(action_spec)
-        self.low, self.high = self.center - self.magnitude, self.center + self.magnitude
-        self.num_actions = self.center.size
-        self.default_target_entropy = -self.num_actions  # arXiv:1812.05905, table 1
-        self._is_scaled = not self.center.any() and (self.magnitude == 1).all()
-        # log of the bounds' volume over that of [-1, 1]^A: the difference of log pi by scaling.
-        self._log_volume = float(np.log(self.magnitude).sum())
-
-    def output_layer(self, is_deterministic: bool) -> OutputLayer:
-        """See ActionHead; all spaces of this kind are supported."""
-        return _DeterministicLayer(self) if is_deterministic else _GaussianLayer(self)
-
-    def sample(self, distribution: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        """See ActionHead; actions are [..., A]."""
-        if isinstance(distribution, SquashedGaussian):
-            actions, log_prob = distribution.experimental_sample_and_log_prob()
-        else:  # TF-Agents' distributions have no joint method
-            actions = distribution.sample()
-            log_prob = distribution.log_prob(actions)
-        return actions, log_prob + self._log_volume
-
-    def expectation(self, distribution: Any, judge: Callable[[Any, tf.Tensor], Any]) -> Any:
-        """See ActionHead; evaluates one sampled action."""
-        return judge(*self.sample(distribution))
-
-    def critic_inputs(self, action: tf.Tensor) -> tf.Tensor:
-        """See ActionHead; returns the actions scaled to [-1, 1]."""
-        return action if self._is_scaled else (action - self.center) / self.magnitude
 
 
-class _GaussianLayer(OutputLayer):
-    """Features -> SquashedGaussian over the bounds; outputs are means and log stds [..., 2 A]."""
-
-    def __init__(self, head: BoxHead):
-        super().__init__(2 * head.num_actions, "gaussian_head", "mean_and_log_std")
-        self._head = head
-
-    def of(self, outputs: tf.Tensor) -> SquashedGaussian:
-        loc, log_std = tf.split(outputs, 2, axis=-1)
-        return SquashedGaussian(
-            loc,
-            tf.clip_by_value(log_std, *LOG_STD_RANGE),
-            self._head.center,
-            self._head.magnitude,
-        )
-
-    def numpy_head(self) -> NumpyHead:
-        return NumpyBoxHead(self._head)
-
-
-class _DeterministicLayer(OutputLayer):
-    """Features -> center + magnitude * tanh(mean), within the bounds; outputs [..., A]."""
-
-    def __init__(self, head: BoxHead):
-        super().__init__(head.num_actions, "deterministic_head", "mean")
-        self._head = head
-
-    def of(self, outputs: tf.Tensor) -> tf.Tensor:
-        return self._head.center + self._head.magnitude * tf.tanh(outputs)
-
-    def numpy_head(self) -> NumpyHead:
-        return NumpyBoxHead(self._head)
-
-
-class NumpyBoxHead:
-    """The NumPy version of both layers for a Box; see NumpyHead. Actions are [A] float32."""
-
-    def __init__(self, head: BoxHead):
-        """Copies the bounds."""
-        self.num_noises = head.num_actions
-        self._center, self._magnitude = head.center, head.magnitude
-        # The exact bounds, because center - magnitude is rounded.
-        self._low = np.asarray(head.action_spec.minimum, np.float32)
-        self._high = np.asarray(head.action_spec.maximum, np.float32)
-
-    def gaussian(self, outputs: Floats) -> tuple[Floats, Floats]:
-        """Returns (loc [A], log_std [A]) of a stochastic actor, before squashing."""
-        low, high = LOG_STD_RANGE  # np.clip takes four times as long
-        loc, log_std = outputs[: self.num_noises], outputs[self.num_noises :]
-        return loc, np.minimum(np.maximum(log_std, low), high)
-
-    def greedy(self, outputs: Floats) -> Floats:
-        """See NumpyHead."""
-        return self._squashed(outputs[: self.num_noises])
-
-    def sample(self, outputs: Floats, noise: Floats) -> Floats:
-        """See NumpyHead."""
-        loc, log_std = self.gaussian(outputs)
-        return self._squashed(loc + np.exp(log_std) * noise)
-
-    def perturbed(self, outputs: Floats, noise: Floats) -> Floats:
-        """See NumpyHead; `noise` [A] is added to the action scaled to [-1, 1]."""
-        return self._squashed(outputs, noise)
-
-    def arrays(self, kernel: Floats, bias: Floats) -> dict[str, Floats]:
-        """Returns `mean_kernel`, `mean_bias`, and `center`, `magnitude`, `low`, `high`, [A] each.
-
-        action = clip(center + magnitude * tanh(mean), low, high).
-        """
-        num = self.num_noises
-        bounds = {"center": self._center, "magnitude": self._magnitude,
-                  "low": self._low, "high": self._high}  # fmt: skip
-        arrays = {"mean_kernel": kernel[:, :num], "mean_bias": bias[:num]}
-        return arrays | {name: np.broadcast_to(value, [num]) for name, value in bounds.items()}
-
-    def _squashed(self, pre_tanh: Floats, noise: Floats | float = 0.0) -> Floats:
-        action = self._center + self._magnitude * (np.tanh(pre_tanh) + noise)
-        return np.minimum(np.maximum(action, self._low), self._high)  # the sum is rounded
-
-
-def action_head(action_spec: Nest) -> ActionHead:
-    """Returns the head for an environment's action.
-
-    Raises:
-      ConfigError: If there is no head for it.
-    """
-    return BoxHead(action_spec)
-
-
-def _center_and_magnitude(action_spec: Nest) -> tuple[Floats, Floats]:
-    """Returns the middle and the half width of the action bounds, [A] float32 each."""
-    is_vector = (
-        isinstance(action_spec, tensor_spec.BoundedTensorSpec)
-        and action_spec.dtype.is_floating
-        and len(action_spec.shape) == 1
-    )
-    if not is_vector:
-        raise _unusable(action_spec)
-    low = np.broadcast_to(action_spec.minimum, action_spec.shape).astype(np.float32)
-    high = np.broadcast_to(action_spec.maximum, action_spec.shape).astype(np.float32)
-    with np.errstate(over="ignore"):
-        is_finite = np.all(np.isfinite(high - low))
-    if not is_finite or np.any(high <= low):
-        raise _unusable(action_spec)
-    return (high + low) / 2, (high - low) / 2
-
-
-def _unusable(action_spec: Nest) -> ConfigError:
+def unsupported_action(action_spec: Nest) -> ConfigError:
+    """Returns the error for an action space without a head."""
     if tf.nest.is_nested(action_spec):
         found = f"a nest, {action_spec}"
     else:
@@ -276,6 +132,6 @@ def _unusable(action_spec: Nest) -> ConfigError:
     return ConfigError(
         f"The built-in agents cannot act in this environment: its action is {found}. Allowed is "
         "a Box: one floating point vector with finite bounds, minimum < maximum, such as "
-        "gym.spaces.Box(-1, 1, (2,)). Wrap the environment in TrainParams.env_ctor, or return "
-        "another one."
+        "gym.spaces.Box(-1, 1, (2,)); or Discrete, MultiDiscrete or MultiBinary. Wrap the "
+        "environment in TrainParams.env_ctor, or return another one."
     )

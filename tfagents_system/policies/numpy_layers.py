@@ -5,6 +5,7 @@ Needs only NumPy, because exports include this file.
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,21 @@ def run_layers(
         next_states.append(step(x, *state, *weights))
         x = next_states[-1][0]
     return x, next_states
+
+
+def greedy_action(arrays: Mapping[str, Any], x: Array) -> NDArray[Any]:
+    """Returns the greedy action for the features `x` [n] by a head's arrays.
+
+    They are `logits_kernel`, `logits_bias`, `sizes` and `start` for discrete actions, otherwise
+    `mean_kernel`, `mean_bias`, `center`, `magnitude`, `low` and `high`.
+    """
+    if "logits_kernel" in arrays:
+        start, ends = arrays["start"], np.cumsum(arrays["sizes"])[:-1]
+        logits = x @ arrays["logits_kernel"] + arrays["logits_bias"]
+        best = [branch.argmax() for branch in np.split(logits, ends)]
+        return (start + np.reshape(best, start.shape)).astype(start.dtype)
+    mean = np.tanh(x @ arrays["mean_kernel"] + arrays["mean_bias"])
+    return np.clip(arrays["center"] + arrays["magnitude"] * mean, arrays["low"], arrays["high"])
 
 
 def lstm_step(

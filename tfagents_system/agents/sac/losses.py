@@ -50,7 +50,8 @@ def critic_loss(networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: float
     """Returns the sum over the critics of the mean of 1/2 (Q - y)^2; arXiv:1812.05905, eq. 5."""
     target = tf.stop_gradient(td_target(networks, batch, alpha, gamma))
     with exact_values():
-        q_values = values(networks.critics, batch.steps, batch.action)
+        outputs = values(networks.critics, batch.steps, batch.action)
+    q_values = [networks.head.taken(values_of_all, batch.action) for values_of_all in outputs]
     return CriticLoss(half_squared_errors(q_values, target, batch.valid), q_values[0], target)
 
 

@@ -25,7 +25,7 @@ class EntropySettings:
         lambda v: v is None or is_number(v),
         "None or a number",
         "target of the entropy, in nats, of actions scaled to [-1, 1]; None is minus the number of "
-        "action dimensions",
+        "action dimensions, and 0.2 log n for n discrete actions",
     )
 
 
@@ -55,4 +55,10 @@ def _check(settings: "AgentSettings", is_recurrent: bool, where: str) -> None:
         )
 
 
-SAC = Algorithm("sac", "Soft Actor-Critic", settings=(EntropySettings, SacSettings), check=_check)
+SAC = Algorithm(
+    "sac",
+    "Soft Actor-Critic",
+    settings=(EntropySettings, SacSettings),
+    has_discrete_actions=True,
+    check=_check,
+)

@@ -22,7 +22,7 @@ from tfagents_system.agents.exploration import NoisyPolicy
 from tfagents_system.agents.losses import Losses
 from tfagents_system.agents.td3 import losses
 from tfagents_system.core.nests import Nest
-from tfagents_system.networks.heads import BoxHead
+from tfagents_system.networks.box_head import BoxHead
 
 make_critic = make_mlp_critic
 

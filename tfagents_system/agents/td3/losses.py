@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tfagents_system.agents.batch import Batch
 from tfagents_system.agents.losses import ActorLoss, CriticLoss, valid_mean
 from tfagents_system.agents.networks import Networks, act, values
-from tfagents_system.networks.heads import BoxHead
+from tfagents_system.networks.box_head import BoxHead
 from tfagents_system.networks.matmul import exact_values
 
 Bound = float | NDArray[np.float32]  # for all action dimensions, or [A] for each

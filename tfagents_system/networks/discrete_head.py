@@ -1,0 +1,154 @@
+"""The head for integers: one of n actions, or one of n_i for each of several branches.
+
+V(s) = mean_i sum_a pi_i(a|s) (min_k Q_k,i(s, a) - alpha log pi_i(a|s)), the mean over branches i.
+Source: Christodoulou 2019, Soft Actor-Critic for Discrete Action Settings, arXiv:1910.07207,
+equation 10, extended to branches.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.nests import Nest
+from tfagents_system.networks.distributions import Categoricals
+from tfagents_system.networks.heads import (
+    ActionHead,
+    Floats,
+    NumpyHead,
+    OutputLayer,
+    unsupported_action,
+)
+
+TARGET_ENTROPY = 0.2  # as a share of the largest, log n
+MOST_ACTIONS = 10_000  # of all branches; a bounded integer without meaning as a choice has more
+
+
+class DiscreteHead(ActionHead):
+    """The head for a scalar or a vector of bounded integers; each is a branch.
+
+    The critics return the values of all actions [..., N], branch after branch; the value of an
+    action is the mean over its branches, and so are log-probabilities and entropies.
+    """
+
+    def __init__(self, action_spec: Nest):
+        """Takes the spec of the environment's action.
+
+        Raises:
+          ConfigError: If it is not a scalar or vector of integers with a choice in each branch.
+        """
+        self.action_spec = action_spec
+        shape = action_spec.shape
+        self.start = np.broadcast_to(action_spec.minimum, shape).astype(np.int64)
+        last = np.broadcast_to(action_spec.maximum, shape).astype(np.int64)
+        self.sizes = np.ravel(last - self.start + 1)
+        is_choice = len(shape) <= 1 and self.sizes.size and (self.sizes >= 2).all()
+        if not is_choice or self.sizes.sum() > MOST_ACTIONS:
+            raise unsupported_action(action_spec)
+        self.num_values = int(self.sizes.sum())
+        self.num_branches = self.sizes.size
+        self.default_target_entropy = TARGET_ENTROPY * float(np.mean(np.log(self.sizes)))
+        self._offsets = np.cumsum(self.sizes) - self.sizes
+
+    def output_layer(self, is_deterministic: bool) -> OutputLayer:
+        """See ActionHead; there is no deterministic one."""
+        if is_deterministic:
+            raise ConfigError("A deterministic actor has no discrete actions.")
+        return _CategoricalLayer(self)
+
+    def sample(self, distribution: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        """See ActionHead; log-probabilities are means over branches."""
+        actions = distribution.sample()
+        return actions, distribution.log_prob(actions) / self.num_branches
+
+    def expectation(self, distribution: Any, judge: Callable[[Any, tf.Tensor], Any]) -> Any:
+        """See ActionHead; exact. `judge` gets log-probabilities [..., N]."""
+        log_probs = tf.concat(
+            [tf.nn.log_softmax(logits) for logits in self.branches(distribution.logits)], axis=-1
+        )
+        weights = tf.exp(log_probs) / self.num_branches
+        any_action = tf.broadcast_to(
+            tf.cast(self.start, self.action_spec.dtype),
+            tf.concat([tf.shape(log_probs)[:-1], self.start.shape], axis=0),
+        )
+        return tf.nest.map_structure(
+            lambda of_all: tf.reduce_sum(weights * of_all, axis=-1), judge(any_action, log_probs)
+        )
+
+    def critic_inputs(self, action: tf.Tensor) -> tf.Tensor:
+        """See ActionHead; returns [..., 0]."""
+        batch_shape = tf.shape(action)[: len(action.shape) - self.start.ndim]
+        inputs = tf.zeros(tf.concat([batch_shape, [0]], axis=0))
+        return tf.ensure_shape(inputs, [*action.shape[: len(action.shape) - self.start.ndim], 0])
+
+    def taken(self, values: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
+        """See ActionHead; returns the mean over branches."""
+        index = tf.cast(action, tf.int64) - self.start
+        if self.start.ndim == 0:
+            index = index[..., tf.newaxis]
+        chosen = tf.reduce_sum(tf.one_hot(index + self._offsets, self.num_values), axis=-2)
+        return tf.reduce_sum(chosen * values, axis=-1) / self.num_branches
+
+    def branches(self, outputs: tf.Tensor) -> list[tf.Tensor]:
+        """Splits [..., N] by branch: [..., n_i] each."""
+        return tf.split(outputs, self.sizes, axis=-1)
+
+
+class _CategoricalLayer(OutputLayer):
+    """Features -> Categoricals; outputs are logits [..., N]."""
+
+    def __init__(self, head: DiscreteHead):
+        super().__init__(head.num_values, "categorical_head", "logits")
+        self._head = head
+
+    def of(self, outputs: tf.Tensor) -> Categoricals:
+        # Arrays, because TF-Agents removes the batch axis of each tensor among the parameters.
+        start = self._head.start.astype(self._head.action_spec.dtype.as_numpy_dtype)
+        return Categoricals(outputs, start, self._head.sizes)
+
+    def numpy_head(self) -> NumpyHead:
+        return NumpyDiscreteHead(self._head)
+
+
+class NumpyDiscreteHead:
+    """The NumPy version; see NumpyHead. Actions are integers [] or [K]."""
+
+    def __init__(self, head: DiscreteHead):
+        """Copies the choices."""
+        self.num_noises = head.num_branches
+        self._dtype = head.action_spec.dtype.as_numpy_dtype
+        self._start, self._sizes = head.start, head.sizes
+        self._ends = np.cumsum(head.sizes)[:-1]
+
+    def greedy(self, outputs: Floats) -> Any:
+        """See NumpyHead; the first of the most probable actions."""
+        return self._action([logits.argmax() for logits in np.split(outputs, self._ends)])
+
+    def sample(self, outputs: Floats, noise: Floats) -> Any:
+        """See NumpyHead; `noise` [K] is normal, and its distribution function is uniform."""
+        chosen = []
+        for logits, normal in zip(np.split(outputs, self._ends), noise, strict=True):
+            sums = np.cumsum(np.exp(logits - logits.max(), dtype=np.float64))
+            uniform = 0.5 * (1.0 + math.erf(normal / math.sqrt(2.0)))
+            chosen.append(min(sums.searchsorted(uniform * sums[-1], "right"), sums.size - 1))
+        return self._action(chosen)
+
+    def perturbed(self, outputs: Floats, noise: Floats) -> Any:
+        """See NumpyHead; no deterministic actor has this head."""
+        raise NotImplementedError("noise on discrete actions")
+
+    def arrays(self, kernel: Floats, bias: Floats) -> dict[str, Any]:
+        """Returns `logits_kernel`, `logits_bias`, `sizes` [K] and `start` [] or [K].
+
+        action = start + the number of the largest logit in each branch.
+        """
+        return {
+            "logits_kernel": kernel, "logits_bias": bias, "sizes": self._sizes,
+            "start": self._start.astype(self._dtype),
+        }  # fmt: skip
+
+    def _action(self, chosen: list[Any]) -> Any:
+        return (self._start + np.reshape(chosen, self._start.shape)).astype(self._dtype)
