@@ -9,15 +9,16 @@
 # 1. Takes the active environment (VIRTUAL_ENV or CONDA_PREFIX) if it has the locked packages.
 # 2. Otherwise makes or completes .venv from the lock files, with Python 3.10 or 3.11. If the system
 #    has neither, or an incomplete one (Debian without python3-venv), uv makes it, without root.
-#    pip in .venv never changes a locked package (pip.conf).
+#    pip in .venv installs nothing that breaks learning (locks/constraints.txt). Other versions
+#    that the user has installed stay; each later call that installs something names them.
 # 3. Finds supervise (daemontools) or installs it, without root into .venv/daemontools. If
 #    SAC_PLACEMENT is slurm or ray, does the same with stunnel, for the link between hosts.
 # 4. Builds the compiled ops of the learner, if there is a C++ compiler and the CPU can run them.
 # 5. Prints the folders for the front of PATH on stdout; reports what it does on stderr.
 #
-# .venv/.lock-NAME has the checksum of the installed locks/NAME.lock; .venv/.unfinished marks an
-# interrupted .venv, which is made again. Exit code 78: something is missing that only the user can
-# provide; a message tells what.
+# .venv/.lock-NAME is a copy of the installed locks/NAME.lock; .venv/.unfinished marks an interrupted
+# .venv, which is made again. Exit code 78: something is missing that only the user can provide; a
+# message tells what.
 set -euo pipefail
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -195,7 +196,7 @@ make_venv_with_uv() {
 venv_is_complete() {
   local name
   for name in $(wanted_locks); do
-    [[ $(cat ".venv/.lock-$name" 2>/dev/null) == "$(checksum_of "$name")" ]] || return 1
+    [[ $(cat ".venv/.lock-$name" 2>/dev/null) == "$(mark_of "$name")" ]] || return 1
   done
   [[ -x .venv/bin/python && ! -e .venv/.unfinished ]]
 }
@@ -212,9 +213,9 @@ wanted_locks() {
   } | sort -u
 }
 
-# The checksum includes the path, because .venv points to it: to the lock files and this project.
-checksum_of() { # NAME
-  { cat -- "locks/$1.lock" && printf '%s\n' "$project"; } | cksum
+# The mark includes the path, because .venv points to it: to the constraints and this project.
+mark_of() { # NAME
+  cat -- "locks/$1.lock" && printf '# of %s\n' "$project"
 }
 
 # Empties .venv except for what does not depend on its Python.
@@ -238,20 +239,54 @@ make_python() {
   fi
 }
 
+# Installs packages and shows the progress.
 pip_install() {
-  quietly .venv/bin/python -I -m pip install --quiet --disable-pip-version-check --no-input \
-    --no-user --no-deps "$@" && return 0
+  .venv/bin/python -I -m pip install --progress-bar off --disable-pip-version-check --no-input \
+    --no-user --no-deps "$@" 2>&1 </dev/null | show_pip && return 0
+  tail -n 15 .venv/.pip-log >&2
   rm -f .venv/.unfinished # pip has put back what it had changed
   die "pip failed; its last lines are above. It needs the network (behind a proxy: https_proxy)" \
     "and 3 GB of free disk space ($(df -Ph . | awk 'NR == 2 {print $4}') are free here)." \
     "Repair that and start again."
 }
 
+# Writes pip's output to .venv/.pip-log, and reports large downloads and, every ten seconds, what pip
+# does.
+show_pip() {
+  local line status began=$SECONDS period=10 doing="looking for the packages" before=""
+  ((BASH_VERSINFO[0] > 3)) || period=100000 # macOS's bash takes a timeout for the end
+  : >.venv/.pip-log
+  while true; do
+    status=0
+    IFS= read -r -t "$period" line || status=$?
+    if ((status > 128)); then # nothing for ten seconds
+      say "$doing${before:+: $(($(count_packages) - before)) done}, $((SECONDS - began)) s so far"
+      continue
+    fi
+    ((status == 0)) || return 0
+    printf '%s\n' "$line" >>.venv/.pip-log
+    if [[ $line =~ ^' '*(Downloading|Using cached)' '([^ ]*/)?([^ /-]+)-.*\(([0-9]{2,}[.0-9]*' MB'|.*GB)\) ]]; then
+      doing="${BASH_REMATCH[1]} ${BASH_REMATCH[3]} (${BASH_REMATCH[4]})"
+      say "$doing"
+    elif [[ $line == "Installing collected packages: "*,* ]]; then
+      line="${line//[^,]/}"
+      doing="unpacking $((${#line} + 1)) packages"
+      before="$(count_packages)"
+      say "$doing"
+    fi
+  done
+}
+
+count_packages() {
+  local found=(.venv/lib/python3.*/site-packages/*.dist-info)
+  printf '%s\n' "${#found[@]}"
+}
+
 # Lets users install any package with pip, without breaking TensorFlow.
 protect_packages() {
   # Spaces separate several constraints, so a path with one is written as a URL.
   quietly .venv/bin/python -I -m pip config --quiet --site set install.constraint \
-    "file://${project// /%20}/locks/base.lock"
+    "file://${project// /%20}/locks/constraints.txt"
   # As in tfagents_system/__init__.py, for programs that import TensorFlow but not this project.
   local folder
   for folder in .venv/lib/python3.*/site-packages; do
@@ -261,24 +296,37 @@ protect_packages() {
 }
 
 make_venv() {
+  local locks=() pins=() own="" name
+  for name in $(wanted_locks); do
+    locks+=("$name.lock")
+    pins+=(-r "locks/$name.lock")
+  done
   if [[ -e .venv/.unfinished ]] || ! is_right .venv/bin/python ||
     ! .venv/bin/python -I -c 'import pip' 2>/dev/null </dev/null; then
     make_python
+    say "a first installation downloads about 0.8 GB, and takes 2.5 GB on disk and some minutes"
+  elif [[ -e .venv/.lock-base ]]; then
+    own="$(.venv/bin/python -sE -m tfagents_system.launch.checks.own_versions "${locks[@]}")"
   fi
-  local locks=() name
-  for name in $(wanted_locks); do locks+=(-r "locks/$name.lock"); done
-  say "installing the packages of ${locks[*]/#-r/} into .venv (the first time, some minutes)"
+  say "installing the packages of ${locks[*]} into .venv"
   touch .venv/.unfinished
   protect_packages
-  pip_install "${locks[@]}"
+  if [[ -n $own ]]; then
+    cat -- "${locks[@]/#/locks/}" | grep -vE "^(${own//$'\n'/|})==" >.venv/.pins
+    pins=(-r .venv/.pins)
+  fi
+  pip_install "${pins[@]}"
   pip_install --no-build-isolation -e .
-  for name in $(wanted_locks); do checksum_of "$name" >".venv/.lock-$name"; done
+  for name in "${locks[@]%.lock}"; do mark_of "$name" >".venv/.lock-$name"; done
   rm -f .venv/.unfinished
+  [[ -z $own ]] ||
+    .venv/bin/python -sE -m tfagents_system.launch.checks.own_versions --installed "${locks[@]}"
 }
 
 # Builds the compiled ops if they are missing or outdated; only speed depends on them.
 build_ops() { # PYTHON
   local message
+  [[ -z $is_new ]] || say "building the learner's compiled ops, if there is a C++ compiler"
   message="$("$1" -sE -m tfagents_system.kernels.build 2>&1 </dev/null)" || { say "$message" && return; }
   if [[ -n $is_new || $message == *"was built."* ]]; then say "$message"; fi
 }
@@ -346,4 +394,5 @@ if [[ $system != Darwin ]]; then # no Reverb on macOS, so nothing to supervise
       stunnel4 stunnel
   fi
 fi
+[[ -z $is_new ]] || say "ready after $SECONDS s"
 printf '%s\n' "$folders"

@@ -1,5 +1,6 @@
 """Real installs: what pip and uv do in a .venv of setup.sh."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -13,6 +14,11 @@ PROJECT = pathlib.Path(__file__).parents[2]
 
 pytestmark = pytest.mark.system
 
+# Not safety-gymnasium 1.0.0: it pins pygame 2.1.0, which has no build for Python 3.11.
+SIMULATORS = [
+    "gymnasium-robotics", "metaworld", "PyFlyt", "panda-gym", "robosuite", "highway-env",
+    "gym-aloha", "gym-pusht", "myosuite", "minigrid", "ale-py", "pettingzoo", "minari",
+]  # fmt: skip
 # A tracked dict in a plain program, which does not import this project.
 USE_DICT = """
 import tensorflow as tf
@@ -42,8 +48,11 @@ def network(tmp_path_factory):
 
 @pytest.fixture
 def project(tmp_path) -> pathlib.Path:
-    """A copy of what setup.sh works with."""
-    folder = tmp_path / "my project"
+    return copy_to(tmp_path / "my project")
+
+
+def copy_to(folder: pathlib.Path) -> pathlib.Path:
+    """Makes a copy of what setup.sh works with."""
     shutil.copytree(PROJECT / "tfagents_system", folder / "tfagents_system")
     shutil.copytree(PROJECT / "locks", folder / "locks")
     for name in ("setup.sh", "pyproject.toml"):
@@ -56,12 +65,36 @@ def names_in(site_packages: pathlib.Path) -> set[str]:
     return {path.name.partition("-")[0].lower().replace("_", "-") for path in found}
 
 
-def test_packages_of_the_user_change_no_locked_one_and_tensorflow_works(project):
+def set_up(project: pathlib.Path) -> pathlib.Path:
+    """Runs setup.sh where this Python's packages are there already; returns site-packages."""
     assert run(sys.executable, "-m", "venv", project / ".venv").returncode == 0
     (site_packages,) = (project / ".venv/lib").glob("python3.*/site-packages")
     (site_packages / "this_environment.pth").write_text(sysconfig.get_path("purelib"))
     done = run(project / "setup.sh")
     assert done.returncode == 0, done.stderr
+    return site_packages
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory) -> pathlib.Path:
+    """Python of a .venv that setup.sh has made."""
+    project = copy_to(tmp_path_factory.mktemp("project"))
+    set_up(project)
+    return project / ".venv/bin/python"
+
+
+@pytest.mark.parametrize("package", SIMULATORS)
+def test_simulators_can_be_installed_next_to_the_locked_packages(python, package):
+    pip = [python, "-m", "pip", "install", "--dry-run", "--quiet", "--report", "-"]
+    done = run(*pip, package)
+    assert done.returncode == 0, done.stderr
+    installed = {each["metadata"]["name"].lower() for each in json.loads(done.stdout)["install"]}
+    assert package.lower() in {name.replace("_", "-") for name in installed}
+    assert not installed & {"tensorflow", "tf-agents", "dm-reverb", "numpy", "protobuf", "keras"}
+
+
+def test_packages_of_the_user_change_no_locked_one_and_tensorflow_works(project):
+    site_packages = set_up(project)
     before = names_in(site_packages)
 
     python = project / ".venv/bin/python"

@@ -3,13 +3,13 @@ import pathlib
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
 
 import pytest
 
 from tfagents_system.__main__ import main
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.command_line import run_tool
+from tfagents_system.launch.checks import packages
 from tfagents_system.launch.checks.packages import LOCKS, check_packages
 from tfagents_system.launch.local.run_share import run_share
 
@@ -24,20 +24,6 @@ module.parts = {{"observation": tf.constant([3.0])}}  # a _DictWrapper now
 assert type(module.parts).__name__ == "_DictWrapper"
 print(tf.function(lambda parts: 2 * parts["observation"])(module.parts).numpy())
 """
-
-
-@pytest.fixture
-def install(tmp_path, monkeypatch):
-    """Puts metadata of another version in front of that of an installed package."""
-
-    def install(name: str, version: str, needs: Sequence[str] = ()) -> None:
-        folder = tmp_path / f"{name.replace('-', '_')}-{version}.dist-info"
-        folder.mkdir()
-        requires = "".join(f"Requires-Dist: {need}\n" for need in needs)
-        (folder / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n{requires}")
-
-    monkeypatch.syspath_prepend(tmp_path)
-    return install
 
 
 def pin_of(name: str) -> str:
@@ -107,8 +93,15 @@ def test_tensorflow_and_what_is_built_for_it_are_exactly_as_locked(install):
     assert pins == ["tensorflow==2.15.1"]
 
 
-def test_any_typing_extensions_passes_though_tf_agents_pins_it(install):
-    install("typing-extensions", "99.0")
+@pytest.mark.parametrize("name", ["typing-extensions", "pygame"])
+def test_what_tf_agents_pins_without_need_may_have_any_version(install, name):
+    install(name, "99.0")
+    check_packages()
+
+
+def test_pygame_is_not_missed(monkeypatch):
+    found = packages.versions
+    monkeypatch.setattr(packages, "versions", lambda name: [] if name == "pygame" else found(name))
     check_packages()
 
 

@@ -3,6 +3,9 @@
 import pathlib
 import shutil
 import subprocess
+import sys
+
+from tfagents_system.core.installed import versions
 
 PROJECT = pathlib.Path(__file__).parents[3]
 CORE = PROJECT / "tfagents_system/core"
@@ -12,6 +15,7 @@ PACKAGE_CHECK = (
     "tfagents_system/__init__.py",
     "tfagents_system/launch/__init__.py",
     "tfagents_system/launch/checks/__init__.py",
+    "tfagents_system/launch/checks/own_versions.py",
     "tfagents_system/launch/checks/packages.py",
     *sorted(str(path.relative_to(PROJECT)) for path in CORE.rglob("*.py")),
 )
@@ -19,7 +23,7 @@ PACKAGE_CHECK = (
 
 BUILD = "tfagents_system/kernels/build.py"
 TOOLS = (
-    "awk basename bash cat chmod cksum cp df dirname env find flock grep head mkdir mktemp mv "
+    "awk basename bash cat chmod cp df dirname env find flock grep head mkdir mktemp mv "
     "paste rm sleep sort tail touch"
 )
 
@@ -33,7 +37,9 @@ case "$all" in
     mkdir -p .venv/bin .venv/lib/python3.11/site-packages; cp "$0" .venv/bin/python ;;
   *"-m pip config"*) echo "constraint ${*: -1}" >>"$TAPE" ;;
   *"-m pip"*) echo "pip${all#*--no-deps}" >>"$TAPE"; sleep "${STUB_PIP_SECS:-0}"
+    [[ -z ${STUB_PIP_SAYS:-} ]] || cat "$STUB_PIP_SAYS"
     [[ -z ${STUB_PIP_FAILS:-} ]] || { echo "No route to the packages" >&2; exit 1; } ;;
+  *checks.own_versions*) exec "$PYTHON_OF_TESTS" "$@" ;;
   *"import ensurepip"*) [[ -z ${STUB_NO_ENSUREPIP:-} ]] ;;
   *"import pip"*) ;;
   *"-m tfagents_system.kernels.build"*) echo "Compiled ops: ${STUB_OPS:-a.so is up to date.}"
@@ -66,15 +72,29 @@ cp "$STUBS/python" .venv/bin/python
 """
 
 
+def lock_what_is_installed(lock: pathlib.Path) -> None:
+    """Gives the pins the versions of this Python's packages, where a developer has others."""
+    lines = []
+    for line in lock.read_text().splitlines():
+        name, equals, rest = line.partition("==")
+        if equals and (found := versions(name)):
+            line = f"{name}=={found[0]}{rest[len(rest.partition(' ; ')[0]) :]}"
+        lines.append(line)
+    lock.write_text("\n".join(lines) + "\n")
+
+
 class Sandbox:
     """A copy of the scripts in a folder of its own, and a PATH with nothing but stubs and tools."""
 
     def __init__(self, tmp_path: pathlib.Path) -> None:
         self.project = tmp_path / "project"
         self.project.mkdir()
-        for name in ("setup.sh", *PACKAGE_CHECK, *(f"locks/{name}" for name in LOCK_FILES)):
+        for name in ("setup.sh", *PACKAGE_CHECK, "locks/constraints.txt",
+                     *(f"locks/{name}" for name in LOCK_FILES)):  # fmt: skip
             (self.project / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(PROJECT / name, self.project / name)
+        for name in LOCK_FILES:
+            lock_what_is_installed(self.project / "locks" / name)
         (self.project / BUILD).parent.mkdir()
         (self.project / BUILD).write_text('print("Compiled ops: a.so is up to date.")')
         self.bin = tmp_path / "bin"
@@ -90,6 +110,7 @@ class Sandbox:
             "HOME": str(tmp_path),
             "TAPE": str(self._tape),
             "STUBS": str(self.stubs),
+            "PYTHON_OF_TESTS": sys.executable,
         }
         self.stub("uname", "echo Linux")
         self.stub("id", "echo 1000")
@@ -137,4 +158,4 @@ class Sandbox:
     def installed(self, *names: str) -> list[str]:
         """What the stubs do to install these lock files."""
         locks = "".join(f" -r locks/{name}.lock" for name in names)
-        return [f"constraint file://{self.project}/locks/base.lock", f"pip{locks}", OURS]
+        return [f"constraint file://{self.project}/locks/constraints.txt", f"pip{locks}", OURS]

@@ -1,5 +1,7 @@
 """Extras of setup.sh --with, and the lock files."""
 
+import re
+
 import pytest
 from shell.setup.sandbox import LOCK_FILES, PROJECT
 
@@ -56,3 +58,50 @@ def test_lock_files_are_plain_pins():
                 requirement = line.partition(" ; ")[0]
                 assert requirement.count("==") == 1, line
                 assert not set(requirement) & set(" :@/"), line
+
+
+def lock_again(path, name, version):
+    """Gives a pin of a lock file another version; returns the one before."""
+    text = path.read_text()
+    (before,) = re.findall(rf"^{name}==(\S+)$", text, re.MULTILINE)
+    path.write_text(text.replace(f"\n{name}=={before}\n", f"\n{name}=={version}\n"))
+    return before
+
+
+def test_later_calls_keep_the_versions_that_the_user_has_installed(ready):
+    # The tests' Python stands for .venv: what is installed there, setup.sh has not installed here.
+    own = lock_again(ready.project / "locks/mujoco.lock", "mujoco", "98.0")
+    assert ready.run("--with", "mujoco")[0] == 0
+    ready.tape()
+    status, _, stderr = ready.run("--with", "optuna")
+    assert status == 0
+    assert f"setup: keeping your mujoco {own}; locked is 98.0 " in stderr
+    assert all(line.startswith("setup: ") for line in stderr.splitlines())
+    constraint, pip, ours = ready.tape()
+    assert pip == "pip -r .venv/.pins" and [constraint, ours] == ready.installed()[::2]
+    pins = (ready.project / ".venv/.pins").read_text().splitlines()
+    assert any(pin.startswith("optuna==") for pin in pins)
+    assert not any(pin.startswith("mujoco==") for pin in pins)
+    assert ready.run() == (0, f"{ready.venv_bin}\n", "")
+
+
+def test_what_setup_has_installed_follows_a_newer_lock(ready):
+    ready.run("--with", "mujoco")
+    ready.tape()
+    lock_again(ready.project / "locks/mujoco.lock", "mujoco", "98.0")
+    assert "keeping" not in ready.run()[2]
+    assert ready.tape() == ready.installed("base", "mujoco")
+
+
+def test_a_version_with_which_learning_does_not_work_is_replaced_with_a_word(ready):
+    lock = ready.project / "locks/base.lock"
+    own = lock_again(lock, "numpy", "0.9")
+    ready.run()
+    constraints = ready.project / "locks/constraints.txt"
+    text = constraints.read_text()
+    assert "\nnumpy<2.0.0," in text
+    constraints.write_text(text.replace("\nnumpy<2.0.0,", "\nnumpy<1.0,"))
+    ready.tape()
+    stderr = ready.run("--with", "optuna")[2]
+    assert f"setup: installing numpy 0.9 in place of your {own}, with which learning" in stderr
+    assert ready.tape() == ready.installed("base", "optuna")

@@ -24,8 +24,9 @@ from tfagents_system.core.programs.command_line import OneOf, run_tool
 LOCKS = PROJECT / "locks"
 LOCK_NAMES = sorted(path.name for path in LOCKS.glob("*.lock"))
 LOCKED_TOGETHER = ("tensorflow", "tf-agents", "dm-reverb")  # their versions must match
-# TF-Agents asks for exactly 4.5.0, without need: see override-dependencies in pyproject.toml.
-NOT_HELD_TO = {("tf-agents", "typing-extensions")}
+# TF-Agents pins both without need: see override-dependencies in pyproject.toml.
+NOT_HELD_TO = {("tf-agents", "typing-extensions"), ("tf-agents", "pygame")}
+NOT_MISSED = {"pygame"}  # only windows need it, and pygame-ce may take its place
 
 
 def check_packages(locks: Sequence[pathlib.Path] = (LOCKS / "base.lock",)) -> None:
@@ -36,10 +37,10 @@ def check_packages(locks: Sequence[pathlib.Path] = (LOCKS / "base.lock",)) -> No
     project, there are no lock files: then its declared dependencies must be installed.
     """
     locks = [path for path in locks if path.exists()]
-    locked = {name: version for path in locks for name, version in _read_lock(path)}
-    needs = list(_needs(LOCKED_TOGETHER if locks else (*LOCKED_TOGETHER, NAME)))
+    locked = {name: version for path in locks for name, version in read_lock(path)}
+    needs = list(needs_of(LOCKED_TOGETHER if locks else (*LOCKED_TOGETHER, NAME)))
     wanted = locked if locks else [need.name for need in needs if need.dependent == NAME]
-    missing = [name for name in wanted if not versions(name)]
+    missing = [name for name in wanted if name not in NOT_MISSED and not versions(name)]
     other = {
         name: f"{name} {' and '.join(found)} is not the locked {locked[name]}"
         for name in LOCKED_TOGETHER
@@ -66,17 +67,17 @@ def check_packages(locks: Sequence[pathlib.Path] = (LOCKS / "base.lock",)) -> No
     )
 
 
-def _read_lock(path: pathlib.Path) -> Iterator[tuple[str, str]]:
-    """Yields name and version of each pin for this system and Python."""
+def read_lock(path: pathlib.Path) -> Iterator[tuple[str, str]]:
+    """Yields name and version of each pin of a lock file for this system and Python."""
     for line in path.read_text(encoding="utf-8").splitlines():
         pin, _, marker = line.partition(" ; ")
         name, _, version = pin.partition("==")
-        if version and (not marker or _holds(Requirement(line))):
+        if version and not line.startswith("#") and (not marker or applies(Requirement(line))):
             yield name, version
 
 
 @dataclasses.dataclass(frozen=True)
-class _Need:
+class Need:
     """A package's declared dependency, on this system and Python."""
 
     dependent: str
@@ -85,25 +86,28 @@ class _Need:
     problem: str | None  # also None if nothing is installed
 
 
-def _needs(dependents: Sequence[str]) -> Iterator[_Need]:
+def needs_of(dependents: Sequence[str]) -> Iterator[Need]:
+    """Yields what the installed ones of the packages `dependents` declare to need, and do need."""
     for dependent in dependents:
         of_dependent = distributions(dependent)
         for text in (of_dependent[0].requires or ()) if of_dependent else ():
             requirement = Requirement(text)
             name = requirement.name.lower().replace("_", "-")
-            if (dependent, name) in NOT_HELD_TO or not _holds(requirement):
+            if (dependent, name) in NOT_HELD_TO or not applies(requirement):
                 continue
             found, fitting, problem = versions(name), requirement.specifier, None
-            if found and not any(_satisfies(version, requirement) for version in found):
+            if found and not any(satisfies(version, requirement) for version in found):
                 problem = f"{name} {' and '.join(found)}, but {dependent} needs {fitting}"
-            yield _Need(dependent, name, f"{name}{fitting}", problem)
+            yield Need(dependent, name, f"{name}{fitting}", problem)
 
 
-def _holds(requirement: Requirement) -> bool:
+def applies(requirement: Requirement) -> bool:
+    """Returns whether the requirement is for this system and Python, without extras."""
     return requirement.marker is None or requirement.marker.evaluate({"extra": ""})
 
 
-def _satisfies(version: str, requirement: Requirement) -> bool:
+def satisfies(version: str, requirement: Requirement) -> bool:
+    """Returns whether the requirement allows the version."""
     try:
         return requirement.specifier.contains(version, prereleases=True)
     except InvalidVersion:  # somebody's own build, of which nothing is known
