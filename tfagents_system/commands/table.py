@@ -24,6 +24,7 @@ COMMANDS = {
     "mirror": ("mirror a run to W&B or MLflow", "commands.mirror:mirror"),
     "export": ("export a policy for use without this project", "export.policy:export"),
     "latency": ("measure the latency of exported policies", "export.latency:latency"),
+    "pack": ("pack an experiment into one file, to evaluate it elsewhere", "commands.pack:pack"),
     "prune": ("delete files that an experiment no longer needs", "commands.prune:prune"),
     "completion": ("print completions for bash or zsh", "commands.completion:completion"),
 }

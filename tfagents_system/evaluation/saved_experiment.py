@@ -1,15 +1,20 @@
 """Finds the policies in an experiment's folder."""
 
+import contextlib
 import os
 import pathlib
+import sys
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.params_loader import load_params
 from tfagents_system.core.state.best_policies import best_policy
+from tfagents_system.core.state.files import read_json
 from tfagents_system.core.state.paths import ExperimentPaths
-from tfagents_system.core.state.provenance import read_provenance
+from tfagents_system.core.state.provenance import original_of, read_provenance
+from tfagents_system.core.state.running import copied_modules
 
 _ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3",  # errors only
@@ -72,11 +77,48 @@ def load_saved_params(
 ) -> Any:
     """Loads the params file `params`, or the one that the run saved.
 
-    The run's gin bindings apply in both cases.
+    The run's gin bindings apply in both cases. Where the originals of the user's files are gone, as
+    on another machine, the run's copies take their place, and further modules may be in the current
+    folder.
 
     Raises:
-      ConfigError: If the file or provenance.json is wrong.
+      ConfigError: If the file or provenance.json is wrong, or a module is missing here.
     """
     provenance = read_provenance(paths.provenance, ("gin_bindings",)) or {"gin_bindings": []}
-    file = paths.params if params is None else pathlib.Path(params)
-    return load_params(file, env_config, provenance["gin_bindings"])
+    bindings = provenance["gin_bindings"]
+    if params is not None:
+        return load_params(pathlib.Path(params), env_config, bindings)
+    running = None
+    if _is_moved(paths):
+        running = paths.running
+        sys.path.append(os.getcwd())  # last: it may hold modules with the names of others
+    try:
+        return load_params(paths.params, env_config, bindings, running)
+    except (ConfigError, ModuleNotFoundError) as error:
+        missing = error.__cause__ if isinstance(error, ConfigError) else error
+        if not isinstance(missing, ModuleNotFoundError):
+            raise
+        raise ConfigError(_needed(missing, paths)) from error
+
+
+def _is_moved(paths: ExperimentPaths) -> bool:
+    """Returns whether the user's files, from which the run was started, are not here."""
+    files = [str(original_of(paths.params))]
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):  # damaged: no copies
+        files += [module.file for module in copied_modules(paths)]
+    return not all(os.path.exists(file) for file in files)
+
+
+def _needed(missing: ModuleNotFoundError, paths: ExperimentPaths) -> str:
+    """Returns what to do about a module that the experiment had where it was trained."""
+    place = traceback.extract_tb(missing.__traceback__)[-1]
+    package = (missing.name or "").partition(".")[0].replace("_", "-")
+    trained_with = (
+        read_json(paths.provenance).get("packages", {}) if paths.provenance.exists() else {}
+    )
+    pin = f"{package}=={trained_with[package]}" if package in trained_with else "its package"
+    return (
+        f"{place.filename}:{place.lineno}: {missing}, which {paths.root} was trained with. Install "
+        f"{pin} in this Python ({sys.prefix}), or put the module into the current folder or into "
+        f"{paths.root}."
+    )
