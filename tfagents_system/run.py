@@ -24,6 +24,7 @@ from tfagents_system.environments.headless import draw_unseen
 from tfagents_system.evaluation.saved_experiment import (
     find_checkpoint,
     load_saved_params,
+    naming_missing_packages,
     prepare_tensorflow,
 )
 from tfagents_system.films.window import Window
@@ -86,7 +87,9 @@ def evaluate(
         terminal = Terminal()
         evaluated: list[tuple[str, list[summary.EvaluatedEpisode]]] = []
         for policy_checkpoint in checkpoints:
-            with closed_at_end(evaluator.make_eval_environment(train_params, seed)) as environment:
+            with naming_missing_packages(paths):
+                made = evaluator.make_eval_environment(train_params, seed)
+            with closed_at_end(made) as environment:
                 if camera is not None:
                     evaluator.choose_camera(environment, camera)
                 policy = evaluator.load_greedy_policy(train_params, environment, policy_checkpoint)

@@ -13,7 +13,10 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process.user_modules import UserModule
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.state.running import begin_run
-from tfagents_system.evaluation.saved_experiment import load_saved_params
+from tfagents_system.evaluation.saved_experiment import (
+    load_saved_params,
+    naming_missing_packages,
+)
 
 PARAMS = """
 import arm_lengths
@@ -89,12 +92,15 @@ def test_a_missing_module_is_named_with_the_version_of_the_training(paths, tmp_p
     pack(paths.root, tmp_path / "x.tar.gz")
     there = moved(paths, tmp_path / "x.tar.gz", tmp_path / "there")
     shutil.rmtree(there.running)
+    trained = f"{there.root} was trained with it: install arm-lengths==1.4.2 in this Python "
     with pytest.raises(ConfigError) as raised:
         load_saved_params(there, None, {"horizon": 20})
     assert str(raised.value).startswith(
-        f"{there.params}:2: No module named 'arm_lengths', which {there.root} was trained with. "
-        "Install arm-lengths==1.4.2 in this Python "
+        f"{there.params}:2: No module named 'arm_lengths'. {trained}"
     )
+    with pytest.raises(ConfigError) as raised, naming_missing_packages(there):
+        import arm_lengths.motor  # noqa: F401  (as an env_ctor does)
+    assert f"{__file__}:" in str(raised.value) and trained in str(raised.value)
 
 
 def test_an_experiment_without_a_policy_is_not_packed(paths, tmp_path):

@@ -5,7 +5,7 @@ import os
 import pathlib
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tfagents_system.core.errors import ConfigError
@@ -92,13 +92,26 @@ def load_saved_params(
     if _is_moved(paths):
         running = paths.running
         sys.path.append(os.getcwd())  # last: it may hold modules with the names of others
-    try:
+    with naming_missing_packages(paths):
         return load_params(paths.params, env_config, bindings, running)
+
+
+@contextlib.contextmanager
+def naming_missing_packages(paths: ExperimentPaths) -> Iterator[None]:
+    """Makes a sentence of what user code of the experiment cannot import on this machine.
+
+    Raises:
+      ConfigError: If a module is missing; the message names the version of the training.
+    """
+    try:
+        yield
     except (ConfigError, ModuleNotFoundError) as error:
         missing = error.__cause__ if isinstance(error, ConfigError) else error
         if not isinstance(missing, ModuleNotFoundError):
             raise
-        raise ConfigError(_needed(missing, paths)) from error
+        place = traceback.extract_tb(missing.__traceback__)[-1]
+        sentence = f"{place.filename}:{place.lineno}: {error}." if missing is error else str(error)
+        raise ConfigError(f"{sentence.rstrip('.')}. {_remedy(missing, paths)}") from error
 
 
 def _is_moved(paths: ExperimentPaths) -> bool:
@@ -109,16 +122,12 @@ def _is_moved(paths: ExperimentPaths) -> bool:
     return not all(os.path.exists(file) for file in files)
 
 
-def _needed(missing: ModuleNotFoundError, paths: ExperimentPaths) -> str:
-    """Returns what to do about a module that the experiment had where it was trained."""
-    place = traceback.extract_tb(missing.__traceback__)[-1]
+def _remedy(missing: ModuleNotFoundError, paths: ExperimentPaths) -> str:
     package = (missing.name or "").partition(".")[0].replace("_", "-")
-    trained_with = (
-        read_json(paths.provenance).get("packages", {}) if paths.provenance.exists() else {}
-    )
-    pin = f"{package}=={trained_with[package]}" if package in trained_with else "its package"
+    record = read_json(paths.provenance) if paths.provenance.exists() else {}
+    versions = record.get("packages", {})
+    pin = f"{package}=={versions[package]}" if package in versions else "its package"
     return (
-        f"{place.filename}:{place.lineno}: {missing}, which {paths.root} was trained with. Install "
-        f"{pin} in this Python ({sys.prefix}), or put the module into the current folder or into "
-        f"{paths.root}."
+        f"{paths.root} was trained with it: install {pin} in this Python ({sys.prefix}), or put "
+        f"the module into the current folder or into {paths.root}."
     )
