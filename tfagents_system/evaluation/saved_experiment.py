@@ -4,11 +4,11 @@ import contextlib
 import os
 import pathlib
 import sys
-import traceback
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.process.guest import UserCodeError
 from tfagents_system.core.programs.params_loader import load_params
 from tfagents_system.core.state.best_policies import best_policy
 from tfagents_system.core.state.files import read_json
@@ -105,12 +105,15 @@ def naming_missing_packages(paths: ExperimentPaths) -> Iterator[None]:
     """
     try:
         yield
-    except (ConfigError, ModuleNotFoundError) as error:
-        missing = error.__cause__ if isinstance(error, ConfigError) else error
+    except (ConfigError, UserCodeError) as error:
+        missing = error.__cause__
+        while isinstance(missing, UserCodeError):
+            missing = missing.__cause__
         if not isinstance(missing, ModuleNotFoundError):
             raise
-        place = traceback.extract_tb(missing.__traceback__)[-1]
-        sentence = f"{place.filename}:{place.lineno}: {error}." if missing is error else str(error)
+        sentence = str(error)
+        if isinstance(error, UserCodeError) and error.place:
+            sentence = f"{error.place[0]}:{error.place[1]}: {missing}"
         raise ConfigError(f"{sentence.rstrip('.')}. {_remedy(missing, paths)}") from error
 
 
