@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import os
+from typing import Any
 
 from tfagents_system.core.process import process_start
 
@@ -22,3 +23,12 @@ tolerate_broken_plugins()
 # It also prints a notice about its successor into every program's log; the adapters support both.
 with contextlib.suppress(ImportError):
     importlib.import_module("gym_notices.notices").notices.clear()
+
+_FROM_PYTHON = ("train", "load_policy", "Experiment", "ConfigError", "TrainingError")
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what notebooks use when they use it, because programs need none of it."""
+    if name not in _FROM_PYTHON:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module("tfagents_system.interactive"), name)

@@ -1,0 +1,216 @@
+"""Training and policies from Python, such as in a notebook: docs/python.md.
+
+import tfagents_system as sac
+run = sac.train(env="Pendulum-v1", num_iter=50)
+run.wait()
+policy = sac.load_policy(run.folder)
+action = policy(observation)
+"""
+
+import importlib
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+from tfagents_system.commands.environment_ids import slug_of
+from tfagents_system.core.errors import EXIT_CONFIG, EXIT_FINISHED, EXIT_STOPPED, ConfigError
+from tfagents_system.core.installed import is_installed
+from tfagents_system.core.settings.env_config import load_env_config
+from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
+from tfagents_system.evaluation.saved_experiment import (
+    find_checkpoint,
+    load_saved_params,
+    naming_missing_packages,
+    prepare_tensorflow,
+)
+from tfagents_system.records.run_history import read_evaluations
+
+STOP_TIMEOUT_SECS = 240.0  # the most that a stop in order takes; see docs/operation.md
+SHOWN_CHARACTERS = 3000  # of the output, in the message of a failure
+
+
+class TrainingError(Exception):
+    """A run has failed; the message has the end of its output."""
+
+
+class TrainingRun:
+    """A run that `train` has started. It stops, and saves, if this process ends."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], folder: pathlib.Path, output: pathlib.Path
+    ):
+        """Takes the process of `sac train`.
+
+        Args:
+          process: The leader of a session of its own.
+          folder: Of the experiment.
+          output: File of the run's status lines and messages.
+        """
+        self.folder, self.output = folder, output
+        self._process = process
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def wait(self, timeout_secs: float | None = None) -> bool:
+        """Waits for the end; returns whether it has come within `timeout_secs`.
+
+        Ctrl-C, or the stop button of a notebook, stops the run in order.
+
+        Raises:
+          ConfigError: If the settings or the environment are wrong.
+          TrainingError: If the run has failed.
+        """
+        try:
+            self._process.wait(timeout_secs)
+        except subprocess.TimeoutExpired:
+            return False
+        except KeyboardInterrupt:
+            self.stop()
+            raise
+        self._check()
+        return True
+
+    def stop(self) -> None:
+        """Stops the run, which saves; the same `train` resumes it. Blocks until it has ended.
+
+        Raises:
+          TrainingError: If it does not end within 240 s, or not in order.
+        """
+        if self.is_running:
+            self._process.terminate()
+        try:
+            self._process.wait(STOP_TIMEOUT_SECS)
+        except subprocess.TimeoutExpired:
+            raise TrainingError(
+                f"The run in {self.folder} does not end; its process is {self._process.pid}."
+            ) from None
+        self._check()
+
+    def _check(self) -> None:
+        code = self._process.returncode
+        if code in (EXIT_FINISHED, EXIT_STOPPED):
+            return
+        end = self.output.read_text(errors="replace")[-SHOWN_CHARACTERS:].strip()
+        if code == EXIT_CONFIG:
+            raise ConfigError(end)
+        raise TrainingError(f"sac train ended with exit code {code}:\n{end}")
+
+
+def train(
+    env: str, *, name: str | None = None, seed: int | None = None, **settings: Any
+) -> TrainingRun:
+    """Starts `sac train --env` as programs of their own, and returns at once.
+
+    It writes or reuses the project's files in the current folder; the experiment is in `logs/`.
+
+    Args:
+      env: Such as "Pendulum-v1"; see `sac train --help`.
+      name: Name of the experiment. Default: from the environment.
+      seed: Seed of everything random.
+      **settings: Hyperparameters, such as num_iter=50.
+    """
+    name = name or slug_of(env)
+    command = ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "tfagents_system", "train",
+               f"--env={env}", f"--name={name}"]  # fmt: skip
+    if seed is not None:
+        command.append(f"--seed={seed}")
+    for key, value in settings.items():
+        command += ["--set", f"{key}={value!r}"]
+    package = str(pathlib.Path(__file__).parents[1])
+    environ = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
+    }
+    descriptor, output = tempfile.mkstemp(prefix="sac_train_", suffix=".log")
+    with open(descriptor, "wb") as file:
+        process = subprocess.Popen(
+            command, env=environ, stdin=subprocess.DEVNULL, stdout=file,
+            stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+    folder = pathlib.Path.cwd() / "logs" / name
+    return TrainingRun(process, folder, pathlib.Path(output))
+
+
+class Policy:
+    """A trained policy's greedy actions.
+
+    `policy(observation)` returns the action, both as the environment has them, and `reset` begins
+    an episode, which only policies with a memory need.
+    """
+
+    def __init__(self, acting_policy: Any):
+        """`acting_policy` is an ActingPolicy."""
+        self._policy = acting_policy
+        self.reset()
+
+    def reset(self) -> None:
+        """Begins an episode."""
+        self._state = self._policy.initial_state()
+
+    def __call__(self, observation: Any) -> Any:
+        """Returns the action for `observation`, an array or a nest of arrays as in the spec."""
+        from tf_agents.trajectories import time_step as ts
+
+        action, self._state = self._policy.action(ts.restart(observation), self._state)
+        return action
+
+
+def load_policy(folder: str | os.PathLike[str], checkpoint: str | None = None) -> Policy:
+    """Loads the policy of an experiment, also during training. Takes seconds.
+
+    Args:
+      folder: Of the experiment, such as logs/pendulum.
+      checkpoint: Such as policy_checkpoint_0000500000, or best. Default: the newest.
+
+    Raises:
+      ConfigError: If there is no such policy, or it cannot be loaded.
+    """
+    paths = existing_experiment(pathlib.Path(folder))
+    found = find_checkpoint(paths, checkpoint)
+    env_config = load_env_config(paths.config)
+    prepare_tensorflow()
+    from tfagents_system.environments.closing import closed_at_end
+    from tfagents_system.evaluation import evaluator
+
+    params = load_saved_params(paths, None, env_config)
+    with naming_missing_packages(paths):
+        environment = evaluator.make_eval_environment(params, seed=0)
+    with closed_at_end(environment):
+        return Policy(evaluator.load_greedy_policy(params, environment, found))
+
+
+class Experiment:
+    """The records of an experiment."""
+
+    def __init__(self, folder: str | os.PathLike[str]):
+        """Takes the folder, such as logs/pendulum.
+
+        Raises:
+          ConfigError: If it is no experiment.
+        """
+        self.paths: ExperimentPaths = existing_experiment(pathlib.Path(folder))
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether training has reached its end."""
+        return self.paths.finished.exists()
+
+    def curves(self) -> Any:
+        """Returns a row for each evaluation so far, as a pandas frame.
+
+        Columns are train_step, env_step, training_secs and mean_return. Without pandas they are
+        lists by name.
+        """
+        points = read_evaluations(self.paths)
+        columns = {
+            name: [getattr(point, name) for point in points]
+            for name in ("train_step", "env_step", "training_secs", "mean_return")
+        }
+        if not is_installed("pandas"):
+            return columns
+        return importlib.import_module("pandas").DataFrame(columns)
