@@ -107,7 +107,7 @@ def test_each_minibatch_has_its_samples_of_each_source(monkeypatch, unroll_after
     if unroll_after_steps == 1:
         assert learner.is_compiled(learner_lib.UNROLLED_STEPS, wait_secs=60)
     while (before := int(agent.train_step)) < 40:
-        metrics = learner.run(40)
+        metrics = learner.run(40 - before)  # the data would end in a call of 40 more
         last = int(agent.train_step) - 1
         of_replay = [3 * last, 3 * last + 1, 3 * last + 2]
         assert agent.rewards.numpy().tolist() == [*of_replay, 1000 + last]
