@@ -10,6 +10,7 @@ action = policy(observation)
 import importlib
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -94,7 +95,7 @@ class TrainingRun:
 
     def _check(self) -> None:
         code = self._process.returncode
-        if code in (EXIT_FINISHED, EXIT_STOPPED):
+        if code in (EXIT_FINISHED, EXIT_STOPPED, -signal.SIGTERM):  # the last before it has begun
             return
         end = self.output.read_text(errors="replace")[-SHOWN_CHARACTERS:].strip()
         if code == EXIT_CONFIG:
@@ -108,6 +109,8 @@ def train(
     """Starts `sac train --env` as programs of their own, and returns at once.
 
     It writes or reuses the project's files in the current folder; the experiment is in `logs/`.
+    The run stops when the calling thread ends: call it from the main thread. What is wrong with the
+    input is raised by `wait`.
 
     Args:
       env: Such as "Pendulum-v1"; see `sac train --help`.

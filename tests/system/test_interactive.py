@@ -62,6 +62,13 @@ def test_wrong_input_is_the_sentence_of_the_command(tmp_path, monkeypatch):
         sac.trane  # noqa: B018
 
 
+def test_a_run_that_is_stopped_at_once_has_stopped_in_order(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = sac.train(env="gym:Pendulum-v1", name="brief", seed=1, **SETTINGS)
+    run.stop()
+    assert not run.is_running and run.wait()
+
+
 def test_nothing_is_left_of_a_run_whose_python_is_killed(tmp_path):
     environ = os.environ | {"PYTHONPATH": str(PROJECT)}
     with subprocess.Popen(
