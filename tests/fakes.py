@@ -84,3 +84,16 @@ class RecordingCurriculumEnv(CountingEnv):
     def _reset(self) -> ts.TimeStep:
         self.tape.append("reset")
         return super()._reset()
+
+
+class Tape:
+    """Callbacks that write down the events of one program, and raise at each."""
+
+    def __init__(self):
+        self.events = []
+
+    def _note(self, event):
+        self.events.append(event)
+        raise RuntimeError("tape is full")
+
+    on_start = on_episode = on_iteration = on_checkpoint = on_end = _note

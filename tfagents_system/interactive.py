@@ -1,10 +1,6 @@
-"""Training and policies from Python, such as in a notebook: docs/python.md.
+"""Starts training and loads policies from Python, such as in a notebook: docs/python.md.
 
-import tfagents_system as sac
-run = sac.train(env="Pendulum-v1", num_iter=50)
-run.wait()
-policy = sac.load_policy(run.folder)
-action = policy(observation)
+Example: run = tfagents_system.train(env="Pendulum-v1", num_iter=50)
 """
 
 import importlib
@@ -21,6 +17,7 @@ from tfagents_system.core.errors import EXIT_CONFIG, EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.installed import is_installed
 from tfagents_system.core.settings.env_config import load_env_config
 from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
+from tfagents_system.core.state.running import is_finished
 from tfagents_system.evaluation.saved_experiment import (
     find_checkpoint,
     load_saved_params,
@@ -55,7 +52,7 @@ class TrainingRun:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """True until the run has ended."""
         return self._process.poll() is None
 
     def wait(self, timeout_secs: float | None = None) -> bool:
@@ -125,14 +122,10 @@ def train(
         command.append(f"--seed={seed}")
     for key, value in settings.items():
         command += ["--set", f"{key}={value!r}"]
-    package = str(pathlib.Path(__file__).parents[1])
-    environ = os.environ | {
-        "PYTHONPATH": os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
-    }
     descriptor, output = tempfile.mkstemp(prefix="sac_train_", suffix=".log")
     with open(descriptor, "wb") as file:
         process = subprocess.Popen(
-            command, env=environ, stdin=subprocess.DEVNULL, stdout=file,
+            command, stdin=subprocess.DEVNULL, stdout=file,
             stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
     folder = pathlib.Path.cwd() / "logs" / name
@@ -200,8 +193,8 @@ class Experiment:
 
     @property
     def is_finished(self) -> bool:
-        """Whether training has reached its end."""
-        return self.paths.finished.exists()
+        """True once training has reached its end."""
+        return is_finished(self.paths)
 
     def curves(self) -> Any:
         """Returns a row for each evaluation so far, as a pandas frame.

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
-from fakes import UNRIVALLED
+from fakes import UNRIVALLED, Tape
 from replay_fakes import EpisodeStepEnv, TinyParams, codec_of, make_experiment, serving
 from small_disk import small_disk
 
@@ -125,19 +125,6 @@ def test_a_stop_does_not_wait_for_the_compiler_and_saves_nothing(tmp_path, repla
     assert code == EXIT_STOPPED
     assert steps(paths) == [] and not paths.finished.exists()
     assert sac_train.train(str(paths.root), replay.address, 2, stop=False) == EXIT_FINISHED
-
-
-class Tape:
-    """Writes down what the learner tells, and raises at each event."""
-
-    def __init__(self):
-        self.events = []
-
-    def _note(self, event):
-        self.events.append(event)
-        raise RuntimeError("tape is full")
-
-    on_start = on_iteration = on_checkpoint = on_end = _note
 
 
 def of_kind(tape, name):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from fakes import Tape
 from replay_fakes import EpisodeStepEnv
 from tf_agents.metrics import py_metrics
 from tf_agents.trajectories import trajectory
@@ -110,19 +111,6 @@ def test_numbers_of_log_info_are_recorded_and_faults_said_once(tmp_path, capsys)
     assert report.numbers == {"distance_mean": 10.0, "distance_last": 10.0}
     assert report.remark == "LOG_INFO: NOTHING IS CALLED speed"
     assert capsys.readouterr().out.count("NOTE: log_info has 'speed', but no key") == 1
-
-
-class Tape:
-    """Writes down the events of one program, and raises at each."""
-
-    def __init__(self):
-        self.events = []
-
-    def _note(self, event):
-        self.events.append(event)
-        raise RuntimeError("tape is full")
-
-    on_start = on_episode = on_end = _note
 
 
 def test_callbacks_are_told_of_start_episodes_and_end_and_may_raise(tmp_path):

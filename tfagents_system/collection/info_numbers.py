@@ -14,7 +14,7 @@ MOST_KEYS = 20  # in a message
 
 
 class InfoFault(NamedTuple):
-    """What of `log_info` cannot be recorded."""
+    """An entry of `log_info`, or a value, that cannot be recorded."""
 
     shown: str  # a few words for the status line; empty: only for the log
     text: str  # a sentence
@@ -44,7 +44,7 @@ class InfoNumbers:
         self._told: set[str] = set()
 
     def __bool__(self) -> bool:
-        """Whether any number is wanted."""
+        """Returns True if any number is wanted."""
         return bool(self._patterns)
 
     def begin(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from tfagents_system.core.settings.stop_condition import TIME, parse_stop_when
 from tfagents_system.core.state.end_request import requested_end
 from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.waiting import Glances
 
 LOOK_PERIOD_SECS = 1.0  # between readings of the request
 
@@ -34,22 +35,23 @@ class EarlyEnd:
           clock: Measures seconds.
         """
         self._paths, self._stop_when, self._clock = paths, stop_when, clock
+        self._look = Glances(self._found_reason, LOOK_PERIOD_SECS, clock)
         self._conditions = [c for c in parse_stop_when(stop_when) if c.quantity == TIME]
         self._began_at = clock() - (secs_before() if self._conditions else 0.0)
-        self._look_at = clock()
         self._reason: str | None = None
 
     @property
     def reason(self) -> str | None:
         """Why training is to end; None if it goes on."""
-        if self._reason is None and self._clock() >= self._look_at:
-            self._look_at = self._clock() + LOOK_PERIOD_SECS
-            training_secs = self._clock() - self._began_at
-            reached = [c.text for c in self._conditions if c.holds(training_secs)]
-            self._reason = reached[0] if reached else requested_end(self._paths)
-            if self._reason is not None:
-                print(f"Training ends early: {self._reason}.", flush=True)
+        if self._reason is None and (reason := self._look()) is not None:
+            self._reason = reason
+            print(f"Training ends early: {reason}.", flush=True)
         return self._reason
+
+    def _found_reason(self) -> str | None:
+        training_secs = self._clock() - self._began_at
+        reached = [c.text for c in self._conditions if c.holds(training_secs)]
+        return reached[0] if reached else requested_end(self._paths)
 
     def facts(self, iteration: int) -> dict[str, Any]:
         """Returns what later starts need to know of an early end in `iteration`."""

@@ -13,7 +13,12 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfagents_system.kernels.ops import load_ops
-from tfagents_system.networks.matmul import Dense, is_compiled, twice_differentiable
+from tfagents_system.networks.matmul import (
+    Dense,
+    gradients_of,
+    is_compiled,
+    twice_differentiable,
+)
 
 EPSILON = 1e-3  # added to variances; the compiled op has the same
 MOMENTUM = 0.99  # momentum of the running moments
@@ -52,8 +57,7 @@ class Normalization(tf.keras.layers.Layer):
 
     def map_of(self, mean: tf.Tensor, variance: tf.Tensor) -> Map:
         """Returns the linear map by given moments, [n] each."""
-        scale = self.gamma * tf.math.rsqrt(variance + EPSILON)
-        return scale, self.beta - mean * scale
+        return _map_of(self.gamma, self.beta, mean, variance)
 
 
 class BatchNorm(Normalization):
@@ -76,8 +80,7 @@ class BatchNorm(Normalization):
 
 def _plain(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tuple[tf.Tensor, ...]:
     mean, variance = moments_of(inputs)
-    scale = gamma * tf.math.rsqrt(variance + EPSILON)
-    return tf.nn.relu(scale * inputs + (beta - mean * scale)), mean, variance
+    return tf.nn.relu(_mapped(inputs, _map_of(gamma, beta, mean, variance))), mean, variance
 
 
 @tf.custom_gradient
@@ -97,16 +100,11 @@ def _compiled(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> Any:
         return by_inputs, by_gamma, by_beta
 
     def backward(upstream: tf.Tensor, *by_moments: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        return twice_differentiable(gradients, _plain_gradients)(upstream, inputs, gamma, beta)
+        return twice_differentiable(
+            gradients, gradients_of(lambda *arguments: _plain(*arguments)[0])
+        )(upstream, inputs, gamma, beta)
 
     return (outputs, mean, variance), backward
-
-
-def _plain_gradients(upstream: tf.Tensor, *arguments: tf.Tensor) -> tuple[tf.Tensor, ...]:
-    with tf.GradientTape() as tape:
-        tape.watch(arguments)
-        outputs, *_ = _plain(*arguments)
-    return tape.gradient(outputs, arguments, upstream)
 
 
 @tf.custom_gradient
@@ -237,6 +235,11 @@ class BatchNormLayers(NormalizingLayers):
             kernels[index] = kernels[index] * scale
             biases[index] = biases[index] * scale + offset
         return list(zip(kernels, biases, strict=True))
+
+
+def _map_of(gamma: tf.Tensor, beta: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> Map:
+    scale = gamma * tf.math.rsqrt(variance + EPSILON)
+    return scale, beta - mean * scale
 
 
 def _mapped(features: tf.Tensor, linear_map: Map) -> tf.Tensor:

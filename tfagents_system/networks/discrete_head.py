@@ -66,9 +66,7 @@ class DiscreteHead(ActionHead):
 
     def expectation(self, distribution: Any, judge: Callable[[Any, tf.Tensor], Any]) -> Any:
         """See ActionHead; exact. `judge` gets log-probabilities [..., N]."""
-        log_probs = tf.concat(
-            [tf.nn.log_softmax(logits) for logits in self.branches(distribution.logits)], axis=-1
-        )
+        log_probs = distribution.log_probs()
         weights = tf.exp(log_probs) / self.num_branches
         any_action = tf.broadcast_to(
             tf.cast(self.start, self.action_spec.dtype),
@@ -80,9 +78,9 @@ class DiscreteHead(ActionHead):
 
     def critic_inputs(self, action: tf.Tensor) -> tf.Tensor:
         """See ActionHead; returns [..., 0]."""
-        batch_shape = tf.shape(action)[: len(action.shape) - self.start.ndim]
-        inputs = tf.zeros(tf.concat([batch_shape, [0]], axis=0))
-        return tf.ensure_shape(inputs, [*action.shape[: len(action.shape) - self.start.ndim], 0])
+        num_batch_axes = len(action.shape) - self.start.ndim
+        inputs = tf.zeros(tf.concat([tf.shape(action)[:num_batch_axes], [0]], axis=0))
+        return tf.ensure_shape(inputs, [*action.shape[:num_batch_axes], 0])
 
     def taken(self, values: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
         """See ActionHead; returns the mean over branches."""
@@ -91,10 +89,6 @@ class DiscreteHead(ActionHead):
             index = index[..., tf.newaxis]
         chosen = tf.reduce_sum(tf.one_hot(index + self._offsets, self.num_values), axis=-2)
         return tf.reduce_sum(chosen * values, axis=-1) / self.num_branches
-
-    def branches(self, outputs: tf.Tensor) -> list[tf.Tensor]:
-        """Splits [..., N] by branch: [..., n_i] each."""
-        return tf.split(outputs, self.sizes, axis=-1)
 
 
 class _CategoricalLayer(OutputLayer):

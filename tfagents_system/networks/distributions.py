@@ -129,10 +129,9 @@ class Categoricals(tfd.AutoCompositeTensorDistribution):
                 name=name,
             )
 
-    @property
-    def logits(self) -> tf.Tensor:
-        """[..., N], branch after branch."""
-        return self._logits
+    def log_probs(self) -> tf.Tensor:
+        """Returns the log-probability of each integer of each branch, [..., N]."""
+        return tf.concat([tf.nn.log_softmax(logits) for logits in self._branches()], axis=-1)
 
     @classmethod
     def _parameter_properties(cls, dtype: Any, num_classes: Any = None) -> dict[str, Any]:

@@ -144,6 +144,18 @@ def twice_differentiable(
     return gradients
 
 
+def gradients_of(function: Callable[..., tf.Tensor]) -> Callable[..., _Gradients]:
+    """Returns (upstream, *arguments) -> the gradients of `function` by its arguments."""
+
+    def gradients(upstream: tf.Tensor, *arguments: tf.Tensor) -> _Gradients:
+        with tf.GradientTape() as tape:
+            tape.watch(arguments)
+            outputs = function(*arguments)
+        return tape.gradient(outputs, arguments, upstream)
+
+    return gradients
+
+
 def _int16_gradients(
     upstream: tf.Tensor, rows: tf.Tensor, kernel: tf.Tensor, *gates: tf.Tensor
 ) -> _Gradients:

@@ -1,4 +1,4 @@
-"""What setup.sh reports while pip works."""
+"""setup.sh reports what pip downloads and unpacks, and that it is still at work."""
 
 import re
 

@@ -51,7 +51,7 @@ def critic_loss(networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: float
     target = tf.stop_gradient(td_target(networks, batch, alpha, gamma))
     with exact_values():
         outputs = values(networks.critics, batch.steps, batch.action)
-    q_values = [networks.head.taken(values_of_all, batch.action) for values_of_all in outputs]
+    q_values = [networks.head.taken(output, batch.action) for output in outputs]
     return CriticLoss(half_squared_errors(q_values, target, batch.valid), q_values[0], target)
 
 

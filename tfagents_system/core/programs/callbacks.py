@@ -21,7 +21,7 @@ METHODS = (
 
 @dataclasses.dataclass(kw_only=True)
 class Event:
-    """What a callback is told. `on_start` gets no more than this."""
+    """The facts that every callback gets; `on_start` gets no others."""
 
     program: str  # learner, worker_<k> or evaluator_<k>
     exp_dir: pathlib.Path
@@ -124,7 +124,7 @@ class Callbacks:
 
     @property
     def names(self) -> list[str]:
-        """What is called, such as Mail.on_end."""
+        """The methods that are called, such as Mail.on_end."""
         return [name for methods in self._methods.values() for name, _ in methods]
 
     @OnlyReports("callbacks")

@@ -29,7 +29,7 @@ class InfoPattern(NamedTuple):
 
     @property
     def is_key(self) -> bool:
-        """Whether it is a key, not a pattern."""
+        """True for a key, False for a pattern."""
         return not re.search(r"[*?\[]", self.keys)
 
 
