@@ -15,8 +15,8 @@ import tensorflow as tf
 from tfagents_system.kernels.ops import load_ops
 from tfagents_system.networks.matmul import (
     Dense,
-    gradients_of,
     is_compiled,
+    tape_gradients,
     twice_differentiable,
 )
 
@@ -101,7 +101,7 @@ def _compiled(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> Any:
 
     def backward(upstream: tf.Tensor, *by_moments: tf.Tensor) -> tuple[tf.Tensor, ...]:
         return twice_differentiable(
-            gradients, gradients_of(lambda *arguments: _plain(*arguments)[0])
+            gradients, tape_gradients(lambda *arguments: _plain(*arguments)[0])
         )(upstream, inputs, gamma, beta)
 
     return (outputs, mean, variance), backward

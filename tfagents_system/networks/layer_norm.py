@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfagents_system.kernels.ops import load_ops
-from tfagents_system.networks.matmul import gradients_of, is_compiled, twice_differentiable
+from tfagents_system.networks.matmul import is_compiled, tape_gradients, twice_differentiable
 
 EPSILON = 1e-5  # added to variances; the compiled op has the same
 
@@ -50,6 +50,6 @@ def _compiled(rows: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tuple[tf.Te
         return to_rows, to_gamma, to_beta
 
     def backward(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        return twice_differentiable(gradients, gradients_of(_plain))(upstream, rows, gamma, beta)
+        return twice_differentiable(gradients, tape_gradients(_plain))(upstream, rows, gamma, beta)
 
     return outputs, backward

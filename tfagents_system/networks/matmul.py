@@ -144,7 +144,7 @@ def twice_differentiable(
     return gradients
 
 
-def gradients_of(function: Callable[..., tf.Tensor]) -> Callable[..., _Gradients]:
+def tape_gradients(function: Callable[..., tf.Tensor]) -> Callable[..., _Gradients]:
     """Returns (upstream, *arguments) -> the gradients of `function` by its arguments."""
 
     def gradients(upstream: tf.Tensor, *arguments: tf.Tensor) -> _Gradients:
