@@ -1,10 +1,12 @@
+import matplotlib.pyplot as plt
 import pytest
-from run_files import write_run
+from run_files import write_episodes, write_run
 
 from tfagents_system.comparison.plots import (
     CurvePoint,
     curve,
     draw_learning_curve,
+    figure_of,
     plot,
     read_returns,
 )
@@ -94,3 +96,30 @@ def test_what_cannot_be_drawn_is_refused(tmp_path):
         plot((str(tmp_path / "a"),), output=tmp_path / "nowhere" / "a.png")
     with pytest.raises(ConfigError, match="no image ends with .txt; allowed are .*png"):
         plot((str(tmp_path / "a"),), output=tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize(
+    ("number", "rows"), [(1, [1]), (2, [2]), (3, [3]), (4, [2, 2]), (5, [3, 2]), (7, [3, 2, 2])]
+)
+def test_panels_fill_their_rows(number, rows):
+    figure, all_axes = figure_of(number)
+    assert len(all_axes) == len(figure.axes) == number
+    places = [axes.get_subplotspec() for axes in all_axes]
+    for row, length in enumerate(rows):
+        spans = [place.colspan for place in places if place.rowspan.start == row]
+        columns = places[0].get_gridspec().ncols
+        assert len(spans) == length and sum(map(len, spans)) == columns
+    plt.close(figure)
+
+
+def test_seeds_with_one_evaluation_each_at_different_env_steps_are_visible(tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr(plt, "close", figures.append)
+    for seed, env_steps in ((1, 40), (2, 60)):
+        paths = ExperimentPaths(tmp_path / f"a_{seed}")
+        write_episodes(paths, "collect", 0, [(0, env_steps, -9, 1000)])
+        write_episodes(paths, "eval", 0, [(100, env_steps, -7, 1010 + seed)])
+    plot((str(tmp_path / "a_"),), output=tmp_path / "a.png")
+    (figure,) = figures
+    for axes in figure.axes:
+        assert any(len(line.get_xdata()) and line.get_marker() == "o" for line in axes.lines)

@@ -8,9 +8,10 @@ alpha and curriculum are drawn with their 95 % bootstrap interval over seeds.
 """
 
 import collections
+import math
 import pathlib
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from typing import NamedTuple
 
 import matplotlib
@@ -26,7 +27,7 @@ from tfagents_system.core.state.paths import ExperimentPaths, existing_experimen
 from tfagents_system.records.run_history import read_kind
 from tfagents_system.terminal.progress import progress_bar
 
-NUM_COLUMNS = 3
+MOST_COLUMNS = 3
 
 
 class CurvePoint(NamedTuple):
@@ -97,14 +98,8 @@ def draw_panels(groups: Sequence[RunGroup], output: pathlib.Path) -> None:
     if not panels:
         names = ", ".join(str(paths.root) for group in groups for paths in group.experiments)
         raise ConfigError(f"Nothing to draw yet: no evaluation and no summary in {names}.")
-    num_rows = -(-len(panels) // NUM_COLUMNS)
-    figure, all_axes = plt.subplots(
-        num_rows, NUM_COLUMNS, figsize=(4.5 * NUM_COLUMNS, 3.2 * num_rows + 0.4),
-        layout="constrained", squeeze=False,
-    )  # fmt: skip
-    for axes in all_axes.flat[len(panels) :]:
-        axes.set_axis_off()
-    for axes, panel in zip(all_axes.flat, panels, strict=False):
+    figure, all_axes = figure_of(len(panels))
+    for axes, panel in zip(all_axes, panels, strict=True):
         for index, curves in enumerate(panel.groups):
             _draw_group(axes, curves, f"C{index}")
         axes.set_title(panel.title, parse_math=False)
@@ -112,10 +107,25 @@ def draw_panels(groups: Sequence[RunGroup], output: pathlib.Path) -> None:
         axes.grid(alpha=0.3)
     handles = [plt.Line2D([], [], color=f"C{index}") for index in range(len(groups))]
     labels = [f"{group.name} ({_seeds(len(group.experiments))})" for group in groups]
-    legend = figure.legend(handles, labels, loc="outside upper center", ncols=len(groups))
+    legend = figure.legend(handles, labels, loc="outside upper center", ncols=MOST_COLUMNS)
     for text in legend.get_texts():
         text.set_parse_math(False)  # for names with $ signs
     _save(figure, output)
+
+
+def figure_of(num_panels: int) -> tuple[plt.Figure, list[plt.Axes]]:
+    """Returns a figure with axes for each panel; its rows are as even as possible, and full."""
+    num_rows = -(-num_panels // MOST_COLUMNS)
+    lengths = [num_panels // num_rows + (row < num_panels % num_rows) for row in range(num_rows)]
+    figure = plt.figure(figsize=(4.5 * lengths[0], 3.2 * num_rows + 0.4), layout="constrained")
+    columns = math.lcm(*lengths)
+    grid = figure.add_gridspec(num_rows, columns)
+    all_axes = []
+    for row, length in enumerate(lengths):
+        width = columns // length
+        for place in range(length):
+            all_axes.append(figure.add_subplot(grid[row, place * width : (place + 1) * width]))
+    return figure, all_axes
 
 
 def _draw_group(axes: plt.Axes, curves: Sequence[Curve], color: str) -> None:
@@ -123,11 +133,15 @@ def _draw_group(axes: plt.Axes, curves: Sequence[Curve], color: str) -> None:
         return
     if len(curves) > 1:
         for curve in curves:
-            axes.plot(curve.xs, curve.ys, color=color, alpha=0.25, linewidth=0.7)
+            axes.plot(curve.xs, curve.ys, color=color, alpha=0.25, linewidth=0.7,
+                      marker=_marker(curve.xs))  # fmt: skip
     mean = band(curves)
     axes.fill_between(mean.xs, mean.low, mean.high, color=color, alpha=0.2, linewidth=0)
-    marker = "o" if len(mean.xs) == 1 else None  # a line through one point is invisible
-    axes.plot(mean.xs, mean.mean, color=color, linewidth=1.8, marker=marker)
+    axes.plot(mean.xs, mean.mean, color=color, linewidth=1.8, marker=_marker(mean.xs))
+
+
+def _marker(xs: Sized) -> str | None:
+    return "o" if len(xs) == 1 else None  # a line through one point is invisible
 
 
 def _save(figure: plt.Figure, output: pathlib.Path) -> None:
