@@ -1,70 +1,26 @@
-"""The settings of a sweep's trials."""
-
-import math
+"""`sac sweep`: wrong arguments, and what earlier starts have left."""
 
 import pytest
 from commands.test_train import sac
 from run_files import write_finished_run
 
-from tfagents_system.commands.trials import (
-    Range,
-    Study,
-    Trial,
-    grid_trials,
-    parse_grid,
-    parse_ranges,
-)
-from tfagents_system.core.errors import ConfigError
-
-
-def test_grid_is_all_combinations_in_one_order():
-    grid = parse_grid(["train_batch_size=128,256", "matmul_precision=float32",
-                       "actor_fc_layer_params=(8, 8),(16,)"])  # fmt: skip
-    trials = list(grid_trials(grid))
-    assert len(trials) == 2 * 1 * 2
-    assert trials[1] == Trial(1, {"train_batch_size": 128, "matmul_precision": "float32",
-                                  "actor_fc_layer_params": (16,)})  # fmt: skip
-    assert trials[2].assignments == [
-        "train_batch_size=256", "matmul_precision='float32'", "actor_fc_layer_params=(8, 8)"
-    ]  # fmt: skip
-
-
-def test_ranges():
-    assert parse_ranges(["a=1e-4:0.01:log", "b=1:8"]) == {
-        "a": Range(1e-4, 0.01, True), "b": Range(1, 8, False)
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("text", ["a=1", "a=2:1", "a=0:1:log", "a=x:y", "a=1:2:lin", "a=1:2:log:3"])
-def test_wrong_ranges_are_refused(text):
-    with pytest.raises(ConfigError, match="allowed is NAME=LOW:HIGH or NAME=LOW:HIGH:log"):
-        parse_ranges([text])
-
-
-def test_a_study_goes_on_where_it_stopped(tmp_path):
-    pytest.importorskip("optuna", reason="the packages of locks/test.lock are missing")
-    ranges = {"a": Range(1e-3, 1.0, True), "b": Range(1, 4, False)}
-    study = Study(tmp_path / "study.log", ranges)
-    asked = study.trials(3)
-    first, second = next(asked), next(asked)  # the second is interrupted
-    study.tell(first, 5.0)
-
-    resumed = Study(tmp_path / "study.log", ranges)
-    trials = list(resumed.trials(3))
-    assert trials[:2] == [first, second]
-    assert [trial.number for trial in trials] == [0, 1, 2]
-    for trial in trials:
-        assert 1e-3 <= trial.values["a"] <= 1 and trial.values["b"] in (1, 2, 3, 4)
-        resumed.tell(trial, math.nan if trial.number == 1 else 1.0)
-    assert len(list(Study(tmp_path / "study.log", ranges).trials(3))) == 3
-
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "Give either --grid or --search. See --help."),
-        (["--grid", "train_batch_siz=1,2"], "Did you mean train_batch_size?"),
-        (["--grid", "train_batch_size=1,-2"], "train_batch_size"),
+        ([], "Nothing varies: give --grid or --search, seeds, or several variables files."),
+        (["--grid", "num_iter=2", "--search", "num_iter=2:3"], "Give either --grid or --search."),
+        (["--grid", "train_batch_siz=1,2"], "--grid: train_batch_siz is not a training parameter"),
+        (["--grid", "train_batch_size=1,-2"], "--grid: 'TrainParams.train_batch_size = -2'"),
+        (["--search", "train_batch_size=-2:8"], "--search: 'TrainParams.train_batch_size = -2'"),
+        (["--grid", "num_iter=1,2", "--set", "num_iter=3"], "--set and --grid both have num_iter."),
+        (["--grid", "num_iter=1,2", "--set", "num_itr=3"], "--set: "),
+        (["--grid", "num_iter=1,2", "--prune"], "--prune is for --search"),
+        (["cart_variables.sh", "--grid", "num_iter=2"], "have the same SAC_EXP_NAME, cart."),
+        (
+            ["cart_variables.sh", "--grid", "num_iter=2", "--name=a"],
+            "--name is 'a': allowed for one",
+        ),
         (["--grid", "num_iter=2", "--parallel=9999"], "--parallel is 9999, but there are "),
         (["--search", "num_iter=5:2"], "--search is 'num_iter=5:2'; allowed is "),
     ],
@@ -115,16 +71,10 @@ def test_a_sweep_of_the_same_settings_goes_on(tmp_path):
     finished_trials(tmp_path, [0.9, 0.99])
     sweep = ["sweep", "cart_variables.sh", "--grid", "discount=0.9,0.990"]
     code, out, err = sac(tmp_path, *sweep)  # all are finished; none was evaluated
-    assert (code, out, err) == (
-        1, "No trial has an evaluation: a score is that of the last one.\n", ""
-    )  # fmt: skip
-
-
-def test_a_study_of_other_ranges_is_refused(tmp_path):
-    pytest.importorskip("optuna", reason="the packages of locks/test.lock are missing")
-    ranges = parse_ranges(["a=0.5:1", "b=1:4"])
-    next(Study(tmp_path / "study.log", ranges).trials(3))
-    assert len(Study(tmp_path / "study.log", ranges).earlier_trials()) == 1
-    with pytest.raises(ConfigError, match=r"study.log is of another --search: it has a=0.5:1.0, "
-                                          r"b=1:4, not a=0.5:2.0, b=1:4. Choose"):  # fmt: skip
-        Study(tmp_path / "study.log", parse_ranges(["a=0.5:2", "b=1:4"]))
+    assert (code, err) == (1, "")
+    assert out.splitlines() == [
+        "trial  discount  return  95 % interval   seeds     state",
+        "    0       0.9       -              -  0 of 1  finished",
+        "    1      0.99       -              -  0 of 1  finished",
+        "No trial has an evaluation: its return is that of the last one.",
+    ]

@@ -84,7 +84,11 @@ def test_a_sweep_trains_its_trials_on_a_cluster(tmp_path):
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         table = (run.project / "logs/tiny_sweep/sweep.csv").read_text()
-        assert table.splitlines()[0] == "trial,discount,mean_return" and table.count("\n") == 3
+        assert (
+            table.splitlines()[0]
+            == "trial,discount,mean_return,interval_low,interval_high,seeds,state"
+            and table.count("\n") == 3
+        )
         for trial in (0, 1):
             ray_log = run.project / f"logs/tiny_trial_{trial}_seed_1/ray"
             assert len(list(ray_log.glob("*.log"))) == 2  # of two shares

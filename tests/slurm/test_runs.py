@@ -98,4 +98,8 @@ def test_a_sweep_trains_its_trials_on_a_real_cluster_at_the_same_time():
         ends = [cluster.job(job)["EndTime"] for job in jobs]
         assert max(begins) < min(ends)
         table = (run.project / "logs/tiny_sweep/sweep.csv").read_text()
-        assert table.splitlines()[0] == "trial,discount,mean_return" and table.count("\n") == 3
+        assert (
+            table.splitlines()[0]
+            == "trial,discount,mean_return,interval_low,interval_high,seeds,state"
+            and table.count("\n") == 3
+        )

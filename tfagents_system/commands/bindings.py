@@ -7,15 +7,17 @@ from tfagents_system.core.settings.variables import GIN_BINDINGS, join_bindings
 from tfagents_system.launch.checks.params_check import check_binding
 
 
-def bindings_of(assignments: Sequence[str]) -> list[str]:
-    """Returns the gin bindings of the assignments of --set, such as "train_batch_size=512".
+def bindings_of(assignments: Sequence[str], flag: str = "--set") -> list[str]:
+    """Returns the gin bindings of assignments such as "train_batch_size=512".
+
+    `flag` names their source, for messages.
 
     Raises:
       ConfigError: For another syntax, an unknown hyperparameter, or a value that is not allowed.
     """
-    bindings = [parse_assignment(assignment, "--set") for assignment in assignments]
+    bindings = [parse_assignment(assignment, flag) for assignment in assignments]
     for binding in bindings:
-        check_binding(binding, "--set")
+        check_binding(binding, flag)
     return [binding.text for binding in bindings]
 
 

@@ -3,55 +3,47 @@
 Example: sac sweep my_variables.sh --grid train_batch_size=128,256 --seed 1 2 --parallel 2
 
 `--search critic_learning_rate=1e-4:1e-2:log --trials 20` lets Optuna choose the settings instead.
-Each trial is one experiment, or one for each seed: logs/NAME_trial_<k>_seed_<s>. The same command
-resumes unfinished trials; for other settings, give another --name. Table and plot are in
-logs/NAME_sweep.
+Several variables files are swept one after another. Each trial is one experiment for each seed:
+logs/NAME_trial_<k>_seed_<s>. One that fails is named, and the others run on. The same command goes
+on after a stop: it skips finished experiments and resumes the others. For other settings, give
+another --name. Output and results are in logs/NAME_sweep.
 """
 
-import concurrent.futures
-import csv
-import io
+import contextlib
 import os
 import pathlib
-import queue
-import signal
-import subprocess
-import sys
-import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
 
-from tfagents_system.commands.bindings import bindings_of, with_bindings
-from tfagents_system.commands.earlier_runs import check_is_same
-from tfagents_system.commands.trials import (
-    Study,
+from tfagents_system.commands.bindings import bindings_of
+from tfagents_system.commands.sweeps.experiments import Task
+from tfagents_system.commands.sweeps.progress import Progress
+from tfagents_system.commands.sweeps.runs import ParallelRuns, slots_of
+from tfagents_system.commands.sweeps.schedule import Schedule
+from tfagents_system.commands.sweeps.study import Study
+from tfagents_system.commands.sweeps.table import show_results
+from tfagents_system.commands.sweeps.task_sweep import TaskSweep
+from tfagents_system.commands.sweeps.trials import (
+    Range,
     Trial,
     grid_trials,
     parse_grid,
     parse_ranges,
 )
-from tfagents_system.comparison.compare import scores_of
-from tfagents_system.comparison.plots import draw_panels
-from tfagents_system.comparison.run_groups import RunGroup
 from tfagents_system.core.errors import EXIT_STOPPED, ConfigError
-from tfagents_system.core.process.cpus import available_cpus, cpu_count, cpu_list
-from tfagents_system.core.process.process_start import there
 from tfagents_system.core.programs.command_line import AtLeast
-from tfagents_system.core.settings.variables import Settings
-from tfagents_system.core.state.files import write_text_atomically
-from tfagents_system.core.state.paths import ExperimentPaths
-from tfagents_system.launch import start
-from tfagents_system.launch.local.variables import read_variables
-
-NUM_PLOTTED = 6  # number of best trials
+from tfagents_system.core.state.file_locks import open_lock, try_lock
+from tfagents_system.terminal.lines import Terminal
 
 
 def sweep(
-    variables: pathlib.Path,
+    variables: tuple[pathlib.Path, ...],
     /,
     grid: tuple[str, ...] = (),
     search: tuple[str, ...] = (),
+    set_: tuple[str, ...] = (),
     trials: Annotated[int, AtLeast(1)] = 20,
+    prune: bool = False,
     seed: tuple[int, ...] = (1,),
     parallel: Annotated[int, AtLeast(1)] = 1,
     name: str | None = None,
@@ -59,10 +51,13 @@ def sweep(
     """Runs the trials and prints a table, best first; returns the exit code.
 
     Args:
-      variables: Variables file of the experiment to vary.
+      variables: Variables files of the experiments to vary.
       grid: Values of hyperparameters, NAME=V1,V2,...; all combinations are tried.
       search: Ranges of hyperparameters, NAME=LOW:HIGH or NAME=LOW:HIGH:log, for Optuna.
+      set_: Hyperparameters of all trials, such as num_iter=500.
       trials: Number of settings that Optuna tries.
+      prune: With --search, stop a trial once its best evaluation is below the median of the
+        completed trials, if there are five of them.
       seed: Seeds; each trial is trained with each of them.
       parallel: Experiments at a time; on this machine they divide the CPUs.
       name: Name of the sweep. Default: the name in the variables file.
@@ -70,219 +65,114 @@ def sweep(
     Raises:
       ConfigError: For wrong input.
     """
-    if bool(grid) == bool(search):
+    seeds = tuple(dict.fromkeys(seed))
+    if grid and search:
         raise ConfigError("Give either --grid or --search. See --help.")
-    given = dict(os.environ) if name is None else dict(os.environ) | {"SAC_EXP_NAME": name}
-    environ = start.environment_of_runs(read_variables(variables, given))
-    settings = Settings.from_environ(environ)
+    if prune and not search:
+        raise ConfigError("--prune is for --search: all trials of --grid are trained to their end.")
+    if not (grid or search or len(seeds) > 1 or len(variables) > 1):
+        raise ConfigError("Nothing varies: give --grid or --search, seeds, or several variables "
+                          "files. See --help.")  # fmt: skip
     values, ranges = parse_grid(grid), parse_ranges(search)
-    for trial in grid_trials(values):
-        bindings_of(trial.assignments)  # checks all before the first is trained
-    for varied, range_ in ranges.items():
-        bindings_of([f"{varied}={range_.low!r}", f"{varied}={range_.high!r}"])
-    name = settings.exp_dir.name  # of a task of a job array, too
-    environ.pop("SLURM_ARRAY_TASK_ID", None)
-    commands = _commands(settings.placement, parallel)
-    folder = pathlib.Path("logs") / f"{name}_sweep"
-    folder.mkdir(parents=True, exist_ok=True)
-    study = Study(folder / "study.log", ranges) if ranges else None
-    runner = Runner(environ, name, folder, commands)
-    earlier = study.earlier_trials()[:trials] if study else list(grid_trials(values))
-    for number in range(trials if study else len(earlier)):
-        runner.check_earlier(earlier[number] if number < len(earlier) else Trial(number, {}), seed)
-    planned = study.trials(trials) if study else iter(earlier)
-    scores = run_trials(planned, study, runner, seed, parallel)
-    if runner.is_stopped:
+    tasks = _tasks(variables, name, _checked_bindings(values, ranges, set_), seeds)
+    slots = slots_of(tasks[0].placement, parallel)
+    with contextlib.ExitStack() as locks:
+        for task in tasks:
+            task.folder.mkdir(parents=True, exist_ok=True)
+            locks.enter_context(_lock(task.folder))
+        if ranges:
+            sweeps = [_search_of(task, ranges, trials) for task in tasks]
+        else:
+            sweeps = [_grid_of(task, list(grid_trials(values))) for task in tasks]
+        total = len(tasks) * len(seeds) * (trials if ranges else len(list(grid_trials(values))))
+        runs = ParallelRuns(slots)
+        Schedule(sweeps, runs, Progress(total), Terminal(), prune).run()
+        for each in sweeps:
+            show_results(each)
+    if runs.is_stopped:
         print("Stopped. The same command resumes.")
         return EXIT_STOPPED
-    _write_results(folder, scores, runner, seed)
-    return 0 if scores and not runner.failed else 1
+    if failed := [name for each in sweeps for name in each.failed]:
+        print(f"Failed: {', '.join(failed)}. The same command tries them again.")
+    is_evaluated = all(any(result.evaluated for result in each.results()) for each in sweeps)
+    return 0 if is_evaluated and not failed else 1
 
 
-def _commands(placement: str, parallel: int) -> list[list[str]]:
-    """Returns the command that trains an experiment, for each of those that run at a time.
+def _checked_bindings(
+    values: Mapping[str, Sequence[Any]], ranges: Mapping[str, Range], set_: Sequence[str]
+) -> list[str]:
+    """Returns the gin bindings of --set; checks those of all trials before the first is trained."""
+    for trial in grid_trials(values):
+        bindings_of(trial.assignments, "--grid")
+    for name, range_ in ranges.items():
+        bindings_of([f"{name}={range_.low!r}", f"{name}={range_.high!r}"], "--search")
+    for assignment in set_:
+        name = assignment.partition("=")[0].strip()
+        if name in values or name in ranges:
+            flag = "--grid" if name in values else "--search"
+            raise ConfigError(f"--set and {flag} both have {name}. Give it only once.")
+    return bindings_of(set_)
 
-    On this machine they divide its CPUs. On a cluster, an experiment waits for its CPUs.
+
+def _tasks(
+    variables: Sequence[pathlib.Path], name: str | None, bindings: Sequence[str],
+    seeds: Sequence[int],
+) -> list[Task]:  # fmt: skip
+    """Returns the tasks of variables files.
 
     Raises:
-      ConfigError: If there are fewer CPUs.
+      ConfigError: If a file is wrong, or they cannot be swept together.
     """
-    module = {"slurm": "tfagents_system.launch.clusters.slurm_wait"}.get(placement, start.MODULE)
-    command = [sys.executable, "-m", module]
-    if placement != "local":
-        return [command] * parallel
-    cpus = available_cpus()
-    if parallel > cpu_count():
-        raise ConfigError(f"--parallel is {parallel}, but there are {cpu_count()} CPUs.")
-    sets = [cpu_list(cpus[i::parallel]) for i in range(parallel)]
-    return [["taskset", "--cpu-list", cpu_set, *command] for cpu_set in sets]
+    if not variables:
+        raise ConfigError("What is to be swept? Give a variables file. See --help.")
+    if name is not None and len(variables) > 1:
+        raise ConfigError(f"--name is {name!r}: allowed for one variables file only, because each "
+                          "gives its sweep a name.")  # fmt: skip
+    tasks: list[Task] = []
+    for file in variables:
+        task = Task.read(file, name, bindings, seeds)
+        for other, before in zip(variables, tasks, strict=False):
+            if task.name == before.name:
+                raise ConfigError(f"{other} and {file} have the same SAC_EXP_NAME, {task.name}. "
+                                  "Each needs its own.")  # fmt: skip
+            if task.placement != before.placement:
+                raise ConfigError(
+                    f"SAC_PLACEMENT is {before.placement} in {other} and {task.placement} in "
+                    f"{file}. Sweep them by two commands."
+                )
+        tasks.append(task)
+    return tasks
 
 
-class Runner:
-    """Runs experiments, several at a time; Ctrl-C and SIGTERM stop all."""
-
-    def __init__(
-        self,
-        environ: Mapping[str, str],
-        name: str,
-        folder: pathlib.Path,
-        commands: Iterable[Sequence[str]],
-    ):
-        """Handles signals from now on; main thread only.
-
-        Args:
-          environ: The SAC_* variables of all experiments.
-          name: Prefix of the names of their folders.
-          folder: Folder of their output.
-          commands: One for each experiment that runs at a time, each with its own CPUs.
-        """
-        self.is_stopped = False
-        self.failed: list[str] = []  # names of experiments
-        self._environ, self._name, self._folder = dict(environ), name, folder
-        self._commands: queue.SimpleQueue[Sequence[str]] = queue.SimpleQueue()
-        for command in commands:
-            self._commands.put(command)
-        self._running: set[subprocess.Popen[bytes]] = set()
-        self._lock = threading.RLock()  # reentrant, because the handler may interrupt its holder
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda number, frame: self.stop())
-
-    def paths_of(self, trial: Trial, seed: int) -> ExperimentPaths:
-        """Returns the experiment of a trial with a seed."""
-        name = f"{self._name}_trial_{trial.number}_seed_{seed}"
-        return ExperimentPaths(pathlib.Path("logs") / name)
-
-    def group_of(self, trial: Trial, seeds: Sequence[int]) -> RunGroup:
-        """Returns the experiments of a trial."""
-        values = ", ".join(trial.assignments)
-        return RunGroup(f"{trial.number}: {values}", [self.paths_of(trial, s) for s in seeds])
-
-    def stop(self) -> None:
-        """Stops all running experiments, in order and with everything saved."""
-        with self._lock:
-            self.is_stopped = True
-            for run in self._running:
-                run.terminate()
-
-    def check_earlier(self, trial: Trial, seeds: Sequence[int]) -> None:
-        """Raises ConfigError if an experiment of this number was trained with other settings."""
-        for seed in seeds:
-            if (paths := self.paths_of(trial, seed)).root.exists():
-                check_is_same(paths, self._environ_of(trial, seed))
-
-    def run(self, trial: Trial, seed: int) -> None:
-        """Trains until the experiment is finished, fails, or all are stopped; blocks."""
-        paths = self.paths_of(trial, seed)
-        if paths.finished.exists():
-            return
-        log = self._folder / f"{paths.root.name}.log"
-        command = self._commands.get()  # another experiment takes it
-        try:
-            code = self._run(self._environ_of(trial, seed), command, log)
-        finally:
-            self._commands.put(command)
-        if code and not self.is_stopped:
-            self.failed.append(paths.root.name)
-            print(f"{paths.root} failed (exit code {code}): see {log}", flush=True)
-
-    def _environ_of(self, trial: Trial, seed: int) -> dict[str, str]:
-        """Returns the environment in which an experiment is trained."""
-        named = {"SAC_EXP_NAME": self.paths_of(trial, seed).root.name, "SAC_SEED": str(seed)}
-        return with_bindings({**self._environ, **named}, bindings_of(trial.assignments))
-
-    def _run(self, environ: Mapping[str, str], command: Sequence[str], log: pathlib.Path) -> int:
-        """Runs an experiment and returns its exit code; 0 if a stop prevents its start."""
-        with log.open("ab") as output:
-            with self._lock:
-                if self.is_stopped:
-                    return 0
-                print(f"{environ['SAC_EXP_NAME']}: {log}", flush=True)
-                run = subprocess.Popen(
-                    command, **there(environ), stdin=subprocess.DEVNULL,
-                    stdout=output, stderr=output,
-                    start_new_session=True,  # Ctrl-C reaches it only through `stop`
-                )  # fmt: skip
-                self._running.add(run)
-            code = run.wait()
-        with self._lock:
-            self._running.discard(run)
-        return code
+def _grid_of(task: Task, trials: Sequence[Trial]) -> TaskSweep:
+    _check_earlier(task, trials)
+    return TaskSweep(task, iter(trials), None)
 
 
-def run_trials(
-    planned: Iterator[Trial],
-    study: Study | None,
-    runner: Runner,
-    seeds: Sequence[int],
-    parallel: int,
-) -> dict[int, tuple[Trial, float]]:
-    """Runs the trials, `parallel` experiments at a time; returns those with a score by number."""
-    scores = {}
-    ended: queue.SimpleQueue[Trial] = queue.SimpleQueue()
-
-    def run(trial: Trial) -> None:
-        try:
-            with concurrent.futures.ThreadPoolExecutor(parallel) as pool:
-                list(pool.map(lambda seed: runner.run(trial, seed), seeds))
-        finally:
-            ended.put(trial)
-
-    num_running, is_more = 0, True
-    most_running = -(-parallel // len(seeds))
-    with concurrent.futures.ThreadPoolExecutor(parallel) as pool:
-        while is_more or num_running:
-            while is_more and num_running < most_running:
-                trial = None if runner.is_stopped else next(planned, None)
-                is_more = trial is not None
-                if trial is not None:
-                    pool.submit(run, trial)
-                    num_running += 1
-            if not num_running:
-                break
-            try:
-                trial = ended.get(timeout=1.0)
-            except queue.Empty:  # so that this thread handles signals
-                continue
-            num_running -= 1
-            score = score_of(runner.group_of(trial, seeds))
-            if score is not None and not runner.is_stopped:
-                scores[trial.number] = trial, score
-                if study is not None:
-                    study.tell(trial, score)
-    return scores
+def _search_of(task: Task, ranges: Mapping[str, Range], num_trials: int) -> TaskSweep:
+    study = Study(task.folder / "study.log", ranges)
+    earlier = study.earlier_trials()[:num_trials]
+    # An experiment of a number that the study does not know is of another sweep.
+    unknown = [Trial(number, {}) for number in range(len(earlier), num_trials)]
+    _check_earlier(task, [*earlier, *unknown])
+    return TaskSweep(task, study.trials(num_trials), study)
 
 
-def score_of(group: RunGroup) -> float | None:
-    """Returns the mean over seeds of the last evaluation; None if a seed is not finished."""
-    if not all(paths.finished.exists() for paths in group.experiments):
-        return None
-    try:
-        return float(scores_of(group, num_evaluations=1)[0].mean())
-    except ConfigError:  # it was never evaluated
-        return None
+def _check_earlier(task: Task, trials: Sequence[Trial]) -> None:
+    """Raises ConfigError if an experiment was trained with other settings than its trial's."""
+    for trial in trials:
+        for experiment in task.experiments_of(trial):
+            experiment.check_earlier()
 
 
-def _write_results(
-    folder: pathlib.Path,
-    scores: Mapping[int, tuple[Trial, float]],
-    runner: Runner,
-    seeds: Sequence[int],
-) -> None:
-    ranked = sorted(scores.values(), key=lambda pair: -pair[1])
-    if not ranked:
-        print("No trial has an evaluation: a score is that of the last one.")
-        return
-    rows = [["trial", *ranked[0][0].values, "mean_return"]]
-    rows += [[str(trial.number), *map(str, trial.values.values()), f"{score:.6g}"]
-             for trial, score in ranked]  # fmt: skip
-    table = io.StringIO()
-    csv.writer(table, lineterminator="\n").writerows(rows)
-    write_text_atomically(folder / "sweep.csv", table.getvalue())
-    draw_panels(
-        [runner.group_of(trial, seeds) for trial, _ in ranked[:NUM_PLOTTED]],
-        folder / "sweep.png",
-    )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
-    print(f"{folder / 'sweep.csv'}, {folder / 'sweep.png'}")
+@contextlib.contextmanager
+def _lock(folder: pathlib.Path) -> Iterator[None]:
+    """Locks the folder of a sweep.
+
+    Raises:
+      ConfigError: If another process has it.
+    """
+    with os.fdopen(open_lock(folder / "lock"), "ab") as file:
+        if not try_lock(file.fileno()):
+            raise ConfigError(f"{folder}: this sweep is running already. Choose another --name.")
+        yield

@@ -145,24 +145,26 @@ def compare(first: str, second: str, /, num_evaluations: Annotated[int, AtLeast(
         [group.name for group in groups], (x, y), result.means, result.intervals,
         (x_steps, y_steps), strict=True,
     ):  # fmt: skip
-        print(f"{name:<{width}}  {len(scores):>5}  {mean:>10.6g}  {_shown(bounds):<24}  {steps}")
-    print(f"difference {result.difference:.6g}, {_shown(result.difference_interval)}")
+        interval = shown_interval(bounds)
+        print(f"{name:<{width}}  {len(scores):>5}  {mean:>10.6g}  {interval:<24}  {steps}")
+    print(f"difference {result.difference:.6g}, {shown_interval(result.difference_interval)}")
     print(
         f"probability that a seed of {groups[0].name} is better {result.probability:.0%}, "
-        f"{_shown(result.probability_interval)}"
+        f"{shown_interval(result.probability_interval)}"
     )
     print(verdict(result, groups[0].name, groups[1].name))
     _print_numbers(groups, num_evaluations)
     _print_differences(groups)
 
 
-def _shown(bounds: tuple[float, float]) -> str:
+def shown_interval(bounds: tuple[float, float]) -> str:
+    """Returns an interval as text; "-" for that of a single seed."""
     low, high = bounds
-    return f"[{low:.5g}, {high:.5g}]" if low < high else "-"  # "-" for a single seed
+    return f"[{low:.5g}, {high:.5g}]" if low < high else "-"
 
 
 def _with_interval(mean: float, bounds: tuple[float, float]) -> str:
-    return f"{mean:.6g} {_shown(bounds)}".removesuffix(" -")
+    return f"{mean:.6g} {shown_interval(bounds)}".removesuffix(" -")
 
 
 def _print_numbers(groups: Sequence[RunGroup], num_evaluations: int) -> None:

@@ -1,0 +1,1 @@
+"""What `sac sweep` is made of: trials, their experiments, and results."""

@@ -1,0 +1,98 @@
+"""Trains the experiments of sweeps in their order, until all have ended or a signal stops them."""
+
+import time
+from collections.abc import Sequence
+
+from tfagents_system.commands.sweeps.experiments import Experiment
+from tfagents_system.commands.sweeps.progress import Progress
+from tfagents_system.commands.sweeps.runs import ParallelRuns
+from tfagents_system.commands.sweeps.task_sweep import FAILED, TaskSweep
+from tfagents_system.core.state.file_locks import is_locked
+from tfagents_system.core.waiting import Glances
+from tfagents_system.launch.show.status_line import SEPARATOR
+from tfagents_system.terminal.lines import Terminal
+
+POLL_SECS = 0.2
+PRUNE_PERIOD_SECS = 10.0  # between readings of the evaluations of running trials
+
+
+class Schedule:
+    """A queue of experiments, whose first one starts as soon as there is place."""
+
+    def __init__(
+        self,
+        sweeps: Sequence[TaskSweep],
+        runs: ParallelRuns,
+        progress: Progress,
+        terminal: Terminal,
+        prunes: bool,
+    ):
+        """Starts nothing yet; `prunes` tells whether studies may end trials early."""
+        self._queue = ((sweep, each) for sweep in sweeps for each in sweep.experiments())
+        self._first: tuple[TaskSweep, Experiment] | None = None
+        self._sweep_of: dict[str, TaskSweep] = {}  # of the experiments that run, by name
+        self._runs, self._progress, self._terminal = runs, progress, terminal
+        self._prune = Glances(self._prune_trials if prunes else lambda: None, PRUNE_PERIOD_SECS)
+        self._awaited: str | None = None
+
+    def run(self) -> None:
+        """Blocks until the queue is empty and all have ended, or a signal has stopped all."""
+        while True:
+            self._take_ended()
+            self._start()
+            if not self._sweep_of and (self._first is None or self._runs.is_stopped):
+                return
+            self._prune()
+            self._terminal.show(lambda: self._progress.line(self._runs.experiments))
+            time.sleep(POLL_SECS)
+
+    def _start(self) -> None:
+        while self._runs.has_place:
+            self._first = self._first or next(self._queue, None)
+            if self._first is None:
+                return
+            sweep, experiment = self._first
+            if sweep.has_ended(experiment):
+                sweep.end(experiment)
+                self._progress.skip()
+            elif self._is_running_elsewhere(experiment):
+                return
+            else:
+                self._terminal.print(f"{experiment.name}: {experiment.log}")
+                self._progress.begin(experiment)
+                self._sweep_of[experiment.name] = sweep
+                self._runs.start(experiment)
+            self._first = None
+
+    def _is_running_elsewhere(self, experiment: Experiment) -> bool:
+        """Returns whether an experiment still runs, as after a kill of an earlier start."""
+        if experiment.task.placement != "local" or not is_locked(experiment.paths.lock):
+            return False
+        if self._awaited != experiment.name:
+            self._awaited = experiment.name
+            self._terminal.print(f"{experiment.paths.root} is running: waiting for its end.")
+        return True
+
+    def _take_ended(self) -> None:
+        for experiment, exit_code in self._runs.take_ended():
+            sweep = self._sweep_of.pop(experiment.name)
+            if self._runs.is_stopped and not sweep.has_ended(experiment):
+                continue
+            state = sweep.end(experiment)
+            text = f"{experiment.paths.root} {state}"
+            if state == FAILED:
+                text += f" (exit code {exit_code}): see {experiment.log}"
+            self._progress.end(experiment, state == FAILED)
+            progress = self._progress.line(self._runs.experiments)
+            self._terminal.print(f"{text}{SEPARATOR}{progress}")
+
+    def _prune_trials(self) -> None:
+        for experiment in self._runs.experiments:
+            sweep, trial = self._sweep_of[experiment.name], experiment.trial
+            if sweep.prune(trial):
+                self._terminal.print(
+                    f"Trial {trial.number} is pruned: its best evaluation so far is below the "
+                    "median of the completed trials."
+                )
+                for each in sweep.task.experiments_of(trial):
+                    self._runs.stop(each)

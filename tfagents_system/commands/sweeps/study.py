@@ -1,0 +1,105 @@
+"""A sweep's study: Optuna chooses the trials, and ends those that fall behind."""
+
+import math
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+
+from tfagents_system.commands.sweeps.trials import Range, Trial
+from tfagents_system.core.checkout import how_to_install
+from tfagents_system.core.errors import ConfigError
+
+
+class Study:
+    """An Optuna study that maximizes the score; it is in a file, so that it survives a stop."""
+
+    def __init__(self, file: pathlib.Path, ranges: Mapping[str, Range]):
+        """Opens the study in `file`, or creates it.
+
+        Raises:
+          ConfigError: If Optuna is not installed, or the study in `file` has other ranges.
+        """
+        try:
+            import optuna
+            from optuna.storages import JournalStorage
+            from optuna.storages.journal import JournalFileBackend
+        except ImportError as error:
+            raise ConfigError(
+                f"--search needs Optuna ({error}): {how_to_install('optuna')}"
+            ) from None
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._optuna = optuna
+        self._ranges = ranges
+        self._study = optuna.create_study(
+            study_name="sweep", direction="maximize", load_if_exists=True,
+            storage=JournalStorage(JournalFileBackend(str(file))),
+            sampler=optuna.samplers.TPESampler(seed=0, constant_liar=True),
+            pruner=optuna.pruners.MedianPruner(),
+        )  # fmt: skip
+        self._check_ranges(file)
+
+    def earlier_trials(self) -> list[Trial]:
+        """Returns the trials so far."""
+        return [Trial(trial.number, dict(trial.params))
+                for trial in self._study.get_trials(deepcopy=False)]  # fmt: skip
+
+    def trials(self, count: int) -> Iterator[Trial]:
+        """Yields `count` trials in all, those of earlier starts first; asks Optuna lazily."""
+        earlier = self.earlier_trials()[:count]
+        yield from earlier
+        for _ in range(count - len(earlier)):
+            trial = self._study.ask()
+            for name, range_ in self._ranges.items():
+                is_integer = isinstance(range_.low, int) and isinstance(range_.high, int)
+                suggest = trial.suggest_int if is_integer else trial.suggest_float
+                suggest(name, range_.low, range_.high, log=range_.is_log)
+            yield Trial(trial.number, dict(trial.params))
+
+    def falls_behind(self, trial: Trial, returns: Sequence[float]) -> bool:
+        """Tells Optuna a trial's evaluations so far; returns whether its pruner would end it.
+
+        That is so after an evaluation by which the best of the trial is below the median of the
+        completed trials, once there are five of them.
+        """
+        found = self._study.get_trials(deepcopy=False)[trial.number]
+        if found.state != self._optuna.trial.TrialState.RUNNING:
+            return False
+        asked = self._optuna.trial.Trial(self._study, found._trial_id)
+        for index in range(len(found.intermediate_values), len(returns)):
+            asked.report(returns[index], index)
+            if asked.should_prune():
+                return True
+        return False
+
+    def tell(self, trial: Trial, score: float | None) -> None:
+        """Records a score, or that the trial was pruned, unless an earlier start has done it."""
+        states = self._optuna.trial.TrialState
+        if self._study.get_trials(deepcopy=False)[trial.number].state != states.RUNNING:
+            return
+        if score is None:
+            self._study.tell(trial.number, state=states.PRUNED)
+        elif math.isfinite(score):
+            self._study.tell(trial.number, score)
+        else:
+            self._study.tell(trial.number, state=states.FAIL)
+
+    def is_pruned(self, trial: Trial) -> bool:
+        """Returns whether the trial was pruned."""
+        state = self._study.get_trials(deepcopy=False)[trial.number].state
+        return state == self._optuna.trial.TrialState.PRUNED
+
+    def _check_ranges(self, file: pathlib.Path) -> None:
+        now = {name: str(range_) for name, range_ in self._ranges.items()}
+        for trial in self._study.get_trials(deepcopy=False):
+            before = {
+                name: str(Range(found.low, found.high, found.log))
+                for name, found in trial.distributions.items()
+            }
+            if before and before != now:  # without: a crash in the moment when it was made
+                raise ConfigError(
+                    f"{file} is of another --search: it has {_listed(before)}, not "
+                    f"{_listed(now)}. Choose another --name, or give the ranges it has."
+                )
+
+
+def _listed(ranges: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={range_}" for name, range_ in ranges.items()) or "no ranges"
