@@ -114,6 +114,22 @@ def test_numbers_of_log_info_are_summed_up_and_faults_said_once():
     assert output.count("log_info has 'speed', but no key of the environment's info matches") == 1
 
 
+def test_a_terminal_shows_the_progress_and_a_file_does_not():
+    class Screen(io.StringIO):
+        def isatty(self):
+            return True
+
+    shown = {}
+    for stream in (Screen(), io.StringIO()):
+        evaluator.run_episodes(
+            CountingEnv(terminates_at=3), ZeroPolicy(), 10, 2, None,
+            Terminal(stream, period_secs=0.0), lambda: False,
+        )  # fmt: skip
+        shown[stream.isatty()] = stream.getvalue()
+    assert "[" + "#" * 13 + "." * 7 + "] 1 of 2 episodes; step 1 of 10, return 1; " in shown[True]
+    assert "#" not in shown[False] and len(shown[False].splitlines()) == 3
+
+
 def test_stop_in_an_episode_leaves_it_out(tmp_path):
     class RenderingEnv(CountingEnv):
         def render(self, mode="rgb_array"):

@@ -27,3 +27,10 @@ def test_a_terminal_shows_the_state_at_most_once_a_period_and_lines_replace_it()
     terminal.print("done")
     terminal.print("more")
     assert screen.getvalue() == "\r\033[Kstep 0\r\033[Kstep 2\r\033[Kdone\nmore\n"
+
+
+def test_the_state_is_cut_at_the_terminal_s_width(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "6")
+    screen = Screen()
+    Terminal(screen).show(lambda: "step 1 of 9")
+    assert screen.getvalue() == "\r\033[Kstep "

@@ -1,9 +1,8 @@
 """Runs greedy episodes of one policy checkpoint."""
 
 import functools
-import itertools
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from tfagents_system.environments.adapter import no_cameras_error
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.environments.guest_environment import as_made
 from tfagents_system.evaluation import summary
+from tfagents_system.evaluation.progress import EvaluationProgress
 from tfagents_system.evaluation.summary import EvaluatedEpisode
 from tfagents_system.films.camera import Camera
 from tfagents_system.films.window import Window
@@ -100,22 +100,17 @@ def run_episodes(
     camera = Camera(horizon, video_folder, terminal.print, window=window)
     results: list[EvaluatedEpisode] = []
     terminal.print(summary.HEADER)
+    progress = EvaluationProgress(num_episodes, horizon)
+
+    def observe(
+        time_step: ts.TimeStep, action: Any, next_time_step: ts.TimeStep, state: Any
+    ) -> bool:
+        camera.observe(next_time_step)
+        progress.step(float(next_time_step.reward))
+        terminal.show(progress.line)
+        return not (should_stop() or (window is not None and window.is_closed))
+
     for index in range(num_episodes):
-        steps = itertools.count(1)
-
-        def observe(
-            time_step: ts.TimeStep,
-            action: Any,
-            next_time_step: ts.TimeStep,
-            state: Any,
-            index: int = index,
-            steps: Iterator[int] = steps,
-        ) -> bool:
-            camera.observe(next_time_step)
-            step = next(steps)
-            terminal.show(lambda: f"episode {index} of {num_episodes}: step {step} of {horizon}")
-            return not (should_stop() or (window is not None and window.is_closed))
-
         camera.begin(f"episode_{index}", environment)
         try:
             episode = run_episode(environment, policy, horizon, observe, numbers=numbers)
@@ -126,6 +121,7 @@ def run_episodes(
             for fault in episode.info_faults:
                 terminal.print(fault.text)
             results.append(EvaluatedEpisode(index, episode, camera.end()))
+            progress.end_episode()
         finally:
             camera.discard()  # a finished film stays
         has_been_seen = any(result.episode.success is not None for result in results)

@@ -1,5 +1,6 @@
 """Prints lines on standard output above one line that changes in place."""
 
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -37,4 +38,6 @@ class Terminal:
         now = self._clock()
         if self._shown_at is None or now - self._shown_at >= self._period_secs:
             self._shown_at = now
-            print(f"\r\033[K{printable(make_text())}", end="", file=self._stream, flush=True)
+            width = shutil.get_terminal_size().columns - 1  # a second line would stay
+            text = printable(make_text())[:width]
+            print(f"\r\033[K{text}", end="", file=self._stream, flush=True)
