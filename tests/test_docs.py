@@ -47,6 +47,27 @@ def test_every_hook_is_explained():
     assert [name for name in HOOKS if f"`{name}(" not in page] == []
 
 
+def test_readme_begins_with_a_small_picture_before_any_commit_or_command():
+    text = text_of("README.md")
+    picture = re.search(r"!\[[^\]]+\]\(([^)]+)\)", text)
+    assert text[: picture.start()].count("\n") <= 2  # below the title
+    assert (PROJECT / picture[1]).stat().st_size < 200_000
+    hashes = [each.start() for each in re.finditer(r"\b(?=[a-f]*\d)[0-9a-f]{7}\b|^```", text, re.M)]
+    assert picture.end() < min(hashes)
+
+
+def test_every_command_of_readme_can_be_pasted_as_it_is():
+    blocks = re.findall(r"^```bash\n(.*?)^```", text_of("README.md"), re.M | re.S)
+    assert len(blocks) >= 4
+    placeholders = re.compile(r"<\w+>|\.\.\.|(?<![\w$-])[A-Z]{3,}(?![\w=-])")
+    commands = [re.sub(r"[ \t]+# .*", "", line) for block in blocks for line in block.splitlines()]
+    assert [command for command in commands if placeholders.search(command)] == []
+
+
+def test_links_between_pages_show_titles():
+    assert found_in_pages(r"\[[^\]\n]*\.md\]\(") == []
+
+
 def found_in_pages(pattern):
     """Returns (page, what) of all that a pattern finds in any page."""
     return [(page, what) for page in PAGES for what in re.findall(pattern, text_of(page))]

@@ -36,7 +36,7 @@ ELSEWHERE = {
     "sac sweep my_variables.sh --grid discount=0.98,0.99 train_batch_size=128,256 --seed 1 2 3 "
     "--parallel 2":
         "tests/system/test_sweep.py::test_a_sweep_ranks_its_trials_and_trains_none_twice",
-    ".venv/bin/python tfagents_system/run.py --exp_dir logs/pendulum --num_episodes 5": EVALUATION,
+    "sac eval logs/pendulum --num_episodes 5": EVALUATION,
     "sac eval logs/half_cheetah_bullet_seed_1 --num_episodes 5": EVALUATION,
     "python tfagents_system/run.py --params tfagents_system/minitaur_params.py "
     "--exp_dir logs/minitaur --config config/minitaur.json --num_episodes 5 "
