@@ -19,9 +19,11 @@ def paths(tmp_path, monkeypatch):
 def test_a_run_that_has_ended_is_handed_over_once(paths, capsys):
     for _ in range(2):
         assert mirror(paths.root, "mlflow", stop=False) == EXIT_FINISHED
-        assert f"10 records of {paths.root} have been" in capsys.readouterr().out
+        out = capsys.readouterr().out
+        assert f"10 records of {paths.root} have been" in out
+        database = f"sqlite:///{paths.mirrors / 'mlflow' / 'mlflow.db'}"
+        assert out.endswith(f"\nmirrored to mlflow: {database}\n")
 
-    database = f"sqlite:///{paths.mirrors / 'mlflow' / 'mlflow.db'}"
     assert mlflow_history(database) == expected_history(range(0, 50, 10))
 
 

@@ -6,6 +6,7 @@ from report_fakes import learner_report, mirror_report, replay_report, worker_re
 from rich.console import Console
 
 from tfagents_system.commands.dashboard import Dashboard, last_errors, sparkline, who_waits
+from tfagents_system.core.state.mirror_addresses import write_address
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.launch.show.status_line import Snapshot
 from tfagents_system.records.episode_rows import COLUMNS
@@ -82,6 +83,14 @@ def test_screen_shows_what_a_mirror_has_handed_over(tmp_path):
     (line,) = (line for line in text.splitlines() if line.startswith("mirror-mlflow"))
     assert "mirroring" in line
     assert "1,200 records" in line
+
+
+def test_screen_shows_where_the_mirrors_are(tmp_path):
+    paths = ExperimentPaths(tmp_path)
+    (paths.mirrors / "wandb").mkdir(parents=True)
+    write_address(paths.mirrors / "wandb", "https://me:secret@wandb.example/me/sac/runs/1")
+    text = text_of(Dashboard(paths).draw(snapshot_of(mirror_report())))
+    assert "mirrored to  wandb: https://wandb.example/me/sac/runs/1" in text
 
 
 def test_screen_shows_numbers_of_log_info_as_means_over_workers(tmp_path):

@@ -18,6 +18,7 @@ from mirror_fakes import (
 )
 
 from tfagents_system.core.process.ports import free_port
+from tfagents_system.core.state.mirror_addresses import mirror_addresses
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.mirror import mirror as mirror_lib
 from tfagents_system.mirror.mirror import Mirror
@@ -74,6 +75,7 @@ def test_database_has_values_settings_and_videos(paths):
     )
     with open(film, "rb") as file:
         assert file.read() == b"a film"
+    assert mirror_addresses(paths) == [f"mlflow: {own_database(paths)}"]
 
 
 def test_a_changed_setting_becomes_a_tag(paths):
@@ -162,6 +164,8 @@ def test_while_the_server_is_away_nothing_is_lost_and_what_is_left_follows(
         run, client = mlflow_run(server.uri)
         films = client.list_artifacts(run.info.run_id, "videos/policy_checkpoint_0000000040")
         assert [film.file_size for film in films] == [len(b"a film")]
+        page = f"{server.uri}/#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}"
+        assert mirror_addresses(paths) == [f"mlflow: {page}"]
     finally:
         server.end()
 

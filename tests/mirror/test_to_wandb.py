@@ -1,6 +1,8 @@
 """With the real package, offline, whose files are read with its own reader."""
 
+import glob
 import json
+import pathlib
 
 import pytest
 from mirror_fakes import (
@@ -14,6 +16,7 @@ from mirror_fakes import (
     write_values,
 )
 
+from tfagents_system.core.state.mirror_addresses import mirror_addresses
 from tfagents_system.mirror.mirror import Mirror
 
 KILLED_AFTER_A_BATCH = """
@@ -67,6 +70,8 @@ def test_offline_files_have_values_settings_and_videos(paths):
     films = [film.read_bytes() for film in folder.glob("files/media/**/episode_0*.mp4")]
     assert films == [b"a film"]
     assert (folder / "files" / "params.py").read_text() == paths.params.read_text()
+    (address,) = mirror_addresses(paths)
+    assert folder in map(pathlib.Path, glob.glob(address.removeprefix("wandb: ")))
 
 
 def test_later_start_adds_what_is_new_to_the_same_run(paths):

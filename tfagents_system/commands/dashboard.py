@@ -14,6 +14,7 @@ from tfagents_system.core.display import printable, without_secrets
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.meters import mean_of
 from tfagents_system.core.state.files import open_regular
+from tfagents_system.core.state.mirror_addresses import mirror_addresses
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.state.reports import (
     LearnerReport,
@@ -63,6 +64,7 @@ class Dashboard:
         parts.append(Text(printable(f"evaluations  {self._returns()}")))
         if numbers := newest_numbers(snapshot.workers):
             parts.append(Text(printable(f"log_info     {numbers}")))
+        parts += [Text(f"mirrored to  {address}") for address in mirror_addresses(self._paths)]
         parts += [Text(error, style="red") for error in last_errors(self._paths)]
         return Group(*parts)
 

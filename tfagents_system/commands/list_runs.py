@@ -12,6 +12,7 @@ import time
 from tfagents_system.core.display import printable
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.state.best_policies import best_policy
+from tfagents_system.core.state.mirror_addresses import mirror_addresses
 from tfagents_system.core.state.paths import (
     POLICY_CHECKPOINT_PREFIX,
     ExperimentPaths,
@@ -22,7 +23,8 @@ from tfagents_system.launch.show.status_line import format_duration
 from tfagents_system.records.run_history import read_evaluations
 from tfagents_system.terminal.progress import progress_bar
 
-COLUMNS = ("experiment", "state", "train steps", "return", "best", "size", "changed")
+COLUMNS = ("experiment", "state", "train steps", "return", "best", "size", "changed", "mirrored to")
+LEFT = (0, 1, 7)  # columns of text
 
 
 def list_runs(folder: pathlib.Path = pathlib.Path("logs"), /) -> None:
@@ -45,9 +47,11 @@ def list_runs(folder: pathlib.Path = pathlib.Path("logs"), /) -> None:
         experiments.sort(key=lambda paths: sizes[paths][1])
         rows = [COLUMNS, *(_row(paths, *sizes[paths]) for paths in experiments)]
     rows = [tuple(map(printable, row)) for row in rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+    if not any(row[-1] for row in rows[1:]):
+        rows = [row[:-1] for row in rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
-        cells = (cell.ljust(width) if column < 2 else cell.rjust(width)
+        cells = (cell.ljust(width) if column in LEFT else cell.rjust(width)
                  for column, (cell, width) in enumerate(zip(row, widths, strict=True)))  # fmt: skip
         print("  ".join(cells).rstrip())
 
@@ -104,4 +108,5 @@ def _row(paths: ExperimentPaths, size: int, changed: float) -> tuple[str, ...]:
         f"{best.mean_return:,.1f}" if best else "",
         format_bytes(size),
         f"{format_duration(max(0.0, time.time() - changed))} ago",
+        ", ".join(mirror_addresses(paths)),
     )

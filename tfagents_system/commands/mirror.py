@@ -22,6 +22,7 @@ from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.programs.command_line import OneOf
 from tfagents_system.core.programs.program import EXIT_CODE_FILE_VARIABLE
 from tfagents_system.core.state.file_locks import open_lock, try_lock
+from tfagents_system.core.state.mirror_addresses import mirror_addresses
 from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
 from tfagents_system.core.state.reports import Phase, StatusReporter
 from tfagents_system.launch.local.mirrors import TRACKERS, check_has_package, program_name
@@ -76,6 +77,8 @@ def mirror(
     if mirror.problem and not is_service:
         raise ConfigError(f"{to} does not take all of {paths.root}: {mirror.problem}")
     print(f"{mirror.num_records:,} records of {paths.root} have been sent to {to}.")
+    for address in mirror_addresses(paths):
+        print(f"mirrored to {address}")
     return EXIT_STOPPED if stop else EXIT_FINISHED
 
 

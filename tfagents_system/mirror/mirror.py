@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from tfagents_system.core.display import printable, without_secrets
+from tfagents_system.core.state.mirror_addresses import write_address
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.mirror.progress import Progress
 from tfagents_system.mirror.records import Batch, Description, Record, Source, describe
@@ -16,6 +17,8 @@ RETRY_SECS = 10.0
 
 class Connection(Protocol):
     """A connection to a tracker's run: a Wandb or an Mlflow."""
+
+    address: str  # where the tracker shows the run: an address, or files
 
     @property
     def num_arrived(self) -> int | None:
@@ -113,6 +116,7 @@ class Mirror:
         self._description = describe(self._paths)
         connection = connect(self._folder, progress.run_id, self._description)
         self._link = _Link(connection, progress, source)
+        write_address(self._folder, connection.address)
         arrived = connection.num_arrived
         total, self._pending = 0, []
         for batch in progress.batches:

@@ -52,8 +52,16 @@ class Mlflow:
         own_uri = f"sqlite:///{folder.absolute() / OWN_DATABASE}"
         self._client = MlflowClient(_server() or own_uri)
         self._run_id = self._find_run(folder, run_id, description)
+        self.address = self._address(_server() or own_uri)
         self._client.update_run(self._run_id, status="RUNNING")
         self.describe(description)
+
+    def _address(self, uri: str) -> str:
+        """Returns the run's page on a server; of a database or folder, what `mlflow ui` needs."""
+        if not uri.startswith(("http://", "https://")):
+            return uri
+        experiment = self._client.get_run(self._run_id).info.experiment_id
+        return f"{uri.rstrip('/')}/#/experiments/{experiment}/runs/{self._run_id}"
 
     def _find_run(self, folder: pathlib.Path, run_id: str, description: Description) -> str:
         """Returns the id of the run, which is created if it is missing."""

@@ -78,6 +78,8 @@ class Wandb:
         self.num_arrived: int = self._run.step if is_online else state["num_records"]
         self._given = self.num_arrived
         segment = pathlib.Path(self._run.dir).parent
+        is_shown = is_online and self._run.url
+        self.address: str = self._run.url if is_shown else str(segment.parent / "offline-run-*")
         self._write(None if is_online else str(segment), self.num_arrived)
         self._named: set[str] = set()
         self.describe(description)

@@ -14,6 +14,7 @@ from report_fakes import learner_report, worker_report, write_report
 from tfagents_system.commands.list_runs import state_of
 from tfagents_system.core.state.disk import SPARE_BYTES
 from tfagents_system.core.state.generations import publish_generation
+from tfagents_system.core.state.mirror_addresses import write_address
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.state.pause import pause
 from tfagents_system.core.state.reports import Phase
@@ -151,6 +152,15 @@ def test_program_goes_on_while_a_run_is_running_and_then_prints_the_last_line(pa
     assert state.startswith("finished | ")
     assert "train steps 50,000" in state
     assert ending.startswith("Training is finished.")
+
+
+def test_status_says_once_where_a_mirror_is(paths):
+    write_report(paths, learner_report())
+    (paths.mirrors / "mlflow").mkdir(parents=True)
+    write_address(paths.mirrors / "mlflow", "http://tracker/#/runs/1")
+    _, output, _ = show(paths.root)
+    assert output.splitlines()[-2] == "mirrored to mlflow: http://tracker/#/runs/1"
+    assert output.count("mirrored") == 1
 
 
 def test_unknown_experiment_is_an_error_with_the_nearest_name(tmp_path):

@@ -23,6 +23,7 @@ from tfagents_system.core.state.disk import free_bytes, keep_printing_on_full_di
 from tfagents_system.core.state.file_locks import is_locked, recorded_host
 from tfagents_system.core.state.files import read_json
 from tfagents_system.core.state.generations import checkpoint_bytes, generations
+from tfagents_system.core.state.mirror_addresses import mirror_addresses
 from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
 from tfagents_system.core.state.pause import paused
 from tfagents_system.core.state.reports import (
@@ -38,6 +39,7 @@ from tfagents_system.launch.show.status_line import Snapshot, status_line
 GONE_SECS = 5.0  # without a new report of any program on another host; each reports every second
 PLAIN_PERIOD_SECS = 10.0
 TERMINAL_PERIOD_SECS = 1.0
+CLEAR = "\r\x1b[K"  # the line, for another text
 
 
 class Watch:
@@ -169,10 +171,19 @@ def show(exp_dir: pathlib.Path, /) -> None:
     is_terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     show_line = _show_on_terminal if is_terminal else _show_as_line
     period_secs = TERMINAL_PERIOD_SECS if is_terminal else PLAIN_PERIOD_SECS
+    told: set[str] = set()
+
+    def tell_addresses() -> None:
+        for address in mirror_addresses(paths):
+            if address not in told:
+                told.add(address)
+                print(f"{CLEAR if is_terminal else ''}mirrored to {address}", flush=True)
+
     try:
         if not is_terminal and watch.look().is_running:
             time.sleep(2.0)  # time for the first reports
         while (snapshot := watch.look()).is_running:
+            tell_addresses()  # a mirror knows it once it is connected
             show_line(snapshot)
             time.sleep(period_secs)
     finally:
@@ -180,6 +191,7 @@ def show(exp_dir: pathlib.Path, /) -> None:
             print()
     if any(snapshot.reports.values()) or snapshot.unknown:
         print(status_line(snapshot))
+    tell_addresses()
     print(ending(paths))
 
 
@@ -187,7 +199,7 @@ def _show_on_terminal(snapshot: Snapshot) -> None:
     line = status_line(snapshot)
     width = shutil.get_terminal_size().columns - 1
     text = line if len(line) <= width else f"{line[: width - 1]}…"
-    sys.stdout.write(f"\r{text}\x1b[K")
+    sys.stdout.write(f"{CLEAR}{text}")
     sys.stdout.flush()
 
 
