@@ -70,6 +70,12 @@ class Browser:
         """Shows a file of this disk."""
         self._call("POST", "/url", {"url": path.resolve().as_uri()})
 
+    def narrow(self, width):
+        """Shows pages as a phone of `width` pixels does; no window is narrower than 500."""
+        screen = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+        command = {"cmd": "Emulation.setDeviceMetricsOverride", "params": screen}
+        self._call("POST", "/goog/cdp/execute", command)
+
     def run(self, script, *arguments):
         """Returns what the body of a JavaScript function returns."""
         return self._call("POST", "/execute/sync", {"script": script, "args": arguments})

@@ -8,11 +8,13 @@ import subprocess
 import sys
 
 import pytest
+from browser import Browser, install_chromium
 
 from tfagents_system.commands.table import COMMANDS, function_of
 from tfagents_system.core.programs.command_line import flags_of
 from tfagents_system.core.settings.attribute_names import HOOKS
 from tfagents_system.core.settings.variables import VARIABLES
+from tfagents_system.core.waiting import wait_until
 from tfagents_system.launch.checks.params_check import PUBLISHED
 
 PROJECT = pathlib.Path(__file__).parents[1]
@@ -28,6 +30,14 @@ def site(tmp_path_factory):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr  # --strict: any dead link or missing page
     return folder
+
+
+@pytest.fixture(scope="module")
+def browser():
+    install_chromium()
+    browser = Browser()
+    yield browser
+    browser.close()
 
 
 def text_of(page):
@@ -54,6 +64,52 @@ def test_a_page_loads_nothing_from_elsewhere(site):
     for page in site.rglob("*.html"):
         assert re.findall(r'(?:<script|<img|<link rel="stylesheet)[^>]*"(https?:[^"]*)',
                           page.read_text()) == []  # fmt: skip
+
+
+# Types a word into the search.
+SEARCH = """
+const query = document.querySelector("[data-md-component=search-query]");
+document.querySelector("#__search").click();
+query.focus();
+query.value = arguments[0];
+query.dispatchEvent(new KeyboardEvent("keyup", {bubbles: true}));
+"""
+RESULTS = """
+return [...document.querySelectorAll(".md-search-result__link")].map((each) => each.href);
+"""
+
+
+@pytest.mark.parametrize("page", ["index.html", "reference/hooks.html"])
+def test_search_finds_pages_where_the_site_is_opened_as_a_file(site, browser, page):
+    browser.open(site / page)
+    browser.run(SEARCH, "bootstrap")
+    wait_until(lambda: browser.run(RESULTS), 30, "results of the search")
+    found = {link.partition("#")[0] for link in browser.run(RESULTS)}
+    assert (site / "operation.html").as_uri() in found  # `sac compare`
+    assert browser.errors() == []
+
+
+# Widths of page and window; of each table the right edge, and that of the box where it scrolls.
+TABLES = """
+const edge = (element) => element.getBoundingClientRect().right;
+return [document.documentElement.scrollWidth, window.innerWidth,
+  [...document.querySelectorAll("article table:not([class])")].map((table) => {
+    const box = table.closest(".md-typeset__scrollwrap");
+    return [edge(table), box && getComputedStyle(box).overflowX === "auto" ? edge(box) : 0];
+  })];
+"""
+
+
+def test_tables_wrap_or_scroll_on_a_phone(site, browser):
+    num_tables = 0
+    browser.narrow(400)
+    for page in sorted(site.rglob("*.html")):
+        browser.open(page)
+        page_width, window, tables = browser.run(TABLES)
+        assert (page_width, window) == (400, 400), page
+        assert [edges for edges in tables if edges[0] > 400 and not 0 < edges[1] <= 400] == [], page
+        num_tables += len(tables)
+    assert num_tables > 50
 
 
 def test_reference_has_every_hook_hyperparameter_and_variable(site):
