@@ -114,25 +114,27 @@ class NumpyBoxHead:
         # The exact bounds, because center - magnitude is rounded.
         self._low = np.asarray(head.action_spec.minimum, np.float32)
         self._high = np.asarray(head.action_spec.maximum, np.float32)
+        # Arrays, because scalars double the time of np.maximum.
+        self._log_std_range = [np.full(self.num_noises, end, np.float32) for end in LOG_STD_RANGE]
 
     def gaussian(self, outputs: Floats) -> tuple[Floats, Floats]:
         """Returns (loc [A], log_std [A]) of a stochastic actor, before squashing."""
-        low, high = LOG_STD_RANGE  # np.clip takes four times as long
+        low, high = self._log_std_range  # np.clip takes four times as long
         loc, log_std = outputs[: self.num_noises], outputs[self.num_noises :]
         return loc, np.minimum(np.maximum(log_std, low), high)
 
     def greedy(self, outputs: Floats) -> Floats:
         """See NumpyHead."""
-        return self._squashed(outputs[: self.num_noises])
+        return self._scaled(np.tanh(outputs[: self.num_noises]))
 
     def sample(self, outputs: Floats, noise: Floats) -> Floats:
         """See NumpyHead."""
         loc, log_std = self.gaussian(outputs)
-        return self._squashed(loc + np.exp(log_std) * noise)
+        return self._scaled(np.tanh(loc + np.exp(log_std) * noise))
 
     def perturbed(self, outputs: Floats, noise: Floats) -> Floats:
         """See NumpyHead; `noise` [A] is added to the action scaled to [-1, 1]."""
-        return self._squashed(outputs, noise)
+        return self._scaled(np.tanh(outputs) + noise)
 
     def arrays(self, kernel: Floats, bias: Floats) -> dict[str, Floats]:
         """Returns `mean_kernel`, `mean_bias`, and `center`, `magnitude`, `low`, `high`, [A] each.
@@ -145,8 +147,9 @@ class NumpyBoxHead:
         arrays = {"mean_kernel": kernel[:, :num], "mean_bias": bias[:num]}
         return arrays | {name: np.broadcast_to(value, [num]) for name, value in bounds.items()}
 
-    def _squashed(self, pre_tanh: Floats, noise: Floats | float = 0.0) -> Floats:
-        action = self._center + self._magnitude * (np.tanh(pre_tanh) + noise)
+    def _scaled(self, action: Floats) -> Floats:
+        """Returns an action scaled to [-1, 1] in the environment's unit, within its bounds."""
+        action = self._center + self._magnitude * action
         return np.minimum(np.maximum(action, self._low), self._high)  # the sum is rounded
 
 

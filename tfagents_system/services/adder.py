@@ -67,6 +67,7 @@ class Adder:
         """
         self._codec = codec
         self._blank = codec.zeros()
+        self._mid = np.float32(MID)  # made once, because `add` is the hot path
         self._layout = layout
         self._journal = journal
         self._burst_length = burst_length
@@ -122,13 +123,13 @@ class Adder:
             )
             if not self._append(first, num_times=self._layout.frame_stack):
                 return False
-        step = self._blank._replace(
-            step_type=np.float32(MID),
-            observation=self._frames(next_time_step.observation),
-            action=action,
-            reward=next_time_step.reward,
-            discount=next_time_step.discount,
-            extras=self._stored(state),
+        step = Step(
+            self._mid,
+            self._frames(next_time_step.observation),
+            action,
+            next_time_step.reward,
+            next_time_step.discount,
+            self._stored(state),
         )
         if self._stores_return:
             self._return_so_far = self._gamma * self._return_so_far + np.float32(step.reward)
