@@ -10,6 +10,7 @@ import pytest
 from faults.ledger import Ledger
 from xdist.scheduler import LoadFileScheduling
 
+from tfagents_system.core.programs.first_episode import FIRST_EPISODE
 from tfagents_system.kernels import build
 
 # The same examples every time, and no failure because the machine is busy.
@@ -34,10 +35,11 @@ def compiled_ops():
 
 
 @pytest.fixture(autouse=True)
-def no_watchdog_left():
-    """Disarms the watchdog that a test has fed: it would end this process in a later test."""
+def nothing_left():
+    """Disarms a test's watchdog, which would end this process later, and forgets its run."""
     yield
     faulthandler.cancel_dump_traceback_later()
+    FIRST_EPISODE.of(None)
 
 
 # Tests that start real runs: of programs that share the CPUs, with steps that take their time.

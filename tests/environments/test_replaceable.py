@@ -142,8 +142,7 @@ def first_episode(tmp_path):
     paths = ExperimentPaths(tmp_path)
     paths.running.mkdir()
     FIRST_EPISODE.of(paths)
-    yield FIRST_EPISODE
-    FIRST_EPISODE.of(None)
+    return FIRST_EPISODE
 
 
 @pytest.mark.parametrize("what", WRONG_RESETS)
