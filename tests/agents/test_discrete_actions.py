@@ -13,6 +13,8 @@ from tfagents_system.train_params_base import TrainParamsBase
 GAMMA, ALPHA = 0.9, 0.5
 OBSERVATION = tf.TensorSpec([2], tf.float32, "observation")
 ONE = tensor_spec.BoundedTensorSpec([], tf.int64, 3, 5, "action")  # 3, 4 or 5
+ARM = tensor_spec.BoundedTensorSpec([1], tf.float32, -1, 1, "arm")
+NESTED = {"arm": ARM, "grip": ONE}
 BRANCHES = tensor_spec.BoundedTensorSpec([2], tf.int32, [0, 0], [1, 2], "action")
 
 
@@ -116,14 +118,74 @@ def test_it_learns_which_action_is_rewarded(spec):
 
 
 @pytest.mark.parametrize("name", ["tqc", "crossq", "xqc", "td3", "ddpg"])
-def test_algorithms_without_discrete_actions_are_refused_by_name(name):
-    message = (
-        f"algorithm is '{name}', but the environment's actions are discrete .*; allowed is 'sac'"
-    )
+@pytest.mark.parametrize(("spec", "found"), [(ONE, "discrete .*"), (NESTED, "a dict of several")])
+def test_algorithms_for_a_single_box_refuse_other_actions_by_name(name, spec, found):
+    message = f"algorithm is '{name}', but the environment's actions are {found}; allowed is 'sac'"
     with pytest.raises(ConfigError, match=message):
-        make_agent(ONE, algorithm=name)
+        make_agent(spec, algorithm=name)
 
 
-def test_noise_of_a_colour_is_refused():
-    with pytest.raises(ConfigError, match="exploration_noise_beta is 1, but .* allowed is 0"):
-        make_agent(ONE, exploration_noise_beta=1.0)
+def test_noise_of_a_colour_is_for_continuous_actions():
+    for spec in (ONE, {"grip": ONE}):
+        with pytest.raises(ConfigError, match="exploration_noise_beta is 1, but .* allowed is 0"):
+            make_agent(spec, exploration_noise_beta=1.0)
+    make_agent(NESTED, exploration_noise_beta=1.0)
+
+
+def test_losses_of_an_arm_with_a_gripper_by_hand():
+    """Losses are linear in the temperature of the arm, which multiplies random numbers.
+
+    Its log std of -20 makes the arm's sample its mode.
+    """
+    agent, of_grip = make_agent(NESTED), 0.6
+    networks, rng = agent.networks, np.random.default_rng(1)
+    actor = np.concatenate([rng.normal(size=(2, 1)), np.zeros((2, 1)), rng.normal(size=(2, 3))], 1)
+    networks.actor.head.projection.set_weights([actor, np.float32([0, -20, 0, 0, 0])])
+    kernels = rng.normal(size=(4, 3, 3))  # (observation, arm) -> values of 3, 4 and 5
+    critics = (*networks.critics, *networks.target_critics)
+    for net, kernel in zip(critics, kernels, strict=True):
+        net.value_layer.set_weights([kernel, np.zeros(3)])
+    batch = minibatch([0, 0], tf.int64)._replace(
+        action={"arm": tf.constant([[0.5], [-1.0]]), "grip": tf.constant([4, 5], tf.int64)}
+    )
+    found = []
+    for of_arm in (0.2, 0.4):
+        tf.random.set_seed(1)
+        agent.temperature.log_alpha.assign(np.log([of_arm, of_grip]))
+        found.append(agent.gradients(batch)[1].extra)
+        assert float(found[-1]["alpha"]) == pytest.approx((of_arm + of_grip) / 2)
+    without = {name: 2 * found[0][name] - found[1][name] for name in ("actor_loss", "td_target")}
+    log_prob = (found[1]["actor_loss"] - found[0]["actor_loss"]) / (0.4 - 0.2)
+    of_next = (found[1]["td_target"] - found[0]["td_target"]) / (0.4 - 0.2)
+
+    def value(state, pair):
+        """Returns V without the entropy of the arm, and the entropy of the gripper."""
+        pi = softmax(state @ actor[:, 2:])
+        inputs = np.concatenate([state, np.tanh(state @ actor[:, :1])])
+        q = np.minimum(*(inputs @ kernels[k] for k in pair))
+        return (pi * (q - of_grip * np.log(pi))).sum(), -(pi * np.log(pi)).sum()
+
+    values, entropies = zip(*[value(s, (0, 1)) for s in batch.observation.numpy()], strict=True)
+    np.testing.assert_allclose(without["actor_loss"], -np.mean(values), rtol=1e-4)
+    # log pi = 20 - n^2 / 2 - log(2 pi) / 2 - log(1 - tanh^2), so about 20: an entropy of -20.
+    np.testing.assert_allclose(log_prob, 20, atol=4)
+    np.testing.assert_allclose(found[0]["entropy"], np.mean(entropies) - log_prob, rtol=1e-3)
+    next_values = [value(s, (2, 3))[0] for s in batch.next_observation.numpy()]
+    targets = batch.reward + GAMMA * batch.discount * next_values
+    np.testing.assert_allclose(without["td_target"], np.mean(targets), rtol=1e-4)
+    np.testing.assert_allclose(of_next, -GAMMA * 20 / 2, atol=2)  # one of two is not terminal
+    rows = zip(batch.observation.numpy(), (0.5, -1.0), (1, 2), strict=True)
+    taken = [np.append(state, arm) @ kernels[0][:, number] for state, arm, number in rows]
+    np.testing.assert_allclose(found[0]["q_value"], np.mean(taken), rtol=1e-4)
+
+
+def test_each_branch_and_the_arm_have_a_temperature_of_their_own():
+    agent = make_agent({"arm": ARM, "tools": BRANCHES}, target_entropy=0.5)
+    assert agent.temperature.log_alpha.shape == [1 + 2]
+    np.testing.assert_allclose(agent.temperature.target_entropy, [0.5, 0.25, 0.25])
+    log_prob = tf.constant([[1.0, -0.4, -0.2], [3.0, 9.0, 9.0]])
+    agent.temperature.log_alpha.assign([0.3, 0.2, 0.1])
+    loss, gradients = agent.temperature.loss(log_prob, tf.constant([1.0, 0.0]))
+    excess = [1 + 0.5, -0.4 + 0.25, -0.2 + 0.25]
+    np.testing.assert_allclose(gradients, [np.negative(excess)], rtol=1e-5)
+    np.testing.assert_allclose(loss, -np.dot([0.3, 0.2, 0.1], excess), rtol=1e-5)

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+import tree
 from tf_agents.networks.actor_distribution_network import ActorDistributionNetwork
 from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
@@ -51,7 +52,9 @@ def make_agent(
     agent.initialize()
     rng = np.random.default_rng(1)
     for variable in agent.policy.variables():
-        scale = 0.0 if "logits/bias" in variable.name else 0.5  # else one choice is always best
+        # With a bias, one choice may be always the best.
+        is_bias = variable.name.endswith(("logits/bias:0", "outputs_of_leaves/bias:0"))
+        scale = 0.0 if is_bias else 0.5
         values = rng.normal(scale=scale, size=variable.shape)
         variable.assign(abs(values) if "variance" in variable.name else values)
     return agent
@@ -71,7 +74,7 @@ def observations_of(spec, rng):
 
 
 def episodes_of(agent):
-    """Yields episodes of (observation, action of the policy in TensorFlow); all act together."""
+    """Yields episodes of (observation, leaves of the action in TensorFlow); all act together."""
     spec, rng = agent.policy.time_step_spec.observation, np.random.default_rng(2)
     episodes = [list(observations_of(spec, rng)) for _ in range(NUM_EPISODES)]
     state, actions = agent.policy.get_initial_state(NUM_EPISODES), []
@@ -80,10 +83,11 @@ def episodes_of(agent):
         rewards = tf.zeros([NUM_EPISODES])
         time_step = ts.transition(batch, rewards) if actions else ts.restart(batch, NUM_EPISODES)
         action, state, _ = agent.policy.action(time_step, state)
-        actions.append(action.numpy())
+        actions.append([part.numpy() for part in tf.nest.flatten(action)])
     for k, episode in enumerate(episodes):
         yield [
-            (observation, action[k]) for observation, action in zip(episode, actions, strict=True)
+            (observation, [part[k] for part in action])
+            for observation, action in zip(episode, actions, strict=True)
         ]
 
 
@@ -107,7 +111,7 @@ def runner_of(name):
 
 
 def as_parts(observation):
-    return models.observation_parts(observation) if isinstance(observation, dict) else observation
+    return models.named_parts(observation, "") if isinstance(observation, dict) else observation
 
 
 def joined(nest):
@@ -129,6 +133,18 @@ CASES = {
     ),
     "discrete": (VECTOR, {"action_spec": ONE_OF_THREE}, None, FORMATS),
     "branches": (VECTOR, {"action_spec": BRANCHES}, None, FORMATS),
+    "nested action": (
+        VECTOR,
+        {"action_spec": {"tools": BRANCHES, "arm": ACTION, "grip": ONE_OF_THREE}},
+        None,
+        FORMATS,
+    ),
+    "nested action, lstm": (
+        VECTOR,
+        {"action_spec": {"arm": ACTION, "grip": ONE_OF_THREE}, "recurrent": True},
+        None,
+        FORMATS,
+    ),
     "image": (IMAGE, {}, None, FORMATS),
     "normalized": (VECTORS, {"normalize_observations": True}, None, FORMATS),
     "normalized, lstm": (
@@ -158,6 +174,7 @@ EVERYDAY = (
     "vector",
     "lstm",
     "discrete",
+    "nested action",
     "image",
     "normalized",
     "nest",
@@ -172,9 +189,11 @@ def test_every_format_acts_as_the_policy_on_1000_observations(case, tmp_path):
     spec, settings, combiner, names = CASES[case]
     agent = make_agent(spec, combiner, **settings)
     episodes = list(episodes_of(agent))
-    spread = np.std([action for episode in episodes for _, action in episode], axis=0)
-    is_discrete = agent.action_spec.dtype.is_integer  # then one choice of a branch may be the best
-    assert (spread.max() if is_discrete else spread.min()) > 1e-3
+    leaves = tf.nest.flatten(agent.action_spec)
+    for index, leaf in enumerate(leaves):
+        spread = np.std([action[index] for episode in episodes for _, action in episode], axis=0)
+        # One choice of a branch may still be always the best.
+        assert (spread.max() if leaf.dtype.is_integer else spread.min()) > 1e-3
     for name in names:
         policy = runner_of(name).Policy(written(agent, name, tmp_path))
         count = 0
@@ -182,10 +201,12 @@ def test_every_format_acts_as_the_policy_on_1000_observations(case, tmp_path):
             policy.reset()
             for observation, expected in episode:
                 action = policy.action(as_parts(observation))
-                dtype = agent.action_spec.dtype.as_numpy_dtype
-                assert (action.shape, action.dtype) == (expected.shape, dtype)
-                # Sums over an image differ in their last digits from CPU to CPU.
-                np.testing.assert_allclose(action, expected, rtol=1e-5, atol=1e-5, err_msg=name)
+                assert isinstance(action, dict) == isinstance(agent.action_spec, dict)
+                for part, wanted, leaf in zip(tree.flatten(action), expected, leaves, strict=True):
+                    dtype = leaf.dtype.as_numpy_dtype
+                    assert (part.shape, part.dtype) == (wanted.shape, dtype)
+                    # Sums over an image differ in their last digits from CPU to CPU.
+                    np.testing.assert_allclose(part, wanted, rtol=1e-5, atol=1e-5, err_msg=name)
                 count += 1
         assert count == 1000
 

@@ -25,7 +25,9 @@ def test_target_entropy_is_a_fifth_of_the_largest():
     of_branches = [0.2 * math.log(n) for n in (3, 3, 3, 2)]
     np.testing.assert_allclose(of_branches, [0.219722, 0.219722, 0.219722, 0.138629], atol=1e-6)
     head = action_head(spec)
-    assert head.default_target_entropy == pytest.approx(sum(of_branches) / 4)
+    # Each branch has its own, and counts by a quarter, as its log-probabilities do.
+    np.testing.assert_allclose(head.default_target_entropy, np.divide(of_branches, 4), rtol=1e-6)
+    np.testing.assert_allclose(head.part_weights, [1 / 4] * 4)
     assert head.num_values == 3 + 3 + 3 + 2
 
 
@@ -43,11 +45,11 @@ def test_expectation_is_exact_and_its_gradient_reaches_the_logits():
     with tf.GradientTape() as tape:
         logits = tf.Variable(LOGITS)
         distribution = head.output_layer(is_deterministic=False).of(logits)
-        q_value, log_prob = head.expectation(distribution, lambda _, log_prob: (q_values, log_prob))
+        q_value, log_prob = head.expectation(distribution, lambda _: q_values)
     first, second = 0.2 * 1 + 0.8 * 2, 0.5 * 10 + 0.25 * 20 + 0.25 * 30
     np.testing.assert_allclose(q_value, [(first + second) / 2], rtol=1e-6)
     entropies = [-sum(p * math.log(p) for p in ps) for ps in ((0.2, 0.8), (0.5, 0.25, 0.25))]
-    np.testing.assert_allclose(log_prob, [-sum(entropies) / 2], rtol=1e-6)
+    np.testing.assert_allclose(log_prob, [np.divide(entropies, -2)], rtol=1e-6)
     # d/dz_a sum_b p_b q_b = p_a (q_a - mean)
     expected = [0.2 * (1 - first), 0.8 * (2 - first)]
     expected += [0.5 * (10 - second), 0.25 * (20 - second), 0.25 * (30 - second)]
@@ -78,7 +80,9 @@ def test_samples_have_the_probabilities_and_log_probabilities_of_the_logits(spec
             np.testing.assert_allclose(shares, expected, atol=4 * 0.5 / math.sqrt(num))
     numbers = actions.numpy().reshape(num, -1) - head.start
     of_branches = [np.log(p)[numbers[:, k]] for k, p in enumerate(probabilities)]
-    np.testing.assert_allclose(log_prob, np.mean(of_branches, axis=0), rtol=1e-5)
+    np.testing.assert_allclose(
+        np.reshape(log_prob, [num, -1]).sum(axis=1), np.mean(of_branches, axis=0), rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize(("spec", "size", "best"), [(TWO, 5, [1, 5]), (ONE, 3, 0)])

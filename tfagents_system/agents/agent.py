@@ -11,7 +11,7 @@ from tf_agents.policies import tf_policy
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.batch import Batch, make_batch, with_shifted_images
-from tfagents_system.agents.losses import Alpha, CriticLoss, Losses, valid_mean
+from tfagents_system.agents.losses import Alpha, CriticLoss, Losses, sum_of_parts, valid_mean
 from tfagents_system.agents.networks import Networks, summarized
 from tfagents_system.agents.optimizers import Gradients, Optimizer, UpdateRule, make_adam
 from tfagents_system.agents.temperature import Temperature
@@ -158,7 +158,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
         metrics["q_value"] = valid_mean(critic.q_value, batch.valid)
         metrics["td_target"] = valid_mean(critic.td_target, batch.valid)
         if alpha is not None:
-            metrics["alpha"] = alpha
+            metrics["alpha"] = tf.reduce_mean(alpha)
         gradients = Gradients(
             by_critics, by_summarizer, by_state_value, actor.by_actor, actor.by_log_alpha,
             actor.moments, critic.moments, statistics,
@@ -232,7 +232,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
         if self.temperature is not None:
             log_prob = tf.stop_gradient(actor.log_prob)
             losses["alpha_loss"], by_log_alpha = self.temperature.loss(log_prob, batch.valid)
-            metrics["entropy"] = -valid_mean(log_prob, batch.valid)
+            metrics["entropy"] = -valid_mean(sum_of_parts(log_prob, alpha), batch.valid)
         losses, metrics = (
             {name: self.rule.policy_delay * value for name, value in of_step.items()}
             for of_step in (losses, metrics)
@@ -241,13 +241,14 @@ class ActorCriticAgent(tf_agent.TFAgent):
         return _ActorStep(losses, metrics, soft_value, by_actor, by_log_alpha, actor.moments)
 
     def _no_actor_step(self) -> _ActorStep:
-        zero, is_soft = tf.constant(0.0), self.temperature is not None
+        zero, temperature = tf.constant(0.0), self.temperature
+        is_soft = temperature is not None
         return _ActorStep(
             losses={"actor_loss": zero} | ({"alpha_loss": zero} if is_soft else {}),
             metrics={"entropy": zero} if is_soft else {},
             soft_value=(),
             by_actor=[tf.zeros_like(variable) for variable in self._actor_variables],
-            by_log_alpha=[zero] if is_soft else [],
+            by_log_alpha=[tf.zeros_like(temperature.log_alpha)] if temperature else [],
             moments=self._losses.no_actor_moments(),
         )
 

@@ -27,7 +27,7 @@ class Algorithm:
     policy_delay: int = 1  # from its paper: train steps of the critics for each of the actor
     may_delay_policy: bool = True  # False keeps the above, whatever the settings
     normalizes_rewards: bool = False  # whether its paper scales rewards
-    has_discrete_actions: bool = False  # whether its losses are defined for DiscreteHead
+    has_all_actions: bool = False  # whether its losses are defined for other heads than BoxHead
     check: Callable[["AgentSettings", bool, str], None] = _allow_all
     """Raises ConfigError for settings that do not fit: (settings, is_recurrent, where)."""
 

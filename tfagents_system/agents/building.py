@@ -20,8 +20,10 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.nests import Nest
 from tfagents_system.networks.action_heads import action_head
 from tfagents_system.networks.actor_networks import MlpActorNetwork, acting_network
+from tfagents_system.networks.box_head import BoxHead
 from tfagents_system.networks.critic_networks import MlpCriticNetwork, SummarizingCriticNetwork
 from tfagents_system.networks.discrete_head import DiscreteHead
+from tfagents_system.networks.nested_head import NestedHead
 from tfagents_system.networks.normalizer import Normalizer
 from tfagents_system.networks.normalizing_networks import (
     Layers,
@@ -50,17 +52,22 @@ class Parts(NamedTuple):
 
 def check_actions(settings: AgentParams, action_spec: Nest) -> None:
     """Raises ConfigError if the algorithm, or another setting, does not fit the actions."""
-    if not isinstance(action_head(action_spec), DiscreteHead):
+    head = action_head(action_spec)
+    if isinstance(head, BoxHead):
         return
-    found = f"the environment's actions are discrete ({action_spec.dtype.name} "
-    found += f"{list(action_spec.shape)})"
-    if not ALGORITHMS[settings.algorithm].has_discrete_actions:
-        able = [name for name, row in ALGORITHMS.items() if row.has_discrete_actions]
+    if isinstance(head, DiscreteHead):
+        found = f"discrete ({action_spec.dtype.name} {list(action_spec.shape)})"
+    else:
+        found = f"a {'dict' if isinstance(action_spec, Mapping) else 'tuple'} of several"
+    found = f"the environment's actions are {found}"
+    if not ALGORITHMS[settings.algorithm].has_all_actions:
+        able = [name for name, row in ALGORITHMS.items() if row.has_all_actions]
         raise ConfigError(
             f"TrainParams.algorithm is {settings.algorithm!r}, but {found}; allowed is "
             f"{' or '.join(map(repr, able))} then."
         )
-    if settings.exploration_noise_beta:
+    has_box = isinstance(head, NestedHead) and head.boxes
+    if settings.exploration_noise_beta and not has_box:
         raise ConfigError(
             f"TrainParams.exploration_noise_beta is {settings.exploration_noise_beta:g}, but "
             f"{found}; allowed is 0 then: discrete actions have no noise."

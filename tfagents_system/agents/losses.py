@@ -3,19 +3,21 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import tensorflow as tf
 
 from tfagents_system.agents.batch import Batch
 from tfagents_system.agents.networks import Networks
 
-Alpha: TypeAlias = tf.Tensor | None  # the entropy temperature, []; None for agents without one
+# The entropy temperature: [], or [P] for each part of an action; None for agents without one.
+Alpha: TypeAlias = tf.Tensor | None
 
 
 class ActorLoss(NamedTuple):
     """The actor's loss and intermediate results; tensors are [B] or [B, T]."""
 
     loss: tf.Tensor  # []
-    log_prob: Any = ()  # log-probabilities of its actions, for a stochastic policy
+    log_prob: Any = ()  # log-probabilities of its actions, for a stochastic policy; maybe [..., P]
     soft_value: Any = ()  # target of a state-value network
     moments: Sequence[Any] = ()  # moments of the minibatch, for an actor that normalizes by them
 
@@ -37,6 +39,11 @@ class Losses(NamedTuple):
     # Takes networks, a batch and the soft values of its states; returns a scalar.
     state_value: Callable[[Networks, Batch, tf.Tensor], tf.Tensor] | None = None
     no_actor_moments: Callable[[], Sequence[Any]] = tuple  # zeros for ActorLoss.moments
+
+
+def sum_of_parts(values: tf.Tensor, alpha: tf.Tensor) -> tf.Tensor:
+    """Returns the sum [...] of `values` [..., P], if each part of an action has a temperature."""
+    return tf.reduce_sum(values, axis=-1) if len(np.shape(alpha)) else values
 
 
 def valid_mean(values: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:

@@ -1,6 +1,8 @@
 """The entropy temperature of stochastic policies."""
 
+import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from tfagents_system.agents.losses import valid_mean
 from tfagents_system.agents.optimizers import LearningRate, make_adam
@@ -15,7 +17,7 @@ class Temperature(tf.Module):
     def __init__(
         self,
         initial_log_alpha: float,
-        target_entropy: float,
+        target_entropy: float | NDArray[np.float32],
         learning_rate: LearningRate | None = 3e-4,
         adam_beta_1: float = 0.9,
         by_alpha: bool = False,
@@ -24,13 +26,15 @@ class Temperature(tf.Module):
 
         Args:
           initial_log_alpha: Initial log of the temperature.
-          target_entropy: In nats, of actions scaled to [-1, 1].
+          target_entropy: In nats, of actions scaled to [-1, 1]; [P] makes a temperature for each
+            part of an action.
           learning_rate: Adam learning rate; None keeps alpha fixed.
           adam_beta_1: Decay of Adam's first moment.
           by_alpha: Whether the loss is alpha times the excess, as in equation 18.
         """
         super().__init__()
-        self.log_alpha = tf.Variable(initial_log_alpha, dtype=tf.float32, name="log_alpha")
+        initial = np.full(np.shape(target_entropy), initial_log_alpha, np.float32)
+        self.log_alpha = tf.Variable(initial, name="log_alpha")
         self.target_entropy = target_entropy
         self._by_alpha = by_alpha
         self._is_learned = learning_rate is not None
@@ -40,25 +44,32 @@ class Temperature(tf.Module):
 
     @property
     def alpha(self) -> tf.Tensor:
-        """The temperature, [] > 0."""
+        """The temperature, [] or [P], > 0."""
         return tf.exp(self.log_alpha)
 
     def loss(self, log_prob: tf.Tensor, valid: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """Returns the mean of -log_alpha (log pi(a|s) + target entropy), and its gradient.
+
+        Of several parts it is the sum.
 
         Equation 18 has alpha in place of log_alpha: the sign and the optimum are the same, but here
         the step size does not shrink with alpha (as in the authors' code). In either case the
         gradient is by log_alpha.
 
         Args:
-          log_prob: [B] or [B, T], log-probabilities of the policy's actions.
-          valid: Of the same shape; 0 for padding.
+          log_prob: [B] or [B, T], log-probabilities of the policy's actions; or [..., P].
+          valid: [B] or [B, T]; 0 for padding.
         """
-        excess = valid_mean(log_prob + self.target_entropy, valid)
+        excess = log_prob + self.target_entropy
+        if self.log_alpha.shape.rank:
+            parts = tf.unstack(excess, axis=-1)
+            excess = tf.stack([valid_mean(part, valid) for part in parts])
+        else:
+            excess = valid_mean(excess, valid)
         if self._by_alpha:
-            loss = -self.alpha * excess
-            return loss, [loss]
-        return -self.log_alpha * excess, [-excess]
+            losses = -self.alpha * excess
+            return tf.reduce_sum(losses), [losses]
+        return tf.reduce_sum(-self.log_alpha * excess), [-excess]
 
     def apply(self, gradients: list[tf.Tensor]) -> None:
         """Adjusts alpha, unless it is fixed."""

@@ -119,13 +119,21 @@ def check_actions(environment: EnvironmentId) -> None:
     except UserCodeError as error:
         reason = error.reason_and_place
         raise ConfigError(f"{environment.name} cannot be made: {reason}") from error
-    if type(space).__name__ not in ACTION_SPACES:  # agents check its dtype and bounds
+    if not _has_actions(space):
         raise ConfigError(
             f"The actions of {environment.name} are {space}. Allowed is a Box: one floating point "
-            "vector with finite bounds, such as Box(-1, 1, (2,)); or Discrete, MultiDiscrete or "
-            "MultiBinary. To wrap the environment: sac new NAME "
+            "vector with finite bounds, such as Box(-1, 1, (2,)); Discrete, MultiDiscrete or "
+            "MultiBinary; or a Dict or Tuple of these. To wrap the environment: sac new NAME "
             f"--from {environment.kind}:{environment.name}"
         )
+
+
+def _has_actions(space: Any) -> bool:
+    """Returns whether the kind of a space is allowed; agents check its dtype and bounds."""
+    if type(space).__name__ not in ("Dict", "Tuple"):
+        return type(space).__name__ in ACTION_SPACES
+    parts = space.spaces.values() if type(space).__name__ == "Dict" else space.spaces
+    return bool(parts) and all(map(_has_actions, parts))
 
 
 def _import_package(package: str, text: str) -> None:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tree
-from numpy.typing import NDArray
 from tf_agents.agents import tf_agent
 
 from tfagents_system.agents.construction import make_agent
@@ -20,7 +19,7 @@ from tfagents_system.environments.remarks import learned_state
 from tfagents_system.evaluation.evaluator import make_eval_environment
 from tfagents_system.export.onnx_model import write_onnx
 from tfagents_system.export.tensorflow_models import (
-    observation_parts,
+    named_parts,
     write_saved_model,
     write_tflite,
 )
@@ -35,7 +34,7 @@ class RestoredPolicy(NamedTuple):
 
     agent: tf_agent.TFAgent
     observation: Any  # the first observation of an episode
-    action: NDArray[Any]
+    action: Any
     note: str | None = None  # parts of the environment that are not exported
 
 
@@ -67,9 +66,10 @@ def write(policy: RestoredPolicy, name: str, folder: pathlib.Path) -> None:
     folder.mkdir()
     WRITERS[name](policy.agent, folder)
     shutil.copy(pathlib.Path(__file__).with_name(f"{name}_runner.py"), folder / "run_policy.py")
-    parts = {key: part.tolist() for key, part in observation_parts(policy.observation).items()}
-    observation = parts if tree.is_nested(policy.observation) else parts["observation"]
-    example = {"observation": observation, "action": policy.action.tolist()}
+    example = {}
+    for key, nest in (("observation", policy.observation), ("action", policy.action)):
+        parts = {name: part.tolist() for name, part in named_parts(nest, key).items()}
+        example[key] = parts if tree.is_nested(nest) else parts[key]
     (folder / "example.json").write_text(json.dumps(example) + "\n")
 
 
@@ -92,7 +92,7 @@ def _vector_parts(agent: tf_agent.TFAgent, name: str) -> dict[str, tuple[int, ..
             f"{name} cannot hold this policy: {obstacle}. Allowed is one of the built-in networks "
             "for vectors. Export to savedmodel or tflite instead."
         )
-    parts = observation_parts(agent.policy.time_step_spec.observation)
+    parts = named_parts(agent.policy.time_step_spec.observation, "observation")
     return {part: tuple(spec.shape) for part, spec in parts.items()}
 
 

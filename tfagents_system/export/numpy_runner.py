@@ -7,7 +7,7 @@ import numpy as np
 
 
 class Policy:
-    """Greedy actions; reset() begins an episode. A nested observation is a dict of its parts."""
+    """Greedy actions; reset() begins an episode. A nest is a dict of its parts."""
 
     def __init__(self, folder=pathlib.Path(__file__).parent):
         self.arrays = dict(np.load(pathlib.Path(folder) / "policy.npz"))

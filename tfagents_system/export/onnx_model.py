@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tfagents_system.core.checkout import how_to_install
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.policies.numpy_layers import leaves_of
 
 _TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int16": 5, "int32": 6, "int64": 7}  # TensorProto's
 OPSET = 13  # the oldest with these operations, so that old runtimes can read it
@@ -22,7 +23,8 @@ def write_onnx(arrays: _Arrays, parts: Mapping[str, tuple[int, ...]], file: path
 
     Its inputs are the `parts` of an observation, float32 of these shapes, and, for recurrent layer
     k, `h_<k>` and, for an LSTM, `c_<k>` [units], zeros at the start of an episode. Its outputs are
-    `action` [A], or integers [] or [K], `next_h_<k>` and `next_c_<k>`.
+    `action` [A], or integers [] or [K], or for a nest `action_<leaf>`; `next_h_<k>` and
+    `next_c_<k>`.
 
     Raises:
       ConfigError: If the package onnx is missing.
@@ -44,8 +46,7 @@ def write_onnx(arrays: _Arrays, parts: Mapping[str, tuple[int, ...]], file: path
         x = nodes.add("Mul", nodes.add("Sub", x, "observation_mean"), "observation_scale")
         x = nodes.add("Min", nodes.add("Max", x, "observation_low"), "observation_high")
     inputs = [vector(part, shape) for part, shape in parts.items()]
-    example = arrays["start" if "start" in arrays else "center"]
-    outputs = [vector("action", example.shape, example.dtype.name)]
+    states_after = []
     constants = dict(
         arrays, one_row=np.array([1, -1]), flat=np.array([-1]), one=np.array([1], np.float32)
     )
@@ -53,17 +54,23 @@ def write_onnx(arrays: _Arrays, parts: Mapping[str, tuple[int, ...]], file: path
         units = arrays[f"{kind}_recurrent_kernel_{index}"].shape[:1]
         x, states = _STEPS[kind](nodes, x, index, constants)
         inputs += [vector(name, units) for name in states]
-        outputs += [vector(f"next_{name}", units) for name in states]
+        states_after += [vector(f"next_{name}", units) for name in states]
     layer = 0
     while f"hidden_kernel_{layer}" in arrays:
         x = nodes.add("Gemm", x, f"hidden_kernel_{layer}", f"hidden_bias_{layer}")
         x = nodes.add("Relu", x)
         layer += 1
-    (_add_choice if "start" in arrays else _add_squashed)(nodes, x, constants)
+    outputs = []
+    for leaf, own in (leaves_of(arrays) or {"": arrays}).items():
+        prefix, output = (f"{leaf}.", f"action_{leaf}") if leaf else ("", "action")
+        (_add_choice if "start" in own else _add_squashed)(nodes, x, constants, prefix, output)
+        example = own["start" if "start" in own else "center"]
+        outputs.append(vector(output, example.shape, example.dtype.name))
 
+    used = {name for node in nodes.nodes for name in node.input}
     graph = helper.make_graph(
-        nodes.nodes, "policy", inputs, outputs,
-        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+        nodes.nodes, "policy", inputs, outputs + states_after,
+        [numpy_helper.from_array(value, name) for name, value in constants.items() if name in used],
     )  # fmt: skip
     opset = helper.make_opsetid("", OPSET)
     model = helper.make_model(graph, opset_imports=[opset], ir_version=7)  # as old as that opset
@@ -95,27 +102,27 @@ class _Nodes:
         return outputs
 
 
-def _add_squashed(nodes: _Nodes, x: str, constants: _Arrays) -> None:
-    """Adds center + magnitude tanh(mean), within the bounds."""
-    x = nodes.add("Tanh", nodes.add("Gemm", x, "mean_kernel", "mean_bias"))
-    x = nodes.add("Add", nodes.add("Mul", x, "magnitude"), "center")
-    x = nodes.add("Min", nodes.add("Max", x, "low"), "high")
-    nodes.add("Reshape", x, "flat", output="action")
+def _add_squashed(nodes: _Nodes, x: str, constants: _Arrays, prefix: str, output: str) -> None:
+    """Adds center + magnitude tanh(mean), within the bounds; `prefix` is that of the constants."""
+    x = nodes.add("Tanh", nodes.add("Gemm", x, f"{prefix}mean_kernel", f"{prefix}mean_bias"))
+    x = nodes.add("Add", nodes.add("Mul", x, f"{prefix}magnitude"), f"{prefix}center")
+    x = nodes.add("Min", nodes.add("Max", x, f"{prefix}low"), f"{prefix}high")
+    nodes.add("Reshape", x, "flat", output=output)
 
 
-def _add_choice(nodes: _Nodes, x: str, constants: _Arrays) -> None:
-    """Adds start + the number of the largest logit in each branch."""
-    sizes, start = constants["sizes"], constants["start"]
-    constants["action_shape"] = np.array(start.shape, np.int64)
-    logits = nodes.add("Gemm", x, "logits_kernel", "logits_bias")
-    names = [f"branch_{index}" for index in range(len(sizes))]
-    branches = nodes.split(logits, names, "sizes") if len(names) > 1 else [logits]
+def _add_choice(nodes: _Nodes, x: str, constants: _Arrays, prefix: str, output: str) -> None:
+    """Adds start + the number of the largest logit in each branch; see `_add_squashed`."""
+    sizes, start = constants[f"{prefix}sizes"], constants[f"{prefix}start"]
+    constants[f"{prefix}action_shape"] = np.array(start.shape, np.int64)
+    logits = nodes.add("Gemm", x, f"{prefix}logits_kernel", f"{prefix}logits_bias")
+    names = [f"{prefix}branch_{index}" for index in range(len(sizes))]
+    branches = nodes.split(logits, names, f"{prefix}sizes") if len(names) > 1 else [logits]
     best = [nodes.add("ArgMax", branch, axis=1, keepdims=0) for branch in branches]
     numbers = nodes.add("Concat", *best, axis=0) if len(best) > 1 else best[0]
-    numbers = nodes.add("Reshape", numbers, "action_shape")
-    constants["start"] = start.astype(np.int64)
-    total = nodes.add("Add", numbers, "start")
-    nodes.add("Cast", total, output="action", to=_TYPES[start.dtype.name])
+    numbers = nodes.add("Reshape", numbers, f"{prefix}action_shape")
+    constants[f"{prefix}start"] = start.astype(np.int64)
+    total = nodes.add("Add", numbers, f"{prefix}start")
+    nodes.add("Cast", total, output=output, to=_TYPES[start.dtype.name])
 
 
 def _recurrent_layers(arrays: Iterable[str]) -> Iterator[tuple[str, int]]:

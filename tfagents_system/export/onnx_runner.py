@@ -7,7 +7,7 @@ import onnxruntime
 
 
 class Policy:
-    """Greedy actions; reset() begins an episode. A nested observation is a dict of its parts."""
+    """Greedy actions; reset() begins an episode. A nest is a dict of its parts."""
 
     def __init__(self, folder=pathlib.Path(__file__).parent):
         options = onnxruntime.SessionOptions()
@@ -17,13 +17,13 @@ class Policy:
         self.reset()
 
     def reset(self):
-        _, *nexts = [output.name for output in self.session.get_outputs()]
-        states = [i for i in self.session.get_inputs() if f"next_{i.name}" in nexts]
+        self.outputs = [output.name for output in self.session.get_outputs()]
+        states = [i for i in self.session.get_inputs() if f"next_{i.name}" in self.outputs]
         self.states = {state.name: np.zeros(state.shape, np.float32) for state in states}
 
     def action(self, observation):
         parts = observation if isinstance(observation, dict) else {"observation": observation}
         parts = {name: np.asarray_chkfinite(part, np.float32) for name, part in parts.items()}
-        action, *states = self.session.run(None, parts | self.states)
-        self.states = dict(zip(self.states, states))
-        return action
+        outputs = dict(zip(self.outputs, self.session.run(None, parts | self.states)))
+        self.states = {name: outputs.pop(f"next_{name}") for name in self.states}
+        return outputs.get("action", {n.removeprefix("action_"): a for n, a in outputs.items()})

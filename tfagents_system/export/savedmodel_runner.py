@@ -7,7 +7,7 @@ import tensorflow as tf
 
 
 class Policy:
-    """Greedy actions; reset() begins an episode. A nested observation is a dict of its parts."""
+    """Greedy actions; reset() begins an episode. A nest is a dict of its parts."""
 
     def __init__(self, folder=pathlib.Path(__file__).parent):
         self.model = tf.saved_model.load(str(pathlib.Path(folder) / "saved_model"))
@@ -24,6 +24,6 @@ class Policy:
         for part in parts.values():
             np.asarray_chkfinite(part)  # raises ValueError: no action for NaN
         parts = {name: tf.constant(part, self.specs[name].dtype) for name, part in parts.items()}
-        outputs = self.act(**parts, **self.states)
-        self.states = {name: outputs[f"next_{name}"] for name in self.states}
-        return outputs["action"].numpy()
+        outputs = {name: part.numpy() for name, part in self.act(**parts, **self.states).items()}
+        self.states = {name: tf.constant(outputs.pop(f"next_{name}")) for name in self.states}
+        return outputs.get("action", {n.removeprefix("action_"): a for n, a in outputs.items()})

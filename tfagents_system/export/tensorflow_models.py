@@ -60,28 +60,27 @@ def _quiet() -> Iterator[None]:
         os.close(nowhere)
 
 
-def observation_parts(observation: Any) -> dict[str, Any]:
-    """Returns the leaves of an observation (or its spec) by their names in a model.
+def named_parts(nest: Any, single: str) -> dict[str, Any]:
+    """Returns the leaves of an observation or action (or its spec) by their names in a model.
 
-    A single array is "observation"; {"arm": {"angle": x}} has the part "arm_angle".
+    {"arm": {"angle": x}} has the part "arm_angle"; the name of a single array is `single`.
     """
-    leaves = tree.flatten_with_path(observation)
-    return {"_".join(map(str, path)) or "observation": leaf for path, leaf in leaves}
+    leaves = tree.flatten_with_path(nest)
+    return {"_".join(map(str, path)) or single: leaf for path, leaf in leaves}
 
 
 def _make_act(agent: tf_agent.TFAgent) -> Any:
     """Returns the greedy action as a concrete function without batch axis.
 
     Its inputs are the parts of an observation and `policy_state_<k>`, zeros at the start of an
-    episode; its outputs are `action` and `next_policy_state_<k>`.
+    episode; its outputs are `action`, or `action_<leaf>` for a nest, and `next_policy_state_<k>`.
     """
     policy = agent.policy
-    if tf.nest.is_nested(policy.action_spec):
-        raise ConfigError(f"The action is a nest, {policy.action_spec}; allowed is one array.")
+    prefix = "action_" if tf.nest.is_nested(policy.action_spec) else ""
     initial_state = tf.nest.flatten(policy.get_initial_state(batch_size=1))
     if any(tf.reduce_any(part != tf.zeros_like(part)) for part in initial_state):
         raise ConfigError("The policy's state begins with other values than zeros.")
-    parts = observation_parts(policy.time_step_spec.observation)
+    parts = named_parts(policy.time_step_spec.observation, "observation")
     states = {
         f"policy_state_{index}": spec
         for index, spec in enumerate(tf.nest.flatten(policy.policy_state_spec))
@@ -96,7 +95,9 @@ def _make_act(agent: tf_agent.TFAgent) -> Any:
         one = tf.ones([1])
         time_step = ts.TimeStep(tf.constant([ts.StepType.MID]), 0 * one, one, observation)
         step = policy.action(time_step, state)
-        outputs = {"action": step.action[0]}
+        outputs = {
+            prefix + name: part[0] for name, part in named_parts(step.action, "action").items()
+        }
         for name, value in zip(states, tf.nest.flatten(step.state), strict=True):
             outputs[f"next_{name}"] = value[0]
         return outputs

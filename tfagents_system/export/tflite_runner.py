@@ -9,7 +9,7 @@ import tensorflow as tf  # or tflite_runtime, whose Interpreter is the same
 class Policy:
     """Greedy actions, one observation at a time; each episode begins with reset().
 
-    A nested observation is a dict of its parts, such as {"camera": ..., "arm_angles": ...}.
+    A nest is a dict of its parts, such as {"camera": ..., "arm_angles": ...}.
     """
 
     def __init__(self, folder=pathlib.Path(__file__).parent):
@@ -26,5 +26,5 @@ class Policy:
         parts = observation if isinstance(observation, dict) else {"observation": observation}
         parts = {n: np.asarray_chkfinite(p, self.specs[n]["dtype"]) for n, p in parts.items()}
         outputs = self.act(**parts, **self.states)
-        self.states = {name: outputs[f"next_{name}"] for name in self.states}
-        return outputs["action"]
+        self.states = {name: outputs.pop(f"next_{name}") for name in self.states}
+        return outputs.get("action", {n.removeprefix("action_"): a for n, a in outputs.items()})

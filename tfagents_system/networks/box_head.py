@@ -28,6 +28,7 @@ class BoxHead(ActionHead):
     """
 
     num_values = 1
+    part_weights = 1.0
 
     def __init__(self, action_spec: Nest):
         """Takes the spec of the environment's action.
@@ -57,9 +58,12 @@ class BoxHead(ActionHead):
             log_prob = distribution.log_prob(actions)
         return actions, log_prob + self._log_volume
 
-    def expectation(self, distribution: Any, judge: Callable[[Any, tf.Tensor], Any]) -> Any:
+    def expectation(
+        self, distribution: Any, judge: Callable[[Any], tf.Tensor]
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """See ActionHead; evaluates one sampled action."""
-        return judge(*self.sample(distribution))
+        actions, log_prob = self.sample(distribution)
+        return judge(actions), log_prob
 
     def critic_inputs(self, action: tf.Tensor) -> tf.Tensor:
         """See ActionHead; returns the actions scaled to [-1, 1]."""
@@ -106,6 +110,8 @@ class _DeterministicLayer(OutputLayer):
 
 class NumpyBoxHead:
     """The NumPy version of both layers for a Box; see NumpyHead. Actions are [A] float32."""
+
+    num_choices = 0
 
     def __init__(self, head: BoxHead):
         """Copies the bounds."""

@@ -1,6 +1,6 @@
 """The head for integers: one of n actions, or one of n_i for each of several branches.
 
-V(s) = mean_i sum_a pi_i(a|s) (min_k Q_k,i(s, a) - alpha log pi_i(a|s)), the mean over branches i.
+V(s) = mean_i sum_a pi_i(a|s) (min_k Q_k,i(s, a) - alpha_i log pi_i(a|s)), the mean over branches.
 Source: Christodoulou 2019, Soft Actor-Critic for Discrete Action Settings, arXiv:1910.07207,
 equation 10, extended to branches.
 """
@@ -31,7 +31,8 @@ class DiscreteHead(ActionHead):
     """The head for a scalar or a vector of bounded integers; each is a branch.
 
     The critics return the values of all actions [..., N], branch after branch; the value of an
-    action is the mean over its branches, and so are log-probabilities and entropies.
+    action is the mean over its branches, and so are log-probabilities and entropies. Several
+    branches are as many parts.
     """
 
     def __init__(self, action_spec: Nest):
@@ -50,8 +51,15 @@ class DiscreteHead(ActionHead):
             raise unsupported_action(action_spec)
         self.num_values = int(self.sizes.sum())
         self.num_branches = self.sizes.size
-        self.default_target_entropy = TARGET_ENTROPY * float(np.mean(np.log(self.sizes)))
-        self._offsets = np.cumsum(self.sizes) - self.sizes
+        self.part_weights = np.full(self.num_branches, 1 / self.num_branches, np.float32)
+        self.default_target_entropy = self.part_weights * np.float32(
+            TARGET_ENTROPY * np.log(self.sizes)
+        )
+        if self.num_branches == 1:
+            self.part_weights = 1.0
+            self.default_target_entropy = float(self.default_target_entropy[0])
+        self._ends = np.cumsum(self.sizes)
+        self._offsets = self._ends - self.sizes
 
     def output_layer(self, is_deterministic: bool) -> OutputLayer:
         """See ActionHead; there is no deterministic one."""
@@ -60,21 +68,40 @@ class DiscreteHead(ActionHead):
         return _CategoricalLayer(self)
 
     def sample(self, distribution: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        """See ActionHead; log-probabilities are means over branches."""
+        """See ActionHead."""
         actions = distribution.sample()
-        return actions, distribution.log_prob(actions) / self.num_branches
+        chosen = self._chosen(actions) * tf.expand_dims(distribution.log_probs(), axis=-2)
+        return actions, self._of_branches(tf.reduce_sum(chosen, axis=-1))
 
-    def expectation(self, distribution: Any, judge: Callable[[Any, tf.Tensor], Any]) -> Any:
-        """See ActionHead; exact. `judge` gets log-probabilities [..., N]."""
+    def expectation(
+        self, distribution: Any, judge: Callable[[Any], tf.Tensor]
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """See ActionHead; exact."""
         log_probs = distribution.log_probs()
-        weights = tf.exp(log_probs) / self.num_branches
-        any_action = tf.broadcast_to(
-            tf.cast(self.start, self.action_spec.dtype),
-            tf.concat([tf.shape(log_probs)[:-1], self.start.shape], axis=0),
-        )
-        return tf.nest.map_structure(
-            lambda of_all: tf.reduce_sum(weights * of_all, axis=-1), judge(any_action, log_probs)
-        )
+        value = self.mean_value(log_probs, judge(self.any_action(log_probs)))
+        return value, self.mean_log_prob(log_probs)
+
+    def mean_value(self, log_probs: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+        """Returns the mean [...] of values [..., N] over all actions, and then over branches."""
+        return tf.reduce_sum(tf.exp(log_probs) * values, axis=-1) / self.num_branches
+
+    def any_action(self, like: tf.Tensor) -> tf.Tensor:
+        """Returns some actions [...] for a tensor [..., N]."""
+        batch = tf.shape(like)[:-1]
+        start = tf.cast(self.start, self.action_spec.dtype)
+        return tf.broadcast_to(start, tf.concat([batch, self.start.shape], axis=0))
+
+    def mean_log_prob(self, log_probs: tf.Tensor) -> tf.Tensor:
+        """Returns the mean log-probability of each part over all actions, from [..., N]."""
+        weighted = tf.exp(log_probs) * log_probs
+        sums = [tf.reduce_sum(of_one, axis=-1) for of_one in self.branches(weighted)]
+        return self._of_branches(tf.stack(sums, axis=-1))
+
+    def branches(self, of_all: tf.Tensor) -> list[tf.Tensor]:
+        """Returns the values [..., n_i] of each branch from those of all actions [..., N]."""
+        return [
+            of_all[..., end - size : end] for end, size in zip(self._ends, self.sizes, strict=True)
+        ]
 
     def critic_inputs(self, action: tf.Tensor) -> tf.Tensor:
         """See ActionHead; returns [..., 0]."""
@@ -84,11 +111,21 @@ class DiscreteHead(ActionHead):
 
     def taken(self, values: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
         """See ActionHead; returns the mean over branches."""
+        chosen = tf.reduce_sum(self._chosen(action), axis=-2)
+        return tf.reduce_sum(chosen * values, axis=-1) / self.num_branches
+
+    def _chosen(self, action: tf.Tensor) -> tf.Tensor:
+        """Returns 1 for the integer of each branch in `action`, otherwise 0: [..., K, N]."""
         index = tf.cast(action, tf.int64) - self.start
         if self.start.ndim == 0:
             index = index[..., tf.newaxis]
-        chosen = tf.reduce_sum(tf.one_hot(index + self._offsets, self.num_values), axis=-2)
-        return tf.reduce_sum(chosen * values, axis=-1) / self.num_branches
+        return tf.one_hot(index + self._offsets, self.num_values)
+
+    def _of_branches(self, log_prob: tf.Tensor) -> tf.Tensor:
+        """Weights the log-probabilities of branches [..., K]; returns [...] for a single one."""
+        if self.num_branches == 1:
+            return tf.squeeze(log_prob, axis=-1)
+        return log_prob * self.part_weights
 
 
 class _CategoricalLayer(OutputLayer):
@@ -112,7 +149,7 @@ class NumpyDiscreteHead:
 
     def __init__(self, head: DiscreteHead):
         """Copies the choices."""
-        self.num_noises = head.num_branches
+        self.num_noises = self.num_choices = head.num_branches
         self._dtype = head.action_spec.dtype.as_numpy_dtype
         self._start, self._sizes = head.start, head.sizes
         self._ends = np.cumsum(head.sizes)[:-1]

@@ -22,6 +22,7 @@ class NumpyHead(Protocol):
     """
 
     num_noises: int  # random numbers of mean 0 and variance 1 per random action; may be 0
+    num_choices: int  # those, at the end, that choose integers
 
     def greedy(self, outputs: Floats) -> Any:
         """Returns the greedy action: the mode, or a deterministic actor's action."""
@@ -72,7 +73,10 @@ class ActionHead(abc.ABC):
 
     action_spec: Nest
     num_values: int  # outputs of each critic: 1, or one for each countable action
-    default_target_entropy: float  # in nats, the temperature's target
+    # An action has one part, or P: the continuous one and each choice among integers. Each has its
+    # own temperature. Log-probabilities are [...], or [..., P]; their sum is the action's.
+    part_weights: float | Floats  # 1, or [P], by which the log-probability of each part counts
+    default_target_entropy: float | Floats  # in nats, [] or [P], times `part_weights`
 
     @abc.abstractmethod
     def output_layer(self, is_deterministic: bool) -> OutputLayer:
@@ -84,22 +88,24 @@ class ActionHead(abc.ABC):
 
     @abc.abstractmethod
     def sample(self, distribution: Any) -> tuple[Any, tf.Tensor]:
-        """Samples actions of an actor's distribution; returns them and log-probabilities [...].
+        """Samples actions of an actor's distribution; returns them and their log-probabilities.
 
         The log-probabilities do not depend on the unit of the action.
         """
 
     @abc.abstractmethod
-    def expectation(self, distribution: Any, judge: Callable[[Any, tf.Tensor], Any]) -> Any:
-        """Returns the mean, over the actor's actions, of each tensor that `judge` returns.
+    def expectation(
+        self, distribution: Any, judge: Callable[[Any], tf.Tensor]
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the means, over the actor's actions, of their values [...] and log-probabilities.
 
-        It may be estimated from one action. Gradients flow to the actor.
+        They may be estimated from one action. Gradients flow to the actor.
 
         Args:
           distribution: An actor's distribution over actions [..., A].
-          judge: Evaluates actions and their log-probabilities by the critics. For countable
-            actions it evaluates all at once, along the last axis of its results: then actions are
-            not inputs of the critics but their outputs, and those that it gets do not matter.
+          judge: Returns the critics' values of actions. For countable actions it returns those of
+            all at once, along the last axis: then actions are not inputs of the critics but their
+            outputs, and those that it gets do not matter.
         """
 
     @abc.abstractmethod
@@ -132,6 +138,6 @@ def unsupported_action(action_spec: Nest) -> ConfigError:
     return ConfigError(
         f"The built-in agents cannot act in this environment: its action is {found}. Allowed is "
         "a Box: one floating point vector with finite bounds, minimum < maximum, such as "
-        "gym.spaces.Box(-1, 1, (2,)); or Discrete, MultiDiscrete or MultiBinary. Wrap the "
-        "environment in TrainParams.env_ctor, or return another one."
+        "gym.spaces.Box(-1, 1, (2,)); Discrete, MultiDiscrete or MultiBinary; or a Dict or Tuple "
+        "of these. Wrap the environment in TrainParams.env_ctor, or return another one."
     )

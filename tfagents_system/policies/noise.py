@@ -1,6 +1,6 @@
 """Exploration noise: a random vector per env step, optionally correlated in time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -20,6 +20,23 @@ class Noise(Protocol):
 
     def next(self) -> NDArray[np.float32]:
         """Returns the noise of the next step."""
+
+
+class JointNoise:
+    """The vectors of several sources in one."""
+
+    def __init__(self, parts: Sequence[Noise]):
+        """`parts` are owned, and of disjoint entries, in order."""
+        self._parts = parts
+
+    def restart(self) -> None:
+        """Restarts all sources."""
+        for part in self._parts:
+            part.restart()
+
+    def next(self) -> NDArray[np.float32]:
+        """Returns the noise of the next step."""
+        return np.concatenate([part.next() for part in self._parts])
 
 
 class OrnsteinUhlenbeckNoise:

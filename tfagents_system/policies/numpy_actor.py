@@ -22,7 +22,7 @@ from tfagents_system.networks.image_encoders import VisualEncoder, VisualSummari
 from tfagents_system.networks.normalizer import Normalizer
 from tfagents_system.networks.normalizing_networks import NormalizingActorNetwork
 from tfagents_system.networks.summarizers import RecurrentSummarizer
-from tfagents_system.policies.noise import ColoredNoise, Noise
+from tfagents_system.policies.noise import ColoredNoise, JointNoise, Noise
 from tfagents_system.policies.numpy_layers import (
     Array,
     normalized,
@@ -163,9 +163,13 @@ class NumpyCollectPolicy:
     """Samples actions, with noise that is optionally correlated in time."""
 
     def __init__(self, actor: NumpyActor, rng: np.random.Generator, noise_beta: float = 0.0):
-        """`actor` may be shared; `rng` is owned; `noise_beta` as in `ColoredNoise`."""
+        """`actor` may be shared; `rng` is owned; `noise_beta` is that of continuous actions."""
         self._actor = actor
-        self._noise = ColoredNoise(actor.head.num_noises, noise_beta, rng)
+        num_choices = actor.head.num_choices
+        num_others = actor.head.num_noises - num_choices
+        self._noise: Noise = ColoredNoise(num_others, noise_beta, rng)
+        if num_choices:
+            self._noise = JointNoise([self._noise, ColoredNoise(num_choices, 0.0, rng)])
 
     def initial_state(self) -> Any:
         """Starts new noise and returns the actor's state before the first step of an episode."""

@@ -62,12 +62,26 @@ def run_layers(
     return x, next_states
 
 
-def greedy_action(arrays: Mapping[str, Any], x: Array) -> NDArray[Any]:
+def leaves_of(arrays: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Returns the arrays `<leaf>.<name>` by leaf and name; {} if there are none."""
+    leaves: dict[str, dict[str, Any]] = {}
+    for key, value in arrays.items():
+        leaf, dot, name = key.rpartition(".")
+        if dot:
+            leaves.setdefault(leaf, {})[name] = value
+    return leaves
+
+
+def greedy_action(arrays: Mapping[str, Any], x: Array) -> Any:
     """Returns the greedy action for the features `x` [n] by a head's arrays.
 
     They are `logits_kernel`, `logits_bias`, `sizes` and `start` for discrete actions, otherwise
-    `mean_kernel`, `mean_bias`, `center`, `magnitude`, `low` and `high`.
+    `mean_kernel`, `mean_bias`, `center`, `magnitude`, `low` and `high`. For a nest of actions they
+    are `<leaf>.<name>`, and the result is a dict by leaves.
     """
+    leaves = leaves_of(arrays)
+    if leaves:
+        return {leaf: greedy_action(own, x) for leaf, own in leaves.items()}
     if "logits_kernel" in arrays:
         start, ends = arrays["start"], np.cumsum(arrays["sizes"])[:-1]
         logits = x @ arrays["logits_kernel"] + arrays["logits_bias"]

@@ -68,10 +68,12 @@ def make_temperature(
     settings: AgentParams, head: ActionHead, adam_beta_1: float = 0.9
 ) -> Temperature:
     """Returns the temperature of `settings` for the actions of `head`."""
-    target_entropy = settings.target_entropy
+    target_entropy = head.default_target_entropy
+    if settings.target_entropy is not None:
+        target_entropy = settings.target_entropy * head.part_weights
     return Temperature(
         settings.sac_log_alpha,
-        head.default_target_entropy if target_entropy is None else target_entropy,
+        target_entropy,
         settings.alpha_learning_rate if settings.learn_alpha else None,
         adam_beta_1,
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from tfagents_system.agents.batch import Batch
-from tfagents_system.agents.losses import ActorLoss, CriticLoss, valid_mean
+from tfagents_system.agents.losses import ActorLoss, CriticLoss, sum_of_parts, valid_mean
 from tfagents_system.agents.networks import Networks, act, values
 from tfagents_system.core.nests import Nest
 from tfagents_system.networks.matmul import exact_values
@@ -33,16 +33,16 @@ def actor_loss(
     Args:
       networks: The agent's networks.
       batch: A minibatch.
-      alpha: [] entropy temperature, >= 0.
+      alpha: [] or [P] entropy temperature, >= 0.
       judged_by: Returns, from the critics' values, what the actor maximizes, [B] or [B, T].
     """
     distribution = act(networks.actor, batch.steps, batch.state)
 
-    def judge(actions: Nest, log_prob: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        return judged_by(values(networks.critics, batch.steps, actions)), log_prob
+    def judge(actions: Nest) -> tf.Tensor:
+        return judged_by(values(networks.critics, batch.steps, actions))
 
     q_value, log_prob = networks.head.expectation(distribution, judge)
-    loss = valid_mean(alpha * log_prob - q_value, batch.valid)
+    loss = valid_mean(sum_of_parts(alpha * log_prob, alpha) - q_value, batch.valid)
     return ActorLoss(loss, log_prob, soft_value(q_value, tf.stop_gradient(log_prob), alpha))
 
 
@@ -66,9 +66,9 @@ def td_target(networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: float) 
         return bootstrapped_return(batch.reward, batch.discount, gamma, next_value)
     distribution = act(networks.actor, batch.next_steps, batch.state)
 
-    def judge(actions: Nest, log_prob: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def judge(actions: Nest) -> tf.Tensor:
         with exact_values():
-            return smallest(values(networks.target_critics, batch.next_steps, actions)), log_prob
+            return smallest(values(networks.target_critics, batch.next_steps, actions))
 
     next_q_value, next_log_prob = batch.of_next(networks.head.expectation(distribution, judge))
     return soft_td_target(batch.reward, batch.discount, gamma, next_q_value, next_log_prob, alpha)
@@ -92,11 +92,11 @@ def soft_value(q_value: tf.Tensor, log_prob: tf.Tensor, alpha: tf.Tensor) -> tf.
     """Returns Q(s, a) - alpha log pi(a|s), a from the policy; arXiv:1801.01290, eq. 3, one action.
 
     Args:
-      q_value: [B] or [B, T], as `log_prob`.
-      log_prob: log pi(a|s).
-      alpha: [] entropy temperature, >= 0.
+      q_value: [B] or [B, T].
+      log_prob: log pi(a|s), of the same shape or of the parts of an action, [..., P].
+      alpha: [] or [P] entropy temperature, >= 0.
     """
-    return q_value - alpha * log_prob
+    return q_value - sum_of_parts(alpha * log_prob, alpha)
 
 
 def soft_td_target(
@@ -116,8 +116,8 @@ def soft_td_target(
       discount: Environment's discount; 0 only after a true termination.
       gamma: Discount factor per env step, in [0, 1].
       next_q_value: The smallest value of a target critic at (s', a'), a' from the policy.
-      next_log_prob: log pi(a'|s').
-      alpha: [] entropy temperature, >= 0.
+      next_log_prob: log pi(a'|s'), or of the parts of an action, [..., P].
+      alpha: [] or [P] entropy temperature, >= 0.
     """
     next_value = soft_value(next_q_value, next_log_prob, alpha)
     return bootstrapped_return(reward, discount, gamma, next_value)

@@ -25,7 +25,8 @@ class EntropySettings:
         lambda v: v is None or is_number(v),
         "None or a number",
         "target of the entropy, in nats, of actions scaled to [-1, 1]; None is minus the number of "
-        "action dimensions, and 0.2 log n for n discrete actions",
+        "action dimensions, and 0.2 log n for n discrete actions; several branches, and the Boxes "
+        "beside them, have a temperature each, and this target",
     )
 
 
@@ -59,6 +60,6 @@ SAC = Algorithm(
     "sac",
     "Soft Actor-Critic",
     settings=(EntropySettings, SacSettings),
-    has_discrete_actions=True,
+    has_all_actions=True,
     check=_check,
 )

@@ -1,0 +1,113 @@
+"""Trains the small tasks of tasks/simple.py, whose actions and observations are of every kind.
+
+Example: python -m benchmarks.ours.simple --seeds 5 --task continuous "hybrid 1 1"
+Runs `sac train` for each task and seed that docs/results/simple.csv lacks, and adds a row for each:
+the greedy mean return of 5 episodes after the last step passes if it is above the threshold.
+"""
+
+import csv
+import json
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+from typing import Annotated, Any, NamedTuple
+
+import tfagents_system as sac
+from benchmarks.ours.programs import PARAMS, PROJECT
+from tfagents_system.core.programs.command_line import AtLeast, run_tool
+from tfagents_system.tasks.simple import TASKS
+
+RESULTS = PROJECT / "docs/results/simple.csv"
+HEADER = ("task", "seed", "env_steps", "greedy_return", "threshold", "passed")
+
+
+class Budget(NamedTuple):
+    """The length of a training, and settings beside those of benchmarks/params/simple.py."""
+
+    env_steps: int
+    threshold: float
+    settings: dict[str, Any]
+    num_random: int = 100  # env steps before the first train step
+    capacity: int = 5000  # env steps in the replay buffer
+    horizon: int = 20  # env steps per episode and iteration, at most; random actions need several
+
+
+def budget_of(task: str) -> Budget:
+    """Returns the budget of a task of TASKS, as in the reference tests."""
+    if task.startswith("2019"):
+        layers = dict.fromkeys(("actor_fc_layer_params", "critic_joint_fc_layer_params"), (64,))
+        return Budget(2000, 0.99, layers | {"train_batch_size": 32}, 1000, 10_240, horizon=200)
+    hybrid = TASKS[task].get("num_discrete") and TASKS[task].get("num_continuous", 1)
+    small_rate = dict.fromkeys(
+        ("actor_learning_rate", "critic_learning_rate", "alpha_learning_rate"), 3e-4
+    )
+    if TASKS[task].get("must_remember"):
+        rate = small_rate if hybrid else dict.fromkeys(small_rate, 1e-3)
+        memory = {"recurrent": True, "rnn_units": 16, "recurrent_sequence_length": 16}
+        return Budget(4000, 0.9, rate | memory | {"train_batch_size": 16}, 1000)
+    if TASKS[task].get("num_cameras"):
+        batch = {"train_batch_size": 128 if hybrid else 16}
+        return Budget(3000 if hybrid else 1000, 0.9, small_rate | batch)
+    if hybrid:
+        return Budget(8000, 0.9, {"train_batch_size": 256}, capacity=50_000)
+    if task.endswith(" 2"):
+        return Budget(3000, 0.8, {"train_batch_size": 8}, 2000)
+    return Budget(1000, 0.9, {"train_batch_size": 8})
+
+
+def measure(task: str, seed: int) -> float:
+    """Trains; returns the mean return of the greedy episodes after the last step."""
+    budget = budget_of(task)
+    num_iter = budget.env_steps // budget.horizon
+    settings = {
+        "num_iter": num_iter,
+        "num_steps_per_iter": budget.horizon,
+        "eval_period_itrs": num_iter,
+        "n_buffer_init_episodes": budget.num_random // budget.horizon,
+        "n_episodes_in_buffer": budget.capacity // budget.horizon,
+    } | budget.settings
+    with tempfile.TemporaryDirectory() as folder:
+        config = pathlib.Path(folder, "config.json")
+        config.write_text(json.dumps({"horizon": budget.horizon, "task": task}))
+        bindings = "\n".join(f"TrainParams.{name} = {value!r}" for name, value in settings.items())
+        variables = {
+            "SAC_EXP_NAME": "simple", "SAC_PARAMS": str(PARAMS / "simple.py"),
+            "SAC_CONFIG": str(config), "SAC_NUM_COLLECT_WORKERS": "1", "SAC_GIN_BINDINGS": bindings,
+        }  # fmt: skip
+        file = pathlib.Path(folder, "variables.sh")
+        file.write_text("".join(f"{n}={shlex.quote(value)}\n" for n, value in variables.items()))
+        command = [sys.executable, "-m", "tfagents_system", "train", str(file), f"--seed={seed}"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"{task}: sac train ended with {done.returncode}:\n{done.stdout}")
+        return list(sac.Experiment(f"{folder}/logs/simple").curves()["mean_return"])[-1]
+
+
+def main(seeds: Annotated[int, AtLeast(1)] = 5, task: tuple[str, ...] = tuple(TASKS)) -> None:
+    """Trains what is missing and writes a row for each run.
+
+    Args:
+      seeds: Seeds of each task, from 1.
+      task: Names of tasks.
+    """
+    known = set()
+    if RESULTS.exists():
+        with RESULTS.open(newline="") as file:
+            known = {(row["task"], int(row["seed"])) for row in csv.DictReader(file)}
+    for seed in range(1, seeds + 1):
+        for name in task:
+            if (name, seed) in known:
+                continue
+            value, budget = measure(name, seed), budget_of(name)
+            passed = value > budget.threshold
+            row = (name, seed, budget.env_steps, round(value, 4), budget.threshold, passed)
+            print(*row, flush=True)
+            is_new = not RESULTS.exists()
+            with RESULTS.open("a", newline="") as file:
+                csv.writer(file).writerows([HEADER, row] if is_new else [row])
+
+
+if __name__ == "__main__":
+    run_tool(main, sys.argv)
