@@ -104,7 +104,7 @@ def test_report_works_in_a_browser_without_network(paths, browser, tmp_path, cap
     )
     assert ["", "200", "40", "0.5", "2", "3", "2", "1", "5"] in rows  # (1021 - 990) s / 60
     changed = [row[1:4] for row in rows if row[0] == "changed"]
-    assert changed == [["discount", "0.9", "0.99"], ["own", '"<i>"', "None"]]
+    assert changed == [["discount", "0.9", "0.99"], ["own", "'<i>'", "None"]]
     assert not any("`" in cell for row in rows for cell in row)
     assert any(row[1] == "target_update_tau" for row in rows)
     assert any("train steps 75.0%, ■ waiting for data 25.0%" in row[-1] for row in rows)
@@ -119,6 +119,12 @@ def test_report_works_in_a_browser_without_network(paths, browser, tmp_path, cap
     browser.screenshot(tmp_path / "report.png")
     assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
     assert browser.errors() == []
+
+
+def test_values_read_as_in_python_not_as_in_json():
+    assert report_sections.shown({"deep": [None, True, "x"]}) == "{'deep': [None, True, 'x']}"
+    assert report_sections.shown((256, 256)) == "[256, 256]"  # as a saved one
+    assert ">{&#x27;a&#x27;: None}</pre>" in report_sections.details("more", {"a": None})
 
 
 def test_curves_tell_their_values_and_can_be_zoomed(paths, browser, tmp_path):
@@ -162,7 +168,7 @@ def test_a_name_may_look_like_a_mark_of_the_page(tmp_path, browser, name):
     assert browser.run("return document.title") == shown
     assert browser.run("return document.querySelector('h1').textContent") == shown
     assert browser.run("return document.querySelectorAll('h1, #curves').length") == 2
-    assert '"@CHARTS@"' in browser.run("return document.body.textContent")
+    assert "'@CHARTS@'" in browser.run("return document.body.textContent")
     assert browser.errors() == []
 
 

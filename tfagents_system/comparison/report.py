@@ -111,12 +111,12 @@ def _body(paths: ExperimentPaths, name: str, points: Sequence[EvaluationPoint]) 
         parts += ["<h2>Configuration</h2>", sections.settings(spec["settings"], declared)]
         others = {key: value for key, value in spec.items() if key not in ("settings", "files")}
         parts.append(sections.details("observation, action, items, bindings", others))
-        parts.append(sections.details("config.json", read_json(paths.config)))
+        parts.append(sections.details("config", read_json(paths.config)))
     if phase_secs := _phase_secs(paths):
         parts += ["<h2>Where the time went</h2>", sections.time_profile(phase_secs)]
     if provenance:
         rows = [
-            (key, value if value is None or isinstance(value, str) else json.dumps(value))
+            (key, value if value is None or isinstance(value, str) else sections.shown(value))
             for key, value in provenance.items()
             if key != "packages"
         ]

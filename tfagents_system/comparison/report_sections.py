@@ -4,6 +4,7 @@ import base64
 import html
 import json
 import pathlib
+import pprint
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -72,8 +73,8 @@ def settings(values: Mapping[str, Any], declared: Mapping[str, Hyperparameter]) 
 
 
 def shown(value: Any) -> str:
-    """Returns a value of JSON as text; None as the user writes it."""
-    return "None" if value is None else json.dumps(value, default=str)
+    """Returns a value that JSON can hold as a Python literal: None and True, not null and true."""
+    return repr(json.loads(json.dumps(value, default=str)))
 
 
 def time_profile(phase_secs: Mapping[str, Mapping[str, float]]) -> str:
@@ -106,6 +107,6 @@ def videos(files: Mapping[str, pathlib.Path]) -> str:
 
 
 def details(summary: str, value: Any) -> str:
-    """Returns `value` as JSON in a section that a click opens."""
-    shown = text(json.dumps(value, indent=2))
-    return f"<details><summary>{text(summary)}</summary><pre>{shown}</pre></details>"
+    """Returns `value` as a Python literal in a section that a click opens."""
+    lines = text(pprint.pformat(value, width=100, sort_dicts=False))
+    return f"<details><summary>{text(summary)}</summary><pre>{lines}</pre></details>"

@@ -1,6 +1,5 @@
 """Finds the settings in which experiments differ."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ _NOT_SETTINGS = ("seed", "gin_bindings")  # of run_spec.json; bindings show in t
 
 
 def read_settings(paths: ExperimentPaths) -> dict[str, str]:
-    """Returns everything except the seed that determines an experiment, as JSON by name.
+    """Returns everything except the seed that determines an experiment, as Python literals by name.
 
     It comes from run_spec.json and provenance.json; a missing file is skipped.
 
@@ -40,7 +39,7 @@ def read_settings(paths: ExperimentPaths) -> dict[str, str]:
                 found |= {prefix + n: v for n, v in nested.items()} if nested else {key: value}
         except (OSError, ValueError, AttributeError) as error:
             raise ConfigError(f"{path}: damaged ({error}). Repair it or move it away.") from error
-    return {name: json.dumps(value) for name, value in found.items()}
+    return {name: repr(value) for name, value in found.items()}
 
 
 def settings_differences(
