@@ -47,7 +47,7 @@ def test_finished_training_ends_everything_and_says_how_to_go_on(sandbox):
     code, _, err = sandbox.run(**TWO)
     assert code == 78
     assert "logs/pendulum is finished: it has trained its 10 iterations." in err
-    assert "SAC_GIN_BINDINGS='TrainParams.num_iter = 20'" in err
+    assert "To train as many more, add --extend 10 to sac train." in err
     code, out, err = sandbox.run(
         **TWO, STUB_LEARNER="finish", SAC_GIN_BINDINGS="TrainParams.num_iter = 20"
     )

@@ -2,6 +2,7 @@ import pytest
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.gin_bindings import (
+    last_of_each_name,
     parse_assignment,
     parse_binding,
 )
@@ -48,6 +49,11 @@ def test_anything_else_is_an_error_that_says_where(binding):
 def test_a_binding_has_a_name_and_a_value(binding, expected):
     parsed = parse_binding(binding, "SAC_GIN_BINDINGS")
     assert (parsed.name, parsed.is_hyperparameter, parsed.value, parsed.is_reference) == expected
+
+
+def test_of_each_name_the_last_binding_holds():
+    texts = ["TrainParams.num_iter = 1", "A.b = 2", "sac.TrainParams.num_iter = 3", "A.c = 4"]
+    assert last_of_each_name(texts, "here") == ["A.b = 2", *texts[2:]]
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_status_line_counts_troubles_and_names_parked_workers():
     )
     assert line.startswith("PARKED: worker_1 | iteration 120 of")
     assert line.endswith(
-        " left | env failures 7 | sent again 1,200 | not in a journal 48 | restarts 1"
+        " left | env failures 7 | items recovered 1,200 | not in a journal 48 | restarts 1"
     )
 
 

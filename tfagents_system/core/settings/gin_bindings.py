@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from gin import config_parser
@@ -52,6 +53,20 @@ def parse_binding(text: str, where: str) -> Binding:
     is_hyperparameter = bound.selector.split(".")[-1] == "TrainParams" and not bound.scope
     name = bound.arg_name if is_hyperparameter else text.partition("=")[0].strip()
     return Binding(text, name, is_hyperparameter, bound.value, delegate.has_reference)
+
+
+def last_of_each_name(texts: Iterable[str], where: str) -> list[str]:
+    """Returns the bindings that hold: of those of one name, the last one.
+
+    Raises:
+      ConfigError: If a text is no binding; prefixed with `where`.
+    """
+    last: dict[str, str] = {}
+    for text in texts:
+        name = parse_binding(text, where).name
+        last.pop(name, None)  # so that it moves to the end
+        last[name] = text
+    return list(last.values())
 
 
 def parse_assignment(text: str, where: str) -> Binding:

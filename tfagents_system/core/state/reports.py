@@ -128,7 +128,7 @@ class WorkerReport(Report):
     policy_age_secs: float | None = None  # since the newest policy arrived
     env_failures: int = counted("env failures")
     rejected_steps: int = counted("rejected steps")
-    items_sent_again: int = counted("sent again")
+    items_sent_again: int = counted("items recovered")
     unprotected_steps: int = counted("not in a journal")
     damaged_steps: int = counted("damaged in a journal")
     short_episodes: int = counted("short episodes left out")  # would need padding

@@ -36,6 +36,8 @@ from tfagents_system.launch.experiment.git_state import GitState
 from tfagents_system.launch.experiment.initial_weights import InitialWeights
 from tfagents_system.launch.experiment.lock import take_lock
 
+_ANEW = "To start again and keep this one under another name, add --force_new."
+
 
 @dataclasses.dataclass(frozen=True)
 class Provenance:
@@ -224,16 +226,15 @@ def check_is_unfinished(paths: ExperimentPaths, bound: Mapping[str, Any]) -> str
         if goes_on or bound.get("stop_when", facts.get("stop_when")) != facts.get("stop_when"):
             return ended
         raise ConfigError(
-            f"{paths.root} is finished: {ended}. To continue, run the same command with "
-            "SAC_GIN_BINDINGS='TrainParams.stop_when = None', another condition, or more "
-            "iterations. To start again, choose another SAC_EXP_NAME or move the folder away."
+            f"{paths.root} is finished: {ended}. To continue, add to sac train "
+            f"--set stop_when=None, or another condition, or --extend N for N more iterations. "
+            f"{_ANEW}"
         )
     if goes_on:
         return None
     raise ConfigError(
-        f"{paths.root} is finished: it has trained its {num_iter} iterations. To continue, run the "
-        f"same command with SAC_GIN_BINDINGS='TrainParams.num_iter = {2 * num_iter}'. To start "
-        "again, choose another SAC_EXP_NAME or move the folder away."
+        f"{paths.root} is finished: it has trained its {num_iter} iterations. To train as many "
+        f"more, add --extend {num_iter} to sac train. {_ANEW}"
     )
 
 

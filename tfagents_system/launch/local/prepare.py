@@ -9,6 +9,7 @@ from typing import Any
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process.ending import print_error
 from tfagents_system.core.settings.env_config import load_env_config
+from tfagents_system.core.settings.gin_bindings import last_of_each_name
 from tfagents_system.core.settings.variables import GIN_BINDINGS, Settings
 from tfagents_system.core.state.disk import free_bytes, is_disk_full, shortage
 from tfagents_system.core.state.generations import generations
@@ -104,7 +105,7 @@ def _resume(
         print(f"  PAUSED: {' and '.join(parts)}, until you call sac resume {paths.root}.")
     for note in experiment.differences(paths, settings, saved):
         print(f"  {note}")
-    in_force = [*kept, *settings.gin_bindings]
+    in_force = last_of_each_name([*kept, *settings.gin_bindings], GIN_BINDINGS)
     if in_force:
         print(f"  gin bindings in force: {'; '.join(in_force)}")
     begin_run(paths, imported_modules(paths.params, pathlib.Path(saved["params_dir"])), in_force)
