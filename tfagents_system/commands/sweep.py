@@ -88,6 +88,8 @@ def sweep(
         runs = ParallelRuns(slots)
         Schedule(sweeps, runs, Progress(total), Terminal(), prune).run()
         for each in sweeps:
+            if len(sweeps) > 1:
+                print(f"{each.task.name}:")
             show_results(each)
     if runs.is_stopped:
         print("Stopped. The same command resumes.")

@@ -32,7 +32,7 @@ def test_time_left_follows_from_what_this_start_has_trained(experiments):
     progress.begin(experiments[1])
     progress.begin(experiments[2])
     assert progress.line(experiments[1:3]) == (
-        "1 of 4 experiments | arm_trial_1_seed_1 50% | arm_trial_2_seed_1 0% | 200 train steps/s"
+        "1 of 4 experiments | 200 train steps/s | arm_trial_1_seed_1 50% | arm_trial_2_seed_1 0%"
     )
     clock.sleep(60)
     report(experiments[1], 0.75)
@@ -40,15 +40,15 @@ def test_time_left_follows_from_what_this_start_has_trained(experiments):
     left = 60 * (0.25 + 0.75 + 1) / (0.25 + 0.25)
     assert left == 4 * 60
     assert progress.line(experiments[1:3]) == (
-        "1 of 4 experiments | arm_trial_1_seed_1 75% | arm_trial_2_seed_1 25% | "
-        "300 train steps/s | 4 min left"
+        "1 of 4 experiments | 4 min left | 300 train steps/s | "
+        "arm_trial_1_seed_1 75% | arm_trial_2_seed_1 25%"
     )
     report(experiments[1], 1.0)
     progress.end(experiments[1], has_failed=False)
     left = 60 * (0.75 + 1) / (0.5 + 0.25)
     assert left == 140
-    assert progress.line(experiments[2:3]).startswith("2 of 4 experiments | arm_trial_2_seed_1 25%")
-    assert progress.line(experiments[2:3]).endswith("2 min 20 s left")
+    line = progress.line(experiments[2:3])
+    assert line.startswith("2 of 4 experiments | 2 min 20 s left | ")
 
 
 def test_a_failure_counts_as_ended_but_not_as_trained(experiments):

@@ -41,19 +41,21 @@ class Progress:
 
     def line(self, running: Iterable[Experiment]) -> str:
         """Returns what has ended, what runs and how fast, and the time left."""
-        parts, rate, gain, left = [self.count()], 0.0, 0.0, float(self._total - self._num_ended)
+        shares, rate, gain = [], 0.0, 0.0
+        left = float(self._total - self._num_ended)  # experiments
         for experiment in running:
             report = _report_of(experiment)
-            parts.append(f"{experiment.name} {_share(report):.0%}")
+            shares.append(f"{experiment.name} {_share(report):.0%}")
             rate += report.train_steps_per_sec if report else 0.0
             gain += self._gain(experiment)
             left -= _share(report)
-        if rate:
-            parts.append(f"{rate:,.0f} train steps/s")
+        parts = [self.count()]
         if left > 0 and (trained := self._trained + gain) > 0:
             secs_left = (self._clock() - self._began_at) * left / trained
             parts.append(f"{format_duration(secs_left)} left")
-        return SEPARATOR.join(parts)
+        if rate >= 1:
+            parts.append(f"{rate:,.0f} train steps/s")
+        return SEPARATOR.join([*parts, *shares])
 
     def _gain(self, experiment: Experiment) -> float:
         return _share(_report_of(experiment)) - self._share_at_start[experiment.name]

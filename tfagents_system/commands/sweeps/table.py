@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfagents_system.commands.sweeps.task_sweep import TaskSweep, TrialResult
+from tfagents_system.commands.sweeps.task_sweep import FINISHED, TaskSweep, TrialResult
 from tfagents_system.comparison.compare import shown_interval
 from tfagents_system.comparison.plots import draw_panels
 from tfagents_system.comparison.run_groups import RunGroup
@@ -30,7 +30,8 @@ def show_results(sweep: TaskSweep) -> None:
     _print(_shown_rows(results, num_seeds))
     evaluated = [result for result in results if result.evaluated]
     if not evaluated:
-        print("No trial has an evaluation: its return is that of the last one.")
+        if any(result.state == FINISHED for result in results):
+            print("No trial has an evaluation: its return is that of the last one.")
         return
     draw_panels([_group_of(result) for result in evaluated[:NUM_PLOTTED]], folder / "sweep.png")
     _write_hparams(folder / "hparams", evaluated)
@@ -68,7 +69,8 @@ def _shown_rows(results: Sequence[TrialResult], num_seeds: int) -> list[list[str
             mean, interval = mean_and_interval(result.returns)
             shown = [f"{mean:.6g}", shown_interval(interval)]
         seeds = f"{len(result.evaluated)} of {num_seeds}"
-        values = map(str, result.trial.values.values())
+        values = [f"{v:.6g}" if isinstance(v, float) else str(v)
+                  for v in result.trial.values.values()]  # fmt: skip
         rows.append([str(result.trial.number), *values, *shown, seeds, result.state])
     return rows
 
