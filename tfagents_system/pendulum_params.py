@@ -1,10 +1,10 @@
-"""Pendulum-v1 (gym): swing up and balance; solved in less than a minute on two cores."""
+"""Pendulum-v1 (gymnasium): swing up and balance; solved in less than a minute on two cores."""
 
 from typing import Any
 
 from tf_agents.environments import py_environment
 
-from tfagents_system.environments import gym_adapter
+from tfagents_system.environments import gymnasium_adapter
 from tfagents_system.train_params_base import TrainParamsBase
 
 
@@ -28,5 +28,5 @@ class TrainParams(TrainParamsBase):
     def env_ctor(
         self, *args: Any, seed: int | None = None, **kwargs: Any
     ) -> py_environment.PyEnvironment:
-        """Returns the environment; `kwargs` go to gym.make."""
-        return gym_adapter.load("Pendulum-v1", seed=seed, gym_kwargs=kwargs)
+        """Returns the environment; `kwargs` go to its constructor."""
+        return gymnasium_adapter.load("Pendulum-v1", seed=seed, gym_kwargs=kwargs)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 
+import gymnasium
 import pytest
 from run_files import write_finished_run
 
@@ -51,7 +52,6 @@ def sac(folder, *arguments, timeout=60, python=None, **environ):
     ],
 )  # fmt: skip
 def test_environments_are_found_by_their_ids(text, expected, slug):
-    pytest.importorskip("gymnasium", reason="the packages of locks/test.lock are missing")
     assert find_environment(text) == expected
     assert expected.slug == slug
 
@@ -70,7 +70,6 @@ gymnasium.register("Arm-v0", Arm)
 def test_an_environment_of_the_current_folder_that_a_bare_assert_ends_is_named_with_its_line(
     tmp_path, monkeypatch
 ):
-    pytest.importorskip("gymnasium", reason="the packages of locks/test.lock are missing")
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "arms_without_cable.py"
     file.write_text(BROKEN)
@@ -115,7 +114,6 @@ for name in NAMES.split():
 @pytest.fixture
 def lab(tmp_path, monkeypatch):
     """A folder with a package that registers environments, in which commands are given."""
-    gymnasium = pytest.importorskip("gymnasium", reason="locks/test.lock is not installed")
     monkeypatch.setattr(gymnasium.envs.registration, "registry", gymnasium.registry.copy())
     monkeypatch.setattr(gymnasium, "registry", gymnasium.envs.registration.registry)
     monkeypatch.delitem(sys.modules, "ns_lab", raising=False)
@@ -320,9 +318,6 @@ def test_a_finished_seed_of_other_settings_is_refused_before_any_is_trained(tmp_
 
 
 def test_actions_without_a_head_are_refused_before_files_are_written():
-    gymnasium = pytest.importorskip(
-        "gymnasium", reason="the packages of locks/test.lock are missing"
-    )
 
     class TwoArms(gymnasium.Env):
         observation_space = gymnasium.spaces.Box(-1, 1, (2,))

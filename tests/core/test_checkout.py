@@ -64,4 +64,4 @@ def test_every_extra_that_the_code_names_is_one_of_pyproject():
     files = pathlib.Path(checkout.__file__).parents[1].rglob("*.py")
     call = re.compile(r"how_to_install\([\"'](\w+)[\"']")
     named = {name for file in files for name in call.findall(file.read_text())}
-    assert {"onnx", "dm_control", "gymnasium", "optuna"} <= named <= extras
+    assert {"onnx", "dm_control", "optuna"} <= named <= extras

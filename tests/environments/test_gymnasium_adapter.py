@@ -1,5 +1,4 @@
-import sys
-
+import gymnasium
 import numpy as np
 import pytest
 from tf_agents.environments import utils
@@ -7,8 +6,6 @@ from tf_agents.environments import utils
 from tfagents_system.commands.environment_ids import find_environment
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments import gymnasium_adapter
-
-gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is an optional package")
 
 
 class Counter(gymnasium.Env):
@@ -179,12 +176,6 @@ def test_unknown_id_names_the_nearest():
 def test_wrong_gym_kwargs_are_refused():
     with pytest.raises(ConfigError, match="Cannot make Pendulum-v1 .*'gravity': 3"):
         gymnasium_adapter.load("Pendulum-v1", gym_kwargs={"gravity": 3})
-
-
-def test_without_gymnasium_the_error_says_how_to_install_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "gymnasium", None)
-    with pytest.raises(ConfigError, match=r"gymnasium .*: \./setup\.sh --with gymnasium"):
-        gymnasium_adapter.load("Pendulum-v1")
 
 
 def test_an_id_that_a_package_registers_when_it_is_imported(tmp_path, monkeypatch):

@@ -1,4 +1,5 @@
 import gym
+import gymnasium
 import numpy as np
 import pytest
 from fakes import CountingEnv
@@ -7,6 +8,7 @@ from tf_agents.specs import array_spec
 
 from tfagents_system.environments import remarks
 from tfagents_system.environments.gym_adapter import GymEnvironment
+from tfagents_system.environments.gymnasium_adapter import GymnasiumEnvironment
 from tfagents_system.environments.partial_observation import LastAction
 
 
@@ -79,9 +81,6 @@ def test_learned_statistics_are_named_wherever_they_are_wrapped(make, names):
 
 
 def test_statistics_of_gymnasium_are_named():
-    gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed")
-    from tfagents_system.environments.gymnasium_adapter import GymnasiumEnvironment
-
     wrapped = gymnasium.wrappers.NormalizeReward(gymnasium.make("Pendulum-v1"))
     environment = GymnasiumEnvironment(gymnasium.wrappers.NormalizeObservation(wrapped))
     names = "NormalizeObservation.obs_rms, NormalizeReward.return_rms"

@@ -99,7 +99,7 @@ def test_packages_of_the_user_change_no_locked_one_and_tensorflow_works(project)
 
     python = project / ".venv/bin/python"
     # Their newest versions want typing-extensions >= 4.14, protobuf >= 5 and NumPy 2.
-    wanted = ["gymnasium", "pydantic", "onnx"]
+    wanted = ["pydantic", "onnx"]
     done = run(python, "-m", "pip", "install", "--quiet", "--upgrade", *wanted)
     assert done.returncode == 0, done.stderr
     added = names_in(site_packages) - before

@@ -97,8 +97,6 @@ def find_environment(text: str) -> EnvironmentId:
         + (f" Did you mean {nearest}?" if nearest else "")
         + ("" if package else
            " One that a package of yours registers is PACKAGE:ID, such as panda_gym:PandaReach-v3.")
-        + ("" if is_installed("gymnasium") else
-           f" gymnasium is not installed: {how_to_install('mujoco')}")
     )  # fmt: skip
 
 

@@ -60,22 +60,21 @@ _IMAGE_SETTINGS = """
     image_augmentation = 4  # pixels by which images are shifted at random, against overfitting
 """
 
-_SIMULATOR = '''class Simulator(gym.Env):
+_SIMULATOR = '''class Simulator(gymnasium.Env):
     """A mass on a rail that must stop in the middle. Replace it with your own simulator."""
 
-    observation_space = gym.spaces.Box(-np.inf, np.inf, shape=(2,), dtype=np.float32)
-    action_space = gym.spaces.Box(-1.0, 1.0, shape=(1,), dtype=np.float32)
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, shape=(2,), dtype=np.float32)
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, shape=(1,), dtype=np.float32)
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
+    render_mode = "rgb_array"
 
     def __init__(self, mass):
         self.mass = mass
-        self.random = np.random.default_rng()
 
-    def seed(self, seed=None):
-        self.random = np.random.default_rng(seed)
-
-    def reset(self):
-        self.position, self.velocity = self.random.uniform(-1.0, 1.0), 0.0
-        return self.observe()
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)  # makes self.np_random
+        self.position, self.velocity = self.np_random.uniform(-1.0, 1.0), 0.0
+        return self.observe(), {}
 
     def step(self, action):
         self.velocity += 0.1 * float(action[0]) / self.mass
@@ -84,12 +83,12 @@ _SIMULATOR = '''class Simulator(gym.Env):
         # True ends the episode because nothing more can be earned. A time limit is none of this:
         # the config's horizon cuts the episode, and learning knows that it could have gone on.
         has_fallen_off = abs(self.position) > 3.0
-        return self.observe(), reward - 100.0 * has_fallen_off, has_fallen_off, {}
+        return self.observe(), reward - 100.0 * has_fallen_off, has_fallen_off, False, {}
 
     def observe(self):
         return np.array([self.position, self.velocity], np.float32)
 
-    def render(self, mode="rgb_array"):
+    def render(self):
         picture = np.full((120, 360, 3), 255, np.uint8)
         picture[80:84] = 0  # the rail
         picture[60:80, 178:182] = (0, 160, 0)  # its middle
@@ -107,9 +106,8 @@ def params_text(title: str, slug: str, environment: EnvironmentId | None) -> str
     episodes = max(1, round(STEPS_PER_ITERATION / horizon))
     base = "from tfagents_system.train_params_base import TrainParamsBase"
     if environment is None:
-        imports = ("import gym\nimport numpy as np\n\n"
-                   "from tfagents_system.environments import gym_adapter\n")  # fmt: skip
-        make = 'gym_adapter.GymEnvironment(Simulator(self.env_config["mass"]), seed=seed)'
+        imports = "import gymnasium\nimport numpy as np\n\n"
+        make = 'Simulator(self.env_config["mass"])'  # which gets its adapter, and the seed
     else:
         package, module, arguments = _LOADERS[environment.kind]
         imports = f"from tfagents_system.{package} import {module}\n"

@@ -1,4 +1,4 @@
-"""Adapts environments of gymnasium, an optional package."""
+"""Adapts environments of gymnasium."""
 
 import copy
 import importlib
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from tf_agents.trajectories import time_step as ts
 from tf_agents.typing import types
 
-from tfagents_system.core.checkout import how_to_install
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments import adapter, headless, rendering
 
@@ -109,10 +108,11 @@ def load(
         for a window; None for neither.
 
     Raises:
-      ConfigError: If gymnasium is not installed, the id is unknown, the constructor rejects
-        `gym_kwargs`, a package it needs is missing, or a space is not supported.
+      ConfigError: If the id is unknown, the constructor rejects `gym_kwargs`, a package it needs is
+        missing, or a space is not supported.
     """
-    gymnasium = _import_gymnasium()
+    import gymnasium  # here, because most programs start faster without it
+
     adapter.check_max_episode_steps(max_episode_steps)
     kwargs = dict(gym_kwargs or {})
     try:
@@ -130,17 +130,6 @@ def load(
     except (TypeError, ImportError, gymnasium.error.Error) as error:
         raise ConfigError(f"Cannot make {name} with gym_kwargs={kwargs}: {error}") from error
     return GymnasiumEnvironment(env, seed=seed)
-
-
-def _import_gymnasium() -> Any:
-    try:
-        import gymnasium
-    except ImportError as error:
-        raise ConfigError(
-            f"gymnasium_adapter needs the package gymnasium ({error}): "
-            f"{how_to_install('gymnasium')}"
-        ) from error
-    return gymnasium
 
 
 def _find_spec(gymnasium: Any, name: str) -> Any:

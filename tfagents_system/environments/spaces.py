@@ -207,7 +207,7 @@ def _spec(space: Any, name: str, owner: str, is_action: bool) -> types.NestedArr
 def _kind(space: Any) -> str | None:
     """Returns the gym or gymnasium class of the space, by name; None if it is not supported.
 
-    Does not use isinstance, because gymnasium may not be installed.
+    Does not use isinstance, because importing gymnasium takes time.
     """
     for cls in type(space).__mro__:
         if cls.__name__ in _SUPPORTED and cls.__module__.split(".")[0] in ("gym", "gymnasium"):
