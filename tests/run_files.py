@@ -8,21 +8,37 @@ from tfagents_system.records.episode_rows import COLUMNS
 
 
 def write_episodes(paths, kind, worker, rows):
-    """`rows` are (train_step, env_step, return, wall_time)."""
+    """`rows` are (train_step, env_step, return, wall_time) and, if reported, success: 0 or 1."""
     paths.episodes.mkdir(parents=True, exist_ok=True)
     lines = [",".join(COLUMNS)]
-    for train_step, env_step, episode_return, wall_time in rows:
-        lines.append(f"{worker},1,{train_step},{env_step},{episode_return},20,{wall_time},")
+    for train_step, env_step, episode_return, wall_time, *success in rows:
+        fields = [
+            worker,
+            1,
+            train_step,
+            env_step,
+            episode_return,
+            20,
+            wall_time,
+            *(success or [""]),
+        ]
+        lines.append(",".join(map(str, fields)))
     (paths.episodes / f"{kind}_{worker}.csv").write_text("\r\n".join(lines) + "\r\n")
 
 
-def write_run(root, last_returns, settings=None, provenance=None):
-    """An experiment that was evaluated twice, the second time at train step 200."""
+def write_run(root, last_returns, settings=None, provenance=None, successes=None):
+    """An experiment that was evaluated twice, the second time at train step 200.
+
+    `successes` are those of the last evaluation's episodes; before, there was none.
+    """
     paths = ExperimentPaths(root)
     write_episodes(paths, "collect", 0, [(0, 20, -9, 1000), (100, 40, -5, 1010)])
-    write_episodes(
-        paths, "eval", 0, [(100, 40, -7, 1011), *((200, 60, r, 1021) for r in last_returns)]
-    )
+    evaluated = [(100, 40, -7, 1011), *((200, 60, r, 1021) for r in last_returns)]
+    if successes is not None:
+        evaluated = [
+            (*row, success) for row, success in zip(evaluated, [0, *successes], strict=True)
+        ]
+    write_episodes(paths, "eval", 0, evaluated)
     paths.running.mkdir()
     spec = {"seed": 1, "gin_bindings": [], "horizon": 20, "arithmetic": "float32",
             "settings": {"discount": 0.99, **(settings or {})},

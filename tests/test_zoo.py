@@ -97,6 +97,21 @@ def test_a_new_result_replaces_the_old_one_of_its_seed_and_others_stay(tmp_path)
     assert table.merged([], [new, old[0]]) == [old[0], new]
 
 
+def test_results_and_table_have_the_success_rate_if_there_is_one(tmp_path):
+    origin = {"cpu_model": "a CPU"}
+    for seed, successes in ((1, [1, 0]), (2, [1, 1])):
+        folder = tmp_path / f"car_flag_seed_{seed}"
+        run = write_run(folder, [3, 4], provenance=origin | {"seed": seed}, successes=successes)
+        run.finished.write_text("{}")
+    results = table.results_in(tmp_path)
+    table.write_results(tmp_path / "results.csv", results)
+    assert table.read_results(tmp_path / "results.csv") == table.merged(results, [])
+    row = next(line for line in table.table(results).splitlines() if "car_flag.sh" in line)
+    assert f", success {(1 / 2 + 2 / 2) / 2:.0%} |" in row
+    without = [result._replace(success_rate=None) for result in results]
+    assert "success" not in table.table(without)
+
+
 def test_the_table_has_mean_and_interval_of_each_task():
     results = [table.Result("hopper_bullet", seed, 10**6, mean_return, 30.0 + seed, "c", "abc")
                for seed, mean_return in ((1, 2000.0), (2, 2200.0), (3, 2700.0))]  # fmt: skip

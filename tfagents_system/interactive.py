@@ -199,14 +199,14 @@ class Experiment:
     def curves(self) -> Any:
         """Returns a row for each evaluation so far, as a pandas frame.
 
-        Columns are train_step, env_step, training_secs and mean_return. Without pandas they are
-        lists by name.
+        Columns are train_step, env_step, training_secs and mean_return, and success_rate if the
+        environment reports success. Without pandas they are lists by name.
         """
         points = read_evaluations(self.paths)
-        columns = {
-            name: [getattr(point, name) for point in points]
-            for name in ("train_step", "env_step", "training_secs", "mean_return")
-        }
+        names = ["train_step", "env_step", "training_secs", "mean_return"]
+        if any(point.success_rate is not None for point in points):
+            names.append("success_rate")
+        columns = {name: [getattr(point, name) for point in points] for name in names}
         if not is_installed("pandas"):
             return columns
         return importlib.import_module("pandas").DataFrame(columns)

@@ -29,8 +29,9 @@ from tfagents_system.core.programs.program import StopFlag, run_program
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.state.incarnation import Fence
 from tfagents_system.core.state.provenance import StartRecord, record_gin
-from tfagents_system.core.state.reports import Phase, unsaved_before
+from tfagents_system.core.state.reports import Phase
 from tfagents_system.core.state.run_spec import RunSpec
+from tfagents_system.core.state.saved_training import unsaved_before
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.kernels.arithmetic import explain, this_host
 from tfagents_system.learner_data import LearnerData, data_in_rounds, sampled_data

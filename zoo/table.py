@@ -47,6 +47,7 @@ class Result(NamedTuple):
     minutes: float  # of training
     cpu: str
     commit: str
+    success_rate: float | None = None  # 0 to 1; None if the environment reports no success
 
 
 def tasks() -> dict[str, tuple[str, str]]:
@@ -70,7 +71,7 @@ def results_in(logs: pathlib.Path) -> list[Result]:
                 found.append(Result(
                     task, origin["seed"], last.env_step, round(last.mean_return, 2),
                     round(last.training_secs / 60, 1), origin["cpu_model"],
-                    (origin["git_hash"] or "")[:10],
+                    (origin["git_hash"] or "")[:10], last.success_rate,
                 ))  # fmt: skip
     return found
 
@@ -96,6 +97,9 @@ def table(results: Sequence[Result]) -> str:
             cells[0] = f"{max(result.env_steps for result in of_task):,}"
             cells[1] = str(len(of_task))
             cells[2] = f"{returns.mean():,.0f}{interval}"
+            rates = [r.success_rate for r in of_task if r.success_rate is not None]
+            if rates:
+                cells[2] += f", success {np.mean(rates):.0%}"
             cells[4] = f"{minutes:.1f}"
         lines.append(f"| {environment}, `{variables}` | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
@@ -108,7 +112,8 @@ def read_results(path: pathlib.Path) -> list[Result]:
     with path.open(newline="") as file:
         return [
             Result(row["task"], int(row["seed"]), int(row["env_steps"]), float(row["mean_return"]),
-                   float(row["minutes"]), row["cpu"], row["commit"])
+                   float(row["minutes"]), row["cpu"], row["commit"],
+                   float(row["success_rate"]) if row.get("success_rate") else None)
             for row in csv.DictReader(file)
         ]  # fmt: skip
 

@@ -4,6 +4,7 @@ import csv
 
 from report_fakes import learner_report, mirror_report, replay_report, worker_report
 from rich.console import Console
+from run_files import write_run
 
 from tfagents_system.commands.dashboard import Dashboard, last_errors, sparkline, who_waits
 from tfagents_system.core.state.mirror_addresses import write_address
@@ -76,6 +77,14 @@ def test_screen_shows_programs_shares_of_time_errors_and_returns(tmp_path):
             writer.writerow({name: row[name] for name in COLUMNS if name in row})
     text = text_of(dashboard.draw(snapshot_of(learner_report(), after)))
     assert "▁█  10.0 … 20.0" in text
+
+
+def test_screen_shows_the_course_of_the_success_rate_if_there_is_one(tmp_path):
+    paths = write_run(tmp_path / "arm", [1, 2, 3, 4], successes=[1, 1, 0, 1])
+    text = text_of(Dashboard(paths).draw(snapshot_of(learner_report())))
+    assert f"success      ▁█  0% … {3 / 4:.0%}" in text
+    paths = write_run(tmp_path / "leg", [1])
+    assert "success" not in text_of(Dashboard(paths).draw(snapshot_of(learner_report())))
 
 
 def test_screen_shows_what_a_mirror_has_handed_over(tmp_path):

@@ -74,6 +74,20 @@ def test_numbers_of_log_info_that_all_seeds_have_are_compared(tmp_path, capsys):
     assert "force_max" not in lines[begin + 2]
 
 
+def test_success_rates_are_compared_if_all_seeds_have_one(tmp_path, capsys):
+    for k in range(4):
+        write_run(tmp_path / f"a_{k}", [10, 10, 10, 10], successes=[1, 1, 1, int(k > 1)])
+        write_run(tmp_path / f"b_{k}", [9, 9, 9, 9], successes=[1, 0, 0, 0])
+        write_run(tmp_path / f"c_{k}", [9])
+    compare(str(tmp_path / "a_"), str(tmp_path / "b_"))
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "success" in line)
+    mean = (3 / 4 + 4 / 4) / 2  # interquartile, of 3/4, 3/4, 4/4, 4/4
+    assert line.startswith(f"success rate of a_ and b_: {mean:g} [0.75, 1] and {1 / 4:g}; ")
+    assert f"; difference {mean - 1 / 4:g} [" in line
+    compare(str(tmp_path / "a_"), str(tmp_path / "c_"))
+    assert "success" not in capsys.readouterr().out
+
+
 def test_experiment_that_has_not_been_evaluated_is_refused(tmp_path):
     ExperimentPaths(tmp_path / "a").episodes.mkdir(parents=True)
     with pytest.raises(ConfigError, match="a has no evaluation yet"):

@@ -129,6 +129,15 @@ def test_numbers_of_log_info_have_a_panel(tmp_path):
     assert panels["distance_mean"].groups == [[Curve([100, 200], [3, 2])]]
 
 
+def test_success_rate_has_panels_like_the_return_if_any_run_reports_success(tmp_path):
+    write_run(tmp_path / "a_1", [1, 2], successes=[1, 0])
+    write_run(tmp_path / "a_2", [1, 2])
+    panels = make_panels([find_group(str(tmp_path / "a_"))])
+    found = {panel.x_label: panel.groups for panel in panels if panel.title == "success rate"}
+    assert list(found) == ["train steps", "env steps", "minutes of training"]
+    assert found["train steps"] == [[Curve([100, 200], [0, 1 / 2])]]
+
+
 def test_experiment_without_data_has_no_panels(tmp_path):
     paths = ExperimentPaths(tmp_path)
     write_episodes(paths, "collect", 0, [(0, 20, -9, 1000)])

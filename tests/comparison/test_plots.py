@@ -57,6 +57,20 @@ def test_drawing_of_the_largest_numbers_in_a_folder_of_any_name(tmp_path):
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_learning_curve_has_the_success_rate_below_if_there_is_one(tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr(plt, "close", figures.append)
+    write_run(tmp_path / "arm", [1, 2], successes=[1, 0])
+    write_run(tmp_path / "leg", [1])
+    for name in ("arm", "leg"):
+        draw_learning_curve(tmp_path / name, tmp_path / "curve.png")
+    (returns, rates), (alone,) = (figure.axes for figure in figures)
+    assert (rates.get_ylabel(), rates.get_xlabel()) == ("success rate", "train step")
+    (line,) = rates.lines
+    assert (list(line.get_xdata()), list(line.get_ydata())) == ([100, 200], [0, 1 / 2])
+    assert (returns.get_xlabel(), alone.get_xlabel()) == ("", "train step")
+
+
 def test_experiment_without_episodes_and_an_unknown_one_are_refused(tmp_path):
     (tmp_path / "policies").mkdir()
     with pytest.raises(ConfigError, match="episodes has no episodes yet"):

@@ -74,6 +74,21 @@ def test_charts_of_returns_have_the_deviation_over_episodes(paths):
     assert (last["title"], last["low"]) == ("critic loss", None)
 
 
+def test_success_is_in_the_charts_the_summary_and_the_evaluations(tmp_path, capsys):
+    paths = write_run(tmp_path / "arm", [1, 2, 3], successes=[1, 0, 1])
+    charts = make_charts(paths, read_evaluations(paths))
+    chart = next(chart for chart in charts if chart["title"] == "success rate")
+    assert (chart["x_label"], chart["xs"]) == ("train steps", [100, 200])
+    assert chart["ys"] == [0, 2 / 3]
+    report(paths.root)
+    page = (paths.root / "report.html").read_text()
+    assert f"; success {2 / 3:.0%};" in page
+    assert ">success, %</th>" in page and ">66.7</td>" in page
+    paths = write_run(tmp_path / "leg", [1])
+    report(paths.root)
+    assert "success, %" not in (paths.root / "report.html").read_text()
+
+
 def test_numbers_of_log_info_are_columns_of_the_evaluations():
     points = [
         EvaluationPoint(100, 40, 60.0, [1.0], {"distance_mean": 0.5}),

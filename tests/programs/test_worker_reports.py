@@ -89,6 +89,19 @@ def test_a_success_that_cannot_be_read_ends_nothing_and_is_said_once(tmp_path, c
     assert printed.count("NOTE: info['is_success'] is bool of shape (2,); allowed is a bool") == 1
 
 
+def test_the_report_counts_the_successes_of_the_newest_evaluation(tmp_path):
+    environment, reader = EpisodeStepEnv(), FakeReader(FakeTickets(NUM_ITER, 3))
+    successes = iter([{"is_success": True}, {"is_success": True}, {}])  # only successes are said
+    environment.get_info = lambda: next(successes)
+    run = make_run(tmp_path)
+    worker = make_worker(run, FakeAdder(advance(reader)), reader, eval_environment=environment)
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    share = read_report(run.paths, "worker_0").eval
+    assert (share.successes, len(share.returns)) == (1 + 1 + 0, 3)
+    (point,) = read_evaluations(run.paths)
+    assert point.success_rate == (1 + 1 + 0) / 3
+
+
 def test_numbers_of_log_info_are_recorded_and_faults_said_once(tmp_path, capsys):
     reader = FakeReader(FakeTickets(NUM_ITER, 2))
     environment, eval_environment = EpisodeStepEnv(), EpisodeStepEnv()

@@ -36,6 +36,17 @@ def test_numbers_of_an_evaluation_are_means_over_the_episodes_of_all_workers(pat
     assert number_names(points) == ["distance_mean", "force_max"]
 
 
+def test_success_rates_count_an_episode_without_a_report_as_a_failure(paths):
+    write_episodes(paths, "eval", 0, [(10, 40, -4, 112), (20, 40, -6, 114, 1), (20, 40, -6, 115)])
+    write_episodes(paths, "eval", 1, [(20, 40, -4, 114, 1), (20, 40, -6, 115, 0)])
+    assert [p.success_rate for p in read_evaluations(paths)] == [0 / 1, (1 + 0 + 1 + 0) / 4]
+
+
+def test_a_run_whose_episodes_report_no_success_has_no_rate(paths):
+    write_episodes(paths, "eval", 0, [(10, 40, -4, 112)])
+    assert [p.success_rate for p in read_evaluations(paths)] == [None]
+
+
 def test_time_in_which_the_run_was_stopped_does_not_count(paths):
     # It starts at 990 s, writes last at 1020 s, goes on at 1500 s.
     starts = ["1970-01-01T00:16:30+0000", "1970-01-01T00:25:00+0000"]

@@ -92,3 +92,6 @@ def test_curves_are_those_of_the_records(tmp_path):
     expected = {"train_step": [100, 200], "env_step": [40, 40], "mean_return": [-7, (1 + 3) / 2]}
     assert {name: list(curves[name]) for name in expected} == expected
     assert list(curves["training_secs"]) == [1011 - 990, 1021 - 990]
+    assert "success_rate" not in curves
+    write_run(tmp_path / "arm", [1.0, 3.0], successes=[1, 0])
+    assert list(sac.Experiment(tmp_path / "arm").curves()["success_rate"]) == [0, 1 / 2]

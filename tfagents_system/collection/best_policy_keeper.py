@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from tfagents_system.collection.stop_by_evaluations import reason_to_stop
-from tfagents_system.collection.success import counted
 from tfagents_system.core.meters import mean_of
 from tfagents_system.core.programs.callbacks import Callbacks, EvaluationEvent
 from tfagents_system.core.programs.params_loader import Run, gin_text
@@ -24,6 +23,7 @@ from tfagents_system.records.run_history import (
     numbers_of_evaluations,
     reports_success,
 )
+from tfagents_system.records.success import success_rate
 
 
 class BestPolicyKeeper:
@@ -78,8 +78,8 @@ class BestPolicyKeeper:
         """Writes a separate event file, because TensorBoard follows only the newest of a folder."""
         folder = self._run.paths.eval_summaries
         scalars = {"eval/mean_return": mean_return}
-        if (success_rate := self._success_rate(rows)) is not None:
-            scalars["eval/success_rate"] = success_rate
+        if (rate := self._success_rate(rows)) is not None:
+            scalars["eval/success_rate"] = rate
         numbers = self._numbers_of(train_step)
         scalars |= {f"eval/info/{name}": value for name, value in numbers.items()}
         texts = {}
@@ -107,9 +107,7 @@ class BestPolicyKeeper:
         return train_step // self._run.params.num_steps_per_iter
 
     def _success_rate(self, rows: Sequence[EpisodeRow]) -> float | None:
-        counts = counted([row.success for row in rows], reports_success(self._run.paths))
-        successes = [success for success in counts if success is not None]
-        return mean_of(successes) if successes else None
+        return success_rate([row.success for row in rows], reports_success(self._run.paths))
 
     def _numbers_of(self, train_step: int) -> dict[str, float]:
         return numbers_of_evaluations(self._run.paths).get(train_step, {})

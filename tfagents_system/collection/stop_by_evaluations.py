@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from tfagents_system.collection.success import counted
 from tfagents_system.core.meters import mean_of
 from tfagents_system.core.programs.params_loader import Run
 from tfagents_system.core.settings.stop_condition import (
@@ -16,6 +15,7 @@ from tfagents_system.records.run_history import (
     numbers_of_evaluations,
     reports_success,
 )
+from tfagents_system.records.success import success_rate
 
 
 def reason_to_stop(run: Run) -> str | None:
@@ -41,9 +41,8 @@ def _quantities(run: Run) -> list[dict[str, float]]:
         if len(rows) < run.params.n_eval_episodes:
             continue
         found = {RETURN: mean_of([row.episode_return for row in rows])}
-        successes = counted([row.success for row in rows], has_been_seen)
-        if None not in successes:
-            found[SUCCESS] = mean_of([float(bool(success)) for success in successes])
+        if (rate := success_rate([row.success for row in rows], has_been_seen)) is not None:
+            found[SUCCESS] = rate
         evaluations.append(numbers.get(train_step, {}) | found)
     return evaluations
 

@@ -1,6 +1,6 @@
-"""Reads and counts the success that environments report. No other module does."""
+"""Reads the success that environments report. No other module does."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -31,20 +31,6 @@ def read_success(info: Any, observation: Any) -> bool | None:
         if value is not None:
             return _as_bool(value, name)
     return None
-
-
-def counted(successes: Sequence[bool | None], has_been_seen: bool = False) -> list[bool | None]:
-    """Returns the successes of episodes; an episode without a report counts as a failure.
-
-    Some environments report only successes. All are None if no episode reports anything.
-
-    Args:
-      successes: As reported by the environment.
-      has_been_seen: Whether another episode has reported success or failure.
-    """
-    if not has_been_seen and all(success is None for success in successes):
-        return list(successes)
-    return [bool(success) for success in successes]
 
 
 def _as_bool(value: Any, name: str) -> bool:

@@ -17,6 +17,7 @@ from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.state.reports import LARGEST_NUMBER, Evaluation, Phase, StatusReporter
 from tfagents_system.environments.time_limits import EpisodeEnds
 from tfagents_system.records.event_log import EventLog
+from tfagents_system.records.success import counted
 
 FAILURE_SHOWN_SECS = 60.0  # minimum time in the status line
 FENCE_PERIOD_SECS = 1.0  # between checks for a later start; after a freeze at once
@@ -64,8 +65,9 @@ class WorkerRecords:
         self._log_period_itrs = log_period_itrs
         self._summarized_period = 0
         self._ends, self._has_warned = EpisodeEnds(horizon), False
-        self._share: list[float] = []  # returns of the evaluation of train step `_share_step`
+        self._share: list[Episode] = []  # of the evaluation of train step `_share_step`
         self._share_step = 0
+        self._has_seen_success = False  # or a failure, of any greedy episode
         self._remarks: list[str] = []
         self._failed_at = -FAILURE_SHOWN_SECS
         self._status: dict[str, Any] = {
@@ -135,9 +137,9 @@ class WorkerRecords:
         if episode.success_fault:
             self.remark("SUCCESS CANNOT BE READ", f"{episode.success_fault}.")
         self._note_numbers(episode)
-        self._share.append(episode.episode_return)
-        shown = [r for r in map(_reportable, self._share) if r is not None]
-        self._status["eval"] = Evaluation(iteration, shown)
+        self._share.append(episode)
+        self._has_seen_success |= episode.success is not None
+        self._status["eval"] = self._shown_share(iteration)
         self._tell(episode, iteration, train_step, is_evaluation=True)
 
     @OnlyReports("the summary of an evaluation")
@@ -145,8 +147,18 @@ class WorkerRecords:
         """Summarizes the program's share of the evaluation, if it had one."""
         if self._share:
             share, self._share = self._share, []
-            scalars = {"eval/episode_return": mean_of(share)}
+            scalars = {"eval/episode_return": mean_of([e.episode_return for e in share])}
             self._eval_summaries.write(self._share_step, scalars)
+
+    def _shown_share(self, iteration: int) -> Evaluation:
+        """Returns the episodes of the share so far whose return is a number."""
+        returns, successes = [], []
+        for episode in self._share:
+            if (shown := _reportable(episode.episode_return)) is not None:
+                returns.append(shown)
+                successes.append(episode.success)
+        known = [s for s in counted(successes, self._has_seen_success) if s is not None]
+        return Evaluation(iteration, returns, sum(known) if known else None)
 
     def environment_failed(self, failure: UserCodeError) -> None:
         """Counts, prints and reports a failure, until environments have worked for a while."""

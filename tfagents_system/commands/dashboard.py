@@ -61,21 +61,26 @@ class Dashboard:
         ]
         if snapshot.is_running:
             parts.append(Text(who_waits(shares)))
-        parts.append(Text(printable(f"evaluations  {self._returns()}")))
+        parts += [Text(printable(line)) for line in self._evaluations()]
         if numbers := newest_numbers(snapshot.workers):
             parts.append(Text(printable(f"log_info     {numbers}")))
         parts += [Text(f"mirrored to  {address}") for address in mirror_addresses(self._paths)]
         parts += [Text(error, style="red") for error in last_errors(self._paths)]
         return Group(*parts)
 
-    def _returns(self) -> str:
+    def _evaluations(self) -> list[str]:
+        """Returns the line of the returns, and that of the success rate if there is one."""
         try:
-            returns = [point.mean_return for point in read_evaluations(self._paths)]
+            points = read_evaluations(self._paths)
         except ConfigError as error:
-            return str(error)
-        if not returns:
-            return "none yet"
-        return f"{sparkline(returns)}  {returns[0]:,.1f} … {returns[-1]:,.1f}"
+            return [f"evaluations  {error}"]
+        if not points:
+            return ["evaluations  none yet"]
+        returns = [point.mean_return for point in points]
+        lines = [f"evaluations  {sparkline(returns)}  {returns[0]:,.1f} … {returns[-1]:,.1f}"]
+        if rates := [p.success_rate for p in points if p.success_rate is not None]:
+            lines.append(f"success      {sparkline(rates)}  {rates[0]:.0%} … {rates[-1]:.0%}")
+        return lines
 
 
 def newest_numbers(workers: Sequence[WorkerReport]) -> str:

@@ -23,8 +23,10 @@ from tfagents_system.launch.show.status_line import format_duration
 from tfagents_system.records.run_history import read_evaluations
 from tfagents_system.terminal.progress import progress_bar
 
-COLUMNS = ("experiment", "state", "train steps", "return", "best", "size", "changed", "mirrored to")
-LEFT = (0, 1, 7)  # columns of text
+COLUMNS = ("experiment", "state", "train steps", "return", "best", "success", "size", "changed",
+           "mirrored to")  # fmt: skip
+LEFT = ("experiment", "state", "mirrored to")  # columns of text
+IF_ANY = ("success", "mirrored to")  # columns that are left out if they are empty
 
 
 def list_runs(folder: pathlib.Path = pathlib.Path("logs"), /) -> None:
@@ -46,14 +48,14 @@ def list_runs(folder: pathlib.Path = pathlib.Path("logs"), /) -> None:
         sizes = {paths: size_and_change(paths.root) for paths in experiments}
         experiments.sort(key=lambda paths: sizes[paths][1])
         rows = [COLUMNS, *(_row(paths, *sizes[paths]) for paths in experiments)]
-    rows = [tuple(map(printable, row)) for row in rows]
-    if not any(row[-1] for row in rows[1:]):
-        rows = [row[:-1] for row in rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        cells = (cell.ljust(width) if column in LEFT else cell.rjust(width)
-                 for column, (cell, width) in enumerate(zip(row, widths, strict=True)))  # fmt: skip
-        print("  ".join(cells).rstrip())
+    columns = []
+    for header, *column in zip(*rows, strict=True):
+        if header not in IF_ANY or any(column):
+            cells = [header, *map(printable, column)]
+            width = max(map(len, cells))
+            columns.append([c.ljust(width) if header in LEFT else c.rjust(width) for c in cells])
+    for line in zip(*columns, strict=True):
+        print("  ".join(line).rstrip())
 
 
 def state_of(paths: ExperimentPaths) -> str:
@@ -100,12 +102,14 @@ def _row(paths: ExperimentPaths, size: int, changed: float) -> tuple[str, ...]:
     checkpoints = paths.policy_checkpoints()
     steps = [int(path.name.removeprefix(POLICY_CHECKPOINT_PREFIX)) for path in checkpoints[-1:]]
     steps += [evaluation.train_step for evaluation in evaluations[-1:]]
+    success_rate = evaluations[-1].success_rate if evaluations else None
     return (
         paths.root.name,
         state_of(paths),
         f"{max(steps):,}" if steps else "",
         f"{evaluations[-1].mean_return:,.1f}" if evaluations else "",
         f"{best.mean_return:,.1f}" if best else "",
+        "" if success_rate is None else f"{success_rate:.0%}",
         format_bytes(size),
         f"{format_duration(max(0.0, time.time() - changed))} ago",
         ", ".join(mirror_addresses(paths)),

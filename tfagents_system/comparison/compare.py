@@ -4,7 +4,7 @@ Example: sac compare logs/small_lr logs/large_lr
 Each argument is an experiment, a pattern such as 'logs/a_*', or a common prefix of folders. The
 score of an experiment is the mean return of the greedy episodes of its last evaluation. Prints the
 interquartile mean of the scores, 95 % bootstrap intervals, the probability of improvement (see
-records/bootstrap.py), and the settings in which the groups differ.
+records/bootstrap.py), the success rates, and the settings in which the groups differ.
 """
 
 from collections.abc import Sequence
@@ -91,6 +91,21 @@ def scores_of(group: RunGroup, num_evaluations: int) -> tuple[NDArray[np.float64
     return np.array(scores), f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
+def success_rates_of(group: RunGroup, num_evaluations: int) -> NDArray[np.float64] | None:
+    """Returns the success rate of each experiment, [n], 0 to 1: means over its last evaluations.
+
+    Returns None if one of them reports no success.
+    """
+    rates = []
+    for paths in group.experiments:
+        of_run = [point.success_rate for point in read_evaluations(paths)[-num_evaluations:]]
+        known = [rate for rate in of_run if rate is not None]
+        if not known:
+            return None
+        rates.append(np.mean(known))
+    return np.array(rates)
+
+
 def numbers_of_group(group: RunGroup, num_evaluations: int) -> dict[str, NDArray[np.float64]]:
     """Returns, by name, the numbers of `log_info` that every experiment of a group has, [n] each.
 
@@ -153,6 +168,7 @@ def compare(first: str, second: str, /, num_evaluations: Annotated[int, AtLeast(
         f"{shown_interval(result.probability_interval)}"
     )
     print(verdict(result, groups[0].name, groups[1].name))
+    _print_success(groups, num_evaluations)
     _print_numbers(groups, num_evaluations)
     _print_differences(groups)
 
@@ -167,6 +183,25 @@ def _with_interval(mean: float, bounds: tuple[float, float]) -> str:
     return f"{mean:.6g} {shown_interval(bounds)}".removesuffix(" -")
 
 
+def _print_success(groups: Sequence[RunGroup], num_evaluations: int) -> None:
+    """Prints the success rates, if all experiments have one, as the returns above."""
+    first, second = (success_rates_of(group, num_evaluations) for group in groups)
+    if first is not None and second is not None:
+        names = " and ".join(group.name for group in groups)
+        print(f"success rate of {names}: {_both(first, second)}")
+
+
+def _both(first: NDArray[np.float64], second: NDArray[np.float64]) -> str:
+    """Returns means and difference of two groups as text, with their intervals."""
+    result = compare_scores(first, second)
+    means = " and ".join(
+        _with_interval(mean, bounds)
+        for mean, bounds in zip(result.means, result.intervals, strict=True)
+    )
+    difference = _with_interval(result.difference, result.difference_interval)
+    return f"{means}; difference {difference}"
+
+
 def _print_numbers(groups: Sequence[RunGroup], num_evaluations: int) -> None:
     """Prints the numbers of `log_info` that all experiments have, as the returns above."""
     values = [numbers_of_group(group, num_evaluations) for group in groups]
@@ -175,13 +210,7 @@ def _print_numbers(groups: Sequence[RunGroup], num_evaluations: int) -> None:
         return
     print("numbers of log_info: " + " and ".join(group.name for group in groups))
     for name in names:
-        result = compare_scores(values[0][name], values[1][name])
-        means = " and ".join(
-            _with_interval(mean, bounds)
-            for mean, bounds in zip(result.means, result.intervals, strict=True)
-        )
-        difference = _with_interval(result.difference, result.difference_interval)
-        print(printable(f"  {name}: {means}; difference {difference}"))
+        print(printable(f"  {name}: {_both(values[0][name], values[1][name])}"))
 
 
 def _print_differences(groups: list[RunGroup]) -> None:

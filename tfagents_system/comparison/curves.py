@@ -1,5 +1,6 @@
-"""Reads the curves of experiments: returns, losses, alpha and curriculum."""
+"""Reads the curves of experiments: returns, success rate, losses, alpha and curriculum."""
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -76,14 +77,18 @@ def _curves_of(paths: ExperimentPaths) -> dict[tuple[str, str], Curve]:
     """Returns the curves of an experiment by title and label of the x axis."""
     curves = {}
     points = read_evaluations(paths)
-    returns = [point.mean_return for point in points]
+    y_axes: dict[str, Sequence[float | None]] = {
+        "episode return": [point.mean_return for point in points],
+        "success rate": [point.success_rate for point in points],
+    }
     x_axes: dict[str, Sequence[float]] = {
         "train steps": [point.train_step for point in points],
         "env steps": [point.env_step for point in points],
         "minutes of training": [point.training_secs / 60 for point in points],
     }
-    for x_label, xs in x_axes.items():
-        curves["episode return", x_label] = _curve(zip(xs, returns, strict=True))
+    for (title, ys), (x_label, xs) in itertools.product(y_axes.items(), x_axes.items()):
+        known = ((x, y) for x, y in zip(xs, ys, strict=True) if y is not None)
+        curves[title, x_label] = _curve(known)
     for name in number_names(points):
         pairs = [(p.train_step, p.numbers[name]) for p in points if name in p.numbers]
         curves[name, "train steps"] = _curve(pairs)

@@ -3,8 +3,8 @@
 Example: sac plot logs/small_lr_ logs/large_lr_
 Example: sac plot --exp_dir logs/pendulum
 Reads episodes/*.csv and, for groups, TensorBoard files in the experiments' folders. A group is an
-experiment, a pattern such as 'logs/a_*', or a common prefix of folders; its mean return, losses,
-alpha and curriculum are drawn with their 95 % bootstrap interval over seeds.
+experiment, a pattern such as 'logs/a_*', or a common prefix of folders; its mean return, success
+rate, losses, alpha and curriculum are drawn with their 95 % bootstrap interval over seeds.
 """
 
 import collections
@@ -24,7 +24,7 @@ from tfagents_system.comparison.run_groups import RunGroup, find_group
 from tfagents_system.core.display import printable
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
-from tfagents_system.records.run_history import read_kind
+from tfagents_system.records.run_history import read_evaluations, read_kind
 from tfagents_system.terminal.progress import progress_bar
 
 MOST_COLUMNS = 3
@@ -58,6 +58,8 @@ def curve(pairs: Iterable[tuple[int, float]], interval: int = 1) -> list[CurvePo
 def draw_learning_curve(exp_dir: pathlib.Path, output: pathlib.Path) -> None:
     """Draws greedy evaluations (mean and standard deviation) and collected episodes (means).
 
+    Below, it draws the success rate, if the environment reports success.
+
     Raises:
       FileNotFoundError: If the experiment has no episodes yet.
     """
@@ -68,7 +70,13 @@ def draw_learning_curve(exp_dir: pathlib.Path, output: pathlib.Path) -> None:
     collect = curve(collected, interval=max(1, collected[-1][0] // 200))
     evaluation = curve(read_returns(paths, "eval"))
 
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    rates = [(p.train_step, p.success_rate) for p in read_evaluations(paths)
+             if p.success_rate is not None]  # fmt: skip
+
+    figure = plt.figure(figsize=(7, 6 if rates else 4), layout="constrained")
+    axes, *below = figure.subplots(
+        2 if rates else 1, sharex=True, squeeze=False, height_ratios=[2, 1] if rates else [1]
+    ).flat
     axes.plot([p.train_step for p in collect], [p.mean_return for p in collect],
               color="0.7", label="collected episodes (with exploration)")  # fmt: skip
     steps = [p.train_step for p in evaluation]
@@ -80,8 +88,13 @@ def draw_learning_curve(exp_dir: pathlib.Path, output: pathlib.Path) -> None:
     )  # fmt: skip
     axes.plot(steps, [p.mean_return for p in evaluation], color="C0",
               label="greedy episodes: mean and standard deviation")  # fmt: skip
-    axes.set_xlabel("train step")
     axes.set_ylabel("episode return")
+    for rate_axes in below:
+        rate_axes.plot(*zip(*rates, strict=True), color="C0", marker=_marker(rates))
+        rate_axes.set_ylabel("success rate")
+        rate_axes.set_ylim(-0.05, 1.05)
+        rate_axes.grid(alpha=0.3)
+    figure.axes[-1].set_xlabel("train step")
     axes.set_title(exp_dir.resolve().name, parse_math=False)  # for names with $ signs
     axes.grid(alpha=0.3)
     axes.legend(loc="best")

@@ -138,6 +138,8 @@ def _summary(paths: ExperimentPaths, points: Sequence[EvaluationPoint]) -> str:
         words.append(f"{points[-1].env_step:,} env steps")
         words.append(f"{points[-1].training_secs / 60:.1f} minutes of training")
         words.append(f"last evaluation {points[-1].mean_return:.6g}")
+        if (success_rate := points[-1].success_rate) is not None:
+            words.append(f"success {success_rate:.0%}")
         words.append(f"best {best.mean_return:.6g} at train step {best.train_step:,}")
     return sections.text("; ".join(words) or "no evaluation yet")
 

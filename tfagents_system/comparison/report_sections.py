@@ -43,18 +43,24 @@ def _cell(value: Any) -> str:
 
 
 def evaluations(points: Sequence[EvaluationPoint]) -> str:
-    """Returns the table of evaluations, newest first, with the numbers of `log_info`."""
+    """Returns the table of evaluations, newest first, with success and numbers of `log_info`."""
     rows, names = [], number_names(points)
+    has_success = any(point.success_rate is not None for point in points)
     for point in reversed(points):
         mean, error = mean_and_standard_error(point.returns)
         rows.append((
             point.train_step, point.env_step, round(point.training_secs / 60, 1),
             len(point.returns), mean, error, min(point.returns), max(point.returns),
+            *([_percent(point.success_rate)] if has_success else []),
             *(point.numbers.get(name) for name in names),
         ))  # fmt: skip
     header = ("train step", "env steps", "minutes", "episodes", "mean return", "standard error",
-              "lowest", "highest", *names)  # fmt: skip
+              "lowest", "highest", *(["success, %"] if has_success else []), *names)  # fmt: skip
     return f'<div class="scroll">{table(header, rows)}</div>'
+
+
+def _percent(rate: float | None) -> float | None:
+    return None if rate is None else round(100 * rate, 1)
 
 
 def settings(values: Mapping[str, Any], declared: Mapping[str, Hyperparameter]) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tfagents_system.collection.rollouts import Episode
-from tfagents_system.collection.success import counted
 from tfagents_system.core.state.files import write_text_atomically
 from tfagents_system.records.bootstrap import mean_and_standard_error
+from tfagents_system.records.success import counted
 
 HEADER = f"{'episode':>7}  {'return':>12}  {'length':>7}  success"
 CSV_COLUMNS = ("episode", "return", "length", "success", "seed", "video")

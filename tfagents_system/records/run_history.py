@@ -13,6 +13,7 @@ from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.state.provenance import read_provenance
 from tfagents_system.records import number_rows
 from tfagents_system.records.episode_rows import EpisodeRow, episode_files, read_rows
+from tfagents_system.records.success import success_rate
 
 LARGEST_RETURN = 1e100  # sums and squares of it are finite
 
@@ -25,6 +26,7 @@ class EvaluationPoint(NamedTuple):
     training_secs: float  # since the start of the run, without the time while it was stopped
     returns: list[float]
     numbers: Mapping[str, float] = {}  # means of those of `log_info`, by name
+    success_rate: float | None = None  # 0 to 1; None if the run's episodes report no success
 
     @property
     def mean_return(self) -> float:
@@ -54,6 +56,7 @@ def read_evaluations(paths: ExperimentPaths) -> list[EvaluationPoint]:
     times = [row.wall_time for rows in (evaluated, *collected) for row in rows]
     training_secs_at = training_clock(paths, times)
     numbers = numbers_of_evaluations(paths)
+    has_success = any(row.success is not None for row in evaluated)
     points = []
     for train_step, rows in itertools.groupby(evaluated, key=lambda row: row.train_step):
         group = list(rows)
@@ -63,6 +66,7 @@ def read_evaluations(paths: ExperimentPaths) -> list[EvaluationPoint]:
             EvaluationPoint(
                 train_step, env_step_at(end), training_secs_at(end), returns,
                 numbers.get(train_step, {}),
+                success_rate([row.success for row in group], has_success),
             )
         )  # fmt: skip
     return points

@@ -58,6 +58,28 @@ def test_finished_trials_are_ranked_with_seeds_and_interval(sweep, capsys):
     assert (folder / "sweep.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_success_is_a_column_if_any_trial_has_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    sweep = TaskSweep(make_task(seeds=(1, 2)), grid_trials({"discount": [0.9, 0.95]}), None)
+    reports = iter([[(1,), (0,)], [(1,), (1,)], [()], [()]])  # of each seed's two episodes, or none
+    for number, experiment in enumerate(sweep.experiments()):
+        rows = [(9, 9, -number, 1000, *reported) for reported in next(reports)]
+        write_episodes(experiment.paths, "eval", 0, rows)
+        experiment.paths.finished.write_text("{}")
+        sweep.end(experiment)
+    show_results(sweep)
+    header, *rows = (line.split() for line in capsys.readouterr().out.splitlines()[:3])
+    assert header[-3:] == ["success", "seeds", "state"]
+    assert [row[-5] for row in rows] == [f"{(1 / 2 + 2 / 2) / 2:.0%}", "-"]
+    with (sweep.task.folder / "sweep.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0])[-2:] == ["state", "success_rate"]
+    assert [row["success_rate"] for row in rows] == ["0.75", ""]
+    names = [e.name for e in sweep.task.experiments_of(sweep.results()[0].trial)]
+    scalars = read_scalars(sweep.task.folder / "hparams" / names[0])
+    assert [scalar.value for scalar in scalars["final_success_rate"]] == [1 / 2]
+
+
 def test_tensorboard_gets_the_settings_and_the_last_return_of_each_run(sweep):
     for _ in range(2):  # the second time replaces the files
         show_results(sweep)

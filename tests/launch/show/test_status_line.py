@@ -29,6 +29,18 @@ def test_status_line_while_training():
     )
 
 
+def test_status_line_shows_the_success_rate_of_the_newest_evaluation():
+    workers = [
+        worker_report(0, eval=Evaluation(100, [-100.0, -300.0], successes=2)),
+        worker_report(1, eval=Evaluation(100, [-200.0, -200.0])),  # only successes are reported
+        worker_report(2, eval=Evaluation(100, [-200.0], successes=0)),
+        worker_report(3, eval=Evaluation(50, [-1600.0], successes=0)),
+    ]
+    success = f"success {(2 + 0 + 0) / (2 + 2 + 1):.0%}"
+    assert f" | eval -200.0 (iteration 100) | {success} | " in line_of(learner_report(), *workers)
+    assert "success" not in line_of(learner_report(), workers[1])
+
+
 def test_status_line_during_the_random_fill_shows_its_progress():
     learner = learner_report(phase=Phase.WAITING_FOR_DATA, train_step=0)
     assert line_of(replay_report(), learner, worker_report(phase=Phase.RANDOM_FILL)) == (

@@ -49,30 +49,42 @@ def mean_and_interval(returns: Sequence[float]) -> tuple[float, tuple[float, flo
 def _write_csv(file: pathlib.Path, results: Sequence[TrialResult]) -> None:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    columns = ("mean_return", "interval_low", "interval_high", "seeds", "state")
+    columns = ["mean_return", "interval_low", "interval_high", "seeds", "state"]
+    has_success = _has_success(results)
+    columns += ["success_rate"] if has_success else []
     writer.writerow(["trial", *results[0].trial.values, *columns])
     for result in results:
         numbers: list[float | str] = ["", "", ""]
         if result.evaluated:
             mean, (low, high) = mean_and_interval(result.returns)
             numbers = [f"{number:.6g}" for number in (mean, low, high)]
+        rate = result.success_rate
+        success = ["" if rate is None else f"{rate:.6g}"] if has_success else []
         writer.writerow([result.trial.number, *result.trial.values.values(), *numbers,
-                         len(result.evaluated), result.state])  # fmt: skip
+                         len(result.evaluated), result.state, *success])  # fmt: skip
     write_text_atomically(file, text.getvalue())
 
 
 def _shown_rows(results: Sequence[TrialResult], num_seeds: int) -> list[list[str]]:
-    rows = [["trial", *results[0].trial.values, "return", "95 % interval", "seeds", "state"]]
+    has_success = _has_success(results)
+    numbers = ["return", "95 % interval", *(["success"] if has_success else [])]
+    rows = [["trial", *results[0].trial.values, *numbers, "seeds", "state"]]
     for result in results:
         shown = ["-", "-"]
         if result.evaluated:
             mean, interval = mean_and_interval(result.returns)
             shown = [f"{mean:.6g}", shown_interval(interval)]
+        if has_success:
+            shown.append("-" if (rate := result.success_rate) is None else f"{rate:.0%}")
         seeds = f"{len(result.evaluated)} of {num_seeds}"
         values = [f"{v:.6g}" if isinstance(v, float) else str(v)
                   for v in result.trial.values.values()]  # fmt: skip
         rows.append([str(result.trial.number), *values, *shown, seeds, result.state])
     return rows
+
+
+def _has_success(results: Sequence[TrialResult]) -> bool:
+    return any(result.success_rate is not None for result in results)
 
 
 def _print(rows: Sequence[Sequence[str]]) -> None:
@@ -89,10 +101,12 @@ def _group_of(result: TrialResult) -> RunGroup:
 
 
 def _write_hparams(folder: pathlib.Path, results: Sequence[TrialResult]) -> None:
-    """Replaces the record of each run: the settings that differ, and its last return."""
+    """Replaces the record of each run: the settings that differ, its last return and success."""
     shutil.rmtree(folder, ignore_errors=True)
     for result in results:
         for experiment, point in result.evaluated:
             settings = {**result.trial.values, "seed": experiment.seed}
             numbers = {"final_return": point.mean_return}
+            if point.success_rate is not None:
+                numbers["final_success_rate"] = point.success_rate
             write_hparams(folder / experiment.name, settings, numbers, point.train_step)

@@ -41,6 +41,13 @@ class TrialResult(NamedTuple):
         """The mean return of each seed."""
         return [seed.point.mean_return for seed in self.evaluated]
 
+    @property
+    def success_rate(self) -> float | None:
+        """The mean over the seeds, 0 to 1; None if none reports success."""
+        rates = [seed.point.success_rate for seed in self.evaluated]
+        known = [rate for rate in rates if rate is not None]
+        return mean_of(known) if known else None
+
 
 class TaskSweep:
     """Hands out the experiments of a task, and learns how they end."""

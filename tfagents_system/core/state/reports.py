@@ -114,6 +114,7 @@ class Evaluation:
 
     iteration: int
     returns: list[float]
+    successes: int | None = None  # of these episodes; None if none has reported success or failure
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -196,17 +197,6 @@ def read_report(paths: ExperimentPaths, program: str) -> Any:
     if report.program != program:
         raise ReportError(f"{path.name} is of {report.program!r}")
     return report
-
-
-def unsaved_before(paths: ExperimentPaths) -> str | None:
-    """Describes the training of an earlier learner that was lost without a checkpoint."""
-    try:
-        before = read_report(paths, "learner")
-    except ReportError:
-        return None
-    if before is None or not before.train_step:
-        return None
-    return f"there is no checkpoint of the {before.train_step:,} train steps before"
 
 
 def _decode(kind: Any, value: Any, where: str) -> Any:

@@ -10,7 +10,7 @@ import sys
 from tfagents_system.core.errors import EXIT_STORAGE
 from tfagents_system.core.programs.command_line import run_tool
 from tfagents_system.core.state.paths import ExperimentPaths
-from tfagents_system.launch.show.status import saved_and_trained
+from tfagents_system.core.state.saved_training import saved_and_trained
 
 
 def tell_loss(exp_dir: pathlib.Path, /) -> int:

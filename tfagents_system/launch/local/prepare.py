@@ -18,8 +18,9 @@ from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.state.patience import patiently
 from tfagents_system.core.state.pause import paused
 from tfagents_system.core.state.provenance import original_of
-from tfagents_system.core.state.reports import reporting_programs, unsaved_before
+from tfagents_system.core.state.reports import reporting_programs
 from tfagents_system.core.state.running import begin_run
+from tfagents_system.core.state.saved_training import unsaved_before
 from tfagents_system.launch.checks.imported_modules import imported_modules
 from tfagents_system.launch.checks.params_check import check_gin_bindings, check_params_file
 from tfagents_system.launch.experiment import folder as experiment

@@ -22,7 +22,7 @@ from tfagents_system.core.programs.command_line import run_tool
 from tfagents_system.core.state.disk import free_bytes, keep_printing_on_full_disk
 from tfagents_system.core.state.file_locks import is_locked, recorded_host
 from tfagents_system.core.state.files import read_json
-from tfagents_system.core.state.generations import checkpoint_bytes, generations
+from tfagents_system.core.state.generations import checkpoint_bytes
 from tfagents_system.core.state.mirror_addresses import mirror_addresses
 from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
 from tfagents_system.core.state.pause import paused
@@ -34,6 +34,7 @@ from tfagents_system.core.state.reports import (
     reporting_programs,
 )
 from tfagents_system.core.state.running import edited_files
+from tfagents_system.core.state.saved_training import saved_and_trained
 from tfagents_system.launch.show.status_line import Snapshot, status_line
 
 GONE_SECS = 5.0  # without a new report of any program on another host; each reports every second
@@ -141,18 +142,6 @@ def _way_on(paths: ExperimentPaths) -> str:
         way = f"resumes from the checkpoint at train step {saved:,}"
     lost = trained - (saved or 0)
     return f"{way}; {lost:,} train steps more were not saved" if lost > 0 else way
-
-
-def saved_and_trained(paths: ExperimentPaths) -> tuple[int | None, int]:
-    """Returns the train steps of the newest checkpoint, and of the learner's last report.
-
-    Raises:
-      ReportError: If the learner's report is damaged.
-      ConfigError: If the checkpoints cannot be read.
-    """
-    report = read_report(paths, "learner")
-    newest = next(iter(generations(paths.checkpoints)), None)
-    return int(newest.name) if newest else None, report.train_step if report else 0
 
 
 def show(exp_dir: pathlib.Path, /) -> None:

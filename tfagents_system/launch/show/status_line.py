@@ -159,8 +159,15 @@ def _evaluation(snapshot: Snapshot) -> list[str]:
     if not evaluations:
         return []
     newest = max(evaluation.iteration for evaluation in evaluations)
-    returns = [r for e in evaluations if e.iteration == newest for r in e.returns]
-    return [f"eval {mean_of(returns):,.1f} (iteration {newest:,})"] if returns else []
+    shares = [evaluation for evaluation in evaluations if evaluation.iteration == newest]
+    returns = [r for share in shares for r in share.returns]
+    if not returns:
+        return []
+    parts = [f"eval {mean_of(returns):,.1f} (iteration {newest:,})"]
+    successes = [share.successes for share in shares if share.successes is not None]
+    if successes:
+        parts.append(f"success {sum(successes) / len(returns):.0%}")
+    return parts
 
 
 def _disk_full(snapshot: Snapshot) -> list[str]:

@@ -1,0 +1,25 @@
+"""Counts the success that environments have reported. No other module does."""
+
+from collections.abc import Sequence
+
+from tfagents_system.core.meters import mean_of
+
+
+def counted(successes: Sequence[bool | None], has_been_seen: bool = False) -> list[bool | None]:
+    """Returns the successes of episodes; an episode without a report counts as a failure.
+
+    Some environments report only successes. All are None if no episode reports anything.
+
+    Args:
+      successes: As reported by the environment.
+      has_been_seen: Whether another episode has reported success or failure.
+    """
+    if not has_been_seen and all(success is None for success in successes):
+        return list(successes)
+    return [bool(success) for success in successes]
+
+
+def success_rate(successes: Sequence[bool | None], has_been_seen: bool = False) -> float | None:
+    """Returns the share of successes, 0 to 1, of episodes as in `counted`; None if unknown."""
+    known = [success for success in counted(successes, has_been_seen) if success is not None]
+    return mean_of(known) if known else None
