@@ -5,6 +5,7 @@ import pytest
 
 from tfagents_system.agents.agent_settings import AgentSettings, check_agent_settings
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.settings.attribute_names import HOOKS
 from tfagents_system.core.settings.hyperparameters import (
     NAMES_ELSEWHERE,
     check_hyperparameter,
@@ -15,6 +16,7 @@ from tfagents_system.core.settings.training_settings import (
     TrainingSettings,
     check_training_settings,
 )
+from tfagents_system.core.settings.variables import VARIABLES
 
 DECLARED = hyperparameters(TrainingSettings, AgentSettings)
 
@@ -170,9 +172,17 @@ def test_unknown_name_names_the_nearest():
         ("learning_rate", "actor_learning_rate, critic_learning_rate and alpha_learning_rate."),
         ("seed", "--seed, or the variable SAC_SEED."),
         ("horizon", "horizon in the experiment's JSON config, the file that SAC_CONFIG names."),
+        ("workers", "the variable SAC_NUM_COLLECT_WORKERS."),
+        ("num_workers", "the variable SAC_NUM_COLLECT_WORKERS."),
+        ("env", "--env of sac train, or the method env_ctor in the params file."),
+        ("exp_name", "--name, or the variable SAC_EXP_NAME."),
+        ("train_cpus", "the variable SAC_TRAIN_CPUS."),
+        ("SAC_TRAIN_CPUS", "the variable SAC_TRAIN_CPUS."),
+        ("env_timeout_secs", "the variable SAC_ENV_TIMEOUT_SECS."),
+        ("actor_ctor", "the method actor_ctor of TrainParams, in the params file."),
     ],
 )
-def test_a_name_of_another_library_names_ours(name, meant):
+def test_a_name_that_is_set_elsewhere_says_where(name, meant):
     with pytest.raises(ConfigError) as error:
         check(name, 1, "--set")
     assert str(error.value) == f"--set: {name} is not a training parameter. Here it is {meant}"
@@ -180,10 +190,12 @@ def test_a_name_of_another_library_names_ours(name, meant):
 
 def test_no_name_of_another_library_is_one_of_ours():
     assert not DECLARED.keys() & NAMES_ELSEWHERE.keys()
+    variables = {name.removeprefix("SAC_").lower() for name in VARIABLES}
+    assert not DECLARED.keys() & variables
     words = {
         word for text in NAMES_ELSEWHERE.values() for word in re.findall(r"[a-z_]+_[a-z_]+", text)
     }
-    assert words <= DECLARED.keys()
+    assert words <= {*DECLARED, *HOOKS}
 
 
 def test_first_fill_larger_than_the_buffer_raises():

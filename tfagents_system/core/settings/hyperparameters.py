@@ -14,6 +14,8 @@ from typing import Any
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
+from tfagents_system.core.settings.attribute_names import HOOKS
+from tfagents_system.core.settings.variables import VARIABLES
 
 MOST_COUNT = 10**9  # the product of two fits into 64 bits
 _KEY = "hyperparameter"  # key of a field's metadata
@@ -24,6 +26,9 @@ _CAPACITY = "n_episodes_in_buffer, in episodes"
 _FIRST_FILL = "n_buffer_init_episodes, in episodes"
 _UPDATES = "num_steps_per_iter, for n_train_episodes_per_iter episodes"
 _WORKERS = "the variable SAC_NUM_COLLECT_WORKERS"
+_ENV = "--env of sac train, or the method env_ctor in the params file"
+_ENV_KWARGS = "collect_env_args_kwargs and eval_env_args_kwargs, methods in the params file"
+_NAME = "--name, or the variable SAC_EXP_NAME"
 _HORIZON = "horizon in the experiment's JSON config, the file that SAC_CONFIG names"
 # Names of hyperparameters in other libraries, and their names here.
 NAMES_ELSEWHERE = {
@@ -33,9 +38,17 @@ NAMES_ELSEWHERE = {
     "start_steps": _FIRST_FILL, "total_timesteps": "num_iter, in iterations",
     "train_freq": _UPDATES, "gradient_steps": _UPDATES, "utd_ratio": _UPDATES,
     "n_steps": "n_step_returns", "net_arch": _LAYERS, "hidden_sizes": _LAYERS,
-    "seed": "--seed, or the variable SAC_SEED", "n_envs": _WORKERS, "num_workers": _WORKERS,
-    "horizon": _HORIZON, "max_episode_steps": _HORIZON,
+    "seed": "--seed, or the variable SAC_SEED", "n_envs": _WORKERS, "num_envs": _WORKERS,
+    "num_workers": _WORKERS, "n_workers": _WORKERS, "workers": _WORKERS,
+    "horizon": _HORIZON, "max_episode_steps": _HORIZON, "time_limit": _HORIZON,
+    "env": _ENV, "env_id": _ENV, "env_name": _ENV, "env_kwargs": _ENV_KWARGS,
+    "name": _NAME, "exp_name": _NAME, "algo": "algorithm", "extend": "--extend of sac train",
+    "curriculum": "curriculum in the experiment's JSON config, the file that SAC_CONFIG names",
 }  # fmt: skip
+_HOOKS_HERE = {hook: f"the method {hook} of TrainParams, in the params file" for hook in HOOKS}
+_VARIABLES_HERE = {
+    variable.removeprefix("SAC_").lower(): f"the variable {variable}" for variable in VARIABLES
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,10 +92,11 @@ def check_hyperparameter(
 
 
 def check_is_declared(declared: Collection[str], name: str, where: str) -> None:
-    """Raises ConfigError, with a suggestion, if `name` is not a hyperparameter."""
+    """Raises ConfigError, with what it is or may be, if `name` is not a hyperparameter."""
     if name in declared:
         return
-    meant = NAMES_ELSEWHERE.get(name)
+    elsewhere = _VARIABLES_HERE | _HOOKS_HERE | NAMES_ELSEWHERE
+    meant = elsewhere.get(name.lower().removeprefix("sac_"))
     hint = f" Here it is {meant}." if meant else did_you_mean(name, declared)
     raise ConfigError(f"{where}: {name} is not a training parameter.{hint}")
 
