@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # Trains one experiment to its end, or resumes it. Usage: ./run_script.sh VARIABLES.sh
+# The experiment is in the logs/ of this folder, from wherever it is called; user code works where
+# it is called, and params and config are looked for there first.
 #   1. Reads the SAC_* variables (training_variables.sh explains them).
 #   2. Installs python and daemontools if they are missing (setup.sh).
 #   3. Checks all input, makes logs/$SAC_EXP_NAME and locks it (tfagents_system.launch.start).
@@ -18,6 +20,7 @@ die() {
   die 'training needs Linux: Reverb has no build for this system. Evaluation (run.py) works here.'
 (($# == 1)) || die 'usage: ./run_script.sh VARIABLES.sh, e.g. training_variables_pendulum.sh'
 
+called_in=$PWD
 project=$(dirname -- "$(realpath -- "${BASH_SOURCE[0]}")")
 # sbatch runs a copy of this script from a spool folder.
 [[ -e $project/train_script.sh ]] || project=${SLURM_SUBMIT_DIR:-$project}
@@ -30,6 +33,12 @@ cd -- "$project"
 # shellcheck source=tfagents_system/launch/local/variables.sh
 source tfagents_system/launch/local/variables.sh
 read_variables "$variables"
+if [[ ! $called_in -ef $project ]]; then
+  export COMMAND_WORKING_DIR=$called_in # see core/process/process_start.py
+  for name in SAC_PARAMS SAC_CONFIG; do
+    if [[ -f $called_in/${!name-} ]]; then export "$name=$called_in/${!name}"; fi
+  done
+fi
 
 folders=$(./setup.sh)
 export PATH="$folders:$PATH" PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"

@@ -67,27 +67,34 @@ class Sandbox:
         (self.project / path).write_text(text)
 
     def start(self, variables: str = "training_variables_pendulum.sh", terminal: int | None = None,
-              prefix: Sequence[str] = (), **environ: str) -> subprocess.Popen[str]:  # fmt: skip
+              prefix: Sequence[str] = (), folder: pathlib.Path | None = None,
+              **environ: str) -> subprocess.Popen[str]:  # fmt: skip
         """Starts run_script.sh, on a terminal as its foreground job if one is given.
 
-        `prefix` is a command that becomes run_script.sh, such as setpriv.
+        `prefix` is a command that becomes run_script.sh, such as setpriv; it is called in `folder`,
+        by default in the project's.
         """
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("SAC_", "SLURM_"))}
-        argv = [*prefix, "./run_script.sh", variables]
+        script = f"{self.project}/run_script.sh" if folder else "./run_script.sh"
+        argv = [*prefix, script, variables]
         if terminal is not None:
             argv = ["setsid", "--ctty", "--wait", *argv]
         run = subprocess.Popen(
-            argv, cwd=self.project, env=clean | environ, text=True, stdin=terminal,
+            argv, cwd=folder or self.project, env=clean | environ, text=True, stdin=terminal,
             stdout=subprocess.PIPE if terminal is None else terminal, stderr=subprocess.PIPE,
         )  # fmt: skip
         self.started.append(run)
         return run
 
     def run(
-        self, *arguments: str, prefix: Sequence[str] = (), **environ: str
+        self,
+        *arguments: str,
+        prefix: Sequence[str] = (),
+        folder: pathlib.Path | None = None,
+        **environ: str,
     ) -> tuple[int, str, str]:
         """Returns exit code, standard output and standard error of a whole run."""
-        run = self.start(*arguments, prefix=prefix, **environ)
+        run = self.start(*arguments, prefix=prefix, folder=folder, **environ)
         out, err = run.communicate(timeout=60)
         return run.returncode, out, err
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from report_fakes import learner_report, write_report
-from shell.sandbox import STARTS, TWO
+from shell.sandbox import PARAMS, STARTS, TWO
 
 from tfagents_system.core.state.generations import generation_dir
 from tfagents_system.core.state.paths import ExperimentPaths
@@ -54,6 +54,22 @@ def test_finished_training_ends_everything_and_says_how_to_go_on(sandbox):
     assert code == 0, err
     assert "Resuming logs/pendulum" in out
     assert "gin bindings in force: TrainParams.num_iter = 20" in out
+
+
+def test_user_code_works_in_the_folder_where_the_command_is_given(sandbox, tmp_path):
+    mine = tmp_path / "my lab"
+    mine.mkdir()
+    (mine / "arm_params.py").write_text(PARAMS)
+    (mine / "arm.sh").write_text("SAC_EXP_NAME=pendulum SAC_PARAMS=arm_params.py\n"
+                                 "SAC_CONFIG=config/pendulum.json\n")  # fmt: skip
+    code, out, err = sandbox.run("arm.sh", folder=mine, STUB_LEARNER="finish")
+    assert code == 0, err
+    environ = sandbox.seen("worker_0")["environ"]
+    assert environ["SERVICE_WORKING_DIR"] == str(mine)  # to which process_start.py changes
+    assert "COMMAND_WORKING_DIR" not in environ
+    provenance = json.loads((sandbox.exp_dir / "provenance.json").read_text())
+    assert provenance["params_dir"] == str(mine)
+    assert provenance["params_name"] == "arm_params.py"
 
 
 def test_ctrl_c_twice_stops_in_order_and_the_same_command_resumes(sandbox):

@@ -14,6 +14,8 @@ PACKAGE = "tfagents_system"
 FOLDER = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))  # of the package
 # Programs start in the project's folder, which has no user modules, and then change to this one.
 WORKING_DIR_VARIABLE = "SERVICE_WORKING_DIR"
+# Where run_script.sh was called, which itself works in the project's folder.
+COMMAND_DIR_VARIABLE = "COMMAND_WORKING_DIR"
 ENTRY = "sac"  # the script that pip installs
 
 
@@ -55,6 +57,14 @@ def there(environ: Mapping[str, str]) -> dict[str, Any]:
 def there_in_words() -> list[str]:
     """Returns the same as text, to put before `python -m` of this package in a shell command."""
     return ["env", "-C", os.path.dirname(FOLDER), f"{WORKING_DIR_VARIABLE}={os.getcwd()}"]
+
+
+def command_folder() -> str:
+    """Returns the folder in which the user gave the command: user code works there.
+
+    Removes the variable that may name it, so that user code and its processes do not inherit it.
+    """
+    return os.environ.pop(COMMAND_DIR_VARIABLE, "") or os.getcwd()
 
 
 def is_own_process() -> bool:

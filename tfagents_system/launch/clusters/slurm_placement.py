@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 
 from tfagents_system.core.checkout import PROJECT
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.process.process_start import COMMAND_DIR_VARIABLE
 from tfagents_system.core.programs.command_line import run_tool
 from tfagents_system.core.settings.variables import Settings
 from tfagents_system.core.state.files import write_text_atomically
@@ -35,7 +36,8 @@ PATHS = (
     "PATH",
     "PYTHONPATH",
     "LD_LIBRARY_PATH",
-)  # so that the jobs find the same programs
+    COMMAND_DIR_VARIABLE,
+)  # so that the jobs find the same programs and files
 
 
 def job_options(name: str, kind: str, demand: Demand) -> list[str]:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from tfagents_system.core.process.cpus import cpu_list
-from tfagents_system.core.process.process_start import WORKING_DIR_VARIABLE
+from tfagents_system.core.process.process_start import WORKING_DIR_VARIABLE, command_folder
 from tfagents_system.core.process.processes import MARK_VARIABLE
 from tfagents_system.core.programs.program import EXIT_CODE_FILE_VARIABLE
 from tfagents_system.core.state.paths import ExperimentPaths
@@ -25,13 +25,14 @@ def write_service_dirs(
 ) -> None:
     """Replaces `folder` by one with a folder for each service; nothing else may use it.
 
-    The programs start in the folder `project` and change to the current one; see process_start.py.
+    The programs start in the folder `project` and change to the one in which the user gave the
+    command; see process_start.py.
     Files of an earlier start (daemontools' state, exit codes, restart counts) are removed. All
     paths must be absolute.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    token = secrets.token_hex(8)
+    token, command_dir = secrets.token_hex(8), command_folder()
     for service in services:
         service_dir, mark = folder / service.name, f"{token}/{service.name}"
         service_dir.mkdir()
@@ -40,12 +41,17 @@ def write_service_dirs(
         (service_dir / "run").symlink_to(RUN_SERVICE)
         (service_dir / "mark").write_text(mark)
         (service_dir / "pid").write_text(NO_PROCESS)
-        script = _program_script(service, service_dir, log, project, mark)
+        script = _program_script(service, service_dir, log, project, command_dir, mark)
         (service_dir / "program.sh").write_bytes(os.fsencode(script))  # paths may be any bytes
 
 
 def _program_script(
-    service: Service, folder: pathlib.Path, log: pathlib.Path, project: pathlib.Path, mark: str
+    service: Service,
+    folder: pathlib.Path,
+    log: pathlib.Path,
+    project: pathlib.Path,
+    command_dir: str,
+    mark: str,
 ) -> str:
     environ = dict(service.env) | {
         EXIT_CODE_FILE_VARIABLE: str(folder / "exit_code"),
@@ -54,7 +60,7 @@ def _program_script(
     variables = [f"{name}={value}" for name, value in environ.items()]
     budget = "tfagents_system.launch.local.restart_budget"
     guard = [sys.executable, "-m", budget, str(folder), str(log)]
-    there = ["env", f"{WORKING_DIR_VARIABLE}={os.getcwd()}"]
+    there = ["env", f"{WORKING_DIR_VARIABLE}={command_dir}"]
     network = shlex.join(with_private_network([])) + " " if service.is_alone else ""
     # One chain of exec: the signals of svc, and TERM when supervise dies, reach the program.
     return (
