@@ -62,8 +62,10 @@ def test_the_first_difference_and_what_may_explain_it_are_named(tmp_path, second
     assert verify(first.root, num_iter=3) == 1
     assert capsys.readouterr().out.splitlines() == [
         "The second run is another one. First difference:",
-        "  was collect: worker 0, iteration 1, train_step 50, env_step 40, return -2.25, length 20",
-        "  is  collect: worker 0, iteration 1, train_step 50, env_step 40, return -2.26, length 20",
+        "  was collection: worker 0, iteration 1, train_step 50, env_step 40, return -2.25, "
+        "length 20",
+        "  is  collection: worker 0, iteration 1, train_step 50, env_step 40, return -2.26, "
+        "length 20",
         "  git_hash was 'abc', is 'def'",
         "logs/run_verification has the second run.",
     ]

@@ -239,3 +239,40 @@ def test_a_package_of_our_name_in_the_current_folder_is_not_taken_for_ours(tmp_p
     done = subprocess.run(command, **told, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and "usage: " in done.stdout, done.stderr
     assert told["env"]["SERVICE_WORKING_DIR"] == str(tmp_path)
+
+
+REGISTERED = """
+import pathlib
+import gymnasium
+
+class Reach(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,))
+    action_space = gymnasium.spaces.Box(-1, 1, (1,))
+
+    def __init__(self):
+        self.gain = float(pathlib.Path("gain.txt").read_text())
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.np_random.uniform(-1, 1, 2).astype("float32"), {}
+
+    def step(self, action):
+        return self.reset()[0], self.gain * float(action[0]), False, False, {}
+
+gymnasium.register("SlowReach-v0", Reach, max_episode_steps=10)
+"""
+
+
+def test_a_module_and_a_relative_file_of_the_current_folder_are_found_by_every_command(tmp_path):
+    (tmp_path / "my_envs.py").write_text(REGISTERED)
+    (tmp_path / "gain.txt").write_text("0.5")
+    name = ["--env", "my_envs:SlowReach-v0"]
+    commands = [
+        ["check", *name, "--num_episodes=1", "--nopredict"],
+        ["train", *name, *SETTINGS],
+        ["eval", "logs/slow_reach", "--num_episodes=1", "--novideo"],
+        ["export", "logs/slow_reach", "--to=numpy"],
+    ]
+    for arguments in commands:
+        code, out, err = sac(tmp_path, *arguments, timeout=250, SAC_NUM_COLLECT_WORKERS="1")
+        assert code == 0, (arguments, out, err)

@@ -141,7 +141,7 @@ class EnvironmentCheck:
             self._add("construction", "WRONG", explained(error), "No worker could start.")
             return False
         name = type(as_made(self.environment)).__name__
-        self._add("construction", "ok", f"a collect and an eval environment ({name})")
+        self._add("construction", "ok", f"environments of collection and evaluation ({name})")
         takes_vectors = self._params.preprocessing_combiner is None
         for remark in remarks_on(self.environment, takes_vectors):
             self._add(remark.what, "note", remark.text, remark.advice)

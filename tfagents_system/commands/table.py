@@ -9,7 +9,7 @@ from typing import Any
 COMMANDS = {
     "train": ("train an environment, or a variables file", "commands.train:train"),
     "new": ("write the files of a new project", "commands.new:new"),
-    "eval": ("run and film greedy episodes of a policy", "run:evaluate"),
+    "eval": ("evaluate a policy in greedy episodes, and film it", "run:evaluate"),
     "watch": ("show a run until it ends", "commands.watch:watch"),
     "pause": ("pause collection, learning or both of a run", "commands.pause:pause"),
     "resume": ("resume a paused run", "commands.pause:resume"),

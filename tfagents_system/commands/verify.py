@@ -98,7 +98,7 @@ def read_episodes(paths: ExperimentPaths, num_iter: int) -> list[tuple[int, str]
     """
     iteration = COLUMNS.index("iteration")
     episodes = []
-    for kind in ("collect", "eval"):
+    for kind, shown in (("collect", "collection"), ("eval", "evaluation")):
         file = paths.episodes / f"{kind}_0.csv"
         lines = file.read_text().splitlines()[1:] if file.exists() else []
         for line in lines:
@@ -107,7 +107,7 @@ def read_episodes(paths: ExperimentPaths, num_iter: int) -> list[tuple[int, str]
                 named = dict(zip(COLUMNS, fields, strict=True))
                 del named["wall_time"]
                 values = ", ".join(f"{name} {value}" for name, value in named.items() if value)
-                episodes.append((int(fields[iteration]), f"{kind}: {values}"))
+                episodes.append((int(fields[iteration]), f"{shown}: {values}"))
     return episodes
 
 

@@ -87,7 +87,7 @@ def draw_learning_curve(exp_dir: pathlib.Path, output: pathlib.Path) -> None:
         color="C0", alpha=0.25, linewidth=0,
     )  # fmt: skip
     axes.plot(steps, [p.mean_return for p in evaluation], color="C0",
-              label="greedy episodes: mean and standard deviation")  # fmt: skip
+              label="evaluations (greedy): mean and standard deviation")  # fmt: skip
     axes.set_ylabel("episode return")
     for rate_axes in below:
         rate_axes.plot(*zip(*rates, strict=True), color="C0", marker=_marker(rates))

@@ -25,7 +25,7 @@ def test_status_line_while_training():
         worker_report(2, last_return=-700.0, eval=Evaluation(50, [-1600.0]), restarts=2),
     ) == (
         f"{TRAINING} | env steps 36,000, 450/s | "
-        "return -750.0 | eval -200.0 (iteration 100) | 3 min 40 s left | restarts 2"
+        "return -750.0 | evaluation -200.0 (iteration 100) | 3 min 40 s left | restarts 2"
     )
 
 
@@ -37,7 +37,9 @@ def test_status_line_shows_the_success_rate_of_the_newest_evaluation():
         worker_report(3, eval=Evaluation(50, [-1600.0], successes=0)),
     ]
     success = f"success {(2 + 0 + 0) / (2 + 2 + 1):.0%}"
-    assert f" | eval -200.0 (iteration 100) | {success} | " in line_of(learner_report(), *workers)
+    assert f" | evaluation -200.0 (iteration 100) | {success} | " in line_of(
+        learner_report(), *workers
+    )
     assert "success" not in line_of(learner_report(), workers[1])
 
 
@@ -68,7 +70,7 @@ def test_status_line_shows_returns_of_any_size(returns):
     evaluations = [Evaluation(100, list(returns))]
     workers = [worker_report(k, last_return=r, eval=evaluations[0]) for k, r in enumerate(returns)]
     mean = "nan" if returns[1] < 0 else f"{1e308:,.1f}"
-    assert f"return {mean} | eval {mean} (" in line_of(learner_report(), *workers)
+    assert f"return {mean} | evaluation {mean} (" in line_of(learner_report(), *workers)
 
 
 def test_status_line_names_workers_with_an_old_policy_while_the_learner_trains():

@@ -163,7 +163,7 @@ def _evaluation(snapshot: Snapshot) -> list[str]:
     returns = [r for share in shares for r in share.returns]
     if not returns:
         return []
-    parts = [f"eval {mean_of(returns):,.1f} (iteration {newest:,})"]
+    parts = [f"evaluation {mean_of(returns):,.1f} (iteration {newest:,})"]
     successes = [share.successes for share in shares if share.successes is not None]
     if successes:
         parts.append(f"success {sum(successes) / len(returns):.0%}")
