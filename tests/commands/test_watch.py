@@ -34,6 +34,10 @@ def test_sparkline_goes_from_the_least_to_the_largest():
 
 def test_who_waits_names_the_bottleneck():
     assert who_waits({}).startswith("No program waits")
+    filling = {"learner": {"waiting for the first data": 0.9}, "worker_0": {"env step": 1.0}}
+    assert who_waits(filling).startswith("The replay buffer is being filled")
+    waiting = filling | {"worker_0": {"waiting for the server": 0.9}}  # while train steps compile
+    assert who_waits(waiting) == who_waits(filling)
     collection = {"learner": {"waiting for data": 0.6}, "worker_0": {"waiting for the server": 0.1}}
     assert who_waits(collection).startswith("The learner waits for data 60% of the time")
     learning = {

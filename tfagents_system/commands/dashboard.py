@@ -35,6 +35,7 @@ LOG_TAIL_BYTES = 65_536
 MAX_ERRORS = 5
 WAITS = 0.3  # minimum share of its time for which a program counts as waiting
 WAITING_FOR_DATA, WAITING_FOR_SERVER = "waiting for data", "waiting for the server"
+FIRST_FILL = "waiting for the first data"
 _ERROR = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)\b.*|^Timeout \(.*", re.M)
 
 
@@ -108,6 +109,8 @@ def who_waits(shares: Mapping[str, Mapping[str, float]]) -> str:
     Args:
       shares: Share of time in each phase, by program.
     """
+    if shares.get("learner", {}).get(FIRST_FILL, 0.0) >= WAITS:
+        return "The replay buffer is being filled: training begins after that."
     learner = shares.get("learner", {}).get(WAITING_FOR_DATA, 0.0)
     workers = [s.get(WAITING_FOR_SERVER, 0.0) for n, s in shares.items() if n.startswith("worker_")]
     worker = sum(workers) / len(workers) if workers else 0.0
