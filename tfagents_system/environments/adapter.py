@@ -98,7 +98,7 @@ class EnvironmentAdapter(py_environment.PyEnvironment, abc.ABC):
         except TypeError as error:
             raise ConfigError(
                 f"{self._owner}.set_state{inspect.signature(method)} cannot be called with one "
-                "dict; the curriculum needs `set_state(self, state: dict)`."
+                "dict; the curriculum needs set_state(self, state: dict)."
             ) from error
         method(state)
 
@@ -151,7 +151,7 @@ class EnvironmentAdapter(py_environment.PyEnvironment, abc.ABC):
             if callable(method):
                 return method
         raise ConfigError(
-            f"{self._owner} has no {name}: the curriculum needs `{signature}` in that class."
+            f"{self._owner} has no {name}: the curriculum needs {signature} in that class."
         )
 
 
