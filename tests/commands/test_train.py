@@ -321,7 +321,7 @@ def test_actions_without_a_head_are_refused_before_files_are_written():
 
     class TwoArms(gymnasium.Env):
         observation_space = gymnasium.spaces.Box(-1, 1, (2,))
-        action_space = gymnasium.spaces.Tuple([gymnasium.spaces.Box(-1, 1, (2,))] * 2)
+        action_space = gymnasium.spaces.Tuple([gymnasium.spaces.Text(2)] * 2)
 
     gymnasium.register("TwoArms-v0", entry_point=TwoArms)
     try:

@@ -87,7 +87,7 @@ def test_ctrl_c_twice_stops_in_order_and_the_same_command_resumes(sandbox):
     assert sorted(tape[:2]) == ["worker_0 stops", "worker_1 stops"]
     assert tape[2:] == ["learner stops", "replay stops"]
     assert "the same command resumes" in err.lower()
-    assert "\rstarting learner, replay, worker_0, worker_1\x1b[K" in screen
+    assert "\r\x1b[Kstarting learner, replay, worker_0, worker_1" in screen
 
     seed = json.loads((sandbox.exp_dir / "provenance.json").read_text())["seed"]
     sandbox.write("config/pendulum.json", '{"horizon": 100, "mass": 2}')
