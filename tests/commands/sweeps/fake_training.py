@@ -6,8 +6,8 @@ import sys
 from tfagents_system.commands.sweeps.experiments import Task
 from tfagents_system.core.process.process_start import WORKING_DIR_VARIABLE
 
-# Leaves what training does: a return of -100 times the seed minus 100 times the trial's number. The
-# file fail_<name> makes an experiment end with 3, hang_<name> makes it wait for SIGTERM.
+# Leaves what training does: a return of -100 times the sum of seed and trial. The file fail_<name>
+# makes an experiment end with a message and 1; hang_<name> makes it wait for SIGTERM.
 SCRIPT = f"""
 import os, pathlib, re, signal, sys, time
 os.chdir(os.environ["{WORKING_DIR_VARIABLE}"])
@@ -15,7 +15,7 @@ name = os.environ["SAC_EXP_NAME"]
 with open("tape", "a") as tape:
     tape.write(name + "\\n")
 if pathlib.Path("fail_" + name).exists():
-    sys.exit(3)
+    sys.exit("no such leg")
 root = pathlib.Path("logs") / name
 (root / "episodes").mkdir(parents=True, exist_ok=True)
 trial, seed = map(int, re.fullmatch(r".*_trial_(\\d+)_seed_(\\d+)", name).groups())

@@ -64,10 +64,15 @@ def test_an_experiment_that_fails_is_named_and_is_tried_again_by_the_next_start(
     assert sweep.failed == ["arm_trial_1_seed_1"]
     (failure,) = [line for line in lines if "failed (" in line]
     assert failure.startswith(
-        "logs/arm_trial_1_seed_1 failed (exit code 3): see logs/arm_sweep/arm_trial_1_seed_1.log | "
+        "logs/arm_trial_1_seed_1 failed (exit code 1, see logs/arm_sweep/arm_trial_1_seed_1.log): "
+        "no such leg | "
     )
     assert lines[-1].endswith("3 of 3 experiments, 1 failed")
-    assert [state for _, state, _ in states(sweep)] == ["finished", "finished"]
+    assert [state[:2] for state in states(sweep)] == [
+        (0, "finished"),
+        (2, "finished"),
+        (1, "failed"),
+    ]
 
     pathlib.Path("fail_arm_trial_1_seed_1").unlink()
     again = TaskSweep(make_task(), iter(GRID), None)

@@ -1,5 +1,6 @@
 """Trains the experiments of sweeps in their order, until all have ended or a signal stops them."""
 
+import os
 import time
 from collections.abc import Sequence
 
@@ -7,6 +8,7 @@ from tfagents_system.commands.sweeps.experiments import Experiment
 from tfagents_system.commands.sweeps.progress import Progress
 from tfagents_system.commands.sweeps.runs import ParallelRuns
 from tfagents_system.commands.sweeps.task_sweep import FAILED, TaskSweep
+from tfagents_system.core.display import without_secrets
 from tfagents_system.core.state.file_locks import is_locked
 from tfagents_system.core.waiting import Glances
 from tfagents_system.launch.show.status_line import SEPARATOR
@@ -14,6 +16,7 @@ from tfagents_system.terminal.lines import Terminal
 
 POLL_SECS = 0.2
 PRUNE_PERIOD_SECS = 10.0  # between readings of the evaluations of running trials
+LOG_TAIL_BYTES = 4096
 
 
 class Schedule:
@@ -81,7 +84,7 @@ class Schedule:
             state = sweep.end(experiment)
             text = f"{experiment.paths.root} {state}"
             if state == FAILED:
-                text += f" (exit code {exit_code}): see {experiment.log}"
+                text += f" (exit code {exit_code}, see {experiment.log}): {_last_line(experiment)}"
             self._progress.end(experiment, state == FAILED)
             progress = self._progress.line(self._runs.experiments)
             self._terminal.print(f"{text}{SEPARATOR}{progress}")
@@ -96,3 +99,11 @@ class Schedule:
                 )
                 for each in sweep.task.experiments_of(trial):
                     self._runs.stop(each)
+
+
+def _last_line(experiment: Experiment) -> str:
+    """Returns the last line of an experiment's output, which says why it has failed."""
+    with experiment.log.open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_TAIL_BYTES))
+        lines = file.read().decode(errors="replace").split("\n")
+    return without_secrets(next((line.strip() for line in reversed(lines) if line.strip()), "-"))

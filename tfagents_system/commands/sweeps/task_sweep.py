@@ -117,7 +117,9 @@ class TaskSweep:
         return sorted(begun, key=rank)
 
     def _has_begun(self, trial: Trial) -> bool:
-        return any(e.paths.root.exists() for e in self.task.experiments_of(trial))
+        """Returns whether a trial has a folder, or failed before it had one."""
+        experiments = self.task.experiments_of(trial)
+        return any(e.paths.root.exists() or e.name in self.failed for e in experiments)
 
     def _result_of(self, trial: Trial) -> TrialResult:
         experiments = self.task.experiments_of(trial)
