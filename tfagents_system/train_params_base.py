@@ -21,6 +21,7 @@ from tfagents_system.agents.agent_settings import (
 from tfagents_system.agents.building import Parts, check_actions
 from tfagents_system.agents.reward_scale import RewardScale
 from tfagents_system.agents.table import ALGORITHMS
+from tfagents_system.core.action_masks import input_spec
 from tfagents_system.core.nests import Nest
 from tfagents_system.core.settings.attribute_names import check_attribute_name
 from tfagents_system.core.settings.hyperparameters import check_hyperparameter, hyperparameters
@@ -75,7 +76,8 @@ class TrainParamsBase(AgentParams, abc.ABC):
         """Returns the policy network: observation -> (distribution over actions, state).
 
         For TD3 and DDPG: observation -> (action, state). With `share_summarizer` or images,
-        `obs_spec` is the spec of the summarizer's features, as for `critic_ctor`.
+        `obs_spec` is the spec of the summarizer's features, as for `critic_ctor`. A mask of actions
+        is no part of it.
         """
         make_actor = ALGORITHMS[self.algorithm].implementation().make_actor
         return make_actor(self, self._own_summarizer(obs_spec), obs_spec, action_spec)
@@ -138,6 +140,7 @@ class TrainParamsBase(AgentParams, abc.ABC):
         padded, and the agent must ignore transitions whose `time_step.step_type` is LAST.
         """
         check_actions(self, action_spec)
+        obs_spec = input_spec(obs_spec, tf.nest.flatten(action_spec))
         normalizer = Normalizer(obs_spec) if self.normalize_observations else None
         summarizer = None
         if self.share_summarizer or (self._is_visual(obs_spec) and not self.recurrent):

@@ -8,12 +8,14 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.data.transition import Transition
+from tfagents_system.policies.acting import AgentPolicies, TfActingPolicy
 from tfagents_system.train_params_base import TrainParamsBase
 
 GAMMA, ALPHA = 0.9, 0.5
 OBSERVATION = tf.TensorSpec([2], tf.float32, "observation")
 ONE = tensor_spec.BoundedTensorSpec([], tf.int64, 3, 5, "action")  # 3, 4 or 5
 ARM = tensor_spec.BoundedTensorSpec([1], tf.float32, -1, 1, "arm")
+MASKED = {"x": OBSERVATION, "action_mask": tf.TensorSpec([3], tf.float32)}
 NESTED = {"arm": ARM, "grip": ONE}
 BRANCHES = tensor_spec.BoundedTensorSpec([2], tf.int32, [0, 0], [1, 2], "action")
 
@@ -28,12 +30,12 @@ class Params(TrainParamsBase):
         raise NotImplementedError("the specs are given")
 
 
-def make_agent(action_spec, **settings):
+def make_agent(action_spec, observation=OBSERVATION, **settings):
     params = Params({"horizon": 10})
     for name, value in settings.items():
         setattr(params, name, value)
     return params.agent_ctor(
-        tf.Variable(0, dtype=tf.int64), OBSERVATION, action_spec, ts.time_step_spec(OBSERVATION)
+        tf.Variable(0, dtype=tf.int64), observation, action_spec, ts.time_step_spec(observation)
     )
 
 
@@ -97,6 +99,69 @@ def test_losses_by_hand(spec, sizes, action):
     np.testing.assert_allclose(
         info["entropy"], np.mean([entropy for _, entropy in of_states]), rtol=1e-4
     )
+
+
+def masked(batch, masks, next_masks):
+    """The batch with masks; networks see {"x": observation}."""
+    return batch._replace(
+        observation={"x": batch.observation, "action_mask": tf.constant(masks, tf.float32)},
+        next_observation={
+            "x": batch.next_observation, "action_mask": tf.constant(next_masks, tf.float32)
+        },
+    )  # fmt: skip
+
+
+def test_values_by_hand_are_of_allowed_actions_alone():
+    agent, rng = make_agent(ONE, MASKED), np.random.default_rng(1)
+    networks = agent.networks
+    layers = [networks.actor.head.projection]
+    layers += [net.value_layer for net in (*networks.critics, *networks.target_critics)]
+    kernels = rng.normal(size=(5, 2, 3))
+    for layer, kernel in zip(layers, kernels, strict=True):
+        layer.set_weights([kernel, np.zeros(3)])
+    masks, next_masks = [[0, 1, 1], [0, 0, 1]], [[1, 0, 1], [1, 1, 1]]
+    batch = masked(minibatch([4, 5], ONE.dtype), masks, next_masks)
+    _, info = agent.train(batch)
+
+    def value(state, mask, critics):
+        allowed = np.flatnonzero(mask)
+        q = np.minimum(*(state @ kernels[k] for k in critics))[allowed]
+        pi = softmax((state @ kernels[0])[allowed])
+        return (pi * (q - ALPHA * np.log(pi))).sum()
+
+    states, next_states = batch.observation["x"].numpy(), batch.next_observation["x"].numpy()
+    of_states = [value(s, m, (1, 2)) for s, m in zip(states, masks, strict=True)]
+    np.testing.assert_allclose(info["actor_loss"], -np.mean(of_states), rtol=1e-4)
+    of_next = [value(s, m, (3, 4)) for s, m in zip(next_states, next_masks, strict=True)]
+    targets = batch.reward + GAMMA * batch.discount * of_next
+    np.testing.assert_allclose(info["td_target"], np.mean(targets), rtol=1e-4)
+    assert all(np.isfinite(v.numpy()).all() for v in agent.policy.variables())
+
+
+@pytest.mark.parametrize("settings", [{}, {"recurrent": True}, {"share_summarizer": True}])
+def test_policies_choose_allowed_actions_alone(settings):
+    recurrent = {"recurrent": True, "rnn_units": 3} if settings else {}
+    agent = make_agent(ONE, MASKED, normalize_observations=True, **settings | recurrent)
+    numpy_policies = AgentPolicies(agent, np.random.default_rng(1))
+    assert numpy_policies.obstacle is None
+    for allowed in range(3):
+        observation = {"x": np.float32([1, 2]), "action_mask": np.float32(np.eye(3)[allowed])}
+        for policy in (agent.policy, agent.collect_policy):
+            acting = TfActingPolicy(policy)
+            assert acting.action(ts.restart(observation), acting.initial_state())[0] == 3 + allowed
+        for policy in (numpy_policies.greedy, numpy_policies.collect):
+            assert policy.action(ts.restart(observation), policy.initial_state())[0] == 3 + allowed
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_it_trains_on_masked_minibatches_of_any_size(recurrent):
+    shared = {"recurrent": True, "share_summarizer": True, "rnn_units": 3} if recurrent else {}
+    agent = make_agent(ONE, MASKED, image_augmentation=0, **shared)
+    train = tf.function(agent.train, autograph=False)
+    batch = masked(minibatch([4, 5], ONE.dtype), [[0, 1, 1]] * 2, [[1, 0, 1]] * 2)
+    if recurrent:
+        batch = tf.nest.map_structure(lambda part: tf.stack([part] * 4, axis=1), batch)
+    assert np.isfinite(train(batch).loss)
 
 
 @pytest.mark.parametrize("spec", [ONE, BRANCHES], ids=["one", "branches"])

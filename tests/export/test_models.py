@@ -12,6 +12,7 @@ from tf_agents.networks.actor_distribution_network import ActorDistributionNetwo
 from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.core.action_masks import has_mask
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.export import latency, models, numpy_runner, savedmodel_runner, tflite_runner
 from tfagents_system.export.policy import FORMATS
@@ -61,9 +62,9 @@ def make_agent(
 
 
 def observations_of(spec, rng):
-    """One episode."""
+    """One episode; masks allow at least the last integer of each branch, and others at random."""
     for _ in range(NUM_STEPS):
-        yield tf.nest.map_structure(
+        observation = tf.nest.map_structure(
             lambda s: (
                 rng.integers(256, size=s.shape, dtype=np.uint8)
                 if s.dtype == tf.uint8
@@ -71,6 +72,11 @@ def observations_of(spec, rng):
             ),
             spec,
         )
+        if has_mask(spec):
+            mask = rng.integers(2, size=spec["action_mask"].shape).astype(np.float32)
+            mask[[-1, -4, 2]] = 1  # the last of the branches of 3 + 2 + 3, or 2 + 3
+            observation["action_mask"] = mask
+        yield observation
 
 
 def episodes_of(agent):
@@ -145,6 +151,18 @@ CASES = {
         None,
         FORMATS,
     ),
+    "masked": (
+        {"observation": VECTOR, "action_mask": tf.TensorSpec([2 + 3], tf.float32)},
+        {"action_spec": BRANCHES},
+        None,
+        FORMATS,
+    ),
+    "masked nested action, lstm": (
+        {"observation": VECTOR, "action_mask": tf.TensorSpec([3 + 2 + 3], tf.float32)},
+        {"action_spec": {"a": ONE_OF_THREE, "arm": ACTION, "b": BRANCHES}, "recurrent": True},
+        None,
+        FORMATS,
+    ),
     "image": (IMAGE, {}, None, FORMATS),
     "normalized": (VECTORS, {"normalize_observations": True}, None, FORMATS),
     "normalized, lstm": (
@@ -175,6 +193,7 @@ EVERYDAY = (
     "lstm",
     "discrete",
     "nested action",
+    "masked",
     "image",
     "normalized",
     "nest",

@@ -133,6 +133,42 @@ def test_the_last_noises_choose_the_integers():
     assert (action["grip"], action["tools"].tolist()) == (2, [0, 1])
 
 
+MASK = np.int8([0, 1, 1, 0, 0, 1, 0])  # of grip, and both tools
+
+
+def test_a_forbidden_integer_has_no_probability_and_is_never_drawn():
+    head, num = action_head(SPEC), 10_000
+    tf.random.set_seed(1)
+    mask = tf.constant(np.repeat(MASK[np.newaxis], num, axis=0))
+    masked = head.masked(distribution_of(SPEC, np.repeat(OUTPUTS, num, axis=0)), mask)
+    assert tf.exp(masked["grip"].log_probs())[0].numpy().tolist() == [0, 1]
+    actions = tf.nest.map_structure(lambda d: d.sample().numpy(), masked)
+    assert set(actions["grip"]) == {2} and set(map(tuple, actions["tools"])) == {(0, 0)}
+    numpy_head = head.output_layer(is_deterministic=False).numpy_head()
+    outputs = numpy_head.masked(OUTPUTS[0], MASK)
+    np.testing.assert_array_equal(outputs[:4], OUTPUTS[0, :4])
+    noise = np.random.default_rng(1).normal(size=(num, 5)).astype(np.float32)
+    noise[0, 2:], noise[1, 2:] = 40, -40  # whose distribution function is exactly 1, and 0
+    for one in noise:
+        action = numpy_head.sample(outputs, one)
+        assert (action["grip"], action["tools"].tolist()) == (2, [0, 0])
+    assert numpy_head.greedy(outputs)["tools"].tolist() == [0, 0]
+
+
+def test_gradients_are_finite_with_all_but_one_integer_forbidden():
+    head, of_integers = action_head(SPEC), tf.constant([[1.0, 2, 10, 20, 30, 5, 7]])
+    with tf.GradientTape() as tape:
+        outputs = tf.Variable(OUTPUTS)
+        distribution = head.output_layer(is_deterministic=False).of(outputs)
+        masked = head.masked(distribution, tf.constant(MASK[np.newaxis]))
+        value, log_prob = head.expectation(masked, lambda _: of_integers)
+        loss = value - tf.reduce_sum(log_prob)
+    np.testing.assert_allclose(value, [(2 + 10 + 5) / 3], rtol=1e-6)
+    np.testing.assert_allclose(log_prob[0, 1:], [0, 0, 0], atol=1e-6)
+    gradient = tape.gradient(loss, outputs).numpy()[0]
+    assert np.isfinite(gradient).all() and (gradient[4:] == 0).all() and gradient[:4].any()
+
+
 def test_no_deterministic_actor_has_a_discrete_leaf():
     with pytest.raises(ConfigError, match="deterministic actor has no discrete actions"):
         action_head(SPEC).output_layer(is_deterministic=True)

@@ -10,11 +10,12 @@ from tf_agents.agents import tf_agent
 from tf_agents.policies import tf_policy
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.agents.batch import Batch, make_batch, with_shifted_images
+from tfagents_system.agents.batch import Batch, make_batch, split_masks, with_shifted_images
 from tfagents_system.agents.losses import Alpha, CriticLoss, Losses, sum_of_parts, valid_mean
 from tfagents_system.agents.networks import Networks, summarized
 from tfagents_system.agents.optimizers import Gradients, Optimizer, UpdateRule, make_adam
 from tfagents_system.agents.temperature import Temperature
+from tfagents_system.core.action_masks import input_spec
 from tfagents_system.core.nests import Nest
 from tfagents_system.data.transition import Transition
 from tfagents_system.kernels.arithmetic import resolve, this_host
@@ -98,6 +99,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
         self.rule = rule
         self.temperature = temperature
         self._losses = losses
+        self._input_spec = input_spec(time_step_spec.observation, tf.nest.flatten(action_spec))
         self._image_augmentation = image_augmentation
         self._burn_in_len = burn_in_len
         self._precision = precision
@@ -132,12 +134,12 @@ class ActorCriticAgent(tf_agent.TFAgent):
         Metrics are scalars before the update: means over the valid transitions.
         """
         networks = self.networks
+        transition, masks = split_masks(transition, networks.head)
         transition, statistics = networks.normalized(transition)
         if self._image_augmentation:
-            observation_spec = self.time_step_spec.observation
-            transition = with_shifted_images(transition, observation_spec, self._image_augmentation)
+            transition = with_shifted_images(transition, self._input_spec, self._image_augmentation)
         with matmul_precision(values=self.arithmetic, gradients=self.arithmetic):
-            batch = make_batch(transition, networks.is_recurrent, self._burn_in_len)
+            batch = make_batch(transition, networks.is_recurrent, self._burn_in_len, masks)
             alpha = None if self.temperature is None else self.temperature.alpha
             with tf.GradientTape(watch_accessed_variables=False) as summary_tape:
                 summary_tape.watch(self._summarizer_variables)

@@ -7,9 +7,11 @@ import tensorflow as tf
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.reward_scale import ReturnStatistics, RewardScale
+from tfagents_system.core.action_masks import ACTION_MASK, has_mask, without_mask
 from tfagents_system.core.nests import Nest
 from tfagents_system.data.frames import is_image
 from tfagents_system.data.transition import Transition
+from tfagents_system.networks.heads import ActionHead
 from tfagents_system.networks.image_encoders import random_shift
 from tfagents_system.networks.normalizer import Normalizer, Statistics
 
@@ -19,6 +21,7 @@ class Steps(NamedTuple):
 
     observation: Any
     step_type: tf.Tensor  # int32
+    mask: Any = ()  # of the integers of actions, [..., N]; see core/action_masks.py
 
 
 class Batch(NamedTuple):
@@ -38,7 +41,30 @@ class Batch(NamedTuple):
         return [value[:, 1:] for value in values] if self.has_first_step else list(values)
 
 
-def make_batch(transition: Transition, is_recurrent: bool, burn_in_len: int) -> Batch:
+class Masks(NamedTuple):
+    """The masks of actions before and after each env step, [..., N], or ()."""
+
+    before: Any = ()
+    after: Any = ()
+
+
+NO_MASKS = Masks()
+
+
+def split_masks(transition: Transition, head: ActionHead) -> tuple[Transition, Masks]:
+    """Returns `transition` without the masks of its observations, if any, and them."""
+    observations = transition.observation, transition.next_observation
+    if head.num_values == 1 or not has_mask(observations[0]):
+        return transition, NO_MASKS
+    masks = Masks(*(observation[ACTION_MASK] for observation in observations))
+    observation, next_observation = map(without_mask, observations)
+    transition = transition._replace(observation=observation, next_observation=next_observation)
+    return transition, masks
+
+
+def make_batch(
+    transition: Transition, is_recurrent: bool, burn_in_len: int, masks: Masks = NO_MASKS
+) -> Batch:
     """Returns `transition` as a batch for the losses.
 
     To evaluate s_{t+1}, a recurrent network needs the state after s_0 .. s_t, so its `next_steps`
@@ -50,6 +76,7 @@ def make_batch(transition: Transition, is_recurrent: bool, burn_in_len: int) -> 
       burn_in_len: Transitions at the beginning of a sequence that only warm up the state of
         recurrent networks, unless the sequence begins an episode. Source: Kapturowski et al. 2019,
         Recurrent Experience Replay in Distributed Reinforcement Learning (R2D2), section 3.
+      masks: Those of the actions.
     """
     step_type = tf.cast(transition.step_type, tf.int32)
     valid = tf.not_equal(step_type, ts.StepType.LAST)
@@ -57,8 +84,9 @@ def make_batch(transition: Transition, is_recurrent: bool, burn_in_len: int) -> 
         is_past = tf.range(tf.shape(step_type)[1]) >= burn_in_len
         valid &= is_past | tf.equal(step_type[:, :1], ts.StepType.FIRST)
     # Only the discount tells whether an episode ended.
-    next_steps = Steps(transition.next_observation, tf.fill(tf.shape(step_type), ts.StepType.MID))
-    steps = Steps(transition.observation, step_type)
+    next_type = tf.fill(tf.shape(step_type), ts.StepType.MID)
+    next_steps = Steps(transition.next_observation, next_type, masks.after)
+    steps = Steps(transition.observation, step_type, masks.before)
     return Batch(
         steps,
         transition.action,

@@ -16,10 +16,15 @@ from tfagents_system.agents.optimizers import LearningRate, UpdateRule
 from tfagents_system.agents.reward_scale import RewardScale
 from tfagents_system.agents.table import ALGORITHMS
 from tfagents_system.agents.temperature import Temperature
+from tfagents_system.core.action_masks import input_spec
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.nests import Nest
 from tfagents_system.networks.action_heads import action_head
-from tfagents_system.networks.actor_networks import MlpActorNetwork, acting_network
+from tfagents_system.networks.actor_networks import (
+    MaskingActorNetwork,
+    MlpActorNetwork,
+    acting_network,
+)
 from tfagents_system.networks.box_head import BoxHead
 from tfagents_system.networks.critic_networks import MlpCriticNetwork, SummarizingCriticNetwork
 from tfagents_system.networks.discrete_head import DiscreteHead
@@ -45,9 +50,18 @@ class Parts(NamedTuple):
     normalizer: Normalizer | None = None  # of the observations, for all networks
     reward_scale: RewardScale | None = None  # of the rewards, for the critics
 
+    @property
+    def input_spec(self) -> Nest:
+        """The spec of the environment's observation without the mask of its actions."""
+        return input_spec(self.time_step_spec.observation, tf.nest.flatten(self.action_spec))
+
     def acting_network(self) -> network.Network:
         """Returns the network that acts on observations of the environment."""
-        return acting_network(self.actor, self.summarizer, self.normalizer)
+        acting = acting_network(self.actor, self.summarizer, self.normalizer)
+        observation_spec = self.time_step_spec.observation
+        if self.input_spec is observation_spec:
+            return acting
+        return MaskingActorNetwork(observation_spec, acting, action_head(self.action_spec))
 
 
 def check_actions(settings: AgentParams, action_spec: Nest) -> None:
@@ -156,7 +170,7 @@ def _combiner(settings: AgentParams) -> Any:
 def build_networks(parts: Parts, **kwargs: Any) -> Networks:
     """Returns the networks of `parts`; `kwargs` are passed to `make_networks`."""
     return make_networks(
-        parts.time_step_spec.observation,
+        parts.input_spec,
         parts.action_spec,
         parts.actor,
         parts.critic,

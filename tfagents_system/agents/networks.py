@@ -174,6 +174,14 @@ def act(actor: network.Network, steps: Steps, state: Sequence[tf.Tensor] = ()) -
     return actor(steps.observation, step_type=steps.step_type, network_state=state)[0]
 
 
+def act_of(networks: Networks, steps: Steps, state: Sequence[tf.Tensor] = ()) -> Any:
+    """Returns the distribution of the actor of `networks` over the actions that are allowed."""
+    distribution = act(networks.actor, steps, state)
+    return (
+        networks.head.masked(distribution, steps.mask) if tf.is_tensor(steps.mask) else distribution
+    )
+
+
 def values(critics: Sequence[network.Network], steps: Steps, actions: Nest) -> list[tf.Tensor]:
     """Returns each critic's values of `actions`, [B] or [B, T], or [..., M] quantiles."""
     inputs = steps.observation, actions
@@ -186,12 +194,12 @@ def summarized(networks: Networks, batch: Batch) -> Batch:
         return batch
     features = act(networks.summarizer, batch.steps, batch.state)
     next_features = act(networks.target_summarizer, batch.next_steps, batch.state)
-    step_types = batch.steps.step_type, batch.next_steps.step_type
+    next_steps = batch.next_steps._replace(observation=next_features)
     if batch.has_first_step:
-        next_features, step_types = next_features[:, 1:], (step_types[0], step_types[1][:, 1:])
+        next_steps = tf.nest.map_structure(lambda part: part[:, 1:], next_steps)
     return batch._replace(
-        steps=Steps(features, step_types[0]),
-        next_steps=Steps(next_features, step_types[1]),
+        steps=batch.steps._replace(observation=features),
+        next_steps=next_steps,
         state=(),
         has_first_step=False,
     )

@@ -12,6 +12,7 @@ from tfagents_system.core.process.processes import Process, descendants
 from tfagents_system.core.programs.first_episode import FIRST_EPISODE
 from tfagents_system.core.settings.hooks import call_hook, call_method
 from tfagents_system.core.settings.params import Params
+from tfagents_system.environments.action_masks import with_action_masks
 from tfagents_system.environments.closing import end_started
 from tfagents_system.environments.exact_casts import refuse_lossy_casts
 from tfagents_system.environments.frame_stack import FrameStack
@@ -111,6 +112,7 @@ def _as_ours(
     keep_discount_at_time_limits(environment)
     refuse_lossy_casts(environment)
     environment = GuestEnvironment(environment, frozenset(descendants() - before))
+    environment = with_action_masks(environment)
     check_leaf_names(environment.observation_spec())
     return FrameStack(environment, frame_stack) if frame_stack > 1 else environment
 

@@ -70,6 +70,13 @@ class GymnasiumEnvironment(adapter.EnvironmentAdapter):
         frame = self._env.render()
         return rendering.as_frame(frame, self._owner) if mode == "rgb_array" else None
 
+    def first_info(self) -> dict[str, Any]:
+        """Resets, and returns the info; the next reset begins the same episode."""
+        seed = self._reset_seed
+        self.reset()
+        self._reset_seed = seed
+        return self._info
+
     def _reset(self) -> ts.TimeStep:
         seed, self._reset_seed = self._reset_seed, None
         result = self._env.reset(seed=seed) if self._takes_seed else self._env.reset()

@@ -11,6 +11,7 @@ import tree
 from tf_agents.agents import tf_agent
 
 from tfagents_system.agents.construction import make_agent
+from tfagents_system.core.action_masks import input_spec
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.params import Params
 from tfagents_system.environments import own_arrays
@@ -75,13 +76,16 @@ def write(policy: RestoredPolicy, name: str, folder: pathlib.Path) -> None:
 
 def _write_numpy(agent: tf_agent.TFAgent, folder: pathlib.Path) -> None:
     parts = list(_vector_parts(agent, "numpy"))
-    np.savez(folder / "policy.npz", parts=parts, **NumpyActor(agent.collect_policy).arrays())
+    actor = NumpyActor(agent.collect_policy)
+    arrays = actor.arrays() | {"is_masked": np.array(actor.is_masked)}
+    np.savez(folder / "policy.npz", parts=parts, **arrays)
     shutil.copy(numpy_layers.__file__, folder)
 
 
 def _write_onnx(agent: tf_agent.TFAgent, folder: pathlib.Path) -> None:
     parts = _vector_parts(agent, "onnx")
-    write_onnx(NumpyActor(agent.collect_policy).arrays(), parts, folder / "policy.onnx")
+    actor = NumpyActor(agent.collect_policy)
+    write_onnx(actor.arrays(), parts, actor.is_masked, folder / "policy.onnx")
 
 
 def _vector_parts(agent: tf_agent.TFAgent, name: str) -> dict[str, tuple[int, ...]]:
@@ -92,7 +96,8 @@ def _vector_parts(agent: tf_agent.TFAgent, name: str) -> dict[str, tuple[int, ..
             f"{name} cannot hold this policy: {obstacle}. Allowed is one of the built-in networks "
             "for vectors. Export to savedmodel or tflite instead."
         )
-    parts = named_parts(agent.policy.time_step_spec.observation, "observation")
+    leaves = tree.flatten(agent.policy.action_spec)
+    parts = named_parts(input_spec(agent.policy.time_step_spec.observation, leaves), "observation")
     return {part: tuple(spec.shape) for part, spec in parts.items()}
 
 

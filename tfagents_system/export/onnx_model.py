@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tfagents_system.core.action_masks import ACTION_MASK, FORBIDDEN
 from tfagents_system.core.checkout import how_to_install
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.policies.numpy_layers import leaves_of
@@ -18,11 +19,14 @@ OPSET = 13  # the oldest with these operations, so that old runtimes can read it
 _Arrays = dict[str, NDArray[Any]]
 
 
-def write_onnx(arrays: _Arrays, parts: Mapping[str, tuple[int, ...]], file: pathlib.Path) -> None:
+def write_onnx(
+    arrays: _Arrays, parts: Mapping[str, tuple[int, ...]], is_masked: bool, file: pathlib.Path
+) -> None:
     """Writes the model of the actor with these `NumpyActor.arrays()`.
 
     Its inputs are the `parts` of an observation, float32 of these shapes, and, for recurrent layer
-    k, `h_<k>` and, for an LSTM, `c_<k>` [units], zeros at the start of an episode. Its outputs are
+    k, `h_<k>` and, for an LSTM, `c_<k>` [units], zeros at the start of an episode; with
+    `is_masked` also `action_mask`, float32 [N], 1 for each integer that is allowed. Its outputs are
     `action` [A], or integers [] or [K], or for a nest `action_<leaf>`; `next_h_<k>` and
     `next_c_<k>`.
 
@@ -61,9 +65,17 @@ def write_onnx(arrays: _Arrays, parts: Mapping[str, tuple[int, ...]], file: path
         x = nodes.add("Relu", x)
         layer += 1
     outputs = []
-    for leaf, own in (leaves_of(arrays) or {"": arrays}).items():
+    leaves = leaves_of(arrays) or {"": arrays}
+    penalties: dict[str, str] = {}
+    if is_masked:
+        penalties, num_integers = _add_penalties(nodes, leaves, constants)
+        inputs.append(vector(ACTION_MASK, [num_integers]))
+    for leaf, own in leaves.items():
         prefix, output = (f"{leaf}.", f"action_{leaf}") if leaf else ("", "action")
-        (_add_choice if "start" in own else _add_squashed)(nodes, x, constants, prefix, output)
+        if "start" in own:
+            _add_choice(nodes, x, constants, prefix, output, penalties.get(leaf))
+        else:
+            _add_squashed(nodes, x, constants, prefix, output)
         example = own["start" if "start" in own else "center"]
         outputs.append(vector(output, example.shape, example.dtype.name))
 
@@ -110,11 +122,29 @@ def _add_squashed(nodes: _Nodes, x: str, constants: _Arrays, prefix: str, output
     nodes.add("Reshape", x, "flat", output=output)
 
 
-def _add_choice(nodes: _Nodes, x: str, constants: _Arrays, prefix: str, output: str) -> None:
+def _add_penalties(
+    nodes: _Nodes, leaves: Mapping[str, _Arrays], constants: _Arrays
+) -> tuple[dict[str, str], int]:
+    """Adds what a mask adds to the logits of each leaf; returns it by leaf, and the mask's size."""
+    sizes = {leaf: int(own["sizes"].sum()) for leaf, own in leaves.items() if "sizes" in own}
+    constants |= {"forbidden": np.array([FORBIDDEN], np.float32),
+                  "mask_sizes": np.array(list(sizes.values()))}  # fmt: skip
+    row = nodes.add("Sub", "one", nodes.add("Reshape", ACTION_MASK, "one_row"))
+    row = nodes.add("Mul", row, "forbidden")
+    names = [f"penalty_{index}" for index in range(len(sizes))]
+    parts = nodes.split(row, names, "mask_sizes") if len(names) > 1 else [row]
+    return dict(zip(sizes, parts, strict=True)), sum(sizes.values())
+
+
+def _add_choice(
+    nodes: _Nodes, x: str, constants: _Arrays, prefix: str, output: str, penalty: str | None
+) -> None:
     """Adds start + the number of the largest logit in each branch; see `_add_squashed`."""
     sizes, start = constants[f"{prefix}sizes"], constants[f"{prefix}start"]
     constants[f"{prefix}action_shape"] = np.array(start.shape, np.int64)
     logits = nodes.add("Gemm", x, f"{prefix}logits_kernel", f"{prefix}logits_bias")
+    if penalty:
+        logits = nodes.add("Add", logits, penalty)
     names = [f"{prefix}branch_{index}" for index in range(len(sizes))]
     branches = nodes.split(logits, names, f"{prefix}sizes") if len(names) > 1 else [logits]
     best = [nodes.add("ArgMax", branch, axis=1, keepdims=0) for branch in branches]

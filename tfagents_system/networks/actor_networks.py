@@ -6,9 +6,11 @@ from typing import Any
 import tensorflow as tf
 from tf_agents.networks import network
 
+from tfagents_system.core.action_masks import ACTION_MASK, without_mask
 from tfagents_system.core.nests import Nest
 from tfagents_system.networks import encoders
 from tfagents_system.networks.action_heads import action_head
+from tfagents_system.networks.heads import ActionHead
 from tfagents_system.networks.normalizer import Normalizer
 
 
@@ -121,12 +123,40 @@ class InputNormalizingActorNetwork(network.Network):
         return self.actor(self.normalizer(observation), step_type, network_state)
 
 
+class MaskingActorNetwork(network.Network):
+    """Observation with a mask -> actor of the rest -> its distribution with the mask."""
+
+    def __init__(
+        self,
+        observation_spec: Nest,
+        actor: network.Network,
+        head: ActionHead,
+        name: str = "MaskingActorNetwork",
+    ):
+        """Takes over the actor; `observation_spec` has the mask, `head` is that of the action."""
+        super().__init__(observation_spec, actor.state_spec, name=name)
+        self.actor = actor
+        self._head = head
+
+    def call(
+        self,
+        observation: Nest,
+        step_type: tf.Tensor | None = None,
+        network_state: Nest = (),
+        training: bool = False,
+    ) -> tuple[Any, Nest]:
+        """Returns (distribution, the actor's state) for [B, ...] or [B, T, ...]."""
+        actor_input = without_mask(observation)
+        distribution, network_state = self.actor(actor_input, step_type, network_state)
+        return self._head.masked(distribution, observation[ACTION_MASK]), network_state
+
+
 def acting_network(
     actor: network.Network,
     summarizer: network.Network | None = None,
     normalizer: Normalizer | None = None,
 ) -> network.Network:
-    """Returns the network that acts from observations of the environment.
+    """Returns the network that acts from observations of the environment, without their mask.
 
     Args:
       actor: Takes the features of `summarizer`, if there is one.

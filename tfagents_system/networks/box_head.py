@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 from tf_agents.specs import tensor_spec
 
 from tfagents_system.core.nests import Nest
@@ -48,6 +49,10 @@ class BoxHead(ActionHead):
     def output_layer(self, is_deterministic: bool) -> OutputLayer:
         """See ActionHead; all spaces of this kind are supported."""
         return _DeterministicLayer(self) if is_deterministic else _GaussianLayer(self)
+
+    def masked(self, distribution: Any, mask: tf.Tensor) -> Any:
+        """See ActionHead; there are no integers."""
+        return distribution
 
     def sample(self, distribution: Any) -> tuple[tf.Tensor, tf.Tensor]:
         """See ActionHead; actions are [..., A]."""
@@ -128,6 +133,10 @@ class NumpyBoxHead:
         low, high = self._log_std_range  # np.clip takes four times as long
         loc, log_std = outputs[: self.num_noises], outputs[self.num_noises :]
         return loc, np.minimum(np.maximum(log_std, low), high)
+
+    def masked(self, outputs: Floats, mask: NDArray[Any]) -> Floats:
+        """See NumpyHead; there are no integers."""
+        return outputs
 
     def greedy(self, outputs: Floats) -> Floats:
         """See NumpyHead."""

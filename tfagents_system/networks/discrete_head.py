@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
+from tfagents_system.core.action_masks import FORBIDDEN
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.nests import Nest
 from tfagents_system.networks.distributions import Categoricals
@@ -66,6 +68,16 @@ class DiscreteHead(ActionHead):
         if is_deterministic:
             raise ConfigError("A deterministic actor has no discrete actions.")
         return _CategoricalLayer(self)
+
+    def masked(self, distribution: Any, mask: tf.Tensor) -> Any:
+        """See ActionHead."""
+        return self.categoricals(tf.where(tf.not_equal(mask, 0), distribution.logits, FORBIDDEN))
+
+    def categoricals(self, logits: tf.Tensor) -> Categoricals:
+        """Returns the distribution with `logits` [..., N]."""
+        # Arrays, because TF-Agents removes the batch axis of each tensor among the parameters.
+        start = self.start.astype(self.action_spec.dtype.as_numpy_dtype)
+        return Categoricals(logits, start, self.sizes)
 
     def sample(self, distribution: Any) -> tuple[tf.Tensor, tf.Tensor]:
         """See ActionHead."""
@@ -136,9 +148,7 @@ class _CategoricalLayer(OutputLayer):
         self._head = head
 
     def of(self, outputs: tf.Tensor) -> Categoricals:
-        # Arrays, because TF-Agents removes the batch axis of each tensor among the parameters.
-        start = self._head.start.astype(self._head.action_spec.dtype.as_numpy_dtype)
-        return Categoricals(outputs, start, self._head.sizes)
+        return self._head.categoricals(outputs)
 
     def numpy_head(self) -> NumpyHead:
         return NumpyDiscreteHead(self._head)
@@ -154,6 +164,10 @@ class NumpyDiscreteHead:
         self._start, self._sizes = head.start, head.sizes
         self._ends = np.cumsum(head.sizes)[:-1]
 
+    def masked(self, outputs: Floats, mask: NDArray[Any]) -> Floats:
+        """See NumpyHead."""
+        return np.where(mask, outputs, np.float32(FORBIDDEN))
+
     def greedy(self, outputs: Floats) -> Any:
         """See NumpyHead; the first of the most probable actions."""
         return self._action([logits.argmax() for logits in np.split(outputs, self._ends)])
@@ -164,7 +178,8 @@ class NumpyDiscreteHead:
         for logits, normal in zip(np.split(outputs, self._ends), noise, strict=True):
             sums = np.cumsum(np.exp(logits - logits.max(), dtype=np.float64))
             uniform = 0.5 * (1.0 + math.erf(normal / math.sqrt(2.0)))
-            chosen.append(min(sums.searchsorted(uniform * sums[-1], "right"), sums.size - 1))
+            # Below the sum, so that the choice has a probability.
+            chosen.append(sums.searchsorted(uniform * np.nextafter(sums[-1], 0), "right"))
         return self._action(chosen)
 
     def perturbed(self, outputs: Floats, noise: Floats) -> Any:

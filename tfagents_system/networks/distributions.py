@@ -129,6 +129,11 @@ class Categoricals(tfd.AutoCompositeTensorDistribution):
                 name=name,
             )
 
+    @property
+    def logits(self) -> tf.Tensor:
+        """The logits [..., N]."""
+        return self._logits
+
     def log_probs(self) -> tf.Tensor:
         """Returns the log-probability of each integer of each branch, [..., N]."""
         return tf.concat([tf.nn.log_softmax(logits) for logits in self._branches()], axis=-1)

@@ -24,6 +24,9 @@ class NumpyHead(Protocol):
     num_noises: int  # random numbers of mean 0 and variance 1 per random action; may be 0
     num_choices: int  # those, at the end, that choose integers
 
+    def masked(self, outputs: Floats, mask: NDArray[Any]) -> Floats:
+        """Returns `outputs` with FORBIDDEN for integers whose entry in `mask` [N] is 0."""
+
     def greedy(self, outputs: Floats) -> Any:
         """Returns the greedy action: the mode, or a deterministic actor's action."""
 
@@ -84,6 +87,13 @@ class ActionHead(abc.ABC):
 
         Raises:
           ConfigError: If `is_deterministic`, and no gradient flows through such actions.
+        """
+
+    @abc.abstractmethod
+    def masked(self, distribution: Any, mask: tf.Tensor) -> Any:
+        """Returns an actor's distribution without the integers whose entry in `mask` is 0.
+
+        `mask` is [..., N]; see core/action_masks.py.
         """
 
     @abc.abstractmethod

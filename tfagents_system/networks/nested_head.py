@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import tree
+from numpy.typing import NDArray
 
+from tfagents_system.core.action_masks import FORBIDDEN
 from tfagents_system.core.nests import Nest
 from tfagents_system.networks.box_head import BoxHead
 from tfagents_system.networks.discrete_head import DiscreteHead
@@ -49,6 +51,14 @@ class NestedHead(ActionHead):
     def output_layer(self, is_deterministic: bool) -> OutputLayer:
         """See ActionHead; a discrete leaf has no deterministic one."""
         return _NestedLayer(self, [leaf.output_layer(is_deterministic) for leaf in self.leaves])
+
+    def masked(self, distribution: Any, mask: tf.Tensor) -> Any:
+        """See ActionHead."""
+        masks = (of_leaf for _, of_leaf in self._split(mask))
+        return self._packed([
+            leaf.masked(of_leaf, next(masks)) if isinstance(leaf, DiscreteHead) else of_leaf
+            for leaf, of_leaf in self._with(distribution)
+        ])  # fmt: skip
 
     def sample(self, distribution: Any) -> tuple[Nest, tf.Tensor]:
         """See ActionHead."""
@@ -167,6 +177,15 @@ class NumpyNestedHead:
         self._noises = [places[order.index(leaf)] for leaf in range(len(heads))]
         self.num_noises = sum(head.num_noises for head in heads)
         self.num_choices = sum(head.num_choices for head in heads)
+        self._discrete = np.concatenate([
+            np.full(size, head.num_choices > 0) for head, size in zip(heads, sizes, strict=True)
+        ])  # fmt: skip
+
+    def masked(self, outputs: Floats, mask: NDArray[Any]) -> Floats:
+        """See NumpyHead."""
+        masked = outputs.copy()
+        masked[self._discrete] = np.where(mask, outputs[self._discrete], np.float32(FORBIDDEN))
+        return masked
 
     def greedy(self, outputs: Floats) -> Any:
         """See NumpyHead."""

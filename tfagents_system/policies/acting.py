@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
+import tree
 from numpy.typing import NDArray
 from tf_agents.agents import tf_agent
 from tf_agents.policies import tf_policy
@@ -12,6 +13,7 @@ from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.exploration import NoisyPolicy
+from tfagents_system.core.action_masks import ACTION_MASK, Choices, has_mask
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.policies.noise import ColoredNoise, Noise, OrnsteinUhlenbeckNoise
 from tfagents_system.policies.numpy_actor import (
@@ -34,11 +36,12 @@ class ActingPolicy(Protocol):
 
 
 class RandomPolicy:
-    """Draws actions uniformly from the bounds of the action spec."""
+    """Draws actions uniformly from the bounds of the action spec, and from the allowed integers."""
 
     def __init__(self, action_spec: Any, seed: int):
         """`action_spec` is a nest of bounded ArraySpecs."""
         self._action_spec = action_spec
+        self._choices = Choices(tree.flatten(action_spec))
         self._rng = np.random.RandomState(seed)
 
     def initial_state(self) -> Any:
@@ -47,7 +50,12 @@ class RandomPolicy:
 
     def action(self, time_step: ts.TimeStep, state: Any) -> tuple[Any, Any]:
         """Returns (a random action, `state`)."""
-        return array_spec.sample_spec_nest(self._action_spec, self._rng), state
+        action = array_spec.sample_spec_nest(self._action_spec, self._rng)
+        if self._choices.sizes and has_mask(time_step.observation):
+            leaves = [np.array(leaf) for leaf in tree.flatten(action)]
+            self._choices.draw(leaves, time_step.observation[ACTION_MASK], self._rng)
+            action = tree.unflatten_as(self._action_spec, leaves)
+        return action, state
 
 
 class TfActingPolicy:

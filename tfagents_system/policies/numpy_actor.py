@@ -12,8 +12,10 @@ from tf_agents.policies import actor_policy, tf_policy
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.exploration import NoisyPolicy
+from tfagents_system.core.action_masks import ACTION_MASK, without_mask
 from tfagents_system.networks.actor_networks import (
     InputNormalizingActorNetwork,
+    MaskingActorNetwork,
     MlpActorNetwork,
     SummarizingActorNetwork,
 )
@@ -45,7 +47,7 @@ def obstacle_to_numpy(policy: tf_policy.TFPolicy) -> str | None:
         return f"it is a {type(policy).__name__} and no ActorPolicy of TF-Agents"
     if policy.observation_normalizer is not None:
         return "it has an observation_normalizer of TF-Agents"
-    _, summarizer, actor = _parts_of(policy._actor_network)
+    _, summarizer, actor = _parts_of(_without_mask(policy._actor_network))
     built_in = type(None), RecurrentSummarizer, VisualSummarizer
     actors = MlpActorNetwork, NormalizingActorNetwork
     if type(actor) not in actors or type(summarizer) not in built_in:
@@ -60,6 +62,10 @@ def obstacle_to_numpy(policy: tf_policy.TFPolicy) -> str | None:
 
 def _without_noise(policy: tf_policy.TFPolicy) -> tf_policy.TFPolicy:
     return policy.actor_policy if isinstance(policy, NoisyPolicy) else policy
+
+
+def _without_mask(actor: network.Network) -> network.Network:
+    return actor.actor if type(actor) is MaskingActorNetwork else actor
 
 
 def _parts_of(actor: network.Network) -> _Parts:
@@ -89,7 +95,8 @@ class NumpyActor:
     def __init__(self, policy: tf_policy.TFPolicy):
         """Copies the weights of `policy`, which must have no obstacle."""
         policy = _without_noise(policy)
-        self._normalizer, summarizer, actor = _parts_of(policy._actor_network)
+        self.is_masked = type(policy._actor_network) is MaskingActorNetwork
+        self._normalizer, summarizer, actor = _parts_of(_without_mask(policy._actor_network))
         variables = policy.variables()
         position = {variable.ref(): index for index, variable in enumerate(variables)}
         self._network, self._position = actor, position
@@ -141,6 +148,12 @@ class NumpyActor:
 
     def outputs(self, observation: Any, state: Any) -> tuple[Array, Any]:
         """Returns (outputs of the last layer for the head, next state)."""
+        if self.is_masked:
+            outputs, state = self._outputs(without_mask(observation), state)
+            return self.head.masked(outputs, observation[ACTION_MASK]), state
+        return self._outputs(observation, state)
+
+    def _outputs(self, observation: Any, state: Any) -> tuple[Array, Any]:
         if isinstance(observation, np.ndarray):
             x = np.asarray(observation, np.float32).ravel()
         else:

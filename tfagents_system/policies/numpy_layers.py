@@ -72,19 +72,27 @@ def leaves_of(arrays: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return leaves
 
 
-def greedy_action(arrays: Mapping[str, Any], x: Array) -> Any:
+def greedy_action(arrays: Mapping[str, Any], x: Array, mask: Any = None) -> Any:
     """Returns the greedy action for the features `x` [n] by a head's arrays.
 
     They are `logits_kernel`, `logits_bias`, `sizes` and `start` for discrete actions, otherwise
     `mean_kernel`, `mean_bias`, `center`, `magnitude`, `low` and `high`. For a nest of actions they
-    are `<leaf>.<name>`, and the result is a dict by leaves.
+    are `<leaf>.<name>`, and the result is a dict by leaves. An integer whose entry in `mask` is 0
+    is never chosen.
     """
     leaves = leaves_of(arrays)
     if leaves:
-        return {leaf: greedy_action(own, x) for leaf, own in leaves.items()}
+        actions, begin = {}, 0
+        for leaf, own in leaves.items():
+            end = begin + sum(own.get("sizes", ()))
+            actions[leaf] = greedy_action(own, x, None if mask is None else mask[begin:end])
+            begin = end
+        return actions
     if "logits_kernel" in arrays:
         start, ends = arrays["start"], np.cumsum(arrays["sizes"])[:-1]
         logits = x @ arrays["logits_kernel"] + arrays["logits_bias"]
+        if mask is not None:
+            logits = np.where(mask, logits, np.float32(-1e9))
         best = [branch.argmax() for branch in np.split(logits, ends)]
         return (start + np.reshape(best, start.shape)).astype(start.dtype)
     mean = np.tanh(x @ arrays["mean_kernel"] + arrays["mean_bias"])

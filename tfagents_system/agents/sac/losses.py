@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tfagents_system.agents.batch import Batch
 from tfagents_system.agents.losses import ActorLoss, CriticLoss, sum_of_parts, valid_mean
-from tfagents_system.agents.networks import Networks, act, values
+from tfagents_system.agents.networks import Networks, act, act_of, values
 from tfagents_system.core.nests import Nest
 from tfagents_system.networks.matmul import exact_values
 
@@ -36,7 +36,7 @@ def actor_loss(
       alpha: [] or [P] entropy temperature, >= 0.
       judged_by: Returns, from the critics' values, what the actor maximizes, [B] or [B, T].
     """
-    distribution = act(networks.actor, batch.steps, batch.state)
+    distribution = act_of(networks, batch.steps, batch.state)
 
     def judge(actions: Nest) -> tf.Tensor:
         return judged_by(values(networks.critics, batch.steps, actions))
@@ -64,7 +64,7 @@ def td_target(networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: float) 
         with exact_values():
             next_value = act(networks.target_state_value, batch.next_steps)
         return bootstrapped_return(batch.reward, batch.discount, gamma, next_value)
-    distribution = act(networks.actor, batch.next_steps, batch.state)
+    distribution = act_of(networks, batch.next_steps, batch.state)
 
     def judge(actions: Nest) -> tf.Tensor:
         with exact_values():

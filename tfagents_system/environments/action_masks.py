@@ -1,0 +1,118 @@
+"""Puts masks of actions into observations, and checks them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tree
+from numpy.typing import NDArray
+from tf_agents.environments import py_environment, wrappers
+from tf_agents.specs import array_spec
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.core.action_masks import ACTION_MASK, Choices, has_mask
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.process.guest import GUEST
+from tfagents_system.environments.adapter import layers
+from tfagents_system.environments.gymnasium_adapter import GymnasiumEnvironment
+from tfagents_system.environments.layers import py_layers
+
+_Read = Callable[[], Any]
+
+
+class ActionMasks(wrappers.PyEnvironmentBaseWrapper):
+    """Adds the leaf `action_mask` to observations: float32 [N], 1 for each integer that is allowed.
+
+    An observation that is no dict becomes {"observation": ..., "action_mask": ...}. At the last
+    step of an episode, where nothing acts any more, an empty mask becomes one of ones.
+    """
+
+    def __init__(
+        self, environment: py_environment.PyEnvironment, choices: Choices, read: _Read | None
+    ):
+        """Wraps and owns `environment`; `read` returns the mask, None if observations have it."""
+        super().__init__(environment)
+        self._choices, self._read = choices, read
+        self._env_step = 0
+        mask = array_spec.BoundedArraySpec(
+            [choices.num_integers], np.float32, 0.0, 1.0, ACTION_MASK
+        )
+        self._spec = _with_mask(environment.observation_spec(), mask)
+
+    def observation_spec(self) -> Any:
+        """Returns the spec with the mask."""
+        return self._spec
+
+    def _reset(self) -> ts.TimeStep:
+        self._env_step = 0
+        return self._masked(self._env.reset())
+
+    def _step(self, action: Any) -> ts.TimeStep:
+        self._env_step += 1
+        time_step = self._env.step(action)
+        if time_step.is_first():
+            self._env_step = 0
+        return self._masked(time_step)
+
+    def _masked(self, time_step: ts.TimeStep) -> ts.TimeStep:
+        given = self._read() if self._read else time_step.observation[ACTION_MASK]
+        mask = self._checked(given, is_last=bool(time_step.is_last()))
+        return time_step._replace(observation=_with_mask(time_step.observation, mask))
+
+    def _checked(self, given: Any, is_last: bool) -> NDArray[np.float32]:
+        parts = given if isinstance(given, (tuple, list)) else [given]
+        where = f"at env step {self._env_step} of the episode"
+        try:
+            mask = np.concatenate([np.ravel(part) for part in parts])
+        except ValueError:
+            mask = np.zeros(0)
+        if mask.shape != (self._choices.num_integers,) or not np.isin(mask, (0, 1)).all():
+            raise ConfigError(
+                f"The action mask is {given!r} {where}; allowed are {self._choices.num_integers} "
+                "numbers, 1 for each integer that the action may have, otherwise 0."
+            )
+        mask = mask.astype(np.float32)
+        if empty := self._choices.without_choice(mask):
+            if is_last:
+                return np.ones_like(mask)
+            which = f" for its entry {empty[0]}" if len(self._choices.sizes) > 1 else ""
+            raise ConfigError(f"The action mask allows no action{which} {where}.")
+        return mask
+
+
+def with_action_masks(environment: py_environment.PyEnvironment) -> py_environment.PyEnvironment:
+    """Returns the environment, in ActionMasks if it has masks.
+
+    They come from the key `action_mask` of the observation, from a method `action_masks`, as
+    sb3-contrib has it, or from `info["action_mask"]` of gymnasium, for which it is reset once.
+    """
+    choices = Choices(tree.flatten(environment.action_spec()))
+    if not choices.sizes:
+        return environment
+    if has_mask(environment.observation_spec()):
+        return ActionMasks(environment, choices, None)
+    for layer in _all_layers(environment):
+        if callable(method := getattr(type(layer), "action_masks", None)):
+            return ActionMasks(environment, choices, method.__get__(layer))
+    for layer in py_layers(environment):
+        if isinstance(layer, GymnasiumEnvironment):
+            with GUEST.visit(f"reset of {type(layer.gym.unwrapped).__name__}"):
+                info = layer.first_info()
+            if ACTION_MASK in info:
+                return ActionMasks(environment, choices, lambda: _mask_of(environment.get_info()))
+    return environment
+
+
+def _mask_of(info: Any) -> Any:
+    return info.get(ACTION_MASK)
+
+
+def _all_layers(environment: Any) -> list[Any]:
+    found = list(py_layers(environment))
+    gym = getattr(found[-1], "gym", None)
+    return found + (list(layers(gym)) if gym is not None else [])
+
+
+def _with_mask(observation: Any, mask: Any) -> dict[str, Any]:
+    parts = observation if isinstance(observation, Mapping) else {"observation": observation}
+    return {**parts, ACTION_MASK: mask}
