@@ -15,8 +15,8 @@ _PROVENANCE = (
 _NOT_SETTINGS = ("seed", "gin_bindings")  # of run_spec.json; bindings show in the settings
 
 
-def read_settings(paths: ExperimentPaths) -> dict[str, str]:
-    """Returns everything except the seed that determines an experiment, as Python literals by name.
+def read_settings(paths: ExperimentPaths) -> dict[str, Any]:
+    """Returns everything except the seed that determines an experiment, by name.
 
     It comes from run_spec.json and provenance.json; a missing file is skipped.
 
@@ -39,7 +39,7 @@ def read_settings(paths: ExperimentPaths) -> dict[str, str]:
                 found |= {prefix + n: v for n, v in nested.items()} if nested else {key: value}
         except (OSError, ValueError, AttributeError) as error:
             raise ConfigError(f"{path}: damaged ({error}). Repair it or move it away.") from error
-    return {name: repr(value) for name, value in found.items()}
+    return found
 
 
 def settings_differences(
@@ -47,9 +47,12 @@ def settings_differences(
 ) -> list[tuple[str, list[str]]]:
     """Returns (name, values of each group) for each setting that differs between groups.
 
-    Several values of a group are joined by " or "; "-" means none.
+    Values are Python literals. Several values of a group are joined by " or "; "-" means none.
     """
-    records = [[read_settings(paths) for paths in group] for group in groups]
+    records = [
+        [{name: repr(value) for name, value in read_settings(paths).items()} for paths in group]
+        for group in groups
+    ]
     names = dict.fromkeys(name for group in records for record in group for name in record)
     differences = []
     for name in names:

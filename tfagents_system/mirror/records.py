@@ -1,7 +1,6 @@
 """Reads a run's records for a tracker: values, videos, settings, files."""
 
 import dataclasses
-import json
 import pathlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -137,7 +136,7 @@ def describe(paths: ExperimentPaths) -> Description:
     Raises:
       ConfigError: If one of its files is damaged.
     """
-    settings = {name: json.loads(text) for name, text in read_settings(paths).items()
+    settings = {name: value for name, value in read_settings(paths).items()
                 if not name.startswith(("files ", "packages "))}  # fmt: skip
     try:
         config, provenance = read_json(paths.config) or {}, read_json(paths.provenance) or {}

@@ -1,7 +1,6 @@
 """The sweep of one variables file: its trials, and how they end."""
 
 import contextlib
-import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -146,7 +145,7 @@ class TaskSweep:
 def _complete_returns(paths: ExperimentPaths) -> Sequence[float]:
     """Returns the mean returns of the evaluations of which all episodes are there."""
     try:
-        num_episodes = json.loads(read_settings(paths)["n_eval_episodes"])
+        num_episodes = read_settings(paths)["n_eval_episodes"]
     except (ConfigError, KeyError):  # the learner has not written it yet
         return []
     return [
