@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -116,7 +117,7 @@ def no_settings(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def checked(folder, capsys, fault=None, learns=False, **config):
+def checked(folder, capsys, fault=None, learns=False, load=0.0, **config):
     """Returns the exit code and, by what was looked at, (verdict, the row's text).
 
     Without `learns` no train step is compiled, which takes seconds.
@@ -127,6 +128,7 @@ def checked(folder, capsys, fault=None, learns=False, **config):
     files = {"params": folder / "params.py", "config": folder / "config.json"}
     learned = Row("learning", "ok", "not tried")
     with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(os, "getloadavg", lambda: (load, load, load)))
         if not learns:
             stack.enter_context(
                 mock.patch.object(learning_check, "check_learning", lambda *_: learned)
@@ -140,6 +142,12 @@ def checked(folder, capsys, fault=None, learns=False, **config):
         else:
             last[1] += " " + line.strip()
     return code, {what: tuple(row) for what, row in rows.items()}
+
+
+def test_a_machine_that_other_programs_keep_busy_is_named(tmp_path, capsys):
+    _, rows = checked(tmp_path, capsys, load=4096.0)
+    verdict, text = rows["machine"]
+    assert verdict == "note" and text.startswith("about 4096.0 programs were running on ")
 
 
 def test_environment_without_a_fault_is_right_in_every_row(tmp_path, capsys):

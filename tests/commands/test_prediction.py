@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from tfagents_system.commands import forecast
+from tfagents_system.commands.check_rows import busy_rows
 from tfagents_system.commands.prediction import (
     Allotment,
     Speeds,
@@ -107,6 +107,6 @@ def test_workers_are_worth_having_until_something_else_is_slower():
 
 
 def test_speeds_measured_beside_other_programs_say_so():
-    assert forecast.busy_rows(load=0.5 * 4 - 0.1, num_cpus=4) == []
-    (row,) = forecast.busy_rows(load=6.0, num_cpus=4)
+    assert busy_rows(load=0.5 * 4 - 0.1, num_cpus=4) == []
+    (row,) = busy_rows(load=6.0, num_cpus=4)
     assert (row.verdict, row.value[:43]) == ("note", "about 6.0 programs were running on 4 CPUs w")

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from tfagents_system.commands.bindings import bindings_of, with_bindings
-from tfagents_system.commands.check_rows import Row, explained, table
+from tfagents_system.commands.check_rows import Row, busy_rows, explained, table
 from tfagents_system.commands.environment_ids import check_actions, find_environment
 from tfagents_system.commands.new import project_files, write_project
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
@@ -108,6 +108,8 @@ def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
     notes = train_params.check(str(settings.params))
     rows = [*looked.rows, *_callback_rows(train_params)]
     rows += [*(Row("settings", "note", note) for note in notes)]
+    busy = busy_rows(load, os.cpu_count() or 1)
+    rows += busy
     print(table(rows), flush=True)
     if predict and looked.made is not None:
         from tfagents_system.commands import forecast
@@ -120,8 +122,8 @@ def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
             predicted = forecast.rows_of(forecasted, looked.measured)
         except ConfigError as error:
             predicted = [forecast.failed_row(error)]
-        predicted = [*forecast.busy_rows(load, os.cpu_count() or 1), *predicted]
-        print(f"\nThe run on this machine:\n{table(predicted)}")
+        beside = ", measured beside other programs" if busy else ""
+        print(f"\nThe run on this machine{beside}:\n{table(predicted)}")
         rows = [*rows, *predicted]
     wrong = [row.what for row in rows if row.verdict == "WRONG"]
     if wrong:

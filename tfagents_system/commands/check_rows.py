@@ -11,6 +11,7 @@ from tfagents_system.core.process.guest import UserCodeError, place_of
 
 Verdict = Literal["ok", "WRONG", "note"]
 WIDTH = 100  # characters
+BUSY = 0.5  # programs per CPU, at and above which measurements are too slow
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,3 +50,17 @@ def explained(error: Exception) -> str:
         reason = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
         place = place_of(error)
     return f"{reason} ({pathlib.Path(place[0]).name}:{place[1]})" if place else reason
+
+
+def busy_rows(load: float, num_cpus: int) -> list[Row]:
+    """Returns a row if other programs kept the machine busy, so that what is measured is too slow.
+
+    Args:
+      load: Mean number of programs that ran or waited for a CPU before the check.
+      num_cpus: CPUs of the machine.
+    """
+    if load < BUSY * num_cpus:
+        return []
+    value = (f"about {load:.1f} programs were running on {num_cpus} CPUs when this check began: "
+             "all speeds of this check are measured beside them")  # fmt: skip
+    return [Row("machine", "note", value, "Check again when it is idle.")]

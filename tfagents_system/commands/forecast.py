@@ -28,7 +28,6 @@ from tfagents_system.launch.local.plan import everything, may_share_cpus
 from tfagents_system.launch.show.status_line import format_duration
 
 SERVER_BYTES = 150e6  # of an empty replay server
-BUSY = 0.5  # programs per CPU, at and above which measurements are too slow
 ADVICE = {
     "workers": "More workers, or more num_steps_per_iter for each env step.",
     "learner": "More SAC_TRAIN_CPUS up to about four, smaller networks, or fewer "
@@ -110,20 +109,6 @@ def rows_of(forecast: Forecast, measured: Measured) -> list[Row]:
         _memory_row(forecast, measured),
         *_limit_rows(forecast),
     ]
-
-
-def busy_rows(load: float, num_cpus: int) -> list[Row]:
-    """Returns a row if other programs kept the machine busy, whose forecast is then too slow.
-
-    Args:
-      load: Mean number of programs that ran or waited for a CPU before the check.
-      num_cpus: CPUs of the machine.
-    """
-    if load < BUSY * num_cpus:
-        return []
-    value = (f"about {load:.1f} programs were running on {num_cpus} CPUs when this check began: "
-             "the speeds above and below are measured beside them")  # fmt: skip
-    return [Row("machine", "note", value, "Check again when it is idle.")]
 
 
 def _limit_rows(forecast: Forecast) -> list[Row]:
