@@ -102,8 +102,8 @@ def test_settings_that_differ_between_groups(tmp_path):
     assert settings_differences([first, first]) == []
     assert settings_differences([first, second]) == [
         ("discount", ["0.99", "0.8 or 0.9"]),
-        ("packages numpy", ['"1"', '"1" or "2"']),
-        ("new", ["-", "- or null"]),
+        ("packages numpy", ["'1'", "'1' or '2'"]),
+        ("new", ["-", "- or None"]),
     ]
 
 
