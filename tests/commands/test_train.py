@@ -14,7 +14,9 @@ from run_files import write_finished_run
 
 from tfagents_system.commands import templates, train
 from tfagents_system.commands.bindings import bindings_of, with_bindings
-from tfagents_system.commands.environment_ids import EnvironmentId, check_actions, find_environment
+from tfagents_system.commands.environment_ids import EnvironmentId, find_environment
+from tfagents_system.commands.environment_options import EnvironmentOptions
+from tfagents_system.commands.environment_trial import try_environment
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.launch.checks.params_check import check_params_file
 from tfagents_system.launch.local.variables import read_variables
@@ -76,7 +78,7 @@ def test_an_environment_of_the_current_folder_that_a_bare_assert_ends_is_named_w
     environment = find_environment("arms_without_cable:Arm-v0")
     line = BROKEN.splitlines().index('        assert "cable" in kwargs') + 1
     with pytest.raises(ConfigError) as error_info:
-        check_actions(environment)
+        try_environment(environment)
     assert str(error_info.value) == (
         f"arms_without_cable:Arm-v0 cannot be made: AssertionError: no message ({file}:{line})"
     )
@@ -171,7 +173,7 @@ def test_the_same_command_finds_its_project_again(lab, monkeypatch, text, identi
 def test_files_of_a_project_are_what_a_start_accepts(tmp_path, horizon):
     environment = EnvironmentId("gym", "Pendulum-v1", horizon)
     params = tmp_path / "p_params.py"
-    params.write_text(templates.params_text("Pendulum.", "p", environment))
+    params.write_text(templates.params_text("Pendulum.", "p", environment, EnvironmentOptions()))
     assert check_params_file(params, (tmp_path,)) == []
     values = {}
     exec(compile(params.read_text(), params, "exec"), values)
@@ -180,7 +182,9 @@ def test_files_of_a_project_are_what_a_start_accepts(tmp_path, horizon):
     assert train_params.num_steps_per_iter == per_iteration  # one train step per env step
     assert 0 <= train_params.num_iter * per_iteration - templates.ENV_STEPS < per_iteration
     assert train_params.n_buffer_init_episodes < train_params.n_episodes_in_buffer
-    assert json.loads(templates.config_text(environment)) == {"horizon": horizon}
+    assert json.loads(templates.config_text(environment, EnvironmentOptions())) == {
+        "horizon": horizon
+    }
 
 
 @pytest.mark.parametrize(
@@ -328,6 +332,6 @@ def test_actions_without_a_head_are_refused_before_files_are_written():
         with pytest.raises(
             ConfigError, match=r"The actions of TwoArms-v0 are Tuple\(.*\)\. Allowed"
         ):
-            check_actions(EnvironmentId("gymnasium", "TwoArms-v0", 200))
+            try_environment(EnvironmentId("gymnasium", "TwoArms-v0", 200))
     finally:
         del gymnasium.registry["TwoArms-v0"]

@@ -1,6 +1,6 @@
 """Checks an environment before it is trained.
 
-Example: sac check --env HalfCheetahBulletEnv-v0
+Example: sac check --env HalfCheetahBulletEnv-v0 --horizon 500
 Example: sac check training_variables_pendulum.sh
 
 Makes the environments as a worker does, runs random episodes and greedy ones of the untrained
@@ -18,7 +18,9 @@ from typing import Annotated
 
 from tfagents_system.commands.bindings import bindings_of, with_bindings
 from tfagents_system.commands.check_rows import Row, busy_rows, explained, table
-from tfagents_system.commands.environment_ids import check_actions, find_environment
+from tfagents_system.commands.environment_ids import find_environment
+from tfagents_system.commands.environment_options import EnvironmentOptions
+from tfagents_system.commands.environment_trial import try_environment
 from tfagents_system.commands.new import project_files, write_project
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
 from tfagents_system.core.process.guest import GUEST
@@ -43,6 +45,9 @@ def check(
     variables: pathlib.Path | None = None,
     /,
     env: str | None = None,
+    env_kwargs: tuple[str, ...] = (),
+    wrap: tuple[str, ...] = (),
+    horizon: Annotated[int | None, AtLeast(1)] = None,
     params: pathlib.Path | None = None,
     config: pathlib.Path | None = None,
     set_: tuple[str, ...] = (),
@@ -55,6 +60,10 @@ def check(
       variables: Variables file; without one, the SAC_* variables of the shell are used.
       env: An environment in place of files, such as Pendulum-v1, HalfCheetahBulletEnv-v0,
         dm_control:cheetah/run or partial:pendulum-p.
+      env_kwargs: With --env: arguments of its constructor, such as render_mode=rgb_array.
+      wrap: With --env: wrappers, such as gymnasium.wrappers.FrameStackObservation:4; as in
+        `sac train`.
+      horizon: With --env: env steps of an episode. Default: the environment's limit.
       params: Params file, in place of the variables file's.
       config: JSON config, in place of the variables file's.
       set_: Hyperparameters, such as train_batch_size=512.
@@ -69,19 +78,25 @@ def check(
         if env is not None:
             if any(file is not None for file in (variables, params, config)):
                 raise ConfigError("Give either --env or files.")
-            params, config = _files_for(env, pathlib.Path(folder))
+            options = EnvironmentOptions.parse(env_kwargs, wrap, horizon)
+            params, config = _files_for(env, pathlib.Path(folder), options)
+        elif env_kwargs or wrap or horizon:
+            raise ConfigError("--env_kwargs, --wrap and --horizon need --env; otherwise, the files "
+                              "of the project have them.")  # fmt: skip
         environ = _environ_of(variables, params, config)
         return _check(with_bindings(environ, bindings_of(set_)), num_episodes, predict)
 
 
-def _files_for(env: str, folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
+def _files_for(
+    env: str, folder: pathlib.Path, options: EnvironmentOptions
+) -> tuple[pathlib.Path, pathlib.Path]:
     """Writes the params and config files that `sac train --env` would, and returns their paths.
 
     They are copies that import modules of the current folder, like the files it would write there.
     """
     environment = find_environment(env)
-    check_actions(environment)
-    files = project_files(environment.slug, folder, environment)
+    try_environment(environment, options)
+    files = project_files(environment.slug, folder, environment, options=options)
     write_project(files)
     params, config, _ = files
     place = {"params_dir": os.getcwd(), "params_name": params.name}

@@ -4,13 +4,12 @@ import contextlib
 import dataclasses
 import importlib
 import io
-import os
 import re
-import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from tfagents_system.commands.environment_options import importing_from_here
 from tfagents_system.core.checkout import how_to_install
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.installed import is_installed
@@ -23,7 +22,6 @@ KINDS = ("gymnasium", "gym", "pybullet", "dm_control", "partial")
 _REGISTRIES = {"gymnasium": "gymnasium", "pybullet": "pybullet_envs", "gym": "gym",
                "dm_control": "dm_control"}  # fmt: skip
 USUAL_HORIZON = 1000  # env steps, if the environment has no time limit
-ACTION_SPACES = "Box", "Discrete", "MultiDiscrete", "MultiBinary"  # by class name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,46 +98,10 @@ def find_environment(text: str) -> EnvironmentId:
     )  # fmt: skip
 
 
-def check_actions(environment: EnvironmentId) -> None:
-    """Makes a registered environment of gymnasium, gym or PyBullet once, to check its actions.
-
-    Raises:
-      ConfigError: If it cannot be made, or the agents do not support its actions.
-    """
-    if environment.kind not in ("gymnasium", "gym", "pybullet"):
-        return
-    package = importlib.import_module("gymnasium" if environment.kind == "gymnasium" else "gym")
-    try:
-        with _hidden_output(), GUEST.visit(environment.name):
-            made = package.make(environment.name)
-            space = made.action_space
-            made.close()
-    except UserCodeError as error:
-        reason = error.reason_and_place
-        raise ConfigError(f"{environment.name} cannot be made: {reason}") from error
-    if not _has_actions(space):
-        raise ConfigError(
-            f"The actions of {environment.name} are {space}. Allowed is a Box: one floating point "
-            "vector with finite bounds, such as Box(-1, 1, (2,)); Discrete, MultiDiscrete or "
-            "MultiBinary; or a Dict or Tuple of these. To wrap the environment: sac new NAME "
-            f"--from {environment.kind}:{environment.name}"
-        )
-
-
-def _has_actions(space: Any) -> bool:
-    """Returns whether the kind of a space is allowed; agents check its dtype and bounds."""
-    if type(space).__name__ not in ("Dict", "Tuple"):
-        return type(space).__name__ in ACTION_SPACES
-    parts = space.spaces.values() if type(space).__name__ == "Dict" else space.spaces
-    return bool(parts) and all(map(_has_actions, parts))
-
-
 def _import_package(package: str, text: str) -> None:
     """Imports the package that registers an environment; raises ConfigError if it cannot."""
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # the folder of the params file, which also finds it there
     try:
-        with _hidden_output():
+        with importing_from_here(), hidden_output():
             with GUEST.visit(f"importing {package}"):
                 importlib.import_module(package)
     except UserCodeError as error:
@@ -153,7 +115,7 @@ def _import_package(package: str, text: str) -> None:
 
 def _registry(kind: str) -> dict[str, Any]:
     """Returns the specs by id; each has `max_episode_steps`."""
-    with _hidden_output():
+    with hidden_output():
         try:
             if kind == "gymnasium":
                 return dict(importlib.import_module("gymnasium").registry)
@@ -170,7 +132,7 @@ def _is_of_pybullet(spec: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _hidden_output() -> Iterator[None]:
+def hidden_output() -> Iterator[None]:
     """Hides output of imports: gym advertises its successor, pybullet_envs prints its paths."""
     hidden = io.StringIO()
     with contextlib.redirect_stdout(hidden), contextlib.redirect_stderr(hidden):

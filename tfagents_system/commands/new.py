@@ -1,16 +1,22 @@
 """Writes the params, config and variables files of a new project that can train at once.
 
 Example: sac new walker --from pybullet:Walker2DBulletEnv-v0
+Example: sac new reach --from metaworld:Meta-World/MT1 --env_kwargs env_name=reach-v3 --horizon 200
 
 `--from own` writes a small simulator, for you to replace with your own.
 """
 
+import os
 import pathlib
 import re
+from typing import Annotated
 
 from tfagents_system.commands import templates
 from tfagents_system.commands.environment_ids import KINDS, EnvironmentId, find_environment
+from tfagents_system.commands.environment_options import EnvironmentOptions
+from tfagents_system.commands.environment_trial import check_workers, try_environment
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.programs.command_line import AtLeast
 from tfagents_system.core.state.files import write_text_atomically
 
 OWN = "own"
@@ -24,26 +30,47 @@ EXAMPLES = {
 }
 
 
-def new(name: str, /, from_: str = OWN) -> None:
+def new(
+    name: str,
+    /,
+    from_: str = OWN,
+    env_kwargs: tuple[str, ...] = (),
+    wrap: tuple[str, ...] = (),
+    horizon: Annotated[int | None, AtLeast(1)] = None,
+    workers: Annotated[int | None, AtLeast(1)] = None,
+) -> None:
     """Writes NAME_params.py, NAME_config.json and NAME_variables.sh here, unless one exists.
 
     Args:
       name: Name of the project and its experiment.
       from_: own, a kind of environment (gymnasium, gym, pybullet, dm_control, partial), or an
         environment such as Pendulum-v1, dm_control:cheetah/run or partial:pendulum-p.
+      env_kwargs: Arguments of the environment's constructor, such as render_mode=rgb_array; of
+        dm_control, of the task.
+      wrap: Wrappers of gymnasium, or of the environment's library, the innermost first, such as
+        gymnasium.wrappers.FrameStackObservation:4 or my_wrappers:Shaped:scale=2.
+      horizon: Env steps of an episode, after which it is cut. Default: the environment's limit.
+      workers: Number of workers. Default: as many as the CPUs allow.
 
     Raises:
-      ConfigError: If a file exists already, the name is not valid, or there is no such
-        environment.
+      ConfigError: If a file exists already, the name is not valid, there is no such environment,
+        or an option is wrong.
     """
+    options = EnvironmentOptions.parse(env_kwargs, wrap, horizon, workers)
     if from_ == OWN:
         environment = None
+        if env_kwargs or wrap:
+            raise ConfigError("--env_kwargs and --wrap need --from, with an environment.")
     else:
         environment = find_environment(f"{from_}:{EXAMPLES[from_]}" if from_ in KINDS else from_)
-    files = project_files(name, pathlib.Path(), environment, from_ if ":" in from_ else None)
+    asked_for = from_ if ":" in from_ else None
+    files = project_files(name, pathlib.Path(), environment, asked_for, options)
     for path in files:
         if path.exists():
             raise ConfigError(f"{path} is there already. Choose another name, or move it away.")
+    check_workers(options, os.environ)
+    if environment and options.flags():
+        try_environment(environment, options)
     write_project(files)
     print("\n".join(str(path) for path in files))
     variables = next(path for path in files if path.suffix == ".sh")
@@ -55,6 +82,7 @@ def project_files(
     folder: pathlib.Path,
     environment: EnvironmentId | None,
     asked_for: str | None = None,
+    options: EnvironmentOptions | None = None,
 ) -> dict[pathlib.Path, str]:
     """Returns the text of each file of a project.
 
@@ -63,16 +91,18 @@ def project_files(
       folder: Folder of its files.
       environment: None for a simulator that the user replaces.
       asked_for: The user's name for the environment.
+      options: What the user wants of it.
 
     Raises:
       ConfigError: If `name` is not valid for files and an experiment.
     """
     params, config, variables = project_paths(name, folder)
+    options = options or EnvironmentOptions()
     title = f"{environment.kind}: {environment.name}." if environment else "A simulator of my own."
     return {
-        params: templates.params_text(title, name, environment),
-        config: templates.config_text(environment),
-        variables: templates.variables_text(name, environment, asked_for),
+        params: templates.params_text(title, name, environment, options),
+        config: templates.config_text(environment, options),
+        variables: templates.variables_text(name, environment, asked_for, options),
     }
 
 

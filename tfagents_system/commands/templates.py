@@ -1,8 +1,10 @@
 """Templates for the params, config and variables files of a new project."""
 
 import json
+import re
 
 from tfagents_system.commands.environment_ids import EnvironmentId
+from tfagents_system.commands.environment_options import EnvironmentOptions
 
 STEPS_PER_ITERATION = 1000
 ENV_STEPS = 300_000
@@ -20,6 +22,12 @@ _LOADERS = {
     "pybullet": ("environments", "pybullet_adapter", '"{name}", seed=seed, gym_kwargs=kwargs'),
     "dm_control": ("environments", "dm_control_adapter", '"{domain}", "{task}", seed=seed'),
     "partial": ("tasks", "partial", '"{name}", seed=seed'),
+}
+# The adapter of an environment with wrappers of its library, which come between the two.
+_ADAPTERS = {
+    "gymnasium": "GymnasiumEnvironment",
+    "gym": "GymEnvironment",
+    "pybullet": "PybulletEnvironment",
 }
 
 _PARAMS = '''"""{title}
@@ -52,7 +60,7 @@ sac train {slug}_variables.sh trains it; docs/settings.md lists everything that 
 {image_settings}
     def env_ctor(self, *args, seed=None, **kwargs):
         """Returns the environment; each worker makes its own."""
-        return {make}
+        {make}
 '''
 
 _IMAGE_SETTINGS = """
@@ -100,20 +108,22 @@ _SIMULATOR = '''class Simulator(gymnasium.Env):
 '''
 
 
-def params_text(title: str, slug: str, environment: EnvironmentId | None) -> str:
+def params_text(
+    title: str, slug: str, environment: EnvironmentId | None, options: EnvironmentOptions
+) -> str:
     """Returns the params file for an environment, or for a simulator to replace if None."""
-    horizon = environment.horizon if environment else OWN_HORIZON
+    horizon = options.horizon or (environment.horizon if environment else OWN_HORIZON)
     episodes = max(1, round(STEPS_PER_ITERATION / horizon))
     base = "from tfagents_system.train_params_base import TrainParamsBase"
     if environment is None:
         imports = "import gymnasium\nimport numpy as np\n\n"
-        make = 'Simulator(self.env_config["mass"])'  # which gets its adapter, and the seed
+        make = 'return Simulator(self.env_config["mass"])'  # which gets its adapter, and the seed
     else:
-        package, module, arguments = _LOADERS[environment.kind]
-        imports = f"from tfagents_system.{package} import {module}\n"
-        domain, _, task = environment.name.partition("/")
-        call = arguments.format(name=environment.name, domain=domain, task=task)
-        make = f"{module}.load({call})"
+        package, module, _ = _LOADERS[environment.kind]
+        modules = dict.fromkeys(call.module for call in options.wrappers)
+        imports = "".join(f"import {name}\n" for name in sorted(modules)) + "\n" * bool(modules)
+        imports += f"from tfagents_system.{package} import {module}\n"
+        make = _make(environment, options)
     observes_image = environment is not None and environment.observes_image
     return _PARAMS.format(
         title=title,
@@ -134,23 +144,60 @@ def params_text(title: str, slug: str, environment: EnvironmentId | None) -> str
     )
 
 
-def config_text(environment: EnvironmentId | None) -> str:
+def _make(environment: EnvironmentId, options: EnvironmentOptions) -> str:
+    """Returns the body of `env_ctor`."""
+    _, module, arguments = _LOADERS[environment.kind]
+    domain, _, task = environment.name.partition("/")
+    arguments = arguments.format(name=environment.name, domain=domain, task=task)
+    adapter = _ADAPTERS.get(environment.kind)
+    lines = []
+    if options.kwargs:
+        own = ", ".join(f'"{name}": {value!r}' for name, value in options.kwargs.items())
+        lines.append(f"kwargs = {{{own}, **kwargs}}")
+        if environment.kind == "dm_control":
+            arguments += ", task_kwargs=kwargs"
+    if adapter and options.horizon and options.horizon > environment.horizon:
+        arguments += ', max_episode_steps=self.env_config["horizon"]'
+    made = f"{module}.load({arguments})"
+    if options.wrappers:
+        if adapter:
+            made = made.replace("seed=seed, ", "") + ".gym"
+        lines.append(f"env = {made}")
+        made = "env"
+        for call in options.wrappers:
+            given = f", {call.arguments}" if call.arguments else ""
+            lines.append(f"env = {call.module}.{call.name}(env{given})")
+        if adapter:
+            made = f"{module}.{adapter}(env, seed=seed)"
+    return "\n        ".join([*lines, f"return {made}"])
+
+
+def config_text(environment: EnvironmentId | None, options: EnvironmentOptions) -> str:
     """Returns the JSON config."""
-    config: dict[str, object] = {"horizon": environment.horizon if environment else OWN_HORIZON}
+    usual = environment.horizon if environment else OWN_HORIZON
+    config: dict[str, object] = {"horizon": options.horizon or usual}
     if environment is None:
         config["mass"] = 1.0
     return json.dumps(config, indent=2) + "\n"
 
 
-def variables_text(slug: str, environment: EnvironmentId | None, asked_for: str | None) -> str:
-    """Returns the variables file; see `written_for`.
+def variables_text(
+    slug: str,
+    environment: EnvironmentId | None,
+    asked_for: str | None,
+    options: EnvironmentOptions,
+) -> str:
+    """Returns the variables file; see `written_for` and `written_with`.
 
     Args:
       slug: Name of the project.
       environment: As in `params_text`.
       asked_for: The user's name for it.
+      options: As in `params_text`.
     """
     origin = f"{_ORIGIN}{asked_for or environment} = {environment}\n" if environment else ""
+    origin += "".join(f"# {flag}: {text}\n" for flag, text in options.flags().items())
+    workers = f': "${{SAC_NUM_COLLECT_WORKERS:={options.workers}}}"\n' if options.workers else ""
     return (
         "# shellcheck shell=bash disable=SC2034\n"
         f"{origin}"
@@ -159,6 +206,7 @@ def variables_text(slug: str, environment: EnvironmentId | None, asked_for: str 
         f': "${{SAC_EXP_NAME:={slug}}}"\n'
         f': "${{SAC_PARAMS:={slug}_params.py}}"\n'
         f': "${{SAC_CONFIG:={slug}_config.json}}"\n'
+        f"{workers}"
     )
 
 
@@ -172,3 +220,9 @@ def written_for(variables: str) -> tuple[str, str] | None:
             asked_for, _, identity = line.removeprefix(_ORIGIN).partition(" = ")
             return asked_for.strip(), identity.strip()
     return None
+
+
+def written_with(variables: str) -> dict[str, str]:
+    """Returns the options of a variables file, as `EnvironmentOptions.flags` does."""
+    lines = (re.fullmatch(r"# (--\w+): (.*)", line) for line in variables.splitlines())
+    return {line[1]: line[2] for line in lines if line}

@@ -1,6 +1,8 @@
 """Trains an environment or what a variables file describes. The same command resumes.
 
 Example: sac train --env HalfCheetahBulletEnv-v0 --seed 1 2 3 --set train_batch_size=512
+Example: sac train --env metaworld:Meta-World/MT1 --env_kwargs env_name=reach-v3 --horizon 200
+    --wrap gymnasium.wrappers.FrameStackObservation:4 --workers 4
 
 `sac train VARIABLES.sh` is `run_script.sh VARIABLES.sh` from any folder: paths are relative to it,
 and the experiment is in its `logs/`. With --env, it writes params, config and variables files here,
@@ -21,14 +23,15 @@ from tfagents_system.commands.bindings import bindings_of, with_bindings
 from tfagents_system.commands.earlier_runs import check_is_same
 from tfagents_system.commands.environment_ids import (
     EnvironmentId,
-    check_actions,
     find_environment,
     slug_of,
 )
+from tfagents_system.commands.environment_options import EnvironmentOptions
+from tfagents_system.commands.environment_trial import check_workers, try_environment
 from tfagents_system.commands.new import project_files, project_paths, write_project
-from tfagents_system.commands.templates import written_for
+from tfagents_system.commands.templates import written_for, written_with
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.programs.command_line import OneOf
+from tfagents_system.core.programs.command_line import AtLeast, OneOf
 from tfagents_system.core.settings.variables import INITIALIZE_FROM, Settings
 from tfagents_system.core.state.files import read_json
 from tfagents_system.core.state.paths import ExperimentPaths
@@ -43,6 +46,10 @@ def train(
     variables: pathlib.Path | None = None,
     /,
     env: str | None = None,
+    env_kwargs: tuple[str, ...] = (),
+    wrap: tuple[str, ...] = (),
+    horizon: Annotated[int | None, AtLeast(1)] = None,
+    workers: Annotated[int | None, AtLeast(1)] = None,
     name: str | None = None,
     seed: tuple[int, ...] = (),
     algo: Annotated[str | None, OneOf(ALGORITHMS)] = None,
@@ -57,6 +64,13 @@ def train(
       variables: Variables file.
       env: An environment in place of a variables file, such as Pendulum-v1,
         HalfCheetahBulletEnv-v0, dm_control:cheetah/run or partial:pendulum-p.
+      env_kwargs: Arguments of the environment's constructor, such as render_mode=rgb_array; of
+        dm_control, of the task. As the next three, for a new project of --env, whose files have
+        them from then on.
+      wrap: Wrappers of gymnasium, or of the environment's library, the innermost first, such as
+        gymnasium.wrappers.FrameStackObservation:4 or my_wrappers:Shaped:scale=2.
+      horizon: Env steps of an episode, after which it is cut. Default: the environment's limit.
+      workers: Number of workers. Default: as many as the CPUs allow.
       name: Name of the experiment. Default: from the variables file or the environment.
       seed: Seed of everything random; several make one experiment each, NAME_seed_1 and so on.
       algo: The same as --set algorithm=NAME.
@@ -82,8 +96,14 @@ def train(
             "supervise, of the package daemontools, is not on PATH. Install it (Debian, Ubuntu: "
             "apt-get install daemontools); setup.sh of a checkout does so without root."
         )
+    options = EnvironmentOptions.parse(env_kwargs, wrap, horizon, workers)
     if env is not None:
-        variables = _project_of(env, name)
+        variables = _project_of(env, name, options)
+    elif options.flags():
+        raise ConfigError(f"{', '.join(options.flags())} needs --env; otherwise, the files of the "
+                          "project have it.")  # fmt: skip
+    if workers is not None:
+        environ["SAC_NUM_COLLECT_WORKERS"] = str(workers)
     if name is not None:
         environ["SAC_EXP_NAME"] = name
     if len(seed) == 1:
@@ -104,8 +124,11 @@ def train(
     return start()
 
 
-def _project_of(env: str, name: str | None) -> pathlib.Path:
+def _project_of(
+    env: str, name: str | None, options: EnvironmentOptions | None = None
+) -> pathlib.Path:
     """Returns the variables file here for `env`; writes a project if there is none."""
+    options = options or EnvironmentOptions()
     project = name or slug_of(env)
     params, *_, variables = files = project_paths(project, pathlib.Path())
     if variables.is_file() and (written := written_for(variables.read_text(errors="replace"))):
@@ -114,8 +137,9 @@ def _project_of(env: str, name: str | None) -> pathlib.Path:
         is_same = params.is_file() and _mentions(params, find_environment(env))
     else:
         environment = find_environment(env)
-        contents = project_files(project, pathlib.Path(), environment, env)
-        check_actions(environment)
+        contents = project_files(project, pathlib.Path(), environment, env, options)
+        check_workers(options, os.environ)
+        try_environment(environment, options)
         write_project(contents)
         print(f"Written, to be edited for the next step: {', '.join(map(str, files))}", flush=True)
         return variables
@@ -124,7 +148,23 @@ def _project_of(env: str, name: str | None) -> pathlib.Path:
                           "another --name.")  # fmt: skip
     if not is_same:
         raise ConfigError(f"{params} is not for {env}. Choose another --name.")
+    _check_written_with(options, variables, files)
     return variables
+
+
+def _check_written_with(
+    options: EnvironmentOptions, variables: pathlib.Path, files: Sequence[pathlib.Path]
+) -> None:
+    """Raises ConfigError if the project was written with another value of an option."""
+    written = written_with(variables.read_text(errors="replace"))
+    for flag, text in options.flags().items():
+        if written.get(flag) != text:
+            was = f"{flag} {written[flag]}" if flag in written else f"no {flag}"
+            raise ConfigError(
+                f"{variables} was written with {was}, and now it is {flag} {text}. Choose another "
+                f"--name for a new project; or edit {', '.join(map(str, files))}, and leave out "
+                f"{flag}."
+            )
 
 
 def _mentions(params: pathlib.Path, environment: EnvironmentId) -> bool:

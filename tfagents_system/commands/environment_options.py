@@ -1,0 +1,145 @@
+"""The options of `sac train --env` and `sac new` that are written into a project's files."""
+
+import ast
+import contextlib
+import dataclasses
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.launch.checks.params_check import UNREADABLE
+
+WRAP_EXAMPLE = "gymnasium.wrappers.FrameStackObservation:4"
+
+
+@dataclasses.dataclass(frozen=True)
+class WrapperCall:
+    """A wrapper around the environment: its class, and its arguments after the environment."""
+
+    module: str
+    name: str
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def arguments(self) -> str:
+        """The arguments as Python has them: 4, stack=True."""
+        named = (f"{name}={value!r}" for name, value in self.kwargs.items())
+        return ", ".join([*map(repr, self.args), *named])
+
+    def __str__(self) -> str:
+        """Returns the text for --wrap."""
+        colon = ":" if self.args or self.kwargs else ""
+        return f"{self.module}.{self.name}{colon}{self.arguments}"
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvironmentOptions:
+    """What the user wants of an environment and of its run; None and empty are the usual."""
+
+    kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of its constructor
+    wrappers: tuple[WrapperCall, ...] = ()  # the innermost first
+    horizon: int | None = None  # env steps
+    workers: int | None = None
+
+    @classmethod
+    def parse(
+        cls,
+        env_kwargs: Sequence[str] = (),
+        wrap: Sequence[str] = (),
+        horizon: int | None = None,
+        workers: int | None = None,
+    ) -> "EnvironmentOptions":
+        """Reads the values of the flags with these names.
+
+        Args:
+          env_kwargs: NAME=VALUE each; a value that is no Python literal is a string.
+          wrap: `module:Class` or `module.Class` each, with arguments after a colon.
+          horizon: >= 1.
+          workers: >= 1.
+
+        Raises:
+          ConfigError: For another syntax.
+        """
+        kwargs = dict(map(_parse_kwarg, env_kwargs))
+        return cls(kwargs, tuple(map(_parse_wrapper, wrap)), horizon, workers)
+
+    def flags(self) -> dict[str, str]:
+        """Returns each flag that was given, with its value in one spelling."""
+        texts = {
+            "--env_kwargs": " ".join(
+                f"{name}={self.kwargs[name]!r}" for name in sorted(self.kwargs)
+            ),
+            "--wrap": " ".join(map(str, self.wrappers)),
+            "--horizon": str(self.horizon or ""),
+            "--workers": str(self.workers or ""),
+        }
+        return {flag: text for flag, text in texts.items() if text}
+
+
+@contextlib.contextmanager
+def importing_from_here() -> Iterator[None]:
+    """Makes modules of the current folder importable, as they are for a params file in it."""
+    folder = os.getcwd()
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        if folder in sys.path:
+            sys.path.remove(folder)
+
+
+def _parse_kwarg(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise ConfigError(
+            f"--env_kwargs is {text!r}; allowed is NAME=VALUE, such as render_mode=rgb_array."
+        )
+    try:
+        return name, ast.literal_eval(value)
+    except UNREADABLE:
+        return name, value
+
+
+def _parse_wrapper(text: str) -> WrapperCall:
+    place, _, rest = text.partition(":")
+    name, _, arguments = rest.partition(":")
+    module = place
+    if "." in place and not (name.isidentifier() and _is_module(place)):
+        module, _, name = place.rpartition(".")
+        arguments = rest
+    if not all(part.isidentifier() for part in (*module.split("."), name)):
+        raise _unreadable(text)
+    try:
+        call = ast.parse(f"call({arguments})", mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            raise _unreadable(text)
+        args = tuple(map(_value, call.args))
+        kwargs = {keyword.arg: _value(keyword.value) for keyword in call.keywords if keyword.arg}
+    except UNREADABLE:
+        raise _unreadable(text) from None
+    if len(kwargs) < len(call.keywords):  # **something
+        raise _unreadable(text)
+    return WrapperCall(module, name, args, kwargs)
+
+
+def _value(node: ast.expr) -> Any:
+    """Returns a literal's value; a bare word is a string, as for --env_kwargs."""
+    return node.id if isinstance(node, ast.Name) else ast.literal_eval(node)
+
+
+def _is_module(name: str) -> bool:
+    with importing_from_here(), contextlib.suppress(ImportError, ValueError):
+        return importlib.util.find_spec(name) is not None
+    return False  # a part of the name is no package
+
+
+def _unreadable(text: str) -> ConfigError:
+    return ConfigError(
+        f"--wrap is {text!r}; allowed is module:Class or module.Class, then a colon and arguments "
+        f"that are Python literals, such as {WRAP_EXAMPLE}. Other arguments can be written into "
+        "the params file of sac new."
+    )

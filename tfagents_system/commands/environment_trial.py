@@ -1,0 +1,209 @@
+"""Makes an environment once, before files for it are written."""
+
+import importlib
+import inspect
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from tfagents_system.commands.environment_ids import EnvironmentId, hidden_output
+from tfagents_system.commands.environment_options import (
+    WRAP_EXAMPLE,
+    EnvironmentOptions,
+    WrapperCall,
+    importing_from_here,
+)
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.names import did_you_mean
+from tfagents_system.core.process.cpus import available_cpus, check_suffices, cpu_count
+from tfagents_system.core.process.guest import GUEST, UserCodeError
+from tfagents_system.core.settings.variables import Settings
+from tfagents_system.launch.local.plan import everything, may_share_cpus
+
+ACTION_SPACES = "Box", "Discrete", "MultiDiscrete", "MultiBinary"  # by class name
+_GYM = "gymnasium", "gym", "pybullet"
+# The base class of the wrappers, which depends on what makes the environment.
+_BASES = {
+    "gymnasium": ("gymnasium", "Wrapper"),
+    "gym": ("gym", "Wrapper"),
+    "pybullet": ("gym", "Wrapper"),
+    "dm_control": ("tf_agents.environments.wrappers", "PyEnvironmentBaseWrapper"),
+    "partial": ("tf_agents.environments.wrappers", "PyEnvironmentBaseWrapper"),
+}
+
+
+def try_environment(environment: EnvironmentId, options: EnvironmentOptions | None = None) -> None:
+    """Makes the environment with the options, to check these and its actions.
+
+    One of dm_control, and a task of ours, is only made if there are options for it.
+
+    Raises:
+      ConfigError: If it cannot be made, an option is wrong, or the agents do not support its
+        actions.
+    """
+    options = options or EnvironmentOptions()
+    if environment.kind not in _GYM and not (options.kwargs or options.wrappers or options.horizon):
+        return
+    with importing_from_here():
+        _try(environment, options)
+
+
+def _try(environment: EnvironmentId, options: EnvironmentOptions) -> None:
+    is_gym = environment.kind in _GYM
+    _check_kwargs(environment, options)
+    wrappers = [_class_of(call, environment.kind) for call in options.wrappers]
+    try:
+        with hidden_output(), GUEST.visit(environment.name):
+            made = _make(environment, options)
+    except UserCodeError as error:
+        given = options.flags().get("--env_kwargs")
+        reason = f"{error.reason_and_place}{f' with --env_kwargs {given}' if given else ''}"
+        raise ConfigError(f"{environment.name} cannot be made: {reason}") from error
+    try:
+        _check_horizon(environment, options, made)
+        for call, wrapper in zip(options.wrappers, wrappers, strict=True):
+            made = _wrapped(made, call, wrapper)
+        if is_gym:
+            _check_actions(environment, made)
+    finally:
+        with hidden_output(), GUEST.visit(f"{environment.name}.close"):
+            made.close()
+
+
+def check_workers(options: EnvironmentOptions, environ: Mapping[str, str]) -> None:
+    """Checks the number of workers, with the SAC_* variables of the shell.
+
+    Raises:
+      ConfigError: If a start would refuse it. Without CPUs that the user allots to each program,
+        all share what there is, so that there may be more workers than CPUs.
+    """
+    if options.workers is None:
+        return
+    named = {"SAC_EXP_NAME": "a", "SAC_PARAMS": "a", "SAC_CONFIG": "a"}
+    workers = {"SAC_NUM_COLLECT_WORKERS": str(options.workers)}
+    settings = Settings.from_environ({**environ, **named, **workers})
+    if settings.placement == "local" and not may_share_cpus(settings):
+        programs = everything(settings, pathlib.Path(), cpu_count())
+        demand = {program.name: program.num_cpus for program in programs}
+        check_suffices(demand, cpu_count(), available_cpus())
+
+
+def _make(environment: EnvironmentId, options: EnvironmentOptions) -> Any:
+    if environment.kind == "dm_control":
+        adapter = importlib.import_module("tfagents_system.environments.dm_control_adapter")
+        return adapter.load(*environment.name.split("/"), task_kwargs=options.kwargs)
+    if environment.kind == "partial":
+        return importlib.import_module("tfagents_system.tasks.partial").load(environment.name)
+    package = importlib.import_module("gymnasium" if environment.kind == "gymnasium" else "gym")
+    return package.make(environment.name, **options.kwargs)
+
+
+def _check_kwargs(environment: EnvironmentId, options: EnvironmentOptions) -> None:
+    """Raises ConfigError for a keyword argument that the constructor does not have."""
+    if not options.kwargs:
+        return
+    if environment.kind == "partial":
+        raise ConfigError(
+            f"--env_kwargs: {environment} has no arguments. Write a wrapper, or another task, into "
+            f"the params file of: sac new NAME --from {environment}"
+        )
+    with hidden_output(), GUEST.visit(f"importing {environment.name}"):
+        parameters = inspect.signature(_constructor(environment)).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return
+    allowed = [
+        name
+        for name, parameter in parameters.items()
+        if name != "self" and parameter.kind is not parameter.VAR_POSITIONAL
+    ]
+    for name in options.kwargs:
+        if name in allowed:
+            continue
+        hint = did_you_mean(name, allowed) if allowed else " Allowed is none."
+        if name == "max_episode_steps":
+            hint = " The time limit is --horizon."
+        raise ConfigError(f"--env_kwargs: {environment} has no argument {name!r}.{hint}")
+
+
+def _constructor(environment: EnvironmentId) -> Any:
+    if environment.kind == "dm_control":
+        suite = importlib.import_module("dm_control.suite")
+        domain, _, task = environment.name.partition("/")
+        return suite._DOMAINS[domain].SUITE[task]
+    name = environment.name.rpartition(":")[2]
+    if environment.kind == "gymnasium":
+        registration = importlib.import_module("gymnasium.envs.registration")
+        entry_point, load = registration.registry[name].entry_point, registration.load_env_creator
+    else:
+        registration = importlib.import_module("gym.envs.registration")
+        entry_point, load = registration.spec(name).entry_point, registration.load
+    return entry_point if callable(entry_point) else load(entry_point)
+
+
+def _class_of(call: WrapperCall, kind: str) -> type:
+    """Returns the class of a wrapper; raises ConfigError if it is no wrapper of this kind."""
+    module, name = _BASES[kind]
+    base = getattr(importlib.import_module(module), name)
+    what = f"--wrap {call}"
+    allowed = f"a {module}.{name}, which wraps an environment of {kind}"
+    if kind == "gymnasium":
+        allowed += f", such as {WRAP_EXAMPLE}"
+    try:
+        with hidden_output(), GUEST.visit(f"importing {call.module}"):
+            found = getattr(importlib.import_module(call.module), call.name, None)
+    except UserCodeError as error:
+        raise ConfigError(
+            f"{what}: {call.module} cannot be imported: {error.reason}; allowed is {allowed}."
+        ) from error
+    if found is None:
+        names = [key for key, value in vars(importlib.import_module(call.module)).items()
+                 if isinstance(value, type) and issubclass(value, base)]  # fmt: skip
+        hint = did_you_mean(call.name, names) if names else f" Allowed is {allowed}."
+        raise ConfigError(f"{what}: {call.module} has no {call.name}.{hint}")
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise ConfigError(f"{what}: {call.module}.{call.name} is not {allowed}.")
+    return found
+
+
+def _wrapped(made: Any, call: WrapperCall, wrapper: Any) -> Any:
+    try:
+        with hidden_output(), GUEST.visit(call.name):
+            return wrapper(made, *call.args, **call.kwargs)
+    except UserCodeError as error:
+        raise ConfigError(
+            f"--wrap {call}: {error.reason}; allowed is {call.name}{inspect.signature(wrapper)}, "
+            "without its first argument."
+        ) from error
+
+
+def _check_horizon(environment: EnvironmentId, options: EnvironmentOptions, made: Any) -> None:
+    """Raises ConfigError if the environment's own limit, which we cannot move, ends it before."""
+    limit = {"dm_control": getattr(made, "horizon", None), "partial": environment.horizon}.get(
+        environment.kind
+    )
+    if limit is not None and options.horizon is not None and options.horizon > limit:
+        longer = " A longer one: --env_kwargs time_limit=SECONDS." * (
+            environment.kind == "dm_control"
+        )
+        raise ConfigError(
+            f"--horizon is {options.horizon}, but {environment} ends after {limit} env steps; "
+            f"allowed is 1 to {limit}.{longer}"
+        )
+
+
+def _check_actions(environment: EnvironmentId, made: Any) -> None:
+    if not _has_actions(made.action_space):
+        raise ConfigError(
+            f"The actions of {environment.name} are {made.action_space}. Allowed is a Box: one "
+            "floating point vector with finite bounds, such as Box(-1, 1, (2,)); Discrete, "
+            "MultiDiscrete or MultiBinary; or a Dict or Tuple of these. Convert them by --wrap, or "
+            f"in the params file of: sac new NAME --from {environment}"
+        )
+
+
+def _has_actions(space: Any) -> bool:
+    """Returns whether the kind of a space is allowed; agents check its dtype and bounds."""
+    if type(space).__name__ not in ("Dict", "Tuple"):
+        return type(space).__name__ in ACTION_SPACES
+    parts = space.spaces.values() if type(space).__name__ == "Dict" else space.spaces
+    return bool(parts) and all(map(_has_actions, parts))
