@@ -118,6 +118,11 @@ class LearnerRecords:
         """Replaces the report now, without rates, because training pauses or has ended."""
         self._reporter.report_now(phase, self._fields() | more())
 
+    def compiling(self, waiting: str, more: Callable[[], dict[str, Any]]) -> None:
+        """Counts the time since `waiting` was entered as compiling, and reports it."""
+        self.timer.move(self.timer.enter(waiting), waiting, str(Phase.COMPILING))
+        self.report(Phase.COMPILING, more)
+
     def summarize(self, metrics: Mapping[str, float]) -> None:
         """Writes the means of the newest train steps to TensorBoard."""
         scalars = {f"learner/{name}": value for name, value in metrics.items()}

@@ -123,8 +123,9 @@ class Training:
             # The first fill is no bottleneck.
             waiting = "waiting for data" if self._start.is_proven else "waiting for the first data"
             self._timer.enter(waiting)
+            compiling = functools.partial(self.records.compiling, waiting, self._status_fields)
             try:
-                metrics = self._learner.run(num_steps - train_step % num_steps, stop)
+                metrics = self._learner.run(num_steps - train_step % num_steps, stop, compiling)
             except DivergedError as error:
                 return self._give_up(error, may_recover)
             call_secs = self._timer.enter("publishing")

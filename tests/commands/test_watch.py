@@ -98,6 +98,12 @@ def test_screen_shows_what_a_mirror_has_handed_over(tmp_path):
     assert "1,200 records" in line
 
 
+def test_screen_shows_what_stays_so_for_the_run(tmp_path):
+    worker = worker_report(obstacle="a convolution")
+    text = text_of(Dashboard(ExperimentPaths(tmp_path)).draw(snapshot_of(learner_report(), worker)))
+    assert text.count("workers act in TensorFlow: a convolution") == 1
+
+
 def test_screen_shows_where_the_mirrors_are(tmp_path):
     paths = ExperimentPaths(tmp_path)
     (paths.mirrors / "wandb").mkdir(parents=True)

@@ -279,6 +279,21 @@ def test_a_stop_does_not_wait_for_the_first_compilation():
     assert not learner.is_compiling
 
 
+def test_the_caller_hears_of_the_first_compilation():
+    agent, heard = SlowAgent(), []
+    learner = Learner(agent, READER, [source(lambda: iter(batches([1, 2, 3])))])
+
+    def hear():
+        heard.append(learner.is_compiling)
+        agent.may_go_on.set()
+
+    assert learner.run(1, while_compiling=hear)["loss"] == 1
+    assert heard[0]
+    num_heard = len(heard)
+    learner.run(1, while_compiling=hear)
+    assert len(heard) == num_heard
+
+
 def test_an_agent_that_cannot_be_traced_raises_its_own_error():
     class WrongAgent(TapeAgent):
         def train(self, experience):

@@ -109,18 +109,22 @@ class StopWhen:
 
 @pytest.mark.usefixtures("without_saved_models")
 def test_a_stop_does_not_wait_for_the_compiler_and_saves_nothing(tmp_path, replay, monkeypatch):
-    is_traced, may_go_on = threading.Event(), threading.Event()
+    may_go_on = threading.Event()
     gradients = ActorCriticAgent.gradients
 
     def slow(agent, transition):
-        is_traced.set()
         assert may_go_on.wait(60)
         return gradients(agent, transition)
+
+    def is_said():
+        report = read_report(paths, "learner")
+        return report is not None and report.phase == "compiling the train step"
 
     monkeypatch.setattr(ActorCriticAgent, "gradients", slow)
     paths = make_experiment(tmp_path / "exp")
     fill(replay)
-    code = sac_train.train(str(paths.root), replay.address, 2, stop=StopWhen(is_traced.is_set))
+    code = sac_train.train(str(paths.root), replay.address, 2, stop=StopWhen(is_said))
+    assert read_report(paths, "learner").phase_secs["compiling the train step"] > 0
     may_go_on.set()
     assert code == EXIT_STOPPED
     assert steps(paths) == [] and not paths.finished.exists()

@@ -25,7 +25,12 @@ from tfagents_system.core.state.reports import (
     WorkerReport,
 )
 from tfagents_system.launch.show.profile import phases_between
-from tfagents_system.launch.show.status_line import NOT_RESPONDING_SECS, Snapshot, status_line
+from tfagents_system.launch.show.status_line import (
+    NOT_RESPONDING_SECS,
+    Snapshot,
+    facts,
+    status_line,
+)
 from tfagents_system.records.run_history import read_evaluations
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -65,6 +70,7 @@ class Dashboard:
         parts += [Text(printable(line)) for line in self._evaluations()]
         if numbers := newest_numbers(snapshot.workers):
             parts.append(Text(printable(f"log_info     {numbers}")))
+        parts += [Text(fact) for fact in facts(snapshot)]
         parts += [Text(f"mirrored to  {address}") for address in mirror_addresses(self._paths)]
         parts += [Text(error, style="red") for error in last_errors(self._paths)]
         return Group(*parts)

@@ -2,7 +2,7 @@
 
 import functools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -101,14 +101,20 @@ class Learner:
             self._compilations[unrolled] = BackgroundCall(call)
         return self._compilations[unrolled].is_done(wait_secs)
 
-    def run(self, max_steps: int, stop: object = False) -> dict[str, float] | None:
+    def run(
+        self,
+        max_steps: int,
+        stop: object = False,
+        while_compiling: Callable[[], None] | None = None,
+    ) -> dict[str, float] | None:
         """Does train steps for about CALL_SECS, at most `max_steps`.
 
         Blocks while the rate limiter holds learning back, and at the first call while the loop is
-        compiled. Returns the means of the agent's scalar metrics and of `data_wait_secs`, the time
-        that a step waited for the replay server. Returns None if the data ended before the last
-        step: the steps done count, the next call continues, and data for fewer than UNROLLED_STEPS
-        may be lost. Also returns None if `stop` becomes true while the loop is compiled.
+        compiled; meanwhile, it calls `while_compiling` several times a second. Returns the means of
+        the agent's scalar metrics and of `data_wait_secs`, the time that a step waited for the
+        replay server. Returns None if the data ended before the last step: the steps done count,
+        the next call continues, and data for fewer than UNROLLED_STEPS may be lost. Also returns
+        None if `stop` becomes true while the loop is compiled.
 
         Raises:
           DivergedError: If a metric is not finite or reaches LARGEST_METRIC, or a variable of the
@@ -119,6 +125,8 @@ class Learner:
             if self._iterators is None:
                 self._iterators = self._mixer.open()
             while not self.is_compiled(1, STOP_PERIOD_SECS):
+                if while_compiling is not None:
+                    while_compiling()
                 if stop:
                     return None
             started = time.monotonic()

@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 
@@ -17,7 +18,7 @@ from tfagents_system.core.state.generations import publish_generation
 from tfagents_system.core.state.mirror_addresses import write_address
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.state.pause import pause
-from tfagents_system.core.state.reports import Phase
+from tfagents_system.core.state.reports import Evaluation, Phase
 from tfagents_system.launch.experiment.lock import take_lock
 from tfagents_system.launch.show import status
 from tfagents_system.launch.show.status import GONE_SECS, Watch
@@ -152,6 +153,26 @@ def test_program_goes_on_while_a_run_is_running_and_then_prints_the_last_line(pa
     assert state.startswith("finished | ")
     assert "train steps 50,000" in state
     assert ending.startswith("Training is finished.")
+
+
+def test_a_watch_tells_once_what_stays_so(paths):
+    write_report(paths, worker_report(obstacle="a convolution"))
+    watch = Watch(paths)
+    assert watch.news(watch.look()) == ["workers act in TensorFlow: a convolution"]
+    assert watch.news(watch.look()) == []
+    (paths.mirrors / "mlflow").mkdir(parents=True)
+    write_address(paths.mirrors / "mlflow", "http://tracker/#/runs/1")
+    assert watch.news(watch.look()) == ["mirrored to mlflow: http://tracker/#/runs/1"]
+
+
+def test_a_terminal_shows_as_much_as_fits(paths, monkeypatch, capsys):
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((80, 24)))
+    write_report(paths, learner_report())
+    write_report(paths, worker_report(eval=Evaluation(100, [-200.0], successes=1)))
+    status._show_on_terminal(Watch(paths).look())
+    assert capsys.readouterr().out.endswith(
+        f"{status.CLEAR}iteration 120 of 1,000 (12%) | return -800.0 | eval -200.0 | success 100%"
+    )
 
 
 def test_status_says_once_where_a_mirror_is(paths):

@@ -4,16 +4,28 @@ import pytest
 from report_fakes import learner_report, mirror_report, replay_report, worker_report
 
 from tfagents_system.core.state.reports import Evaluation, Phase
-from tfagents_system.launch.show.status_line import Snapshot, format_duration, status_line
+from tfagents_system.launch.show.status_line import Snapshot, facts, format_duration, status_line
 
 TRAINING = "iteration 120 of 1,000 (12%) | train steps 6,000, 200/s in int16"
 
 
-def line_of(*reports, missing=(), **changes):
-    """The line of a run of these programs."""
+def snapshot_of(*reports, missing=(), **changes):
+    """A run of these programs."""
     by_program = dict.fromkeys(missing) | {report.program: report for report in reports}
     disk = {"free_bytes": 10**9, "checkpoint_bytes": 3_100_000}
-    return status_line(Snapshot(reports=by_program, **(disk | changes)))
+    return Snapshot(reports=by_program, **(disk | changes))
+
+
+def line_of(*reports, **changes):
+    """The line of a run of these programs."""
+    return status_line(snapshot_of(*reports, **changes))
+
+
+def line_at(columns, *reports, **changes):
+    """The line in a terminal, whose last column stays free."""
+    line = status_line(snapshot_of(*reports, **changes), columns - 1)
+    assert len(line) <= columns - 1
+    return line
 
 
 def test_status_line_while_training():
@@ -41,6 +53,88 @@ def test_status_line_shows_the_success_rate_of_the_newest_evaluation():
         learner_report(), *workers
     )
     assert "success" not in line_of(learner_report(), workers[1])
+
+
+@pytest.mark.parametrize(
+    ("columns", "line"),
+    [
+        (40, "120/1,000 (12%) | return -750.0"),
+        (80, "120/1,000 (12%) | return -750.0 | eval -200.0 | success 80% | 3 min 40 s left"),
+        (100, "iteration 120 of 1,000 (12%) | return -750.0 | eval -200.0 | success 80% | "
+              "3 min 40 s left"),
+        (160, "iteration 120 of 1,000 (12%) | train steps 6,000, 200/s | return -750.0 | "
+              "evaluation -200.0 (iteration 100) | success 80% | 3 min 40 s left | restarts 2"),
+        (200, f"{TRAINING} | env steps 24,000, 300/s | return -750.0 | "
+              "evaluation -200.0 (iteration 100) | success 80% | 3 min 40 s left | restarts 2"),
+    ],
+)  # fmt: skip
+def test_a_terminal_shows_what_a_person_wants_to_see_first(columns, line):
+    workers = [
+        worker_report(0, eval=Evaluation(100, [-100.0, -300.0], successes=2)),
+        worker_report(
+            1, last_return=-700.0, restarts=2, eval=Evaluation(100, [-200.0] * 3, successes=2)
+        ),
+    ]
+    assert line_at(columns, replay_report(), learner_report(), *workers) == line
+
+
+@pytest.mark.parametrize(
+    ("columns", "line"),
+    [
+        (80, "iteration 120 of 1,000 (12%) | return -800.0 | eval -200.0 | 3 min 40 s left"),
+        (100, "iteration 120 of 1,000 (12%) | return -800.0 | evaluation -200.0 (iteration 100) | "
+              "3 min 40 s left"),
+        (160, "iteration 120 of 1,000 (12%) | train steps 6,000, 200/s | "
+              "env steps 12,000, 150/s | return -800.0 | "
+              "evaluation -200.0 (iteration 100) | 3 min 40 s left"),
+    ],
+)  # fmt: skip
+def test_a_terminal_without_success_has_more_place(columns, line):
+    worker = worker_report(0, eval=Evaluation(100, [-200.0]))
+    assert line_at(columns, learner_report(), worker) == line
+
+
+def test_a_narrow_terminal_shows_the_begin_of_trouble_beside_progress():
+    worker = worker_report(0, failure="ValueError: the simulator has no joint called elbow")
+    cut = "worker_0: ValueError: the simulator has…"
+    assert len(cut) == 40
+    assert line_at(80, learner_report(), worker) == f"{cut} | 120/1,000 (12%) | return -800.0"
+    assert line_at(160, learner_report(), worker) == (
+        f"worker_0: {worker.failure} | iteration 120 of 1,000 (12%) | train steps 6,000, 200/s | "
+        "return -800.0 | 3 min 40 s left"
+    )
+    troubles = {f"worker_{k}": "damaged" for k in range(9)}
+    line = line_at(80, learner_report(), unknown=troubles)
+    assert line.startswith("unknown: worker_0 (damaged) | unknown: ") and line.endswith("…")
+
+
+def test_a_narrow_terminal_shortens_the_starts_and_the_fill():
+    names = ["learner", *(f"worker_{k}" for k in range(20))]
+    assert line_at(80, replay_report(), missing=names) == "starting 21 programs"
+    learner = learner_report(phase=Phase.WAITING_FOR_DATA, train_step=0)
+    fill = line_at(40, replay_report(), learner, worker_report())
+    assert fill == "filling 3,400/6,000 (57%)"
+
+
+def test_status_line_says_how_long_all_have_waited_for_the_compilation():
+    learner = learner_report(
+        phase=Phase.COMPILING, train_step=0, iteration=0, secs_left=None, train_steps_per_sec=0.0,
+        phase_secs={"compiling the train step": 12.4},
+    )  # fmt: skip
+    worker = worker_report(phase=Phase.WAITING_FOR_LEARNER, env_steps_per_sec=0.0)
+    assert line_of(learner, worker) == (
+        "compiling the train step, 12 s | iteration 0 of 1,000 (0%) | train steps 0, 0/s in int16 "
+        "| env steps 12,000, 0/s | return -800.0"
+    )
+    assert line_at(80, learner, worker) == (
+        "compiling the train step, 12 s | iteration 0 of 1,000 (0%) | return -800.0"
+    )
+
+
+def test_what_stays_so_for_the_run_is_a_fact_and_not_in_the_line():
+    workers = [worker_report(k, obstacle="a convolution") for k in range(2)]
+    assert facts(snapshot_of(*workers)) == ["workers act in TensorFlow: a convolution"]
+    assert "TensorFlow" not in line_of(learner_report(), *workers)
 
 
 def test_status_line_during_the_random_fill_shows_its_progress():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from tfagents_system.commands.sweeps.experiments import Experiment
 from tfagents_system.core.meters import format_duration
 from tfagents_system.core.state.reports import LearnerReport, ReportError, read_report
-from tfagents_system.launch.show.status_line import SEPARATOR
+from tfagents_system.launch.show.parts import SEPARATOR
 
 
 class Progress:

@@ -11,7 +11,7 @@ from tfagents_system.commands.sweeps.task_sweep import FAILED, TaskSweep
 from tfagents_system.core.display import without_secrets
 from tfagents_system.core.state.file_locks import is_locked
 from tfagents_system.core.waiting import Glances
-from tfagents_system.launch.show.status_line import SEPARATOR
+from tfagents_system.launch.show.parts import SEPARATOR
 from tfagents_system.terminal.lines import Terminal
 
 POLL_SECS = 0.2

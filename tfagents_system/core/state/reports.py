@@ -3,7 +3,7 @@
 A program replaces `status/<program>.json` about once a second. The status line, the profile, the
 other workers and the tests read it, maybe on another host: `written_at` is by the clock of the
 program's host, so a reader judges whether the program lives by whether its report changes. A field
-that the status line shows by itself is one line here: see `counted` and `note`.
+that the status line shows by itself is one line here: see `counted`, `note` and `fact`.
 """
 
 import dataclasses
@@ -41,6 +41,7 @@ class Phase(str, enum.Enum):
     PAUSED = "paused"  # by sac pause
     PARKED = "parked"  # its environments failed too often; the other workers continue
     WAITING_FOR_DATA = "waiting for data"
+    COMPILING = "compiling the train step"
     TRAINING = "training"
     SAVING = "saving"
     MIRRORING = "mirroring"
@@ -67,6 +68,11 @@ def note(shown: str = "{text}") -> Any:
     `shown` is the format of the status line, with `{text}` and `{program}`.
     """
     return dataclasses.field(default=None, metadata={"note": shown})
+
+
+def fact(shown: str) -> Any:
+    """Returns a field like `note`, of what stays so for the run; the status says it once."""
+    return dataclasses.field(default=None, metadata={"fact": shown})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -133,7 +139,7 @@ class WorkerReport(Report):
     unprotected_steps: int = counted("not in a journal")
     damaged_steps: int = counted("damaged in a journal")
     short_episodes: int = counted("short episodes left out")  # would need padding
-    obstacle: str | None = note("workers act in TensorFlow: {text}")
+    obstacle: str | None = fact("workers act in TensorFlow: {text}")
     numbers: dict[str, float] = dataclasses.field(default_factory=dict)  # of the newest episode
     remark: str | None = note("{text} (see stdout/{program}.log)")  # on the environment
     suspicion: str | None = note("TIME LIMIT TAKEN FOR A TERMINATION? See stdout/{program}.log")

@@ -132,7 +132,9 @@ class Driver:
                 self._look(environ)
                 if time.monotonic() - shown > STATUS_PERIOD_SECS and core.host:
                     shown = time.monotonic()
-                    _say(status_line(watch.look()))
+                    snapshot = watch.look()
+                    for text in (*watch.news(snapshot), status_line(snapshot)):
+                        _say(text)
         return self._end()
 
     def _reserve(self) -> bool:

@@ -35,7 +35,7 @@ from tfagents_system.core.state.reports import (
 )
 from tfagents_system.core.state.running import edited_files
 from tfagents_system.core.state.saved_training import saved_and_trained
-from tfagents_system.launch.show.status_line import Snapshot, status_line
+from tfagents_system.launch.show.status_line import Snapshot, facts, status_line
 
 GONE_SECS = 5.0  # without a new report of any program on another host; each reports every second
 PLAIN_PERIOD_SECS = 10.0
@@ -55,6 +55,7 @@ class Watch:
         self._clock = clock
         self._began = clock()
         self._seen: dict[str, tuple[object, float]] = {}  # by program: its report, and since when
+        self._told: set[str] = set()
 
     def look(self) -> Snapshot:
         """Reads all reports; None for a program that has never reported."""
@@ -86,6 +87,17 @@ class Watch:
             free_bytes=free_bytes(self._paths.root),
             checkpoint_bytes=next_checkpoint_bytes,
         )
+
+    def news(self, snapshot: Snapshot) -> list[str]:
+        """Returns what is to be said once, unless an earlier call has returned it.
+
+        That is what stays so for the whole run, and where it is mirrored, which a mirror knows once
+        it is connected.
+        """
+        addresses = [f"mirrored to {address}" for address in mirror_addresses(self._paths)]
+        news = [text for text in (*facts(snapshot), *addresses) if text not in self._told]
+        self._told.update(news)
+        return news
 
     def _services(self) -> list[pathlib.Path]:
         return sorted(path for path in self._paths.services.glob("*") if path.is_dir())
@@ -160,19 +172,16 @@ def show(exp_dir: pathlib.Path, /) -> None:
     is_terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     show_line = _show_on_terminal if is_terminal else _show_as_line
     period_secs = TERMINAL_PERIOD_SECS if is_terminal else PLAIN_PERIOD_SECS
-    told: set[str] = set()
 
-    def tell_addresses() -> None:
-        for address in mirror_addresses(paths):
-            if address not in told:
-                told.add(address)
-                print(f"{CLEAR if is_terminal else ''}mirrored to {address}", flush=True)
+    def tell_news(snapshot: Snapshot) -> None:
+        for text in watch.news(snapshot):
+            print(f"{CLEAR if is_terminal else ''}{text}", flush=True)
 
     try:
         if not is_terminal and watch.look().is_running:
             time.sleep(2.0)  # time for the first reports
         while (snapshot := watch.look()).is_running:
-            tell_addresses()  # a mirror knows it once it is connected
+            tell_news(snapshot)
             show_line(snapshot)
             time.sleep(period_secs)
     finally:
@@ -180,15 +189,13 @@ def show(exp_dir: pathlib.Path, /) -> None:
             print()
     if any(snapshot.reports.values()) or snapshot.unknown:
         print(status_line(snapshot))
-    tell_addresses()
+    tell_news(snapshot)
     print(ending(paths))
 
 
 def _show_on_terminal(snapshot: Snapshot) -> None:
-    line = status_line(snapshot)
     width = shutil.get_terminal_size().columns - 1
-    text = line if len(line) <= width else f"{line[: width - 1]}…"
-    sys.stdout.write(f"{CLEAR}{text}")
+    sys.stdout.write(f"{CLEAR}{status_line(snapshot, width)}")
     sys.stdout.flush()
 
 

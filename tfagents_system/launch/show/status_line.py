@@ -15,10 +15,10 @@ from tfagents_system.core.state.reports import (
     Report,
     WorkerReport,
 )
+from tfagents_system.launch.show.parts import Part, Rank, fitted, trouble
 
 NOT_RESPONDING_SECS = 30.0
 OLD_POLICY_SECS = 60.0
-SEPARATOR = " | "
 ENDED = (Phase.FINISHED, Phase.STOPPED)
 
 
@@ -60,20 +60,16 @@ class Snapshot:
         return [report for report in self.reports.values() if isinstance(report, WorkerReport)]
 
 
-def status_line(snapshot: Snapshot) -> str:
-    """Returns the line that describes `snapshot`; without rates if the run has ended."""
+def status_line(snapshot: Snapshot, width: int | None = None) -> str:
+    """Returns the line that describes `snapshot`; without rates if the run has ended.
+
+    It has at most `width` characters, of what a person wants to see first; None: all there is.
+    """
     learner = snapshot.learner
-    parts: list[str] = []
-    if snapshot.paused:
-        parts.append(f"PAUSED: {' and '.join(snapshot.paused)} (sac resume ends it)")
-    if snapshot.is_running:
-        parts += _disk_full(snapshot) + _not_responding(snapshot) + _parked(snapshot)
-        parts += _old_policies(snapshot)
-        if snapshot.edited:
-            files = " and ".join(snapshot.edited)
-            parts.append(f"{files} edited: applies at the next start")
-    parts += _notes(snapshot.reports.values())
-    parts += [f"unknown: {name} ({why})" for name, why in snapshot.unknown.items()]
+    parts = [trouble(text) for text in _troubles(snapshot)]
+    if snapshot.edited and snapshot.is_running:
+        files = " and ".join(snapshot.edited)
+        parts.append(Part(Rank.EDITED, f"{files} edited: applies at the next start"))
     if "learner" in snapshot.unknown:
         parts += _collecting(snapshot)
     elif learner is None or learner.phase == Phase.STARTING:
@@ -82,22 +78,39 @@ def status_line(snapshot: Snapshot) -> str:
         parts += _random_fill(snapshot)
     else:
         parts += _training(snapshot, learner)
-    parts += _counts(snapshot.reports.values())
-    parts += _hosts(snapshot)
+    parts += [Part(Rank.COUNTS, text) for text in _counts(snapshot.reports.values())]
+    parts += [Part(Rank.HOSTS, text) for text in _hosts(snapshot)]
     if restarts := sum(report.restarts for report in snapshot.reports.values() if report):
-        parts.append(f"restarts {restarts}")
-    return printable(SEPARATOR.join(parts))
+        parts.append(Part(Rank.COUNTS, f"restarts {restarts}"))
+    return fitted(parts, width)
 
 
-def _starting(snapshot: Snapshot) -> list[str]:
+def facts(snapshot: Snapshot) -> list[str]:
+    """Returns what stays so for the whole run, so that it is to be said once."""
+    return [printable(text) for text in _texts(snapshot.reports.values(), "fact")]
+
+
+def _troubles(snapshot: Snapshot) -> list[str]:
+    found: list[str] = []
+    if snapshot.paused:
+        found.append(f"PAUSED: {' and '.join(snapshot.paused)} (sac resume ends it)")
+    if snapshot.is_running:
+        found += _disk_full(snapshot) + _not_responding(snapshot) + _parked(snapshot)
+        found += _old_policies(snapshot)
+    found += _texts(snapshot.reports.values(), "note")
+    return found + [f"unknown: {name} ({why})" for name, why in snapshot.unknown.items()]
+
+
+def _starting(snapshot: Snapshot) -> list[Part]:
     if not snapshot.is_running:
-        return ["the learner has not reported"]
+        return [Part(Rank.PROGRESS, "the learner has not reported")]
     silent = [
         name
         for name, report in snapshot.reports.items()
         if name not in snapshot.unknown and (report is None or report.phase == Phase.STARTING)
     ]
-    return [f"starting {', '.join(silent)}" if silent else "starting"]
+    text = f"starting {', '.join(silent)}" if silent else "starting"
+    return [Part(Rank.PROGRESS, text, f"starting {len(silent)} programs")]
 
 
 def _is_filling(snapshot: Snapshot, learner: LearnerReport) -> bool:
@@ -106,45 +119,56 @@ def _is_filling(snapshot: Snapshot, learner: LearnerReport) -> bool:
     return learner.phase == Phase.WAITING_FOR_DATA and is_short
 
 
-def _random_fill(snapshot: Snapshot) -> list[str]:
+def _random_fill(snapshot: Snapshot) -> list[Part]:
     replay = snapshot.replay
-    part = "filling the replay buffer"
+    text, short = "filling the replay buffer", ""
     if replay is not None and replay.fill_target:
         stored, target = replay.transitions, replay.fill_target
-        part += f" {stored:,} of {target:,} ({min(1.0, stored / target):.0%})"
-    return [part, *_collecting(snapshot)]
+        done = f"({min(1.0, stored / target):.0%})"
+        text += f" {stored:,} of {target:,} {done}"
+        short = f"filling {stored:,}/{target:,} {done}"
+    return [Part(Rank.PROGRESS, text, short), *_collecting(snapshot)]
 
 
-def _training(snapshot: Snapshot, learner: LearnerReport) -> list[str]:
+def _training(snapshot: Snapshot, learner: LearnerReport) -> list[Part]:
     step, total = learner.train_step, learner.total_train_steps
-    done = f"{step / total:.0%}" if total else "-"
+    iteration, num_iter = f"{learner.iteration:,}", f"{learner.num_iter:,}"
+    done = f"({step / total:.0%})" if total else "(-)"
     has_ended = learner.phase in (Phase.FINISHED, Phase.STOPPED, Phase.DIVERGED)
     is_shown = has_ended or (snapshot.is_running and learner.phase != Phase.TRAINING)
-    parts = [str(learner.phase)] if is_shown else []
-    parts.append(f"iteration {learner.iteration:,} of {learner.num_iter:,} ({done})")
-    arithmetic = f" in {learner.arithmetic}" if snapshot.is_running else ""
-    rate = learner.train_steps_per_sec
-    parts.append(_count_and_rate(snapshot, "train steps", step, rate) + arithmetic)
+    parts = [Part(Rank.PROGRESS, _activity(learner))] if is_shown else []
+    parts.append(Part(Rank.PROGRESS, f"iteration {iteration} of {num_iter} {done}",
+                      f"{iteration}/{num_iter} {done}"))  # fmt: skip
+    rate = _count_and_rate(snapshot, "train steps", step, learner.train_steps_per_sec)
+    in_arithmetic = f"{rate} in {learner.arithmetic}" if snapshot.is_running else rate
+    parts.append(Part(Rank.TRAIN_STEPS, in_arithmetic, rate))
     parts += _collecting(snapshot) + _evaluation(snapshot)
     if snapshot.is_running and learner.secs_left:
-        parts.append(f"{format_duration(learner.secs_left)} left")
+        parts.append(Part(Rank.TIME_LEFT, f"{format_duration(learner.secs_left)} left"))
     return parts
+
+
+def _activity(learner: LearnerReport) -> str:
+    """Returns the phase; of compiling, during which all wait, also for how long it has lasted."""
+    secs = learner.phase_secs.get(str(Phase.COMPILING), 0.0)
+    lasts = f", {format_duration(secs)}" if learner.phase == Phase.COMPILING else ""
+    return f"{learner.phase}{lasts}"
 
 
 def _count_and_rate(snapshot: Snapshot, name: str, count: int, rate: float) -> str:
     return f"{name} {count:,}, {rate:,.0f}/s" if snapshot.is_running else f"{name} {count:,}"
 
 
-def _collecting(snapshot: Snapshot) -> list[str]:
+def _collecting(snapshot: Snapshot) -> list[Part]:
     workers = snapshot.workers
     if not workers:
         return []
     env_steps = sum(worker.env_steps for worker in workers)
     rate = sum(w.env_steps_per_sec for w in workers if _is_collecting(snapshot, w))
-    parts = [_count_and_rate(snapshot, "env steps", env_steps, rate)]
+    parts = [Part(Rank.ENV_STEPS, _count_and_rate(snapshot, "env steps", env_steps, rate))]
     returns = [worker.last_return for worker in workers if worker.last_return is not None]
     if returns:
-        parts.append(f"return {mean_of(returns):,.1f}")
+        parts.append(Part(Rank.RETURN, f"return {mean_of(returns):,.1f}"))
     return parts
 
 
@@ -154,7 +178,7 @@ def _is_collecting(snapshot: Snapshot, worker: WorkerReport) -> bool:
     return not is_silent and worker.phase not in ENDED
 
 
-def _evaluation(snapshot: Snapshot) -> list[str]:
+def _evaluation(snapshot: Snapshot) -> list[Part]:
     evaluations = snapshot.evaluations
     if not evaluations:
         return []
@@ -163,10 +187,12 @@ def _evaluation(snapshot: Snapshot) -> list[str]:
     returns = [r for share in shares for r in share.returns]
     if not returns:
         return []
-    parts = [f"evaluation {mean_of(returns):,.1f} (iteration {newest:,})"]
+    mean = f"{mean_of(returns):,.1f}"
+    text, short = f"evaluation {mean} (iteration {newest:,})", f"eval {mean}"
+    parts = [Part(Rank.EVALUATION, text, short)]
     successes = [share.successes for share in shares if share.successes is not None]
     if successes:
-        parts.append(f"success {sum(successes) / len(returns):.0%}")
+        parts.append(Part(Rank.SUCCESS, f"success {sum(successes) / len(returns):.0%}"))
     return parts
 
 
@@ -243,13 +269,13 @@ def _counts(reports: Iterable[Report | None]) -> list[str]:
     return [f"{name} {count:,}" for name, count in sums.items() if count]
 
 
-def _notes(reports: Iterable[Report | None]) -> list[str]:
-    """Returns the texts of the `reports.note` fields, the first of each field."""
-    notes: dict[str, str] = {}
+def _texts(reports: Iterable[Report | None], kind: str) -> list[str]:
+    """Returns the texts of the fields by `reports.note` or `fact`, the first of each field."""
+    texts: dict[str, str] = {}
     for report, field in _fields(reports):
-        if (shown := field.metadata.get("note")) and (text := getattr(report, field.name)):
-            notes.setdefault(field.name, shown.format(text=text, program=report.program))
-    return list(notes.values())
+        if (shown := field.metadata.get(kind)) and (text := getattr(report, field.name)):
+            texts.setdefault(field.name, shown.format(text=text, program=report.program))
+    return list(texts.values())
 
 
 def _fields(reports: Iterable[Report | None]) -> Iterator[tuple[Report, dataclasses.Field[Any]]]:
