@@ -49,7 +49,9 @@ def budget_of(task: str) -> Budget:
         return Budget(4000, 0.9, rate | memory | {"train_batch_size": 16}, 1000)
     if TASKS[task].get("num_cameras"):
         batch = {"train_batch_size": 128 if hybrid else 16}
-        return Budget(3000 if hybrid else 1000, 0.9, small_rate | batch)
+        # Floats are a vector here; all pixels are equal, so that weights act together.
+        rate = small_rate if hybrid else dict.fromkeys(small_rate, 1e-4)
+        return Budget(3000 if hybrid else 1000, 0.9, rate | batch)
     if hybrid:
         return Budget(8000, 0.9, {"train_batch_size": 256}, capacity=50_000)
     if task.endswith(" 2"):
