@@ -247,7 +247,8 @@ def test_a_run_with_all_options(folder):
     command = [sys.executable, "-m", "tfagents_system", "train", "--env", "Pendulum-v1",
                "--env_kwargs", "g=5.0", "--horizon", "20", "--wrap", f"{STACK}:2", "--workers", "2",
                "--set", "num_iter=2", "num_steps_per_iter=5", "n_train_episodes_per_iter=2",
-               "n_buffer_init_episodes=8", "eval_period_itrs=1", "n_eval_episodes=1"]  # fmt: skip
+               "n_buffer_init_episodes=8", "eval_period_itrs=1", "n_eval_episodes=1",
+               "action_repeat=2"]  # fmt: skip
     for extend in ((), ("--extend", "1")):
         done = subprocess.run([*command, *extend], capture_output=True, text=True, timeout=280,
                               env=os.environ | {"PYTHONPATH": str(REPO)})  # fmt: skip

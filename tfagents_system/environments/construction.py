@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gym
-from tf_agents.environments import py_environment
+from tf_agents.environments import py_environment, wrappers
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process.processes import Process, descendants
@@ -82,7 +82,7 @@ def _make(
     try:
         kwargs = {"seed": seed, **kwargs}
         made = call_method(params.env_ctor, *args, **kwargs)
-        return _as_ours(_adapted(made, kwargs["seed"]), params.frame_stack, before)
+        return _as_ours(_adapted(made, kwargs["seed"]), params, before)
     except BaseException:
         end_started(frozenset(descendants() - before))
         raise
@@ -97,7 +97,7 @@ def _adapted(environment: Any, seed: int) -> Any:
 
 
 def _as_ours(
-    environment: Any, frame_stack: int, before: set[Process]
+    environment: Any, params: Params, before: set[Process]
 ) -> py_environment.PyEnvironment:
     """Checks and wraps the result of `env_ctor`; `before` are the processes before its call."""
     if not isinstance(environment, py_environment.PyEnvironment):
@@ -112,9 +112,12 @@ def _as_ours(
     keep_discount_at_time_limits(environment)
     refuse_lossy_casts(environment)
     environment = GuestEnvironment(environment, frozenset(descendants() - before))
+    if params.action_repeat > 1:
+        environment = wrappers.ActionRepeat(environment, params.action_repeat)
     environment = with_action_masks(environment)
     check_leaf_names(environment.observation_spec())
-    return FrameStack(environment, frame_stack) if frame_stack > 1 else environment
+    stack = params.frame_stack
+    return FrameStack(environment, stack) if stack > 1 else environment
 
 
 def _is_args_kwargs(result: Any) -> bool:

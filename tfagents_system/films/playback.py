@@ -5,6 +5,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeGuard
 
+from tf_agents.environments import wrappers
+
+from tfagents_system.environments.layers import py_layers
+
 DEFAULT_RATE = 30.0  # frames per second
 _MAX_RATE = 60.0  # browsers and screens show no more
 _STEP_SECS_RANGE = (1e-3, 1.0)  # a `dt` outside this range means something else
@@ -25,8 +29,9 @@ class Playback(NamedTuple):
 def playback_of(environment: Any) -> Playback:
     """Returns the playback of a PyEnvironment that has been reset.
 
-    The rate of env steps is 1 / dt, else the frame rate of the environment's metadata, else 30 per
-    second. Above 60 per second only every n-th step is filmed, near 30 per second.
+    The rate of simulator steps is 1 / dt, else the frame rate of the environment's metadata, else
+    30 per second; an env step has as many of them as actions are repeated. Above 60 env steps per
+    second only every n-th is filmed, near 30 per second.
     """
     innermost = innermost_of(environment)
     rate = (
@@ -35,6 +40,9 @@ def playback_of(environment: Any) -> Playback:
         or _metadata_rate(innermost)
         or DEFAULT_RATE
     )
+    for layer in py_layers(environment):
+        if isinstance(layer, wrappers.ActionRepeat):
+            rate /= layer._times
     steps_per_frame = round(rate / DEFAULT_RATE) if rate > _MAX_RATE else 1
     return Playback(Fraction(rate / steps_per_frame).limit_denominator(1000), steps_per_frame)
 

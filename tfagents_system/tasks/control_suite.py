@@ -16,15 +16,6 @@ LUMA = np.array([0.2989, 0.587, 0.114], np.float32)  # of red, green and blue; I
 _PLAIN = {"shadow": False, "reflection": False}  # they take most of a software renderer's time
 
 
-class ActionRepeat(wrappers.ActionRepeat):
-    """Repeats each action and sums the rewards, until the end of the episode."""
-
-    @property
-    def dt(self) -> float:
-        """Seconds per env step, for films."""
-        return self._times * self._env.dt
-
-
 class Pixels(wrappers.PyEnvironmentBaseWrapper):
     """Shows a task of dm_control as a gray image [84, 84, 1] uint8, through its camera 0.
 
@@ -61,6 +52,6 @@ def repeated(domain: str, task: str, times: int) -> Callable[..., py_environment
     """Returns a constructor, with the argument `seed`, of the task with repeated actions."""
 
     def make(seed: int | None) -> py_environment.PyEnvironment:
-        return ActionRepeat(dm_control_adapter.load(domain, task, seed=seed), times)
+        return wrappers.ActionRepeat(dm_control_adapter.load(domain, task, seed=seed), times)
 
     return make

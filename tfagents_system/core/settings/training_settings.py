@@ -146,6 +146,11 @@ class TrainingSettings:
         "instead of zeros: that of the shared summarizer, otherwise the actor's; takes 4 bytes per "
         "unit, 8 with an LSTM",
     )
+    action_repeat: int = count(
+        1,
+        "simulator steps for which an action is repeated; they are one env step, whose reward is "
+        "their sum, and end with the episode",
+    )
     frame_stack: int = count(
         1,
         "newest frames of the episode that are stacked along the channels of an image observation "
