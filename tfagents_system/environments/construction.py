@@ -20,6 +20,7 @@ from tfagents_system.environments.guest_environment import GuestEnvironment, as_
 from tfagents_system.environments.gym_adapter import GymEnvironment
 from tfagents_system.environments.gymnasium_adapter import GymnasiumEnvironment
 from tfagents_system.environments.leaf_names import check_leaf_names
+from tfagents_system.environments.time_left import TimeLeft
 from tfagents_system.environments.time_limits import keep_discount_at_time_limits
 
 
@@ -114,6 +115,8 @@ def _as_ours(
     environment = GuestEnvironment(environment, frozenset(descendants() - before))
     if params.action_repeat > 1:
         environment = wrappers.ActionRepeat(environment, params.action_repeat)
+    if params.time_aware:
+        environment = TimeLeft(environment, params.env_config["horizon"])
     environment = with_action_masks(environment)
     check_leaf_names(environment.observation_spec())
     stack = params.frame_stack

@@ -151,6 +151,11 @@ class TrainingSettings:
         "simulator steps for which an action is repeated; they are one env step, whose reward is "
         "their sum, and end with the episode",
     )
+    time_aware: bool = flag(
+        False,
+        "observations get the share of the horizon that is left, from 1 to 0: a last entry of a "
+        "vector, `time_left` in a dict",
+    )
     frame_stack: int = count(
         1,
         "newest frames of the episode that are stacked along the channels of an image observation "
