@@ -29,7 +29,7 @@ def test_as_reward_is_a_float32_scalar(reward):
 
 
 def test_as_reward_of_several_elements_raises():
-    with pytest.raises(ValueError, match="size 1"):
+    with pytest.raises(ValueError, match=r"reward is an array of shape \[2\]; allowed is one"):
         adapter.as_reward(np.zeros(2))
 
 

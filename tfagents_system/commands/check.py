@@ -34,6 +34,7 @@ from tfagents_system.core.settings.params import Params
 from tfagents_system.core.settings.variables import ENV_TIMEOUT_SECS, GIN_BINDINGS, Settings
 from tfagents_system.core.state.files import write_json_atomically
 from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.environments.headless import draw_unseen
 from tfagents_system.kernels.build import build_if_missing
 from tfagents_system.launch.checks.params_check import check_gin_bindings
 from tfagents_system.launch.local.prepare import check_files
@@ -106,6 +107,7 @@ def _files_for(
 
 def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
     load, *_ = os.getloadavg()  # of the minute before, without this check
+    draw_unseen()
     settings = Settings.from_environ(environ)
     check_gin_bindings(settings.gin_bindings, GIN_BINDINGS)
     check_files(settings.config, settings.params)

@@ -262,7 +262,7 @@ class EnvironmentCheck:
                 "must have discount 1, or values are learned that are too low: "
                 "docs/environments.md#time-limits. If the task ends there, all is well."
             )
-            self._add("time limit", "WRONG", value, advice)
+            self._add("time limit", "note", value, advice)
         elif any(length < self._horizon for length in limits):
             advice = (f"Set horizon to {max(limits)}: the replay buffer and iterations are counted "
                       "in episodes of horizon steps.")  # fmt: skip

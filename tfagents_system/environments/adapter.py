@@ -162,7 +162,14 @@ def as_reward(reward: Any) -> np.float32:
       ValueError: If it is an array of more than one element.
     """
     scalar = np.float32(reward)
-    return np.float32(scalar.item()) if scalar.shape else scalar
+    if not scalar.shape:
+        return scalar
+    if scalar.size != 1:
+        raise ValueError(
+            f"the reward is an array of shape {list(scalar.shape)}; allowed is one number. Add its "
+            "parts up in the environment or a wrapper, such as LinearReward of mo_gymnasium."
+        )
+    return np.float32(scalar.item())
 
 
 def no_cameras_error(owner: str, camera: str) -> ConfigError:
