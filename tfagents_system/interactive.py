@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfagents_system.commands.environment_ids import slug_of
@@ -101,7 +102,15 @@ class TrainingRun:
 
 
 def train(
-    env: str, *, name: str | None = None, seed: int | None = None, **settings: Any
+    env: str,
+    *,
+    name: str | None = None,
+    seed: int | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+    wrap: Sequence[str] = (),
+    horizon: int | None = None,
+    workers: int | None = None,
+    **settings: Any,
 ) -> TrainingRun:
     """Starts `sac train --env` as programs of their own, and returns at once.
 
@@ -113,13 +122,21 @@ def train(
       env: Such as "Pendulum-v1"; see `sac train --help`.
       name: Name of the experiment. Default: from the environment.
       seed: Seed of everything random.
+      env_kwargs: Arguments of the environment's constructor, Python literals.
+      wrap: Wrappers, such as "gymnasium.wrappers.FrameStackObservation:4".
+      horizon: Env steps of an episode. Default: the environment's limit.
+      workers: Number of workers.
       **settings: Hyperparameters, such as num_iter=50.
     """
     name = name or slug_of(env)
     command = ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "tfagents_system", "train",
                f"--env={env}", f"--name={name}"]  # fmt: skip
-    if seed is not None:
-        command.append(f"--seed={seed}")
+    options = {"seed": seed, "horizon": horizon, "workers": workers}
+    command += [f"--{key}={value}" for key, value in options.items() if value is not None]
+    if env_kwargs:
+        command += ["--env_kwargs", *(f"{key}={value!r}" for key, value in env_kwargs.items())]
+    if wrap:
+        command += ["--wrap", *wrap]
     for key, value in settings.items():
         command += ["--set", f"{key}={value!r}"]
     descriptor, output = tempfile.mkstemp(prefix="sac_train_", suffix=".log")

@@ -1,5 +1,6 @@
 """Training and policies from Python, with the real programs."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -35,8 +36,11 @@ def programs_below(pid):
 
 def test_a_run_is_trained_read_and_its_policy_acts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run = sac.train(env="gym:Pendulum-v1", name="tiny", seed=1, **SETTINGS)
+    options = {"env_kwargs": {"g": 9.0}, "horizon": 150, "workers": 1}
+    run = sac.train(env="gym:Pendulum-v1", name="tiny", seed=1, **options, **SETTINGS)
     assert run.wait(timeout_secs=240) and not run.is_running
+    assert '{"g": 9.0,' in pathlib.Path("tiny_params.py").read_text()
+    assert json.loads(pathlib.Path("tiny_config.json").read_text()) == {"horizon": 150}
     experiment = sac.Experiment(run.folder)
     assert experiment.is_finished
     curves = experiment.curves()
