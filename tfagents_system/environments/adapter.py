@@ -161,7 +161,7 @@ def as_reward(reward: Any) -> np.float32:
     Raises:
       ValueError: If it is an array of more than one element.
     """
-    scalar = np.float32(reward)
+    scalar: Any = np.float32(reward)  # an array, if it is one
     if not scalar.shape:
         return scalar
     if scalar.size != 1:
