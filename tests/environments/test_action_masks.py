@@ -62,8 +62,10 @@ class InObservation(Base):
         return {"x": self.x, "action_mask": self.mask().astype(np.int8)}
 
 
-def environment_of(made, seed=1):
+def environment_of(made, seed=1, times=1):
     class Params(TrainParamsBase):
+        action_repeat = times
+
         def env_ctor(self, *args, seed=None, **kwargs):
             return made
 
@@ -95,6 +97,12 @@ def test_looking_for_a_mask_changes_no_episode(cls):
     observation = environment_of(cls(), seed=7).reset().observation
     found = observation["observation"] if isinstance(observation, dict) else observation
     np.testing.assert_array_equal(found, expected)
+
+
+def test_a_masked_action_is_not_repeated():
+    with pytest.raises(ConfigError, match="action_repeat is 2, but the environment has masks"):
+        environment_of(InInfo(), times=2)
+    assert environment_of(Base(), times=2).observation_spec().shape == (2,)
 
 
 class Given(Base):

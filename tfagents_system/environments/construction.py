@@ -12,7 +12,7 @@ from tfagents_system.core.process.processes import Process, descendants
 from tfagents_system.core.programs.first_episode import FIRST_EPISODE
 from tfagents_system.core.settings.hooks import call_hook, call_method
 from tfagents_system.core.settings.params import Params
-from tfagents_system.environments.action_masks import with_action_masks
+from tfagents_system.environments.action_masks import ActionMasks, with_action_masks
 from tfagents_system.environments.closing import end_started
 from tfagents_system.environments.exact_casts import refuse_lossy_casts
 from tfagents_system.environments.frame_stack import FrameStack
@@ -118,6 +118,11 @@ def _as_ours(
     if params.time_aware:
         environment = TimeLeft(environment, params.env_config["horizon"])
     environment = with_action_masks(environment)
+    if isinstance(environment, ActionMasks) and params.action_repeat > 1:
+        raise ConfigError(
+            f"TrainParams.action_repeat is {params.action_repeat}, but the environment has masks "
+            "of actions; allowed is 1 then: an action may be forbidden before it is repeated."
+        )
     check_leaf_names(environment.observation_spec())
     stack = params.frame_stack
     return FrameStack(environment, stack) if stack > 1 else environment
