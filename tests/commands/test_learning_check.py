@@ -158,7 +158,8 @@ def test_a_step_that_a_worker_would_reject_is_named():
 )
 def test_keys_that_no_policy_can_be_saved_by_are_refused_before_training(keys, message):
     class Params:
-        frame_stack = 1
+        frame_stack = action_repeat = 1
+        time_aware = False
 
         def collect_env_args_kwargs(self):
             return (), {}

@@ -50,7 +50,12 @@ class Watchdog:
 def params_of(env_ctor):
     hook = staticmethod(lambda: ((), {}))
     return types.SimpleNamespace(
-        env_ctor=env_ctor, collect_env_args_kwargs=lambda: ((), {}), frame_stack=1, hook=hook
+        env_ctor=env_ctor,
+        collect_env_args_kwargs=lambda: ((), {}),
+        frame_stack=1,
+        hook=hook,
+        action_repeat=1,
+        time_aware=False,
     )
 
 

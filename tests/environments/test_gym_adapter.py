@@ -139,7 +139,7 @@ def test_set_state_and_get_state_reach_the_unwrapped_environment():
 
 def test_missing_set_state_names_class_and_signature():
     environment = gym_adapter.GymEnvironment(Bare())
-    with pytest.raises(ConfigError, match=r"Bare has no set_state.*`set_state\(self, state: dict"):
+    with pytest.raises(ConfigError, match=r"Bare has no set_state.* set_state\(self, state: dict"):
         environment.set_state({"slope": 1.0})
     with pytest.raises(ConfigError, match="Bare has no get_state"):
         environment.get_state()

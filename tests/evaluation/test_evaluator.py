@@ -12,7 +12,8 @@ from tfagents_system.terminal.lines import Terminal
 class Params:
     """The part of a TrainParams that makes environments."""
 
-    frame_stack = 1
+    frame_stack = action_repeat = 1
+    time_aware = False
 
     def __init__(self, env_ctor):
         self.env_ctor = env_ctor

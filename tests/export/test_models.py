@@ -147,7 +147,7 @@ CASES = {
     ),
     "nested action, lstm": (
         VECTOR,
-        {"action_spec": {"arm": ACTION, "grip": ONE_OF_THREE}, "recurrent": True},
+        {"action_spec": {"arm": ACTION, "tools": BRANCHES}, "recurrent": True},
         None,
         FORMATS,
     ),
@@ -314,7 +314,7 @@ def test_custom_network_can_be_a_saved_model(tmp_path):
     agent = make_agent(VECTOR, params_class=CustomActor)
     (episode, *_) = episodes_of(agent)
     policy = savedmodel_runner.Policy(written(agent, "savedmodel", tmp_path))
-    for observation, expected in episode:
+    for observation, (expected,) in episode:
         np.testing.assert_allclose(policy.action(observation), expected, rtol=0, atol=1e-5)
 
 

@@ -8,7 +8,8 @@ import gym
 class TwoActions(gym.Wrapper):
     def __init__(self, environment):
         super().__init__(environment)
-        self.action_space = gym.spaces.Tuple([environment.action_space] * 2)
+        arm = gym.spaces.Box(-1, 1, (2, 2))
+        self.action_space = gym.spaces.Tuple([environment.action_space, arm])
 
 class TrainParams(TrainParams):
     collect_env_args_kwargs = TrainParamsBase.collect_env_args_kwargs
@@ -32,7 +33,7 @@ def test_an_import_of_what_there_is_not_is_answered_once_and_leaves_no_folder(tm
     assert "Traceback" not in run.output
 
 
-def test_a_nested_action_space_is_answered_once_and_leaves_no_folder(tmp_path):
+def test_a_nest_with_a_matrix_is_answered_once_and_leaves_no_folder(tmp_path):
     run = TinyRun(tmp_path, NESTED)
     try:
         assert run.await_end(run.start(), timeout_secs=60) == 78
@@ -40,8 +41,9 @@ def test_a_nested_action_space_is_answered_once_and_leaves_no_folder(tmp_path):
         run.end()
     assert list((run.project / "logs").iterdir()) == []
     assert run.output.count("The built-in agents cannot act") == 1
-    assert ".py: The built-in agents cannot act in this environment: its action is a nest, " in (
-        run.output
+    assert (
+        ".py: The built-in agents cannot act in this environment: its action is float32 [2, 2]"
+        in (run.output)
     )
     assert "Allowed is a Box" in run.output
     assert run.output.endswith("or return another one.\n")
