@@ -2,11 +2,14 @@
 
 Example: python -m benchmarks.learning_gate --num_seeds 10
 Trains what is missing in docs/results/learning_gate.csv, one run after another, and adds a row for
-each run. `tests/learning_curves/test_gate.py` trains with another seed and compares.
+each run. Runs are deterministic, so several of these programs may share a machine.
+`tests/learning_curves/test_gate.py` trains with another seed and compares.
 """
 
+import collections
 import csv
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -40,7 +43,11 @@ class Gate(NamedTuple):
             f"--seed={seed}", f"--env_steps={self.env_steps}", f"--eval_period={self.eval_period}",
             f"--binding={self.binding}",
         ]  # fmt: skip
-        done = subprocess.run(command, cwd=PROJECT, check=True, stdout=subprocess.PIPE, text=True)
+        # In turns, so that neither the machine nor other work on it changes the result.
+        environ = os.environ | {"SAC_DETERMINISTIC": "1"}
+        done = subprocess.run(
+            command, cwd=PROJECT, env=environ, check=True, stdout=subprocess.PIPE, text=True
+        )
         result = json.loads(done.stdout.splitlines()[-1])
         steps = next((step for step, mean in result["curve"] if mean >= self.level), None)
         return steps, result["value"]
@@ -59,6 +66,12 @@ class Bounds(NamedTuple):
 
     env_steps_to_level: float
     mean_return: float
+
+
+def measured_gates(rows: Iterable[dict[str, str]]) -> list[str]:
+    """Returns the gates with enough rows for bounds: three."""
+    counts = collections.Counter(row["gate"] for row in rows)
+    return [name for name in GATES if counts[name] > min(STUDENT_T)]
 
 
 def bounds(rows: Iterable[dict[str, str]]) -> Bounds:
