@@ -7,10 +7,8 @@ each run. Runs are deterministic, so several of these programs may share a machi
 """
 
 import collections
-import csv
 import json
 import os
-import pathlib
 import statistics
 import subprocess
 import sys
@@ -18,6 +16,7 @@ from collections.abc import Iterable
 from typing import Annotated, NamedTuple
 
 from benchmarks.ours.programs import PROJECT
+from benchmarks.result_rows import append_row, read_rows
 from tfagents_system.agents.table import ALGORITHMS
 from tfagents_system.core.programs.command_line import AtLeast, run_tool
 
@@ -92,14 +91,6 @@ def _width(values: list[float]) -> float:
     return t * statistics.stdev(values) * (1 + 1 / len(values)) ** 0.5
 
 
-def read_results(path: pathlib.Path = RESULTS) -> list[dict[str, str]]:
-    """Returns the rows measured so far."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def main(num_seeds: Annotated[int, AtLeast(1)] = 10, gate: tuple[str, ...] = tuple(GATES)) -> None:
     """Trains what is missing and writes a row for each run.
 
@@ -107,16 +98,11 @@ def main(num_seeds: Annotated[int, AtLeast(1)] = 10, gate: tuple[str, ...] = tup
       num_seeds: Seeds of each gate, from 1.
       gate: Names of gates.
     """
-    known = {(row["gate"], int(row["seed"])) for row in read_results()}
+    known = {(row["gate"], int(row["seed"])) for row in read_rows(RESULTS)}
     for seed in range(1, num_seeds + 1):
         for name in gate:
-            if (name, seed) in known:
-                continue
-            row = (name, seed, *GATES[name].measure(seed))
-            print(*row, flush=True)
-            is_new = not RESULTS.exists()
-            with RESULTS.open("a", newline="") as file:
-                csv.writer(file).writerows([HEADER, row] if is_new else [row])
+            if (name, seed) not in known:
+                append_row(RESULTS, HEADER, (name, seed, *GATES[name].measure(seed)))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ Runs `sac train` for each task and seed that docs/results/simple.csv lacks, and 
 the greedy mean return of 5 episodes after the last step passes if it is above the threshold.
 """
 
-import csv
 import json
 import pathlib
 import shlex
@@ -16,6 +15,7 @@ from typing import Annotated, Any, NamedTuple
 
 import tfagents_system as sac
 from benchmarks.ours.programs import PARAMS, PROJECT
+from benchmarks.result_rows import append_row, read_rows
 from tfagents_system.core.programs.command_line import AtLeast, run_tool
 from tfagents_system.tasks.simple import TASKS
 
@@ -94,10 +94,7 @@ def main(seeds: Annotated[int, AtLeast(1)] = 5, task: tuple[str, ...] = tuple(TA
       seeds: Seeds of each task, from 1.
       task: Names of tasks.
     """
-    known = set()
-    if RESULTS.exists():
-        with RESULTS.open(newline="") as file:
-            known = {(row["task"], int(row["seed"])) for row in csv.DictReader(file)}
+    known = {(row["task"], int(row["seed"])) for row in read_rows(RESULTS)}
     for seed in range(1, seeds + 1):
         for name in task:
             if (name, seed) in known:
@@ -105,10 +102,7 @@ def main(seeds: Annotated[int, AtLeast(1)] = 5, task: tuple[str, ...] = tuple(TA
             value, budget = measure(name, seed), budget_of(name)
             passed = value > budget.threshold
             row = (name, seed, budget.env_steps, round(value, 4), budget.threshold, passed)
-            print(*row, flush=True)
-            is_new = not RESULTS.exists()
-            with RESULTS.open("a", newline="") as file:
-                csv.writer(file).writerows([HEADER, row] if is_new else [row])
+            append_row(RESULTS, HEADER, row)
 
 
 if __name__ == "__main__":

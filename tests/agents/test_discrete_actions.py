@@ -6,6 +6,8 @@ import tensorflow as tf
 from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.agents.batch import make_batch
+from tfagents_system.agents.sac import losses
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.data.transition import Transition
 from tfagents_system.policies.acting import AgentPolicies, TfActingPolicy
@@ -154,9 +156,10 @@ def test_policies_choose_allowed_actions_alone(settings):
 
 
 @pytest.mark.parametrize("recurrent", [False, True])
-def test_it_trains_on_masked_minibatches_of_any_size(recurrent):
-    shared = {"recurrent": True, "share_summarizer": True, "rnn_units": 3} if recurrent else {}
-    agent = make_agent(ONE, MASKED, image_augmentation=0, **shared)
+@pytest.mark.parametrize("setting", ["share_summarizer", "normalize_observations"])
+def test_it_trains_on_masked_minibatches_of_any_size(recurrent, setting):
+    memory = {"recurrent": True, "rnn_units": 3, setting: True} if recurrent else {}
+    agent = make_agent(ONE, MASKED, **memory)
     train = tf.function(agent.train, autograph=False)
     batch = masked(minibatch([4, 5], ONE.dtype), [[0, 1, 1]] * 2, [[1, 0, 1]] * 2)
     if recurrent:
@@ -242,6 +245,22 @@ def test_losses_of_an_arm_with_a_gripper_by_hand():
     rows = zip(batch.observation.numpy(), (0.5, -1.0), (1, 2), strict=True)
     taken = [np.append(state, arm) @ kernels[0][:, number] for state, arm, number in rows]
     np.testing.assert_allclose(found[0]["q_value"], np.mean(taken), rtol=1e-4)
+
+
+@pytest.mark.parametrize("spec", [BRANCHES, NESTED], ids=["branches", "nested"])
+def test_a_state_value_network_learns_the_soft_value(spec):
+    agent = make_agent(spec, state_value_network=True)
+    action = {"arm": tf.zeros([2, 1]), "grip": tf.constant([4, 5], tf.int64)}
+    batch = minibatch([[1, 0], [0, 2]], tf.int32)
+    if spec is NESTED:
+        batch = batch._replace(action=action)
+    tf.random.set_seed(1)
+    info = agent.gradients(batch)[1].extra
+    tf.random.set_seed(1)
+    actor = losses.actor_loss(agent.networks, make_batch(batch, False, 0), agent.temperature.alpha)
+    value = agent.networks.state_value(batch.observation)[0]
+    expected = np.mean(0.5 * np.square(value - actor.soft_value))
+    np.testing.assert_allclose(info["state_value_loss"], expected, rtol=1e-5)
 
 
 def test_each_branch_and_the_arm_have_a_temperature_of_their_own():

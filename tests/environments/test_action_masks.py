@@ -1,4 +1,4 @@
-"""Where masks of actions come from, and what is checked of them."""
+"""Sources of masks of actions, and their checks."""
 
 import gymnasium
 import numpy as np

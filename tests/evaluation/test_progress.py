@@ -1,4 +1,4 @@
-"""How far an evaluation is."""
+"""The progress line of an evaluation."""
 
 from fakes import FakeClock
 

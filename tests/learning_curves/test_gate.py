@@ -2,16 +2,17 @@
 
 import pytest
 
-from benchmarks.learning_gate import GATES, bounds, measured_gates, read_results
+from benchmarks.learning_gate import GATES, RESULTS, bounds, measured_gates
+from benchmarks.result_rows import read_rows
 
 SEED = 11  # bounds are of the seeds from 1 to 10
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("name", measured_gates(read_results()))
+@pytest.mark.parametrize("name", measured_gates(read_rows(RESULTS)))
 def test_learning_is_within_the_bounds_of_earlier_seeds(name):
-    limits = bounds(row for row in read_results() if row["gate"] == name)
+    limits = bounds(row for row in read_rows(RESULTS) if row["gate"] == name)
     env_steps, mean_return = GATES[name].measure(SEED)
     assert (env_steps or GATES[name].env_steps) <= limits.env_steps_to_level
     assert mean_return >= limits.mean_return

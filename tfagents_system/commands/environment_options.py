@@ -38,7 +38,7 @@ class WrapperCall:
 
 @dataclasses.dataclass(frozen=True)
 class EnvironmentOptions:
-    """What the user wants of an environment and of its run; None and empty are the usual."""
+    """Options of an environment and of its run; None and empty stand for the defaults."""
 
     kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of its constructor
     wrappers: tuple[WrapperCall, ...] = ()  # the innermost first

@@ -80,14 +80,6 @@ def greedy_action(arrays: Mapping[str, Any], x: Array, mask: Any = None) -> Any:
     are `<leaf>.<name>`, and the result is a dict by leaves. An integer whose entry in `mask` is 0
     is never chosen.
     """
-    leaves = leaves_of(arrays)
-    if leaves:
-        actions, begin = {}, 0
-        for leaf, own in leaves.items():
-            end = begin + sum(own.get("sizes", ()))
-            actions[leaf] = greedy_action(own, x, None if mask is None else mask[begin:end])
-            begin = end
-        return actions
     if "logits_kernel" in arrays:
         start, ends = arrays["start"], np.cumsum(arrays["sizes"])[:-1]
         logits = x @ arrays["logits_kernel"] + arrays["logits_bias"]
@@ -95,8 +87,15 @@ def greedy_action(arrays: Mapping[str, Any], x: Array, mask: Any = None) -> Any:
             logits = np.where(mask, logits, np.float32(-1e9))
         best = [branch.argmax() for branch in np.split(logits, ends)]
         return (start + np.reshape(best, start.shape)).astype(start.dtype)
-    mean = np.tanh(x @ arrays["mean_kernel"] + arrays["mean_bias"])
-    return np.clip(arrays["center"] + arrays["magnitude"] * mean, arrays["low"], arrays["high"])
+    if "mean_kernel" in arrays:
+        mean = np.tanh(x @ arrays["mean_kernel"] + arrays["mean_bias"])
+        return np.clip(arrays["center"] + arrays["magnitude"] * mean, arrays["low"], arrays["high"])
+    actions, begin = {}, 0
+    for leaf, own in leaves_of(arrays).items():
+        end = begin + sum(own.get("sizes", ()))
+        actions[leaf] = greedy_action(own, x, None if mask is None else mask[begin:end])
+        begin = end
+    return actions
 
 
 def lstm_step(

@@ -1,4 +1,4 @@
-"""How far a sweep is."""
+"""The progress line of a sweep."""
 
 import pytest
 from commands.sweeps.fake_training import make_task

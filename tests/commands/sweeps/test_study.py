@@ -1,4 +1,4 @@
-"""What Optuna is asked and told."""
+"""Trials from Optuna, their scores, and pruning."""
 
 import math
 

@@ -1,1 +1,1 @@
-"""What `sac sweep` is made of: trials, their experiments, and results."""
+"""Parts of `sac sweep`: trials, their experiments, and results."""

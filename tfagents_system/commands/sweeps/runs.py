@@ -42,7 +42,7 @@ class ParallelRuns:
 
     @property
     def has_place(self) -> bool:
-        """Whether another experiment may start."""
+        """True if another experiment may start."""
         return bool(self._slots) and not self.is_stopped
 
     @property

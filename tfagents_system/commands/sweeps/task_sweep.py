@@ -29,7 +29,7 @@ class Evaluated(NamedTuple):
 
 
 class TrialResult(NamedTuple):
-    """What a trial has come to."""
+    """The state of a trial, and the evaluations of its seeds."""
 
     trial: Trial
     state: str
