@@ -6,9 +6,9 @@ import gym
 import numpy as np
 import pytest
 from fakes import CountingEnv
+from simulators import ONE_OF_EACH, gymnasium_pendulum
 
 from tfagents_system.collection.rollouts import run_episode
-from tfagents_system.environments import dm_control_adapter, gym_adapter, gymnasium_adapter
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.films.playback import playback_of
 from tfagents_system.policies.acting import RandomPolicy
@@ -82,19 +82,7 @@ def test_the_info_is_that_of_the_last_simulator_step():
     assert environment.get_info() == {"count": 4}
 
 
-def _gymnasium():
-    pytest.importorskip("gymnasium", reason="locks/test.lock is not installed")
-    return gymnasium_adapter.load("Pendulum-v1", seed=1)
-
-
-def _dm_control():
-    pytest.importorskip("dm_control", reason="locks/test.lock is not installed")
-    return dm_control_adapter.load("cartpole", "swingup", seed=1)
-
-
-@pytest.mark.parametrize(
-    "make", [_gymnasium, _dm_control, lambda: gym_adapter.load("Pendulum-v1", seed=1)]
-)
+@pytest.mark.parametrize("make", ONE_OF_EACH)
 def test_an_env_step_is_as_many_of_the_simulator(make):
     one, four = make(), repeated(make, 4)
     np.testing.assert_array_equal(one.reset().observation, four.reset().observation)
@@ -106,7 +94,7 @@ def test_an_env_step_is_as_many_of_the_simulator(make):
 
 
 def test_a_film_is_in_real_time():
-    environment = repeated(_gymnasium, 4)
+    environment = repeated(gymnasium_pendulum, 4)
     environment.reset()
     dt = 0.05  # seconds per step of Pendulum
     assert playback_of(environment).frames_per_sec == Fraction(1 / (4 * dt))

@@ -4,12 +4,12 @@ import gym
 import numpy as np
 import pytest
 from fakes import CountingEnv
+from simulators import ONE_OF_EACH
 from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.environments import dm_control_adapter, gym_adapter, gymnasium_adapter
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.train_params_base import TrainParamsBase
 
@@ -96,19 +96,7 @@ def test_a_dict_gets_a_key():
     }  # fmt: skip
 
 
-def _gymnasium():
-    pytest.importorskip("gymnasium", reason="locks/test.lock is not installed")
-    return gymnasium_adapter.load("Pendulum-v1", seed=1)
-
-
-def _dm_control():
-    pytest.importorskip("dm_control", reason="locks/test.lock is not installed")
-    return dm_control_adapter.load("cartpole", "swingup", seed=1)
-
-
-@pytest.mark.parametrize(
-    "make", [_gymnasium, _dm_control, lambda: gym_adapter.load("Pendulum-v1", seed=1)]
-)
+@pytest.mark.parametrize("make", ONE_OF_EACH)
 def test_the_rest_of_the_observation_is_the_same(make):
     without, environment = make(), aware(make, horizon=200)
     spec = environment.observation_spec()
