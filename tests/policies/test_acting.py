@@ -11,7 +11,7 @@ from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.policies.acting import AgentPolicies, RandomPolicy, TfActingPolicy
 from tfagents_system.policies.noise import OU_DAMPING
-from tfagents_system.policies.numpy_actor import NumpyCollectPolicy, NumpyGreedyPolicy
+from tfagents_system.policies.numpy_policies import NumpyCollectPolicy, NumpyGreedyPolicy
 from tfagents_system.train_params_base import TrainParamsBase
 
 

@@ -13,12 +13,8 @@ from tfagents_system.networks.batch_renorm import RenormalizedLayers
 from tfagents_system.networks.image_encoders import VisualSummarizer
 from tfagents_system.networks.normalizer import Normalizer
 from tfagents_system.networks.normalizing_networks import NormalizingActorNetwork
-from tfagents_system.policies.numpy_actor import (
-    NumpyActor,
-    NumpyCollectPolicy,
-    NumpyGreedyPolicy,
-    obstacle_to_numpy,
-)
+from tfagents_system.policies.numpy_actor import NumpyActor, obstacle_to_numpy
+from tfagents_system.policies.numpy_policies import NumpyCollectPolicy, NumpyGreedyPolicy
 
 OBSERVATION = tf.TensorSpec([3], tf.float32, "observation")
 LOW, HIGH = np.float32([-1, 2]), np.float32([5, 2.5])
@@ -161,7 +157,7 @@ def test_observation_is_not_changed():
 
 def test_collect_policy_samples_the_squashed_gaussian():
     actor = NumpyActor(make_policy(MlpActorNetwork))
-    policy = NumpyCollectPolicy(actor, np.random.default_rng(3))
+    policy = NumpyCollectPolicy(actor, [np.random.default_rng(3)])
     time_step = next(episode(1, seed=4))
     loc, log_std = gaussian(actor, time_step.observation)
     actions = np.array([policy.action(time_step, ())[0] for _ in range(5)])
@@ -174,7 +170,10 @@ def test_collect_policy_samples_the_squashed_gaussian():
 
 def test_collect_policy_carries_the_state_of_the_lstm():
     actor = NumpyActor(make_policy(recurrent_actor))
-    collect, greedy = NumpyCollectPolicy(actor, np.random.default_rng(3)), NumpyGreedyPolicy(actor)
+    collect, greedy = (
+        NumpyCollectPolicy(actor, [np.random.default_rng(3)]),
+        NumpyGreedyPolicy(actor),
+    )
     states = [collect.initial_state(), greedy.initial_state()]
     for time_step in episode(3, seed=4):
         states = [

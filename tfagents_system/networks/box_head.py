@@ -131,7 +131,7 @@ class NumpyBoxHead:
     def gaussian(self, outputs: Floats) -> tuple[Floats, Floats]:
         """Returns (loc [A], log_std [A]) of a stochastic actor, before squashing."""
         low, high = self._log_std_range  # np.clip takes four times as long
-        loc, log_std = outputs[: self.num_noises], outputs[self.num_noises :]
+        loc, log_std = outputs[..., : self.num_noises], outputs[..., self.num_noises :]
         return loc, np.minimum(np.maximum(log_std, low), high)
 
     def masked(self, outputs: Floats, mask: NDArray[Any]) -> Floats:
@@ -140,7 +140,7 @@ class NumpyBoxHead:
 
     def greedy(self, outputs: Floats) -> Floats:
         """See NumpyHead."""
-        return self._scaled(np.tanh(outputs[: self.num_noises]))
+        return self._scaled(np.tanh(outputs[..., : self.num_noises]))
 
     def sample(self, outputs: Floats, noise: Floats) -> Floats:
         """See NumpyHead."""

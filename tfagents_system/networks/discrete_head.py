@@ -170,10 +170,14 @@ class NumpyDiscreteHead:
 
     def greedy(self, outputs: Floats) -> Any:
         """See NumpyHead; the first of the most probable actions."""
-        return self._action([logits.argmax() for logits in np.split(outputs, self._ends)])
+        return self._action(
+            [logits.argmax(-1) for logits in np.split(outputs, self._ends, axis=-1)]
+        )
 
     def sample(self, outputs: Floats, noise: Floats) -> Any:
         """See NumpyHead; `noise` [K] is normal, and its distribution function is uniform."""
+        if outputs.ndim == 2:
+            return np.stack(list(map(self.sample, outputs, noise)))
         chosen = []
         for logits, normal in zip(np.split(outputs, self._ends), noise, strict=True):
             sums = np.cumsum(np.exp(logits - logits.max(), dtype=np.float64))
@@ -197,4 +201,6 @@ class NumpyDiscreteHead:
         }  # fmt: skip
 
     def _action(self, chosen: list[Any]) -> Any:
-        return (self._start + np.reshape(chosen, self._start.shape)).astype(self._dtype)
+        branches = np.transpose(chosen)  # [K], or [B, K]
+        shape = branches.shape[:-1] + self._start.shape
+        return (self._start + branches.reshape(shape)).astype(self._dtype)

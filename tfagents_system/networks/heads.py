@@ -16,9 +16,10 @@ Floats = NDArray[np.float32]
 
 
 class NumpyHead(Protocol):
-    """An actor's head in NumPy, for one env step without batch axis.
+    """An actor's head in NumPy, for one env step, or for B at once.
 
-    `outputs` [n] float32 are the outputs of the actor's last layer.
+    `outputs` [n] float32, or [B, n], are the outputs of the actor's last layer. All other arrays
+    have the axis B, too, or not.
     """
 
     num_noises: int  # random numbers of mean 0 and variance 1 per random action; may be 0

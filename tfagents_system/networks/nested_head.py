@@ -184,18 +184,19 @@ class NumpyNestedHead:
     def masked(self, outputs: Floats, mask: NDArray[Any]) -> Floats:
         """See NumpyHead."""
         masked = outputs.copy()
-        masked[self._discrete] = np.where(mask, outputs[self._discrete], np.float32(FORBIDDEN))
+        integers = outputs[..., self._discrete]
+        masked[..., self._discrete] = np.where(mask, integers, np.float32(FORBIDDEN))
         return masked
 
     def greedy(self, outputs: Floats) -> Any:
         """See NumpyHead."""
         pairs = zip(self._heads, self._outputs, strict=True)
-        return self._packed([head.greedy(outputs[place]) for head, place in pairs])
+        return self._packed([head.greedy(outputs[..., place]) for head, place in pairs])
 
     def sample(self, outputs: Floats, noise: Floats) -> Any:
         """See NumpyHead."""
         triples = zip(self._heads, self._outputs, self._noises, strict=True)
-        return self._packed([head.sample(outputs[o], noise[n]) for head, o, n in triples])
+        return self._packed([head.sample(outputs[..., o], noise[..., n]) for head, o, n in triples])
 
     def perturbed(self, outputs: Floats, noise: Floats) -> Any:
         """See NumpyHead; no deterministic actor has this head."""

@@ -16,12 +16,12 @@ from tfagents_system.agents.exploration import NoisyPolicy
 from tfagents_system.core.action_masks import ACTION_MASK, Choices, has_mask
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.policies.noise import ColoredNoise, Noise, OrnsteinUhlenbeckNoise
-from tfagents_system.policies.numpy_actor import (
-    NumpyActor,
+from tfagents_system.policies.numpy_actor import NumpyActor, obstacle_to_numpy
+from tfagents_system.policies.numpy_policies import (
     NumpyCollectPolicy,
     NumpyGreedyPolicy,
     NumpyNoisyPolicy,
-    obstacle_to_numpy,
+    generators,
 )
 
 
@@ -35,6 +35,24 @@ class ActingPolicy(Protocol):
         """Returns (action, state for the next step of the episode)."""
 
 
+class SlotPolicy(ActingPolicy, Protocol):
+    """Acts in several environments at once, each in a slot with a number from 0.
+
+    A slot's actions are those of a policy that acts in its environment alone, in slot 0.
+    """
+
+    def initial_state(self, slot: int = 0) -> Any:
+        """Returns the state for the first time step of an episode of `slot`."""
+
+    def actions(
+        self, slots: Sequence[int], time_steps: Sequence[ts.TimeStep], states: Sequence[Any]
+    ) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Returns (actions, states for the next steps); all are in the order of `slots`.
+
+        Each slot is in `slots` at most once.
+        """
+
+
 class RandomPolicy:
     """Draws actions uniformly from the bounds of the action spec, and from the allowed integers."""
 
@@ -44,7 +62,7 @@ class RandomPolicy:
         self._choices = Choices(tree.flatten(action_spec))
         self._rng = np.random.RandomState(seed)
 
-    def initial_state(self) -> Any:
+    def initial_state(self, slot: int = 0) -> Any:
         """Returns the empty state."""
         return ()
 
@@ -57,6 +75,12 @@ class RandomPolicy:
             action = tree.unflatten_as(self._action_spec, leaves)
         return action, state
 
+    def actions(
+        self, slots: Sequence[int], time_steps: Sequence[ts.TimeStep], states: Sequence[Any]
+    ) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Returns (random actions, `states`)."""
+        return [self.action(time_step, ())[0] for time_step in time_steps], states
+
 
 class TfActingPolicy:
     """Acts with any TF-Agents policy, through one compiled function."""
@@ -64,9 +88,10 @@ class TfActingPolicy:
     def __init__(self, policy: tf_policy.TFPolicy):
         """Traces nothing before the first action."""
         self._policy = policy
-        self._action = tf.function(policy.action, autograph=False)  # traces seconds faster
+        # Without autograph, tracing is seconds faster.
+        self._action = tf.function(policy.action, autograph=False, reduce_retracing=True)
 
-    def initial_state(self) -> Any:
+    def initial_state(self, slot: int = 0) -> Any:
         """Returns the policy's initial state for a batch of one."""
         return self._policy.get_initial_state(batch_size=1)
 
@@ -76,14 +101,38 @@ class TfActingPolicy:
         step = self._action(batched, state)
         return tf.nest.map_structure(lambda x: x.numpy()[0], step.action), step.state
 
+    def actions(
+        self, slots: Sequence[int], time_steps: Sequence[ts.TimeStep], states: Sequence[Any]
+    ) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Returns (actions as NumPy arrays, states as tensors for a batch of one)."""
+        batched = tf.nest.map_structure(lambda *x: tf.stack(x), *time_steps)
+        step = self._action(batched, tf.nest.map_structure(lambda *x: tf.concat(x, 0), *states))
+        actions = tf.nest.map_structure(lambda x: x.numpy(), step.action)
+        return (
+            [
+                tf.nest.map_structure(lambda x, row=row: x[row], actions)
+                for row in range(len(slots))
+            ],
+            [
+                tf.nest.map_structure(lambda x, row=row: x[row : row + 1], step.state)
+                for row in range(len(slots))
+            ],
+        )
+
 
 class AgentPolicies:
     """The collect and the greedy policy of an agent; `update` sets the variables of both."""
 
-    collect: ActingPolicy
-    greedy: ActingPolicy
+    collect: SlotPolicy
+    greedy: SlotPolicy
 
-    def __init__(self, agent: tf_agent.TFAgent, rng: np.random.Generator, noise_beta: float = 0.0):
+    def __init__(
+        self,
+        agent: tf_agent.TFAgent,
+        rng: np.random.Generator,
+        noise_beta: float = 0.0,
+        num_slots: int = 1,
+    ):
         """Uses NumPy if the network is a built-in one; `rng` then draws the noise.
 
         Otherwise it uses TensorFlow, and `obstacle` tells why.
@@ -92,6 +141,7 @@ class AgentPolicies:
           agent: The agent whose policies act.
           rng: Owned.
           noise_beta: Exponent of the noise's spectrum; see `ColoredNoise`.
+          num_slots: Slots in which `collect` acts.
 
         Raises:
           ConfigError: If `noise_beta` is not 0 and the network is not a built-in one.
@@ -101,7 +151,9 @@ class AgentPolicies:
         self.obstacle = obstacle_to_numpy(agent.collect_policy)
         if self.obstacle is None:
             self._actor = NumpyActor(agent.collect_policy)
-            self.collect = self._collect_policy(agent.collect_policy, rng, noise_beta)
+            self.collect = self._collect_policy(
+                agent.collect_policy, generators(rng, num_slots), noise_beta
+            )
             self.greedy = NumpyGreedyPolicy(self._actor)
         elif noise_beta:
             raise ConfigError(
@@ -113,16 +165,17 @@ class AgentPolicies:
             self.greedy = TfActingPolicy(agent.policy)
 
     def _collect_policy(
-        self, policy: tf_policy.TFPolicy, rng: np.random.Generator, noise_beta: float
-    ) -> ActingPolicy:
+        self, policy: tf_policy.TFPolicy, rngs: Sequence[np.random.Generator], noise_beta: float
+    ) -> SlotPolicy:
+        """Returns the policy with a generator of noise for each slot."""
         assert self._actor is not None
         if not isinstance(policy, NoisyPolicy):
-            return NumpyCollectPolicy(self._actor, rng, noise_beta)
+            return NumpyCollectPolicy(self._actor, rngs, noise_beta)
         num_noises = self._actor.head.num_noises
-        noise: Noise = ColoredNoise(num_noises, noise_beta, rng)
+        noises: list[Noise] = [ColoredNoise(num_noises, noise_beta, rng) for rng in rngs]
         if policy.is_ornstein_uhlenbeck:
-            noise = OrnsteinUhlenbeckNoise(num_noises, rng)
-        return NumpyNoisyPolicy(self._actor, noise, policy.std)
+            noises = [OrnsteinUhlenbeckNoise(num_noises, rng) for rng in rngs]
+        return NumpyNoisyPolicy(self._actor, noises, policy.std)
 
     def update(self, values: Sequence[NDArray[Any]]) -> None:
         """Replaces the policy's variables; `values` in the order of `variables`."""

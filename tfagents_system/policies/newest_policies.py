@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from tfagents_system.policies.acting import ActingPolicy, AgentPolicies
+from tfagents_system.policies.acting import AgentPolicies, SlotPolicy
 
 PULL_TIMEOUT_SECS = 0.5
 MOST_TIME_PULLING = 0.02  # share of time for pulls that are not needed
@@ -64,12 +64,12 @@ class NewestPolicies:
         return None if self._newest is None else self._clock() - self._arrived_at
 
     @property
-    def collect(self) -> ActingPolicy:
+    def collect(self) -> SlotPolicy:
         """The policy for collection."""
         return self._policies.collect
 
     @property
-    def greedy(self) -> ActingPolicy:
+    def greedy(self) -> SlotPolicy:
         """The policy for evaluation."""
         return self._policies.greedy
 

@@ -9,7 +9,6 @@ import tree
 from numpy.typing import NDArray
 from tf_agents.networks import network
 from tf_agents.policies import actor_policy, tf_policy
-from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.exploration import NoisyPolicy
 from tfagents_system.core.action_masks import ACTION_MASK, without_mask
@@ -24,7 +23,6 @@ from tfagents_system.networks.image_encoders import VisualEncoder, VisualSummari
 from tfagents_system.networks.normalizer import Normalizer
 from tfagents_system.networks.normalizing_networks import NormalizingActorNetwork
 from tfagents_system.networks.summarizers import RecurrentSummarizer
-from tfagents_system.policies.noise import ColoredNoise, JointNoise, Noise
 from tfagents_system.policies.numpy_layers import (
     Array,
     normalized,
@@ -87,7 +85,7 @@ def _dense_layers_of(actor: network.Network, read: Read) -> list[tuple[Array, Ar
 
 
 class NumpyActor:
-    """The weights and the forward pass of a built-in actor, for one observation.
+    """The weights and the forward pass of a built-in actor, for one observation or several.
 
     The actor is SAC's, with a distribution, or a deterministic agent's.
     """
@@ -153,12 +151,29 @@ class NumpyActor:
             return self.head.masked(outputs, observation[ACTION_MASK]), state
         return self._outputs(observation, state)
 
+    def outputs_of_all(
+        self, observations: Sequence[Any], states: Sequence[Any]
+    ) -> tuple[Array, Sequence[Any]]:
+        """Returns `outputs` of B observations, with a state each: ([B, n], next states)."""
+        joined = [[np.stack(part) for part in zip(*layer, strict=True)]
+                  for layer in zip(*states, strict=True)]  # fmt: skip
+        inputs = observations
+        if self.is_masked:
+            inputs = [without_mask(observation) for observation in observations]
+        outputs, joined = self._run(np.stack([_vector(each) for each in inputs]), joined)
+        if self.is_masked:
+            masks = np.stack([observation[ACTION_MASK] for observation in observations])
+            outputs = self.head.masked(outputs, masks)
+        if joined:
+            states = [[[part[row] for part in layer] for layer in joined]
+                      for row in range(len(observations))]  # fmt: skip
+        return outputs, states
+
     def _outputs(self, observation: Any, state: Any) -> tuple[Array, Any]:
-        if isinstance(observation, np.ndarray):
-            x = np.asarray(observation, np.float32).ravel()
-        else:
-            parts = [np.asarray(p, np.float32).ravel() for p in tree.flatten(observation)]
-            x = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return self._run(_vector(observation), state)
+
+    def _run(self, x: Array, state: Any) -> tuple[Array, Any]:
+        """Returns (outputs, next state) for inputs [..., m]."""
         x = normalized(self._normalization, x)
         *hidden, (kernel, bias) = self._layers
         if self._recurrent_layers:
@@ -166,64 +181,15 @@ class NumpyActor:
         for hidden_kernel, hidden_bias in hidden:
             x = np.dot(x, hidden_kernel)
             x += hidden_bias
-            np.maximum(x, self._zeros[: x.size], out=x)
+            np.maximum(x, self._zeros[: x.shape[-1]], out=x)
         x = np.dot(x, kernel)
         x += bias
         return x, state
 
 
-class NumpyCollectPolicy:
-    """Samples actions, with noise that is optionally correlated in time."""
-
-    def __init__(self, actor: NumpyActor, rng: np.random.Generator, noise_beta: float = 0.0):
-        """`actor` may be shared; `rng` is owned; `noise_beta` is that of continuous actions."""
-        self._actor = actor
-        num_choices = actor.head.num_choices
-        num_others = actor.head.num_noises - num_choices
-        self._noise: Noise = ColoredNoise(num_others, noise_beta, rng)
-        if num_choices:
-            self._noise = JointNoise([self._noise, ColoredNoise(num_choices, 0.0, rng)])
-
-    def initial_state(self) -> Any:
-        """Starts new noise and returns the actor's state before the first step of an episode."""
-        self._noise.restart()
-        return self._actor.initial_state()
-
-    def action(self, time_step: ts.TimeStep, state: Any) -> tuple[Any, Any]:
-        """Returns (action, next state)."""
-        outputs, state = self._actor.outputs(time_step.observation, state)
-        return self._actor.head.sample(outputs, self._noise.next()), state
-
-
-class NumpyNoisyPolicy:
-    """Adds noise to a deterministic actor's action."""
-
-    def __init__(self, actor: NumpyActor, noise: Noise, std: float):
-        """`actor` may be shared; `noise` is owned, and scaled by `std`."""
-        self._actor = actor
-        self._noise = noise
-        self._std = np.float32(std)
-
-    def initial_state(self) -> Any:
-        """Starts new noise and returns the actor's state before the first step of an episode."""
-        self._noise.restart()
-        return self._actor.initial_state()
-
-    def action(self, time_step: ts.TimeStep, state: Any) -> tuple[Any, Any]:
-        """Returns (action, next state)."""
-        outputs, state = self._actor.outputs(time_step.observation, state)
-        return self._actor.head.perturbed(outputs, self._std * self._noise.next()), state
-
-
-class NumpyGreedyPolicy:
-    """Acts greedily, without noise."""
-
-    def __init__(self, actor: NumpyActor):
-        """`actor` may be shared."""
-        self._actor = actor
-        self.initial_state = actor.initial_state
-
-    def action(self, time_step: ts.TimeStep, state: Any) -> tuple[Any, Any]:
-        """Returns (action, next state)."""
-        outputs, state = self._actor.outputs(time_step.observation, state)
-        return self._actor.head.greedy(outputs), state
+def _vector(observation: Any) -> Array:
+    """Returns the entries of an observation, [m]."""
+    if isinstance(observation, np.ndarray):
+        return np.asarray(observation, np.float32).ravel()
+    parts = [np.asarray(part, np.float32).ravel() for part in tree.flatten(observation)]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -1,4 +1,4 @@
-"""Computes what comes before an actor's dense layers, for one env step.
+"""Computes what comes before an actor's dense layers, for one env step, or for several at once.
 
 Needs only NumPy, because exports include this file.
 """
@@ -15,7 +15,7 @@ Layer = tuple[Callable[..., list[Array]], Array, Array, Array]  # see `read_laye
 
 
 def normalized(arrays: Mapping[str, Array], x: Array) -> Array:
-    """Normalizes an observation [n].
+    """Normalizes observations [..., n].
 
     clip((x - observation_mean) * observation_scale, observation_low, observation_high), if `arrays`
     has these, [n] each.
@@ -54,7 +54,7 @@ def zero_states(layers: Sequence[Layer]) -> list[list[Array]]:
 def run_layers(
     layers: Sequence[Layer], x: Array, states: Sequence[Sequence[Array]]
 ) -> tuple[Array, list[list[Array]]]:
-    """Returns (output of the last layer [units], next states) for an input [n]."""
+    """Returns (output of the last layer [..., units], next states) for an input [..., n]."""
     next_states = []
     for (step, *weights), state in zip(layers, states, strict=True):
         next_states.append(step(x, *state, *weights))
@@ -106,7 +106,7 @@ def lstm_step(
     Source: Hochreiter and Schmidhuber 1997, Long Short-Term Memory, with the forget gate of Gers et
     al. 2000.
     """
-    i, f, g, o = np.split(x @ kernel + h @ recurrent_kernel + bias, 4)
+    i, f, g, o = np.split(x @ kernel + h @ recurrent_kernel + bias, 4, axis=-1)
     c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
     return [_sigmoid(o) * np.tanh(c), c]
 
@@ -118,11 +118,11 @@ def gru_step(
 
     Source: Cho et al. 2014, arXiv:1406.1078, equations 5 to 8.
     """
-    num_gated = 2 * len(h)
+    num_gated = 2 * h.shape[-1]
     from_x = x @ kernel + bias
-    gates = _sigmoid(from_x[:num_gated] + h @ recurrent_kernel[:, :num_gated])
-    z, r = np.split(gates, 2)
-    candidate = np.tanh(from_x[num_gated:] + (r * h) @ recurrent_kernel[:, num_gated:])
+    gates = _sigmoid(from_x[..., :num_gated] + h @ recurrent_kernel[:, :num_gated])
+    z, r = np.split(gates, 2, axis=-1)
+    candidate = np.tanh(from_x[..., num_gated:] + (r * h) @ recurrent_kernel[:, num_gated:])
     return [z * h + (1 - z) * candidate]
 
 
