@@ -9,6 +9,8 @@ from benchmarks.__main__ import main as run_benchmarks
 from docs import settings_table
 from tfagents_system.core.programs.command_line import with_arguments
 from tfagents_system.core.settings.attribute_names import HOOKS
+from tfagents_system.core.settings.hyperparameters import hyperparameters
+from tfagents_system.core.settings.reward_signals import SIGNALS
 from tfagents_system.core.settings.variables import VARIABLES
 from tfagents_system.launch.checks.params_check import PUBLISHED
 
@@ -161,3 +163,19 @@ def test_each_message_of_troubleshooting_is_one_of_ours():
     quoted = quoted_messages()
     assert len(quoted) >= 50
     assert [message for message in quoted if not is_ours(message)] == []
+
+
+def test_tables_of_reward_signals_state_every_default_and_meaning():
+    page = text_of("docs/sparse_rewards.md")
+    declared = {signal: hyperparameters(settings) for signal, settings in SIGNALS.items()}
+    assert all(f'\n| `"{signal}"` |' in page for signal in SIGNALS)
+    names = {name: known for of_one in declared.values() for name, known in of_one.items()}
+    head = f"| setting of a signal | {' | '.join(SIGNALS)} | meaning |"
+    rows = [
+        f"| `{name}` | "
+        + "".join(f"`{of[name].default!r}` | " if name in of else "| " for of in declared.values())
+        + f"{known.meaning} |"
+        for name, known in names.items()
+    ]
+    separator = "| --- " * (len(SIGNALS) + 2) + "|"
+    assert "\n".join([head, separator, *rows]) in page

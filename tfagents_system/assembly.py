@@ -25,7 +25,9 @@ from tfagents_system.data.run_views import view_of_run
 from tfagents_system.data.sample_reader import SampleReader, step_codec
 from tfagents_system.environments.closing import close_environment
 from tfagents_system.environments.construction import make_collect_environment
+from tfagents_system.rewards.construction import make_streams
 from tfagents_system.rewards.signals import RewardSignals
+from tfagents_system.rewards.streams import RewardStreams
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Assembly:
     layout: ItemLayout  # of the items in the replay buffer
     codec: Codec  # of one step
     reader: SampleReader  # of items
-    reward_signals: RewardSignals | None  # None if there are only the environment's rewards
+    reward_signals: RewardSignals | RewardStreams | None  # None: only the environment's rewards
 
     @property
     def columns(self) -> list[tf.TensorSpec]:
@@ -53,6 +55,11 @@ class Assembly:
     def arithmetic(self) -> str:
         """The arithmetic of a learner's matrix products on this host; see kernels/arithmetic.py."""
         return arithmetic_of(self.agent)
+
+    @property
+    def streams(self) -> RewardStreams | None:
+        """The streams of `reward_signals`; None without that setting."""
+        return self.reward_signals if isinstance(self.reward_signals, RewardStreams) else None
 
     @property
     def signal_names(self) -> list[str]:
@@ -77,7 +84,8 @@ def assemble(params: Params, environment: py_environment.PyEnvironment) -> Assem
     state_spec = stored_state_spec(agent, params)
     codec = step_codec(*specs, layout, state_spec, stores_return=scales_rewards(agent))
     reader = SampleReader(codec, layout, params.discount)
-    return Assembly(agent, train_step, layout, codec, reader, _reward_signals(params, *specs))
+    signals = _reward_signals(params, agent)
+    return Assembly(agent, train_step, layout, codec, reader, signals)
 
 
 def assemble_apart(params: Params, seed: int) -> Assembly:
@@ -94,8 +102,13 @@ def assemble_apart(params: Params, seed: int) -> Assembly:
 
 
 def _reward_signals(
-    params: Params, observation_spec: Nest, action_spec: Nest
-) -> RewardSignals | None:
+    params: Params, agent: tf_agent.TFAgent
+) -> RewardSignals | RewardStreams | None:
+    own = _own_signals(params, agent.time_step_spec.observation, agent.action_spec)
+    return make_streams(params, agent, own) if params.reward_signals else own
+
+
+def _own_signals(params: Params, observation_spec: Nest, action_spec: Nest) -> RewardSignals | None:
     signals = call_method(params.reward_signals_ctor, observation_spec, action_spec)
     if not isinstance(signals, (list, tuple)):
         raise ConfigError(

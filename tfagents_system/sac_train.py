@@ -83,7 +83,7 @@ class Training:
         is_restored = self._checkpointer.restore()
         self._begins_anew = None if is_restored else unsaved_before(run.paths)
         if not is_restored and run.paths.initial_weights.exists():
-            print(initialize(agent, run.paths.initial_weights))
+            print(initialize(agent, run.paths.initial_weights, made.streams))
         self.records = LearnerRecords(run, self._train_step, self._checkpointer.record)
         self._timer = self.records.timer
         self._saved_at = time.monotonic()

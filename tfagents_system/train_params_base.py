@@ -25,6 +25,7 @@ from tfagents_system.core.action_masks import input_spec
 from tfagents_system.core.nests import Nest
 from tfagents_system.core.settings.attribute_names import check_attribute_name
 from tfagents_system.core.settings.hyperparameters import check_hyperparameter, hyperparameters
+from tfagents_system.core.settings.reward_signals import check_reward_signals
 from tfagents_system.core.settings.training_settings import check_training_settings
 from tfagents_system.networks.critic_networks import MlpValueNetwork
 from tfagents_system.networks.image_encoders import VisualSummarizer, has_images
@@ -86,7 +87,7 @@ class TrainParamsBase(AgentParams, abc.ABC):
         """Returns one critic network: (observation, action) -> (Q, state).
 
         For TQC: -> (`tqc_quantiles` quantiles, state). For CrossQ and XQC, a
-        NormalizingCriticNetwork.
+        NormalizingCriticNetwork. With `reward_signals`: -> (a dict of Q of each signal, state).
         """
         make_critic = ALGORITHMS[self.algorithm].implementation().make_critic
         return make_critic(self, self._own_summarizer(obs_spec), obs_spec, action_spec)
@@ -164,7 +165,8 @@ class TrainParamsBase(AgentParams, abc.ABC):
 
         The default is none. A signal is a tf.Module like the RewardSignal of `rewards/signals.py`.
         In each train step, its reward, times its strength, is added to the environment's; the
-        replay buffer keeps the environment's. Needs `n_step_returns` = 1.
+        replay buffer keeps the environment's. Needs `n_step_returns` = 1. The signals of the
+        setting `reward_signals` have values of their own instead.
         """
         return []
 
@@ -220,6 +222,7 @@ class TrainParamsBase(AgentParams, abc.ABC):
             check_hyperparameter(declared, name, value, where)
         check_training_settings(self, self.env_config["horizon"], where)
         check_agent_settings(self, self.recurrent, where)
+        check_reward_signals(self, where)
         if type(self).agent_ctor is TrainParamsBase.agent_ctor:
             notes += [
                 f"{where}: {name} is {getattr(self, name)!r}, which has no effect: algorithm is "

@@ -6,29 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from fakes import CountingEnv
+from signal_fakes import Novelty, minibatch
 
 from tfagents_system.assembly import assemble
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.data.transition import Transition
 from tfagents_system.rewards.signals import RewardSignals
 from tfagents_system.train_params_base import TrainParamsBase
-
-
-class Novelty(tf.Module):
-    """Pays the squared error of a learned mean of the observations."""
-
-    def __init__(self, name="novelty", strength=2.0):
-        super().__init__(name=name)
-        self.strength = strength
-        self.mean = tf.Variable(0.0, name="mean")
-
-    def reward(self, transition):
-        return tf.square(transition.next_observation[..., 0] - self.mean)
-
-    def train(self, transition):
-        error = tf.reduce_mean(transition.next_observation) - self.mean
-        self.mean.assign_add(0.5 * error)
-        return {"loss": tf.square(error)}
 
 
 class Params(TrainParamsBase):
@@ -39,11 +22,6 @@ class Params(TrainParamsBase):
 
     def reward_signals_ctor(self, obs_spec, action_spec):
         return [Novelty()]
-
-
-def minibatch():
-    zeros, column = tf.zeros([2]), tf.constant([[1.0], [3.0]])
-    return Transition(zeros, column, column, tf.constant([10.0, 20.0]), zeros, column)
 
 
 def test_rewards_are_those_before_the_minibatch_is_learned_from():

@@ -156,7 +156,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
                 )
             value_losses, by_state_value = self._state_value_step(batch, actor.soft_value)
         losses = {"critic_loss": critic.loss} | actor.losses | value_losses
-        metrics = losses | actor.metrics
+        metrics = losses | actor.metrics | dict(critic.metrics)
         metrics["q_value"] = valid_mean(critic.q_value, batch.valid)
         metrics["td_target"] = valid_mean(critic.td_target, batch.valid)
         if alpha is not None:

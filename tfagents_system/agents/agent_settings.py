@@ -1,7 +1,7 @@
 """The hyperparameters of the built-in agents. Imports no TensorFlow."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from tfagents_system.agents.table import ALGORITHMS, OwnSettings
@@ -21,6 +21,7 @@ from tfagents_system.core.settings.hyperparameters import (
     positive,
 )
 from tfagents_system.core.settings.params import Params
+from tfagents_system.core.settings.reward_signals import REWARD_SIGNALS_ALLOWED, is_reward_signals
 
 LearningRateSchedule = Literal["constant", "linear"]
 ImageEncoder = Literal["nature_cnn", "simple", "offpcc", "impala"]
@@ -37,6 +38,14 @@ class SharedSettings:
         "the algorithm: " + ", ".join(f"{row.name} ({row.title})" for row in ALGORITHMS.values()),
     )
     discount: float = number_between(0, 1, 0.99, "discount factor per env step")
+    reward_signals: Mapping[str, Mapping[str, Any]] | None = declare(
+        None,
+        is_reward_signals,
+        REWARD_SIGNALS_ALLOWED,
+        "rewards that SAC learns from, each with its own discount and values: extrinsic, which is "
+        "the environment's, and signals that are learned, with settings of each; None: the "
+        "environment's alone",
+    )
     critic_learning_rate: float = positive(3e-4, "Adam learning rate of the critics")
     actor_learning_rate: float = positive(3e-4, "Adam learning rate of the actor")
     learning_rate_schedule: LearningRateSchedule = one_of(
@@ -147,7 +156,23 @@ def check_agent_settings(settings: AgentSettings, is_recurrent: bool, where: str
             f"{where}: critic_dropout_rate is {settings.critic_dropout_rate} and critic_layer_norm "
             "is False; allowed is 0 then, because dropout alone makes critics unstable."
         )
+    if settings.reward_signals:
+        _check_reward_signals(settings, where)
     ALGORITHMS[settings.algorithm].check(settings, is_recurrent, where)
+
+
+def _check_reward_signals(settings: AgentSettings, where: str) -> None:
+    able = [name for name, row in ALGORITHMS.items() if row.has_streams]
+    if settings.algorithm not in able:
+        raise ConfigError(
+            f"{where}: algorithm is {settings.algorithm!r}, and there are reward_signals; allowed "
+            f"is {' or '.join(map(repr, able))} then, whose critics have a value of each stream."
+        )
+    if settings.normalize_rewards:
+        raise ConfigError(
+            f"{where}: normalize_rewards is True, and there are reward_signals; allowed is False "
+            "then: set the strength of each signal."
+        )
 
 
 def unused_settings(settings: AgentSettings) -> list[str]:

@@ -10,7 +10,7 @@ from tfagents_system.agents.reward_scale import ReturnStatistics, RewardScale
 from tfagents_system.core.action_masks import ACTION_MASK, has_mask, without_mask
 from tfagents_system.core.nests import Nest
 from tfagents_system.data.frames import is_image
-from tfagents_system.data.transition import Transition
+from tfagents_system.data.transition import Transition, is_valid
 from tfagents_system.networks.heads import ActionHead
 from tfagents_system.networks.image_encoders import random_shift
 from tfagents_system.networks.normalizer import Normalizer, Statistics
@@ -29,7 +29,7 @@ class Batch(NamedTuple):
 
     steps: Steps  # before each action
     action: tf.Tensor
-    reward: tf.Tensor
+    reward: tf.Tensor  # of several streams [S, ...], as the discount
     discount: tf.Tensor  # 0 only after a true termination
     next_steps: Steps  # inputs for the targets; for recurrent networks [B, T + 1]
     valid: tf.Tensor  # float32: 1 for valid transitions, 0 for padding and burn-in
@@ -97,11 +97,6 @@ def make_batch(
         [part[:, 0] for part in tf.nest.flatten(transition.extras)] or (),
         is_recurrent,
     )
-
-
-def is_valid(transition: Transition) -> tf.Tensor:
-    """Returns whether each transition is valid, not padding: bool [B] or [B, T]."""
-    return tf.not_equal(tf.cast(transition.step_type, tf.int32), ts.StepType.LAST)
 
 
 def normalized(transition: Transition, normalizer: Normalizer) -> tuple[Transition, Statistics]:

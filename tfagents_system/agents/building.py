@@ -19,6 +19,7 @@ from tfagents_system.agents.temperature import Temperature
 from tfagents_system.core.action_masks import input_spec
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.nests import Nest
+from tfagents_system.core.settings.reward_signals import streams_of
 from tfagents_system.networks.action_heads import action_head
 from tfagents_system.networks.actor_networks import (
     MaskingActorNetwork,
@@ -132,6 +133,7 @@ def make_mlp_critic(
         num_quantiles=num_quantiles,
         layer_norm=settings.critic_layer_norm,
         dropout_rate=settings.critic_dropout_rate,
+        streams=tuple(streams_of(settings)),
     )
     return SummarizingCriticNetwork(summarizer, critic) if summarizer else critic
 

@@ -1,6 +1,6 @@
 """The losses that an algorithm gives to the train step: functions of networks and a batch."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -29,6 +29,7 @@ class CriticLoss(NamedTuple):
     q_value: tf.Tensor  # values of the first critic for the replayed actions
     td_target: tf.Tensor
     moments: Sequence[Any] = ()  # moments of the minibatch, for each critic that normalizes by them
+    metrics: Mapping[str, tf.Tensor] = {}  # scalars by name
 
 
 class Losses(NamedTuple):

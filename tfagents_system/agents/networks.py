@@ -1,6 +1,6 @@
 """The networks of an agent by name, and functions that evaluate them for losses."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -183,9 +183,13 @@ def act_of(networks: Networks, steps: Steps, state: Sequence[tf.Tensor] = ()) ->
 
 
 def values(critics: Sequence[network.Network], steps: Steps, actions: Nest) -> list[tf.Tensor]:
-    """Returns each critic's values of `actions`, [B] or [B, T], or [..., M] quantiles."""
+    """Returns each critic's values of `actions`, [B] or [B, T], or [..., M] quantiles.
+
+    Those of several reward streams are [S, ...], sorted by the streams' names.
+    """
     inputs = steps.observation, actions
-    return [critic(inputs, step_type=steps.step_type, network_state=())[0] for critic in critics]
+    outputs = [critic(inputs, step_type=steps.step_type, network_state=())[0] for critic in critics]
+    return [tf.stack(tf.nest.flatten(q)) if isinstance(q, Mapping) else q for q in outputs]
 
 
 def summarized(networks: Networks, batch: Batch) -> Batch:

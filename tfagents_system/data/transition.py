@@ -38,6 +38,11 @@ class Transition(NamedTuple):
     return_so_far: Any = ()  # with the reward after `action`, before it is summed over env steps
 
 
+def is_valid(transition: Transition) -> tf.Tensor:
+    """Returns whether each transition is valid, not padding: bool [B] or [B, T]."""
+    return tf.not_equal(tf.cast(transition.step_type, tf.int32), int(LAST))
+
+
 def step_spec(
     observation_spec: Nest,
     action_spec: Nest,

@@ -43,6 +43,7 @@ from tfagents_system.core.state.patience import patiently
 from tfagents_system.learning.save_record import SaveRecord
 
 DEPENDENCIES = "requires"  # format in the manifest; versions before 0.2 had others
+OF_SIGNALS = "reward_signals/"  # prefix of the names of their variables
 LEARNER_PREFIX = "learner/state"
 LEARNER_FILES = (f"{LEARNER_PREFIX}.index", f"{LEARNER_PREFIX}.data-00000-of-00001")
 MOST_SAVING_SHARE = 0.05  # of the time
@@ -133,7 +134,7 @@ class Checkpointer:
         self._checkpoint = tf.train.Checkpoint(agent=agent, train_step=train_step)
         if reward_signals is not None:
             of_signals = shapes_of(reward_signals.variables)
-            shapes |= {f"reward_signals/{name}": shape for name, shape in of_signals.items()}
+            shapes |= {f"{OF_SIGNALS}{name}": shape for name, shape in of_signals.items()}
             self._checkpoint.reward_signals = reward_signals
         self._dependencies = Dependencies(algorithm_of(agent), item, shapes, arithmetic)
         self._arithmetic_change: str | None = None

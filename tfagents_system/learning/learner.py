@@ -20,6 +20,7 @@ from tfagents_system.learning.train_loop import (
 )
 from tfagents_system.learning.train_step import TrainStep
 from tfagents_system.rewards.signals import RewardSignals
+from tfagents_system.rewards.streams import RewardStreams
 
 CALL_SECS = 0.5  # of a call, between publishing and checks for a stop
 MAX_STEPS_PER_CALL = 1000
@@ -45,7 +46,7 @@ class Learner:
         agent: tf_agent.TFAgent,
         reader: SampleReader,
         sources: Sequence[Source],
-        reward_signals: RewardSignals | None = None,
+        reward_signals: RewardSignals | RewardStreams | None = None,
         unrolls: bool = True,
     ):
         """Traces nothing yet.

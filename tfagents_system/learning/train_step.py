@@ -11,6 +11,7 @@ from tf_agents.trajectories import time_step as ts
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.data.transition import Transition
 from tfagents_system.rewards.signals import RewardSignals
+from tfagents_system.rewards.streams import RewardStreams
 
 
 @runtime_checkable
@@ -31,7 +32,7 @@ class TrainStep:
         self,
         agent: tf_agent.TFAgent,
         reader: SampleReader,
-        reward_signals: RewardSignals | None = None,
+        reward_signals: RewardSignals | RewardStreams | None = None,
     ):
         """Takes a GradientAgent, or any agent whose `train` applies its gradients itself."""
         self._agent = agent

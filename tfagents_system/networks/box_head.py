@@ -41,6 +41,7 @@ class BoxHead(ActionHead):
         self.center, self.magnitude = _center_and_magnitude(action_spec)
         self.low, self.high = self.center - self.magnitude, self.center + self.magnitude
         self.num_actions = self.center.size
+        self.vector_size = self.num_actions
         self.default_target_entropy = -self.num_actions  # arXiv:1812.05905, table 1
         self._is_scaled = not self.center.any() and (self.magnitude == 1).all()
         # log of the bounds' volume over that of [-1, 1]^A: the difference of log pi by scaling.
@@ -73,6 +74,14 @@ class BoxHead(ActionHead):
     def critic_inputs(self, action: tf.Tensor) -> tf.Tensor:
         """See ActionHead; returns the actions scaled to [-1, 1]."""
         return action if self._is_scaled else (action - self.center) / self.magnitude
+
+    def as_vector(self, action: tf.Tensor) -> tf.Tensor:
+        """See ActionHead."""
+        return self.critic_inputs(action)
+
+    def prediction_error(self, predicted: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
+        """See ActionHead."""
+        return tf.reduce_sum(tf.square(predicted - self.as_vector(action)), axis=-1)
 
     def taken(self, values: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
         """See ActionHead; returns `values`."""

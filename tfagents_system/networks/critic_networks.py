@@ -7,12 +7,18 @@ import tensorflow as tf
 from tf_agents.networks import network
 
 from tfagents_system.core.nests import Nest
+from tfagents_system.core.settings.reward_signals import EXTRINSIC
 from tfagents_system.networks import encoders
 from tfagents_system.networks.action_heads import action_head
 
+STREAM_LAYER = "q_value_of_"  # prefix of the name of a stream's last layer
+
 
 class MlpCriticNetwork(network.Network):
-    """(observation, action) -> joint Dense + ReLU layers -> Q; no state."""
+    """(observation, action) -> joint Dense + ReLU layers -> Q; no state.
+
+    With several reward streams, each has a last layer of its own, and Q is a dict.
+    """
 
     def __init__(
         self,
@@ -22,6 +28,7 @@ class MlpCriticNetwork(network.Network):
         num_quantiles: int | None = None,
         layer_norm: bool = False,
         dropout_rate: float = 0.0,
+        streams: Sequence[str] = (),
         name: str = "MlpCriticNetwork",
     ):
         """Builds the layers; `create_variables` creates the variables.
@@ -33,6 +40,7 @@ class MlpCriticNetwork(network.Network):
           num_quantiles: Number of quantiles of the return; None: only Q.
           layer_norm: Whether each hidden layer is Dense + dropout + layer normalization + ReLU.
           dropout_rate: Share of units that are dropped, drawn again in each call.
+          streams: Names of the reward streams, "extrinsic" for the environment's; none: its alone.
           name: Name of the network.
         """
         super().__init__(input_tensor_spec=input_tensor_spec, state_spec=(), name=name)
@@ -40,9 +48,15 @@ class MlpCriticNetwork(network.Network):
         self.head = action_head(input_tensor_spec[1])
         self.hidden_layers = encoders.dense_layers(joint_fc_layer_params, layer_norm, dropout_rate)
         self._has_one_output = num_quantiles is None and self.head.num_values == 1
-        self.value_layer = tf.keras.layers.Dense(
-            num_quantiles or self.head.num_values, name="q_value"
-        )
+        num_outputs = num_quantiles or self.head.num_values
+        # The same layer with and without other streams, so that its weights can be taken over.
+        self.value_layer = tf.keras.layers.Dense(num_outputs, name="q_value")
+        self.stream_layers = {
+            stream: tf.keras.layers.Dense(num_outputs, name=f"{STREAM_LAYER}{stream}")
+            for stream in streams
+            if stream != EXTRINSIC
+        }
+        self._streams = tuple(streams)
 
     def call(
         self,
@@ -54,14 +68,22 @@ class MlpCriticNetwork(network.Network):
         """Returns (Q [B] or [B, T], `network_state` unchanged) for inputs (observation, action).
 
         With `num_quantiles` it is [B, num_quantiles] or [B, T, num_quantiles]; for countable
-        actions Q is [B, num_values] or [B, T, num_values] of all of them.
+        actions Q is [B, num_values] or [B, T, num_values] of all of them. With `streams` it is a
+        dict of such tensors.
         """
         observation, action = inputs
         features = tf.concat([self.encoder(observation), self.head.critic_inputs(action)], axis=-1)
         for layer in self.hidden_layers:
             features = layer(features)
-        values = self.value_layer(features)
-        return tf.squeeze(values, axis=-1) if self._has_one_output else values, network_state
+        if not self._streams:
+            return self._q_values(self.value_layer, features), network_state
+        layers = {EXTRINSIC: self.value_layer, **self.stream_layers}
+        values = {name: self._q_values(layers[name], features) for name in self._streams}
+        return values, network_state
+
+    def _q_values(self, layer: tf.keras.layers.Layer, features: tf.Tensor) -> tf.Tensor:
+        values = layer(features)
+        return tf.squeeze(values, axis=-1) if self._has_one_output else values
 
 
 class MlpValueNetwork(network.Network):

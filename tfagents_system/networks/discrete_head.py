@@ -51,7 +51,7 @@ class DiscreteHead(ActionHead):
         is_choice = len(shape) <= 1 and self.sizes.size and (self.sizes >= 2).all()
         if not is_choice or self.sizes.sum() > MOST_ACTIONS:
             raise unsupported_action(action_spec)
-        self.num_values = int(self.sizes.sum())
+        self.num_values = self.vector_size = int(self.sizes.sum())
         self.num_branches = self.sizes.size
         self.part_weights = np.full(self.num_branches, 1 / self.num_branches, np.float32)
         self.default_target_entropy = self.part_weights * np.float32(
@@ -121,10 +121,18 @@ class DiscreteHead(ActionHead):
         inputs = tf.zeros(tf.concat([tf.shape(action)[:num_batch_axes], [0]], axis=0))
         return tf.ensure_shape(inputs, [*action.shape[:num_batch_axes], 0])
 
+    def as_vector(self, action: tf.Tensor) -> tf.Tensor:
+        """See ActionHead."""
+        return tf.reduce_sum(self._chosen(action), axis=-2)
+
+    def prediction_error(self, predicted: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
+        """See ActionHead."""
+        log_probs = self.categoricals(predicted).log_probs()
+        return -tf.reduce_sum(self.as_vector(action) * log_probs, axis=-1)
+
     def taken(self, values: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
         """See ActionHead; returns the mean over branches."""
-        chosen = tf.reduce_sum(self._chosen(action), axis=-2)
-        return tf.reduce_sum(chosen * values, axis=-1) / self.num_branches
+        return tf.reduce_sum(self.as_vector(action) * values, axis=-1) / self.num_branches
 
     def _chosen(self, action: tf.Tensor) -> tf.Tensor:
         """Returns 1 for the integer of each branch in `action`, otherwise 0: [..., K, N]."""

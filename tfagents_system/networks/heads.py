@@ -79,6 +79,7 @@ class ActionHead(abc.ABC):
     num_values: int  # outputs of each critic: 1, or one for each countable action
     # An action has one part, or P: the continuous one and each choice among integers. Each has its
     # own temperature. Log-probabilities are [...], or [..., P]; their sum is the action's.
+    vector_size: int  # of `as_vector`
     part_weights: float | Floats  # 1, or [P], by which the log-probability of each part counts
     default_target_entropy: float | Floats  # in nats, [] or [P], times `part_weights`
 
@@ -124,6 +125,21 @@ class ActionHead(abc.ABC):
         """Returns the critics' inputs [..., m] for actions [..., A], in addition to observations.
 
         m is 0 if the critics' outputs are the values of all actions.
+        """
+
+    @abc.abstractmethod
+    def as_vector(self, action: Any) -> tf.Tensor:
+        """Returns actions [..., A] as numbers [..., vector_size].
+
+        Those of a Box are scaled to [-1, 1]; an integer is a 1 among zeros.
+        """
+
+    @abc.abstractmethod
+    def prediction_error(self, predicted: tf.Tensor, action: Any) -> tf.Tensor:
+        """Returns the error [...] of `predicted` [..., vector_size] for actions [..., A].
+
+        The squared errors of numbers and the cross-entropies of integers, whose logits are
+        predicted, are summed.
         """
 
     @abc.abstractmethod

@@ -36,6 +36,7 @@ class NestedHead(ActionHead):
         self.boxes = [leaf for leaf in leaves if isinstance(leaf, BoxHead)]
         self.discrete = [leaf for leaf in leaves if isinstance(leaf, DiscreteHead)]
         self.num_values = sum(leaf.num_values for leaf in self.discrete) or 1
+        self.vector_size = sum(leaf.vector_size for leaf in self.leaves)
         self._num_branches = sum(leaf.num_branches for leaf in self.discrete)
         weights: list[float] = []  # of the parts, and their target entropies
         targets: list[float] = []
@@ -96,6 +97,19 @@ class NestedHead(ActionHead):
         """See ActionHead; returns the actions of the Boxes, scaled to [-1, 1]."""
         inputs = [leaf.critic_inputs(of_leaf) for leaf, of_leaf in self._with(action)]
         return tf.concat(inputs, axis=-1)
+
+    def as_vector(self, action: Nest) -> tf.Tensor:
+        """See ActionHead; leaf after leaf."""
+        parts = [leaf.as_vector(of_leaf) for leaf, of_leaf in self._with(action)]
+        return tf.concat(parts, axis=-1)
+
+    def prediction_error(self, predicted: tf.Tensor, action: Nest) -> tf.Tensor:
+        """See ActionHead."""
+        places = _places([leaf.vector_size for leaf in self.leaves])
+        return tf.add_n([
+            leaf.prediction_error(predicted[..., place], of_leaf)
+            for (leaf, of_leaf), place in zip(self._with(action), places, strict=True)
+        ])  # fmt: skip
 
     def taken(self, values: tf.Tensor, action: Nest) -> tf.Tensor:
         """See ActionHead; returns the mean over all branches."""

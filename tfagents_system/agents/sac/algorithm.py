@@ -3,10 +3,11 @@
 Source: Haarnoja et al. 2018, Soft Actor-Critic Algorithms and Applications, arXiv:1812.05905.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
+from tf_agents.networks import network
 from tf_agents.policies import actor_policy, greedy_policy
 
 from tfagents_system.agents.agent import ActorCriticAgent
@@ -19,8 +20,10 @@ from tfagents_system.agents.building import (
     make_mlp_critic,
 )
 from tfagents_system.agents.losses import Losses
-from tfagents_system.agents.sac import losses
+from tfagents_system.agents.sac import losses, stream_losses
 from tfagents_system.agents.temperature import Temperature
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.settings.reward_signals import streams_of
 from tfagents_system.networks.heads import ActionHead
 
 make_actor = make_mlp_actor
@@ -28,13 +31,33 @@ make_critic = make_mlp_critic
 
 
 def make_agent(settings: AgentParams, parts: Parts) -> ActorCriticAgent:
-    """Returns the agent of `settings`, optionally with a state-value network."""
+    """Returns the agent of `settings`, with a state-value network or reward streams, if any.
+
+    Raises:
+      ConfigError: If the critics have not a value of each stream.
+    """
+    if streams := streams_of(settings):
+        discounts = {name: stream.discount for name, stream in streams.items()}
+        critic_loss = partial(stream_losses.critic_loss, discounts=discounts)
+        agent = make_soft_agent(settings, parts, Losses(stream_losses.actor_loss, critic_loss))
+        _check_values(agent.networks.critics[0], streams)
+        return agent
     own_losses = Losses(losses.actor_loss, partial(losses.critic_loss, gamma=settings.discount))
     if not settings.state_value_network:
         return make_soft_agent(settings, parts, own_losses)
     state_value = settings.state_value_ctor(parts.observation_spec)
     own_losses = own_losses._replace(state_value=losses.state_value_loss)
     return make_soft_agent(settings, parts, own_losses, state_value=state_value)
+
+
+def _check_values(critic: network.Network, streams: Collection[str]) -> None:
+    values = critic.create_variables()
+    found = sorted(values) if isinstance(values, Mapping) else "one Q"
+    if found != list(streams):
+        raise ConfigError(
+            f"TrainParams.critic_ctor returned a network of {found}; allowed is one of a dict of Q "
+            f"with the keys of reward_signals, {list(streams)}."
+        )
 
 
 def make_soft_agent(

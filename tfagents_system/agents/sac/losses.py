@@ -7,6 +7,7 @@ a Stochastic Actor, arXiv:1801.01290, which has a state-value network.
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import tensorflow as tf
 
@@ -15,6 +16,8 @@ from tfagents_system.agents.losses import ActorLoss, CriticLoss, sum_of_parts, v
 from tfagents_system.agents.networks import Networks, act, act_of, values
 from tfagents_system.core.nests import Nest
 from tfagents_system.networks.matmul import exact_values
+
+Gamma: TypeAlias = float | tf.Tensor  # per env step; of several reward streams [S, 1] or [S, 1, 1]
 
 
 def smallest(q_values: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -46,7 +49,7 @@ def actor_loss(
     return ActorLoss(loss, log_prob, soft_value(q_value, tf.stop_gradient(log_prob), alpha))
 
 
-def critic_loss(networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: float) -> CriticLoss:
+def critic_loss(networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: Gamma) -> CriticLoss:
     """Returns the sum over the critics of the mean of 1/2 (Q - y)^2; arXiv:1812.05905, eq. 5."""
     target = tf.stop_gradient(td_target(networks, batch, alpha, gamma))
     with exact_values():
@@ -55,8 +58,8 @@ def critic_loss(networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: float
     return CriticLoss(half_squared_errors(q_values, target, batch.valid), q_values[0], target)
 
 
-def td_target(networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: float) -> tf.Tensor:
-    """Returns y = r + gamma d V(s'), by the target networks: [B] or [B, T].
+def td_target(networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: Gamma) -> tf.Tensor:
+    """Returns y = r + gamma d V(s'), by the target networks: [B] or [B, T]; of streams [S, ...].
 
     V is the state-value network's, or the smallest soft value of an action of the policy.
     """
@@ -70,8 +73,10 @@ def td_target(networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: float) 
         with exact_values():
             return smallest(values(networks.target_critics, batch.next_steps, actions))
 
-    next_q_value, next_log_prob = batch.of_next(networks.head.expectation(distribution, judge))
-    return soft_td_target(batch.reward, batch.discount, gamma, next_q_value, next_log_prob, alpha)
+    next_value = soft_value(*networks.head.expectation(distribution, judge), alpha)
+    if batch.has_first_step:
+        next_value = next_value[..., 1:]
+    return bootstrapped_return(batch.reward, batch.discount, gamma, next_value)
 
 
 def state_value_loss(networks: Networks, batch: Batch, target: tf.Tensor) -> tf.Tensor:
@@ -82,7 +87,7 @@ def state_value_loss(networks: Networks, batch: Batch, target: tf.Tensor) -> tf.
 
 
 def bootstrapped_return(
-    reward: tf.Tensor, discount: tf.Tensor, gamma: float, next_value: tf.Tensor
+    reward: tf.Tensor, discount: tf.Tensor, gamma: Gamma, next_value: tf.Tensor
 ) -> tf.Tensor:
     """Returns y = r + gamma d V'(s'); arXiv:1801.01290, equation 8. All [B] or [B, T] but gamma."""
     return reward + gamma * discount * next_value

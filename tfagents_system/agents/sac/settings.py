@@ -44,6 +44,11 @@ class SacSettings:
 def _check(settings: "AgentSettings", is_recurrent: bool, where: str) -> None:
     if not settings.state_value_network:
         return
+    if settings.reward_signals:
+        raise ConfigError(
+            f"{where}: state_value_network is True, and there are reward_signals; allowed is "
+            "state_value_network = False then: the value of each stream is the critics'."
+        )
     if is_recurrent:
         raise ConfigError(
             f"{where}: state_value_network is True and recurrent is True; allowed is recurrent = "
@@ -61,5 +66,6 @@ SAC = Algorithm(
     "Soft Actor-Critic",
     settings=(EntropySettings, SacSettings),
     has_all_actions=True,
+    has_streams=True,
     check=_check,
 )

@@ -74,13 +74,12 @@ class Hyperparameter:
 
 def hyperparameters(*classes: type) -> dict[str, Hyperparameter]:
     """Returns the hyperparameters that `classes` and their bases declare, by name."""
-    return {
-        field.name: field.metadata[_KEY]
-        for cls in classes
-        for base in cls.__mro__
-        for field in vars(base).get("__dataclass_fields__", {}).values()
-        if _KEY in field.metadata
-    }
+    declared: dict[str, Hyperparameter] = {}
+    for base in (base for cls in classes for base in cls.__mro__):
+        for field in vars(base).get("__dataclass_fields__", {}).values():
+            if _KEY in field.metadata:
+                declared.setdefault(field.name, field.metadata[_KEY])  # a class overrides its bases
+    return declared
 
 
 def check_hyperparameter(

@@ -1,6 +1,6 @@
 """The interface of the user's TrainParams that programs use."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfagents_system.core.settings.training_settings import TrainingSettings
@@ -27,6 +27,8 @@ class Params(TrainingSettings):
 
     # Hyperparameters of agents, declared in `agents`, that other rooms need, too.
     discount: float
+    reward_signals: Mapping[str, Mapping[str, Any]] | None
+    image_encoder: Any
     preprocessing_combiner: Callable[..., Any] | None
 
     def __init__(self, env_config: dict[str, Any]):

@@ -1,0 +1,124 @@
+"""The hyperparameter `reward_signals`: streams of rewards, with the settings of each."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.names import did_you_mean
+from tfagents_system.core.settings.hyperparameters import (
+    NAMES_ELSEWHERE,
+    count,
+    declare,
+    flag,
+    hyperparameters,
+    is_number,
+    positive,
+)
+from tfagents_system.core.settings.params import Params
+
+EXTRINSIC = "extrinsic"  # the stream of the environment's rewards
+REWARD_SIGNALS_ALLOWED = (
+    'None or a dict with a dict of settings for each signal, such as {"extrinsic": {}, "curiosity":'
+    ' {"strength": 0.1}}'
+)
+
+
+def _uses_terminal_states(default: bool) -> Any:
+    return flag(
+        default,
+        "whether a termination ends the returns; False: as if it were a time limit",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class StreamSettings:
+    """The settings of every stream, and those of the environment's rewards."""
+
+    strength: float = positive(1.0, "factor of its rewards")
+    discount: float | None = declare(
+        None,
+        lambda v: v is None or (is_number(v) and 0 <= v <= 1),
+        "None or a number in [0, 1]",
+        "discount factor per env step of its values; None is the run's `discount`",
+    )
+    use_terminal_states: bool = _uses_terminal_states(True)
+
+
+@dataclasses.dataclass(frozen=True)
+class LearnedSettings(StreamSettings):
+    """The settings of every signal that is learned."""
+
+    use_terminal_states: bool = _uses_terminal_states(False)
+    learning_rate: float = positive(3e-4, "Adam learning rate of its networks")
+    encoding_size: int = count(128, "units of each layer that encodes observations")
+
+
+@dataclasses.dataclass(frozen=True)
+class CuriositySettings(LearnedSettings):
+    """The settings of rewards/curiosity.py."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RndSettings(LearnedSettings):
+    """The settings of rewards/rnd.py."""
+
+    learning_rate: float = positive(1e-4, "Adam learning rate of its networks")
+
+
+SIGNALS: Mapping[str, type[StreamSettings]] = {
+    EXTRINSIC: StreamSettings,
+    "curiosity": CuriositySettings,
+    "rnd": RndSettings,
+}
+
+
+def streams_of(settings: Params) -> dict[str, StreamSettings]:
+    """Returns the settings of each stream of a TrainParams, by name and sorted by it.
+
+    Defaults are filled in. It is empty without `reward_signals`: then there is one value of the
+    environment's rewards.
+    """
+    given = settings.reward_signals or {}
+    streams = {name: SIGNALS[name](**given[name]) for name in sorted(given)}
+    return {
+        name: dataclasses.replace(stream, discount=settings.discount)
+        if stream.discount is None
+        else stream
+        for name, stream in streams.items()
+    }
+
+
+def is_reward_signals(value: Any) -> bool:
+    """Returns whether `value` is allowed; raises ValueError with the reason if a part is not."""
+    if value is None:
+        return True
+    if not isinstance(value, Mapping) or not value:
+        return False
+    for signal, given in value.items():
+        if signal not in SIGNALS:
+            raise ValueError(f"there is no signal {signal!r}.{did_you_mean(str(signal), SIGNALS)}")
+        if not isinstance(given, Mapping):
+            raise ValueError(f"{signal} is {given!r}, not a dict of settings")
+        declared = hyperparameters(SIGNALS[signal])
+        for name, setting in given.items():
+            if name not in declared:
+                meant = NAMES_ELSEWHERE.get(str(name))
+                known = f" Did you mean {meant}?" if meant in declared else None
+                hint = known or did_you_mean(str(name), declared)
+                raise ValueError(f"{signal} has no setting {name!r}.{hint}")
+            try:
+                declared[name].check(name, setting, signal)
+            except ConfigError as error:
+                raise ValueError(str(error).removesuffix(".")) from error
+    return True
+
+
+def check_reward_signals(settings: Params, where: str) -> None:
+    """Raises ConfigError if single env steps are not what the rewards are computed from."""
+    if settings.reward_signals and settings.n_step_returns > 1:
+        raise ConfigError(
+            f"{where}: n_step_returns is {settings.n_step_returns}, and reward_signals has "
+            f"{', '.join(settings.reward_signals)}; allowed is n_step_returns = 1 then: signals "
+            "judge single env steps, and each stream has its own discount."
+        )
