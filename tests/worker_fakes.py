@@ -16,7 +16,8 @@ from tfagents_system.films.camera import Camera
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.policies.newest_policies import NewestPolicies
 from tfagents_system.services.versions import PolicyVersion
-from tfagents_system.workers import Experience, Worker
+from tfagents_system.worker_experience import Experience
+from tfagents_system.workers import Worker
 
 NUM_ITER, STEPS_PER_ITER = 20, 10
 
@@ -135,7 +136,7 @@ def replaceable(environment):
 
 def make_worker(run, adder, reader, worker_id=0, stop=None, environment=None,
                 eval_environment=None, new_checkpoints=lambda: None, policies=None,
-                make=Worker):  # fmt: skip
+                make=Worker, relabelling=None):  # fmt: skip
     hooks = (run.params.train_observers_ctor, run.params.eval_observers_ctor)
     environments = Environments(
         replaceable(environment or EpisodeStepEnv()),
@@ -149,7 +150,7 @@ def make_worker(run, adder, reader, worker_id=0, stop=None, environment=None,
         run,
         environments,
         NewestPolicies(policies or TapePolicies(), reader),
-        Experience(adder, new_checkpoints),
+        Experience(adder, new_checkpoints, relabelling),
         WorkerRecords(
             run.paths,
             worker_id,

@@ -25,6 +25,7 @@ from tfagents_system.data.run_views import view_of_run
 from tfagents_system.data.sample_reader import SampleReader, step_codec
 from tfagents_system.environments.closing import close_environment
 from tfagents_system.environments.construction import make_collect_environment
+from tfagents_system.environments.goals import check_has_goals
 from tfagents_system.rewards.construction import make_streams
 from tfagents_system.rewards.signals import RewardSignals
 from tfagents_system.rewards.streams import RewardStreams
@@ -78,6 +79,8 @@ def assemble(params: Params, environment: py_environment.PyEnvironment) -> Assem
     Raises:
       ConfigError: If the hooks of `params` return something that cannot be trained.
     """
+    if params.her_copies:
+        check_has_goals(environment, params.her_copies)
     agent, train_step = make_agent(params, environment)
     layout = ItemLayout.from_settings(params)
     specs = agent.time_step_spec.observation, agent.action_spec

@@ -24,6 +24,7 @@ from tf_agents.environments import py_environment
 from tfagents_system.agents.construction import masks_padding
 from tfagents_system.assembly import Assembly, assemble
 from tfagents_system.collection.best_policy_keeper import BestPolicyKeeper
+from tfagents_system.collection.goal_relabelling import GoalRelabelling
 from tfagents_system.collection.info_numbers import InfoNumbers
 from tfagents_system.collection.step_observers import StepObservers
 from tfagents_system.collection.worker_environments import Environments
@@ -62,7 +63,8 @@ from tfagents_system.services.signatures import check_columns
 from tfagents_system.services.table_info import table_signature
 from tfagents_system.services.tickets import TicketTaker
 from tfagents_system.services.variables import VariableReader
-from tfagents_system.workers import Experience, Worker
+from tfagents_system.worker_experience import Experience
+from tfagents_system.workers import Worker
 
 T = TypeVar("T")
 
@@ -137,11 +139,16 @@ def collect(
     if deterministic:
         publish_round = round_publisher(client).publish
         make_worker = functools.partial(LockStepWorker, publish_round=publish_round)
+    look = CheckpointWatch(run.paths, stream, env_timeout_secs + SILENT_SECS).look
+    relabelling = None
+    if params.her_copies:
+        goals_rng = np.random.default_rng(seed(SeedPurpose.GOALS))
+        relabelling = GoalRelabelling(params.her_copies, params.her_strategy, goals_rng)
     worker = make_worker(
         run,
         environments,
         NewestPolicies(policies, reader),
-        Experience(adder, CheckpointWatch(run.paths, stream, env_timeout_secs + SILENT_SECS).look),
+        Experience(adder, look, relabelling),
         records,
         should_stop=lambda: stop or (environments.are_worn and not deterministic),
         tickets=TicketTaker(replay_address, policies.variables) if evaluates else None,

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from tfagents_system.collection.rollouts import Episode
 from tfagents_system.collection.worker_environments import Environments
@@ -19,21 +19,12 @@ from tfagents_system.core.state.running import finish_of
 from tfagents_system.environments.replaceable import EnvironmentFailure
 from tfagents_system.policies.acting import ActingPolicy
 from tfagents_system.policies.newest_policies import NewestPolicies
-from tfagents_system.services.adder import Adder
-from tfagents_system.services.journal import Checkpoints
 from tfagents_system.services.tickets import TicketTaker
 from tfagents_system.services.versions import PolicyVersion
+from tfagents_system.worker_experience import Experience
 
 VARIABLES_TIMEOUT_SECS = 600.0
 MAX_FAILURES_IN_A_ROW = 5  # failures of environments without a complete episode between them
-
-
-class Experience(NamedTuple):
-    """The outputs of a worker's env steps."""
-
-    adder: Adder
-    # Yields the contents of the two newest checkpoints after each new one, otherwise None.
-    new_checkpoints: Callable[[], Checkpoints | None]
 
 
 class Worker:
@@ -63,7 +54,7 @@ class Worker:
         self._others = LivingPrograms(run.paths, records.program)
         self._environments = environments
         self._policies = policies
-        self._adder, self._new_checkpoints = experience
+        self._experience, self._adder = experience, experience.adder
         self._records = records
         self._should_stop = should_stop
         self._failures_in_a_row = self._num_tickets_seen = 0
@@ -143,13 +134,16 @@ class Worker:
         self, phase: Phase, policy: ActingPolicy, is_enough: Callable[[], bool] = lambda: False
     ) -> None:
         """Collects one episode; ends it early when the run ends, or `is_enough` after a burst."""
-        records, observers = self._records, self._environments.collect_observers
+        records, collect = self._records, self._environments.collect
+        observers, relabelling = self._environments.collect_observers, self._experience.relabelling
 
         def observe(time_step: Any, action: Any, next_time_step: Any, state: Any) -> bool:
             records.env_step += 1
             goes_on = self._adder.add(time_step, action, next_time_step, state)
             if observers:
                 observers(time_step, action, next_time_step)
+            if relabelling:
+                relabelling.note(time_step, action, next_time_step, collect.get_info())
             if self._adder.is_burst_due:
                 self._send(phase)
                 goes_on = goes_on and not self._should_end() and not is_enough()
@@ -162,20 +156,24 @@ class Worker:
         if self._should_end():
             return
         try:
-            self._environments.collect.set_state(self._run.curriculum.state_at(self._iteration))
+            collect.set_state(self._run.curriculum.state_at(self._iteration))
             episode = self._environments.run_collect_episode(
                 policy, self._run.horizon, observe, records.timer
             )
+            self._adder.end_episode()
+            if episode.is_complete:
+                records.collected(episode, self._iteration, self._train_step, collect.state)
+            for _ in self._experience.add_copies(collect):
+                self._send(phase)
+                if self._should_end():
+                    break
         except EnvironmentFailure as failure:
             self._adder.end_episode()
             self._note(failure)
             return
-        self._adder.end_episode()
         if episode.is_complete:
             self._failures_in_a_row = 0
             FIRST_EPISODE.end()
-            curriculum = self._environments.collect.state
-            records.collected(episode, self._iteration, self._train_step, curriculum)
 
     def _send(self, phase: Phase) -> None:
         """Waits until the server has the previous burst, then sends this one."""
@@ -185,7 +183,7 @@ class Worker:
 
     def _send_lost(self, phase: Phase) -> None:
         """After each new checkpoint, sends items again that a crash of the server has lost."""
-        if not (checkpoints := self._new_checkpoints()):
+        if not (checkpoints := self._experience.new_checkpoints()):
             return
         self._await_confirmation()
         for _ in self._adder.send_lost(checkpoints):

@@ -17,6 +17,12 @@ SEQUENCE = ItemLayout(20, is_sequence=True)
         ({"fresh_samples_per_step": 7}, SINGLE),
         ({"fresh_samples_per_step": None}, SINGLE),  # minibatches need independent draws
         ({"fresh_samples_per_step": 256}, SINGLE),
+        ({"her_copies": 4}, ItemLayout(8, num_copies=4, goals_change=True)),
+        ({"her_copies": 1, "her_strategy": "final"}, ItemLayout(8, num_copies=1)),
+        (
+            {"her_copies": 4, "fresh_samples_per_step": None},
+            ItemLayout(1, num_copies=4, goals_change=True),
+        ),
         ({"recurrent": True}, SEQUENCE),
         ({"recurrent": True, "fresh_samples_per_step": None}, SEQUENCE),
         # (n + k) / n <= 1.2 if n >= 5 k
@@ -79,6 +85,16 @@ def test_items_of_a_full_episode():
     assert ItemLayout(8).items_per_episode(10) == Fraction(11, 8)  # 11 rows
     assert ItemLayout(8).samples_in(11, horizon=10) == 8 * 10  # eight episodes
     assert SINGLE.samples_in(11, horizon=10) == 11
+
+
+def test_copies_are_items_but_no_samples_of_an_episode():
+    one_goal = ItemLayout(8, num_copies=4)
+    assert one_goal.items_per_episode(10) == Fraction(11 + 4 * 11, 8)
+    assert one_goal.samples_in(55, horizon=10) == 8 * 10  # eight episodes
+    changing = ItemLayout(8, num_copies=4, goals_change=True)
+    mean_goals = 1 + 1 / 2 + 1 / 3
+    assert float(changing.items_per_episode(3)) == pytest.approx((4 + 4 * (3 + mean_goals)) / 8)
+    assert ItemLayout(1, num_copies=4, goals_change=True).items_per_episode(10) == 10 * (1 + 4)
 
 
 def test_where_sequences_and_segments_end():

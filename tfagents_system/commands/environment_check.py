@@ -18,6 +18,7 @@ from tfagents_system.collection.info_numbers import InfoNumbers
 from tfagents_system.collection.rollouts import Episode, run_episode
 from tfagents_system.commands import environment_probes as probes
 from tfagents_system.commands.check_rows import Row, Verdict, explained
+from tfagents_system.commands.goals_check import check_goals
 from tfagents_system.commands.sharing_check import check_sharing
 from tfagents_system.core.meters import PhaseTimer, mean_of
 from tfagents_system.core.process import memory
@@ -105,6 +106,7 @@ class EnvironmentCheck:
         self.rows += [
             probes.check_curriculum(self.environment, self._curriculum, self._examiner),
             check_sharing(self.environment),
+            *check_goals(self.environment, self._params),
             probes.check_rendering(self._eval_environment),
             probes.check_seeding(self._params),
         ]

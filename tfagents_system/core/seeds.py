@@ -29,6 +29,7 @@ class SeedPurpose(enum.IntEnum):
     MINIBATCHES = 8  # the learner of a deterministic run
     TASK = 9  # seed of a run that is one of an array of experiments
     EVALUATORS = 10  # evaluators derive theirs from it, as workers do from the run's
+    GOALS = 11  # of the copies of transitions, if `her_copies`
 
 
 def derive_seed(

@@ -1,6 +1,7 @@
 """The layout of env steps in the items of the experience table."""
 
 import dataclasses
+import functools
 import math
 from fractions import Fraction
 
@@ -31,6 +32,8 @@ class ItemLayout:
     is_segment: bool = False  # sequences overlap only by `burn_in`
     burn_in: int = 0  # transitions shared with the segment before
     n_step: int = 1  # transitions over which a return sums rewards; more than 1 only in blocks
+    num_copies: int = 0  # of each transition, with other goals; see collection/goal_relabelling.py
+    goals_change: bool = False  # within a copy of an episode
 
     @classmethod
     def from_settings(cls, settings: TrainingSettings) -> "ItemLayout":
@@ -49,12 +52,14 @@ class ItemLayout:
                 burn_in = settings.burn_in_len
                 return cls(settings.segment_len, True, frame_stack, True, burn_in)
             return cls(settings.recurrent_sequence_length, True, frame_stack)
-        num_fresh = num_fresh_samples(settings)
+        num_fresh, num_copies = num_fresh_samples(settings), settings.her_copies
+        goals_change = num_copies > 0 and settings.her_strategy == "future"
         if num_fresh == settings.train_batch_size:
-            return cls(1, frame_stack=frame_stack)
+            return cls(1, frame_stack=frame_stack, num_copies=num_copies, goals_change=goals_change)
         n_step = settings.n_step_returns
         if frame_stack == 1:
-            return cls(math.gcd(num_fresh, LARGEST_BLOCK), n_step=n_step)
+            length = math.gcd(num_fresh, LARGEST_BLOCK)
+            return cls(length, n_step=n_step, num_copies=num_copies, goals_change=goals_change)
         length = _block_of_frames(num_fresh, frame_stack + n_step - 1)
         return cls(length, frame_stack=frame_stack, n_step=n_step)
 
@@ -89,10 +94,16 @@ class ItemLayout:
         return self.length - self.burn_in if self.is_segment else 1
 
     def items_per_episode(self, horizon: int) -> Fraction:
-        """Returns the number of items of a full episode of `horizon` transitions."""
+        """Returns the number of items of a full episode of `horizon` transitions and its copies.
+
+        It is the expected number if goals change within copies.
+        """
         if self.is_block:
-            return Fraction(horizon + self.frame_stack, self.length)
-        return Fraction(1 + math.ceil((horizon - self.length) / self._stride))
+            goals = _expected_goals(horizon) if self.goals_change else Fraction(1)
+            rows = horizon + self.frame_stack + self.num_copies * (horizon + goals)
+            return rows / self.length
+        num_items = 1 + math.ceil((horizon - self.length) / self._stride)
+        return Fraction(num_items * (1 + self.num_copies))
 
     def ends_sequence(self, num_transitions: int) -> bool:
         """Returns whether a sequence ends with this transition of an episode, counted from 1."""
@@ -105,7 +116,7 @@ class ItemLayout:
         return (self.length - num_transitions) % self._stride
 
     def samples_in(self, num_items: int, horizon: int) -> int:
-        """Returns the number of samples in `num_items` items of full episodes."""
+        """Returns the number of samples in `num_items` items of full episodes, without copies."""
         per_episode = Fraction(horizon) if self.is_block else self.items_per_episode(horizon)
         return round(num_items * per_episode / self.items_per_episode(horizon))
 
@@ -115,6 +126,16 @@ class ItemLayout:
         stacked = f", {self.frame_stack} frames stacked" if self.frame_stack > 1 else ""
         returns = f", for {self.n_step}-step returns" if self.n_step > 1 else ""
         return f"{kind} of {self.rows} steps{stacked}{returns}"
+
+
+@functools.cache
+def _expected_goals(horizon: int) -> Fraction:
+    """Returns the mean number of goals in a copy of an episode: 1 + 1/2 + ... + 1/horizon.
+
+    The goal of a transition with n states after it is new with probability 1/n.
+    """
+    mean = math.fsum(1 / left for left in range(1, horizon + 1))
+    return Fraction(mean).limit_denominator(10**6)  # exact ones have hundreds of digits
 
 
 def _block_of_frames(num_fresh: int, repeated: int) -> int:

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import tree
@@ -17,6 +17,8 @@ from tfagents_system.core.programs.first_episode import FIRST_EPISODE
 from tfagents_system.environments.closing import call_close, end_started, started_by
 from tfagents_system.environments.layers import every_layer
 from tfagents_system.environments.own_arrays import NotFiniteError
+
+T = TypeVar("T")
 
 
 class EnvironmentFailure(UserCodeError):
@@ -91,6 +93,10 @@ class ReplaceableEnvironment:
             return time_step
         except Exception as error:
             raise self._failure(error) from error
+
+    def ask(self, question: Callable[[py_environment.PyEnvironment], T]) -> T:
+        """Returns what `question` returns for the working environment, or raises a failure."""
+        return self._guard(question, self.current())
 
     @property
     def state(self) -> dict[str, Any]:

@@ -140,6 +140,8 @@ AT_LEAST_1 = "an integer >= 1 and <= 1000000000"
         pytest.param("train_batch_size", 1 << 99_999, AT_LEAST_1, id="huge"),
         ("fresh_samples_per_step", 10**10, f"None or {AT_LEAST_1}"),
         ("matmul_precision", "bfloat32", 'one of "auto", "float32", "bfloat16", "int16"'),
+        ("her_copies", -1, "an integer >= 0 and <= 1000000000"),
+        ("her_strategy", "random", 'one of "future", "final", "episode"'),
         ("exploration_noise_beta", -0.5, r"a number in \[0, 2\]"),
         ("exploration_noise_beta", 2.5, r"a number in \[0, 2\]"),
         ("matmul_precision", 32, 'one of "auto", "float32", "bfloat16", "int16"'),
@@ -242,6 +244,19 @@ def test_returns_over_steps_need_the_pool(changed, message):
         check_training_settings(settings, horizon=10, where="params.py")
     settings.n_step_returns = 1
     check_training_settings(settings, horizon=10, where="params.py")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"recurrent": True}, {"n_step_returns": 3}, {"frame_stack": 2}, {"action_repeat": 2}],
+)
+def test_copies_with_other_goals_are_of_single_env_steps(changed):
+    settings = TrainingSettings(her_copies=4, **changed)
+    ((name, value),) = changed.items()
+    with pytest.raises(ConfigError, match=f"her_copies is 4 and {name} is {value}; allowed is"):
+        check_training_settings(settings, horizon=100, where="params.py")
+    settings.her_copies = 0
+    check_training_settings(settings, horizon=100, where="params.py")
 
 
 def test_sequence_longer_than_the_horizon_raises_if_recurrent():

@@ -26,6 +26,7 @@ from tfagents_system.core.settings.stop_condition import (
 )
 
 UpdateRatio = Literal["fixed", "auto"]
+HerStrategy = Literal["future", "final", "episode"]
 MatmulPrecision = Literal["auto", "float32", "bfloat16", "int16"]
 
 
@@ -162,6 +163,19 @@ class TrainingSettings:
         "(uint8 [H, W, C]), the first frame repeated before the start; the replay buffer stores "
         "each frame once",
     )
+    her_copies: int = count(
+        0,
+        "hindsight experience replay, for observations with `achieved_goal` and `desired_goal`: "
+        "copies of each transition in the replay buffer, each with a goal that the episode has "
+        "achieved; 4 is usual",
+        at_least=0,
+    )
+    her_strategy: HerStrategy = one_of(
+        get_args(HerStrategy),
+        "future",
+        "the goals of `her_copies`: achieved after the transition at a step drawn at random, at "
+        "the final step of the episode, or at any step of the episode",
+    )
     exploration_noise_beta: float = number_between(
         0,
         2,
@@ -213,6 +227,7 @@ def check_training_settings(settings: TrainingSettings, horizon: int, where: str
             f"({length}), because the burn-in enters no loss."
         )
     _check_n_step_returns(settings, where)
+    _check_her_copies(settings, where)
     _check_video_period(settings, where)
     _check_stop_when(settings, where)
 
@@ -232,6 +247,16 @@ def _check_n_step_returns(settings: TrainingSettings, where: str) -> None:
             f"({settings.train_batch_size}). Returns over several steps need the learner's pool, "
             "so set fresh_samples_per_step to a smaller number."
         )
+
+
+def _check_her_copies(settings: TrainingSettings, where: str) -> None:
+    alone = {"recurrent": False, "n_step_returns": 1, "frame_stack": 1, "action_repeat": 1}
+    for name, allowed in alone.items():
+        if settings.her_copies and (value := getattr(settings, name)) != allowed:
+            raise ConfigError(
+                f"{where}: her_copies is {settings.her_copies} and {name} is {value}; allowed is "
+                f"{allowed} then, because each copy is a single env step with a reward of its own."
+            )
 
 
 def _check_video_period(settings: TrainingSettings, where: str) -> None:

@@ -1,0 +1,34 @@
+"""What becomes of a worker's env steps."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from tfagents_system.collection.goal_relabelling import GoalRelabelling
+from tfagents_system.environments.replaceable import ReplaceableEnvironment
+from tfagents_system.services.adder import Adder
+from tfagents_system.services.journal import Checkpoints
+
+
+class Experience(NamedTuple):
+    """The outputs of a worker's env steps."""
+
+    adder: Adder
+    # Yields the contents of the two newest checkpoints after each new one, otherwise None.
+    new_checkpoints: Callable[[], Checkpoints | None]
+    relabelling: GoalRelabelling | None = None  # copies env steps with other goals, if asked for
+
+    def add_copies(self, environment: ReplaceableEnvironment) -> Iterator[None]:
+        """Adds the env steps of the last episode with other goals; yields when a burst is due.
+
+        Env steps in a row that have one goal are an episode of the stream. If the caller stops
+        early, the others are lost.
+
+        Raises:
+          EnvironmentFailure: If the environment fails to judge them.
+        """
+        for copy in self.relabelling.copies(environment) if self.relabelling else ():
+            is_added = self.adder.add(copy.time_step, copy.action, copy.next_time_step)
+            if copy.is_last or not is_added:
+                self.adder.end_episode()
+            if self.adder.is_burst_due:
+                yield
