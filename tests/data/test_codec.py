@@ -85,6 +85,23 @@ def test_round_trip_is_exact_for_any_spec(spec, lead, seed):
     expected = tree.unflatten_as(spec, [stack(same_leaf) for same_leaf in leaves])
     assert_same(codec.unpack(columns), expected)
     assert_same(codec.unpack([tf.constant(column) for column in columns]), expected)
+    n = len(nests)
+    rows = tree.map_structure(lambda leaf: leaf.reshape(n, *leaf.shape[len(lead) :]), expected)
+    for column, of_rows in zip(columns, codec.pack_rows(rows), strict=True):
+        np.testing.assert_array_equal(of_rows, column.reshape(n, column.shape[-1]))
+
+
+def test_bad_numbers_of_many_rows_are_refused_by_the_name_of_their_leaf():
+    spec = {"a": tf.TensorSpec([2], tf.float32), "b": tf.TensorSpec([], tf.float32)}
+    codec = Codec(spec, largest=10.0)
+    a, b = np.zeros([3, 2], np.float32), np.zeros(3, np.float32)
+    assert [column.shape for column in codec.pack_rows({"a": a, "b": b})] == [(3, 3)]
+    b[2] = np.nan
+    with pytest.raises(ValueError, match="^b is not finite$"):
+        codec.pack_rows({"a": a, "b": b})
+    a[1, 1], b[2] = -11, 10
+    with pytest.raises(ValueError, match="^a is beyond 10$"):
+        codec.pack_rows({"a": a, "b": b})
 
 
 def test_float32_comes_first_then_the_other_dtypes_by_name():

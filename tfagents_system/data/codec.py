@@ -83,6 +83,21 @@ class Codec:
                 self._check_values(column, array)
         return packed
 
+    def pack_rows(self, nest: Any) -> list[NDArray[Any]]:
+        """Returns the columns [N, size] of a nest whose leaves fit the spec after an axis [N].
+
+        Raises:
+          ValueError: If a value is not finite or beyond `largest`; the message names the leaf.
+        """
+        leaves = tree.flatten(nest)
+        packed = [np.empty((len(leaves[0]), size), dtype) for size, dtype in self._layout]
+        for leaf, (column, place) in zip(leaves, self._slots, strict=True):
+            packed[column][:, place] = np.reshape(leaf, (len(leaf), place.stop - place.start))
+        for column, array in enumerate(packed):
+            if array.dtype.kind == "f" and len(array):
+                self._check_values(column, np.abs(array).max(axis=0))  # NaN if any is
+        return packed
+
     def _pack_cast(self, index: int, leaf: Any, target: NDArray[Any]) -> None:
         """Casts a leaf of another dtype into `target`, or raises ValueError."""
         array, path = np.asarray(leaf), self._paths[index]

@@ -1,0 +1,1 @@
+"""Demonstrations: episodes of a person or another policy, in files, for training."""

@@ -1,0 +1,51 @@
+"""Reads demonstrations: a file, or a folder as the sum of its files."""
+
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.demonstrations.episode_file import Episode, read_episode
+
+
+def read_demonstrations(path: pathlib.Path) -> list[Episode]:
+    """Returns all episodes in `path`, at least one; those of a folder in the order of file names.
+
+    Raises:
+      ConfigError: If there is none, or a file cannot be read; the message has the path.
+    """
+    if not path.exists():
+        raise ConfigError(f"{path}: there are no such demonstrations.")
+    files = [path] if path.is_file() else demonstration_files(path)
+    episodes = [episode for file in files for episode in _reader_of(file)(file)]
+    if not episodes:
+        raise ConfigError(f"{path}: it has no episode.")
+    return episodes
+
+
+def demonstration_files(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the files of demonstrations directly in `folder`, by name.
+
+    Raises:
+      ConfigError: If there is none.
+    """
+    files = [file for file in folder.iterdir() if file.suffix in READERS]
+    visible = sorted(file for file in files if not file.name.startswith("."))
+    if not visible:
+        raise ConfigError(f"{folder}: no file in it is one of {', '.join(READERS)}.")
+    return visible
+
+
+def _reader_of(file: pathlib.Path) -> Callable[[pathlib.Path], Sequence[Episode]]:
+    try:
+        return READERS[file.suffix]
+    except KeyError:
+        raise ConfigError(
+            f"{file}: no file of demonstrations; allowed are {', '.join(READERS)}."
+        ) from None
+
+
+def _read_npz(file: pathlib.Path) -> list[Episode]:
+    return [read_episode(file)]
+
+
+READERS: Mapping[str, Callable[[pathlib.Path], Sequence[Episode]]] = {".npz": _read_npz}
