@@ -97,16 +97,15 @@ class TrainParamsBase(AgentParams, abc.ABC):
 
         Its attribute `features_spec` is the spec of the features, without batch axis.
         """
-        image_encoder = self.image_encoder if self._is_visual(obs_spec) else None
-        if image_encoder and not self.recurrent:
-            return VisualSummarizer(obs_spec, image_encoder)
+        if self._is_visual(obs_spec) and not self.recurrent:
+            return VisualSummarizer(obs_spec, self.image_encoder)
         return RecurrentSummarizer(
             obs_spec,
             rnn_type=self.rnn_type,
             units=self.rnn_units,
             num_layers=self.rnn_layers,
             preprocessing_combiner=self.preprocessing_combiner,
-            image_encoder=image_encoder,
+            image_encoder=self.image_encoder,
             burn_in_len=self.burn_in_len,
         )
 

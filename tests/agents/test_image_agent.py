@@ -26,14 +26,16 @@ class Params(TrainParamsBase):
         raise AssertionError("not needed here")
 
 
-def make_agent(**settings):
+def make_agent(observation_spec=None, **settings):
+    observation_spec = observation_spec or OBSERVATION
     tf.keras.utils.set_random_seed(3)
     params = Params({"horizon": 50})
     for name, value in settings.items():
         setattr(params, name, value)
     params.check("params.py")
     train_step = tf.Variable(0, dtype=tf.int64)
-    return params.agent_ctor(train_step, OBSERVATION, ACTION, ts.time_step_spec(OBSERVATION))
+    time_step_spec = ts.time_step_spec(observation_spec)
+    return params.agent_ctor(train_step, observation_spec, ACTION, time_step_spec)
 
 
 def batch(*lead):
@@ -101,6 +103,39 @@ def test_recurrent_networks_train_on_images(share_summarizer):
     agent = make_agent(recurrent=True, rnn_units=4, share_summarizer=share_summarizer)
     before = [v.numpy() for v in agent.collect_policy.variables()]
     assert np.isfinite(tf.function(agent.train, autograph=False)(batch(2, 3)).loss)
+    after = [v.numpy() for v in agent.collect_policy.variables()]
+    assert all((x != y).any() for x, y in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [([3, 20, 20], tf.float32), ([20, 20], tf.uint8), ([5, 5, 3], tf.float32)],
+)
+@pytest.mark.parametrize("settings", [{}, {"recurrent": True, "rnn_units": 4}])
+def test_images_of_every_kind_train_without_a_setting(shape, dtype, settings):
+    spec = {"left": tf.TensorSpec(shape, dtype), "right": tf.TensorSpec(shape, dtype),
+            "joints": tf.TensorSpec([2], tf.float32)}  # fmt: skip
+    settings = settings | {
+        "image_encoder": None,
+        "image_augmentation": 1,
+        "normalize_observations": True,
+    }
+    agent = make_agent(observation_spec=spec, **settings)
+    rng = np.random.default_rng(0)
+    lead = (2, 3) if agent.collect_policy.policy_state_spec else (4,)
+
+    def observation():
+        return tf.nest.map_structure(
+            lambda leaf: tf.cast(rng.uniform(0, 255 if leaf.dtype == tf.uint8 else 1,
+                                             [*lead, *leaf.shape]), leaf.dtype),
+            spec,
+        )  # fmt: skip
+
+    ones = tf.ones(lead)
+    action = tf.constant(rng.uniform(-1, 1, [*lead, 1]), tf.float32)
+    sample = Transition(MID * ones, observation(), action, ones, ones, observation())
+    before = [v.numpy() for v in agent.collect_policy.variables()]
+    assert np.isfinite(tf.function(agent.train, autograph=False)(sample).loss)
     after = [v.numpy() for v in agent.collect_policy.variables()]
     assert all((x != y).any() for x, y in zip(before, after, strict=True))
 

@@ -8,13 +8,17 @@ import re
 import subprocess
 import sys
 import tempfile
+import types
 from unittest import mock
 
+import numpy as np
 import pytest
+from tf_agents.specs import array_spec
 
 from tfagents_system.commands import learning_check
 from tfagents_system.commands.check import check
 from tfagents_system.commands.check_rows import Row
+from tfagents_system.commands.environment_probes import check_images
 from tfagents_system.core.errors import ConfigError
 
 PARAMS = """
@@ -301,3 +305,21 @@ def test_environment_is_checked_without_files_of_the_users(tmp_path, capsys, mon
 def test_wrong_environment_or_setting_is_refused_before_anything_runs(given, error):
     with pytest.raises(ConfigError, match=error):
         check(**given)
+
+
+def test_images_are_listed_with_axes_and_encoders():
+    spec = {
+        "eye": array_spec.ArraySpec([3, 84, 60], np.float32),
+        "arm": array_spec.ArraySpec([7], np.float32),
+        "map": array_spec.ArraySpec([24, 24], np.uint8),
+    }
+    params = types.SimpleNamespace(preprocessing_combiner=None, image_encoder=None)
+    (row,) = check_images(spec, params)
+    assert row.verdict == "ok"
+    assert row.value == (
+        "eye float32 [3, 84, 60] is CHW, nature_cnn; map uint8 [24, 24] is HW, simple"
+    )
+    assert check_images({"arm": spec["arm"]}, params) == []
+    params.preprocessing_combiner = lambda nest: nest
+    (row,) = check_images(spec["eye"], params)
+    assert row.value == "observation float32 [3, 84, 60] is CHW"

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import tensorflow as tf
 from replay_fakes import EpisodeStepEnv, all_items, serving
 from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec, tensor_spec
@@ -7,6 +8,8 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.data.frames import newest_frames, single_frame_spec, stack_frames
+from tfagents_system.data.images import channels_last, layout_of, size_of
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.sample_reader import step_codec
 from tfagents_system.environments.frame_stack import FrameStack
@@ -61,6 +64,59 @@ def test_an_observation_holds_the_newest_frames_of_its_episode():
         [10, 10, 10], [10, 10, 11], [10, 11, 12], [11, 12, 13],
     ]  # fmt: skip
     assert [float(o["step"][0]) for o in observations] == [0, 1, 2, 3] * 2
+
+
+PICTURES = {
+    "HWC": np.arange(7 * 9 * 3).reshape(7, 9, 3),
+    "CHW": np.arange(3 * 5 * 5).reshape(3, 5, 5),
+    "HW": np.arange(24 * 20).reshape(24, 20),
+}
+
+
+class PictureEnv(CameraEnv):
+    """Shows a picture, plus the step."""
+
+    def __init__(self, picture, dtype):
+        super().__init__()
+        self._picture = picture.astype(dtype)
+
+    def observation_spec(self):
+        return array_spec.ArraySpec(self._picture.shape, self._picture.dtype, "observation")
+
+    def _observe(self):
+        return self._picture + np.array(self._index).astype(self._picture.dtype)
+
+
+@pytest.mark.parametrize(
+    ("layout", "dtype", "shape", "stacked_layout"),
+    [
+        ("HWC", np.uint8, (7, 9, 12), "HWC"), ("HWC", np.float32, (7, 9, 12), "HWC"),
+        ("CHW", np.uint8, (12, 5, 5), "CHW"), ("CHW", np.float32, (12, 5, 5), "CHW"),
+        ("HW", np.uint8, (24, 20, 4), "HWC"),
+    ],
+)  # fmt: skip
+def test_frames_of_every_layout_are_stacked_and_found_again(layout, dtype, shape, stacked_layout):
+    picture = PICTURES[layout].astype(dtype)
+    environment = FrameStack(PictureEnv(picture, dtype), 4)
+    spec = tensor_spec.from_spec(environment.observation_spec())
+    assert (tuple(spec.shape), layout_of(spec)) == (shape, stacked_layout)
+    stacks = [environment.reset().observation]
+    stacks += [environment.step(np.zeros(1)).observation for _ in range(2)]
+    expected = channels_last(picture[np.newaxis], layout)
+    shown = channels_last(np.stack(stacks), stacked_layout)
+    for step, ages in enumerate([(0, 0, 0, 0), (0, 0, 0, 1), (0, 0, 1, 2)]):
+        wanted = np.concatenate([expected[0] + np.array(age, dtype) for age in ages], axis=-1)
+        np.testing.assert_array_equal(shown[step], wanted)
+    # The replay buffer has each frame once, the first one repeated.
+    frame_spec = single_frame_spec(spec, 4)
+    assert size_of(frame_spec) == expected.shape[1:]
+    frames = [newest_frames(stack, frame_spec) for stack in [stacks[0]] * 3 + stacks]
+    assert [frame.shape for frame in frames] == [tuple(frame_spec.shape)] * 6
+    np.testing.assert_array_equal(newest_frames(np.stack(stacks), frame_spec), frames[3:])
+    restacked = stack_frames(np.stack(frames)[np.newaxis], frame_spec, 4)
+    np.testing.assert_array_equal(restacked, [stacks])
+    in_tensorflow = stack_frames(tf.constant(np.stack(frames))[tf.newaxis], frame_spec, 4)
+    np.testing.assert_array_equal(in_tensorflow, [stacks])
 
 
 def test_an_environment_without_images_is_refused():

@@ -9,6 +9,7 @@ from tf_agents.specs import array_spec
 from tfagents_system.environments import remarks
 from tfagents_system.environments.gym_adapter import GymEnvironment
 from tfagents_system.environments.gymnasium_adapter import GymnasiumEnvironment
+from tfagents_system.environments.image_layouts import ImageLayouts
 from tfagents_system.environments.partial_observation import LastAction
 
 
@@ -114,11 +115,9 @@ def array(shape, dtype=np.float32):
 @pytest.mark.parametrize(
     ("spec", "shown"),
     [
-        (array([84, 84], np.uint8), "observation, uint8 [84, 84]"),
-        (array([84, 84, 3]), "observation, float32 [84, 84, 3]"),
-        (array([3, 84, 84]), "observation, float32 [3, 84, 84]"),
-        (array([64, 48, 12], np.float64), "observation, float64 [64, 48, 12]"),
+        (array([84, 84]), "observation, float32 [84, 84]"),
         (array([84, 84, 1], np.int32), "observation, int32 [84, 84, 1]"),
+        (array([3, 84, 84], np.int64), "observation, int64 [3, 84, 84]"),
         ({"eye": array([30, 40]), "arm": array([7])}, "observation/eye, float32 [30, 40]"),
     ],
 )
@@ -127,13 +126,30 @@ def test_an_image_that_would_be_a_vector_is_said(spec, shown):
     assert remark.shown == f"IMAGE TAKEN FOR A VECTOR? {shown}"
     shape = [int(side) for side in shown[shown.index("[") + 1 : -1].split(",")]
     assert f"is taken for a vector of {np.prod(shape):,} numbers" in remark.text
+    name, layout = "eye" if isinstance(spec, dict) else "observation", "HWC"
+    layout = "HW" if len(shape) == 2 else "CHW" if shape[0] == 3 else "HWC"
+    assert f"If it is an image, set image_layouts = {{'{name}': '{layout}'}}; if " in remark.advice
     assert remarks.remarks_on(observing(spec), takes_vectors=False) == []
+    for chosen in (layout, "vector"):
+        environment = ImageLayouts(observing(spec), {name: chosen})
+        assert remarks.remarks_on(environment, takes_vectors=True) == []
+
+
+def test_colors_of_floats_from_0_to_255_are_said():
+    spec = array_spec.BoundedArraySpec([84, 84, 3], np.float32, 0, 255)
+    (remark,) = remarks.remarks_on(observing(spec), takes_vectors=True)
+    assert remark.shown == "IMAGE OF LARGE NUMBERS: observation, float32 [84, 84, 3]"
+    assert "as_images.AsImages(environment)" in remark.advice
+    for low, high in ((0, 1), (-1, 1), (-np.inf, np.inf)):
+        spec = array_spec.BoundedArraySpec([84, 84, 3], np.float32, low, high)
+        assert remarks.remarks_on(observing(spec), takes_vectors=True) == []
 
 
 @pytest.mark.parametrize(
     "spec",
     [
-        array([84, 84, 3], np.uint8), array([7056]), array([50, 3]), array([2, 3], np.uint8),
+        array([84, 84, 3], np.uint8), array([84, 84], np.uint8),
+        array([3, 84, 84]), array([7056]), array([50, 3]), array([2, 3], np.uint8),
         array([10, 10, 3]), array([30, 30, 30]), array([84, 3, 84]), array([5, 84, 84, 3]),
         array([], np.int64), array([40, 40], bool),
     ],

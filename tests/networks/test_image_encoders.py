@@ -3,7 +3,12 @@ import pytest
 import tensorflow as tf
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.networks.image_encoders import VisualEncoder, VisualSummarizer, random_shift
+from tfagents_system.networks.image_encoders import (
+    VisualEncoder,
+    VisualSummarizer,
+    encoder_kind,
+    random_shift,
+)
 from tfagents_system.networks.summarizers import RecurrentSummarizer
 
 CAMERA = tf.TensorSpec([84, 84, 9], tf.uint8, "camera")
@@ -26,6 +31,9 @@ def images_of(spec, *lead, seed=0):
         ("simple", 9 * 9 * 32),  # 84 -> (84 - 8) / 4 + 1 = 20 -> (20 - 4) / 2 + 1 = 9
         ("nature_cnn", 7 * 7 * 64),  # 20 -> 9 -> 9 - 2
         ("impala", 9 * 9 * 32),  # 84 - 2 -> 41; 41 - 2 -> 20; 20 - 2 -> 9
+        ("match3", 80 * 80 * 144),  # 84 - 2 - 2
+        ("fully_connected", 128),
+        (None, 7 * 7 * 64),  # nature_cnn
     ],
 )
 def test_features_of_84_by_84(kind, num_features):
@@ -95,14 +103,71 @@ def test_recurrent_layers_read_the_features_of_images():
 
 
 @pytest.mark.parametrize(
-    ("kind", "least"), [("offpcc", 15), ("simple", 20), ("nature_cnn", 36), ("impala", 15)]
+    ("kind", "least"),
+    [("offpcc", 15), ("simple", 20), ("nature_cnn", 36), ("impala", 15), ("match3", 5)],
 )
 def test_an_image_that_is_too_small_is_refused(kind, least):
     VisualEncoder(tf.TensorSpec([least, least, 1], tf.uint8), kind)
     small = tf.TensorSpec([least + 5, least - 1, 1], tf.uint8)
-    message = f"image_encoder is {kind}, .* at least {least} x {least} .* have {least + 5} x"
+    message = (
+        f"image_encoder is {kind}, .* at least {least} x {least} .* have {least + 5} x {least - 1}"
+        ". Allowed are .*fully_connected, or None"
+    )
     with pytest.raises(ConfigError, match=message):
         VisualEncoder(small, kind)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind"),
+    [
+        ([36, 40, 3], "nature_cnn"), ([35, 40, 3], "simple"), ([40, 20, 1], "simple"),
+        ([19, 40, 3], "impala"), ([3, 15, 15], "impala"), ([14, 14, 3], "match3"),
+        ([5, 5, 3], "match3"), ([4, 84, 3], "fully_connected"), ([3, 3, 3], "fully_connected"),
+    ],
+)  # fmt: skip
+def test_without_a_choice_the_size_chooses(shape, kind):
+    spec = tf.TensorSpec(shape, tf.uint8)
+    assert encoder_kind(spec, None) == kind
+    assert encoder_kind(spec, "fully_connected") == "fully_connected"
+
+
+def test_match3_by_hand_where_all_weights_are_equal():
+    spec = tf.TensorSpec([5, 5, 3], tf.float32)
+    network = VisualSummarizer(spec)
+    network.create_variables()
+    for variable in network.variables:
+        variable.assign(tf.fill(variable.shape, 0.1 if len(variable.shape) == 4 else 0.0))
+    features, _ = network(tf.constant([1.0, -1.0])[:, None, None, None] * tf.ones([2, 5, 5, 3]))
+    first = 0.1 * 3 * 3 * 3
+    second = first * 0.1 * 3 * 3 * 35
+    np.testing.assert_allclose(features[0], np.full(144, second), rtol=1e-5)
+    # Below 0 each of the two layers lets a hundredth through.
+    np.testing.assert_allclose(features[1], np.full(144, -second * 0.01 * 0.01), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [tf.uint8, tf.float32])
+@pytest.mark.parametrize("kind", ["simple", "offpcc", "fully_connected"])
+def test_axes_and_dtype_of_an_image_change_nothing(kind, dtype):
+    pictures = images_of(tf.TensorSpec([20, 24, 3], tf.uint8), 2).numpy()
+    as_made = pictures if dtype == tf.uint8 else np.float32(pictures / 255)
+    encoders, results = [], []
+    for shape, images in (([20, 24, 3], as_made), ([3, 20, 24], np.moveaxis(as_made, -1, 1))):
+        encoders.append(VisualEncoder(tf.TensorSpec(shape, dtype), kind))
+        for one, other in zip(encoders[0].variables, encoders[-1].variables, strict=True):
+            other.assign(one)
+        results.append(encoders[-1](tf.constant(images)))
+        in_sequences = encoders[-1](tf.constant(images[:, np.newaxis]))
+        np.testing.assert_allclose(in_sequences[:, 0], results[-1], rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(results[0], results[1])
+    expected = encoders[0].convolutions[0](np.float32(pictures / 255))
+    np.testing.assert_allclose(results[0], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_gray_images_have_one_channel():
+    encoder = VisualEncoder(tf.TensorSpec([20, 24], tf.uint8), "simple")
+    pictures = images_of(tf.TensorSpec([20, 24], tf.uint8), 2)
+    expected = encoder.convolutions[0](tf.cast(pictures, tf.float32)[..., tf.newaxis] / 255)
+    np.testing.assert_allclose(encoder(pictures), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_copies_have_variables_of_their_own():
@@ -131,6 +196,15 @@ def test_a_shift_is_a_crop_of_the_image_with_repeated_edges():
         assert len(matching) == 1
         seen |= set(matching)
     assert {top for top, _ in seen} == {left for _, left in seen} == set(range(5))
+
+
+@pytest.mark.parametrize(("axes", "order"), [((-2, -1), [0, 3, 1, 2]), ((-3, -2), [0, 1, 2, 3])])
+def test_a_shift_moves_height_and_width_wherever_they_are(axes, order):
+    images = images_of(tf.TensorSpec([6, 5, 2], tf.uint8), 8)
+    shifted = random_shift(tf.transpose(images, order), 2, (1, 2), axes)
+    np.testing.assert_array_equal(
+        shifted, tf.transpose(random_shift(images, 2, seed=(1, 2)), order)
+    )
 
 
 def test_a_shift_is_that_of_its_seed_and_one_of_a_whole_sequence():

@@ -95,6 +95,7 @@ def test_images_and_integers_stay_as_they_are():
 
 def test_an_observation_without_numbers_to_normalize_is_refused():
     with pytest.raises(
-        ConfigError, match="no part of the observation is floating point: it is Ten"
+        ConfigError,
+        match="no part of the observation is a vector of floating point numbers: it is Ten",
     ):
         Normalizer(NEST["camera"])

@@ -24,7 +24,7 @@ from tfagents_system.core.settings.params import Params
 from tfagents_system.core.settings.reward_signals import REWARD_SIGNALS_ALLOWED, is_reward_signals
 
 LearningRateSchedule = Literal["constant", "linear"]
-ImageEncoder = Literal["nature_cnn", "simple", "offpcc", "impala"]
+IMAGE_ENCODERS = ("nature_cnn", "simple", "offpcc", "impala", "match3", "fully_connected")
 RnnType = Literal["lstm", "gru", "rnn"]
 
 
@@ -111,10 +111,12 @@ class SharedSettings:
         "fifth of the largest return if that is more; None is what the algorithm's paper has: True "
         "for " + ", ".join(row.name for row in ALGORITHMS.values() if row.normalizes_rewards),
     )
-    image_encoder: ImageEncoder = one_of(
-        get_args(ImageEncoder),
-        "nature_cnn",
-        "convolutions for images (uint8 [H, W, C]), unless there is a preprocessing_combiner; "
+    image_encoder: str | None = declare(
+        None,
+        lambda v: v is None or v in IMAGE_ENCODERS,
+        "None or one of " + ", ".join(f'"{kind}"' for kind in IMAGE_ENCODERS),
+        "convolutions for images, unless there is a preprocessing_combiner; None chooses by the "
+        "shorter side: nature_cnn from 36 pixels, simple from 20, impala from 15, match3 from 5; "
         "actor and critics share them, and only the critics' loss trains them; if `recurrent` "
         "without `share_summarizer`, each network has its own",
     )

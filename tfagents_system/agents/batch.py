@@ -9,7 +9,7 @@ from tf_agents.trajectories import time_step as ts
 from tfagents_system.agents.reward_scale import ReturnStatistics, RewardScale
 from tfagents_system.core.action_masks import ACTION_MASK, has_mask, without_mask
 from tfagents_system.core.nests import Nest
-from tfagents_system.data.frames import is_image
+from tfagents_system.data.images import is_image, layout_of, side_axes
 from tfagents_system.data.transition import Transition, is_valid
 from tfagents_system.networks.heads import ActionHead
 from tfagents_system.networks.image_encoders import random_shift
@@ -134,7 +134,11 @@ def with_shifted_images(transition: Transition, observation_spec: Nest, largest:
 
     def shifted(observation: Nest, seed: tf.Tensor) -> Nest:
         return tf.nest.map_structure(
-            lambda leaf, spec: random_shift(leaf, largest, seed) if is_image(spec) else leaf,
+            lambda leaf, spec: (
+                random_shift(leaf, largest, seed, side_axes(layout_of(spec)))
+                if is_image(spec)
+                else leaf
+            ),
             observation,
             observation_spec,
         )

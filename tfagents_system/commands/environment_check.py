@@ -33,7 +33,7 @@ from tfagents_system.environments.construction import (
 )
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.environments.guest_environment import as_made
-from tfagents_system.environments.remarks import remarks_on
+from tfagents_system.environments.remarks import remarks_on, shape_of
 from tfagents_system.policies.acting import ActingPolicy, AgentPolicies, RandomPolicy
 
 STEPS = MAKING, RANDOM, GREEDY, PROBING, LEARNING = (
@@ -151,10 +151,7 @@ class EnvironmentCheck:
 
     def _set_up_acting(self) -> None:
         specs = self.environment.observation_spec(), self.environment.action_spec()
-        observation, action = (
-            ", ".join(f"{leaf.dtype} {list(leaf.shape)}" for leaf in tree.flatten(spec))
-            for spec in specs
-        )
+        observation, action = (", ".join(map(shape_of, tree.flatten(spec))) for spec in specs)
         shown = f"observation {observation}; action {action}"
         try:
             made = assemble(self._params, self.environment)
@@ -170,6 +167,7 @@ class EnvironmentCheck:
             self._add("specs", "WRONG", f"{shown}: {explained(error)}", "No agent can be made.")
             return
         self._add("specs", "ok", shown)
+        self.rows += probes.check_images(self.environment.observation_spec(), self._params)
         self._greedy: ActingPolicy = policies.greedy
         self._collect_policy: ActingPolicy = policies.collect
         self.made = made

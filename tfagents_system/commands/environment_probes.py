@@ -22,11 +22,15 @@ from tfagents_system.core.settings.params import Params
 from tfagents_system.core.settings.training_settings import TrainingSettings
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.frames import newest_frames
+from tfagents_system.data.images import is_image, layout_of
 from tfagents_system.data.transition import MID
 from tfagents_system.environments import own_arrays, rendering
 from tfagents_system.environments.closing import close_environment
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.environments.global_generators import seed_global_generators
+from tfagents_system.environments.image_layouts import array_name
+from tfagents_system.environments.remarks import shape_of
+from tfagents_system.networks.image_encoders import encoder_kind
 from tfagents_system.policies.acting import RandomPolicy
 
 SEED = 1
@@ -77,6 +81,19 @@ class StepExaminer:
         for leaf, (path, spec) in zip(leaves, specs, strict=True):
             if not spec.check_array(np.asarray(leaf, spec.dtype)):
                 self.out_of_bounds["/".join(map(str, path)) or "observation"] += 1
+
+
+def check_images(observation_spec: Any, params: Params) -> list[Row]:
+    """Tells which arrays of an observation are images, of which layout, and their encoders."""
+    shown = []
+    for path, spec in tree.flatten_with_path(observation_spec):
+        if is_image(spec):
+            encoder = ""
+            if params.preprocessing_combiner is None:
+                encoder = f", {encoder_kind(spec, params.image_encoder)}"
+            axes = f"{shape_of(spec)} is {layout_of(spec)}{encoder}"
+            shown.append(f"{array_name(path)} {axes}")
+    return [Row("images", "ok", "; ".join(shown))] if shown else []
 
 
 def check_rewards(examiner: StepExaminer) -> Row:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfagents_system.core.nests import Nest
-from tfagents_system.data.frames import is_image
+from tfagents_system.data.frames import single_frame_spec
 from tfagents_system.demonstrations.episode_file import (
     ACTION,
     OBSERVATION,
@@ -59,9 +59,7 @@ def remarks(episode: Episode, specs: Specs) -> Iterator[str]:
 
 def _misfits_of_leaf(name: str, array: NDArray[Any], spec: Any, frame_stack: int) -> Iterator[str]:
     shape, dtype = tuple(spec.shape), np.dtype(getattr(spec.dtype, "as_numpy_dtype", spec.dtype))
-    allowed = {shape}
-    if frame_stack > 1 and is_image(spec):
-        allowed.add((*shape[:-1], shape[-1] // frame_stack))
+    allowed = {shape, tuple(single_frame_spec(spec, frame_stack).shape)}
     if array.shape[1:] not in allowed:
         yield f"{name} has shape {list(array.shape[1:])}, in the environment {list(shape)}"
     elif not np.can_cast(array.dtype, dtype, "same_kind"):

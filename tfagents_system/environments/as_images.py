@@ -1,4 +1,4 @@
-"""Converts pictures to the image format that the networks take.
+"""Converts pictures to images of uint8, of which the replay buffer holds four times as many.
 
     environment = AsImages(gymnasium_adapter.load("CarRacing-v3", seed=seed))
 
@@ -16,7 +16,14 @@ from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.data.frames import has_channels_first, is_image, looks_like_image
+from tfagents_system.data.images import (
+    CHANNELS_LAST,
+    channels_last,
+    is_image,
+    layout_of,
+    layout_of_shape,
+    looks_like_image,
+)
 
 
 class AsImages(wrappers.PyEnvironmentBaseWrapper):
@@ -61,13 +68,14 @@ class AsImages(wrappers.PyEnvironmentBaseWrapper):
 
 
 def _is_picture(spec: array_spec.ArraySpec) -> bool:
-    return looks_like_image(spec) or (is_image(spec) and has_channels_first(spec.shape))
+    is_done = spec.dtype == np.uint8 and layout_of(spec) == CHANNELS_LAST
+    return looks_like_image(spec) or (is_image(spec) and not is_done)
 
 
 def _image_spec(spec: array_spec.ArraySpec) -> array_spec.ArraySpec:
     if not _is_picture(spec):
         return spec
-    shape = _channels_last(np.empty(spec.shape, np.uint8)).shape
+    shape = _channels_last(np.empty(spec.shape, np.uint8), _layout_of(spec)).shape
     return array_spec.BoundedArraySpec(shape, np.uint8, 0, 255, spec.name)
 
 
@@ -75,8 +83,9 @@ def _image_cast(spec: array_spec.ArraySpec, name: str) -> Callable[[Any], Any]:
     """Returns the function that converts a leaf to an image; None if it is not a picture."""
     if not _is_picture(spec):
         return lambda leaf: leaf
+    layout = _layout_of(spec)
     if spec.dtype == np.uint8:
-        return lambda leaf: _channels_last(np.asarray(leaf))
+        return lambda leaf: _channels_last(np.asarray(leaf), layout)
     low, high = (float(np.ravel(getattr(spec, side, np.nan))[0]) for side in ("minimum", "maximum"))
     scale = 255 / (high - low) if np.isfinite(high - low) and abs(high) < 1e6 else 0.0
     if not scale > 0:
@@ -89,12 +98,14 @@ def _image_cast(spec: array_spec.ArraySpec, name: str) -> Callable[[Any], Any]:
         colors = np.rint((np.asarray(leaf, np.float32) - low) * scale)
         if not np.isfinite(colors).all():
             raise ValueError(f"{name} is not finite")
-        return _channels_last(np.clip(colors, 0, 255).astype(np.uint8))
+        return _channels_last(np.clip(colors, 0, 255).astype(np.uint8), layout)
 
     return cast
 
 
-def _channels_last(picture: NDArray[Any]) -> NDArray[Any]:
-    if picture.ndim == 2:
-        return picture[:, :, np.newaxis]
-    return np.moveaxis(picture, 0, 2) if has_channels_first(picture.shape) else picture
+def _layout_of(spec: array_spec.ArraySpec) -> str:
+    return layout_of(spec) if is_image(spec) else layout_of_shape(spec.shape)
+
+
+def _channels_last(picture: NDArray[Any], layout: str) -> NDArray[Any]:
+    return channels_last(picture[np.newaxis], layout)[0]

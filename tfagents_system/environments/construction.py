@@ -19,6 +19,7 @@ from tfagents_system.environments.frame_stack import FrameStack
 from tfagents_system.environments.guest_environment import GuestEnvironment, as_made
 from tfagents_system.environments.gym_adapter import GymEnvironment
 from tfagents_system.environments.gymnasium_adapter import GymnasiumEnvironment
+from tfagents_system.environments.image_layouts import ImageLayouts
 from tfagents_system.environments.leaf_names import check_leaf_names
 from tfagents_system.environments.time_left import TimeLeft
 from tfagents_system.environments.time_limits import keep_discount_at_time_limits
@@ -124,6 +125,8 @@ def _as_ours(
             "of actions; allowed is 1 then: an action may be forbidden before it is repeated."
         )
     check_leaf_names(environment.observation_spec())
+    if params.image_layouts:
+        environment = ImageLayouts(environment, params.image_layouts)
     stack = params.frame_stack
     return FrameStack(environment, stack) if stack > 1 else environment
 

@@ -1,6 +1,7 @@
 """Stacks the newest frames of image observations."""
 
 import collections
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,15 @@ from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.data.frames import is_image
+from tfagents_system.data import images
 
 
 class FrameStack(wrappers.PyEnvironmentBaseWrapper):
     """Stacks the last `num_frames` frames of image observations.
 
-    Frames are joined along the channels, the newest last; before the start of an episode its first
-    frame is repeated. Other parts of the observation stay unchanged.
+    Frames are joined along the channels, the newest last, gray frames [H, W] to [H, W, num_frames];
+    before the start of an episode its first frame is repeated. Other parts of the observation stay
+    unchanged.
     """
 
     def __init__(self, environment: py_environment.PyEnvironment, num_frames: int):
@@ -26,24 +28,28 @@ class FrameStack(wrappers.PyEnvironmentBaseWrapper):
         super().__init__(environment)
         self._spec = environment.observation_spec()
         leaves = tree.flatten(self._spec)
-        if not any(map(is_image, leaves)):
+        if not any(map(images.is_image, leaves)):
             found = ", ".join(f"{spec.dtype} {list(spec.shape)}" for spec in leaves)
             raise ConfigError(
                 f"TrainParams.frame_stack is {num_frames}, but no observation of the environment "
-                f"is an image, uint8 [H, W, C]: {found}. Allowed is 1 then; as_images.AsImages "
-                "makes images of other pictures."
+                f"is an image: {found}. Allowed is 1 then. If one is, say which by image_layouts: "
+                "docs/environments.md#images."
             )
         self._num_frames = num_frames
-        self._frames: list[collections.deque[NDArray[np.uint8]]] = []
+        self._frames: list[collections.deque[NDArray[Any]]] = []
 
     def observation_spec(self) -> Any:
         """Returns the specs of the stacked observation."""
 
         def stacked(spec: array_spec.ArraySpec) -> array_spec.ArraySpec:
-            if not is_image(spec):
+            if not images.is_image(spec):
                 return spec
-            shape = (*spec.shape[:-1], spec.shape[-1] * self._num_frames)
-            return array_spec.ArraySpec(shape, spec.dtype, spec.name)
+            layout = images.layout_of(spec)
+            frame = np.empty(spec.shape, spec.dtype)
+            shape = _joined([frame] * self._num_frames, layout).shape
+            layout = images.CHANNELS_LAST if layout == images.GRAY else layout
+            name = images.name_with_layout(spec.name, layout)
+            return array_spec.ArraySpec(shape, spec.dtype, name)
 
         return tree.map_structure(stacked, self._spec)
 
@@ -59,8 +65,15 @@ class FrameStack(wrappers.PyEnvironmentBaseWrapper):
             self._frames = [collections.deque(maxlen=self._num_frames) for _ in leaves]
         joined = []
         for spec, leaf, frames in zip(tree.flatten(self._spec), leaves, self._frames, strict=True):
-            if is_image(spec):
+            if images.is_image(spec):
                 frames.extend([np.array(leaf)] * (1 if frames else self._num_frames))
-                leaf = np.concatenate(frames, axis=-1)
+                leaf = _joined(frames, images.layout_of(spec))
             joined.append(leaf)
         return time_step._replace(observation=tree.unflatten_as(self._spec, joined))
+
+
+def _joined(frames: Iterable[NDArray[Any]], layout: str) -> NDArray[Any]:
+    """Joins frames of this layout along their channels."""
+    if layout == images.GRAY:
+        return np.stack(list(frames), axis=-1)
+    return np.concatenate(list(frames), axis=images.channel_axis(layout))

@@ -8,12 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import tree
 
-from tfagents_system.data.frames import looks_like_image
+from tfagents_system.data import images
+from tfagents_system.environments.image_layouts import array_name
 from tfagents_system.environments.layers import every_layer
 
 # Attributes and classes of running means, in gym, gymnasium and similar libraries.
 _ATTRIBUTE = re.compile(r"(^|_)(rms|mean_?std)$|running_?(mean|std|var|stat|norm)", re.IGNORECASE)
 _CLASS = re.compile(r"Running(Mean|Std|Var|Stat|Norm)|MeanStd$|Welford")
+
+LARGEST_COLOR = 10  # of floats; most are within -1 and 1
+NO_BOUND = 1e6  # larger bounds only say that there is none
 
 
 class Remark(NamedTuple):
@@ -38,7 +42,7 @@ def remarks_on(environment: Any, takes_vectors: bool) -> list[Remark]:
     """
     learned = learned_state(environment)
     remarks = [learned] if learned else []
-    return remarks + (list(_flattened_images(environment)) if takes_vectors else [])
+    return remarks + (list(_doubtful_images(environment)) if takes_vectors else [])
 
 
 def learned_state(environment: Any) -> Remark | None:
@@ -67,16 +71,36 @@ def learned_state(environment: Any) -> Remark | None:
     )
 
 
-def _flattened_images(environment: Any) -> Iterator[Remark]:
+def _doubtful_images(environment: Any) -> Iterator[Remark]:
     for path, spec in tree.flatten_with_path(environment.observation_spec()):
-        if looks_like_image(spec):
-            name = "/".join(map(str, ("observation", *path)))
-            shown = f"{name}, {np.dtype(spec.dtype)} {list(spec.shape)}"
+        name = array_name(path)
+        shown = f"{'/'.join(map(str, ('observation', *path)))}, {shape_of(spec)}"
+        if images.looks_like_image(spec):
+            layout = images.layout_of_shape(spec.shape)
             yield Remark(
                 "images",
                 f"IMAGE TAKEN FOR A VECTOR? {shown}",
-                f"{shown} is taken for a vector of {math.prod(spec.shape):,} numbers: an image is "
-                "uint8 [height, width, channels].",
-                "If it is one, return as_images.AsImages(environment) in env_ctor: "
-                "docs/environments.md#images.",
+                f"{shown} is taken for a vector of {math.prod(spec.shape):,} numbers.",
+                f"If it is an image, set image_layouts = {{{name!r}: {layout!r}}}; if it is none, "
+                f"{{{name!r}: {images.VECTOR!r}}}: docs/environments.md#images.",
             )
+        elif images.is_image(spec) and spec.dtype.kind == "f" and _has_large_bound(spec):
+            yield Remark(
+                "images",
+                f"IMAGE OF LARGE NUMBERS: {shown}",
+                f"{shown} is an image of floats, whose values networks take as they are; the "
+                f"bounds of its spec are beyond {LARGEST_COLOR}.",
+                "If its colors are from 0 to 255, give it as uint8, or return "
+                "as_images.AsImages(environment) in env_ctor: docs/environments.md#images.",
+            )
+
+
+def shape_of(spec: Any) -> str:
+    """Returns dtype and shape of an array, in words."""
+    return f"{np.dtype(spec.dtype)} {list(spec.shape)}"
+
+
+def _has_large_bound(spec: Any) -> bool:
+    """Returns whether the spec has an upper bound, and beyond LARGEST_COLOR."""
+    bound = np.max(getattr(spec, "maximum", 0.0))
+    return bool(LARGEST_COLOR < bound < NO_BOUND)

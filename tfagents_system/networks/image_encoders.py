@@ -9,7 +9,9 @@ from tf_agents.networks import network
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.nests import Nest
-from tfagents_system.data.frames import is_image
+from tfagents_system.data.images import channels_last, is_image, layout_of, size_of
+
+LEAK = 0.01  # slope of LeakyReLU below 0, as in Unity ML-Agents
 
 _Conv = tf.keras.layers.Conv2D
 _Layers = list[tf.keras.layers.Layer]
@@ -64,6 +66,26 @@ def _impala() -> _Layers:
     return [*layers, tf.keras.layers.ReLU(), tf.keras.layers.Flatten()]
 
 
+def _match3() -> _Layers:
+    """Returns the two convolutions for boards of cells, of Unity ML-Agents' encoder "match3"."""
+    return [
+        _Conv(35, 3),
+        tf.keras.layers.LeakyReLU(LEAK),
+        _Conv(144, 3),
+        tf.keras.layers.LeakyReLU(LEAK),
+        tf.keras.layers.Flatten(),
+    ]
+
+
+def _fully_connected() -> _Layers:
+    """Returns a dense layer, as in Unity ML-Agents' encoder "fully_connected"."""
+    return [
+        tf.keras.layers.Flatten(),
+        tf.keras.layers.Dense(128),
+        tf.keras.layers.LeakyReLU(LEAK),
+    ]
+
+
 class _Residual(tf.keras.layers.Layer):
     """x -> x + convolutions of x."""
 
@@ -84,45 +106,62 @@ _KINDS: dict[str, tuple[Callable[[], _Layers], int]] = {
     "simple": (_simple, 20),
     "nature_cnn": (_nature_cnn, 36),
     "impala": (_impala, 15),
+    "match3": (_match3, 5),
+    "fully_connected": (_fully_connected, 1),
 }
+_BY_SIZE = ("nature_cnn", "simple", "impala", "match3", "fully_connected")
+
+
+def encoder_kind(spec: tf.TypeSpec, chosen: str | None) -> str:
+    """Returns the encoder of an image: `chosen`, or by its size if that is None.
+
+    Raises:
+      ConfigError: If the image is too small for `chosen`.
+    """
+    height, width, _ = size_of(spec)
+    fitting = [kind for kind, (_, least) in _KINDS.items() if min(height, width) >= least]
+    if chosen is None:
+        return next(kind for kind in _BY_SIZE if kind in fitting)
+    if chosen not in fitting:
+        least = _KINDS[chosen][1]
+        raise ConfigError(
+            f"TrainParams.image_encoder is {chosen}, which needs images of at least {least} x "
+            f"{least} pixels; the environment's have {height} x {width}. Allowed are "
+            f"{', '.join(fitting)}, or None, which chooses by size. If that is not their height "
+            "and width, set image_layouts: docs/environments.md#images."
+        )
+    return chosen
 
 
 class VisualEncoder(tf.keras.layers.Layer):
     """Joins an observation with images to one float32 vector for each step.
 
-    Each image, divided by 255, goes through its own convolutions; all other parts are flattened.
-    They are joined in the order of `tf.nest.flatten`, which sorts the keys of a dict.
+    Each image goes through its own convolutions, divided by 255 if it is uint8; images of floats
+    keep their values. All other parts are flattened. They are joined in the order of
+    `tf.nest.flatten`, which sorts the keys of a dict.
     """
 
-    def __init__(self, observation_spec: Nest, kind: str):
+    def __init__(self, observation_spec: Nest, kind: str | None):
         """Makes the variables.
 
         Args:
           observation_spec: Nest of TensorSpecs without batch axis.
-          kind: "offpcc", "simple", "nature_cnn" or "impala".
+          kind: "offpcc", "simple", "nature_cnn", "impala", "match3" or "fully_connected"; None
+            chooses one for each image, by its size.
 
         Raises:
           ConfigError: If an image is too small for the convolutions.
         """
         super().__init__(name="visual_encoder")
-        make_layers, least_side = _KINDS[kind]
         self._specs = tf.nest.flatten(observation_spec)
         self.convolutions: list[tf.keras.Sequential | None] = []  # None: the part is not an image
         self.num_features = 0
         for spec in self._specs:
             layers = None
             if is_image(spec):
-                height, width, _ = spec.shape
-                if min(height, width) < least_side:
-                    raise ConfigError(
-                        f"TrainParams.image_encoder is {kind}, which needs images of at least "
-                        f"{least_side} x {least_side} pixels; the environment's have {height} x "
-                        f"{width}. Use another one, or as_images.AsImages(environment) if the "
-                        "channels come first, or set preprocessing_combiner to a Keras layer that "
-                        "encodes the observation, such as tf.keras.layers.Flatten()."
-                    )
+                make_layers, _ = _KINDS[encoder_kind(spec, kind)]
                 layers = tf.keras.Sequential(make_layers())
-                self.num_features += layers(tf.zeros([1, *spec.shape])).shape[1]
+                self.num_features += layers(tf.zeros([1, *size_of(spec)])).shape[1]
             else:
                 self.num_features += math.prod(spec.shape)
             self.convolutions.append(layers)
@@ -135,10 +174,11 @@ class VisualEncoder(tf.keras.layers.Layer):
         parts = []
         for leaf, spec, layers in zip(leaves, self._specs, self.convolutions, strict=True):
             part = tf.cast(tf.reshape(leaf, [-1, *spec.shape]), tf.float32)
-            parts.append(
-                tf.reshape(part, [-1, math.prod(spec.shape)]) if layers is None
-                else layers(part / 255)
-            )  # fmt: skip
+            if layers is None:
+                parts.append(tf.reshape(part, [-1, math.prod(spec.shape)]))
+                continue
+            part = channels_last(part, layout_of(spec))
+            parts.append(layers(part / 255 if leaf.dtype == tf.uint8 else part))
         joined = tf.concat(parts, axis=-1)
         return tf.reshape(joined, tf.concat([outer, [self.num_features]], axis=0))
 
@@ -149,7 +189,7 @@ class VisualSummarizer(network.Network):
     def __init__(
         self,
         observation_spec: Nest,
-        image_encoder: str = "nature_cnn",
+        image_encoder: str | None = None,
         name: str = "VisualSummarizer",
     ):
         """Makes the variables; see VisualEncoder."""
@@ -168,7 +208,9 @@ class VisualSummarizer(network.Network):
         return self.encoder(observation), network_state
 
 
-def random_shift(images: tf.Tensor, largest: int, seed: tf.Tensor) -> tf.Tensor:
+def random_shift(
+    images: tf.Tensor, largest: int, seed: tf.Tensor, side_axes: tuple[int, int] = (-3, -2)
+) -> tf.Tensor:
     """Shifts each image by up to `largest` pixels vertically and horizontally.
 
     The image is padded by repeating the pixels of the edge, then cropped.
@@ -178,10 +220,11 @@ def random_shift(images: tf.Tensor, largest: int, seed: tf.Tensor) -> tf.Tensor:
       images: [B, H, W, C], or [B, T, H, W, C], where each sequence has one shift.
       largest: Pixels, >= 0.
       seed: int32 [2]; the same seed gives the same shifts.
+      side_axes: Axes of height and width, counted from the last, if they are others.
     """
     batch = tf.shape(images)[0]
     shifts = tf.random.stateless_uniform([2, batch], seed, -largest, largest + 1, tf.int32)
-    for axis, shift in zip((-3, -2), tf.unstack(shifts), strict=True):
+    for axis, shift in zip(side_axes, tf.unstack(shifts), strict=True):
         size = images.shape[axis]
         places = tf.clip_by_value(tf.range(size) + shift[:, tf.newaxis], 0, size - 1)
         images = tf.gather(images, places, axis=axis, batch_dims=1)

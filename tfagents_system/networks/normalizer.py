@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.nests import Nest
+from tfagents_system.data.images import is_image
 
 # As in VecNormalize of OpenAI Baselines and Stable-Baselines3.
 EPSILON = 1e-8  # added to variances
@@ -52,7 +53,7 @@ class Normalizer(tf.keras.layers.Layer):
         networks take normalizer.normalized(minibatch, statistics)
         normalizer.update(statistics)                        # once per train step
 
-    Parts that are not floating point, such as images, stay unchanged. The statistics are variables
+    Images, and parts that are not floating point, stay unchanged. The statistics are variables
     of the policies that use them, so they are saved, published and exported with the weights.
 
     They are computed from the minibatches of train steps, not from collected env steps: so only one
@@ -68,17 +69,20 @@ class Normalizer(tf.keras.layers.Layer):
           observation_spec: Nest of TensorSpecs without batch axis.
 
         Raises:
-          ConfigError: If no part of it is floating point.
+          ConfigError: If no part of it is a vector of floating point numbers.
         """
         super().__init__(name="observation_normalizer", autocast=False)
         self.observation_spec = observation_spec
         self._specs = tf.nest.flatten(observation_spec)
-        self._sizes = [math.prod(s.shape) if s.dtype.is_floating else 0 for s in self._specs]
+        self._sizes = [
+            math.prod(s.shape) if s.dtype.is_floating and not is_image(s) else 0
+            for s in self._specs
+        ]
         if not any(self._sizes):
             raise ConfigError(
-                "TrainParams.normalize_observations is True, but no part of the observation is "
-                f"floating point: it is {observation_spec}. Allowed is False then; the networks "
-                "divide images by 255."
+                "TrainParams.normalize_observations is True, but no part of the observation is a "
+                f"vector of floating point numbers: it is {observation_spec}. Allowed is False "
+                "then; the networks divide images of uint8 by 255."
             )
 
         def variable(name: str, shape: tuple[int, ...], initializer: str) -> tf.Variable:
@@ -144,7 +148,7 @@ class Normalizer(tf.keras.layers.Layer):
         """Returns the arrays, [m] float32 each, that normalize all m numbers of an observation.
 
         x -> clip((x - observation_mean) * observation_scale, observation_low, observation_high),
-        which leaves integers unchanged.
+        which leaves images and integers unchanged.
 
         Args:
           mean: [n], the variable's value.

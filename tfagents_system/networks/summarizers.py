@@ -9,7 +9,7 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.nests import Nest
 from tfagents_system.networks.encoders import ObservationEncoder
-from tfagents_system.networks.image_encoders import VisualEncoder
+from tfagents_system.networks.image_encoders import VisualEncoder, has_images
 
 _CELLS: dict[str, Callable[..., tf.keras.layers.Layer]] = {
     "lstm": tf.keras.layers.LSTMCell,
@@ -43,7 +43,7 @@ class RecurrentSummarizer(network.Network):
           units: Units of each layer.
           num_layers: At least 1.
           preprocessing_combiner: Keras layer that joins the leaves of a nested observation.
-          image_encoder: See VisualEncoder; None flattens images, or leaves them to the combiner.
+          image_encoder: See VisualEncoder; not used with a combiner, or without images.
           burn_in_len: Steps at the beginning of each sequence that only warm up the state, without
             gradient, unless the episode begins there. Less than the length of a sequence. Source:
             Kapturowski et al. 2019, R2D2, section 3.
@@ -62,7 +62,7 @@ class RecurrentSummarizer(network.Network):
         self.rnn_type = rnn_type
         self.encoder: tf.keras.layers.Layer = (
             VisualEncoder(observation_spec, image_encoder)
-            if image_encoder
+            if preprocessing_combiner is None and has_images(observation_spec)
             else ObservationEncoder(observation_spec, preprocessing_combiner)
         )
         self.cells = [_CELLS[rnn_type](units, name=f"{rnn_type}_{i}") for i in range(num_layers)]

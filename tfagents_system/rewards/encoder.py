@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfagents_system.core.nests import Nest
-from tfagents_system.data.frames import is_image
+from tfagents_system.data.images import is_image
 from tfagents_system.networks.encoders import ObservationEncoder
 from tfagents_system.networks.image_encoders import VisualEncoder
 
@@ -34,7 +34,7 @@ class SignalEncoder(tf.Module):
         self,
         observation_spec: Nest,
         units: int,
-        image_encoder: str,
+        image_encoder: str | None,
         preprocessing_combiner: Callable[..., Any] | None,
         name: str,
     ):

@@ -28,7 +28,7 @@ class Params(TrainingSettings):
     # Hyperparameters of agents, declared in `agents`, that other rooms need, too.
     discount: float
     reward_signals: Mapping[str, Mapping[str, Any]] | None
-    image_encoder: Any
+    image_encoder: str | None
     preprocessing_combiner: Callable[..., Any] | None
 
     def __init__(self, env_config: dict[str, Any]):

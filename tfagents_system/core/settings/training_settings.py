@@ -1,6 +1,7 @@
 """The system's hyperparameters: collection, replay, the learner's loop, periods."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Literal, get_args
 
 from tfagents_system.core.errors import ConfigError
@@ -16,6 +17,7 @@ from tfagents_system.core.settings.hyperparameters import (
     optional_count,
     positive,
 )
+from tfagents_system.core.settings.image_layouts import IMAGE_LAYOUTS_ALLOWED, is_image_layouts
 from tfagents_system.core.settings.info_patterns import LOG_INFO_ALLOWED, is_log_info
 from tfagents_system.core.settings.stop_condition import (
     STOP_WHEN_ALLOWED,
@@ -159,9 +161,15 @@ class TrainingSettings:
     )
     frame_stack: int = count(
         1,
-        "newest frames of the episode that are stacked along the channels of an image observation "
-        "(uint8 [H, W, C]), the first frame repeated before the start; the replay buffer stores "
-        "each frame once",
+        "newest frames of the episode that are stacked along the channels of an image observation, "
+        "the first frame repeated before the start; the replay buffer stores each frame once",
+    )
+    image_layouts: Mapping[str, str] | None = declare(
+        None,
+        is_image_layouts,
+        IMAGE_LAYOUTS_ALLOWED,
+        "axes of arrays of the observation whose shape does not tell whether they are images, such "
+        'as {"camera": "CHW"}; the name of an array that is not in a dict is "observation"',
     )
     her_copies: int = count(
         0,

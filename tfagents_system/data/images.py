@@ -1,0 +1,115 @@
+"""Finds the images of an observation: which of its arrays are images, and their axes.
+
+An array is of one layout, "HWC", "CHW" or "HW", or a vector. Its shape and dtype tell, see
+`layout_of`; where they do not, the name of its spec ends with the layout, such as "camera.CHW",
+because of a spec only shape, dtype, bounds and name pass through TF-Agents.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfagents_system.core.settings.image_layouts import LAYOUTS
+
+CHANNELS_LAST, CHANNELS_FIRST, GRAY, VECTOR = LAYOUTS
+USUAL_CHANNELS = (1, 3, 4)  # gray, color, color with transparency or depth
+MOST_CHANNELS = 16  # including stacked frames
+LEAST_SIDE = 5  # pixels of an image of floats
+LEAST_CLEAR_SIDE = 20  # pixels; two axes as long are height and width, in an array of any dtype
+
+
+def layout_of(spec: Any) -> str:
+    """Returns the layout of the arrays of `spec`, an ArraySpec or TensorSpec.
+
+    If its name does not tell: uint8 of three axes is an image, as are floats of three axes with at
+    most 16 channels and sides of at least 5; see `layout_of_shape`. So is uint8 [H, W] with sides
+    of at least 20. Anything else is a vector.
+    """
+    return _layout_in_name(spec) or _layout_by_shape(tuple(spec.shape), tf.as_dtype(spec.dtype))
+
+
+def is_image(spec: Any) -> bool:
+    """Returns whether the arrays of `spec` are images."""
+    return layout_of(spec) != VECTOR
+
+
+def layout_of_shape(shape: Sequence[int]) -> str:
+    """Returns the layout of an image of two or three axes.
+
+    Channels are last, unless the first axis looks like channels and the last does not: 1, 3 or 4,
+    and less than the other two; or at most 16, before two of at least 20.
+    """
+    if len(shape) == 2:
+        return GRAY
+    first, *others = shape
+    is_usual = first in USUAL_CHANNELS and first < min(others) and shape[2] not in USUAL_CHANNELS
+    is_clear = first <= MOST_CHANNELS and min(others) >= LEAST_CLEAR_SIDE
+    return CHANNELS_FIRST if is_usual or is_clear else CHANNELS_LAST
+
+
+def name_with_layout(name: str | None, layout: str) -> str:
+    """Returns the name of a spec from which `layout_of` finds `layout`; `name` is its own."""
+    before, _, mark = (name or "").rpartition(".")
+    plain = before if mark in LAYOUTS else name
+    return f"{plain}.{layout}" if plain else layout
+
+
+def size_of(spec: Any) -> tuple[int, int, int]:
+    """Returns height, width and channels of the images of `spec`."""
+    height, width, channels = _channels_last_shape(spec.shape, layout_of(spec))
+    return height, width, channels
+
+
+def channel_axis(layout: str) -> int:
+    """Returns the axis of the channels of an image, counted from the last."""
+    return -3 if layout == CHANNELS_FIRST else -1
+
+
+def side_axes(layout: str) -> tuple[int, int]:
+    """Returns the axes of height and width of an image, counted from the last."""
+    return (-3, -2) if layout == CHANNELS_LAST else (-2, -1)
+
+
+def channels_last(images: Any, layout: str) -> Any:
+    """Returns images [N, ...] of this layout, TensorFlow or NumPy, as [N, H, W, C]."""
+    if layout == GRAY:
+        return images[..., np.newaxis]
+    if layout == CHANNELS_LAST:
+        return images
+    return (tf.transpose if tf.is_tensor(images) else np.transpose)(images, [0, 2, 3, 1])
+
+
+def looks_like_image(spec: Any) -> bool:
+    """Returns whether arrays of `spec`, which are vectors by dtype or shape, look like images."""
+    dtype, shape = tf.as_dtype(spec.dtype), tuple(spec.shape)
+    if len(shape) not in (2, 3) or not (dtype.is_floating or dtype.is_integer):
+        return False
+    if is_image(spec) or _layout_in_name(spec):
+        return False
+    *sides, channels = _channels_last_shape(shape, layout_of_shape(shape))
+    return channels <= MOST_CHANNELS and min(sides) >= LEAST_CLEAR_SIDE
+
+
+def _layout_in_name(spec: Any) -> str | None:
+    mark = (spec.name or "").rpartition(".")[2]
+    return mark if mark in LAYOUTS else None
+
+
+def _layout_by_shape(shape: tuple[int, ...], dtype: tf.DType) -> str:
+    if len(shape) == 2 and dtype == tf.uint8 and min(shape) >= LEAST_CLEAR_SIDE:
+        return GRAY
+    if len(shape) != 3:
+        return VECTOR
+    layout = layout_of_shape(shape)
+    *sides, channels = _channels_last_shape(shape, layout)
+    is_floats = dtype.is_floating and channels <= MOST_CHANNELS and min(sides) >= LEAST_SIDE
+    return layout if dtype == tf.uint8 or is_floats else VECTOR
+
+
+def _channels_last_shape(shape: Sequence[int], layout: str) -> tuple[int, ...]:
+    if layout == GRAY:
+        return (*shape, 1)
+    first, *others = shape
+    return (*others, first) if layout == CHANNELS_FIRST else tuple(shape)
