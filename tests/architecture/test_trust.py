@@ -20,6 +20,7 @@ RUNS_CODE = {"__import__", "compile", "eval", "exec", "exec_module", "get_file",
 ALLOWED = {
     ("tfagents_system/kernels/ops.py", "tf.load_op_library"),
     ("tfagents_system/export/numpy_runner.py", "runpy.run_path"),  # of the file beside it
+    ("tfagents_system/export/policy_file.py", "runpy.run_path"),  # which --policy names
     ("tfagents_system/core/programs/params_loader.py", "compile"),
     ("tfagents_system/core/programs/params_loader.py", "exec"),
 }

@@ -18,10 +18,8 @@ from typing import Annotated
 
 from tfagents_system.commands.bindings import bindings_of, with_bindings
 from tfagents_system.commands.check_rows import Row, busy_rows, explained, table
-from tfagents_system.commands.environment_ids import find_environment
+from tfagents_system.commands.described_environment import files_for
 from tfagents_system.commands.environment_options import EnvironmentOptions
-from tfagents_system.commands.environment_trial import try_environment
-from tfagents_system.commands.new import project_files, write_project
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
 from tfagents_system.core.process.guest import GUEST
 from tfagents_system.core.process.processes import leaving_none_behind
@@ -32,7 +30,6 @@ from tfagents_system.core.settings.curriculum import Curriculum
 from tfagents_system.core.settings.env_config import load_env_config
 from tfagents_system.core.settings.params import Params
 from tfagents_system.core.settings.variables import ENV_TIMEOUT_SECS, GIN_BINDINGS, Settings
-from tfagents_system.core.state.files import write_json_atomically
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.environments.headless import draw_unseen
 from tfagents_system.kernels.build import build_if_missing
@@ -80,29 +77,12 @@ def check(
             if any(file is not None for file in (variables, params, config)):
                 raise ConfigError("Give either --env or files.")
             options = EnvironmentOptions.parse(env_kwargs, wrap, horizon)
-            params, config = _files_for(env, pathlib.Path(folder), options)
+            params, config = files_for(env, pathlib.Path(folder), options)
         elif env_kwargs or wrap or horizon:
             raise ConfigError("--env_kwargs, --wrap and --horizon need --env; otherwise, the files "
                               "of the project have them.")  # fmt: skip
         environ = _environ_of(variables, params, config)
         return _check(with_bindings(environ, bindings_of(set_)), num_episodes, predict)
-
-
-def _files_for(
-    env: str, folder: pathlib.Path, options: EnvironmentOptions
-) -> tuple[pathlib.Path, pathlib.Path]:
-    """Writes the params and config files that `sac train --env` would, and returns their paths.
-
-    They are copies that import modules of the current folder, like the files it would write there.
-    """
-    environment = find_environment(env)
-    try_environment(environment, options)
-    files = project_files(environment.slug, folder, environment, options=options)
-    write_project(files)
-    params, config, _ = files
-    place = {"params_dir": os.getcwd(), "params_name": params.name}
-    write_json_atomically(folder / "provenance.json", place)
-    return params.rename(folder / "params.py"), config
 
 
 def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:

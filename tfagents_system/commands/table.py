@@ -10,6 +10,11 @@ COMMANDS = {
     "train": ("train an environment, or a variables file", "commands.train:train"),
     "new": ("write the files of a new project", "commands.new:new"),
     "eval": ("evaluate a policy in greedy episodes, and film it", "run:evaluate"),
+    "record": ("record episodes of a policy as demonstrations", "commands.record:record"),
+    "demonstrations": (
+        "show demonstrations, or check that they fit",
+        "commands.demonstrations:demonstrations",
+    ),
     "watch": ("show a run until it ends", "commands.watch:watch"),
     "pause": ("pause collection, learning or both of a run", "commands.pause:pause"),
     "resume": ("resume a paused run", "commands.pause:resume"),

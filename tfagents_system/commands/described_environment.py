@@ -1,0 +1,58 @@
+"""Params and config of an environment that a command names, by id or by files."""
+
+import contextlib
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator, Sequence
+
+from tfagents_system.commands.bindings import bindings_of
+from tfagents_system.commands.environment_ids import find_environment
+from tfagents_system.commands.environment_options import EnvironmentOptions
+from tfagents_system.commands.environment_trial import try_environment
+from tfagents_system.commands.new import project_files, write_project
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.programs.params_loader import load_params
+from tfagents_system.core.settings.env_config import load_env_config
+from tfagents_system.core.settings.params import Params
+from tfagents_system.core.state.files import write_json_atomically
+
+
+@contextlib.contextmanager
+def described_params(
+    env: str | None,
+    params: pathlib.Path | None,
+    config: pathlib.Path | None,
+    set_: Sequence[str] = (),
+) -> Iterator[Params]:
+    """Yields the TrainParams of `env`, or of the two files, with the hyperparameters `set_`.
+
+    Raises:
+      ConfigError: If there is no such environment, or a file is wrong or missing.
+    """
+    bindings = bindings_of(set_)
+    with tempfile.TemporaryDirectory(prefix="sac_") as folder:
+        if env is not None and params is None and config is None:
+            files = files_for(env, pathlib.Path(folder), EnvironmentOptions())
+        elif env is None and params is not None and config is not None:
+            files = params, config
+        else:
+            raise ConfigError("Which environment? Give either --env, or --params and --config.")
+        yield load_params(files[0], load_env_config(files[1]), bindings)
+
+
+def files_for(
+    env: str, folder: pathlib.Path, options: EnvironmentOptions
+) -> tuple[pathlib.Path, pathlib.Path]:
+    """Writes the params and config files that `sac train --env` would, and returns their paths.
+
+    They are copies that import modules of the current folder, like the files it would write there.
+    """
+    environment = find_environment(env)
+    try_environment(environment, options)
+    files = project_files(environment.slug, folder, environment, options=options)
+    write_project(files)
+    params, config, _ = files
+    place = {"params_dir": os.getcwd(), "params_name": params.name}
+    write_json_atomically(folder / "provenance.json", place)
+    return params.rename(folder / "params.py"), config
