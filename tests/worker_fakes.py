@@ -145,6 +145,7 @@ def make_worker(run, adder, reader, worker_id=0, stop=None, environment=None,
         Camera(run.horizon, run.paths.training_videos, print),
         SleepingWatchdog(),
         InfoNumbers(run.params.log_info),
+        run.curriculum,
     )
     return make(
         run,

@@ -123,9 +123,10 @@ class LearnerRecords:
         self.timer.move(self.timer.enter(waiting), waiting, str(Phase.COMPILING))
         self.report(Phase.COMPILING, more)
 
-    def summarize(self, metrics: Mapping[str, float]) -> None:
-        """Writes the means of the newest train steps to TensorBoard."""
+    def summarize(self, metrics: Mapping[str, float], lessons: Mapping[str, int]) -> None:
+        """Writes the means of the newest train steps, and the lessons, to TensorBoard."""
         scalars = {f"learner/{name}": value for name, value in metrics.items()}
+        scalars |= {f"lesson/{name}": number for name, number in lessons.items()}
         scalars["learner/train_steps_per_sec"] = self._summary_rate.rate_at(self.train_step)
         self._summaries.write(self.train_step, scalars | self.timer.share_scalars("learner"))
 

@@ -134,7 +134,8 @@ def collect(
     tables = ROUND_TABLES if deterministic else (EXPERIENCE_TABLE,)
     adder = Adder(client, made.codec, made.layout, journal, tables=tables,
                   pads_short_episodes=masks_padding(made.agent), gamma=params.discount)  # fmt: skip
-    reader = VariableReader(replay_address, policies.variables, VARIABLES_PERIOD_SECS)
+    reader = VariableReader(replay_address, policies.variables, VARIABLES_PERIOD_SECS,
+                            num_courses=len(run.curriculum.courses))  # fmt: skip
     make_worker: Callable[..., Worker] = Worker if collects else EvaluatingWorker
     if deterministic:
         publish_round = round_publisher(client).publish
@@ -200,6 +201,8 @@ def _make_environments(
         ),
         watchdog,
         InfoNumbers(params.log_info),
+        run.curriculum,
+        functools.partial(seed, SeedPurpose.CURRICULUM),
     )
 
 

@@ -35,6 +35,7 @@ from tfagents_system.core.state.saved_training import unsaved_before
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.kernels.arithmetic import explain, this_host
 from tfagents_system.learner_data import LearnerData, data_in_rounds, sampled_data
+from tfagents_system.learner_publications import Publications
 from tfagents_system.learner_records import LearnerRecords
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.learning.divergence import DivergedError, removes_cause
@@ -43,10 +44,8 @@ from tfagents_system.learning.initial_weights import initialize
 from tfagents_system.learning.last_save import STOP_TIMEOUT_SECS, LastSave
 from tfagents_system.learning.learner import Learner
 from tfagents_system.learning.policy_export import PolicyExporter
-from tfagents_system.records.run_history import returns_of, training_secs_so_far
+from tfagents_system.records.run_history import training_secs_so_far
 from tfagents_system.services.replay import ReplaySnapshots
-from tfagents_system.services.tickets import TicketOffice
-from tfagents_system.services.variables import VariablePublisher
 
 
 class Training:
@@ -66,10 +65,6 @@ class Training:
         self._learner = Learner(
             agent, made.reader, data.sources, made.reward_signals, unrolls=unrolls
         )
-        variables = agent.collect_policy.variables()
-        self._publisher = VariablePublisher(client, variables)
-        recorded = functools.partial(returns_of, run.paths)
-        self._tickets = TicketOffice(client, variables, run.params, run.paths.evaluation, recorded)
         checkpoints = run.paths.checkpoints
         self._snapshots = ReplaySnapshots(client, made.layout, checkpoints, fence.number)
         self._checkpointer = Checkpointer(
@@ -85,6 +80,8 @@ class Training:
         if not is_restored and run.paths.initial_weights.exists():
             print(initialize(agent, run.paths.initial_weights, made.streams))
         self.records = LearnerRecords(run, self._train_step, self._checkpointer.record)
+        variables = agent.collect_policy.variables()
+        self._publications = Publications(run, client, variables, fence, self.train_step)
         self._timer = self.records.timer
         self._saved_at = time.monotonic()
         secs_before = functools.partial(training_secs_so_far, run.paths)
@@ -138,7 +135,7 @@ class Training:
             # Does not wait for the confirmation, which takes half a second during a save.
             self._publish(timeout_secs=0.0)
             if metrics is None:
-                self._tickets.doubt_server()
+                self._publications.tickets.doubt_server()
                 self._timer.enter(waiting)
                 time.sleep(0.1)  # an unreachable server refuses at once
                 continue
@@ -150,19 +147,14 @@ class Training:
             self._start.has_trained()
             self._timer.enter("saving")
             if self._has_passed(params.log_period_itrs, iteration):
-                self.records.summarize(metrics)
+                self.records.summarize(metrics, self._publications.lessons.numbers)
             if not self._is_finished:
                 self._save_if_due(self._has_passed(params.checkpoint_period_itrs, iteration))
             self.records.advanced(metrics)
         return self._end(stop)
 
     def _publish(self, timeout_secs: float = 5.0) -> bool:
-        """Publishes due tickets, then the policy, unless a later start has taken over."""
-        self._fence.look()
-        are_handed_out = self._tickets.hand_out_if_due(self.train_step, self._is_finished)
-        num_tickets = self._tickets.num_tickets
-        is_published = self._publisher.publish(self.train_step, num_tickets, timeout_secs)
-        return is_published and are_handed_out
+        return self._publications.publish(self.train_step, self._is_finished, timeout_secs)
 
     def _save_if_due(self, is_period_over: bool) -> None:
         """Saves the training state after a period of iterations or of time, whichever is shorter.
@@ -231,6 +223,7 @@ class Training:
             "graph_traces": self._learner.num_traces,
             "arithmetic": self._made.arithmetic,
             "reward_signals": self._made.signal_names,
+            "lessons": self._publications.lessons.shown,
             "waits_for": self._learner.waits_for,
             "arithmetic_change": self._checkpointer.arithmetic_change,
             "not_saved": self._checkpointer.record.problem,

@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tf_agents.agents import tf_agent
 from tf_agents.environments import py_environment
@@ -22,6 +23,7 @@ from tfagents_system.agents.building import Parts, check_actions
 from tfagents_system.agents.reward_scale import RewardScale
 from tfagents_system.agents.table import ALGORITHMS
 from tfagents_system.core.action_masks import input_spec
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.nests import Nest
 from tfagents_system.core.settings.attribute_names import check_attribute_name
 from tfagents_system.core.settings.hyperparameters import check_hyperparameter, hyperparameters
@@ -182,6 +184,19 @@ class TrainParamsBase(AgentParams, abc.ABC):
     def eval_observers_ctor(self, **kwargs: Any) -> list[Callable[[trajectory.Trajectory], Any]]:
         """Returns observers, called in a worker with each env step of an evaluation; see above."""
         return []
+
+    def sample_parameter(
+        self, name: str, settings: dict[str, Any], generator: np.random.Generator
+    ) -> float:
+        """Returns a value of the curriculum's parameter `name` for one episode of collection.
+
+        Called for `"sampler": "custom"` in the JSON config; `settings` are the other keys of that
+        entry. Draw from `generator` only, so that seeds repeat.
+        """
+        raise ConfigError(
+            f"The curriculum's parameter {name} has a custom sampler: define "
+            "sample_parameter(self, name, settings, generator) in TrainParams."
+        )
 
     def callbacks(self, **kwargs: Any) -> list[Any]:
         """Returns objects that are told what happens, each with some of these methods.

@@ -52,11 +52,9 @@ class Worker:
         """
         self._run, self._tickets, self._keep_best = run, tickets, keep_best
         self._others = LivingPrograms(run.paths, records.program)
-        self._environments = environments
-        self._policies = policies
+        self._environments, self._policies = environments, policies
         self._experience, self._adder = experience, experience.adder
-        self._records = records
-        self._should_stop = should_stop
+        self._records, self._should_stop = records, should_stop
         self._failures_in_a_row = self._num_tickets_seen = 0
         self._is_marked_finished = finish_of(run.paths)
         self._is_paused = pause_of(run.paths, COLLECTION)
@@ -151,18 +149,20 @@ class Worker:
 
         self._send_lost(phase)
         records.timer.enter("waiting for the server")
-        self._policies.pull(is_needed=not self._run.curriculum.is_over(self._iteration))
+        is_over = self._run.curriculum.is_over(self._iteration, self._policies.lessons)
+        self._policies.pull(is_needed=not is_over)
         self._hold()
         if self._should_end():
             return
+        lessons = self._policies.lessons
         try:
-            collect.set_state(self._run.curriculum.state_at(self._iteration))
+            state = self._environments.set_parameters(self._iteration, lessons, records.env_step)
             episode = self._environments.run_collect_episode(
                 policy, self._run.horizon, observe, records.timer
             )
             self._adder.end_episode()
             if episode.is_complete:
-                records.collected(episode, self._iteration, self._train_step, collect.state)
+                records.collected(episode, self._iteration, self._train_step, state, lessons)
             for _ in self._experience.add_copies(collect):
                 self._send(phase)
                 if self._should_end():

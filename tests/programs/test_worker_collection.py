@@ -1,5 +1,6 @@
 """The first fill, bursts, the curriculum, and what ends a worker."""
 
+import functools
 import itertools
 import pathlib
 import threading
@@ -25,6 +26,8 @@ from worker_fakes import (
 from tfagents_system import sac_collect, workers
 from tfagents_system.collection.episode_log import EpisodeLog
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
+from tfagents_system.core.seeds import SeedPurpose, derive_seed
+from tfagents_system.core.settings.curriculum import Curriculum
 from tfagents_system.core.state import running
 from tfagents_system.core.state.reports import Phase, read_report
 from tfagents_system.policies.acting import RandomPolicy
@@ -126,6 +129,48 @@ def test_each_iteration_gets_its_curriculum_values_and_each_change_one_call(tmp_
     adder = FakeAdder(advance(reader, first=5))
     make_worker(run, adder, reader, environment=environment).run(no_fill, None)
     assert environment.states == [{"mass": 1.5}, {"level": 9}, {"mass": 2.0}]
+
+
+def lessons_and_sampler():
+    until = {"measure": "reward", "threshold": 1}
+    return {
+        "gap": {"lessons": [{"value": 3, "until": until}, {"value": 7}]},
+        "mass": {"sampler": "uniform", "low": 0.0, "high": 1.0},
+    }
+
+
+def test_an_episode_has_the_published_lesson_and_a_value_drawn_by_worker_and_env_step(tmp_path):
+    class ReaderWithLessons(FakeReader):
+        def publish_iteration(self, iteration):
+            super().publish_iteration(iteration)
+            self.latest = self.latest._replace(lessons=(int(iteration >= 5),))
+
+    def states_of(worker_id, name):
+        run = make_run(tmp_path / name, lessons_and_sampler())
+        reader, environment = ReaderWithLessons(), EpisodeStepEnv()
+        worker = make_worker(
+            run, FakeAdder(advance(reader)), reader, worker_id, environment=environment
+        )
+        worker._environments = worker._environments._replace(
+            episode_seed=functools.partial(derive_seed, 7, SeedPurpose.CURRICULUM, worker_id)
+        )
+        assert worker.run(no_fill, None) == EXIT_FINISHED
+        return run, environment.states
+
+    run, states = states_of(0, "first")
+    assert states_of(0, "again")[1] == states
+    gaps = [state for state in states if "gap" in state]
+    masses = [state["mass"] for state in states if "mass" in state]
+    assert gaps == [{"gap": 3}, {"gap": 7}]
+    assert len(set(masses)) == len(masses) == NUM_ITER + 1  # episodes, also the cut one
+    curriculum = Curriculum.from_config(lessons_and_sampler(), "test")
+    for index, mass in enumerate(masses):
+        seed = derive_seed(7, SeedPurpose.CURRICULUM, 0, env_step=3 * index)
+        assert mass == curriculum.state_at(0, seed=seed)["mass"]
+    assert not set(masses) & {state.get("mass") for state in states_of(1, "other")[1]}
+    lines = (run.paths.episodes / "lessons_0.csv").read_text().splitlines()[1:]
+    # An episode begins before the burst that makes the next iteration.
+    assert [line.rpartition(",")[2] for line in lines] == ["0"] * 6 + ["1"] * (NUM_ITER - 6)
 
 
 def test_a_worker_whose_policy_does_not_reach_the_end_ends_with_the_learners_file(

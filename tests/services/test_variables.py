@@ -208,3 +208,15 @@ def test_a_version_of_other_variables_ends_the_program(tmp_path, others):
             raise_failures()
         raise_failures()  # once
         assert reader.latest.train_step == 1
+
+
+def test_the_lessons_arrive_with_the_policy_and_a_change_publishes_again(tmp_path):
+    with serving(tmp_path) as replay:
+        publisher = VariablePublisher(replay.client(), make_variables(), num_courses=2)
+        reader = VariableReader(replay.address, make_variables(), period_secs=0.01, num_courses=2)
+        for lessons in ((0, 0), (0, 1), (3, 1)):
+            assert publisher.publish(7, num_tickets=5, lessons=lessons)
+            reader.refresh(timeout_secs=10)
+            assert reader.latest.lessons == lessons
+            assert (reader.latest.train_step, reader.latest.num_tickets) == (7, 5)
+        reader.close()

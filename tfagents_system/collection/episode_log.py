@@ -2,11 +2,12 @@
 
 import pathlib
 import time
+from collections.abc import Sequence
 
 from tfagents_system.collection.csv_log import CsvLog
 from tfagents_system.collection.rollouts import Episode
 from tfagents_system.core.process.reporting import OnlyReports
-from tfagents_system.records import number_rows
+from tfagents_system.records import lesson_rows, number_rows
 from tfagents_system.records.episode_rows import COLUMNS, read_rows
 
 
@@ -45,3 +46,22 @@ class EpisodeLog:
             self._numbers.append(
                 (*place, wall_time, name, f"{value:.6g}") for name, value in episode.numbers.items()
             )
+
+
+class LessonLog:
+    """Appends one line per collected episode, by which the learner ends lessons."""
+
+    def __init__(self, folder: pathlib.Path, worker_id: int):
+        """Writes nothing yet."""
+        self._worker_id = worker_id
+        path = folder / lesson_rows.file_name(worker_id)
+        self._lines = CsvLog(path, lesson_rows.COLUMNS, "lessons of episodes")
+
+    @OnlyReports("the record of lessons")
+    def append(
+        self, episode: Episode, train_step: int, env_step: int, lessons: Sequence[int]
+    ) -> None:
+        """Writes the line of an episode that began in `lessons`."""
+        text = " ".join(map(str, lessons))
+        place = self._worker_id, train_step, env_step, f"{time.time():.3f}"
+        self._lines.append([(*place, repr(episode.episode_return), text)])

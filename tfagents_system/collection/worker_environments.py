@@ -1,7 +1,8 @@
 """A worker's environments, and the observers of their steps."""
 
+import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tf_agents.trajectories import time_step as ts
@@ -12,6 +13,8 @@ from tfagents_system.collection.step_observers import StepObservers
 from tfagents_system.core.meters import PhaseTimer
 from tfagents_system.core.process.reporting import OnlyReports
 from tfagents_system.core.process.watchdog import Watchdog
+from tfagents_system.core.seeds import SeedPurpose, derive_seed
+from tfagents_system.core.settings.curriculum import Curriculum
 from tfagents_system.environments.replaceable import ReplaceableEnvironment
 from tfagents_system.films.camera import Camera
 from tfagents_system.policies.acting import ActingPolicy
@@ -31,6 +34,8 @@ class Environments(NamedTuple):
     eval_camera: Camera
     watchdog: Watchdog  # ends the process if an environment hangs
     numbers: InfoNumbers | None = None  # read from the info of both
+    curriculum: Curriculum = Curriculum()  # of the collect environment
+    episode_seed: Callable[..., int] = functools.partial(derive_seed, 0, SeedPurpose.CURRICULUM)
 
     @property
     def are_worn(self) -> bool:
@@ -42,6 +47,27 @@ class Environments(NamedTuple):
         """Closes both environments, in bounded time."""
         self.eval.close()
         self.collect.close()
+
+    def set_parameters(
+        self, iteration: int, lessons: Sequence[int], env_step: int
+    ) -> dict[str, int | float]:
+        """Gives the collect environment the curriculum's values of its next episode.
+
+        Args:
+          iteration: The newest policy's.
+          lessons: The newest policy's.
+          env_step: The worker's; it and the number of failures make each episode's seed.
+
+        Returns:
+          The values.
+
+        Raises:
+          EnvironmentFailure: If the environment does not accept them.
+        """
+        seed = self.episode_seed(env_step=env_step, num_failures=self.collect.num_failures)
+        state = self.curriculum.state_at(iteration, lessons, seed)
+        self.collect.set_state(state)
+        return state
 
     def run_collect_episode(
         self,

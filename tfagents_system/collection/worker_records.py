@@ -3,10 +3,10 @@
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tfagents_system.collection.episode_log import EpisodeLog
+from tfagents_system.collection.episode_log import EpisodeLog, LessonLog
 from tfagents_system.collection.rollouts import Episode
 from tfagents_system.core.meters import PhaseTimer, RateMeter, mean_of
 from tfagents_system.core.process.guest import UserCodeError, user_traceback
@@ -53,6 +53,7 @@ class WorkerRecords:
         self._collects = collects
         if collects:
             self._collect_log = EpisodeLog(paths.episodes, "collect", worker_id)
+            self._lesson_log = LessonLog(paths.episodes, worker_id)
         eval_kind = "eval" if collects else "eval_evaluator"  # a worker may have the same number
         self._eval_log = EpisodeLog(paths.episodes, eval_kind, worker_id)
         self._collect_summaries = EventLog(paths.train_summaries / self.program)
@@ -109,11 +110,18 @@ class WorkerRecords:
 
     @OnlyReports("a collected episode")
     def collected(
-        self, episode: Episode, iteration: int, train_step: int, curriculum: dict[str, int | float]
+        self,
+        episode: Episode,
+        iteration: int,
+        train_step: int,
+        curriculum: dict[str, int | float],
+        lessons: Sequence[int] = (),
     ) -> None:
-        """Records a collected episode and its values of the curriculum."""
+        """Records a collected episode, and the curriculum's values and lessons during it."""
         self._check_fence()
         self._collect_log.append(episode, iteration, train_step, self.env_step)
+        if lessons:
+            self._lesson_log.append(episode, train_step, self.env_step, lessons)
         self._status["last_return"] = _reportable(episode.episode_return)
         self._note_numbers(episode)
         if time.monotonic() >= self._failed_at + FAILURE_SHOWN_SECS:

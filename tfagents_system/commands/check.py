@@ -25,8 +25,7 @@ from tfagents_system.core.process.guest import GUEST
 from tfagents_system.core.process.processes import leaving_none_behind
 from tfagents_system.core.programs.callbacks import Callbacks
 from tfagents_system.core.programs.command_line import AtLeast
-from tfagents_system.core.programs.params_loader import load_params
-from tfagents_system.core.settings.curriculum import Curriculum
+from tfagents_system.core.programs.params_loader import curriculum_of, load_params
 from tfagents_system.core.settings.env_config import load_env_config
 from tfagents_system.core.settings.params import Params
 from tfagents_system.core.settings.variables import ENV_TIMEOUT_SECS, GIN_BINDINGS, Settings
@@ -92,11 +91,11 @@ def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
     check_gin_bindings(settings.gin_bindings, GIN_BINDINGS)
     check_files(settings.config, settings.params)
     env_config = load_env_config(settings.config)
-    curriculum = Curriculum.from_config(env_config.get("curriculum", {}), str(settings.config))
     # Imports TensorFlow, so it comes after all checks that are fast.
     from tfagents_system.commands.environment_check import STEPS, EnvironmentCheck
 
     train_params = load_params(settings.params, env_config, settings.gin_bindings)
+    curriculum = curriculum_of(train_params, env_config, settings.config)
     looked = EnvironmentCheck(train_params, env_config["horizon"], curriculum, num_episodes)
     longest = settings.env_timeout_secs or ENV_TIMEOUT_SECS
     watching = GUEST.watching(longest)

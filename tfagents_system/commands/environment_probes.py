@@ -19,6 +19,7 @@ from tfagents_system.commands.check_rows import Row, explained
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.settings.curriculum import Curriculum
 from tfagents_system.core.settings.params import Params
+from tfagents_system.core.settings.samplers import Constant, Sampler
 from tfagents_system.core.settings.training_settings import TrainingSettings
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.frames import newest_frames
@@ -36,6 +37,7 @@ from tfagents_system.policies.acting import RandomPolicy
 SEED = 1
 NUM_SEEDED_STEPS = 30
 NUM_FRAMES = 3
+NUM_DRAWS = 5  # of each sampler of the curriculum
 RECORDED_ANYWAY = (*success.KEYS, "TimeLimit.truncated")  # keys of the info
 
 
@@ -126,22 +128,39 @@ def check_info(
 def check_curriculum(
     environment: py_environment.PyEnvironment, curriculum: Curriculum, examiner: StepExaminer
 ) -> Row:
-    """Sets every value of the curriculum and takes one step with each."""
-    ramps = curriculum.ramps
-    if not ramps:
+    """Sets all values of the curriculum, of samplers some, and takes one step with each."""
+    samplers = _samplers_of(curriculum)
+    if not samplers:
         return Row("set_state", "ok", "not needed: the config has no curriculum")
     policy = RandomPolicy(environment.action_spec(), SEED)
-    for name, ramp in ramps.items():
-        for value in dict.fromkeys(ramp.values):
-            try:
+    generator = np.random.default_rng(SEED)
+    num_values: collections.Counter[str] = collections.Counter()
+    for name, sampler in samplers:
+        shown = name
+        try:
+            for _ in range(1 if isinstance(sampler, Constant) else NUM_DRAWS):
+                value = sampler.draw(generator)
+                shown = f"{name} = {value}"
                 environment.set_state({name: value})
                 action, _ = policy.action(own_arrays.reset(environment), ())
                 examiner.pack(action, own_arrays.step(environment, action))
-            except Exception as error:
-                shown = f"{name} = {value}: {explained(error)}"
-                return Row("set_state", "WRONG", shown, "The curriculum would end the workers.")
-    names = ", ".join(f"{name} ({len(ramp.values)} values)" for name, ramp in ramps.items())
+                num_values[name] += 1
+        except Exception as error:
+            shown = f"{shown}: {explained(error)}"
+            return Row("set_state", "WRONG", shown, "The curriculum would end the workers.")
+    names = ", ".join(f"{name} ({count} values)" for name, count in num_values.items())
     return Row("set_state", "ok", f"accepts {names}")
+
+
+def _samplers_of(curriculum: Curriculum) -> list[tuple[str, Sampler]]:
+    """Returns all values that each parameter may have."""
+    ramps = (
+        (name, Constant(value))
+        for name, ramp in curriculum.ramps.items()
+        for value in dict.fromkeys(ramp.values)
+    )
+    lessons = ((n, lesson.value) for n, course in curriculum.courses.items() for lesson in course)
+    return [*ramps, *lessons, *curriculum.samplers.items()]
 
 
 def check_rendering(environment: py_environment.PyEnvironment) -> Row:

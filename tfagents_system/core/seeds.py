@@ -30,6 +30,7 @@ class SeedPurpose(enum.IntEnum):
     TASK = 9  # seed of a run that is one of an array of experiments
     EVALUATORS = 10  # evaluators derive theirs from it, as workers do from the run's
     GOALS = 11  # of the copies of transitions, if `her_copies`
+    CURRICULUM = 12  # of an episode of collection
 
 
 def derive_seed(

@@ -28,6 +28,10 @@ class Version(Protocol):
     def num_tickets(self) -> int:
         """Tickets handed out when it was published."""
 
+    @property
+    def lessons(self) -> tuple[int, ...]:
+        """Lessons of the curriculum then, from 0."""
+
 
 class Reader(Protocol):
     """The part of a `VariableReader` that is needed here."""
@@ -87,6 +91,11 @@ class NewestPolicies:
     def num_tickets(self) -> int:
         """Number of tickets handed out up to the taken version; 0 before the first."""
         return self._taken.num_tickets if self._taken else 0
+
+    @property
+    def lessons(self) -> tuple[int, ...]:
+        """The curriculum's lessons as of the taken version, from 0; empty before the first."""
+        return self._taken.lessons if self._taken else ()
 
     @contextlib.contextmanager
     def acting_as(self, version: Version) -> Iterator[None]:

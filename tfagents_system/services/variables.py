@@ -21,38 +21,52 @@ class VariablePublisher:
     """The learner's side: replaces the published version."""
 
     def __init__(
-        self, client: reverb.Client, variables: Sequence[tf.Variable], table: str = VARIABLES_TABLE
+        self,
+        client: reverb.Client,
+        variables: Sequence[tf.Variable],
+        table: str = VARIABLES_TABLE,
+        num_courses: int = 0,
     ):
-        """`variables` are read at each `publish`; `table` keeps one version.
+        """Sends no request yet.
 
-        Sends no request yet.
+        Args:
+          client: Connection to the replay server.
+          variables: Read at each `publish`.
+          table: Keeps one version.
+          num_courses: The curriculum's number of parameters with lessons.
         """
         self._client = client
         self._table = table
-        self._versions = VersionCodec(variables)
+        self._versions = VersionCodec(variables, num_courses)
         self._writer: reverb.TrajectoryWriter | None = None
         self._is_confirmed = True
-        self._published: tuple[int, int] | None = None
+        self._published: tuple[int, int, tuple[int, ...]] | None = None
 
-    def publish(self, train_step: int, num_tickets: int = 0, timeout_secs: float = 5.0) -> bool:
+    def publish(
+        self,
+        train_step: int,
+        num_tickets: int = 0,
+        timeout_secs: float = 5.0,
+        lessons: tuple[int, ...] = (),
+    ) -> bool:
         """Publishes the current values; returns False if unconfirmed after `timeout_secs`.
 
-        Publishes nothing if the server still has this train step's version. Sending of an
+        Publishes nothing if the server still has this version. Sending of an
         unconfirmed version continues by itself; until it is confirmed, the next calls only wait
         and return False, so that versions do not pile up while the server is unreachable. The
         first call also waits up to `timeout_secs` for an answer.
         """
         if not self._is_confirmed and not self._await_confirmation(timeout_secs):
             return False
-        if self._published == (train_step, num_tickets) and self._is_there():
+        if self._published == (train_step, num_tickets, lessons) and self._is_there():
             return True
         if self._writer is None:
             try:
                 self._writer = open_writer(self._client, self._table, timeout_secs)
             except TimeoutError:
                 return False
-        self._writer.append(self._versions.pack(train_step, num_tickets))
-        self._published = train_step, num_tickets
+        self._writer.append(self._versions.pack(train_step, num_tickets, lessons))
+        self._published = train_step, num_tickets, lessons
         self._writer.create_item(self._table, 1.0, [column[-1] for column in self._writer.history])
         return self._await_confirmation(timeout_secs)
 
@@ -94,11 +108,15 @@ class VariableReader:
         variables: Sequence[tf.Variable],
         period_secs: float,
         table: str = VARIABLES_TABLE,
+        num_courses: int = 0,
     ):
-        """Starts the thread, which pulls from `table` every `period_secs`, or less often."""
+        """Starts the thread, which pulls from `table` every `period_secs`, or less often.
+
+        `num_courses` is the curriculum's number of parameters with lessons.
+        """
         self._table = table
         self.latest: PolicyVersion | None = None
-        self._versions = VersionCodec(variables)
+        self._versions = VersionCodec(variables, num_courses)
         self._client = reverb.Client(address)
         self._period_secs = period_secs
         self._num_inserted: int | None = None  # number of insertions before `latest` was sampled

@@ -17,32 +17,37 @@ class PolicyVersion(NamedTuple):
     values: list[NDArray[Any]]  # in the order of `policy.variables()`
     num_tickets: int = 0  # number of tickets handed out; a change means that there are new ones
     is_filmed: bool = False  # in a ticket: whether to film its episode
+    lessons: tuple[int, ...] = ()  # of the curriculum's courses, from 0; empty in a ticket
 
 
 class VersionCodec:
     """Packs a policy's variables into an item's columns, and unpacks them."""
 
-    def __init__(self, variables: Sequence[tf.Variable]):
-        """`variables` are read at each `pack`."""
+    def __init__(self, variables: Sequence[tf.Variable], num_courses: int = 0):
+        """`variables` are read at each `pack`; a version has the lessons of `num_courses`."""
         self._variables = variables
         number = tf.TensorSpec([], tf.int64)
         values = [tf.TensorSpec(v.shape, v.dtype) for v in variables]
-        self._codec = Codec((number, number, values))
+        self._codec = Codec((number, number, [number] * num_courses, values))
 
     @property
     def columns(self) -> Sequence[tf.TensorSpec]:
         """The specs of the packed columns, which are vectors."""
         return self._codec.columns
 
-    def pack(self, train_step: int, num_tickets: int = 0) -> list[NDArray[Any]]:
+    def pack(
+        self, train_step: int, num_tickets: int = 0, lessons: Sequence[int] = ()
+    ) -> list[NDArray[Any]]:
         """Packs the variables' current values into columns."""
         values = [variable.numpy() for variable in self._variables]
-        return self.pack_version(PolicyVersion(train_step, values, num_tickets))
+        version = PolicyVersion(train_step, values, num_tickets, lessons=tuple(lessons))
+        return self.pack_version(version)
 
     def pack_version(self, version: PolicyVersion) -> list[NDArray[Any]]:
         """Packs `version` into columns."""
         numbers = np.int64(version.train_step), np.int64(version.num_tickets)
-        return self._codec.pack((*numbers, version.values))
+        lessons = [np.int64(lesson) for lesson in version.lessons]
+        return self._codec.pack((*numbers, lessons, version.values))
 
     def unpack(self, columns: Sequence[NDArray[Any]]) -> PolicyVersion:
         """Unpacks a version from an item's columns.
@@ -57,5 +62,6 @@ class VersionCodec:
                 f"The policy that has arrived has other variables than this one: {arrived} instead "
                 f"of {expected}. Do the programs of the run have different params?"
             )
-        train_step, num_tickets, values = self._codec.unpack(columns)
-        return PolicyVersion(int(train_step), values, int(num_tickets))
+        train_step, num_tickets, lessons, values = self._codec.unpack(columns)
+        begun = tuple(int(lesson) for lesson in lessons)
+        return PolicyVersion(int(train_step), values, int(num_tickets), lessons=begun)

@@ -6,7 +6,7 @@ import importlib.util
 import pathlib
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gin
@@ -24,7 +24,7 @@ from tfagents_system.core.programs.first_episode import FIRST_EPISODE
 from tfagents_system.core.programs.missing_imports import refusal_of
 from tfagents_system.core.settings.curriculum import Curriculum
 from tfagents_system.core.settings.env_config import load_env_config
-from tfagents_system.core.settings.hooks import copied
+from tfagents_system.core.settings.hooks import call_method, copied
 from tfagents_system.core.settings.hyperparameters import check_hyperparameter, hyperparameters
 from tfagents_system.core.settings.params import Params
 from tfagents_system.core.state.files import read_json
@@ -73,8 +73,14 @@ def load_run(exp_dir: str) -> Run:
     params = load_params(paths.running_params, env_config, bindings, paths.running)
     for note in params.check(str(paths.params)):  # the launcher has not seen imported base classes
         print(f"Note: {note}", flush=True)
-    curriculum = Curriculum.from_config(env_config.get("curriculum", {}), str(paths.running_config))
+    curriculum = curriculum_of(params, env_config, paths.running_config)
     return Run(paths, params, curriculum, provenance["seed"], bindings)
+
+
+def curriculum_of(params: Params, env_config: Mapping[str, Any], path: pathlib.Path) -> Curriculum:
+    """Returns the curriculum of the config that was read from `path`."""
+    draw_custom = functools.partial(call_method, params.sample_parameter)
+    return Curriculum.from_config(env_config.get("curriculum", {}), str(path), draw_custom)
 
 
 def load_params(

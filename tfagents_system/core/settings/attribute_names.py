@@ -18,6 +18,7 @@ HOOKS = (
     "reward_signals_ctor",
     "train_observers_ctor",
     "eval_observers_ctor",
+    "sample_parameter",
     "callbacks",
 )  # methods of TrainParams that a user may define
 _HOOK_ENDINGS = ("_ctor", "_args_kwargs")

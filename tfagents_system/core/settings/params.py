@@ -21,6 +21,7 @@ class Params(TrainingSettings):
     eval_env_args_kwargs: Callable[..., Any]
     train_observers_ctor: Callable[..., Any]
     eval_observers_ctor: Callable[..., Any]
+    sample_parameter: Callable[..., Any]
     callbacks: Callable[..., Any]
     agent_ctor: Callable[..., Any]
     reward_signals_ctor: Callable[..., Any]

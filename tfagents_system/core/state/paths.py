@@ -138,6 +138,11 @@ class ExperimentPaths:
         return self.checkpoints / "evaluation.json"
 
     @property
+    def lessons(self) -> pathlib.Path:
+        """The lessons of the curriculum that have begun; the learner writes it at each change."""
+        return self.checkpoints / "lessons.json"
+
+    @property
     def journals(self) -> pathlib.Path:
         """The journals of workers: what each has sent since the last checkpoint but one."""
         return self.checkpoints / "journals"

@@ -143,6 +143,8 @@ def _training(snapshot: Snapshot, learner: LearnerReport) -> list[Part]:
     in_arithmetic = f"{rate} in {learner.arithmetic}" if snapshot.is_running else rate
     parts.append(Part(Rank.TRAIN_STEPS, in_arithmetic, rate))
     parts += _collecting(snapshot) + _evaluation(snapshot)
+    if learner.lessons:
+        parts.append(Part(Rank.COUNTS, f"lesson {learner.lessons}"))
     if snapshot.is_running and learner.secs_left:
         parts.append(Part(Rank.TIME_LEFT, f"{format_duration(learner.secs_left)} left"))
     return parts
