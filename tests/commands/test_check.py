@@ -212,6 +212,22 @@ def test_set_state_gets_every_value_of_the_curriculum(tmp_path, capsys):
     assert text.startswith("slope = 0.5: ValueError: too steep (params.py:")
 
 
+def test_set_state_gets_every_lesson_and_some_draws_of_each_sampler(tmp_path, capsys):
+    until = {"measure": "progress", "threshold": 0.5}
+    drawn = {"sampler": "uniform", "low": 0.0, "high": 0.1}
+    curriculum = {
+        "gap": {"lessons": [{"value": 0.0, "until": until}, {"value": drawn}]},
+        "slope": drawn,
+    }
+    code, rows = checked(tmp_path, capsys, curriculum=curriculum)
+    text = "accepts gap (6 values), slope (5 values)"
+    assert (code, rows["set_state"]) == (0, ("ok", text))
+    curriculum["slope"] = {"sampler": "custom"}
+    code, rows = checked(tmp_path, capsys, curriculum=curriculum)
+    assert (code, rows["set_state"][0]) == (78, "WRONG")
+    assert rows["set_state"][1].startswith("slope: ConfigError: The curriculum's parameter slope")
+
+
 def test_numbers_of_the_info_are_named(tmp_path, capsys, monkeypatch):
     code, rows = checked(tmp_path, capsys, "info")
     assert (code, rows["info"]) == (0, ("ok", "has numbers, which log_info can record: distance"))

@@ -1,8 +1,11 @@
 """What the environments of a real run are given by the curriculum, across a restart."""
 
+import csv
 import itertools
+import json
 import os
 import signal
+import time
 
 import pytest
 from system.tiny_run import HORIZON, STEPS_PER_ITER, TinyRun
@@ -79,3 +82,76 @@ def check_iterations(rows):
         states = [curriculum.state_at(iteration) for iteration in began_in]
         allowed = {100 * s["level"] + s.get("mass", 0.0) for s in states}
         assert row["return"] / HORIZON in allowed, (previous, row)
+
+
+LESSONS = {
+    "level": {
+        "lessons": [
+            {"value": 1, "until": {"measure": "reward", "threshold": 900, "min_lesson_length": 3}},
+            {"value": 2, "until": {"measure": "reward", "threshold": 1900,
+                                   "min_lesson_length": 20, "signal_smoothing": False}},
+            {"value": 3, "until": {"measure": "progress", "threshold": 0.6}},
+            {"value": 4, "name": "last"},
+        ]
+    },
+    "mass": {"sampler": "multi_range", "intervals": [[0.0, 1.0], [5.0, 6.0]]},
+}  # fmt: skip
+
+
+def test_lessons_go_on_after_a_kill_of_each_program_and_all_workers_have_the_same(tmp_path):
+    run = TinyRun(tmp_path, MORE_PARAMS, curriculum=LESSONS)
+
+    def lesson():
+        path = run.paths.lessons
+        return json.loads(path.read_text())["lessons"]["level"] if path.exists() else 0
+
+    try:
+        run.set_pace(0.01)
+        process = run.start(num_workers=2)
+        run.wait_for(lambda: lesson() >= 1, 120, "the second lesson")
+        run.kill("sac_collect.py 1")
+        run.wait_for(lambda: lesson() >= 2, 120, "the third lesson")
+        run.kill("sac_train.py")
+        assert lesson() >= 2
+        killed_at = time.time()
+        run.wait_for(
+            lambda: any(row["wall_time"] > killed_at for row in run.episodes("collect", 1)), 60,
+            "an episode after that",
+        )  # fmt: skip
+        run.kill("sac_replay_buffer.py")
+        run.wait_for(lambda: lesson() == 3, 180, "the last lesson")
+        shown = run.status("learner")["lessons"]
+        assert shown in ("level 3 of 4", "level 4 of 4 (last)")  # the status is a second old
+        assert run.await_end(process, timeout_secs=120) == 0
+        check_lessons(run)
+        assert "lesson level 4 of 4 (last)" in run.output
+    finally:
+        run.end()
+
+
+def check_lessons(run):
+    assert run.status("learner")["lessons"] == "level 4 of 4 (last)"
+    rows = {worker: lesson_rows_of(run, worker) for worker in (0, 1)}
+    begun = {}  # the first sign of each lesson
+    for worker, of_worker in rows.items():
+        lessons = [int(row["lessons"]) for row in of_worker]
+        assert lessons == sorted(lessons), worker
+        for row in of_worker:
+            lesson, time_of_row = int(row["lessons"]), float(row["wall_time"])
+            begun[lesson] = min(begun.get(lesson, time_of_row), time_of_row)
+            # Each step rewards 100 level + mass, and a lesson's level is its number from 1.
+            mass = float(row["return"]) / HORIZON - 100 * (lesson + 1)
+            assert 0 < mass < 1 or 5 < mass < 6
+    assert set(begun) == {0, 1, 2, 3}
+    for worker, of_worker in rows.items():
+        for lesson, begun_at in begun.items():
+            later = [int(row["lessons"]) for row in of_worker if float(row["wall_time"]) > begun_at]
+            # The episode that was under way ends in the lesson before.
+            assert all(other >= lesson for other in later[1:]), (worker, lesson)
+    masses = [round(float(row["return"]), 4) for of_worker in rows.values() for row in of_worker]
+    assert len(set(masses)) > 0.95 * len(masses)  # drawn anew by each worker for each episode
+
+
+def lesson_rows_of(run, worker):
+    with (run.paths.episodes / f"lessons_{worker}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))

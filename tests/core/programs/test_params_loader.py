@@ -321,6 +321,16 @@ def test_run_is_what_its_folder_says(tmp_path):
     assert run.paths.root == tmp_path
 
 
+def test_a_custom_sampler_of_the_curriculum_is_a_method_of_the_params(tmp_path):
+    curriculum = {"mass": {"sampler": "custom", "heaviest": 3}}
+    write_run(tmp_path, ENV_CONFIG | {"curriculum": curriculum})
+    hook = "def sample_parameter(self, name, settings, generator):\n        "
+    hook += "return generator.integers(1, settings['heaviest'] + 1)"
+    write(tmp_path / "running", f"{MINIMAL}\n    {hook}\n", "params.py")
+    curriculum = load_run(str(tmp_path)).curriculum
+    assert {curriculum.state_at(0, seed=seed)["mass"] for seed in range(30)} == {1, 2, 3}
+
+
 def test_attributes_of_an_imported_base_class_are_noted_in_the_log(tmp_path, capsys):
     base = MINIMAL.replace("TrainParams(", "Base(")
     write(tmp_path, f"{base}    def replay_ctor(self): pass\n", "my_base.py")

@@ -41,6 +41,12 @@ def test_status_line_while_training():
     )
 
 
+def test_status_line_shows_the_lessons_of_the_curriculum():
+    lessons = "gap 2 of 3 (wide), mass 1 of 2"
+    line = line_of(learner_report(lessons=lessons), replay_report(), worker_report())
+    assert f" | lesson {lessons} | " in f"{line} | "
+
+
 def test_status_line_shows_the_success_rate_of_the_newest_evaluation():
     workers = [
         worker_report(0, eval=Evaluation(100, [-100.0, -300.0], successes=2)),
