@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.collection.info_numbers import InfoNumbers
+from tfagents_system.collection.interventions import Interventions
 from tfagents_system.collection.rollouts import Episode, run_episode
 from tfagents_system.collection.step_observers import StepObservers
 from tfagents_system.core.meters import PhaseTimer
@@ -78,11 +79,22 @@ class Environments(NamedTuple):
     ) -> Episode:
         """Runs an episode of collection; see `run_episode`.
 
+        `observe` gets the action that was taken, if the info reports another than the policy's.
+
         Raises:
           EnvironmentFailure: If the environment or its constructor fails.
         """
+        interventions = Interventions(self.collect.current().action_spec())
+
+        def observe_taken(
+            time_step: ts.TimeStep, action: Any, next_time_step: ts.TimeStep, state: Any
+        ) -> bool:
+            taken = interventions.taken(action, self.collect.get_info())
+            return observe(time_step, taken, next_time_step, state)
+
         with self.collect.judged():
-            return run_episode(self.collect, policy, horizon, observe, timer, self.numbers)
+            episode = run_episode(self.collect, policy, horizon, observe_taken, timer, self.numbers)
+        return episode._replace(numbers={**episode.numbers, **interventions.numbers})
 
     def run_greedy_episode(
         self,

@@ -1,5 +1,6 @@
 """Guards every call of an environment as a visit of user code."""
 
+from collections.abc import Callable
 from typing import Any
 
 from tf_agents.environments import py_environment, wrappers
@@ -8,6 +9,7 @@ from tf_agents.typing import types
 
 from tfagents_system.core.process.guest import GUEST
 from tfagents_system.core.process.processes import Process
+from tfagents_system.environments.adapter import EnvironmentAdapter
 from tfagents_system.environments.layers import py_layers
 
 
@@ -28,6 +30,7 @@ class GuestEnvironment(wrappers.PyEnvironmentBaseWrapper):
         self.started = started
         self._name = type(getattr(environment, "gym", environment)).__name__
         self._step_name = f"{self._name}.step"  # made once, because a step is the hot path
+        self._own_info = _own_info(environment)
 
     def _reset(self) -> ts.TimeStep:
         return GUEST.call_often(f"{self._name}.reset", self._env.reset)
@@ -40,6 +43,8 @@ class GuestEnvironment(wrappers.PyEnvironmentBaseWrapper):
 
     def get_info(self) -> Any:
         """Returns the info of the last step; None if the environment has none."""
+        if self._own_info is not None:  # a tenth of the time of a call of user code
+            return self._own_info()
 
         def get_info() -> Any:
             try:
@@ -79,6 +84,19 @@ class GuestEnvironment(wrappers.PyEnvironmentBaseWrapper):
         """Closes the environment."""
         with GUEST.visit(f"{self._name}.close"):
             self._env.close()
+
+
+def _own_info(environment: Any) -> Callable[[], Any] | None:
+    """Returns what reads an environment's info without a call of user code; None if nothing can."""
+    for layer in py_layers(environment):
+        method = getattr(type(layer), "get_info", None)
+        if method is EnvironmentAdapter.get_info:
+            return layer.get_info
+        if method is py_environment.PyEnvironment.get_info:
+            return lambda: None  # it has none
+        if method is not wrappers.PyEnvironmentBaseWrapper.get_info:
+            break
+    return None
 
 
 def as_made(environment: Any) -> Any:

@@ -113,11 +113,13 @@ class ReplaceableEnvironment:
                 self._guard(self._environment.set_state, {name: value})
 
     def get_info(self) -> Any:
-        """Returns the info of the last step."""
+        """Returns the info of the last step; None if the environment has none."""
         try:
             assert self._environment is not None, "a step comes first"
             return self._environment.get_info()
-        except (ConfigError, NotImplementedError):  # it may have none
+        except NotImplementedError:
+            return None
+        except ConfigError:
             raise
         except Exception as error:
             raise self._failure(error) from error

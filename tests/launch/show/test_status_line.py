@@ -47,6 +47,13 @@ def test_status_line_shows_the_lessons_of_the_curriculum():
     assert f" | lesson {lessons} | " in f"{line} | "
 
 
+def test_status_line_shows_the_share_of_interventions_of_workers_that_have_one():
+    shares = [{"interventions": 0.5}, {"interventions": 0.25, "distance_mean": 7.0}, {}]
+    workers = [worker_report(number, numbers=numbers) for number, numbers in enumerate(shares)]
+    assert f" | interventions {(0.5 + 0.25) / 2:.0%} | " in line_of(learner_report(), *workers)
+    assert "interventions" not in line_of(learner_report(), workers[2])
+
+
 def test_status_line_shows_the_success_rate_of_the_newest_evaluation():
     workers = [
         worker_report(0, eval=Evaluation(100, [-100.0, -300.0], successes=2)),

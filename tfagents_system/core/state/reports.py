@@ -26,6 +26,7 @@ from tfagents_system.core.state.files import overwrite, read_json, write_json_at
 from tfagents_system.core.state.paths import ExperimentPaths
 
 LARGEST_NUMBER = 1e100  # arithmetic fails with larger numbers
+INTERVENTIONS = "interventions"  # in WorkerReport.numbers: the share of env steps with one
 RESTARTS_VARIABLE = "SERVICE_RESTARTS"  # set by launch/local/restart_budget.py
 
 

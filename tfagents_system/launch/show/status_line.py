@@ -8,6 +8,7 @@ from tfagents_system.core.display import printable
 from tfagents_system.core.meters import format_duration, mean_of
 from tfagents_system.core.state.disk import shortage
 from tfagents_system.core.state.reports import (
+    INTERVENTIONS,
     Evaluation,
     LearnerReport,
     Phase,
@@ -171,6 +172,9 @@ def _collecting(snapshot: Snapshot) -> list[Part]:
     returns = [worker.last_return for worker in workers if worker.last_return is not None]
     if returns:
         parts.append(Part(Rank.RETURN, f"return {mean_of(returns):,.1f}"))
+    shares = [w.numbers[INTERVENTIONS] for w in workers if INTERVENTIONS in w.numbers]
+    if shares:
+        parts.append(Part(Rank.RETURN, f"interventions {mean_of(shares):.0%}"))
     return parts
 
 
