@@ -2,6 +2,7 @@ import gym
 import numpy as np
 import pytest
 
+from tfagents_system.core.categories import is_category
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments import spaces
 
@@ -51,6 +52,25 @@ def test_observation_spec_of_nested_space_keeps_structure_and_names(library):
     assert spec["modes"].dtype == np.int64
     np.testing.assert_array_equal(spec["modes"].maximum, [1, 4])
     assert (camera.name, position.name) == ("observation/camera", "observation/pair/tuple_1")
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_an_observation_among_n_is_a_category_and_other_integers_are_numbers(library):
+    of = library.spaces
+    for space, expected in [
+        (of.Discrete(3), True),
+        (of.Discrete(10_000), True),
+        (of.Discrete(10_001), False),  # a counter, not a choice
+        (of.MultiDiscrete([32, 11, 2]), True),
+        (of.MultiDiscrete([5_000, 5_001]), False),
+        (of.MultiBinary(6), False),
+        (of.Box(0, 3, (2,), np.int64), False),
+        (of.Box(0, 3, (), np.int64), False),
+    ]:
+        assert is_category(spaces.observation_spec(space, "Env")) == expected, space
+    assert not is_category(spaces.action_spec(of.Discrete(3), "Env"))
+    inner = spaces.observation_spec(of.Dict(place=of.Discrete(3), x=of.Box(0, 3, (1,))), "Env")
+    assert {key: is_category(spec) for key, spec in inner.items()} == {"place": True, "x": False}
 
 
 def test_observation_spec_of_bool_box_is_uint8():

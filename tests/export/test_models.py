@@ -20,6 +20,8 @@ from tfagents_system.policies.acting import TfActingPolicy
 from tfagents_system.train_params_base import TrainParamsBase
 
 VECTOR = tf.TensorSpec([3], tf.float32, "observation")
+PLACE = tensor_spec.BoundedTensorSpec([], tf.int64, 3, 40, "category_of_place")
+CARDS = tensor_spec.BoundedTensorSpec([2], tf.int64, [0, 0], [1, 9], "category_of_cards")
 IMAGE = tf.TensorSpec([2, 3], tf.uint8, "observation")
 VECTORS = {"goal": VECTOR, "arm": {"joints": tf.TensorSpec([2, 2], tf.float32)}}
 NEST = {"arm": {"angle": VECTOR}, "camera": IMAGE}
@@ -68,6 +70,8 @@ def observations_of(spec, rng):
             lambda s: (
                 rng.integers(256, size=s.shape, dtype=np.uint8)
                 if s.dtype == tf.uint8
+                else np.array(rng.integers(s.minimum, s.maximum + 1))
+                if s.dtype == tf.int64
                 else rng.normal(size=s.shape).astype(np.float32)
             ),
             spec,
@@ -163,6 +167,13 @@ CASES = {
         None,
         FORMATS,
     ),
+    "category": (PLACE, {"action_spec": ONE_OF_THREE}, None, FORMATS),
+    "categories, normalized, lstm": (
+        {"arm": VECTOR, "cards": CARDS, "place": PLACE},
+        {"normalize_observations": True, "recurrent": True},
+        None,
+        FORMATS,
+    ),
     "image": (IMAGE, {}, None, FORMATS),
     "normalized": (VECTORS, {"normalize_observations": True}, None, FORMATS),
     "normalized, lstm": (
@@ -194,6 +205,7 @@ EVERYDAY = (
     "discrete",
     "nested action",
     "masked",
+    "category",
     "image",
     "normalized",
     "nest",

@@ -2,8 +2,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tf_agents.networks import encoding_network
+from tf_agents.specs import tensor_spec
 
 from tfagents_system.networks import encoders
+from tfagents_system.policies import numpy_layers
 
 
 @pytest.mark.parametrize("lead", [(2,), (2, 5)])
@@ -26,6 +28,29 @@ def test_integers_become_float32():
     encoded = encoder(tf.constant([[0, 255]], tf.uint8))
     assert encoded.dtype == tf.float32
     np.testing.assert_array_equal(encoded, [[0, 255]])
+
+
+def test_a_category_is_an_input_for_each_of_its_integers():
+    place = tensor_spec.BoundedTensorSpec([], tf.int64, 3, 5, "category_of_place")
+    cards = tensor_spec.BoundedTensorSpec([2], tf.int32, [0, 0], [1, 2], "category_of_cards")
+    number = tensor_spec.BoundedTensorSpec([], tf.int64, 3, 5, "number")
+    encoder = encoders.ObservationEncoder({"a": cards, "b": number, "c": place})
+    observation = {
+        "a": tf.constant([[1, 0], [0, 2]]),
+        "b": tf.constant([4, 5], tf.int64),
+        "c": tf.constant([3, 5], tf.int64),
+    }
+    expected = [[0, 1, 1, 0, 0, 4, 1, 0, 0], [1, 0, 0, 0, 1, 5, 0, 0, 1]]
+    encoded = encoder(observation)
+    assert encoded.dtype == tf.float32
+    np.testing.assert_array_equal(encoded, expected)
+    sequence = {name: part[tf.newaxis] for name, part in observation.items()}
+    np.testing.assert_array_equal(encoder(sequence), [expected])
+    for row in (0, 1):
+        joined = [tf.cast(tf.reshape(part[row], [-1]), tf.float32) for part in observation.values()]
+        np.testing.assert_array_equal(
+            numpy_layers.encoded(encoder.arrays(), tf.concat(joined, 0).numpy()), expected[row]
+        )
 
 
 NESTED = {"joints": tf.TensorSpec([2], tf.float32), "camera": tf.TensorSpec([3], tf.uint8)}

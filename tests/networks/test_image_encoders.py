@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from tf_agents.specs import tensor_spec
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.networks.image_encoders import (
@@ -83,6 +84,15 @@ def test_cameras_have_convolutions_of_their_own_and_vectors_are_joined_as_they_a
     np.testing.assert_array_equal(other[:, 68:], joined[:, 68:])
     assert np.abs(other[:, 4:68] - joined[:, 4:68]).max() > 0
     assert encoder.num_features == 4 + 64 + 64
+
+
+def test_a_category_beside_an_image_is_an_input_for_each_of_its_integers():
+    camera = tf.TensorSpec([15, 15, 1], tf.uint8)
+    heading = tensor_spec.BoundedTensorSpec([], tf.int64, 0, 3, "category_of_heading")
+    network = VisualSummarizer({"a": camera, "b": heading}, "impala")
+    assert network.features_spec.shape == [32 + 4]  # 15 - 2 -> 7; 7 - 2 -> 3; 3 - 2 -> 1
+    features, _ = network({"a": images_of(camera, 1), "b": tf.constant([2], tf.int64)})
+    np.testing.assert_array_equal(features[0, -4:], [0, 0, 1, 0])
 
 
 def test_a_sequence_is_encoded_step_by_step():

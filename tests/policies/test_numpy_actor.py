@@ -110,6 +110,13 @@ def test_equals_the_tf_policy_before_and_after_an_update(ctor, layers):
     check_equal_to(policy, actor)
 
 
+@pytest.mark.parametrize("ctor", [MlpActorNetwork, recurrent_actor])
+def test_equals_the_tf_policy_for_categories(ctor):
+    spec = tensor_spec.BoundedTensorSpec([2], tf.int64, [3, 0], [5, 400], "category_of_places")
+    policy = make_policy(ctor, spec)
+    check_equal_to(policy, NumpyActor(policy), spec)
+
+
 def test_equals_the_tf_policy_without_hidden_layers():
     policy = make_policy(MlpActorNetwork, layers=())
     check_equal_to(policy, NumpyActor(policy))

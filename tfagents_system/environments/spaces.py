@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from tf_agents.specs import array_spec
 from tf_agents.typing import types
 
+from tfagents_system.core.categories import category_name
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments.exact_casts import exact, leaf_cast
 
@@ -190,12 +191,16 @@ def _spec(space: Any, name: str, owner: str, is_action: bool) -> types.NestedArr
         return _box_spec(space, name, owner, is_action)
     if kind == "Discrete":
         lowest = int(getattr(space, "start", 0))
-        return array_spec.BoundedArraySpec((), np.int64, lowest, lowest + int(space.n) - 1, name)
+        highest = lowest + int(space.n) - 1
+        if not is_action:
+            name = category_name(name, lowest, highest)
+        return array_spec.BoundedArraySpec((), np.int64, lowest, highest, name)
     if kind == "MultiDiscrete":
         low = np.broadcast_to(getattr(space, "start", 0), space.shape)  # gym has no start
-        return array_spec.BoundedArraySpec(
-            space.shape, space.dtype, low, low + space.nvec - 1, name
-        )
+        high = low + space.nvec - 1
+        if not is_action:
+            name = category_name(name, low, high)
+        return array_spec.BoundedArraySpec(space.shape, space.dtype, low, high, name)
     if kind == "MultiBinary":
         return array_spec.BoundedArraySpec(space.shape, space.dtype, 0, 1, name)
     raise ConfigError(

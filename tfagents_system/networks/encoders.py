@@ -5,8 +5,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
+from tfagents_system.core.categories import columns, is_category
 from tfagents_system.core.nests import Nest
 from tfagents_system.networks.layer_norm import LayerNormRelu
 from tfagents_system.networks.matmul import Dense
@@ -14,11 +17,26 @@ from tfagents_system.networks.matmul import Dense
 _MERGE_LAYER = tf.keras.layers.Add.__base__  # not exported by Keras
 
 
+def num_inputs(spec: tf.TensorSpec) -> int:
+    """Returns how many inputs of a network a part of an observation is."""
+    return len(columns(spec)[0]) if is_category(spec) else math.prod(spec.shape)
+
+
+def as_inputs(part: tf.Tensor, spec: tf.TensorSpec) -> tf.Tensor:
+    """Returns the inputs [..., num_inputs] for a flattened part [..., n] of an observation."""
+    if not is_category(spec):
+        return part
+    source, value = columns(spec)
+    return tf.cast(tf.equal(tf.gather(part, source, axis=-1), value), tf.float32)
+
+
 class ObservationEncoder(tf.keras.layers.Layer):
     """Joins an observation to one float32 vector for each step.
 
     The parts are flattened and joined in the order of `tf.nest.flatten`, which sorts the keys of a
-    dict. With a `preprocessing_combiner`, each network uses its own copy of it. As in TF-Agents'
+    dict; a category becomes an input for each of its integers, see core/categories.py.
+
+    With a `preprocessing_combiner`, each network uses its own copy of it. As in TF-Agents'
     EncodingNetwork, it receives the nest [N, ...] with the environment's dtypes, where N counts all
     steps of a batch of sequences, and its result is flattened. Keras' merge layers (Concatenate,
     Add, ...) take a list instead of a nest: they receive the leaves as float32, in that order.
@@ -29,7 +47,8 @@ class ObservationEncoder(tf.keras.layers.Layer):
     ):
         """Takes the spec of an observation without batch axis."""
         super().__init__(name="observation_encoder")
-        self._leaf_shapes = [tuple(spec.shape) for spec in tf.nest.flatten(observation_spec)]
+        self._specs = tf.nest.flatten(observation_spec)
+        self._leaf_shapes = [tuple(spec.shape) for spec in self._specs]
         self.combiner = copy.deepcopy(preprocessing_combiner)
 
     def call(self, observation: Nest) -> tf.Tensor:
@@ -39,12 +58,30 @@ class ObservationEncoder(tf.keras.layers.Layer):
         outer = tf.shape(leaves[0])[:num_outer]
         if self.combiner is None:
             parts = [
-                self._flat(leaf, shape, outer)
-                for leaf, shape in zip(leaves, self._leaf_shapes, strict=True)
+                as_inputs(self._flat(leaf, tuple(spec.shape), outer), spec)
+                for leaf, spec in zip(leaves, self._specs, strict=True)
             ]
             return parts[0] if len(parts) == 1 else tf.concat(parts, axis=-1)
         combined = self._combine(self.combiner, observation, num_outer)
         return self._flat(combined, tuple(combined.shape[1:]), outer)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Returns the arrays from which `numpy_layers.encoded` computes inputs; {} if it need not.
+
+        These are `input_source`, `input_value` and `is_category`, an entry for each input.
+        """
+        if not any(map(is_category, self._specs)):
+            return {}
+        sources, values, kinds, begin = [], [], [], 0
+        for spec in self._specs:
+            size, is_one = math.prod(spec.shape), is_category(spec)
+            source, value = columns(spec) if is_one else (np.arange(size), np.zeros(size, "f4"))
+            sources.append(begin + source)
+            values.append(value)
+            kinds.append(np.full(source.size, is_one))
+            begin += size
+        names = "input_source", "input_value", "is_category"
+        return dict(zip(names, map(np.concatenate, (sources, values, kinds)), strict=True))
 
     def _flat(self, part: tf.Tensor, shape: tuple[int, ...], outer: tf.Tensor) -> tf.Tensor:
         """Flattens `part` to [*outer, n] float32; its axes before `shape` may be joined."""

@@ -10,6 +10,7 @@ from tf_agents.networks import network
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.nests import Nest
 from tfagents_system.data.images import channels_last, is_image, layout_of, size_of
+from tfagents_system.networks.encoders import as_inputs, num_inputs
 
 LEAK = 0.01  # slope of LeakyReLU below 0, as in Unity ML-Agents
 
@@ -137,8 +138,8 @@ class VisualEncoder(tf.keras.layers.Layer):
     """Joins an observation with images to one float32 vector for each step.
 
     Each image goes through its own convolutions, divided by 255 if it is uint8; images of floats
-    keep their values. All other parts are flattened. They are joined in the order of
-    `tf.nest.flatten`, which sorts the keys of a dict.
+    keep their values. All other parts are inputs as in ObservationEncoder. They are joined in
+    the order of `tf.nest.flatten`, which sorts the keys of a dict.
     """
 
     def __init__(self, observation_spec: Nest, kind: str | None):
@@ -163,7 +164,7 @@ class VisualEncoder(tf.keras.layers.Layer):
                 layers = tf.keras.Sequential(make_layers())
                 self.num_features += layers(tf.zeros([1, *size_of(spec)])).shape[1]
             else:
-                self.num_features += math.prod(spec.shape)
+                self.num_features += num_inputs(spec)
             self.convolutions.append(layers)
 
     def call(self, observation: Nest) -> tf.Tensor:
@@ -175,7 +176,7 @@ class VisualEncoder(tf.keras.layers.Layer):
         for leaf, spec, layers in zip(leaves, self._specs, self.convolutions, strict=True):
             part = tf.cast(tf.reshape(leaf, [-1, *spec.shape]), tf.float32)
             if layers is None:
-                parts.append(tf.reshape(part, [-1, math.prod(spec.shape)]))
+                parts.append(as_inputs(tf.reshape(part, [-1, math.prod(spec.shape)]), spec))
                 continue
             part = channels_last(part, layout_of(spec))
             parts.append(layers(part / 255 if leaf.dtype == tf.uint8 else part))

@@ -25,6 +25,7 @@ from tfagents_system.networks.normalizing_networks import NormalizingActorNetwor
 from tfagents_system.networks.summarizers import RecurrentSummarizer
 from tfagents_system.policies.numpy_layers import (
     Array,
+    encoded,
     normalized,
     read_layers,
     run_layers,
@@ -98,6 +99,7 @@ class NumpyActor:
         variables = policy.variables()
         position = {variable.ref(): index for index, variable in enumerate(variables)}
         self._network, self._position = actor, position
+        self._encoding = (summarizer or actor).encoder.arrays()
         self._recurrent: dict[str, int] = {}  # indices by the names of `read_layers`
         if summarizer is not None:
             for layer, cell in enumerate(summarizer.cells):
@@ -126,12 +128,12 @@ class NumpyActor:
     def arrays(self) -> dict[str, Array]:
         """Returns the arrays from which greedy actions are computed, by name.
 
-        Those of the normalizer, if any, come first, see `Normalizer.arrays`; then recurrent layers,
-        see `read_layers`; then `hidden_kernel_<k>`, `hidden_bias_<k>` of each layer; then the
-        head's.
+        Those of the normalizer, if any, come first, see `Normalizer.arrays`; then the encoder's,
+        see `encoded`; then recurrent layers, see `read_layers`; then `hidden_kernel_<k>`,
+        `hidden_bias_<k>` of each layer; then the head's.
         """
         *hidden, last = self._layers
-        arrays = self._normalization | self._recurrent_arrays()
+        arrays = self._normalization | self._encoding | self._recurrent_arrays()
         for index, (hidden_kernel, hidden_bias) in enumerate(hidden):
             arrays[f"hidden_kernel_{index}"] = hidden_kernel
             arrays[f"hidden_bias_{index}"] = hidden_bias
@@ -174,7 +176,7 @@ class NumpyActor:
 
     def _run(self, x: Array, state: Any) -> tuple[Array, Any]:
         """Returns (outputs, next state) for inputs [..., m]."""
-        x = normalized(self._normalization, x)
+        x = encoded(self._encoding, normalized(self._normalization, x))
         *hidden, (kernel, bias) = self._layers
         if self._recurrent_layers:
             x, state = run_layers(self._recurrent_layers, x, state)

@@ -26,6 +26,19 @@ def normalized(arrays: Mapping[str, Array], x: Array) -> Array:
     return np.minimum(np.maximum(x, arrays["observation_low"]), arrays["observation_high"])
 
 
+def encoded(arrays: Mapping[str, Array], x: Array) -> Array:
+    """Returns the inputs [..., m] of an actor's first layer for normalized observations [..., n].
+
+    Input j is number `input_source[j]` of the observation; or, where `is_category[j]`, 1 if that is
+    `input_value[j]`, else 0. Without these arrays the inputs are `x`.
+    """
+    if "input_source" not in arrays:
+        return x
+    picked = x[..., arrays["input_source"]]
+    is_own = (picked == arrays["input_value"]).astype(np.float32)
+    return np.where(arrays["is_category"], is_own, picked)
+
+
 def read_layers(arrays: Mapping[str, Array]) -> list[Layer]:
     """Returns the layers in `arrays`, in order: (step, kernel, recurrent_kernel, bias) each.
 
