@@ -131,6 +131,7 @@ def project(trained_cart, tmp_path_factory):
     script = TRAIN_SCRIPT.format(folder=shlex.quote(str(copy / "logs/first")))
     write_script(copy / "tfagents_system/launch/local/train_script.sh", script)
     assert run(copy, "sac new my --from own").returncode == 0
+    (copy / "trainer.yaml").write_text("behaviors: {3DBall: {trainer_type: sac}}")
     return copy
 
 

@@ -3,23 +3,27 @@
 Example: sac new walker --from pybullet:Walker2DBulletEnv-v0
 Example: sac new reach --from metaworld:Meta-World/MT1 --env_kwargs env_name=reach-v3 --horizon 200
 
-`--from own` writes a small simulator, for you to replace with your own.
+`--from own` writes a small simulator, for you to replace with your own. `--from mlagents:FILE`
+converts a trainer configuration of ML-Agents: the settings of one behavior, lessons and samplers.
 """
 
 import os
 import pathlib
 import re
+from collections.abc import Iterable
 from typing import Annotated
 
 from tfagents_system.commands import templates
 from tfagents_system.commands.environment_ids import KINDS, EnvironmentId, find_environment
 from tfagents_system.commands.environment_options import EnvironmentOptions
 from tfagents_system.commands.environment_trial import check_workers, try_environment
+from tfagents_system.commands.mlagents.project import REMAINING, Sources, convert_project
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.command_line import AtLeast
 from tfagents_system.core.state.files import write_text_atomically
 
 OWN = "own"
+MLAGENTS = "mlagents:"
 # For `--from KIND`: a small task, which the user replaces in the params file.
 EXAMPLES = {
     "gymnasium": "Pendulum-v1",
@@ -38,25 +42,39 @@ def new(
     wrap: tuple[str, ...] = (),
     horizon: Annotated[int | None, AtLeast(1)] = None,
     workers: Annotated[int | None, AtLeast(1)] = None,
+    behavior: str | None = None,
+    curriculum: pathlib.Path | None = None,
+    sampler: pathlib.Path | None = None,
 ) -> None:
     """Writes NAME_params.py, NAME_config.json and NAME_variables.sh here, unless one exists.
 
     Args:
       name: Name of the project and its experiment.
       from_: own, a kind of environment (gymnasium, gym, pybullet, dm_control, partial), or an
-        environment such as Pendulum-v1, dm_control:cheetah/run or partial:pendulum-p.
+        environment such as Pendulum-v1, dm_control:cheetah/run or partial:pendulum-p; or
+        mlagents:FILE, a trainer configuration of ML-Agents.
       env_kwargs: Arguments of the environment's constructor, such as render_mode=rgb_array; of
         dm_control, of the task.
       wrap: Wrappers of gymnasium, or of the environment's library, the innermost first, such as
         gymnasium.wrappers.FrameStackObservation:4 or my_wrappers:Shaped:scale=2.
       horizon: Env steps of an episode, after which it is cut. Default: the environment's limit.
       workers: Number of workers. Default: as many as the CPUs allow.
+      behavior: Of mlagents:FILE, the behavior, if the file has several.
+      curriculum: Of mlagents:FILE up to 0.16, its file of lessons, or folder of such files.
+      sampler: Of mlagents:FILE up to 0.16, its file of samplers.
 
     Raises:
       ConfigError: If a file exists already, the name is not valid, there is no such environment,
         or an option is wrong.
     """
     options = EnvironmentOptions.parse(env_kwargs, wrap, horizon, workers)
+    is_converted = from_.startswith(MLAGENTS)
+    if not is_converted and (behavior or curriculum or sampler):
+        raise ConfigError("--behavior, --curriculum and --sampler need --from mlagents:FILE.")
+    if is_converted:
+        path = pathlib.Path(from_.removeprefix(MLAGENTS))
+        _convert(name, Sources(path, behavior, curriculum, sampler), options)
+        return
     if from_ == OWN:
         environment = None
         if env_kwargs or wrap:
@@ -65,9 +83,7 @@ def new(
         environment = find_environment(f"{from_}:{EXAMPLES[from_]}" if from_ in KINDS else from_)
     asked_for = from_ if ":" in from_ else None
     files = project_files(name, pathlib.Path(), environment, asked_for, options)
-    for path in files:
-        if path.exists():
-            raise ConfigError(f"{path} is there already. Choose another name, or move it away.")
+    _check_are_new(files)
     check_workers(options, os.environ)
     if environment and options.flags():
         try_environment(environment, options)
@@ -75,6 +91,33 @@ def new(
     print("\n".join(str(path) for path in files))
     variables = next(path for path in files if path.suffix == ".sh")
     print(f"Edit them, then: sac train {variables}")
+
+
+def _convert(name: str, sources: Sources, options: EnvironmentOptions) -> None:
+    """Writes a project from files of ML-Agents, and prints what has no effect or remains."""
+    if options.kwargs or options.wrappers:
+        raise ConfigError("--env_kwargs and --wrap do not go with --from mlagents:FILE.")
+    params, config, variables = project_paths(name, pathlib.Path())
+    _check_are_new([params, config, variables])
+    converted = convert_project(sources, name, options.horizon)
+    given = dict(converted.variables)
+    if options.workers:
+        given["SAC_NUM_COLLECT_WORKERS"] = str(options.workers)
+    check_workers(options, os.environ)
+    text = templates.variables_text(name, None, None, EnvironmentOptions())
+    text += "".join(f': "${{{variable}:={value}}}"\n' for variable, value in given.items())
+    files = {params: converted.params, config: converted.config, variables: text}
+    write_project(files)
+    print("\n".join(map(str, files)))
+    for note in converted.notes:
+        print(f"Without effect here: {note}.")
+    print(f"What remains: {REMAINING}. Write it in {params}, then: sac train {variables}")
+
+
+def _check_are_new(paths: Iterable[pathlib.Path]) -> None:
+    for path in paths:
+        if path.exists():
+            raise ConfigError(f"{path} is there already. Choose another name, or move it away.")
 
 
 def project_files(

@@ -1,0 +1,97 @@
+"""`sac new --from mlagents:FILE`: a project with the settings of a behavior."""
+
+import subprocess
+
+import pytest
+
+from tfagents_system.commands.new import new
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.programs.params_loader import load_params
+from tfagents_system.core.settings.curriculum import Curriculum
+from tfagents_system.core.settings.env_config import load_env_config
+from tfagents_system.launch.checks.params_check import check_params_file
+
+TRAINER = """
+behaviors:
+  Ball "3D":
+    trainer_type: sac
+    hyperparameters: {batch_size: 64, buffer_size: 200000, steps_per_update: 10}
+    network_settings: {normalize: true, hidden_units: 64}
+    reward_signals: {extrinsic: {strength: 2, gamma: 0.9}, curiosity: {strength: 0.1}}
+    max_steps: 100000
+    time_horizon: 1000
+environment_parameters:
+  mass: {sampler_type: uniform}
+env_settings: {num_envs: 3, seed: 7, base_port: 5005}
+engine_settings: {time_scale: 20}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ball.yaml").write_text(TRAINER)
+    return tmp_path
+
+
+def test_the_files_have_settings_parameters_and_variables(folder, capsys):
+    new("ball", from_="mlagents:ball.yaml", horizon=500)
+    config = load_env_config(folder / "ball_config.json")
+    assert config == {
+        "horizon": 500, "curriculum": {"mass": {"sampler": "uniform", "low": 0.0, "high": 1.0}}
+    }  # fmt: skip
+    assert Curriculum.from_config(config["curriculum"], "").samplers.keys() == {"mass"}
+    assert check_params_file(folder / "ball_params.py", (folder,)) == []
+    params = load_params(folder / "ball_params.py", config, [])
+    assert (params.num_iter, params.num_steps_per_iter) == (100_000 // 500, 500 // 10)
+    assert (params.n_episodes_in_buffer, params.train_batch_size) == (200_000 // 500, 64)
+    assert params.reward_signals["extrinsic"] == {"strength": 2.0, "discount": 0.9}
+    assert params.normalize_observations
+    with pytest.raises(NotImplementedError, match="Ball '3D'"):
+        params.env_ctor()
+    variables = "set -a; . ./ball_variables.sh; echo $SAC_EXP_NAME $SAC_SEED"
+    shown = subprocess.run(
+        ["bash", "-c", f"{variables} $SAC_NUM_COLLECT_WORKERS"], capture_output=True, text=True
+    )
+    assert shown.stdout == "ball 7 3\n"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        "ball_params.py",
+        "ball_config.json",
+        "ball_variables.sh",
+        "Without effect here: time_horizon 1000: an episode's steps are stored one by one, and "
+        "values bootstrap at its end.",
+        "Without effect here: env_settings: base_port.",
+        "Without effect here: engine_settings: time_scale.",
+        "What remains: env_ctor returns no environment yet. Write it in ball_params.py, then: "
+        "sac train ball_variables.sh",
+    ]
+
+
+def test_a_converted_project_says_where_each_value_comes_from(folder):
+    new("ball", from_="mlagents:ball.yaml")
+    text = (folder / "ball_params.py").read_text()
+    assert "    num_steps_per_iter = 100  # steps_per_update 10\n" in text
+    assert "    # engine_settings: time_scale\n" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"from_": "mlagents:none.yaml"}, "none.yaml: cannot read the file of ML-Agents"),
+        ({"behavior": "Bal"}, "has no behavior 'Bal'."),
+        ({"from_": "own", "behavior": "Ball"}, "need --from mlagents:FILE"),
+        ({"wrap": ("a:B",)}, "do not go with --from mlagents:FILE"),
+    ],
+)
+def test_wrong_arguments_write_nothing(folder, arguments, expected):
+    with pytest.raises(ConfigError, match=expected):
+        new("ball", **({"from_": "mlagents:ball.yaml"} | arguments))
+    assert [path.name for path in folder.iterdir()] == ["ball.yaml"]
+
+
+def test_a_value_that_is_not_allowed_is_refused_with_its_key(folder):
+    (folder / "ball.yaml").write_text(TRAINER.replace("batch_size: 64", "tau: 2"))
+    with pytest.raises(ConfigError, match="tau 2: target_update_tau is 2.0; allowed is a number"):
+        new("ball", from_="mlagents:ball.yaml")
+    assert [path.name for path in folder.iterdir()] == ["ball.yaml"]

@@ -1,0 +1,1 @@
+"""Converts the configuration files of ML-Agents into projects of our own."""

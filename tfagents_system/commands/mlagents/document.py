@@ -1,0 +1,145 @@
+"""The layouts of ML-Agents' trainer configuration, and where each key stands in them.
+
+Up to 0.16, a file maps behaviors to flat sections, and `default` has what they lack. Since 0.17,
+`behaviors` has nested sections; `parameter_randomization` and `curriculum` stand beside it in 0.17
+and 0.18, `environment_parameters` and `default_settings` since 0.19.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from tfagents_system.commands.mlagents.reading import mapping, read_mapping
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.names import did_you_mean
+
+_OF_SECTION = (
+    "max_steps", "time_horizon", "summary_freq", "reward_signals", "behavioral_cloning",
+    "self_play", "keep_checkpoints", "checkpoint_interval", "even_checkpoints", "threaded",
+    "init_path", "framework", "output_path",
+)  # fmt: skip
+PPO_KEYS = (
+    "beta", "beta_schedule", "epsilon", "epsilon_schedule", "lambd", "num_epoch", "shared_critic",
+)  # fmt: skip
+_HYPERPARAMETERS = (
+    "batch_size", "buffer_size", "buffer_init_steps", "init_entcoef", "tau", "learning_rate",
+    "learning_rate_schedule", "steps_per_update", "reward_signal_steps_per_update",
+    "save_replay_buffer", "train_interval", "num_update", *PPO_KEYS,
+)  # fmt: skip
+_NETWORK = (
+    "normalize", "hidden_units", "num_layers", "vis_encode_type", "goal_conditioning_type",
+    "deterministic",
+)  # fmt: skip
+_MEMORY = ("sequence_length", "memory_size")
+_FLAT = (
+    "trainer", "use_recurrent", "pretraining", "summary_path", "model_path",
+    *_OF_SECTION, *_HYPERPARAMETERS, *_NETWORK, *_MEMORY,
+)  # fmt: skip
+_BESIDE_BEHAVIORS = (
+    "behaviors", "default_settings", "environment_parameters", "parameter_randomization",
+    "curriculum", "env_settings", "engine_settings", "checkpoint_settings", "torch_settings",
+    "debug",
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """The settings of one behavior, in one flat mapping whatever the layout."""
+
+    behavior: str
+    where: str  # file and key, for messages
+    values: Mapping[str, Any]
+    is_nested: bool  # in a layout since 0.17
+    is_newest: bool  # in that since 0.19
+
+
+@dataclasses.dataclass(frozen=True)
+class Document:
+    """A trainer configuration."""
+
+    path: pathlib.Path
+    sections: Mapping[str, Mapping[str, Any]]  # as they stand there, with the defaults
+    beside: Mapping[str, Any]  # the other parts of the file
+    is_nested: bool
+
+    def section(self, behavior: str | None) -> Section:
+        """Returns the section of a behavior; None: of the only one.
+
+        Raises:
+          ConfigError: If there is no such behavior, or there are several; if a key is unknown.
+        """
+        if behavior is None:
+            if len(self.sections) != 1:
+                names = ", ".join(sorted(self.sections))
+                raise ConfigError(
+                    f"{self.path} has {len(self.sections)} behaviors; choose one with --behavior: "
+                    f"{names}."
+                )
+            (behavior,) = self.sections
+        if behavior not in self.sections:
+            hint = did_you_mean(behavior, self.sections)
+            raise ConfigError(f"{self.path} has no behavior {behavior!r}.{hint}")
+        where = f"{self.path}: {behavior}"
+        values = self.sections[behavior]
+        flat = _flattened(values, where) if self.is_nested else _known(values, _FLAT, where)
+        is_older = {"parameter_randomization", "curriculum"} & self.beside.keys()
+        return Section(behavior, where, flat, self.is_nested, self.is_nested and not is_older)
+
+
+def read_document(path: pathlib.Path) -> Document:
+    """Reads a trainer configuration of any layout.
+
+    Raises:
+      ConfigError: If it cannot be read, or a part of it has no place in its layout.
+    """
+    content = read_mapping(path)
+    if "behaviors" not in content:
+        default = mapping(content.pop("default", None), f"{path}: default")
+        sections = {name: default | mapping(s, f"{path}: {name}") for name, s in content.items()}
+        if not sections and default:
+            sections = {"default": default}
+        document = Document(path, sections, {}, is_nested=False)
+    else:
+        _known(content, _BESIDE_BEHAVIORS, str(path))
+        behaviors = mapping(content.pop("behaviors"), f"{path}: behaviors")
+        default = mapping(content.pop("default_settings", None), f"{path}: default_settings")
+        sections = {
+            name: _merged(default, mapping(section, f"{path}: behaviors.{name}"))
+            for name, section in behaviors.items()
+        }
+        document = Document(path, sections, content, is_nested=True)
+    if not document.sections:
+        raise ConfigError(f"{path} has no behavior.")
+    return document
+
+
+def _merged(default: Mapping[str, Any], section: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(default)
+    for key, value in section.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merged(merged[key], value) if both else value
+    return merged
+
+
+def _flattened(section: Mapping[str, Any], where: str) -> dict[str, Any]:
+    parts = ("trainer_type", "hyperparameters", "network_settings", *_OF_SECTION)
+    flat = dict(_known(section, parts, where))
+    of_hyper = mapping(flat.pop("hyperparameters", None), f"{where}.hyperparameters")
+    of_network = mapping(flat.pop("network_settings", None), f"{where}.network_settings")
+    flat |= _known(of_hyper, _HYPERPARAMETERS, f"{where}.hyperparameters")
+    flat |= _known(of_network, (*_NETWORK, "memory"), f"{where}.network_settings")
+    if (memory := flat.pop("memory", None)) is not None:
+        place = f"{where}.network_settings.memory"
+        flat |= _known(mapping(memory, place), _MEMORY, place)
+        flat["use_recurrent"] = True
+    if "trainer_type" in flat:
+        flat["trainer"] = flat.pop("trainer_type")
+    return flat
+
+
+def _known(values: Mapping[str, Any], known: tuple[str, ...], where: str) -> Mapping[str, Any]:
+    for key in values:
+        if key not in known:
+            raise ConfigError(f"{where} has the unknown key {key!r}.{did_you_mean(key, known)}")
+    return values

@@ -1,0 +1,89 @@
+"""Reads YAML and JSON files of ML-Agents into plain values."""
+
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from tfagents_system.core.errors import ConfigError
+
+Mappings = Mapping[str, Any]
+
+
+def read_mapping(path: pathlib.Path) -> dict[str, Any]:
+    """Returns the mapping in a YAML file, or in a file *.json.
+
+    Raises:
+      ConfigError: If the file cannot be read, is neither, repeats a key, or holds no mapping.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot read the file of ML-Agents ({error}).") from error
+    try:
+        value = json.loads(text) if path.suffix == ".json" else _from_yaml(text)
+    except (ValueError, RecursionError) as error:
+        kind = "JSON" if path.suffix == ".json" else "YAML"
+        raise ConfigError(f"{path}: not valid {kind}: {' '.join(str(error).split())}") from error
+    return mapping(value, str(path))
+
+
+def mapping(value: Any, where: str) -> dict[str, Any]:
+    """Returns `value` if it is a mapping from texts; None is an empty one.
+
+    Raises:
+      ConfigError: If it is not.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise ConfigError(f"{where} is {value!r}; allowed are keys with values.")
+    return dict(value)
+
+
+def number(value: Any, where: str) -> float:
+    """Returns a number, also one that YAML takes for a text, such as 5.0e4.
+
+    Raises:
+      ConfigError: If it is none.
+    """
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        result = float(value)
+        if not abs(result) < float("inf"):
+            raise ValueError
+        return result
+    except (TypeError, ValueError):
+        raise ConfigError(f"{where} is {value!r}; allowed is a number.") from None
+
+
+def flag(value: Any, where: str) -> bool:
+    """Returns True or False, also of a text; raises ConfigError for anything else."""
+    known = {"true": True, "false": False}
+    if str(value).lower() not in known:
+        raise ConfigError(f"{where} is {value!r}; allowed is true or false.")
+    return known[str(value).lower()]
+
+
+def _from_yaml(text: str) -> Any:
+    try:
+        import yaml
+    except ImportError as error:
+        raise ConfigError(
+            f"Reading YAML needs the package PyYAML ({error}): .venv/bin/pip install pyyaml"
+        ) from error
+
+    class Loader(yaml.SafeLoader):
+        """Refuses keys that are given twice, of which YAML would take the last."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+            if twice := [name for name in names if names.count(name) > 1 and name != "<<"]:
+                raise ValueError(f"the key {twice[0]!r} appears twice{node.start_mark}")
+            return super().construct_mapping(node, deep)
+
+    try:
+        return yaml.load(text, Loader)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
