@@ -25,7 +25,7 @@ PPO_KEYS = (
 _HYPERPARAMETERS = (
     "batch_size", "buffer_size", "buffer_init_steps", "init_entcoef", "tau", "learning_rate",
     "learning_rate_schedule", "steps_per_update", "reward_signal_steps_per_update",
-    "save_replay_buffer", "train_interval", "num_update", *PPO_KEYS,
+    "save_replay_buffer", *PPO_KEYS,
 )  # fmt: skip
 _NETWORK = (
     "normalize", "hidden_units", "num_layers", "vis_encode_type", "goal_conditioning_type",
@@ -33,7 +33,8 @@ _NETWORK = (
 )  # fmt: skip
 _MEMORY = ("sequence_length", "memory_size")
 _FLAT = (
-    "trainer", "use_recurrent", "pretraining", "summary_path", "model_path",
+    "trainer", "train_interval", "num_update", "use_recurrent", "pretraining", "summary_path",
+    "model_path",
     *_OF_SECTION, *_HYPERPARAMETERS, *_NETWORK, *_MEMORY,
 )  # fmt: skip
 _BESIDE_BEHAVIORS = (

@@ -12,7 +12,8 @@ from tfagents_system.core.names import did_you_mean
 
 # What ML-Agents takes for a key that is missing, up to 0.16 and since 0.17.
 _FLAT_DEFAULTS = {"max_steps": 5e4, "summary_freq": 1000, "checkpoint_interval": 5e4}
-_NESTED_DEFAULTS = {"max_steps": 5e5, "summary_freq": 5e4, "checkpoint_interval": 5e5}
+_NESTED_DEFAULTS = {"max_steps": 5e5, "summary_freq": 5e4, "checkpoint_interval": 5e5,
+                    "steps_per_update": 1}  # fmt: skip
 _DEFAULTS = {
     "batch_size": 128, "buffer_size": 50_000, "buffer_init_steps": 0, "init_entcoef": 1.0,
     "tau": 0.005, "learning_rate": 3e-4, "learning_rate_schedule": "constant", "hidden_units": 128,
