@@ -67,10 +67,12 @@ class Assembly:
         """Names of the reward signals."""
         return self.reward_signals.names if self.reward_signals else []
 
-    def view_of(self, run: Run, arithmetic: str | None = None) -> RunSpec:
-        """Returns this program's view of `run`; `arithmetic` is None except in the learner."""
+    def view_of(
+        self, run: Run, arithmetic: str | None = None, demonstrations: str | None = None
+    ) -> RunSpec:
+        """Returns this program's view of `run`; only the learner's has the last two facts."""
         specs = self.agent.time_step_spec.observation, self.agent.action_spec
-        return view_of_run(run, *specs, self.codec, self.layout, arithmetic)
+        return view_of_run(run, *specs, self.codec, self.layout, arithmetic, demonstrations)
 
 
 def assemble(params: Params, environment: py_environment.PyEnvironment) -> Assembly:

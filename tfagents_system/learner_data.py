@@ -1,7 +1,7 @@
-"""The sources of the learner's minibatches.
+"""The sources of the learner's minibatches: the replay buffer, and demonstrations if there are any.
 
-There is one, the replay buffer. Another is one more name in SHARES, whose shares sum to 1, and one
-more `Source` in what these functions return.
+A minibatch has the samples of the replay buffer first. Another source is one more name in
+`samples_by_source`, and one more `Source` in what `learner_data` returns.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,20 +9,27 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from tfagents_system.assembly import Assembly
 from tfagents_system.core.programs.params_loader import Run
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
-from tfagents_system.core.settings.training_settings import num_fresh_samples, num_samples_in_flight
+from tfagents_system.core.settings.minibatches import (
+    DEMONSTRATIONS,
+    REPLAY,
+    num_fresh_samples,
+    num_samples_in_flight,
+    samples_by_source,
+)
 from tfagents_system.data.sample_reader import SampleReader
+from tfagents_system.learner_demonstrations import HeldDemonstrations
+from tfagents_system.learning.held_samples import held_source
 from tfagents_system.learning.sampling_pool import SamplingPool, pool_capacity
-from tfagents_system.learning.sources import Source, split_minibatch
+from tfagents_system.learning.sources import Source
 from tfagents_system.learning.whole_buffer import RoundMinibatches, WholeBuffer
 from tfagents_system.services.replay import experience_dataset
 from tfagents_system.services.replay_limits import ReplayLimits
 from tfagents_system.services.rounds import RoundReader
 
 DATA_TIMEOUT_SECS = 2.0  # longest wait for data before the learner checks for a stop
-REPLAY = "replay"
-SHARES = {REPLAY: 1.0}  # share of each source in a minibatch
 
 
 class LearnerData(NamedTuple):
@@ -32,9 +39,43 @@ class LearnerData(NamedTuple):
     close: Callable[[], None]
 
 
+def learner_data(
+    run: Run,
+    address: str,
+    made: Assembly,
+    demonstrations: HeldDemonstrations | None = None,
+    is_deterministic: bool = False,
+) -> LearnerData:
+    """Returns the sources of a run.
+
+    Args:
+      run: The experiment.
+      address: host:port of the replay server.
+      made: Its agent, and the layout of its data.
+      demonstrations: Those of the run, if it has any.
+      is_deterministic: Whether learner and worker take turns.
+
+    Raises:
+      ConfigError: If they would take too much memory.
+    """
+    if is_deterministic:
+        data = data_in_rounds(run, address, made.reader, made.train_step)
+    else:
+        data = sampled_data(run, address, made.reader)
+    num_samples = samples_by_source(run.params).get(DEMONSTRATIONS, 0)
+    if demonstrations is None or not num_samples:
+        return data
+    rows, window = demonstrations.rows, made.layout.window
+    seed = derive_seed(run.seed, SeedPurpose.DEMONSTRATIONS)
+    held = held_source(
+        DEMONSTRATIONS, rows.columns, rows.starts, window, num_samples, seed, made.train_step
+    )
+    return data._replace(sources=[*data.sources, held])
+
+
 def sampled_data(run: Run, address: str, reader: SampleReader) -> LearnerData:
     """Returns new samples from the replay server at `address`, and the pool that they renew."""
-    num_samples = split_minibatch(run.params.train_batch_size, SHARES)[REPLAY]
+    num_samples = samples_by_source(run.params)[REPLAY]
     num_fresh, num_in_flight = num_fresh_samples(run.params), num_samples_in_flight(run.params)
 
     def make_iterator() -> Iterator[Any]:
@@ -63,7 +104,7 @@ def data_in_rounds(
     params = run.params
     capacity = ReplayLimits.from_settings(params, run.horizon).capacity
     seed = derive_seed(run.seed, SeedPurpose.MINIBATCHES)
-    num_samples = split_minibatch(params.train_batch_size, SHARES)[REPLAY]
+    num_samples = samples_by_source(params)[REPLAY]
     buffer = WholeBuffer(reader, capacity, num_samples, seed)
     rounds = RoundReader(address, reader)
     minibatches = RoundMinibatches(

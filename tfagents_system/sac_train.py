@@ -34,7 +34,8 @@ from tfagents_system.core.state.run_spec import RunSpec
 from tfagents_system.core.state.saved_training import unsaved_before
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.kernels.arithmetic import explain, this_host
-from tfagents_system.learner_data import LearnerData, data_in_rounds, sampled_data
+from tfagents_system.learner_data import LearnerData, learner_data
+from tfagents_system.learner_demonstrations import HeldDemonstrations, hold_demonstrations
 from tfagents_system.learner_publications import Publications
 from tfagents_system.learner_records import LearnerRecords
 from tfagents_system.learning.checkpoints import Checkpointer
@@ -263,11 +264,8 @@ def train(
     unrolls = num_cpus > 1 and not run.params.recurrent and not deterministic
     client = reverb.Client(replay_address)
     for may_recover in (True, False):
-        made, spec = _begin(run, fence)
-        if deterministic:
-            data = data_in_rounds(run, replay_address, made.reader, made.train_step)
-        else:
-            data = sampled_data(run, replay_address, made.reader)
+        made, spec, held = _begin(run, fence)
+        data = learner_data(run, replay_address, made, held, deterministic)
         with contextlib.closing(data):
             training = Training(run, made, spec, data, unrolls, client, fence)
             if (code := training.run(stop, may_recover)) is not None:
@@ -276,16 +274,17 @@ def train(
     raise AssertionError("who may not recover returns an exit code")
 
 
-def _begin(run: Run, fence: Fence) -> tuple[Assembly, RunSpec]:
+def _begin(run: Run, fence: Fence) -> tuple[Assembly, RunSpec, HeldDemonstrations | None]:
     """Builds the agent and writes the run's spec, for which the other programs wait."""
     seed = derive_seed(run.seed, SeedPurpose.LEARNER)
     seed_global_generators(functools.partial(derive_seed, seed))  # for initial weights, too
     made = assemble_apart(run.params, seed)
     print(explain(made.arithmetic, this_host()))
     fence.check()
-    spec = made.view_of(run, made.arithmetic)
+    demonstrations = hold_demonstrations(run, made, fence)
+    spec = made.view_of(run, made.arithmetic, demonstrations.digest if demonstrations else None)
     spec.agree(run.paths.run_spec)
-    return made, spec
+    return made, spec, demonstrations
 
 
 if __name__ == "__main__":

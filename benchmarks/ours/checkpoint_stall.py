@@ -21,7 +21,7 @@ from benchmarks.ours.programs import make_experiment, replay_server
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.programs.command_line import AtLeast
 from tfagents_system.core.programs.params_loader import load_run
-from tfagents_system.core.settings.training_settings import num_fresh_samples
+from tfagents_system.core.settings.minibatches import num_fresh_samples
 from tfagents_system.core.state.incarnation import Fence
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.environments.construction import make_collect_environment

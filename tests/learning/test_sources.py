@@ -7,13 +7,14 @@ import tensorflow as tf
 from tf_agents.agents import tf_agent
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.settings.minibatches import split_minibatch
 from tfagents_system.data.item_layout import SINGLE
 from tfagents_system.data.sample_reader import SampleReader, step_codec
 from tfagents_system.data.transition import MID, Step
 from tfagents_system.learning import learner as learner_lib
 from tfagents_system.learning.learner import DivergedError, Learner
 from tfagents_system.learning.sampling_pool import SamplingPool
-from tfagents_system.learning.sources import Mixer, Source, split_minibatch
+from tfagents_system.learning.sources import Mixer, Source
 
 CODEC = step_codec(tf.TensorSpec([], tf.float32), tf.TensorSpec([1], tf.float32), SINGLE)
 READER = SampleReader(CODEC, SINGLE)

@@ -10,11 +10,12 @@ seconds, and predicts the run: time, bottleneck, useful number of workers, memor
 """
 
 import contextlib
+import itertools
 import os
 import pathlib
 import tempfile
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from tfagents_system.commands.bindings import bindings_of, with_bindings
 from tfagents_system.commands.check_rows import Row, busy_rows, explained, table
@@ -30,6 +31,7 @@ from tfagents_system.core.settings.env_config import load_env_config
 from tfagents_system.core.settings.params import Params
 from tfagents_system.core.settings.variables import ENV_TIMEOUT_SECS, GIN_BINDINGS, Settings
 from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.demonstrations.files import read_demonstrations
 from tfagents_system.environments.headless import draw_unseen
 from tfagents_system.kernels.build import build_if_missing
 from tfagents_system.launch.checks.params_check import check_gin_bindings
@@ -103,6 +105,8 @@ def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
         looked.run(begin)
     notes = train_params.check(str(settings.params))
     rows = [*looked.rows, *_callback_rows(train_params)]
+    if looked.made is not None:
+        rows += _demonstration_rows(train_params, settings.params, looked.made)
     rows += [*(Row("settings", "note", note) for note in notes)]
     busy = busy_rows(load, os.cpu_count() or 1)
     rows += busy
@@ -134,6 +138,21 @@ def _callback_rows(params: Params) -> list[Row]:
     except Exception as error:
         return [Row("callbacks", "WRONG", explained(error), "No program could start.")]
     return [Row("callbacks", "ok", ", ".join(callbacks.names))] if callbacks.names else []
+
+
+def _demonstration_rows(params: Params, file: pathlib.Path, made: Any) -> list[Row]:
+    """Reads the demonstrations of a params file, and compares them with the environment."""
+    from tfagents_system.learner_demonstrations import check_fit, demonstration_paths
+
+    try:
+        paths = demonstration_paths(params, file)
+        episodes = list(itertools.chain(*map(read_demonstrations, paths)))
+        check_fit(episodes, made, params.env_config["horizon"])
+    except ConfigError as error:
+        return [Row("demonstrations", "WRONG", explained(error), "No run could start.")]
+    num_steps = sum(episode.length for episode in episodes)
+    value = f"{len(episodes)} episodes, {num_steps:,} env steps"
+    return [Row("demonstrations", "ok", value)] if episodes else []
 
 
 def _environ_of(

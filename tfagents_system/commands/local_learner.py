@@ -5,16 +5,23 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tfagents_system.assembly import Assembly
 from tfagents_system.core.programs.params_loader import Run
 from tfagents_system.core.settings.curriculum import Curriculum
+from tfagents_system.core.settings.minibatches import (
+    DEMONSTRATIONS,
+    num_fresh_samples,
+    samples_by_source,
+)
 from tfagents_system.core.settings.params import Params
-from tfagents_system.core.settings.training_settings import num_fresh_samples
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.data.item_layout import ItemLayout
-from tfagents_system.learner_data import sampled_data
+from tfagents_system.demonstrations.rows import Rows
+from tfagents_system.learner_data import learner_data
+from tfagents_system.learner_demonstrations import HeldDemonstrations
 from tfagents_system.learning.learner import Learner
 
 _Sample = collections.namedtuple("_Sample", "data")
@@ -30,6 +37,8 @@ def make_learner(
 ) -> Learner:
     """Returns a run's learner that gets the same items in each train step.
 
+    Its demonstrations, if the run has any, are zeros.
+
     Args:
       params: The user's TrainParams.
       made: Made from `params`; its agent is trained.
@@ -42,6 +51,14 @@ def make_learner(
         data = tf.data.Dataset.from_tensors(tuple(items)).repeat()
         return iter(data.map(lambda *batch: _Sample(batch)).prefetch(1))
 
-    (replay,) = sampled_data(run, "", made.reader).sources  # does not connect yet
-    given = replay._replace(make_iterator=make_iterator)
-    return Learner(made.agent, made.reader, [given], made.reward_signals, unrolls=unrolls)
+    demonstrations = None
+    if DEMONSTRATIONS in samples_by_source(params):
+        zeros = [
+            np.zeros([made.layout.window, *spec.shape], spec.dtype.as_numpy_dtype)
+            for spec in made.codec.columns
+        ]
+        demonstrations = HeldDemonstrations("", Rows(zeros, np.zeros(1, np.int32)))
+    data = learner_data(run, "", made, demonstrations)  # does not connect yet
+    replay, *others = data.sources
+    given = [replay._replace(make_iterator=make_iterator), *others]
+    return Learner(made.agent, made.reader, given, made.reward_signals, unrolls=unrolls)

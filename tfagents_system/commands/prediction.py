@@ -4,8 +4,8 @@ import dataclasses
 import math
 from collections.abc import Mapping
 
+from tfagents_system.core.settings.minibatches import num_fresh_samples
 from tfagents_system.core.settings.params import Params
-from tfagents_system.core.settings.training_settings import num_fresh_samples
 from tfagents_system.data.item_layout import ItemLayout
 
 # `./benchmarks/run.sh learner` measures them at 64 fresh samples a train step.

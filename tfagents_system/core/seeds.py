@@ -31,6 +31,7 @@ class SeedPurpose(enum.IntEnum):
     EVALUATORS = 10  # evaluators derive theirs from it, as workers do from the run's
     GOALS = 11  # of the copies of transitions, if `her_copies`
     CURRICULUM = 12  # of an episode of collection
+    DEMONSTRATIONS = 13  # samples that the learner draws from them
 
 
 def derive_seed(

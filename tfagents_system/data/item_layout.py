@@ -6,7 +6,8 @@ import math
 from fractions import Fraction
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.settings.training_settings import TrainingSettings, num_fresh_samples
+from tfagents_system.core.settings.minibatches import REPLAY, num_fresh_samples, samples_by_source
+from tfagents_system.core.settings.training_settings import TrainingSettings
 
 LARGEST_BLOCK = 8  # transitions of vectors
 MOST_ROWS_PER_TRANSITION = Fraction(6, 5)  # with stacked frames, where only bytes matter
@@ -54,7 +55,7 @@ class ItemLayout:
             return cls(settings.recurrent_sequence_length, True, frame_stack)
         num_fresh, num_copies = num_fresh_samples(settings), settings.her_copies
         goals_change = num_copies > 0 and settings.her_strategy == "future"
-        if num_fresh == settings.train_batch_size:
+        if num_fresh == samples_by_source(settings)[REPLAY]:
             return cls(1, frame_stack=frame_stack, num_copies=num_copies, goals_change=goals_change)
         n_step = settings.n_step_returns
         if frame_stack == 1:

@@ -21,6 +21,7 @@ def view_of_run(
     codec: Codec,
     layout: ItemLayout,
     arithmetic: str | None = None,
+    demonstrations: str | None = None,
 ) -> RunSpec:
     """Returns this program's view of `run`, after its environment is built.
 
@@ -31,6 +32,7 @@ def view_of_run(
       codec: Codec of one step.
       layout: Layout of the items.
       arithmetic: Arithmetic of the learner's matrix products; None in other programs.
+      demonstrations: Digest of the learner's demonstrations, if it has any.
     """
     modules = {module.name: pathlib.Path(module.source) for module in loaded_modules()}
     files = {"config.json": run.paths.running_config, "params.py": run.paths.running_params}
@@ -44,6 +46,7 @@ def view_of_run(
         item=describe_item(layout, codec.columns),
         files=file_hashes(files | modules),
         arithmetic=arithmetic,
+        demonstrations=demonstrations,
     )
 
 

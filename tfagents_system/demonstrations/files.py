@@ -22,6 +22,15 @@ def read_demonstrations(path: pathlib.Path) -> list[Episode]:
     return episodes
 
 
+def find_demonstrations(path: str, params_dir: pathlib.Path) -> pathlib.Path:
+    """Returns a path of the setting `demonstrations`.
+
+    It is relative to the current folder, or to that of the params file if it is not there.
+    """
+    here, beside_params = pathlib.Path(path), params_dir / path
+    return beside_params if beside_params.exists() and not here.exists() else here
+
+
 def demonstration_files(folder: pathlib.Path) -> list[pathlib.Path]:
     """Returns the files of demonstrations directly in `folder`, by name.
 

@@ -1,56 +1,25 @@
 """Mixes minibatches from the samples of several sources."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tfagents_system.core.errors import ConfigError
 from tfagents_system.learning.sampling_pool import SamplingPool, keys_of
-
-ROUNDING = 1e-6  # tolerance of shares, and of samples
 
 
 class Source(NamedTuple):
     """The source of a part of each minibatch."""
 
     name: str  # for metrics
-    num_samples: int  # samples in each minibatch; see `split_minibatch`
+    num_samples: int  # samples in each minibatch; see `samples_by_source`
     # Returns a new iterator over packed parts of minibatches, or over the fresh items that `pool`
     # takes in each step, or raises TimeoutError; called again after data has ended or its server
     # has gone.
     make_iterator: Callable[[], Iterator[Any]]
     pool: SamplingPool | None = None  # draws the part; None takes it directly from the iterator
-
-
-def split_minibatch(batch_size: int, shares: Mapping[str, float]) -> dict[str, int]:
-    """Returns how many of `batch_size` samples each source provides, by its share.
-
-    The counts sum to `batch_size`. Each is the share rounded down, plus one for the sources with
-    the largest remainders.
-
-    Raises:
-      ConfigError: If shares do not sum to 1, or one is less than one sample.
-    """
-    if abs(sum(shares.values()) - 1) > ROUNDING:
-        raise ConfigError(
-            f"The sources' shares of a minibatch are {dict(shares)}, which sum to "
-            f"{sum(shares.values()):g}; allowed are shares that sum to 1."
-        )
-    exact = {name: batch_size * share for name, share in shares.items()}
-    counts = {name: int(samples + ROUNDING) for name, samples in exact.items()}
-    by_remainder = sorted(exact, key=lambda name: counts[name] - exact[name])
-    for name in by_remainder[: batch_size - sum(counts.values())]:
-        counts[name] += 1
-    for name, share in shares.items():
-        if counts[name] < 1:
-            raise ConfigError(
-                f"The share of {name} in a minibatch is {share:g}, which is no sample of "
-                f"{batch_size}. Raise the share or train_batch_size."
-            )
-    return counts
 
 
 class Mixer:

@@ -8,11 +8,8 @@ from fractions import Fraction
 import reverb
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.settings.training_settings import (
-    TrainingSettings,
-    num_fresh_samples,
-    num_samples_in_flight,
-)
+from tfagents_system.core.settings.minibatches import num_fresh_samples, num_samples_in_flight
+from tfagents_system.core.settings.training_settings import TrainingSettings
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.services.replay_files import copy_with_table, read_table
 

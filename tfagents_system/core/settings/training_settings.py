@@ -1,7 +1,7 @@
 """The system's hyperparameters: collection, replay, the learner's loop, periods."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
 from tfagents_system.core.errors import ConfigError
@@ -19,6 +19,7 @@ from tfagents_system.core.settings.hyperparameters import (
 )
 from tfagents_system.core.settings.image_layouts import IMAGE_LAYOUTS_ALLOWED, is_image_layouts
 from tfagents_system.core.settings.info_patterns import LOG_INFO_ALLOWED, is_log_info
+from tfagents_system.core.settings.minibatches import check_minibatches, is_demonstrations
 from tfagents_system.core.settings.stop_condition import (
     STOP_WHEN_ALLOWED,
     TIME,
@@ -111,6 +112,19 @@ class TrainingSettings:
         "oldest in the learner's pool, from which it draws its minibatches; a multiple of 8 is "
         "fastest; None draws every minibatch from the server",
     )
+    demonstrations: str | Sequence[str] | None = declare(
+        None,
+        is_demonstrations,
+        "None, a path or a list of paths",
+        "files or folders of demonstrations, of which each minibatch has a share; relative to the "
+        "current folder, or else to that of the params file; a run copies them into its folder",
+    )
+    demonstration_share: float = declare(
+        0.5,
+        lambda v: is_number(v) and 0 <= v < 1,
+        "a number in [0, 1)",
+        "share of each minibatch that is drawn from the `demonstrations`; 0: none",
+    )
     matmul_precision: MatmulPrecision = one_of(
         get_args(MatmulPrecision),
         "auto",
@@ -193,20 +207,6 @@ class TrainingSettings:
     )
 
 
-def num_fresh_samples(settings: TrainingSettings) -> int:
-    """Returns the number of new transitions or sequences per train step."""
-    batch_size = settings.train_batch_size
-    return min(settings.fresh_samples_per_step or batch_size, batch_size)
-
-
-def num_samples_in_flight(settings: TrainingSettings) -> int:
-    """Returns the number of transitions or sequences that the learner requests ahead.
-
-    A small number would be sent in small portions, each of which wakes up threads of both sides.
-    """
-    return settings.prefetch_batches * settings.train_batch_size
-
-
 def check_training_settings(settings: TrainingSettings, horizon: int, where: str) -> None:
     """Raises ConfigError for settings that are each allowed but do not fit together."""
     if settings.n_buffer_init_episodes > settings.n_episodes_in_buffer:
@@ -234,27 +234,10 @@ def check_training_settings(settings: TrainingSettings, horizon: int, where: str
             f"{where}: burn_in_len is {settings.burn_in_len}; allowed is less than {name} "
             f"({length}), because the burn-in enters no loss."
         )
-    _check_n_step_returns(settings, where)
+    check_minibatches(settings, where)
     _check_her_copies(settings, where)
     _check_video_period(settings, where)
     _check_stop_when(settings, where)
-
-
-def _check_n_step_returns(settings: TrainingSettings, where: str) -> None:
-    if settings.n_step_returns == 1:
-        return
-    if settings.recurrent:
-        raise ConfigError(
-            f"{where}: n_step_returns is {settings.n_step_returns} and recurrent is True; "
-            "sequences need n_step_returns = 1."
-        )
-    if num_fresh_samples(settings) == settings.train_batch_size:
-        raise ConfigError(
-            f"{where}: n_step_returns is {settings.n_step_returns}, but fresh_samples_per_step "
-            f"({settings.fresh_samples_per_step}) is not below train_batch_size "
-            f"({settings.train_batch_size}). Returns over several steps need the learner's pool, "
-            "so set fresh_samples_per_step to a smaller number."
-        )
 
 
 def _check_her_copies(settings: TrainingSettings, where: str) -> None:

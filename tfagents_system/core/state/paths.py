@@ -133,6 +133,11 @@ class ExperimentPaths:
         return self.root / "initial_weights"
 
     @property
+    def demonstrations(self) -> pathlib.Path:
+        """The run's copies of its demonstrations, if it has any."""
+        return self.root / "demonstrations"
+
+    @property
     def evaluation(self) -> pathlib.Path:
         """The number of the evaluation that the learner has handed out last."""
         return self.checkpoints / "evaluation.json"

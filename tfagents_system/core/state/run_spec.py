@@ -31,6 +31,7 @@ class RunSpec:
     item: Mapping[str, Any]  # layout and columns of an item of the replay buffer
     files: Mapping[str, str]  # SHA-256 of config, params, and each imported module of the user's
     arithmetic: str | None  # of the learner's matrix products; None in other programs' views
+    demonstrations: str | None = None  # their digest, if there are any; None in those views, too
 
     def agree(self, path: pathlib.Path) -> None:
         """Writes this spec to `path` if there is none yet; else compares the two.
@@ -94,7 +95,7 @@ class RunSpec:
         lines = []
         for field, value in own.items():
             theirs: Any = getattr(of_run, field)
-            if field == "arithmetic" and value is None:
+            if field in ("arithmetic", "demonstrations") and value is None:
                 continue
             if not isinstance(value, dict):
                 lines += [] if value == theirs else [f"{field} {_both(theirs, value)}"]

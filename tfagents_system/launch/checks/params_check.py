@@ -68,6 +68,22 @@ def check_binding(binding: Binding, where: str) -> None:
             check_hyperparameter(PUBLISHED, binding.name, binding.value, place)
 
 
+def literal_setting(params: pathlib.Path, name: str) -> Any:
+    """Returns the literal value of a hyperparameter in a checked params file.
+
+    None if the file does not set it, or by an expression, which only running it would tell.
+    """
+    tree = ast.parse(params.read_bytes())
+    classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    for member in (member for node in _chain(classes) for member in _members(node)):
+        if member.name == name and member.value is not None:
+            try:
+                return ast.literal_eval(member.value)
+            except UNREADABLE:
+                return None
+    return None
+
+
 def _check_module(
     tree: ast.Module, path: pathlib.Path, import_dirs: Sequence[pathlib.Path]
 ) -> list[str]:

@@ -10,6 +10,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process.ending import print_error
 from tfagents_system.core.settings.env_config import load_env_config
 from tfagents_system.core.settings.gin_bindings import last_of_each_name
+from tfagents_system.core.settings.minibatches import paths_of_demonstrations
 from tfagents_system.core.settings.variables import GIN_BINDINGS, Settings
 from tfagents_system.core.state.disk import free_bytes, is_disk_full, shortage
 from tfagents_system.core.state.generations import generations
@@ -21,8 +22,13 @@ from tfagents_system.core.state.provenance import original_of
 from tfagents_system.core.state.reports import reporting_programs
 from tfagents_system.core.state.running import begin_run
 from tfagents_system.core.state.saved_training import unsaved_before
+from tfagents_system.demonstrations.files import find_demonstrations, read_demonstrations
 from tfagents_system.launch.checks.imported_modules import imported_modules
-from tfagents_system.launch.checks.params_check import check_gin_bindings, check_params_file
+from tfagents_system.launch.checks.params_check import (
+    check_gin_bindings,
+    check_params_file,
+    literal_setting,
+)
 from tfagents_system.launch.experiment import folder as experiment
 from tfagents_system.launch.experiment.folder import Provenance
 from tfagents_system.launch.experiment.initial_weights import InitialWeights
@@ -52,6 +58,7 @@ def prepare(
     check_has_packages(settings)
     if experiment.is_new(paths):
         check_files(settings.config, settings.params)
+        _check_demonstrations(paths, settings.params, bound)
         services = place()
         source = settings.initialize_from
         weights = InitialWeights.find(source) if source else None
@@ -94,6 +101,7 @@ def _resume(
     bound = {**check_gin_bindings(kept, str(paths.provenance)), **bound}
     early_end = experiment.check_is_unfinished(paths, bound)
     check_files(paths.config, paths.params)
+    _check_demonstrations(paths, paths.params, bound)
     _check_has_place_for_reports(paths)
     services = place()
     print(f"Resuming {paths.root}, seed {provenance.seed}.")
@@ -120,6 +128,17 @@ def check_files(config: pathlib.Path, params: pathlib.Path) -> None:
     load_env_config(config)
     for note in check_params_file(params, (original_of(params).parent,)):
         print(f"Note: {note}")
+
+
+def _check_demonstrations(
+    paths: ExperimentPaths, params: pathlib.Path, bound: Mapping[str, Any]
+) -> None:
+    """Raises ConfigError if demonstrations that the run does not have yet cannot be read."""
+    name = "demonstrations"
+    value = bound[name] if name in bound else literal_setting(params, name)
+    if not paths.demonstrations.exists():
+        for path in paths_of_demonstrations(value):
+            read_demonstrations(find_demonstrations(path, original_of(params).parent))
 
 
 def _check_has_place_for_reports(paths: ExperimentPaths) -> None:

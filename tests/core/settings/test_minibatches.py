@@ -1,0 +1,43 @@
+import pytest
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.settings.minibatches import (
+    check_minibatches,
+    num_fresh_samples,
+    num_samples_in_flight,
+    samples_by_source,
+)
+from tfagents_system.core.settings.training_settings import TrainingSettings
+
+
+@pytest.mark.parametrize(
+    "values, samples, num_fresh",
+    [
+        ({}, {"replay": 256}, 64),
+        ({"demonstration_share": 0.25}, {"replay": 256}, 64),  # of nothing
+        ({"demonstrations": "demos"}, {"replay": 128, "demonstrations": 128}, 64),
+        ({"demonstrations": "demos", "demonstration_share": 0.0}, {"replay": 256}, 64),
+        ({"demonstrations": ["a", "b"], "demonstration_share": 0.9, "fresh_samples_per_step": None},
+         {"replay": 26, "demonstrations": 230}, 26),
+    ],
+)  # fmt: skip
+def test_each_source_has_its_share_of_a_minibatch(values, samples, num_fresh):
+    settings = TrainingSettings(**values)
+    assert samples_by_source(settings) == samples
+    assert num_fresh_samples(settings) == num_fresh
+    assert num_samples_in_flight(settings) == 3 * samples["replay"]
+
+
+def test_a_share_of_no_sample_is_refused():
+    settings = TrainingSettings(demonstrations="demos", demonstration_share=0.001)
+    with pytest.raises(ConfigError, match=r"^mine: The share of demonstrations .* is 0\.001"):
+        check_minibatches(settings, "mine")
+
+
+def test_returns_over_steps_need_a_pool_for_the_samples_of_the_replay_buffer():
+    settings = TrainingSettings(demonstrations="demos", n_step_returns=3, train_batch_size=128)
+    message = r"\(64\) is not below the rest of train_batch_size \(64\)"
+    with pytest.raises(ConfigError, match=message):
+        check_minibatches(settings, "mine")
+    settings.train_batch_size = 256
+    check_minibatches(settings, "mine")

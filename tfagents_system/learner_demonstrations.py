@@ -1,0 +1,130 @@
+"""The demonstrations of a run: copied into its folder once, and held by the learner."""
+
+import itertools
+import pathlib
+import shutil
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tfagents_system.agents.construction import masks_padding
+from tfagents_system.assembly import Assembly
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.programs.params_loader import Run
+from tfagents_system.core.settings.minibatches import paths_of_demonstrations
+from tfagents_system.core.settings.params import Params
+from tfagents_system.core.state.files import rename_durably, temporary_name
+from tfagents_system.core.state.incarnation import Fence
+from tfagents_system.core.state.provenance import original_of
+from tfagents_system.demonstrations.episode_file import Episode, digest, write_episode
+from tfagents_system.demonstrations.files import find_demonstrations, read_demonstrations
+from tfagents_system.demonstrations.fit import Specs, misfits
+from tfagents_system.demonstrations.rows import Rows, rows_of
+
+MAX_BYTES = 2 * 10**9
+MOST_SHOWN = 5  # misfits, in a message
+
+
+class HeldDemonstrations(NamedTuple):
+    """The demonstrations from which a learner draws samples."""
+
+    digest: str  # of what they contain
+    rows: Rows
+
+
+def hold_demonstrations(run: Run, made: Assembly, fence: Fence) -> HeldDemonstrations | None:
+    """Returns the run's demonstrations; None if it has none.
+
+    At the first start that has some, copies them into the experiment's folder, from which the run
+    reads them from then on: the originals may move.
+
+    Raises:
+      ConfigError: If they cannot be read, do not fit the environment, need too much memory, or are
+        others than the run's.
+    """
+    kept = run.paths.demonstrations
+    given = _given(run)
+    if not kept.exists():
+        if given is None:
+            return None
+        check_fit(given, made, run.horizon)
+        _copy(given, kept, fence)
+    episodes = read_demonstrations(kept)
+    found = digest(episodes)
+    if given is not None and digest(given) != found:
+        raise ConfigError(
+            f"{run.params.demonstrations!r} (demonstrations) now has other episodes than those "
+            f"with which this run began, in {kept}. To go on with those, set demonstrations = "
+            f"{str(kept)!r}; to learn from others, start a new experiment."
+        )
+    if not run.params.demonstrations:
+        raise ConfigError(
+            f"demonstrations is None, but this run began with those in {kept}. To go on, set "
+            f"demonstrations = {str(kept)!r}; to learn without them, start a new experiment."
+        )
+    check_fit(episodes, made, run.horizon)
+    rows = _rows(episodes, made, run.params.discount)
+    print(
+        f"Demonstrations: {len(episodes)} episodes, {sum(e.length for e in episodes):,} env steps, "
+        f"{run.params.demonstration_share:.0%} of each minibatch."
+    )
+    return HeldDemonstrations(found, rows)
+
+
+def demonstration_paths(params: Params, file: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the paths that the setting `demonstrations` of a params file names."""
+    names, folder = paths_of_demonstrations(params.demonstrations), original_of(file).parent
+    return [find_demonstrations(name, folder) for name in names]
+
+
+def _given(run: Run) -> list[Episode] | None:
+    """Returns what the setting names; None if it names nothing, or the originals are gone."""
+    paths = demonstration_paths(run.params, run.paths.params)
+    is_kept = run.paths.demonstrations.exists()
+    if not paths or (is_kept and not all(path.exists() for path in paths)):
+        return None
+    return list(itertools.chain(*map(read_demonstrations, paths)))
+
+
+def _copy(episodes: Sequence[Episode], folder: pathlib.Path, fence: Fence) -> None:
+    unfinished = temporary_name(folder)
+    try:
+        unfinished.mkdir()
+        for index, episode in enumerate(episodes):
+            write_episode(unfinished / f"episode_{index:06d}.npz", episode)
+        fence.check()
+        rename_durably(unfinished, folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def check_fit(episodes: Sequence[Episode], made: Assembly, horizon: int) -> None:
+    """Raises ConfigError if an agent cannot learn from `episodes`."""
+    agent = made.agent
+    observation, frame_stack = agent.time_step_spec.observation, made.layout.frame_stack
+    specs = Specs(observation, agent.action_spec, horizon, frame_stack)
+    found = (f"{e.origin}: {text}" for e in episodes for text in misfits(e, specs))
+    if wrong := list(itertools.islice(found, MOST_SHOWN)):
+        raise ConfigError(
+            f"The demonstrations do not fit the environment. {'. '.join(wrong)}. See: sac "
+            "demonstrations check"
+        )
+
+
+def _rows(episodes: Sequence[Episode], made: Assembly, gamma: float) -> Rows:
+    needed = made.row_bytes * sum(episode.length + 1 for episode in episodes)
+    if needed > MAX_BYTES:
+        raise ConfigError(
+            f"The demonstrations need {needed:,} bytes of the learner's memory; allowed are "
+            f"{MAX_BYTES:,}. Leave some out."
+        )
+    pads = masks_padding(made.agent)
+    try:
+        rows = rows_of(episodes, made.codec, made.layout, gamma, pads)
+    except ValueError as error:
+        raise ConfigError(f"The demonstrations cannot be learned from: {error}.") from error
+    if not rows.starts.size:
+        raise ConfigError(
+            f"No demonstration is as long as a sequence of {made.layout.length} env steps, and "
+            "this agent does not mask padding."
+        )
+    return rows

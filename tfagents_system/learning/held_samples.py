@@ -1,0 +1,53 @@
+"""A source of samples that the learner holds, and that never change."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from tfagents_system.learning.sources import Source
+from tfagents_system.learning.whole_buffer import Minibatch
+
+
+def held_source(
+    name: str,
+    columns: Sequence[NDArray[Any]],
+    starts: NDArray[Any],
+    window: int,
+    num_samples: int,
+    seed: int,
+    train_step: tf.Variable,
+) -> Source:
+    """Returns a source that draws windows of rows, with replacement.
+
+    What it draws for a train step depends only on `seed` and that step, so that a resumed run goes
+    on with the same draws as one that was never stopped.
+
+    Args:
+      name: For metrics.
+      columns: Rows [R, size], held once.
+      starts: First rows of the windows [S], each as often as its weight.
+      window: Rows of a sample.
+      num_samples: Samples in each minibatch.
+      seed: Seed of the draws.
+      train_step: Counts the train steps done.
+    """
+    held = [tf.constant(column) for column in columns]
+    firsts, rows_of_window = tf.constant(starts), tf.range(window)
+
+    def draw(step: tf.Tensor) -> Minibatch:
+        chosen = tf.random.stateless_uniform(
+            [num_samples], [tf.cast(seed, tf.int64), step], maxval=len(starts), dtype=tf.int32
+        )
+        rows = tf.gather(firsts, chosen)[:, tf.newaxis] + rows_of_window
+        return Minibatch(tuple(tf.gather(column, rows) for column in held))
+
+    def make_iterator() -> Iterator[Any]:
+        steps = tf.data.Dataset.counter(start=int(train_step.numpy()))
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        options.experimental_optimization.apply_default_optimizations = False
+        return iter(steps.map(draw).prefetch(2).with_options(options))
+
+    return Source(name, num_samples, make_iterator)
