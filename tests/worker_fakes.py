@@ -16,6 +16,7 @@ from tfagents_system.films.camera import Camera
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.policies.newest_policies import NewestPolicies
 from tfagents_system.services.versions import PolicyVersion
+from tfagents_system.side_by_side_worker import SideBySideWorker
 from tfagents_system.worker_experience import Experience
 from tfagents_system.workers import Worker
 
@@ -93,14 +94,16 @@ class FakeAdder:
         self.num_added = 0
         self.num_recovered = self.num_unprotected = self.num_left_out = self.num_damaged = 0
         self.rejected = collections.Counter()
+        self.slots, self.ended = [], []  # of steps, and of ends of episodes
 
-    def add(self, time_step, action, next_time_step, state):
+    def add(self, time_step, action, next_time_step, state, slot=0):
         self.num_unsent += 1
         self.num_added += 1
+        self.slots.append(slot)
         return True
 
-    def end_episode(self):
-        pass
+    def end_episode(self, slot=0):
+        self.ended.append(slot)
 
     @property
     def is_burst_due(self):
@@ -136,7 +139,8 @@ def replaceable(environment):
 
 def make_worker(run, adder, reader, worker_id=0, stop=None, environment=None,
                 eval_environment=None, new_checkpoints=lambda: None, policies=None,
-                make=Worker, relabelling=None):  # fmt: skip
+                make=Worker, relabelling=None, others=()):  # fmt: skip
+    """With `others`, environments beside `environment`, it has as many slots more."""
     hooks = (run.params.train_observers_ctor, run.params.eval_observers_ctor)
     environments = Environments(
         replaceable(environment or EpisodeStepEnv()),
@@ -146,12 +150,14 @@ def make_worker(run, adder, reader, worker_id=0, stop=None, environment=None,
         SleepingWatchdog(),
         InfoNumbers(run.params.log_info),
         run.curriculum,
+        others=[replaceable(each) for each in others],
+        other_observers=[StepObservers(hooks[0], worker_id, run.horizon) for _ in others],
     )
-    return make(
+    return (SideBySideWorker if others else make)(
         run,
         environments,
         NewestPolicies(policies or TapePolicies(), reader),
-        Experience(adder, new_checkpoints, relabelling),
+        Experience(adder, new_checkpoints, [relabelling] if relabelling else []),
         WorkerRecords(
             run.paths,
             worker_id,

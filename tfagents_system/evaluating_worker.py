@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from tfagents_system.core.state.reports import Phase
-from tfagents_system.policies.acting import ActingPolicy
+from tfagents_system.policies.acting import SlotPolicy
 from tfagents_system.workers import Worker
 
 POLL_SECS = 0.2
@@ -13,7 +13,7 @@ POLL_SECS = 0.2
 class EvaluatingWorker(Worker):
     """A worker that takes tickets of every evaluation and sends no experience."""
 
-    def _fill(self, num_to_fill: Callable[[], int], fill_policy: ActingPolicy) -> None:
+    def _fill(self, num_to_fill: Callable[[], int], fill_policy: SlotPolicy) -> None:
         """Does nothing: the workers fill the buffer."""
 
     def _collect_more(self) -> None:

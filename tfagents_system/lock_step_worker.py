@@ -6,7 +6,7 @@ from typing import Any
 
 from tfagents_system.core.settings.training_settings import TrainingSettings
 from tfagents_system.core.state.reports import Phase
-from tfagents_system.policies.acting import ActingPolicy
+from tfagents_system.policies.acting import SlotPolicy
 from tfagents_system.workers import Worker
 
 PUBLISH_PERIOD_SECS = 1.0
@@ -35,7 +35,7 @@ class LockStepWorker(Worker):
         super().__init__(*args, **kwargs)
         self._publish_round = publish_round
 
-    def _fill(self, num_to_fill: Callable[[], int], fill_policy: ActingPolicy) -> None:
+    def _fill(self, num_to_fill: Callable[[], int], fill_policy: SlotPolicy) -> None:
         """Collects the first iteration's round; `num_to_fill`, the server's count, is not used."""
         self._await_first_variables()
         if self._iteration == 0:
@@ -44,7 +44,7 @@ class LockStepWorker(Worker):
     def _collect_more(self) -> None:
         self._take_turn(Phase.COLLECTING, self._policies.collect)
 
-    def _take_turn(self, phase: Phase, policy: ActingPolicy) -> None:
+    def _take_turn(self, phase: Phase, policy: SlotPolicy) -> None:
         due = num_env_steps_due(self._run.params, self._run.horizon, self._iteration)
         while self._records.env_step < due and not self._should_end():
             self._collect(phase, policy)

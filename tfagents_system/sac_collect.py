@@ -19,19 +19,15 @@ from typing import Annotated, TypeVar
 import numpy as np
 import reverb
 import tensorflow as tf
-from tf_agents.environments import py_environment
 
 from tfagents_system.agents.construction import masks_padding
 from tfagents_system.assembly import Assembly, assemble
 from tfagents_system.collection.best_policy_keeper import BestPolicyKeeper
 from tfagents_system.collection.goal_relabelling import GoalRelabelling
-from tfagents_system.collection.info_numbers import InfoNumbers
-from tfagents_system.collection.step_observers import StepObservers
-from tfagents_system.collection.worker_environments import Environments
+from tfagents_system.collection.worker_environments import make_environments
 from tfagents_system.collection.worker_records import WorkerRecords
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.process.guest import GUEST
-from tfagents_system.core.process.watchdog import Watchdog
 from tfagents_system.core.programs.command_line import AtLeast
 from tfagents_system.core.programs.params_loader import Run, load_run
 from tfagents_system.core.programs.program import StopFlag, prefer_response, run_program
@@ -40,19 +36,13 @@ from tfagents_system.core.state.incarnation import Fence
 from tfagents_system.core.state.liveness import SILENT_SECS
 from tfagents_system.core.state.run_spec import await_run_spec
 from tfagents_system.core.state.running import is_finished
-from tfagents_system.environments.construction import (
-    make_collect_environment,
-    make_eval_environment,
-)
 from tfagents_system.environments.global_generators import seed_global_generators
-from tfagents_system.environments.headless import draw_unseen
 from tfagents_system.environments.remarks import remarks_on
-from tfagents_system.environments.replaceable import ReplaceableEnvironment
 from tfagents_system.evaluating_worker import EvaluatingWorker
-from tfagents_system.films.camera import Camera
 from tfagents_system.lock_step_worker import LockStepWorker
 from tfagents_system.policies.acting import AgentPolicies, RandomPolicy
 from tfagents_system.policies.newest_policies import NewestPolicies
+from tfagents_system.policies.numpy_policies import generators
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.checkpoint_watch import CheckpointWatch
 from tfagents_system.services.journal import Journal, Stream
@@ -63,6 +53,7 @@ from tfagents_system.services.signatures import check_columns
 from tfagents_system.services.table_info import table_signature
 from tfagents_system.services.tickets import TicketTaker
 from tfagents_system.services.variables import VariableReader
+from tfagents_system.side_by_side_worker import SideBySideWorker
 from tfagents_system.worker_experience import Experience
 from tfagents_system.workers import Worker
 
@@ -70,7 +61,6 @@ T = TypeVar("T")
 
 SERVER_TIMEOUT_SECS = 300.0
 ANSWER_TIMEOUT_SECS = 5.0
-MAX_FILM_SECS = 30.0  # for rendering and encoding a film, while the worker does not collect
 VARIABLES_PERIOD_SECS = 0.5
 
 
@@ -112,13 +102,20 @@ def collect(
         start=0 if is_repeated else records.fence.number,
     )
     seed_global_generators(seed)
-    environments = _make_environments(run, worker_id, seed, GUEST.watch(env_timeout_secs))
+    num_slots = params.envs_per_worker if collects else 1
+    if deterministic and num_slots > 1:
+        raise ConfigError(
+            f"TrainParams.envs_per_worker is {num_slots}; in a deterministic run allowed is 1, "
+            "because rounds end with episodes of one environment."
+        )
+    watchdog = GUEST.watch(env_timeout_secs)
+    environments = make_environments(run, worker_id, seed, watchdog, num_slots)
     takes_vectors = params.preprocessing_combiner is None
     for remark in remarks_on(environments.collect.current(), takes_vectors):
         records.remark(remark.shown, str(remark))
     made = assemble(params, environments.collect.current())
     rng = np.random.default_rng(seed(SeedPurpose.COLLECT_POLICY))
-    policies = AgentPolicies(made.agent, rng, params.exploration_noise_beta)
+    policies = AgentPolicies(made.agent, rng, params.exploration_noise_beta, num_slots)
     if policies.obstacle:
         records.acts_in_tensorflow(policies.obstacle)
     client = reverb.Client(replay_address)
@@ -133,18 +130,24 @@ def collect(
     journal = _open_journal(run, stream, records.fence, made) if collects else None
     tables = ROUND_TABLES if deterministic else (EXPERIENCE_TABLE,)
     adder = Adder(client, made.codec, made.layout, journal, tables=tables,
-                  pads_short_episodes=masks_padding(made.agent), gamma=params.discount)  # fmt: skip
+                  pads_short_episodes=masks_padding(made.agent), gamma=params.discount,
+                  num_slots=num_slots)  # fmt: skip
     reader = VariableReader(replay_address, policies.variables, VARIABLES_PERIOD_SECS,
                             num_courses=len(run.curriculum.courses))  # fmt: skip
-    make_worker: Callable[..., Worker] = Worker if collects else EvaluatingWorker
+    make_worker: Callable[..., Worker] = Worker if num_slots == 1 else SideBySideWorker
+    if not collects:
+        make_worker = EvaluatingWorker
     if deterministic:
         publish_round = round_publisher(client).publish
         make_worker = functools.partial(LockStepWorker, publish_round=publish_round)
     look = CheckpointWatch(run.paths, stream, env_timeout_secs + SILENT_SECS).look
-    relabelling = None
+    relabelling = []
     if params.her_copies:
         goals_rng = np.random.default_rng(seed(SeedPurpose.GOALS))
-        relabelling = GoalRelabelling(params.her_copies, params.her_strategy, goals_rng)
+        relabelling = [
+            GoalRelabelling(params.her_copies, params.her_strategy, rng)
+            for rng in generators(goals_rng, num_slots)
+        ]
     worker = make_worker(
         run,
         environments,
@@ -166,44 +169,6 @@ def collect(
         environments.close()
         environments.watchdog.rest()
         reader.close()
-
-
-def _make_environments(
-    run: Run, worker_id: int, seed: Callable[..., int], watchdog: Watchdog
-) -> Environments:
-    """Returns the collect and the eval environment; each environment ever made has its own seed.
-
-    It differs from those of other workers' environments, of failed ones, and, because `seed`
-    differs, of this worker's environments before a restart.
-    """
-    params, horizon = run.params, run.horizon
-
-    def make_collect(num_failures: int) -> py_environment.PyEnvironment:
-        env_seed = seed(SeedPurpose.COLLECT_ENV, num_failures=num_failures)
-        return make_collect_environment(params, env_seed, worker_id)
-
-    def make_eval(num_failures: int) -> py_environment.PyEnvironment:
-        env_seed = seed(SeedPurpose.EVAL_ENV, num_failures=num_failures)
-        return make_eval_environment(params, env_seed, worker_id, collect_env.current())
-
-    collect_env = ReplaceableEnvironment(make_collect(0), make_collect, watchdog)
-    eval_env = ReplaceableEnvironment(make_eval(0), make_eval, watchdog)
-    eval_env.pair_with(collect_env)
-    if params.video_period_itrs:
-        draw_unseen()
-    return Environments(
-        collect_env,
-        eval_env,
-        StepObservers(params.train_observers_ctor, worker_id, horizon),
-        StepObservers(params.eval_observers_ctor, worker_id, horizon),
-        Camera(
-            horizon, run.paths.training_videos, functools.partial(print, flush=True), MAX_FILM_SECS
-        ),
-        watchdog,
-        InfoNumbers(params.log_info),
-        run.curriculum,
-        functools.partial(seed, SeedPurpose.CURRICULUM),
-    )
 
 
 def _num_to_fill_fn(run: Run, client: reverb.Client, stop: StopFlag) -> Callable[[], int]:

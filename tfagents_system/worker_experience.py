@@ -1,6 +1,6 @@
 """What becomes of a worker's env steps."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from tfagents_system.collection.goal_relabelling import GoalRelabelling
@@ -15,10 +15,11 @@ class Experience(NamedTuple):
     adder: Adder
     # Yields the contents of the two newest checkpoints after each new one, otherwise None.
     new_checkpoints: Callable[[], Checkpoints | None]
-    relabelling: GoalRelabelling | None = None  # copies env steps with other goals, if asked for
+    # Of each slot: copies env steps with other goals, if asked for.
+    relabelling: Sequence[GoalRelabelling] = ()
 
-    def add_copies(self, environment: ReplaceableEnvironment) -> Iterator[None]:
-        """Adds the env steps of the last episode with other goals; yields when a burst is due.
+    def add_copies(self, environment: ReplaceableEnvironment, slot: int = 0) -> Iterator[None]:
+        """Adds the env steps of a slot's last episode with other goals; yields when a burst is due.
 
         Env steps in a row that have one goal are an episode of the stream. If the caller stops
         early, the others are lost.
@@ -26,9 +27,9 @@ class Experience(NamedTuple):
         Raises:
           EnvironmentFailure: If the environment fails to judge them.
         """
-        for copy in self.relabelling.copies(environment) if self.relabelling else ():
-            is_added = self.adder.add(copy.time_step, copy.action, copy.next_time_step)
+        for copy in self.relabelling[slot].copies(environment) if self.relabelling else ():
+            is_added = self.adder.add(copy.time_step, copy.action, copy.next_time_step, slot=slot)
             if copy.is_last or not is_added:
-                self.adder.end_episode()
+                self.adder.end_episode(slot)
             if self.adder.is_burst_due:
                 yield

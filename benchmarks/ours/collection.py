@@ -57,11 +57,12 @@ class Publisher:
             self._due_at = time.monotonic() + PUBLISH_PERIOD_SECS
 
 
-def measure(folder: pathlib.Path, environment: str, secs: float) -> float:
+def measure(folder: pathlib.Path, environment: str, secs: float, envs_per_worker: int) -> float:
     """Returns env steps per second."""
     bindings = [
         "TrainParams.n_eval_episodes = 0",
         "TrainParams.num_iter = 1000000",
+        f"TrainParams.envs_per_worker = {envs_per_worker}",
         *PEERS_NETWORKS,
     ]
     paths = make_experiment(folder / "experiment", environment, bindings)
@@ -96,15 +97,17 @@ def _keep(tick, secs: float) -> None:
 def main(
     environment: Annotated[str, OneOf(EXAMPLES)],
     secs: Annotated[float, AtLeast(0)] = 15.0,
+    envs_per_worker: Annotated[int, AtLeast(1)] = 1,
 ) -> None:
     """Measures and prints the result.
 
     Args:
       environment: Environment to measure on.
       secs: How long to measure.
+      envs_per_worker: Environments of the worker.
     """
     with tempfile.TemporaryDirectory() as folder:
-        rate = measure(pathlib.Path(folder), environment, secs)
+        rate = measure(pathlib.Path(folder), environment, secs, envs_per_worker)
     program.print_result("env_steps_per_sec", rate, "1/s")
 
 

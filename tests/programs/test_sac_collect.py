@@ -18,8 +18,10 @@ from replay_fakes import (
 )
 
 from tfagents_system import sac_collect
+from tfagents_system.collection import worker_environments
 from tfagents_system.collection.episode_log import EpisodeLog
 from tfagents_system.collection.rollouts import Episode
+from tfagents_system.collection.worker_environments import make_environments
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.programs.params_loader import load_run
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
@@ -158,8 +160,8 @@ def env_seeds(monkeypatch):
         seeds.append(seed)
         return EpisodeStepEnv()
 
-    monkeypatch.setattr(sac_collect, "make_collect_environment", make)
-    monkeypatch.setattr(sac_collect, "make_eval_environment", make)
+    monkeypatch.setattr(worker_environments, "make_collect_environment", make)
+    monkeypatch.setattr(worker_environments, "make_eval_environment", make)
     return seeds
 
 
@@ -216,8 +218,13 @@ def test_a_server_that_never_answers_is_an_error(tmp_path, monkeypatch):
 def test_a_worker_that_starts_after_the_end_ends_at_once(tmp_path, monkeypatch):
     paths = make_experiment(tmp_path / "exp")
     paths.finished.touch()
-    monkeypatch.setattr(sac_collect, "_make_environments", None)
+    monkeypatch.setattr(sac_collect, "make_environments", None)
     assert sac_collect.collect(str(paths.root), "localhost:1", 0, 60.0, Stop()) == EXIT_FINISHED
+
+
+def environments_of(run, num_slots=1):
+    """Those of worker 1."""
+    return make_environments(run, 1, lambda *_, **__: 0, SleepingWatchdog(), num_slots)
 
 
 FIRST_TWO_FAIL = """
@@ -269,8 +276,7 @@ def test_a_wrong_worker_id_is_refused(told, monkeypatch, text):
 
 def test_the_eval_environment_gets_the_collect_environment_of_now(tmp_path):
     run = load_run(str(make_experiment(tmp_path / "exp", FIRST_TWO_FAIL).root))
-    watchdog = SleepingWatchdog()
-    collect_env, eval_env, *_ = sac_collect._make_environments(run, 1, lambda *_, **__: 0, watchdog)
+    collect_env, eval_env, *_ = environments_of(run)
     first = collect_env.current()
     assert run.params.seen == (1, as_made(first))
     for environment in (collect_env, eval_env):
@@ -311,7 +317,7 @@ SHARED = """
 @pytest.mark.parametrize("failing", ["collect", "eval"])
 def test_environments_that_are_one_are_closed_and_replaced_together(tmp_path, failing):
     run = load_run(str(make_experiment(tmp_path / "exp", SHARED).root))
-    pair = sac_collect._make_environments(run, 1, lambda *_, **__: 0, SleepingWatchdog())
+    pair = environments_of(run)
     seen = []
     for num_made in range(1, 4):
         shared = as_made(pair.collect.current())

@@ -18,7 +18,7 @@ from worker_fakes import (
     rows_of,
 )
 
-from tfagents_system import workers
+from tfagents_system import worker_base, workers
 from tfagents_system.core.errors import EXIT_FINISHED
 from tfagents_system.core.process.background import start_thread
 from tfagents_system.core.process.guest import UserCodeError
@@ -54,7 +54,7 @@ def test_a_worker_without_others_fails_with_the_environment(tmp_path):
     with pytest.raises(EnvironmentFailure) as error_info:
         worker.run(no_fill, None)
     assert str(error_info.value.__cause__) == "the motor is gone"
-    assert environment.num_attempts == workers.MAX_FAILURES_IN_A_ROW
+    assert environment.num_attempts == worker_base.MAX_FAILURES_IN_A_ROW
 
 
 @pytest.mark.parametrize("phase_of_other", [Phase.COLLECTING, Phase.PARKED])
@@ -66,7 +66,7 @@ def test_a_worker_parks_while_another_collects(tmp_path, monkeypatch, phase_of_o
     write_report(run.paths, worker_report(1, phase=phase_of_other))
 
     def sleep(secs):
-        if environment.num_attempts == workers.MAX_FAILURES_IN_A_ROW:
+        if environment.num_attempts == worker_base.MAX_FAILURES_IN_A_ROW:
             reader.publish_iteration(NUM_ITER)
 
     monkeypatch.setattr(workers.time, "sleep", sleep)
@@ -75,7 +75,7 @@ def test_a_worker_parks_while_another_collects(tmp_path, monkeypatch, phase_of_o
             worker.run(no_fill, None)
     else:
         assert worker.run(no_fill, None) == EXIT_FINISHED
-        assert environment.num_attempts == workers.MAX_FAILURES_IN_A_ROW
+        assert environment.num_attempts == worker_base.MAX_FAILURES_IN_A_ROW
 
 
 class BrokenSensorEnv(EpisodeStepEnv):

@@ -15,7 +15,7 @@ from worker_fakes import (
     rows_of,
 )
 
-from tfagents_system import workers
+from tfagents_system import worker_base
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.state import pause as pauses
 from tfagents_system.core.state.pause import COLLECTION, LEARNING, pause, resume
@@ -69,7 +69,7 @@ def test_an_episode_ends_after_the_env_step_of_the_pause_and_a_new_one_begins_af
     run, reader = make_run(tmp_path), FakeReader()
     environment = PausingEnv(run.paths, at=5)  # the second step of the second episode
     sleeper = Sleeper(run, environment, lambda: resume(run.paths))
-    monkeypatch.setattr(workers, "time", sleeper)
+    monkeypatch.setattr(worker_base, "time", sleeper)
     worker = make_worker(run, FakeAdder(advance(reader)), reader, environment=environment)
     assert worker.run(no_fill, None) == EXIT_FINISHED
     assert sleeper.seen == [(5, Phase.PAUSED)] * 3
@@ -89,7 +89,7 @@ def test_an_episode_of_an_evaluation_ends_in_a_pause_and_is_run_again(tmp_path, 
     run, reader = make_run(tmp_path), FakeReader(FakeTickets(NUM_ITER, 2))
     environment = PausingEnv(run.paths, at=2)
     sleeper = Sleeper(run, environment, lambda: resume(run.paths))
-    monkeypatch.setattr(workers, "time", sleeper)
+    monkeypatch.setattr(worker_base, "time", sleeper)
     worker = make_worker(run, FakeAdder(advance(reader)), reader, eval_environment=environment)
     assert worker.run(no_fill, None) == EXIT_FINISHED
     assert sleeper.seen == [(2, Phase.PAUSED)] * 3
@@ -104,7 +104,7 @@ def test_a_worker_that_begins_in_a_pause_takes_no_env_step_and_can_be_stopped(
     pause(run.paths, [COLLECTION])
     stop = []
     sleeper = Sleeper(run, environment, lambda: stop.append(True))
-    monkeypatch.setattr(workers, "time", sleeper)
+    monkeypatch.setattr(worker_base, "time", sleeper)
     worker = make_worker(run, FakeAdder(advance(reader)), reader, 0, stop, environment)
     assert worker.run(no_fill, None) == EXIT_STOPPED
     assert sleeper.seen == [(0, Phase.PAUSED)] * 3

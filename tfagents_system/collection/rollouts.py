@@ -75,22 +75,44 @@ def run_episode(
         enter("env step")
         next_time_step = own_arrays.step(environment, action)
         if numbers:
-            numbers.add(_info(environment))
+            numbers.add(_info(environment.get_info))
         enter("writing")
         try:  # inline, because this is the hot path
             episode_return += float(next_time_step.reward)
         except (TypeError, ValueError):
-            raise _no_number(next_time_step.reward, "reward", length) from None
+            raise no_number(next_time_step.reward, "reward", length) from None
         if observe is not None and not observe(time_step, action, next_time_step, state):
             return Episode(episode_return, length, None, False)
         time_step = next_time_step
         if time_step.step_type == LAST:
             break
+    return complete_episode(environment.get_info, time_step, episode_return, length, numbers)
+
+
+def complete_episode(
+    get_info: Callable[[], Any],
+    last: ts.TimeStep,
+    episode_return: float,
+    length: int,
+    numbers: InfoNumbers | None,
+) -> Episode:
+    """Returns an episode that has reached its end.
+
+    Args:
+      get_info: Returns the info of the last step; may be not implemented.
+      last: The last time step.
+      episode_return: Sum of rewards.
+      length: Number of env steps.
+      numbers: As in `run_episode`.
+
+    Raises:
+      NotFiniteError: If the last discount is not a number.
+    """
     try:
-        is_terminal = float(time_step.discount) == 0
+        is_terminal = float(last.discount) == 0
     except (TypeError, ValueError):
-        raise _no_number(time_step.discount, "discount", length) from None
-    success, fault = _success(environment, time_step)
+        raise no_number(last.discount, "discount", length) from None
+    success, fault = _success(get_info, last)
     episode = Episode(episode_return, length, success, True, is_terminal, fault)
     if numbers:
         episode = episode._replace(numbers=numbers.end(), info_faults=numbers.new_faults())
@@ -101,7 +123,8 @@ def _unmeasured(phase: str) -> None:
     """Stands for the `enter` of a timer."""
 
 
-def _no_number(value: Any, name: str, env_step: int) -> own_arrays.NotFiniteError:
+def no_number(value: Any, name: str, env_step: int) -> own_arrays.NotFiniteError:
+    """Returns the error for a reward or discount that is not a number."""
     shape = f" of shape {list(value.shape)}" if hasattr(value, "shape") else ""
     return own_arrays.NotFiniteError(
         f"{name} is a {type(value).__name__}{shape} at env step {env_step} of the episode; allowed "
@@ -109,17 +132,17 @@ def _no_number(value: Any, name: str, env_step: int) -> own_arrays.NotFiniteErro
     )
 
 
-def _info(environment: Environment) -> Any:
+def _info(get_info: Callable[[], Any]) -> Any:
     """Returns the info of the last step; None if the environment has none."""
     try:
-        return environment.get_info()
+        return get_info()
     except NotImplementedError:
         return None
 
 
-def _success(environment: Environment, last: ts.TimeStep) -> tuple[bool | None, str | None]:
+def _success(get_info: Callable[[], Any], last: ts.TimeStep) -> tuple[bool | None, str | None]:
     """Returns the reported success, and why it is invalid."""
     try:
-        return read_success(_info(environment), last.observation), None
+        return read_success(_info(get_info), last.observation), None
     except SuccessError as error:
         return None, str(error)

@@ -5,28 +5,42 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.collection.info_numbers import InfoNumbers
 from tfagents_system.collection.interventions import Interventions
 from tfagents_system.collection.rollouts import Episode, run_episode
 from tfagents_system.collection.step_observers import StepObservers
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.meters import PhaseTimer
 from tfagents_system.core.process.reporting import OnlyReports
 from tfagents_system.core.process.watchdog import Watchdog
+from tfagents_system.core.programs.params_loader import Run
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.settings.curriculum import Curriculum
+from tfagents_system.environments.construction import (
+    make_collect_environment,
+    make_eval_environment,
+)
+from tfagents_system.environments.guest_environment import as_made
+from tfagents_system.environments.headless import draw_unseen
 from tfagents_system.environments.replaceable import ReplaceableEnvironment
 from tfagents_system.films.camera import Camera
 from tfagents_system.policies.acting import ActingPolicy
 
 MAX_FAILURES = 50  # failures of environments in a worker's life
+MAX_FILM_SECS = 30.0  # for rendering and encoding a film, while the worker does not collect
 MIN_SECS = 60.0  # before these count, because a start takes seconds
 _BEGAN = time.monotonic()
 
 
 class Environments(NamedTuple):
-    """The environments of one worker, for collection and for evaluation."""
+    """The environments of one worker, for collection and for evaluation.
+
+    `collect` is that of slot 0, and `others` those of the slots from 1 on, if there are any. The
+    observers are by slot, too.
+    """
 
     collect: ReplaceableEnvironment
     eval: ReplaceableEnvironment
@@ -37,38 +51,56 @@ class Environments(NamedTuple):
     numbers: InfoNumbers | None = None  # read from the info of both
     curriculum: Curriculum = Curriculum()  # of the collect environment
     episode_seed: Callable[..., int] = functools.partial(derive_seed, 0, SeedPurpose.CURRICULUM)
+    others: Sequence[ReplaceableEnvironment] = ()
+    other_observers: Sequence[StepObservers] = ()
+
+    @property
+    def num_slots(self) -> int:
+        """Environments for collection."""
+        return 1 + len(self.others)
 
     @property
     def are_worn(self) -> bool:
         """Whether so many have failed that a new process is worthwhile, to free their memory."""
-        num_failures = self.collect.num_failures + self.eval.num_failures
+        every = self.collect, self.eval, *self.others
+        num_failures = sum(environment.num_failures for environment in every)
         return num_failures >= MAX_FAILURES and time.monotonic() - _BEGAN > MIN_SECS
 
     def close(self) -> None:
-        """Closes both environments, in bounded time."""
-        self.eval.close()
-        self.collect.close()
+        """Closes all environments, in bounded time."""
+        for environment in (self.eval, self.collect, *self.others):
+            environment.close()
 
     def set_parameters(
         self, iteration: int, lessons: Sequence[int], env_step: int
     ) -> dict[str, int | float]:
         """Gives the collect environment the curriculum's values of its next episode.
 
-        Args:
-          iteration: The newest policy's.
-          lessons: The newest policy's.
-          env_step: The worker's; it and the number of failures make each episode's seed.
-
-        Returns:
-          The values.
+        Takes the arguments of `parameters`, and returns the values.
 
         Raises:
           EnvironmentFailure: If the environment does not accept them.
         """
-        seed = self.episode_seed(env_step=env_step, num_failures=self.collect.num_failures)
-        state = self.curriculum.state_at(iteration, lessons, seed)
+        state = self.parameters(iteration, lessons, env_step)
         self.collect.set_state(state)
         return state
+
+    def parameters(
+        self, iteration: int, lessons: Sequence[int], env_step: int, slot: int = 0
+    ) -> dict[str, int | float]:
+        """Returns the curriculum's values of the next episode of a slot.
+
+        Args:
+          iteration: The newest policy's.
+          lessons: The newest policy's.
+          env_step: The worker's; it and the number of failures make each episode's seed.
+          slot: It has seeds of its own.
+        """
+        environment = (self.collect, *self.others)[slot]
+        seed = self.episode_seed(env_step=env_step, num_failures=environment.num_failures)
+        if slot:
+            seed = derive_seed(seed, SeedPurpose.SLOT, index=slot)
+        return self.curriculum.state_at(iteration, lessons, seed)
 
     def run_collect_episode(
         self,
@@ -135,3 +167,68 @@ class Environments(NamedTuple):
             return episode
         finally:
             self.eval_camera.discard()  # a finished film stays
+
+
+def make_environments(
+    run: Run, worker_id: int, seed: Callable[..., int], watchdog: Watchdog, num_slots: int
+) -> Environments:
+    """Returns the environments for collection and evaluation; each ever made has its own seed.
+
+    It differs from those of other workers' environments, of other slots', of failed ones, and,
+    because `seed` differs, of this worker's environments before a restart.
+    """
+    params, horizon = run.params, run.horizon
+
+    def make_collect(slot: int, num_failures: int) -> py_environment.PyEnvironment:
+        env_seed = seed(SeedPurpose.COLLECT_ENV, num_failures=num_failures)
+        if slot:
+            env_seed = derive_seed(env_seed, SeedPurpose.SLOT, index=slot)
+        return make_collect_environment(params, env_seed, worker_id)
+
+    def make_eval(num_failures: int) -> py_environment.PyEnvironment:
+        env_seed = seed(SeedPurpose.EVAL_ENV, num_failures=num_failures)
+        return make_eval_environment(params, env_seed, worker_id, collect_env.current())
+
+    makers = [functools.partial(make_collect, slot) for slot in range(num_slots)]
+    collect_env, *others = [ReplaceableEnvironment(make(0), make, watchdog) for make in makers]
+    eval_env = ReplaceableEnvironment(make_eval(0), make_eval, watchdog)
+    eval_env.pair_with(collect_env)
+    if others:
+        _check_apart([collect_env, *others], eval_env)
+    if params.video_period_itrs:
+        draw_unseen()
+    collect_observers, *other_observers = [
+        StepObservers(params.train_observers_ctor, worker_id, horizon) for _ in range(num_slots)
+    ]
+    return Environments(
+        collect_env,
+        eval_env,
+        collect_observers,
+        StepObservers(params.eval_observers_ctor, worker_id, horizon),
+        Camera(
+            horizon, run.paths.training_videos, functools.partial(print, flush=True), MAX_FILM_SECS
+        ),
+        watchdog,
+        InfoNumbers(params.log_info),
+        run.curriculum,
+        functools.partial(seed, SeedPurpose.CURRICULUM),
+        others,
+        other_observers,
+    )
+
+
+def _check_apart(
+    collect: Sequence[ReplaceableEnvironment], evaluation: ReplaceableEnvironment
+) -> None:
+    """Raises ConfigError if environments whose episodes run side by side are one."""
+    name = f"TrainParams.envs_per_worker is {len(collect)}"
+    if len({id(as_made(environment.current())) for environment in collect}) < len(collect):
+        raise ConfigError(
+            f"{name}, but env_ctor has returned the same environment twice; allowed is a new one "
+            "for each call."
+        )
+    if evaluation.shares_with(collect[0]):
+        raise ConfigError(
+            f"{name}, but eval_env_args_kwargs makes an environment of collect_env; allowed is an "
+            "environment of its own, because episodes of collection go on after an evaluation."
+        )

@@ -70,6 +70,7 @@ class WorkerRecords:
         self._share_step = 0
         self._has_seen_success = False  # or a failure, of any greedy episode
         self._remarks: list[str] = []
+        self._remarked: set[str] = set()
         self._failed_at = -FAILURE_SHOWN_SECS
         self._status: dict[str, Any] = {
             "last_return": None, "eval": None, "env_failures": 0, "suspicion": None,
@@ -103,8 +104,9 @@ class WorkerRecords:
           shown: A few words for the status line; empty: only for the log.
           text: A sentence for the log.
         """
-        if shown not in self._remarks:
+        if (shown or text) not in self._remarked:
             print(f"NOTE: {text}", flush=True)
+            self._remarked.add(shown or text)
             self._remarks += [shown] if shown else []
             self._status["remark"] = "; ".join(self._remarks) or None
 

@@ -32,6 +32,7 @@ class SeedPurpose(enum.IntEnum):
     GOALS = 11  # of the copies of transitions, if `her_copies`
     CURRICULUM = 12  # of an episode of collection
     DEMONSTRATIONS = 13  # samples that the learner draws from them
+    SLOT = 14  # of an environment beside others of a worker, from that of the first
 
 
 def derive_seed(

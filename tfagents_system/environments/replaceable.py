@@ -64,6 +64,10 @@ class ReplaceableEnvironment:
         """Replaces both when one fails, as long as they share an environment."""
         self._partner, other._partner = other, self
 
+    def shares_with(self, other: "ReplaceableEnvironment") -> bool:
+        """Returns whether both are one environment, or have a common one inside."""
+        return _have_common(self.current(), other.current())
+
     def current(self) -> py_environment.PyEnvironment:
         """Returns the working environment: a new one if the last one has failed."""
         if self._environment is None:
@@ -130,7 +134,11 @@ class ReplaceableEnvironment:
         try:
             yield
         except NotFiniteError as error:
-            raise self._failure(error) from error
+            raise self.judge(error) from error
+
+    def judge(self, error: NotFiniteError) -> EnvironmentFailure:
+        """Retires the environment, which has caused `error`; returns its failure."""
+        return self._failure(error)
 
     def _retire(self) -> None:
         environment, self._environment = self._environment, None

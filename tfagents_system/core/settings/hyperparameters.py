@@ -26,6 +26,7 @@ _CAPACITY = "n_episodes_in_buffer, in episodes"
 _FIRST_FILL = "n_buffer_init_episodes, in episodes"
 _UPDATES = "num_steps_per_iter, for n_train_episodes_per_iter episodes"
 _WORKERS = "the variable SAC_NUM_COLLECT_WORKERS"
+_ENVS = f"envs_per_worker, or {_WORKERS}"
 _ENV = "--env of sac train, or the method env_ctor in the params file"
 _ENV_KWARGS = "collect_env_args_kwargs and eval_env_args_kwargs, methods in the params file"
 _NAME = "--name, or the variable SAC_EXP_NAME"
@@ -38,7 +39,7 @@ NAMES_ELSEWHERE = {
     "start_steps": _FIRST_FILL, "total_timesteps": "num_iter, in iterations",
     "train_freq": _UPDATES, "gradient_steps": _UPDATES, "utd_ratio": _UPDATES,
     "n_steps": "n_step_returns", "net_arch": _LAYERS, "hidden_sizes": _LAYERS,
-    "seed": "--seed, or the variable SAC_SEED", "n_envs": _WORKERS, "num_envs": _WORKERS,
+    "seed": "--seed, or the variable SAC_SEED", "n_envs": _ENVS, "num_envs": _ENVS,
     "num_workers": _WORKERS, "n_workers": _WORKERS, "workers": _WORKERS,
     "horizon": _HORIZON, "max_episode_steps": _HORIZON, "time_limit": _HORIZON,
     "env": _ENV, "env_id": _ENV, "env_name": _ENV, "env_kwargs": _ENV_KWARGS,

@@ -163,6 +163,11 @@ class TrainingSettings:
         "instead of zeros: that of the shared summarizer, otherwise the actor's; takes 4 bytes per "
         "unit, 8 with an LSTM",
     )
+    envs_per_worker: int = count(
+        1,
+        "environments that each worker steps side by side, with one call of the policy for all of "
+        "them: for simulators whose step takes less time than that call",
+    )
     action_repeat: int = count(
         1,
         "simulator steps for which an action is repeated; they are one env step, whose reward is "

@@ -1,0 +1,132 @@
+"""A worker whose environments take their env steps side by side."""
+
+import types
+
+import pytest
+from replay_fakes import EpisodeStepEnv, Stop
+from worker_fakes import (
+    NUM_ITER,
+    FailingEnv,
+    FakeAdder,
+    FakeReader,
+    FakeTickets,
+    advance,
+    iterations_evaluated,
+    make_run,
+    make_worker,
+    no_fill,
+    rows_of,
+)
+
+from tfagents_system import worker_base
+from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
+from tfagents_system.core.state.reports import Phase, read_report
+from tfagents_system.policies.acting import RandomPolicy
+
+
+def environments_of(*lengths):
+    return [EpisodeStepEnv(ends=[(length, 0.0)]) for length in lengths]
+
+
+def test_each_episode_is_recorded_and_env_steps_of_all_slots_count(tmp_path):
+    run, reader, slots = make_run(tmp_path), FakeReader(), environments_of(1, 2, 3)
+    adder = FakeAdder(advance(reader))
+    worker = make_worker(run, adder, reader, environment=slots[0], others=slots[1:])
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    rows = rows_of(run, "collect")
+    # The slots end in turn 1, 1 and 2, 1 and 3; the reward of a step is 100 episode + step.
+    assert [(int(r["length"]), float(r["return"])) for r in rows[:5]] == [
+        (1, 1.0), (1, 101.0), (2, 1.0 + 2.0), (1, 201.0), (3, 1.0 + 2.0 + 3.0),
+    ]  # fmt: skip
+    env_steps = [int(row["env_step"]) for row in rows]
+    assert env_steps[:5] == [1, 4, 5, 7, 9]
+    assert adder.slots[:9] == [0, 1, 2] * 3 and adder.ended[:5] == [0, 0, 1, 0, 2]
+    assert adder.num_added == sum(environment.num_steps for environment in slots)
+    assert read_report(run.paths, "worker_0").env_steps == adder.num_added
+    assert adder.num_unsent == 0
+
+
+def test_an_episode_has_the_curriculum_of_its_start(tmp_path):
+    curriculum = {"level": {"iters": [0, 4], "range": [1, 9]}}
+    run, reader, slots = make_run(tmp_path, curriculum), FakeReader(), environments_of(3, 1)
+    adder = FakeAdder(advance(reader), burst_length=2)
+    make_worker(run, adder, reader, environment=slots[0], others=slots[1:]).run(no_fill, None)
+    # A tick is a burst, after which comes the next iteration; slot 0 begins at 0, 3 and 6.
+    assert slots[0].states == slots[1].states == [{"level": 1}, {"level": 9}]
+    rows = rows_of(run, "collect")
+    assert len(rows) > 20
+
+
+def test_the_fill_ends_when_it_is_enough_and_its_episodes_with_it(tmp_path):
+    class TapePolicy(RandomPolicy):
+        def actions(self, slots, time_steps, states):
+            tape.append(list(slots))
+            return super().actions(slots, time_steps, states)
+
+    tape, reader, slots = [], FakeReader(), environments_of(3, 3)
+    adder = FakeAdder(advance(reader, first=NUM_ITER - 4), burst_length=2)
+    worker = make_worker(make_run(tmp_path), adder, reader, environment=slots[0], others=slots[1:])
+    policy = TapePolicy(slots[0].action_spec(), 0)
+    assert worker.run(lambda: 4 - adder.num_added, policy) == EXIT_FINISHED
+    assert tape == [[0, 1]] * 2
+    assert sorted(adder.ended[:2]) == [0, 1]
+    assert adder.slots[4:6] == [0, 1] and slots[0].num_steps > 2
+
+
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_a_stop_and_a_pause_end_all_episodes_and_leave_nothing_unsent(
+    tmp_path, monkeypatch, is_paused
+):
+    run, reader, stop = make_run(tmp_path), FakeReader(), Stop()
+    sleeper = types.SimpleNamespace(sleep=lambda secs: setattr(stop, "is_set", True))
+    monkeypatch.setattr(worker_base, "time", sleeper)  # the pause ends with the run
+    reader.publish_iteration(0)
+    slots = environments_of(3, 3)
+    adder = FakeAdder(burst_length=100)
+
+    def step(slot, *args):
+        if slots[0].num_steps == 5 and is_paused:
+            worker._is_paused = lambda: True
+        elif slots[0].num_steps == 5:
+            adder._burst_length, stop.is_set = 1, True
+        return observe(slot, *args)
+
+    worker = make_worker(run, adder, reader, stop=stop, environment=slots[0], others=slots[1:])
+    observe, worker._episodes._observe = worker._episodes._observe, step
+    assert worker.run(no_fill, None) == EXIT_STOPPED
+    assert read_report(run.paths, "worker_0").phase == Phase.STOPPED
+    assert adder.num_added == 2 * 5 and adder.num_unsent == 0
+    assert sorted(adder.ended) == [0, 0, 1, 1]
+    assert len(rows_of(run, "collect")) == 2  # the complete ones
+
+
+def test_evaluations_come_between_episodes_that_go_on(tmp_path):
+    run, slots = make_run(tmp_path), environments_of(3, 2)
+    reader = FakeReader(FakeTickets(5, 2))
+    adder = FakeAdder(advance(reader))
+    worker = make_worker(run, adder, reader, environment=slots[0], others=slots[1:])
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    assert iterations_evaluated(run) == [5, 5, 10, 10, 15, 15, 20, 20]
+    lengths = [int(row["length"]) for row in rows_of(run, "collect")]
+    assert set(lengths) == {2, 3}
+
+
+def test_a_failure_of_one_slot_ends_only_its_episode(tmp_path):
+    run, reader = make_run(tmp_path), FakeReader()
+    failing, working = FailingEnv({5}), EpisodeStepEnv()
+    adder = FakeAdder(advance(reader))
+    worker = make_worker(run, adder, reader, environment=failing, others=[working])
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    report = read_report(run.paths, "worker_0")
+    assert (report.env_failures, adder.num_added) == (1, failing.num_steps + working.num_steps)
+    assert {int(row["length"]) for row in rows_of(run, "collect")} == {3}
+
+
+def test_a_worker_parks_after_as_many_failures_in_a_row_of_each_slot(tmp_path):
+    run, reader, slots = make_run(tmp_path), FakeReader(), [FailingEnv(range(99)) for _ in "ab"]
+    reader.publish_iteration(0)
+    worker = make_worker(run, FakeAdder(), reader, environment=slots[0], others=slots[1:])
+    with pytest.raises(Exception, match="the motor is gone"):
+        worker.run(no_fill, None)  # there is no other worker
+    num_attempts = sum(environment.num_attempts for environment in slots)
+    assert num_attempts == 2 * worker_base.MAX_FAILURES_IN_A_ROW
