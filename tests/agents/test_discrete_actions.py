@@ -185,10 +185,82 @@ def test_it_learns_which_action_is_rewarded(spec):
     np.testing.assert_array_equal(step.action[0], np.broadcast_to(best, spec.shape))
 
 
-@pytest.mark.parametrize("name", ["tqc", "crossq", "xqc", "td3", "ddpg"])
+def crossq_agent(spec, observation=OBSERVATION):
+    """An agent without hidden layers, with random weights; returns it, and the weights."""
+    agent = make_agent(spec, observation, algorithm="crossq", policy_delay=1)
+    rng = np.random.default_rng(1)
+    networks = agent.networks
+    layers = [networks.actor.head.projection]
+    layers += [net.layers_of_value.output_layer for net in networks.critics]
+    kernels = [rng.normal(size=layer.kernel.shape) for layer in layers]
+    for layer, kernel in zip(layers, kernels, strict=True):
+        layer.set_weights([kernel, np.zeros(layer.units)])
+    return agent, kernels
+
+
+@pytest.mark.parametrize(
+    ("spec", "sizes", "action"),
+    [(ONE, [3], [4, 5]), (BRANCHES, [2, 3], [[1, 0], [0, 2]])],
+    ids=["one", "branches"],
+)
+def test_losses_of_crossq_by_hand(spec, sizes, action):
+    agent, kernels = crossq_agent(spec)
+    batch = minibatch(action, spec.dtype)
+    info = agent.gradients(batch)[1].extra
+    states, next_states = batch.observation.numpy(), batch.next_observation.numpy()
+    # The critics normalize by the moments of both states; the actor is judged by 0 and 1.
+    both = np.concatenate([states, next_states])
+    normalized = (both - both.mean(axis=0)) / np.sqrt(both.var(axis=0) + 1e-3)
+    # The actor normalizes by its minibatch in its own loss, and by 0 and 1 in targets.
+    of_actor = (states - states.mean(axis=0)) / np.sqrt(states.var(axis=0) + 1e-3)
+    unit = 1 / np.sqrt(1 + 1e-3)
+    ends = np.cumsum(sizes)
+
+    def value(actor_input, critic_input):
+        q = np.minimum(*(critic_input @ kernel for kernel in kernels[1:]))
+        soft = 0.0
+        for start, end in zip(ends - sizes, ends, strict=True):
+            pi = softmax((actor_input @ kernels[0])[start:end])
+            soft += (pi * (q[start:end] - ALPHA * np.log(pi))).sum() / len(sizes)
+        return soft
+
+    expected = 0.0
+    for row in range(2):
+        target = batch.reward.numpy()[row] + GAMMA * batch.discount.numpy()[row] * value(
+            unit * next_states[row], normalized[2 + row]
+        )
+        first = np.broadcast_to(spec.minimum, spec.shape)
+        choice = np.atleast_1d(action[row]) - np.atleast_1d(first)
+        for kernel in kernels[1:]:
+            q = (normalized[row] @ kernel)[ends - sizes + choice].mean()
+            expected += 0.5 * (q - target) ** 2 / 2
+    np.testing.assert_allclose(info["critic_loss"], expected, rtol=1e-4)
+    of_states = [value(of_actor[row], unit * states[row]) for row in range(2)]
+    np.testing.assert_allclose(info["actor_loss"], -np.mean(of_states), rtol=1e-4)
+
+
+def test_crossq_chooses_allowed_actions_alone_and_trains_on_a_nest():
+    agent, kernels = crossq_agent(ONE, MASKED)
+    masks, next_masks = [[0, 1, 0], [0, 0, 1]], [[1, 0, 0], [0, 1, 0]]
+    batch = masked(minibatch([4, 5], ONE.dtype), masks, next_masks)
+    info = agent.gradients(batch)[1].extra
+    assert float(info["entropy"]) == pytest.approx(0, abs=1e-6)  # there is one choice
+    states = batch.observation["x"].numpy() / np.sqrt(1 + 1e-3)
+    q = [np.minimum(*(state @ kernel for kernel in kernels[1:])) for state in states]
+    np.testing.assert_allclose(info["actor_loss"], -(q[0][1] + q[1][2]) / 2, rtol=1e-4)
+    nested, _ = crossq_agent(NESTED)
+    action = {"arm": tf.constant([[0.5], [-1.0]]), "grip": tf.constant([4, 5], tf.int64)}
+    train = tf.function(nested.train, autograph=False)
+    assert np.isfinite(train(minibatch([0, 0], tf.int64)._replace(action=action)).loss)
+
+
+@pytest.mark.parametrize("name", ["tqc", "xqc", "td3", "ddpg"])
 @pytest.mark.parametrize(("spec", "found"), [(ONE, "discrete .*"), (NESTED, "a dict of several")])
 def test_algorithms_for_a_single_box_refuse_other_actions_by_name(name, spec, found):
-    message = f"algorithm is '{name}', but the environment's actions are {found}; allowed is 'sac'"
+    message = (
+        f"algorithm is '{name}', but the environment's actions are {found}; "
+        "allowed is 'sac' or 'crossq'"
+    )
     with pytest.raises(ConfigError, match=message):
         make_agent(spec, algorithm=name)
 

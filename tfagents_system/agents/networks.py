@@ -176,7 +176,11 @@ def act(actor: network.Network, steps: Steps, state: Sequence[tf.Tensor] = ()) -
 
 def act_of(networks: Networks, steps: Steps, state: Sequence[tf.Tensor] = ()) -> Any:
     """Returns the distribution of the actor of `networks` over the actions that are allowed."""
-    distribution = act(networks.actor, steps, state)
+    return allowed(networks, act(networks.actor, steps, state), steps)
+
+
+def allowed(networks: Networks, distribution: Any, steps: Steps) -> Any:
+    """Returns an actor's distribution over the actions that are allowed in `steps`."""
     return (
         networks.head.masked(distribution, steps.mask) if tf.is_tensor(steps.mask) else distribution
     )

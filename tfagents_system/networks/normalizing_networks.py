@@ -34,14 +34,17 @@ class NormalizingCriticNetwork(network.Network):
           fc_layer_params: Units of each hidden layer.
           layers: Such as BatchNormLayers.
           preprocessing_combiner: Keras layer that joins the leaves of a nested observation.
-          support: Returns for which the outputs are logits; empty: only Q.
+          support: Returns for which the outputs are logits; empty: only Q, for countable actions
+            of each, [B, num_values].
           name: Name of the network.
         """
         super().__init__(input_tensor_spec=input_tensor_spec, state_spec=(), name=name)
         self.encoder = encoders.ObservationEncoder(input_tensor_spec[0], preprocessing_combiner)
         self.head = action_head(input_tensor_spec[1])
         self.support = support
-        value_layer = tf.keras.layers.Dense(len(support) or 1, name="q_value")
+        self._has_one_output = not support and self.head.num_values == 1
+        num_outputs = len(support) or self.head.num_values
+        value_layer = tf.keras.layers.Dense(num_outputs, name="q_value")
         self.layers_of_value = layers(fc_layer_params, value_layer)
 
     @property
@@ -58,9 +61,9 @@ class NormalizingCriticNetwork(network.Network):
     ) -> tuple[tf.Tensor, Nest]:
         """Returns (Q [B], `network_state` unchanged), with the running moments."""
         outputs = self.layers_of_value(self._features(inputs))
-        if not self.support:
-            return tf.squeeze(outputs, axis=-1), network_state
-        return expectation(tf.nn.softmax(outputs), self.support), network_state
+        if self.support:
+            return expectation(tf.nn.softmax(outputs), self.support), network_state
+        return self._squeezed(outputs), network_state
 
     def of_batch(
         self, inputs: tuple[Nest, tf.Tensor], *arguments: Any
@@ -70,11 +73,14 @@ class NormalizingCriticNetwork(network.Network):
         `arguments` are passed to the layers' `of_batch`.
         """
         outputs, moments = self.layers_of_value.of_batch(self._features(inputs), *arguments)
-        return (outputs if self.support else tf.squeeze(outputs, axis=-1)), moments
+        return self._squeezed(outputs), moments
 
     def update_moments(self, moments: list[Moments]) -> None:
         """Moves the running moments towards those of a batch."""
         self.layers_of_value.update(moments)
+
+    def _squeezed(self, outputs: tf.Tensor) -> tf.Tensor:
+        return tf.squeeze(outputs, axis=-1) if self._has_one_output else outputs
 
     def _features(self, inputs: tuple[Nest, tf.Tensor]) -> tf.Tensor:
         observation, action = inputs

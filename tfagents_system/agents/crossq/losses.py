@@ -10,8 +10,8 @@ from typing import Any
 import tensorflow as tf
 
 from tfagents_system.agents.batch import Batch
-from tfagents_system.agents.losses import ActorLoss, CriticLoss, valid_mean
-from tfagents_system.agents.networks import Networks, act, values
+from tfagents_system.agents.losses import ActorLoss, CriticLoss, sum_of_parts, valid_mean
+from tfagents_system.agents.networks import Networks, act_of, allowed, values
 from tfagents_system.agents.sac.losses import half_squared_errors, smallest, soft_td_target
 from tfagents_system.core.nests import Nest
 from tfagents_system.networks.matmul import exact_values
@@ -25,13 +25,16 @@ def actor_loss(
     Args:
       networks: Of the agent.
       batch: A minibatch.
-      alpha: [] entropy temperature, >= 0.
+      alpha: [] or [P] entropy temperature, >= 0.
       of_batch: observation -> (distribution, moments), by the actor.
     """
     distribution, moments = of_batch(batch.steps.observation)
-    actions, log_prob = networks.head.sample(distribution)
-    q_value = smallest(values(networks.critics, batch.steps, actions))
-    return ActorLoss(valid_mean(alpha * log_prob - q_value, batch.valid), log_prob, moments=moments)
+    q_value, log_prob = networks.head.expectation(
+        allowed(networks, distribution, batch.steps),
+        lambda actions: smallest(values(networks.critics, batch.steps, actions)),
+    )
+    loss = valid_mean(sum_of_parts(alpha * log_prob, alpha) - q_value, batch.valid)
+    return ActorLoss(loss, log_prob, moments=moments)
 
 
 def critic_loss(
@@ -43,11 +46,19 @@ def critic_loss(
     values at (s', a') are targets, so no gradient flows through them, but gradients do flow through
     the moments that they share with (s, a).
     """
-    inputs, next_log_prob = joint_inputs(networks, batch)
-    with exact_values():
-        judged = [critic.of_batch(inputs, train_step) for critic in networks.critics]
-    q_values, next_q_values = zip(*(tf.split(q, 2) for q, _ in judged), strict=True)
-    next_q_value = smallest(next_q_values)
+    judged: list[Any] = []  # what the critics return for the joint batch
+
+    def judge(next_actions: Nest) -> tf.Tensor:
+        inputs = joint_inputs(batch, next_actions)
+        with exact_values():
+            judged.extend(critic.of_batch(inputs, train_step) for critic in networks.critics)
+        return smallest([tf.split(outputs, 2)[1] for outputs, _ in judged])
+
+    # The policy acts by its running moments.
+    next_q_value, next_log_prob = networks.head.expectation(
+        act_of(networks, batch.next_steps), judge
+    )
+    q_values = [networks.head.taken(tf.split(outputs, 2)[0], batch.action) for outputs, _ in judged]
     target = tf.stop_gradient(
         soft_td_target(batch.reward, batch.discount, gamma, next_q_value, next_log_prob, alpha)
     )
@@ -55,17 +66,10 @@ def critic_loss(
     return CriticLoss(loss, q_values[0], target, [moments for _, moments in judged])
 
 
-def joint_inputs(networks: Networks, batch: Batch) -> tuple[tuple[Nest, tf.Tensor], tf.Tensor]:
-    """Returns (observations, actions) of (s, a) and then (s', a'), [2 B, ...], and log pi(a'|s').
-
-    a' is of the policy, which acts by its running moments.
-    """
-    distribution = act(networks.actor, batch.next_steps)
-    next_actions, next_log_prob = networks.head.sample(distribution)
-    actions = tf.concat([batch.action, next_actions], axis=0)
-    observations = tf.nest.map_structure(
+def joint_inputs(batch: Batch, next_actions: Nest) -> tuple[Nest, Nest]:
+    """Returns (observations, actions) of (s, a) and then (s', a'), [2 B, ...]."""
+    return tf.nest.map_structure(
         lambda *parts: tf.concat(parts, axis=0),
-        batch.steps.observation,
-        batch.next_steps.observation,
+        (batch.steps.observation, batch.action),
+        (batch.next_steps.observation, next_actions),
     )
-    return (observations, actions), next_log_prob

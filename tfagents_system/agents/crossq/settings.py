@@ -23,4 +23,11 @@ def _check(settings: "AgentSettings", is_recurrent: bool, where: str) -> None:
         )
 
 
-CROSSQ = Algorithm("crossq", "CrossQ", settings=(EntropySettings,), policy_delay=3, check=_check)
+CROSSQ = Algorithm(
+    "crossq",
+    "CrossQ",
+    settings=(EntropySettings,),
+    policy_delay=3,
+    has_all_actions=True,
+    check=_check,
+)

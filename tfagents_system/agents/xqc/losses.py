@@ -12,7 +12,7 @@ import tensorflow as tf
 from tfagents_system.agents.batch import Batch
 from tfagents_system.agents.crossq.losses import joint_inputs
 from tfagents_system.agents.losses import CriticLoss, valid_mean
-from tfagents_system.agents.networks import Networks
+from tfagents_system.agents.networks import Networks, act
 from tfagents_system.networks.matmul import exact_values
 from tfagents_system.networks.normalizing_networks import expectation
 
@@ -26,7 +26,9 @@ def critic_loss(networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: float
     Critics and target critics evaluate (s, a) and (s', a') in one batch, as in CrossQ. The target
     is, for each transition, the distribution of the target critic with the lowest mean.
     """
-    inputs, next_log_prob = joint_inputs(networks, batch)
+    # The policy acts by its running moments.
+    next_actions, next_log_prob = networks.head.sample(act(networks.actor, batch.next_steps))
+    inputs = joint_inputs(batch, next_actions)
     with exact_values():
         of_next = [critic.of_batch(inputs, 1)[0] for critic in networks.target_critics]
         judged = [critic.of_batch(inputs, 0) for critic in networks.critics]
