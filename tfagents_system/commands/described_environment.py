@@ -50,7 +50,7 @@ def files_for(
     """
     environment = find_environment(env)
     try_environment(environment, options)
-    files = project_files(environment.slug, folder, environment, options=options)
+    files, _ = project_files(environment.slug, folder, environment, options=options)
     write_project(files)
     params, config, _ = files
     place = {"params_dir": os.getcwd(), "params_name": params.name}

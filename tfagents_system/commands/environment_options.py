@@ -5,10 +5,12 @@ import contextlib
 import dataclasses
 import importlib.util
 import os
+import pathlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tfagents_system.commands.mlagents.document import Sources
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.launch.checks.params_check import UNREADABLE
 
@@ -44,6 +46,7 @@ class EnvironmentOptions:
     wrappers: tuple[WrapperCall, ...] = ()  # the innermost first
     horizon: int | None = None  # env steps
     workers: int | None = None
+    mlagents: Sources | None = None  # settings
 
     @classmethod
     def parse(
@@ -52,6 +55,7 @@ class EnvironmentOptions:
         wrap: Sequence[str] = (),
         horizon: int | None = None,
         workers: int | None = None,
+        mlagents: Sources | None = None,
     ) -> "EnvironmentOptions":
         """Reads the values of the flags with these names.
 
@@ -60,12 +64,13 @@ class EnvironmentOptions:
           wrap: `module:Class` or `module.Class` each, with arguments after a colon.
           horizon: >= 1.
           workers: >= 1.
+          mlagents: Has the values of four flags.
 
         Raises:
           ConfigError: For another syntax.
         """
         kwargs = dict(map(_parse_kwarg, env_kwargs))
-        return cls(kwargs, tuple(map(_parse_wrapper, wrap)), horizon, workers)
+        return cls(kwargs, tuple(map(_parse_wrapper, wrap)), horizon, workers, mlagents)
 
     def flags(self) -> dict[str, str]:
         """Returns each flag that was given, with its value in one spelling."""
@@ -77,7 +82,32 @@ class EnvironmentOptions:
             "--horizon": str(self.horizon or ""),
             "--workers": str(self.workers or ""),
         }
+        if self.mlagents is not None:
+            texts |= {
+                "--mlagents": str(self.mlagents.trainer),
+                "--behavior": self.mlagents.behavior or "",
+                "--curriculum": str(self.mlagents.curriculum or ""),
+                "--sampler": str(self.mlagents.sampler or ""),
+            }
         return {flag: text for flag, text in texts.items() if text}
+
+
+def sources_of(
+    mlagents: pathlib.Path | None,
+    behavior: str | None,
+    curriculum: pathlib.Path | None,
+    sampler: pathlib.Path | None,
+) -> Sources | None:
+    """Returns the files of the flags with these names; None without any.
+
+    Raises:
+      ConfigError: If the others are given without `mlagents`.
+    """
+    if mlagents is not None:
+        return Sources(mlagents, behavior, curriculum, sampler)
+    if behavior or curriculum or sampler:
+        raise ConfigError("--behavior, --curriculum and --sampler need a file of ML-Agents.")
+    return None
 
 
 @contextlib.contextmanager

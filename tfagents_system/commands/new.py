@@ -15,9 +15,9 @@ from typing import Annotated
 
 from tfagents_system.commands import templates
 from tfagents_system.commands.environment_ids import KINDS, EnvironmentId, find_environment
-from tfagents_system.commands.environment_options import EnvironmentOptions
+from tfagents_system.commands.environment_options import EnvironmentOptions, sources_of
 from tfagents_system.commands.environment_trial import check_workers, try_environment
-from tfagents_system.commands.mlagents.project import REMAINING, Sources, convert_project
+from tfagents_system.commands.mlagents.project import convert_project
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.command_line import AtLeast
 from tfagents_system.core.state.files import write_text_atomically
@@ -42,6 +42,7 @@ def new(
     wrap: tuple[str, ...] = (),
     horizon: Annotated[int | None, AtLeast(1)] = None,
     workers: Annotated[int | None, AtLeast(1)] = None,
+    mlagents: pathlib.Path | None = None,
     behavior: str | None = None,
     curriculum: pathlib.Path | None = None,
     sampler: pathlib.Path | None = None,
@@ -52,29 +53,28 @@ def new(
       name: Name of the project and its experiment.
       from_: own, a kind of environment (gymnasium, gym, pybullet, dm_control, partial), or an
         environment such as Pendulum-v1, dm_control:cheetah/run or partial:pendulum-p; or
-        mlagents:FILE, a trainer configuration of ML-Agents.
+        mlagents:FILE, as --mlagents FILE without an environment.
       env_kwargs: Arguments of the environment's constructor, such as render_mode=rgb_array; of
         dm_control, of the task.
       wrap: Wrappers of gymnasium, or of the environment's library, the innermost first, such as
         gymnasium.wrappers.FrameStackObservation:4 or my_wrappers:Shaped:scale=2.
       horizon: Env steps of an episode, after which it is cut. Default: the environment's limit.
       workers: Number of workers. Default: as many as the CPUs allow.
-      behavior: Of mlagents:FILE, the behavior, if the file has several.
-      curriculum: Of mlagents:FILE up to 0.16, its file of lessons, or folder of such files.
-      sampler: Of mlagents:FILE up to 0.16, its file of samplers.
+      mlagents: A trainer configuration of ML-Agents, for the settings.
+      behavior: Of ML-Agents' file: the behavior, if there are several.
+      curriculum: Of ML-Agents up to 0.16: a file of lessons, or a folder of such files.
+      sampler: Of ML-Agents up to 0.16: a file of samplers.
 
     Raises:
       ConfigError: If a file exists already, the name is not valid, there is no such environment,
         or an option is wrong.
     """
-    options = EnvironmentOptions.parse(env_kwargs, wrap, horizon, workers)
-    is_converted = from_.startswith(MLAGENTS)
-    if not is_converted and (behavior or curriculum or sampler):
-        raise ConfigError("--behavior, --curriculum and --sampler need --from mlagents:FILE.")
-    if is_converted:
-        path = pathlib.Path(from_.removeprefix(MLAGENTS))
-        _convert(name, Sources(path, behavior, curriculum, sampler), options)
-        return
+    if from_.startswith(MLAGENTS):
+        if mlagents is not None:
+            raise ConfigError(f"Give either --from {MLAGENTS}FILE or --mlagents FILE.")
+        mlagents, from_ = pathlib.Path(from_.removeprefix(MLAGENTS)), OWN
+    sources = sources_of(mlagents, behavior, curriculum, sampler)
+    options = EnvironmentOptions.parse(env_kwargs, wrap, horizon, workers, sources)
     if from_ == OWN:
         environment = None
         if env_kwargs or wrap:
@@ -82,36 +82,15 @@ def new(
     else:
         environment = find_environment(f"{from_}:{EXAMPLES[from_]}" if from_ in KINDS else from_)
     asked_for = from_ if ":" in from_ else None
-    files = project_files(name, pathlib.Path(), environment, asked_for, options)
+    files, remarks = project_files(name, pathlib.Path(), environment, asked_for, options)
     _check_are_new(files)
     check_workers(options, os.environ)
     if environment and options.flags():
         try_environment(environment, options)
     write_project(files)
-    print("\n".join(str(path) for path in files))
+    print("\n".join([*map(str, files), *remarks]))
     variables = next(path for path in files if path.suffix == ".sh")
     print(f"Edit them, then: sac train {variables}")
-
-
-def _convert(name: str, sources: Sources, options: EnvironmentOptions) -> None:
-    """Writes a project from files of ML-Agents, and prints what has no effect or remains."""
-    if options.kwargs or options.wrappers:
-        raise ConfigError("--env_kwargs and --wrap do not go with --from mlagents:FILE.")
-    params, config, variables = project_paths(name, pathlib.Path())
-    _check_are_new([params, config, variables])
-    converted = convert_project(sources, name, options.horizon)
-    given = dict(converted.variables)
-    if options.workers:
-        given["SAC_NUM_COLLECT_WORKERS"] = str(options.workers)
-    check_workers(options, os.environ)
-    text = templates.variables_text(name, None, None, EnvironmentOptions())
-    text += "".join(f': "${{{variable}:={value}}}"\n' for variable, value in given.items())
-    files = {params: converted.params, config: converted.config, variables: text}
-    write_project(files)
-    print("\n".join(map(str, files)))
-    for note in converted.notes:
-        print(f"Without effect here: {note}.")
-    print(f"What remains: {REMAINING}. Write it in {params}, then: sac train {variables}")
 
 
 def _check_are_new(paths: Iterable[pathlib.Path]) -> None:
@@ -126,8 +105,8 @@ def project_files(
     environment: EnvironmentId | None,
     asked_for: str | None = None,
     options: EnvironmentOptions | None = None,
-) -> dict[pathlib.Path, str]:
-    """Returns the text of each file of a project.
+) -> tuple[dict[pathlib.Path, str], list[str]]:
+    """Returns the text of each file of a project, and remarks for the user.
 
     Args:
       name: Name of the project.
@@ -137,16 +116,22 @@ def project_files(
       options: What the user wants of it.
 
     Raises:
-      ConfigError: If `name` is not valid for files and an experiment.
+      ConfigError: If `name` is not valid for files and an experiment, or a file of ML-Agents cannot
+        be converted.
     """
     params, config, variables = project_paths(name, folder)
     options = options or EnvironmentOptions()
+    if options.mlagents:
+        made = convert_project(options.mlagents, name, environment, asked_for, options)
+        texts = {params: made.params, config: made.config, variables: made.variables}
+        return texts, made.remarks
     title = f"{environment.kind}: {environment.name}." if environment else "A simulator of my own."
-    return {
+    texts = {
         params: templates.params_text(title, name, environment, options),
         config: templates.config_text(environment, options),
         variables: templates.variables_text(name, environment, asked_for, options),
     }
+    return texts, []
 
 
 def project_paths(name: str, folder: pathlib.Path) -> list[pathlib.Path]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 
 from tfagents_system.commands.environment_ids import EnvironmentId
 from tfagents_system.commands.environment_options import EnvironmentOptions
@@ -13,6 +14,7 @@ BUFFER_ENV_STEPS = 300_000
 BUFFER_IMAGES = 50_000  # 1 GB of 84 x 84 x 3
 EVAL_EVERY_ENV_STEPS = 10_000
 OWN_HORIZON = 100
+BASE_IMPORT = "from tfagents_system.train_params_base import TrainParamsBase"
 _ORIGIN = "# Environment: "  # marks projects of `sac train --env`
 
 # Package, module, and the call.
@@ -114,21 +116,16 @@ def params_text(
     """Returns the params file for an environment, or for a simulator to replace if None."""
     horizon = options.horizon or (environment.horizon if environment else OWN_HORIZON)
     episodes = max(1, round(STEPS_PER_ITERATION / horizon))
-    base = "from tfagents_system.train_params_base import TrainParamsBase"
     if environment is None:
-        imports = "import gymnasium\nimport numpy as np\n\n"
+        imports = f"import gymnasium\nimport numpy as np\n\n{BASE_IMPORT}"
         make = 'return Simulator(self.env_config["mass"])'  # which gets its adapter, and the seed
     else:
-        package, module, _ = _LOADERS[environment.kind]
-        modules = dict.fromkeys(call.module for call in options.wrappers)
-        imports = "".join(f"import {name}\n" for name in sorted(modules)) + "\n" * bool(modules)
-        imports += f"from tfagents_system.{package} import {module}\n"
-        make = _make(environment, options)
+        imports, make = construction(environment, options)
     observes_image = environment is not None and environment.observes_image
     return _PARAMS.format(
         title=title,
         slug=slug,
-        imports=imports + base,
+        imports=imports,
         simulator="" if environment else _SIMULATOR,
         make=make,
         per_iteration=episodes * horizon,
@@ -144,8 +141,16 @@ def params_text(
     )
 
 
+def construction(environment: EnvironmentId, options: EnvironmentOptions) -> tuple[str, str]:
+    """Returns the imports of a params file, and the body of its `env_ctor`."""
+    package, module, _ = _LOADERS[environment.kind]
+    modules = dict.fromkeys(call.module for call in options.wrappers)
+    imports = "".join(f"import {name}\n" for name in sorted(modules)) + "\n" * bool(modules)
+    imports += f"from tfagents_system.{package} import {module}\n"
+    return imports + BASE_IMPORT, _make(environment, options)
+
+
 def _make(environment: EnvironmentId, options: EnvironmentOptions) -> str:
-    """Returns the body of `env_ctor`."""
     _, module, arguments = _LOADERS[environment.kind]
     domain, _, task = environment.name.partition("/")
     arguments = arguments.format(name=environment.name, domain=domain, task=task)
@@ -186,6 +191,7 @@ def variables_text(
     environment: EnvironmentId | None,
     asked_for: str | None,
     options: EnvironmentOptions,
+    more: Mapping[str, str] | None = None,
 ) -> str:
     """Returns the variables file; see `written_for` and `written_with`.
 
@@ -194,10 +200,14 @@ def variables_text(
       environment: As in `params_text`.
       asked_for: The user's name for it.
       options: As in `params_text`.
+      more: Values of more SAC_* variables.
     """
     origin = f"{_ORIGIN}{asked_for or environment} = {environment}\n" if environment else ""
     origin += "".join(f"# {flag}: {text}\n" for flag, text in options.flags().items())
-    workers = f': "${{SAC_NUM_COLLECT_WORKERS:={options.workers}}}"\n' if options.workers else ""
+    given = dict(more or {})
+    if options.workers:
+        given["SAC_NUM_COLLECT_WORKERS"] = str(options.workers)
+    others = "".join(f': "${{{name}:={value}}}"\n' for name, value in given.items())
     return (
         "# shellcheck shell=bash disable=SC2034\n"
         f"{origin}"
@@ -206,7 +216,7 @@ def variables_text(
         f': "${{SAC_EXP_NAME:={slug}}}"\n'
         f': "${{SAC_PARAMS:={slug}_params.py}}"\n'
         f': "${{SAC_CONFIG:={slug}_config.json}}"\n'
-        f"{workers}"
+        f"{others}"
     )
 
 

@@ -26,7 +26,7 @@ from tfagents_system.commands.environment_ids import (
     find_environment,
     slug_of,
 )
-from tfagents_system.commands.environment_options import EnvironmentOptions
+from tfagents_system.commands.environment_options import EnvironmentOptions, sources_of
 from tfagents_system.commands.environment_trial import check_workers, try_environment
 from tfagents_system.commands.new import project_files, project_paths, write_project
 from tfagents_system.commands.templates import written_for, written_with
@@ -50,6 +50,10 @@ def train(
     wrap: tuple[str, ...] = (),
     horizon: Annotated[int | None, AtLeast(1)] = None,
     workers: Annotated[int | None, AtLeast(1)] = None,
+    mlagents: pathlib.Path | None = None,
+    behavior: str | None = None,
+    curriculum: pathlib.Path | None = None,
+    sampler: pathlib.Path | None = None,
     name: str | None = None,
     seed: tuple[int, ...] = (),
     algo: Annotated[str | None, OneOf(ALGORITHMS)] = None,
@@ -65,12 +69,16 @@ def train(
       env: An environment in place of a variables file, such as Pendulum-v1,
         HalfCheetahBulletEnv-v0, dm_control:cheetah/run or partial:pendulum-p.
       env_kwargs: Arguments of the environment's constructor, such as render_mode=rgb_array; of
-        dm_control, of the task. As the next three, for a new project of --env, whose files have
+        dm_control, of the task. As the next seven, for a new project of --env, whose files have
         them from then on.
       wrap: Wrappers of gymnasium, or of the environment's library, the innermost first, such as
         gymnasium.wrappers.FrameStackObservation:4 or my_wrappers:Shaped:scale=2.
       horizon: Env steps of an episode, after which it is cut. Default: the environment's limit.
       workers: Number of workers. Default: as many as the CPUs allow.
+      mlagents: A trainer configuration of ML-Agents, for the settings.
+      behavior: Of ML-Agents' file: the behavior, if there are several.
+      curriculum: Of ML-Agents up to 0.16: a file of lessons, or a folder of such files.
+      sampler: Of ML-Agents up to 0.16: a file of samplers.
       name: Name of the experiment. Default: from the variables file or the environment.
       seed: Seed of everything random; several make one experiment each, NAME_seed_1 and so on.
       algo: The same as --set algorithm=NAME.
@@ -96,7 +104,8 @@ def train(
             "supervise, of the package daemontools, is not on PATH. Install it (Debian, Ubuntu: "
             "apt-get install daemontools); setup.sh of a checkout does so without root."
         )
-    options = EnvironmentOptions.parse(env_kwargs, wrap, horizon, workers)
+    sources = sources_of(mlagents, behavior, curriculum, sampler)
+    options = EnvironmentOptions.parse(env_kwargs, wrap, horizon, workers, sources)
     if env is not None:
         variables = _project_of(env, name, options)
     elif options.flags():
@@ -137,11 +146,12 @@ def _project_of(
         is_same = params.is_file() and _mentions(params, find_environment(env))
     else:
         environment = find_environment(env)
-        contents = project_files(project, pathlib.Path(), environment, env, options)
+        contents, remarks = project_files(project, pathlib.Path(), environment, env, options)
         check_workers(options, os.environ)
         try_environment(environment, options)
         write_project(contents)
         print(f"Written, to be edited for the next step: {', '.join(map(str, files))}", flush=True)
+        print("".join(f"{remark}\n" for remark in remarks), end="", flush=True)
         return variables
     if missing := [str(path) for path in files if not path.exists()]:
         raise ConfigError(f"Of the project {project}, {', '.join(missing)} is missing. Choose "

@@ -1,15 +1,24 @@
-"""`sac new --from mlagents:FILE`: a project with the settings of a behavior."""
+"""`sac new --from mlagents:FILE`, and `--mlagents FILE`: projects with a behavior's settings."""
 
+import pathlib
 import subprocess
 
+import numpy as np
 import pytest
 
+from tfagents_system.agents.construction import make_agent
+from tfagents_system.collection.rollouts import run_episode
+from tfagents_system.commands import train
+from tfagents_system.commands.environment_options import EnvironmentOptions
+from tfagents_system.commands.mlagents.document import Sources
 from tfagents_system.commands.new import new
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.params_loader import load_params
 from tfagents_system.core.settings.curriculum import Curriculum
 from tfagents_system.core.settings.env_config import load_env_config
+from tfagents_system.environments.construction import make_eval_environment
 from tfagents_system.launch.checks.params_check import check_params_file
+from tfagents_system.policies.acting import AgentPolicies
 
 TRAINER = """
 behaviors:
@@ -63,8 +72,8 @@ def test_the_files_have_settings_parameters_and_variables(folder, capsys):
         "values bootstrap at its end.",
         "Without effect here: env_settings: base_port.",
         "Without effect here: engine_settings: time_scale.",
-        "What remains: env_ctor returns no environment yet. Write it in ball_params.py, then: "
-        "sac train ball_variables.sh",
+        "What remains: env_ctor in ball_params.py returns no environment yet.",
+        "Edit them, then: sac train ball_variables.sh",
     ]
 
 
@@ -80,8 +89,9 @@ def test_a_converted_project_says_where_each_value_comes_from(folder):
     [
         ({"from_": "mlagents:none.yaml"}, "none.yaml: cannot read the file of ML-Agents"),
         ({"behavior": "Bal"}, "has no behavior 'Bal'."),
-        ({"from_": "own", "behavior": "Ball"}, "need --from mlagents:FILE"),
-        ({"wrap": ("a:B",)}, "do not go with --from mlagents:FILE"),
+        ({"from_": "own", "behavior": "Ball"}, "--sampler need a file of ML-Agents"),
+        ({"mlagents": pathlib.Path("ball.yaml")}, "either --from mlagents:FILE or --mlagents"),
+        ({"wrap": ("a:B",)}, "--env_kwargs and --wrap need --from, with an environment"),
     ],
 )
 def test_wrong_arguments_write_nothing(folder, arguments, expected):
@@ -95,3 +105,36 @@ def test_a_value_that_is_not_allowed_is_refused_with_its_key(folder):
     with pytest.raises(ConfigError, match="tau 2: target_update_tau is 2.0; allowed is a number"):
         new("ball", from_="mlagents:ball.yaml")
     assert [path.name for path in folder.iterdir()] == ["ball.yaml"]
+
+
+def test_an_environment_of_another_simulator_gets_the_settings(folder):
+    (folder / "ball.yaml").write_text(TRAINER.partition("environment_parameters")[0])
+    path = pathlib.Path("ball.yaml")
+    new("p", from_="Pendulum-v1", env_kwargs=("g=5.0",), mlagents=path)
+    config = load_env_config(folder / "p_config.json")
+    assert config == {"horizon": 200}  # the environment's own
+    params = load_params(folder / "p_params.py", config, [])
+    assert (params.num_iter, params.num_steps_per_iter) == (100_000 // 200, 200 // 10)
+    environment = make_eval_environment(params, seed=1)
+    agent, _ = make_agent(params, environment)
+    policies = AgentPolicies(agent, np.random.default_rng(1))
+    assert run_episode(environment, policies.collect, 200).length == 200
+    environment.close()
+
+
+def test_the_same_file_goes_on_and_another_is_refused(folder):
+    (folder / "ball.yaml").write_text(TRAINER.partition("environment_parameters")[0])
+
+    def project(trainer):
+        sources = Sources(pathlib.Path(trainer))
+        return train._project_of("Pendulum-v1", "p", EnvironmentOptions(mlagents=sources))
+
+    variables = project("ball.yaml")
+    assert project("ball.yaml") == variables
+    with pytest.raises(ConfigError, match="--mlagents ball.yaml, and now it is --mlagents other"):
+        project("other.yaml")
+
+
+def test_training_needs_an_environment(folder):
+    with pytest.raises(ConfigError, match="--mlagents needs --env; otherwise, the files of the pr"):
+        train.train(mlagents=pathlib.Path("ball.yaml"))

@@ -45,6 +45,16 @@ _BESIDE_BEHAVIORS = (
 
 
 @dataclasses.dataclass(frozen=True)
+class Sources:
+    """The files of ML-Agents that make up a project."""
+
+    trainer: pathlib.Path
+    behavior: str | None = None  # None: the only one
+    curriculum: pathlib.Path | None = None  # up to 0.16
+    sampler: pathlib.Path | None = None  # up to 0.16
+
+
+@dataclasses.dataclass(frozen=True)
 class Section:
     """The settings of one behavior, in one flat mapping whatever the layout."""
 

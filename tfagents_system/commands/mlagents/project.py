@@ -2,28 +2,29 @@
 
 import dataclasses
 import json
-import pathlib
-from collections.abc import Mapping
 from typing import Any
 
 from tfagents_system.agents.agent_settings import AgentSettings
-from tfagents_system.commands.mlagents.document import Document, read_document
+from tfagents_system.commands.environment_ids import EnvironmentId
+from tfagents_system.commands.environment_options import EnvironmentOptions
+from tfagents_system.commands.mlagents.document import Document, Sources, read_document
 from tfagents_system.commands.mlagents.parameters import curriculum_of
 from tfagents_system.commands.mlagents.reading import mapping, number
 from tfagents_system.commands.mlagents.settings import Converted, convert
+from tfagents_system.commands.templates import BASE_IMPORT, construction, variables_text
 from tfagents_system.core.settings.hyperparameters import check_hyperparameter, hyperparameters
 from tfagents_system.core.settings.training_settings import TrainingSettings
 
 HORIZON = 1000
-REMAINING = "env_ctor returns no environment yet"
+_MISSING = 'raise NotImplementedError("return the environment in which the agents of {} act")'
 
 _PARAMS = '''"""{behavior}: converted from {file} of ML-Agents.
 
-sac train {slug}_variables.sh trains it once env_ctor returns an environment. docs/from_ml_agents.md
-tells what learns otherwise here; docs/settings.md lists everything that can be set.
+sac train {slug}_variables.sh trains it{once}. docs/from_ml_agents.md tells what learns otherwise
+here; docs/settings.md lists everything that can be set.
 """
 
-from tfagents_system.train_params_base import TrainParamsBase
+{imports}
 
 
 class TrainParams(TrainParamsBase):
@@ -33,38 +34,42 @@ class TrainParams(TrainParamsBase):
 {notes}
     def env_ctor(self, *args, seed=None, **kwargs):
         """Returns the environment; each worker makes its own."""
-        raise NotImplementedError("return the environment in which the agents of {behavior} act")
+        {make}
 '''
 
 
 @dataclasses.dataclass(frozen=True)
 class Project:
-    """A converted project."""
+    """The texts of a converted project's files."""
 
     params: str
     config: str
-    variables: Mapping[str, str]  # SAC_* by name
-    notes: list[str]
+    variables: str
+    remarks: list[str]  # for the user: what has no effect, and what remains
 
 
-@dataclasses.dataclass(frozen=True)
-class Sources:
-    """The files of ML-Agents that make up a project."""
+def convert_project(
+    sources: Sources,
+    slug: str,
+    environment: EnvironmentId | None,
+    asked_for: str | None,
+    options: EnvironmentOptions,
+) -> Project:
+    """Returns the project `slug`.
 
-    trainer: pathlib.Path
-    behavior: str | None = None  # None: the only one
-    curriculum: pathlib.Path | None = None  # up to 0.16
-    sampler: pathlib.Path | None = None  # up to 0.16
-
-
-def convert_project(sources: Sources, slug: str, horizon: int | None) -> Project:
-    """Returns the project `slug`; `horizon` is the number of env steps of an episode.
+    Args:
+      sources: The files of ML-Agents.
+      slug: Name of the project.
+      environment: In which the agents act; None: the user writes it.
+      asked_for: The user's name for it.
+      options: What the user wants of it.
 
     Raises:
       ConfigError: If a file cannot be read, a key is unknown or does not exist here, or a value is
         not allowed.
     """
-    horizon = horizon or HORIZON
+    usual = environment.horizon if environment else HORIZON
+    horizon = options.horizon or usual
     document = read_document(sources.trainer)
     section = document.section(sources.behavior)
     converted = convert(section, horizon)
@@ -73,22 +78,34 @@ def convert_project(sources: Sources, slug: str, horizon: int | None) -> Project
         where = f"{section.where}: {setting.origin}"
         check_hyperparameter(declared, name, setting.value, where)
     notes = converted.notes
-    variables = _variables(document, notes)
+    more = _variables(document, notes)
     curriculum = curriculum_of(
         document, section.behavior, sources.curriculum, sources.sampler, notes
     )
     config: dict[str, Any] = {"horizon": horizon}
     if curriculum:
         config["curriculum"] = curriculum
-    behavior = section.behavior.encode("ascii", "replace").decode().replace('"', "'")
+    behavior = _in_docstring(section.behavior)
+    imports, make = BASE_IMPORT, _MISSING.format(behavior)
+    if environment:
+        imports, make = construction(environment, options)
     params = _PARAMS.format(
-        behavior=behavior.replace("\\", "/"),
-        file=sources.trainer.name.replace("\\", "/").replace('"', "'"),
-        slug=slug,
+        behavior=behavior, file=_in_docstring(sources.trainer.name), slug=slug, imports=imports,
+        once="" if environment else " once env_ctor returns an environment", make=make,
         settings=_settings_text(converted),
         notes="".join(f"    # {line}\n" for line in _noted(notes)),
-    )
-    return Project(params, json.dumps(config, indent=2) + "\n", variables, notes)
+    )  # fmt: skip
+    remarks = [f"Without effect here: {note}." for note in notes]
+    if not environment:
+        remarks.append(f"What remains: env_ctor in {slug}_params.py returns no environment yet.")
+    variables = variables_text(slug, environment, asked_for, options, more)
+    return Project(params, json.dumps(config, indent=2) + "\n", variables, remarks)
+
+
+def _in_docstring(text: str) -> str:
+    """Returns a text of a file of ML-Agents as it may stand in a docstring of ours."""
+    plain = text.encode("ascii", "replace").decode()
+    return "".join(c if c.isprintable() else "?" for c in plain).translate({34: "'", 92: "/"})
 
 
 def _settings_text(converted: Converted) -> str:
