@@ -1,4 +1,5 @@
 import json
+import math
 import pathlib
 import runpy
 import subprocess
@@ -24,6 +25,11 @@ PLACE = tensor_spec.BoundedTensorSpec([], tf.int64, 3, 40, "category_of_place")
 CARDS = tensor_spec.BoundedTensorSpec([2], tf.int64, [0, 0], [1, 9], "category_of_cards")
 IMAGE = tf.TensorSpec([2, 3], tf.uint8, "observation")
 VECTORS = {"goal": VECTOR, "arm": {"joints": tf.TensorSpec([2, 2], tf.float32)}}
+BOARD = tf.TensorSpec([5, 5, 3], tf.float32, "observation")
+COLORS = tf.TensorSpec([3, 20, 24], tf.float32, "observation")  # channels first
+GRAY = tf.TensorSpec([20, 24], tf.uint8, "observation")
+SMALL = tf.TensorSpec([16, 15, 2], tf.uint8, "observation")
+CAMERAS = {"left": COLORS, "speed": VECTOR, "board": BOARD, "top": SMALL}
 NEST = {"arm": {"angle": VECTOR}, "camera": IMAGE}
 ACTION = tensor_spec.BoundedTensorSpec(
     [2], tf.float32, np.float32([-1, 2]), np.float32([5, 2.5]), "action"
@@ -57,7 +63,9 @@ def make_agent(
     for variable in agent.policy.variables():
         # With a bias, one choice may be always the best.
         is_bias = variable.name.endswith(("logits/bias:0", "outputs_of_leaves/bias:0"))
-        scale = 0.0 if is_bias else 0.5
+        num_inputs = math.prod(variable.shape[:-1])
+        is_of_images = len(variable.shape) == 4 or num_inputs > 100  # larger ones saturate tanh
+        scale = 0.0 if is_bias else math.sqrt(2 / num_inputs) if is_of_images else 0.5
         values = rng.normal(scale=scale, size=variable.shape)
         variable.assign(abs(values) if "variance" in variable.name else values)
     return agent
@@ -189,6 +197,18 @@ CASES = {
         FORMATS,
     ),
     "vectors": (VECTORS, {}, None, FORMATS),
+    "board": ({"board": BOARD, "place": PLACE}, {"action_spec": ONE_OF_THREE}, None, FORMATS),
+    "gray image": (GRAY, {}, None, FORMATS),
+    "offpcc": (SMALL, {"image_encoder": "offpcc"}, None, FORMATS),
+    "fully_connected": (COLORS, {"image_encoder": "fully_connected"}, None, FORMATS),
+    "cameras, crossq": (CAMERAS, {"algorithm": "crossq"}, None, FORMATS),
+    "cameras": (CAMERAS, {"normalize_observations": True}, None, FORMATS),
+    "cameras, lstm": (
+        CAMERAS,
+        {"recurrent": True, "share_summarizer": True},
+        None,
+        FORMATS,
+    ),
     "vectors, lstm": (VECTORS, {"recurrent": True}, None, FORMATS),
     "nest": (
         NEST,
@@ -208,6 +228,7 @@ EVERYDAY = (
     "category",
     "image",
     "normalized",
+    "gray image",
     "nest",
 )  # .ci/run has the others, too
 

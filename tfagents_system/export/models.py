@@ -93,8 +93,8 @@ def _vector_parts(agent: tf_agent.TFAgent, name: str) -> dict[str, tuple[int, ..
     obstacle = obstacle_to_numpy(agent.collect_policy)
     if obstacle:
         raise ConfigError(
-            f"{name} cannot hold this policy: {obstacle}. Allowed is one of the built-in networks "
-            "for vectors. Export to savedmodel or tflite instead."
+            f"{name} cannot hold this policy: {obstacle}. Allowed is one of the built-in networks. "
+            "Export to savedmodel or tflite instead."
         )
     leaves = tree.flatten(agent.policy.action_spec)
     parts = named_parts(input_spec(agent.policy.time_step_spec.observation, leaves), "observation")

@@ -23,7 +23,7 @@ class Policy:
         parts = observation if isinstance(observation, dict) else {"observation": observation}
         mask = np.asarray(parts["action_mask"]) if arrays["is_masked"] else None
         x = np.concatenate([np.ravel(finite(parts[name])) for name in arrays["parts"]], dtype="f4")
-        x = self.numpy_layers["encoded"](arrays, self.numpy_layers["normalized"](arrays, x))
+        x = self.numpy_layers["features"](arrays, x)
         x, self.states = self.numpy_layers["run_layers"](self.recurrent_layers, x, self.states)
         for kernel in [name for name in arrays if name.startswith("hidden_kernel_")]:  # in order
             x = np.maximum(x @ arrays[kernel] + arrays[kernel.replace("kernel", "bias")], 0)

@@ -2,7 +2,7 @@
 
 import itertools
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from tfagents_system.core.action_masks import ACTION_MASK, FORBIDDEN
 from tfagents_system.core.checkout import how_to_install
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.export.onnx_encoder import add_encoder
+from tfagents_system.export.onnx_nodes import Nodes
 from tfagents_system.policies.numpy_layers import leaves_of
 
 _TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int16": 5, "int32": 6, "int64": 7}  # TensorProto's
@@ -44,7 +46,7 @@ def write_onnx(
     def vector(name: str, shape: Sequence[int], dtype: str = "float32") -> Any:
         return helper.make_tensor_value_info(name, _TYPES[dtype], shape)
 
-    nodes = _Nodes(helper.make_node)
+    nodes = Nodes(helper.make_node)
     x = nodes.add("Concat", *[nodes.add("Reshape", part, "one_row") for part in parts], axis=1)
     if "observation_mean" in arrays:
         x = nodes.add("Mul", nodes.add("Sub", x, "observation_mean"), "observation_scale")
@@ -58,6 +60,8 @@ def write_onnx(
     constants = dict(
         arrays, one_row=np.array([1, -1]), flat=np.array([-1]), one=np.array([1], np.float32)
     )
+    if "encoder_steps" in arrays:
+        x = add_encoder(nodes, x, constants)
     for kind, index in _recurrent_layers(arrays):
         units = arrays[f"{kind}_recurrent_kernel_{index}"].shape[:1]
         x, states = _STEPS[kind](nodes, x, index, constants)
@@ -94,31 +98,7 @@ def write_onnx(
     file.write_bytes(model.SerializeToString())
 
 
-class _Nodes:
-    """The operations of a graph, in order."""
-
-    def __init__(self, make_node: Callable[..., Any]):
-        """`make_node` is onnx.helper.make_node."""
-        self._make_node = make_node
-        self.nodes: list[Any] = []
-
-    def add(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
-        """Adds an operation with one output and returns its name."""
-        output = output or f"{kind}_{len(self.nodes)}"
-        self.nodes.append(self._make_node(kind, list(inputs), [output], **attributes))
-        return output
-
-    def split(self, value: str, outputs: list[str], sizes: str | None = None) -> list[str]:
-        """Adds an operation that splits `value` [1, n], and returns the outputs' names.
-
-        `sizes` names a constant with the length of each output; None splits evenly.
-        """
-        inputs = [value] if sizes is None else [value, sizes]
-        self.nodes.append(self._make_node("Split", inputs, outputs, axis=1))
-        return outputs
-
-
-def _add_squashed(nodes: _Nodes, x: str, constants: _Arrays, prefix: str, output: str) -> None:
+def _add_squashed(nodes: Nodes, x: str, constants: _Arrays, prefix: str, output: str) -> None:
     """Adds center + magnitude tanh(mean), within the bounds; `prefix` is that of the constants."""
     x = nodes.add("Tanh", nodes.add("Gemm", x, f"{prefix}mean_kernel", f"{prefix}mean_bias"))
     x = nodes.add("Add", nodes.add("Mul", x, f"{prefix}magnitude"), f"{prefix}center")
@@ -127,7 +107,7 @@ def _add_squashed(nodes: _Nodes, x: str, constants: _Arrays, prefix: str, output
 
 
 def _add_penalties(
-    nodes: _Nodes, leaves: Mapping[str, _Arrays], constants: _Arrays
+    nodes: Nodes, leaves: Mapping[str, _Arrays], constants: _Arrays
 ) -> tuple[dict[str, str], int]:
     """Adds what a mask adds to the logits of each leaf; returns it by leaf, and the mask's size."""
     sizes = {leaf: int(own["sizes"].sum()) for leaf, own in leaves.items() if "sizes" in own}
@@ -141,7 +121,7 @@ def _add_penalties(
 
 
 def _add_choice(
-    nodes: _Nodes, x: str, constants: _Arrays, prefix: str, output: str, penalty: str | None
+    nodes: Nodes, x: str, constants: _Arrays, prefix: str, output: str, penalty: str | None
 ) -> None:
     """Adds start + the number of the largest logit in each branch; see `_add_squashed`."""
     sizes, start = constants[f"{prefix}sizes"], constants[f"{prefix}start"]
@@ -168,7 +148,7 @@ def _recurrent_layers(arrays: Iterable[str]) -> Iterator[tuple[str, int]]:
         yield kinds[0], index
 
 
-def _add_lstm(nodes: _Nodes, x: str, index: int, constants: _Arrays) -> tuple[str, list[str]]:
+def _add_lstm(nodes: Nodes, x: str, index: int, constants: _Arrays) -> tuple[str, list[str]]:
     """Adds a step as `numpy_layers` has it; returns its output and the names of its states."""
     names = [f"h_{index}", f"c_{index}"]
     h, c = (nodes.add("Reshape", name, "one_row") for name in names)
@@ -184,7 +164,7 @@ def _add_lstm(nodes: _Nodes, x: str, index: int, constants: _Arrays) -> tuple[st
     return h, names
 
 
-def _add_gru(nodes: _Nodes, x: str, index: int, constants: _Arrays) -> tuple[str, list[str]]:
+def _add_gru(nodes: Nodes, x: str, index: int, constants: _Arrays) -> tuple[str, list[str]]:
     """See `_add_lstm`; adds the halves of the recurrent kernel to `constants`."""
     name, kernel = f"h_{index}", f"gru_recurrent_kernel_{index}"
     whole = constants.pop(kernel)
@@ -206,7 +186,7 @@ def _add_gru(nodes: _Nodes, x: str, index: int, constants: _Arrays) -> tuple[str
     return h, [name]
 
 
-def _add_rnn(nodes: _Nodes, x: str, index: int, constants: _Arrays) -> tuple[str, list[str]]:
+def _add_rnn(nodes: Nodes, x: str, index: int, constants: _Arrays) -> tuple[str, list[str]]:
     """See `_add_lstm`."""
     name = f"h_{index}"
     from_x = nodes.add("Gemm", x, f"rnn_kernel_{index}", f"rnn_bias_{index}")

@@ -61,8 +61,8 @@ def _impala() -> _Layers:
         layers += [
             _Conv(channels, 3),
             tf.keras.layers.MaxPool2D(3, 2, padding="same"),
-            _Residual(channels),
-            _Residual(channels),
+            Residual(channels),
+            Residual(channels),
         ]
     return [*layers, tf.keras.layers.ReLU(), tf.keras.layers.Flatten()]
 
@@ -87,7 +87,7 @@ def _fully_connected() -> _Layers:
     ]
 
 
-class _Residual(tf.keras.layers.Layer):
+class Residual(tf.keras.layers.Layer):
     """x -> x + convolutions of x."""
 
     def __init__(self, channels: int):
@@ -95,6 +95,7 @@ class _Residual(tf.keras.layers.Layer):
         self.convolutions = [_Conv(channels, 3, padding="same") for _ in range(2)]
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
+        """Returns the sum, of the shape of `x`."""
         inner = x
         for convolution in self.convolutions:
             inner = convolution(tf.nn.relu(inner))
@@ -154,10 +155,10 @@ class VisualEncoder(tf.keras.layers.Layer):
           ConfigError: If an image is too small for the convolutions.
         """
         super().__init__(name="visual_encoder")
-        self._specs = tf.nest.flatten(observation_spec)
+        self.specs = tf.nest.flatten(observation_spec)
         self.convolutions: list[tf.keras.Sequential | None] = []  # None: the part is not an image
         self.num_features = 0
-        for spec in self._specs:
+        for spec in self.specs:
             layers = None
             if is_image(spec):
                 make_layers, _ = _KINDS[encoder_kind(spec, kind)]
@@ -170,10 +171,10 @@ class VisualEncoder(tf.keras.layers.Layer):
     def call(self, observation: Nest) -> tf.Tensor:
         """Returns [B, n] for leaves [B, ...], or [B, T, n] for leaves [B, T, ...]."""
         leaves = tf.nest.flatten(observation)
-        num_outer = leaves[0].shape.rank - len(self._specs[0].shape)
+        num_outer = leaves[0].shape.rank - len(self.specs[0].shape)
         outer = tf.shape(leaves[0])[:num_outer]
         parts = []
-        for leaf, spec, layers in zip(leaves, self._specs, self.convolutions, strict=True):
+        for leaf, spec, layers in zip(leaves, self.specs, self.convolutions, strict=True):
             part = tf.cast(tf.reshape(leaf, [-1, *spec.shape]), tf.float32)
             if layers is None:
                 parts.append(as_inputs(tf.reshape(part, [-1, math.prod(spec.shape)]), spec))

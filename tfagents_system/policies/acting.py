@@ -16,7 +16,7 @@ from tfagents_system.agents.exploration import NoisyPolicy
 from tfagents_system.core.action_masks import ACTION_MASK, Choices, has_mask
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.policies.noise import ColoredNoise, Noise, OrnsteinUhlenbeckNoise
-from tfagents_system.policies.numpy_actor import NumpyActor, obstacle_to_numpy
+from tfagents_system.policies.numpy_actor import NumpyActor, has_convolutions, obstacle_to_numpy
 from tfagents_system.policies.numpy_policies import (
     NumpyCollectPolicy,
     NumpyGreedyPolicy,
@@ -149,6 +149,8 @@ class AgentPolicies:
         self.variables: Sequence[tf.Variable] = agent.collect_policy.variables()
         self._actor = None
         self.obstacle = obstacle_to_numpy(agent.collect_policy)
+        if self.obstacle is None and has_convolutions(agent.collect_policy):
+            self.obstacle = "its network has convolutions"
         if self.obstacle is None:
             self._actor = NumpyActor(agent.collect_policy)
             self.collect = self._collect_policy(

@@ -1,6 +1,6 @@
 """The built-in actor networks in NumPy: a step takes a tenth of a tf.function call."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,16 +23,15 @@ from tfagents_system.networks.image_encoders import VisualEncoder, VisualSummari
 from tfagents_system.networks.normalizer import Normalizer
 from tfagents_system.networks.normalizing_networks import NormalizingActorNetwork
 from tfagents_system.networks.summarizers import RecurrentSummarizer
+from tfagents_system.policies.encoder_steps import Read, encoder_arrays
 from tfagents_system.policies.numpy_layers import (
     Array,
-    encoded,
-    normalized,
+    features,
     read_layers,
     run_layers,
     zero_states,
 )
 
-Read = Callable[[tf.Variable], NDArray[Any]]  # its value
 _Parts = tuple[Normalizer | None, network.Network | None, network.Network]
 
 
@@ -52,11 +51,15 @@ def obstacle_to_numpy(policy: tf_policy.TFPolicy) -> str | None:
     if type(actor) not in actors or type(summarizer) not in built_in:
         return f"its network is a {type(policy._actor_network).__name__}, no built-in one"
     encoder = (summarizer or actor).encoder
-    if isinstance(encoder, VisualEncoder):
-        return "its network has convolutions"
-    if encoder.combiner is not None:
+    if not isinstance(encoder, VisualEncoder) and encoder.combiner is not None:
         return "its network has a preprocessing_combiner"
     return None
+
+
+def has_convolutions(policy: tf_policy.TFPolicy) -> bool:
+    """Returns whether a policy without obstacle has convolutions, faster in TensorFlow."""
+    _, summarizer, actor = _parts_of(_without_mask(_without_noise(policy)._actor_network))
+    return isinstance((summarizer or actor).encoder, VisualEncoder)
 
 
 def _without_noise(policy: tf_policy.TFPolicy) -> tf_policy.TFPolicy:
@@ -99,9 +102,9 @@ class NumpyActor:
         variables = policy.variables()
         position = {variable.ref(): index for index, variable in enumerate(variables)}
         self._network, self._position = actor, position
-        self._encoding = (summarizer or actor).encoder.arrays()
+        self._encoder = (summarizer or actor).encoder
         self._recurrent: dict[str, int] = {}  # indices by the names of `read_layers`
-        if summarizer is not None:
+        if isinstance(summarizer, RecurrentSummarizer):
             for layer, cell in enumerate(summarizer.cells):
                 for part in ("kernel", "recurrent_kernel", "bias"):
                     name = f"{summarizer.rnn_type}_{part}_{layer}"
@@ -118,10 +121,14 @@ class NumpyActor:
 
         self._layers = _dense_layers_of(self._network, read)
         self._recurrent_layers = read_layers(self._recurrent_arrays())
-        self._normalization: dict[str, Array] = {}
+        self._inputs: dict[str, NDArray[Any]] = {}  # see `features`
         if self._normalizer is not None:
             statistics = read(self._normalizer.mean), read(self._normalizer.variance)
-            self._normalization = self._normalizer.arrays(*statistics)
+            self._inputs |= self._normalizer.arrays(*statistics)
+        if isinstance(self._encoder, VisualEncoder):
+            self._inputs |= encoder_arrays(self._encoder, read)
+        else:
+            self._inputs |= self._encoder.arrays()
         # An array of zeros, because a scalar doubles the time of np.maximum.
         self._zeros = np.zeros(max(bias.size for _, bias in self._layers), np.float32)
 
@@ -133,7 +140,7 @@ class NumpyActor:
         `hidden_bias_<k>` of each layer; then the head's.
         """
         *hidden, last = self._layers
-        arrays = self._normalization | self._encoding | self._recurrent_arrays()
+        arrays = self._inputs | self._recurrent_arrays()
         for index, (hidden_kernel, hidden_bias) in enumerate(hidden):
             arrays[f"hidden_kernel_{index}"] = hidden_kernel
             arrays[f"hidden_bias_{index}"] = hidden_bias
@@ -176,7 +183,7 @@ class NumpyActor:
 
     def _run(self, x: Array, state: Any) -> tuple[Array, Any]:
         """Returns (outputs, next state) for inputs [..., m]."""
-        x = encoded(self._encoding, normalized(self._normalization, x))
+        x = features(self._inputs, x)
         *hidden, (kernel, bias) = self._layers
         if self._recurrent_layers:
             x, state = run_layers(self._recurrent_layers, x, state)

@@ -4,6 +4,7 @@ Needs only NumPy, because exports include this file.
 """
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,11 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float32]
 Layer = tuple[Callable[..., list[Array]], Array, Array, Array]  # see `read_layers`
+
+
+def features(arrays: Mapping[str, Any], x: Array) -> Array:
+    """Returns the inputs of the first recurrent or dense layer for observations [..., n]."""
+    return encoded(arrays, normalized(arrays, x))
 
 
 def normalized(arrays: Mapping[str, Array], x: Array) -> Array:
@@ -26,17 +32,104 @@ def normalized(arrays: Mapping[str, Array], x: Array) -> Array:
     return np.minimum(np.maximum(x, arrays["observation_low"]), arrays["observation_high"])
 
 
-def encoded(arrays: Mapping[str, Array], x: Array) -> Array:
+def encoded(arrays: Mapping[str, Any], x: Array) -> Array:
     """Returns the inputs [..., m] of an actor's first layer for normalized observations [..., n].
 
     Input j is number `input_source[j]` of the observation; or, where `is_category[j]`, 1 if that is
-    `input_value[j]`, else 0. Without these arrays the inputs are `x`.
+    `input_value[j]`, else 0. If there are `encoder_steps`, they make the inputs, see
+    `policies/encoder_steps.py`. Without these arrays the inputs are `x`.
     """
+    if "encoder_steps" in arrays:
+        return _encoded_by_steps(arrays, x)
     if "input_source" not in arrays:
         return x
     picked = x[..., arrays["input_source"]]
     is_own = (picked == arrays["input_value"]).astype(np.float32)
     return np.where(arrays["is_category"], is_own, picked)
+
+
+def _encoded_by_steps(arrays: Mapping[str, Any], x: Array) -> Array:
+    rows = x.reshape(-1, x.shape[-1])
+    parts: list[Array] = []
+    kept, begin = rows, 0
+    for kind, *words in map(str.split, arrays["encoder_steps"].tolist()):
+        if kind == "part":
+            end = begin + int(words[0])
+            parts.append(rows[:, begin:end])
+            begin = end
+        elif kind == "image":
+            *sides, layout, divisor = words
+            shape = [int(side) for side in sides]
+            end = begin + math.prod(shape)
+            image = rows[:, begin:end].reshape(-1, *shape) / np.float32(divisor)
+            axes = {"HWC": [0, 1, 2, 3], "CHW": [0, 2, 3, 1], "HW": [0, 1, 2]}[layout]
+            image = np.transpose(image, axes)
+            parts.append(image[..., np.newaxis] if layout == "HW" else image)
+            begin = end
+        elif kind == "keep":
+            kept = parts[-1]
+        elif kind == "add":
+            parts[-1] = kept + parts[-1]
+        else:
+            parts[-1] = _IMAGE_STEPS[kind](arrays, parts[-1], *words)
+    joined = np.concatenate(parts, axis=1)
+    return joined.reshape(*x.shape[:-1], joined.shape[-1])
+
+
+def _weights(arrays: Mapping[str, Any], index: str) -> tuple[Array, Array]:
+    return arrays[f"encoder_kernel_{index}"], arrays[f"encoder_bias_{index}"]
+
+
+def _conv(arrays: Mapping[str, Any], x: Array, stride: str, padding: str, index: str) -> Array:
+    """Convolves [N, H, W, C] with a kernel [h, w, C, filters]."""
+    kernel, bias = _weights(arrays, index)
+    windows = _windows(x, kernel.shape[0], int(stride), padding, 0.0)
+    return np.tensordot(windows, kernel, ([4, 5, 3], [0, 1, 2])) + bias
+
+
+def _max_pool(arrays: Mapping[str, Any], x: Array, size: str, stride: str) -> Array:
+    return _windows(x, int(size), int(stride), "same", -np.inf).max(axis=(4, 5))
+
+
+def _windows(x: Array, size: int, stride: int, padding: str, outside: float) -> Array:
+    """Returns the windows of [N, H, W, C] as [N, H', W', C, size, size]."""
+    if padding == "same":
+        missing = [max((-(-n // stride) - 1) * stride + size - n, 0) for n in x.shape[1:3]]
+        margins = [(n // 2, n - n // 2) for n in missing]
+        x = np.pad(x, [(0, 0), *margins, (0, 0)], constant_values=outside)
+    sides: Any = (1, 2)  # NumPy's own types allow only one axis
+    windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=sides)
+    return windows[:, ::stride, ::stride]
+
+
+def _dense(arrays: Mapping[str, Any], x: Array, index: str) -> Array:
+    kernel, bias = _weights(arrays, index)
+    return x @ kernel + bias
+
+
+def _one_hot(arrays: Mapping[str, Any], x: Array, index: str) -> Array:
+    source, value = _weights(arrays, index)
+    return (x[:, source] == value).astype(np.float32)
+
+
+def _layer_norm(arrays: Mapping[str, Any], x: Array, epsilon: str, index: str) -> Array:
+    scale, offset = _weights(arrays, index)
+    variance = x.var(axis=-1, keepdims=True) + np.float32(epsilon)
+    return (x - x.mean(axis=-1, keepdims=True)) / np.sqrt(variance) * scale + offset
+
+
+_IMAGE_STEPS: Mapping[str, Callable[..., Array]] = {
+    "conv": _conv,
+    "max_pool": _max_pool,
+    "dense": _dense,
+    "layer_norm": _layer_norm,
+    "one_hot": _one_hot,
+    "flatten": lambda arrays, x: x.reshape(len(x), -1),
+    "relu": lambda arrays, x: np.maximum(x, 0),
+    "elu": lambda arrays, x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
+    "leaky_relu": lambda arrays, x, slope: np.where(x > 0, x, np.float32(slope) * x),
+    "tanh": lambda arrays, x: np.tanh(x),
+}
 
 
 def read_layers(arrays: Mapping[str, Array]) -> list[Layer]:

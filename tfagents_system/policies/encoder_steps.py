@@ -1,0 +1,88 @@
+"""Writes the convolutions of a VisualEncoder as steps that need no TensorFlow."""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from tfagents_system.core.categories import columns, is_category
+from tfagents_system.data.images import layout_of
+from tfagents_system.networks.image_encoders import Residual, VisualEncoder
+
+Read = Callable[[tf.Variable], NDArray[Any]]  # its value
+
+
+def encoder_arrays(encoder: VisualEncoder, read: Read) -> dict[str, NDArray[Any]]:
+    """Returns the arrays from which `numpy_layers.encoded` computes what `encoder` does.
+
+    `encoder_steps` are words for each step, and `encoder_kernel_<k>` and `encoder_bias_<k>` the
+    weights of the steps that end with the number k. The steps are:
+
+    - `part n`: the next n numbers are features as they are.
+    - `image 84 84 3 HWC 255`: the next numbers are an image of these axes, divided by 255; the
+      steps up to the next `part` or `image` make its features.
+    - `conv stride padding k`, `dense k`, `layer_norm epsilon k`, `max_pool size stride`, `flatten`,
+      `relu`, `elu`, `tanh`, `leaky_relu slope`.
+    - `one_hot k`: a part that is a category becomes an input for each integer, see
+      `core/categories.py`; the weights are its columns.
+    - `keep` and `add`: the values of the first are added by the second.
+    """
+    steps: list[str] = []
+    arrays: dict[str, NDArray[Any]] = {}
+
+    def add(kernel: NDArray[Any], bias: NDArray[Any]) -> int:
+        index = len(arrays) // 2
+        arrays[f"encoder_kernel_{index}"], arrays[f"encoder_bias_{index}"] = kernel, bias
+        return index
+
+    def weights(kernel: tf.Variable, bias: tf.Variable) -> int:
+        return add(read(kernel), read(bias))
+
+    for spec, convolutions in zip(encoder.specs, encoder.convolutions, strict=True):
+        if convolutions is None:
+            steps.append(f"part {math.prod(spec.shape)}")
+            if is_category(spec):
+                steps.append(f"one_hot {add(*columns(spec))}")
+            continue
+        shape = " ".join(map(str, spec.shape))
+        divisor = 255 if spec.dtype == tf.uint8 else 1
+        steps.append(f"image {shape} {layout_of(spec)} {divisor}")
+        for layer in convolutions.layers:
+            steps.extend(_steps(layer, weights))
+    return {"encoder_steps": np.array(steps)} | arrays
+
+
+def _steps(layer: tf.keras.layers.Layer, weights: Callable[..., int]) -> Iterator[str]:
+    kind, layers = type(layer), tf.keras.layers
+    if kind is Residual:
+        yield "keep"
+        for convolution in layer.convolutions:
+            yield "relu"
+            yield from _steps(convolution, weights)
+        yield "add"
+    elif kind is layers.Conv2D:
+        (stride, _), index = layer.strides, weights(layer.kernel, layer.bias)
+        yield f"conv {stride} {layer.padding} {index}"
+        yield from _activation(layer)
+    elif kind is layers.Dense:
+        yield f"dense {weights(layer.kernel, layer.bias)}"
+        yield from _activation(layer)
+    elif kind is layers.LayerNormalization:
+        yield f"layer_norm {layer.epsilon} {weights(layer.gamma, layer.beta)}"
+    elif kind is layers.MaxPool2D:
+        yield f"max_pool {layer.pool_size[0]} {layer.strides[0]}"
+    elif kind is layers.LeakyReLU:
+        yield f"leaky_relu {layer.get_config()['alpha']}"
+    elif kind is layers.Activation:
+        yield from _activation(layer)
+    else:
+        yield {layers.ReLU: "relu", layers.Flatten: "flatten"}[kind]
+
+
+def _activation(layer: tf.keras.layers.Layer) -> Iterator[str]:
+    name = layer.activation.__name__
+    if name != "linear":
+        yield name
