@@ -21,7 +21,7 @@ from tfagents_system.core.settings.minibatches import (
 )
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.learner_demonstrations import HeldDemonstrations
-from tfagents_system.learning.held_samples import held_source
+from tfagents_system.learning.held_samples import held_source, random_transitions
 from tfagents_system.learning.sampling_pool import SamplingPool, pool_capacity
 from tfagents_system.learning.sources import Source
 from tfagents_system.learning.whole_buffer import RoundMinibatches, WholeBuffer
@@ -62,14 +62,17 @@ def learner_data(
         data = data_in_rounds(run, address, made.reader, made.train_step)
     else:
         data = sampled_data(run, address, made.reader)
-    num_samples = samples_by_source(run.params).get(DEMONSTRATIONS, 0)
-    if demonstrations is None or not num_samples:
+    if demonstrations is None:
         return data
-    rows, window = demonstrations.rows, made.layout.window
+    columns, starts = [*map(tf.constant, demonstrations.rows.columns)], demonstrations.rows.starts
+    if made.streams is not None:
+        made.streams.imitate(random_transitions(columns, starts, made.reader))
+    num_samples = samples_by_source(run.params).get(DEMONSTRATIONS, 0)
+    if not num_samples:
+        return data
+    window = made.layout.window
     seed = derive_seed(run.seed, SeedPurpose.DEMONSTRATIONS)
-    held = held_source(
-        DEMONSTRATIONS, rows.columns, rows.starts, window, num_samples, seed, made.train_step
-    )
+    held = held_source(DEMONSTRATIONS, columns, starts, window, num_samples, seed, made.train_step)
     return data._replace(sources=[*data.sources, held])
 
 

@@ -221,6 +221,14 @@ def test_what_has_no_values_of_streams_is_refused(settings, message):
     Params(reward_signals={"extrinsic": {}}).check("params.py")
 
 
+def test_imitation_needs_demonstrations():
+    params = Params(reward_signals={"gail": {}})
+    with pytest.raises(ConfigError, match="reward_signals has gail, and demonstrations is None"):
+        params.check("params.py")
+    params.demonstrations = "demonstrations"
+    params.check("params.py")
+
+
 def test_critics_without_a_value_of_each_stream_are_refused():
     for critic, found in (
         (None, "one Q"),

@@ -11,6 +11,9 @@ from tf_agents.agents.random import random_agent
 from tfagents_system.assembly import assemble
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.state.generations import generation_dir
+from tfagents_system.demonstrations.episode_file import episode_of
+from tfagents_system.demonstrations.rows import rows_of
+from tfagents_system.learning.held_samples import random_transitions
 from tfagents_system.learning.initial_weights import initialize
 from tfagents_system.train_params_base import TrainParamsBase
 
@@ -202,3 +205,23 @@ def test_agents_of_ones_own_have_no_values_of_streams():
     params.agent_ctor = agent_ctor
     with pytest.raises(ConfigError, match="a RandomAgent, .* reward_signals = None then"):
         assemble(params, CountingEnv())
+
+
+def test_what_demonstrations_show_is_imitated():
+    streams = {"gail": {"encoding_size": 4, "use_actions": True}, "extrinsic": {}}
+    assembly = made(streams, demonstrations="not read here")
+    places = np.arange(4, dtype=np.float32)[:, np.newaxis]
+    arrays = {"observation": places, "action": 0.5 * np.ones([3, 1], np.float32),
+              "reward": np.zeros(3, np.float32)}  # fmt: skip
+    rows = rows_of([episode_of(arrays, "terminated")], assembly.codec, assembly.layout, 0.99)
+    columns = [tf.constant(column) for column in rows.columns]
+    draw = random_transitions(columns, rows.starts, assembly.reader)
+    drawn = draw(tf.constant(50))
+    assert set(drawn.observation[:, 0].numpy()) == {0, 1, 2}
+    np.testing.assert_array_equal(drawn.next_observation, drawn.observation + 1)
+    np.testing.assert_array_equal(drawn.discount, drawn.observation[:, 0] != 2)
+    assembly.streams.imitate(draw)
+    _, metrics = tf.function(assembly.reward_signals)(minibatch())
+    assert {"gail_reward", "gail_loss", "gail_gradient_penalty", "gail_expert_estimate",
+            "gail_policy_estimate"} <= metrics.keys()  # fmt: skip
+    assert all(np.isfinite(float(value)) for value in metrics.values())

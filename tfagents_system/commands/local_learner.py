@@ -11,11 +11,7 @@ import tensorflow as tf
 from tfagents_system.assembly import Assembly
 from tfagents_system.core.programs.params_loader import Run
 from tfagents_system.core.settings.curriculum import Curriculum
-from tfagents_system.core.settings.minibatches import (
-    DEMONSTRATIONS,
-    num_fresh_samples,
-    samples_by_source,
-)
+from tfagents_system.core.settings.minibatches import num_fresh_samples
 from tfagents_system.core.settings.params import Params
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.data.item_layout import ItemLayout
@@ -52,7 +48,7 @@ def make_learner(
         return iter(data.map(lambda *batch: _Sample(batch)).prefetch(1))
 
     demonstrations = None
-    if DEMONSTRATIONS in samples_by_source(params):
+    if params.demonstrations:
         zeros = [
             np.zeros([made.layout.window, *spec.shape], spec.dtype.as_numpy_dtype)
             for spec in made.codec.columns

@@ -1,18 +1,20 @@
 """A source of samples that the learner holds, and that never change."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from tfagents_system.data.sample_reader import SampleReader
+from tfagents_system.data.transition import Transition
 from tfagents_system.learning.sources import Source
 from tfagents_system.learning.whole_buffer import Minibatch
 
 
 def held_source(
     name: str,
-    columns: Sequence[NDArray[Any]],
+    columns: Sequence[tf.Tensor],
     starts: NDArray[Any],
     window: int,
     num_samples: int,
@@ -33,7 +35,6 @@ def held_source(
       seed: Seed of the draws.
       train_step: Counts the train steps done.
     """
-    held = [tf.constant(column) for column in columns]
     firsts, rows_of_window = tf.constant(starts), tf.range(window)
 
     def draw(step: tf.Tensor) -> Minibatch:
@@ -41,7 +42,7 @@ def held_source(
             [num_samples], [tf.cast(seed, tf.int64), step], maxval=len(starts), dtype=tf.int32
         )
         rows = tf.gather(firsts, chosen)[:, tf.newaxis] + rows_of_window
-        return Minibatch(tuple(tf.gather(column, rows) for column in held))
+        return Minibatch(tuple(tf.gather(column, rows) for column in columns))
 
     def make_iterator() -> Iterator[Any]:
         steps = tf.data.Dataset.counter(start=int(train_step.numpy()))
@@ -51,3 +52,17 @@ def held_source(
         return iter(steps.map(draw).prefetch(2).with_options(options))
 
     return Source(name, num_samples, make_iterator)
+
+
+def random_transitions(
+    columns: Sequence[tf.Tensor], starts: NDArray[Any], reader: SampleReader
+) -> Callable[[tf.Tensor], Transition]:
+    """Returns a function that draws n of the samples of `held_source`, with replacement."""
+    firsts, rows_of_window = tf.constant(starts), tf.range(reader.layout.window)
+
+    def draw(count: tf.Tensor) -> Transition:
+        chosen = tf.random.uniform([count], maxval=len(starts), dtype=tf.int32)
+        rows = tf.gather(firsts, chosen)[:, tf.newaxis] + rows_of_window
+        return reader.unpack([tf.gather(column, rows) for column in columns])
+
+    return draw

@@ -13,12 +13,14 @@ from tfagents_system.core.settings.params import Params
 from tfagents_system.core.settings.reward_signals import (
     EXTRINSIC,
     CuriositySettings,
+    GailSettings,
     RndSettings,
     StreamSettings,
     streams_of,
 )
 from tfagents_system.rewards.curiosity import Curiosity
 from tfagents_system.rewards.encoder import SignalEncoder
+from tfagents_system.rewards.gail import Gail
 from tfagents_system.rewards.rnd import Rnd
 from tfagents_system.rewards.signals import RewardSignal, RewardSignals
 from tfagents_system.rewards.streams import EnvironmentSignal, RewardStreams
@@ -55,8 +57,9 @@ def make_streams(
             observation = without_mask(observation)
         return observation if normalizer is None else normalizer(observation)
 
-    def make_encoder(units: int, name: str) -> SignalEncoder:
-        return SignalEncoder(spec, units, params.image_encoder, params.preprocessing_combiner, name)
+    def make_encoder(units: int, name: str, num_layers: int = 2) -> SignalEncoder:
+        how = params.image_encoder, params.preprocessing_combiner
+        return SignalEncoder(spec, units, *how, name, num_layers)
 
     def make_signal(settings: StreamSettings) -> RewardSignal:
         if isinstance(settings, CuriositySettings):
@@ -65,6 +68,9 @@ def make_streams(
         if isinstance(settings, RndSettings):
             predictor = make_encoder(settings.encoding_size, "rnd_predictor")
             return Rnd(settings, predictor, make_encoder(settings.encoding_size, "rnd_target"))
+        if isinstance(settings, GailSettings):
+            encoder = make_encoder(settings.encoding_size, "gail_encoder", num_layers=0)
+            return Gail(settings, encoder, agent.networks.head)
         return EnvironmentSignal(settings.strength)
 
     signals = [make_signal(settings) for settings in streams.values()]

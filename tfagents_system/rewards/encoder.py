@@ -27,7 +27,7 @@ def applied(layers: Sequence[Callable[[tf.Tensor], tf.Tensor]], inputs: tf.Tenso
 class SignalEncoder(tf.Module):
     """Observation -> features: those of each image, and those of all other parts together.
 
-    An image goes through convolutions and one dense layer, the other parts through two.
+    An image goes through convolutions and one dense layer, the other parts through `num_layers`.
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class SignalEncoder(tf.Module):
         image_encoder: str | None,
         preprocessing_combiner: Callable[..., Any] | None,
         name: str,
+        num_layers: int = 2,
     ):
         """Makes the variables.
 
@@ -46,6 +47,7 @@ class SignalEncoder(tf.Module):
           image_encoder: See VisualEncoder.
           preprocessing_combiner: Joins the parts of an observation instead; see ObservationEncoder.
           name: Prefix of the names of the layers.
+          num_layers: Dense layers for what is no image.
         """
         super().__init__(name=name)
         specs = tf.nest.flatten(observation_spec)
@@ -61,9 +63,10 @@ class SignalEncoder(tf.Module):
         if others:
             joined = observation_spec if self._is_combined else others
             encoder = ObservationEncoder(joined, preprocessing_combiner)
-            self.vector_layers = [encoder, dense(units, f"{name}_0"), dense(units, f"{name}_1")]
-        self.num_features = units * (len(self.image_layers) + bool(others))
-        self(tf.nest.map_structure(lambda s: tf.zeros([1, *s.shape], s.dtype), observation_spec))
+            layers = [dense(units, f"{name}_{index}") for index in range(num_layers)]
+            self.vector_layers = [encoder, *layers]
+        zeros = tf.nest.map_structure(lambda s: tf.zeros([1, *s.shape], s.dtype), observation_spec)
+        self.num_features = int(self(zeros).shape[-1])
 
     def __call__(self, observation: Nest) -> tf.Tensor:
         """Returns [B, n] for leaves [B, ...], or [B, T, n] for leaves [B, T, ...]."""

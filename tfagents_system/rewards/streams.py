@@ -8,6 +8,7 @@ from tfagents_system.agents.losses import valid_mean
 from tfagents_system.core.nests import Nest
 from tfagents_system.core.settings.reward_signals import EXTRINSIC, StreamSettings
 from tfagents_system.data.transition import Transition, is_valid
+from tfagents_system.rewards.gail import Gail
 from tfagents_system.rewards.signals import RewardSignal, RewardSignals
 
 
@@ -60,6 +61,19 @@ class RewardStreams(tf.Module):
         """Names of all signals."""
         return [*self.signals, *(self.added.names if self.added else ())]
 
+    def imitate(self, draw: Callable[[tf.Tensor], Transition]) -> None:
+        """Shows the expert to the signals that imitate; see `Gail.imitate`."""
+        for signal in self.signals.values():
+            if isinstance(signal, Gail):
+                signal.imitate(lambda count: self._as_seen(draw(count)))
+
+    def _as_seen(self, transition: Transition) -> Transition:
+        """Returns `transition` with observations as networks take them."""
+        return transition._replace(
+            observation=self._inputs_of(transition.observation),
+            next_observation=self._inputs_of(transition.next_observation),
+        )
+
     def __call__(self, transition: Transition) -> tuple[Transition, dict[str, tf.Tensor]]:
         """Returns the minibatch with [S, ...] rewards and discounts, and metrics; then trains.
 
@@ -68,10 +82,7 @@ class RewardStreams(tf.Module):
         metrics: dict[str, tf.Tensor] = {}
         if self.added is not None:
             transition, metrics = self.added(transition)
-        seen = transition._replace(
-            observation=self._inputs_of(transition.observation),
-            next_observation=self._inputs_of(transition.next_observation),
-        )
+        seen = self._as_seen(transition)
         valid = tf.cast(is_valid(transition), tf.float32)
         rewards = {name: signal.reward(seen) for name, signal in self.signals.items()}
         metrics |= {f"{name}_reward": valid_mean(reward, valid) for name, reward in rewards.items()}

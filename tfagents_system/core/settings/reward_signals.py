@@ -18,6 +18,7 @@ from tfagents_system.core.settings.hyperparameters import (
 from tfagents_system.core.settings.params import Params
 
 EXTRINSIC = "extrinsic"  # the stream of the environment's rewards
+GAIL = "gail"  # imitates demonstrations
 REWARD_SIGNALS_ALLOWED = (
     'None or a dict with a dict of settings for each signal, such as {"extrinsic": {}, "curiosity":'
     ' {"strength": 0.1}}'
@@ -66,10 +67,19 @@ class RndSettings(LearnedSettings):
     learning_rate: float = positive(1e-4, "Adam learning rate of its networks")
 
 
+@dataclasses.dataclass(frozen=True)
+class GailSettings(LearnedSettings):
+    """The settings of rewards/gail.py."""
+
+    use_actions: bool = flag(False, "whether it judges actions and terminations, too")
+    use_vail: bool = flag(False, "whether a variational bottleneck limits what it may know")
+
+
 SIGNALS: Mapping[str, type[StreamSettings]] = {
     EXTRINSIC: StreamSettings,
     "curiosity": CuriositySettings,
     "rnd": RndSettings,
+    GAIL: GailSettings,
 }
 
 
@@ -115,7 +125,12 @@ def is_reward_signals(value: Any) -> bool:
 
 
 def check_reward_signals(settings: Params, where: str) -> None:
-    """Raises ConfigError if single env steps are not what the rewards are computed from."""
+    """Raises ConfigError if rewards are not computed from single env steps, or lack data."""
+    if GAIL in (settings.reward_signals or ()) and not settings.demonstrations:
+        raise ConfigError(
+            f"{where}: reward_signals has {GAIL}, and demonstrations is None; set demonstrations "
+            "to files or folders of what it should imitate."
+        )
     if settings.reward_signals and settings.n_step_returns > 1:
         raise ConfigError(
             f"{where}: n_step_returns is {settings.n_step_returns}, and reward_signals has "
