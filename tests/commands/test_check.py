@@ -91,7 +91,8 @@ class Line(py_environment.PyEnvironment):
         return ts.transition(self._observe(), np.float32(reward))
 
     def get_info(self):
-        infos = {"success": {"success": np.zeros(3)}, "info": {"distance": abs(self._place)}}
+        infos = {"success": {"success": np.zeros(3)}, "info": {"distance": abs(self._place)},
+                 "taken": {"action": [0.5]}, "no action": {"action": [7.0]}}
         return infos.get(self._fault, {"success": False})
 
     def set_state(self, state):
@@ -187,6 +188,13 @@ def test_environment_without_a_fault_is_right_in_every_row(tmp_path, capsys):
         ("learns", "learned state", "note", r"\(Line.obs_rms\).*-> Instead of the wrapper"),
         ("scribbles", "arrays", "note", "step writes into its argument, the action"),
         ("buffer", "arrays", "note", "step returns the same array as before"),
+        (
+            "no action",
+            "interventions",
+            "WRONG",
+            r"info\['action'\].* is \[7.0\], beyond -1.0 to 1.0",
+        ),
+        ("taken", "interventions", "ok", r"info\['action'\] is stored in place"),
         ("success", "success", "note", r"info\['success'\] is float64 of shape \(3,\)"),
         ("black", "rendering", "note", r"6 x 4, all of one color, \[0, 0, 0\] .*floats 0 to 1"),
         ("range", "rendering", "note", "Line.render returned float64 from -1 to 1; a film needs"),

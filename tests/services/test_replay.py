@@ -68,6 +68,19 @@ def test_limits_without_a_pool_count_all_items_of_each_train_step():
     assert limits_of(horizon=200, num_steps_per_iter=100, fresh_samples_per_step=1000) == limits
 
 
+def test_copies_with_other_goals_change_no_train_steps_per_env_step():
+    values = dict(horizon=10, num_steps_per_iter=100, her_copies=4, her_strategy="final")
+    limits = limits_of(**values)
+    rows = 11 + 4 * 11  # of an episode of 10 transitions, and of its copies
+    assert limits.samples_per_insert == 64 * 100 / rows
+    assert limits.capacity == math.ceil(350 * rows / 8)
+    assert limits.min_size == math.ceil(30 * rows / 8)
+    changing = limits_of(**values | {"her_strategy": "future"})
+    goals = sum(1 / left for left in range(1, 11))  # in a copy, on average
+    rows = 11 + 4 * (10 + goals)
+    assert changing.samples_per_insert == pytest.approx(64 * 100 / rows)
+
+
 def test_limits_of_sequences():
     limits = limits_of(horizon=50, recurrent=True, recurrent_sequence_length=20)
     sequences = 50 - 20 + 1  # of a full episode

@@ -3,7 +3,7 @@
 import collections
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.collection import success
 from tfagents_system.collection.info_numbers import InfoNumbers
+from tfagents_system.collection.interventions import ACTION, Interventions, TakenActionError
 from tfagents_system.collection.rollouts import Episode
 from tfagents_system.commands.check_rows import Row, explained
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
@@ -112,7 +113,25 @@ def check_rewards(examiner: StepExaminer) -> Row:
 def check_info(
     environment: py_environment.PyEnvironment, numbers: InfoNumbers, episodes: Sequence[Episode]
 ) -> list[Row]:
-    """Tells what `log_info` records of the info, or could."""
+    """Tells what `log_info` records of the info, or could, and of reported actions."""
+    return _check_taken_action(environment) + _check_numbers(environment, numbers, episodes)
+
+
+def _check_taken_action(environment: py_environment.PyEnvironment) -> list[Row]:
+    info = environment.get_info()
+    if not isinstance(info, Mapping) or info.get(ACTION) is None:
+        return []
+    try:
+        Interventions(environment.action_spec()).taken(None, info)
+    except TakenActionError as error:
+        return [Row("interventions", "WRONG", str(error), "Workers would end the episode.")]
+    value = "info['action'] is stored in place of the policy's action"
+    return [Row("interventions", "ok", value)]
+
+
+def _check_numbers(
+    environment: py_environment.PyEnvironment, numbers: InfoNumbers, episodes: Sequence[Episode]
+) -> list[Row]:
     if not numbers:
         of_last_step = InfoNumbers(["*"])
         of_last_step.add(environment.get_info())
