@@ -5,6 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.demonstrations.episode_file import Episode, read_episode
+from tfagents_system.demonstrations.hdf5 import read_hdf5
+from tfagents_system.demonstrations.unity_demo import read_unity_demo
+
+MINARI = "data/main_data.hdf5"  # in the folder of a data set of Minari
 
 
 def read_demonstrations(path: pathlib.Path) -> list[Episode]:
@@ -15,6 +19,8 @@ def read_demonstrations(path: pathlib.Path) -> list[Episode]:
     """
     if not path.exists():
         raise ConfigError(f"{path}: there are no such demonstrations.")
+    if (path / MINARI).is_file():
+        path /= MINARI
     files = [path] if path.is_file() else demonstration_files(path)
     episodes = [episode for file in files for episode in _reader_of(file)(file)]
     if not episodes:
@@ -57,4 +63,9 @@ def _read_npz(file: pathlib.Path) -> list[Episode]:
     return [read_episode(file)]
 
 
-READERS: Mapping[str, Callable[[pathlib.Path], Sequence[Episode]]] = {".npz": _read_npz}
+READERS: Mapping[str, Callable[[pathlib.Path], Sequence[Episode]]] = {
+    ".npz": _read_npz,
+    ".demo": read_unity_demo,
+    ".hdf5": read_hdf5,
+    ".h5": read_hdf5,
+}
