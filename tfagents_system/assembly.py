@@ -3,6 +3,7 @@
 import dataclasses
 
 import tensorflow as tf
+import tree
 from tf_agents.agents import tf_agent
 from tf_agents.environments import py_environment
 
@@ -12,6 +13,11 @@ from tfagents_system.agents.construction import (
     scales_rewards,
     stored_state_spec,
 )
+from tfagents_system.agents.privileged_critics import (
+    check_critic_observations,
+    check_has_privileged_critics,
+)
+from tfagents_system.core.action_masks import input_spec
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.nests import Nest
 from tfagents_system.core.programs.params_loader import Run
@@ -83,7 +89,11 @@ def assemble(params: Params, environment: py_environment.PyEnvironment) -> Assem
     """
     if params.her_copies:
         check_has_goals(environment, params.her_copies)
+    actions = tree.flatten(environment.action_spec())
+    seen = input_spec(environment.observation_spec(), actions)
+    check_critic_observations(params.critic_observations, seen)
     agent, train_step = make_agent(params, environment)
+    check_has_privileged_critics(params.critic_observations, agent)
     layout = ItemLayout.from_settings(params)
     specs = agent.time_step_spec.observation, agent.action_spec
     state_spec = stored_state_spec(agent, params)

@@ -19,11 +19,16 @@ from tfagents_system.agents.agent_settings import (
     normalizes_rewards,
     unused_settings,
 )
-from tfagents_system.agents.building import Parts, check_actions
+from tfagents_system.agents.building import (
+    Parts,
+    check_actions,
+    make_normalizers,
+)
 from tfagents_system.agents.reward_scale import RewardScale
 from tfagents_system.agents.table import ALGORITHMS
 from tfagents_system.core.action_masks import input_spec
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.leaves import without
 from tfagents_system.core.nests import Nest
 from tfagents_system.core.settings.attribute_names import check_attribute_name
 from tfagents_system.core.settings.hyperparameters import check_hyperparameter, hyperparameters
@@ -31,7 +36,6 @@ from tfagents_system.core.settings.reward_signals import check_reward_signals
 from tfagents_system.core.settings.training_settings import check_training_settings
 from tfagents_system.networks.critic_networks import MlpValueNetwork
 from tfagents_system.networks.image_encoders import VisualSummarizer, has_images
-from tfagents_system.networks.normalizer import Normalizer
 from tfagents_system.networks.summarizers import RecurrentSummarizer
 from tfagents_system.rewards.signals import RewardSignal
 
@@ -80,7 +84,7 @@ class TrainParamsBase(AgentParams, abc.ABC):
 
         For TD3 and DDPG: observation -> (action, state). With `share_summarizer` or images,
         `obs_spec` is the spec of the summarizer's features, as for `critic_ctor`. A mask of actions
-        is no part of it.
+        is no part of it, and the leaves in `critic_observations` are only of `critic_ctor`'s.
         """
         make_actor = ALGORITHMS[self.algorithm].implementation().make_actor
         return make_actor(self, self._own_summarizer(obs_spec), obs_spec, action_spec)
@@ -125,6 +129,7 @@ class TrainParamsBase(AgentParams, abc.ABC):
             obs_spec,
             fc_layer_params=tuple(self.critic_joint_fc_layer_params),
             preprocessing_combiner=self.preprocessing_combiner,
+            image_encoder=self.image_encoder,
         )
 
     def agent_ctor(
@@ -143,21 +148,25 @@ class TrainParamsBase(AgentParams, abc.ABC):
         """
         check_actions(self, action_spec)
         obs_spec = input_spec(obs_spec, tf.nest.flatten(action_spec))
-        normalizer = Normalizer(obs_spec) if self.normalize_observations else None
+        actor_spec = without(obs_spec, self.critic_observations)
+        normalizer, actor_normalizer = make_normalizers(self, obs_spec, actor_spec)
         summarizer = None
-        if self.share_summarizer or (self._is_visual(obs_spec) and not self.recurrent):
+        shares_images = not self.recurrent and not self.critic_observations
+        if self.share_summarizer or (shares_images and self._is_visual(obs_spec)):
             summarizer = self.summarizer_ctor(obs_spec)
-            obs_spec = summarizer.features_spec
+            obs_spec = actor_spec = summarizer.features_spec
         parts = Parts(
             train_step,
             time_step_spec,
             obs_spec,
             action_spec,
-            self.actor_ctor(obs_spec, action_spec),
+            self.actor_ctor(actor_spec, action_spec),
             self.critic_ctor(obs_spec, action_spec),
             summarizer,
             normalizer,
             RewardScale() if normalizes_rewards(self) else None,
+            self.critic_observations,
+            actor_normalizer,
         )
         return ALGORITHMS[self.algorithm].implementation().make_agent(self, parts)
 

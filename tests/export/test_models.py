@@ -115,6 +115,7 @@ def written(agent, name, tmp_path):
     time_step = ts.restart(observation)
     greedy = TfActingPolicy(agent.policy)
     action, _ = greedy.action(time_step, greedy.initial_state())
+    tmp_path.mkdir(exist_ok=True)
     models.write(models.RestoredPolicy(agent, observation, action), name, tmp_path / name)
     return tmp_path / name
 
@@ -196,6 +197,12 @@ CASES = {
         None,
         FORMATS,
     ),
+    "privileged": (
+        VECTORS | {"state": VECTOR},
+        {"critic_observations": ["state", "goal"], "normalize_observations": True},
+        None,
+        FORMATS,
+    ),
     "vectors": (VECTORS, {}, None, FORMATS),
     "board": ({"board": BOARD, "place": PLACE}, {"action_spec": ONE_OF_THREE}, None, FORMATS),
     "gray image": (GRAY, {}, None, FORMATS),
@@ -229,6 +236,7 @@ EVERYDAY = (
     "image",
     "normalized",
     "gray image",
+    "privileged",
     "nest",
 )  # .ci/run has the others, too
 
@@ -261,6 +269,25 @@ def test_every_format_acts_as_the_policy_on_1000_observations(case, tmp_path):
                     np.testing.assert_allclose(part, wanted, rtol=1e-5, atol=1e-5, err_msg=name)
                 count += 1
         assert count == 1000
+
+
+def inputs_of(name, folder):
+    """Names of the inputs of a model, without those of its state."""
+    policy = runner_of(name).Policy(folder)
+    if name == "numpy":
+        return [str(part) for part in policy.arrays["parts"]]
+    if name == "onnx":
+        return [part.name for part in policy.session.get_inputs()]
+    return list(policy.specs)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_format_has_an_input_for_what_only_critics_see(name, tmp_path):
+    spec = VECTORS | {"state": VECTOR}
+    agent = make_agent(spec, critic_observations=["state", "arm"])
+    assert inputs_of(name, written(agent, name, tmp_path)) == ["goal"]
+    of_all = written(make_agent(spec), name, tmp_path / "all")
+    assert sorted(inputs_of(name, of_all)) == ["arm_joints", "goal", "state"]
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 from tfagents_system.agents.table import ALGORITHMS, OwnSettings
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.hyperparameters import (
+    are_names,
     count,
     declare,
     flag,
@@ -100,6 +101,13 @@ class SharedSettings:
         "one stack of recurrent layers for actor and critics, trained only by the critics' loss; "
         "False: each network has its own",
     )
+    critic_observations: Sequence[str] = declare(
+        (),
+        are_names,
+        'a list of different names, such as ["goal", "arm/torque"]',
+        "leaves of a dict observation that only critics see in training, such as the simulator's "
+        "state; neither the actor nor an exported policy has an input for them",
+    )
     normalize_observations: bool = flag(
         False,
         "normalize each number of observations, except images, by its running mean and variance; "
@@ -118,7 +126,7 @@ class SharedSettings:
         "convolutions for images, unless there is a preprocessing_combiner; None chooses by the "
         "shorter side: nature_cnn from 36 pixels, simple from 20, impala from 15, match3 from 5; "
         "actor and critics share them, and only the critics' loss trains them; if `recurrent` "
-        "without `share_summarizer`, each network has its own",
+        "without `share_summarizer`, or with `critic_observations`, each network has its own",
     )
     image_augmentation: int = count(
         0,
@@ -152,6 +160,12 @@ def check_agent_settings(settings: AgentSettings, is_recurrent: bool, where: str
         raise ConfigError(
             f"{where}: share_summarizer is True and recurrent is False; allowed is recurrent = "
             "True then."
+        )
+    if settings.share_summarizer and settings.critic_observations:
+        raise ConfigError(
+            f"{where}: share_summarizer is True, and critic_observations is "
+            f"{list(settings.critic_observations)}; allowed is False then: the actor must not see "
+            "those, and what is shared has them."
         )
     if settings.critic_dropout_rate and not settings.critic_layer_norm:
         raise ConfigError(

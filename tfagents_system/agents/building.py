@@ -1,6 +1,6 @@
 """Builds networks and agents; shared by all algorithms."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -18,6 +18,7 @@ from tfagents_system.agents.table import ALGORITHMS
 from tfagents_system.agents.temperature import Temperature
 from tfagents_system.core.action_masks import input_spec
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.leaves import without
 from tfagents_system.core.nests import Nest
 from tfagents_system.core.settings.reward_signals import streams_of
 from tfagents_system.networks.action_heads import action_head
@@ -30,7 +31,7 @@ from tfagents_system.networks.box_head import BoxHead
 from tfagents_system.networks.critic_networks import MlpCriticNetwork, SummarizingCriticNetwork
 from tfagents_system.networks.discrete_head import DiscreteHead
 from tfagents_system.networks.nested_head import NestedHead
-from tfagents_system.networks.normalizer import Normalizer
+from tfagents_system.networks.normalizer import Normalizer, has_numbers
 from tfagents_system.networks.normalizing_networks import (
     Layers,
     NormalizingActorNetwork,
@@ -42,25 +43,34 @@ class Parts(NamedTuple):
     """The parts of an agent of any algorithm."""
 
     train_step: tf.Variable
-    time_step_spec: ts.TimeStep
-    observation_spec: Nest  # the networks' input: the summarizer's features, if any
+    time_step_spec: ts.TimeStep  # of the environment
+    observation_spec: Nest  # the critics' input: the summarizer's features, if any
     action_spec: Nest
     actor: network.Network
     critic: network.Network
     summarizer: network.Network | None  # shared by all networks
     normalizer: Normalizer | None = None  # of the observations, for all networks
     reward_scale: RewardScale | None = None  # of the rewards, for the critics
+    critic_observations: Collection[str] = ()  # names of the leaves that the actor does not see
+    actor_normalizer: Normalizer | None = None  # of the others, if there are any
 
     @property
     def input_spec(self) -> Nest:
         """The spec of the environment's observation without the mask of its actions."""
         return input_spec(self.time_step_spec.observation, tf.nest.flatten(self.action_spec))
 
+    @property
+    def policy_spec(self) -> ts.TimeStep:
+        """The spec of what a policy needs of the environment's time steps."""
+        seen = without(self.time_step_spec.observation, self.critic_observations)
+        return self.time_step_spec._replace(observation=seen)
+
     def acting_network(self) -> network.Network:
-        """Returns the network that acts on observations of the environment."""
-        acting = acting_network(self.actor, self.summarizer, self.normalizer)
-        observation_spec = self.time_step_spec.observation
-        if self.input_spec is observation_spec:
+        """Returns the network that acts on the observations in `policy_spec`."""
+        normalizer = self.actor_normalizer if self.critic_observations else self.normalizer
+        acting = acting_network(self.actor, self.summarizer, normalizer)
+        observation_spec = self.policy_spec.observation
+        if input_spec(observation_spec, tf.nest.flatten(self.action_spec)) is observation_spec:
             return acting
         return MaskingActorNetwork(observation_spec, acting, action_head(self.action_spec))
 
@@ -111,6 +121,7 @@ def make_mlp_actor(
         fc_layer_params=tuple(settings.actor_fc_layer_params),
         preprocessing_combiner=_combiner(settings),
         deterministic=deterministic,
+        image_encoder=settings.image_encoder,
     )
     return acting_network(actor, summarizer)
 
@@ -134,6 +145,7 @@ def make_mlp_critic(
         layer_norm=settings.critic_layer_norm,
         dropout_rate=settings.critic_dropout_rate,
         streams=tuple(streams_of(settings)),
+        image_encoder=settings.image_encoder,
     )
     return SummarizingCriticNetwork(summarizer, critic) if summarizer else critic
 
@@ -146,9 +158,13 @@ def make_normalizing_actor(
     layers: Layers,
 ) -> network.Network:
     """Returns an actor whose `layers` normalize batches; there are no recurrent ones."""
-    units = tuple(settings.actor_fc_layer_params)
     return NormalizingActorNetwork(
-        observation_spec, action_spec, units, layers, settings.preprocessing_combiner
+        observation_spec,
+        action_spec,
+        tuple(settings.actor_fc_layer_params),
+        layers,
+        settings.preprocessing_combiner,
+        settings.image_encoder,
     )
 
 
@@ -161,12 +177,35 @@ def make_normalizing_critic(
     support: tuple[float, ...] = (),
 ) -> network.Network:
     """Returns a critic whose `layers` normalize batches; see NormalizingCriticNetwork."""
-    units, specs = tuple(settings.critic_joint_fc_layer_params), (observation_spec, action_spec)
-    return NormalizingCriticNetwork(specs, units, layers, settings.preprocessing_combiner, support)
+    return NormalizingCriticNetwork(
+        (observation_spec, action_spec),
+        tuple(settings.critic_joint_fc_layer_params),
+        layers,
+        settings.preprocessing_combiner,
+        support,
+        settings.image_encoder,
+    )
 
 
 def _combiner(settings: AgentParams) -> Any:
     return None if settings.recurrent else settings.preprocessing_combiner  # the summarizer has it
+
+
+def make_normalizers(
+    settings: AgentParams, observation_spec: Nest, actor_spec: Nest
+) -> tuple[Normalizer | None, Normalizer | None]:
+    """Returns the normalizers of `observation_spec`, for training, and of `actor_spec`, for acting.
+
+    The second is None if the actor sees all: then one serves both.
+    """
+    if not settings.normalize_observations:
+        return None, None
+    if not settings.critic_observations:
+        return Normalizer(observation_spec), None
+    normalizer, actor_normalizer = (
+        Normalizer(spec) if has_numbers(spec) else None for spec in (observation_spec, actor_spec)
+    )
+    return normalizer, actor_normalizer
 
 
 def build_networks(parts: Parts, **kwargs: Any) -> Networks:
@@ -178,6 +217,7 @@ def build_networks(parts: Parts, **kwargs: Any) -> Networks:
         parts.critic,
         summarizer=parts.summarizer,
         normalizer=parts.normalizer,
+        actor_normalizer=parts.actor_normalizer,
         reward_scale=parts.reward_scale,
         **kwargs,
     )

@@ -8,8 +8,9 @@ from tf_agents.networks import network
 
 from tfagents_system.agents.batch import Batch, Steps, normalized, with_scaled_rewards
 from tfagents_system.agents.reward_scale import RewardScale
+from tfagents_system.core.leaves import only
 from tfagents_system.core.nests import Nest
-from tfagents_system.data.transition import Transition
+from tfagents_system.data.transition import Transition, is_valid
 from tfagents_system.networks.action_heads import action_head
 from tfagents_system.networks.heads import ActionHead
 from tfagents_system.networks.normalizer import Normalizer
@@ -33,6 +34,7 @@ class Networks(tf.Module):
         summarizer: network.Network | None = None,
         target_summarizer: network.Network | None = None,
         normalizer: Normalizer | None = None,
+        actor_normalizer: Normalizer | None = None,
         reward_scale: RewardScale | None = None,
     ):
         """Takes networks whose variables exist.
@@ -49,6 +51,7 @@ class Networks(tf.Module):
             networks take its features as observations.
           target_summarizer: Returns the features from which targets are computed.
           normalizer: Normalizes the observations for all networks.
+          actor_normalizer: Normalizes what the actor sees where it acts, if that is not all.
           reward_scale: Scales the rewards for the critics.
         """
         super().__init__()
@@ -62,6 +65,7 @@ class Networks(tf.Module):
         self.summarizer = summarizer
         self.target_summarizer = target_summarizer
         self.normalizer = normalizer
+        self.actor_normalizer = actor_normalizer
         self.reward_scale = reward_scale
 
     @property
@@ -72,6 +76,9 @@ class Networks(tf.Module):
     def normalized(self, transition: Transition) -> tuple[Transition, list[Any]]:
         """Returns `transition` as the networks take it, and the statistics by which it is so."""
         statistics: list[Any] = []
+        if (acting := self.actor_normalizer) is not None:
+            seen = only(transition.observation, acting.observation_spec)
+            statistics.append(acting.merged(seen, is_valid(transition)))
         if self.normalizer is not None:
             transition, of_observations = normalized(transition, self.normalizer)
             statistics.append(of_observations)
@@ -82,8 +89,9 @@ class Networks(tf.Module):
 
     def update_statistics(self, statistics: list[Any]) -> None:
         """Replaces the statistics by those that `normalized` has returned."""
-        holders = [part for part in (self.normalizer, self.reward_scale) if part is not None]
-        for holder, own in zip(holders, statistics, strict=True):
+        holders = self.actor_normalizer, self.normalizer, self.reward_scale
+        given = (holder for holder in holders if holder is not None)
+        for holder, own in zip(given, statistics, strict=True):
             holder.update(own)
 
     def pairs(self) -> list[Pair]:
@@ -109,6 +117,7 @@ def make_networks(
     state_value: network.Network | None = None,
     summarizer: network.Network | None = None,
     normalizer: Normalizer | None = None,
+    actor_normalizer: Normalizer | None = None,
     reward_scale: RewardScale | None = None,
 ) -> Networks:
     """Makes critics and target networks, and creates all variables but the actor's.
@@ -126,6 +135,7 @@ def make_networks(
       state_value: See Networks; it has a target network instead of the critics.
       summarizer: See Networks.
       normalizer: See Networks.
+      actor_normalizer: See Networks.
       reward_scale: See Networks.
     """
     target_summarizer = None
@@ -149,7 +159,7 @@ def make_networks(
     target_actor = None
     if has_target_actor:
         target_actor = actor.copy(name="target_actor")
-        target_actor.create_variables(observation_spec)
+        target_actor.create_variables(only(observation_spec, target_actor.input_tensor_spec))
     networks = Networks(
         actor,
         critics,
@@ -161,6 +171,7 @@ def make_networks(
         summarizer=summarizer,
         target_summarizer=target_summarizer,
         normalizer=normalizer,
+        actor_normalizer=actor_normalizer,
         reward_scale=reward_scale,
     )
     for source, target in networks.pairs():
@@ -171,7 +182,12 @@ def make_networks(
 
 def act(actor: network.Network, steps: Steps, state: Sequence[tf.Tensor] = ()) -> Any:
     """Returns the actor's distribution or actions; sequences begin with `state`."""
-    return actor(steps.observation, step_type=steps.step_type, network_state=state)[0]
+    return actor(seen_by(actor, steps), step_type=steps.step_type, network_state=state)[0]
+
+
+def seen_by(actor: network.Network, steps: Steps) -> Nest:
+    """Returns the leaves of the observations that the actor sees: all, or not the critics' own."""
+    return only(steps.observation, actor.input_tensor_spec)
 
 
 def act_of(networks: Networks, steps: Steps, state: Sequence[tf.Tensor] = ()) -> Any:

@@ -155,17 +155,17 @@ class EnvironmentCheck:
         shown = f"observation {observation}; action {action}"
         try:
             made = assemble(self._params, self.environment)
-            policies = AgentPolicies(
-                made.agent,
-                np.random.default_rng(probes.SEED),
-                self._params.exploration_noise_beta,
-            )
+            rng = np.random.default_rng(probes.SEED)
+            policies = AgentPolicies(made.agent, rng, self._params.exploration_noise_beta)
             self._examiner = probes.StepExaminer(
                 made.codec, self.environment.observation_spec(), self._params
             )
         except Exception as error:
             self._add("specs", "WRONG", f"{shown}: {explained(error)}", "No agent can be made.")
             return
+        if names := self._params.critic_observations:
+            of_actor = ", ".join(made.agent.policy.time_step_spec.observation)
+            shown += f"; the actor sees {of_actor}, only critics see {', '.join(names)}"
         self._add("specs", "ok", shown)
         self.rows += probes.check_images(self.environment.observation_spec(), self._params)
         self._greedy: ActingPolicy = policies.greedy

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tfagents_system.core.leaves import without
+
 ACTION_MASK = "action_mask"  # key of the observation's dict
 FORBIDDEN = -1e9  # logit of a forbidden integer: its probability is 0, and gradients stay finite
 
@@ -17,9 +19,7 @@ def has_mask(observation: Any) -> bool:
 
 def without_mask(observation: Any) -> Any:
     """Returns an observation, or its spec, without its mask, if any: the networks' input."""
-    if not has_mask(observation):
-        return observation
-    return {key: part for key, part in observation.items() if key != ACTION_MASK}
+    return without(observation, [ACTION_MASK])
 
 
 def input_spec(observation_spec: Any, action_spec_leaves: Sequence[Any]) -> Any:

@@ -13,6 +13,7 @@ from tf_agents.agents import tf_agent
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.action_masks import input_spec
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.leaves import only
 from tfagents_system.core.settings.params import Params
 from tfagents_system.environments import own_arrays
 from tfagents_system.environments.closing import closed_at_end
@@ -34,7 +35,7 @@ class RestoredPolicy(NamedTuple):
     """An agent with a checkpoint's variables, and one of its actions as an example."""
 
     agent: tf_agent.TFAgent
-    observation: Any  # the first observation of an episode
+    observation: Any  # what it sees of the first observation of an episode
     action: Any
     note: str | None = None  # parts of the environment that are not exported
 
@@ -55,7 +56,8 @@ def restore(params: Params, checkpoint: pathlib.Path) -> RestoredPolicy:
     greedy = TfActingPolicy(agent.policy)
     action, _ = greedy.action(time_step, greedy.initial_state())
     note = str(learned) if learned else None
-    return RestoredPolicy(agent, time_step.observation, action, note)
+    seen = only(time_step.observation, agent.policy.time_step_spec.observation)
+    return RestoredPolicy(agent, seen, action, note)
 
 
 def write(policy: RestoredPolicy, name: str, folder: pathlib.Path) -> None:

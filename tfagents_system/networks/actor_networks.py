@@ -6,11 +6,13 @@ from typing import Any
 import tensorflow as tf
 from tf_agents.networks import network
 
-from tfagents_system.core.action_masks import ACTION_MASK, without_mask
+from tfagents_system.core.action_masks import ACTION_MASK
+from tfagents_system.core.leaves import only
 from tfagents_system.core.nests import Nest
 from tfagents_system.networks import encoders
 from tfagents_system.networks.action_heads import action_head
 from tfagents_system.networks.heads import ActionHead
+from tfagents_system.networks.image_encoders import observation_encoder
 from tfagents_system.networks.normalizer import Normalizer
 
 
@@ -24,6 +26,7 @@ class MlpActorNetwork(network.Network):
         fc_layer_params: Sequence[int] = (256, 256),
         preprocessing_combiner: Callable[..., Any] | None = None,
         deterministic: bool = False,
+        image_encoder: str | None = None,
         name: str = "MlpActorNetwork",
     ):
         """Builds the layers; `create_variables` creates the variables.
@@ -32,12 +35,13 @@ class MlpActorNetwork(network.Network):
           observation_spec: Nest of TensorSpecs without batch axis.
           action_spec: Spec of the environment's action; see `action_head`, also for its error.
           fc_layer_params: Units of each hidden layer.
-          preprocessing_combiner: Keras layer that joins the leaves of a nested observation.
+          preprocessing_combiner: See `observation_encoder`.
           deterministic: Whether the network returns an action instead of a distribution.
+          image_encoder: See `observation_encoder`.
           name: Name of the network.
         """
         super().__init__(input_tensor_spec=observation_spec, state_spec=(), name=name)
-        self.encoder = encoders.ObservationEncoder(observation_spec, preprocessing_combiner)
+        self.encoder = observation_encoder(observation_spec, preprocessing_combiner, image_encoder)
         self.hidden_layers = encoders.dense_layers(fc_layer_params)
         self.head = action_head(action_spec).output_layer(deterministic)
 
@@ -146,7 +150,7 @@ class MaskingActorNetwork(network.Network):
         training: bool = False,
     ) -> tuple[Any, Nest]:
         """Returns (distribution, the actor's state) for [B, ...] or [B, T, ...]."""
-        actor_input = without_mask(observation)
+        actor_input = only(observation, self.actor.input_tensor_spec)
         distribution, network_state = self.actor(actor_input, step_type, network_state)
         return self._head.masked(distribution, observation[ACTION_MASK]), network_state
 
@@ -161,7 +165,7 @@ def acting_network(
     Args:
       actor: Takes the features of `summarizer`, if there is one.
       summarizer: Takes normalized observations, or the actor does, if there is a `normalizer`.
-      normalizer: None takes them as they are.
+      normalizer: Normalizes what the actor sees; None leaves it as it is.
     """
     if summarizer is not None:
         actor = SummarizingActorNetwork(summarizer, actor)

@@ -10,6 +10,7 @@ from tfagents_system.core.nests import Nest
 from tfagents_system.core.settings.reward_signals import EXTRINSIC
 from tfagents_system.networks import encoders
 from tfagents_system.networks.action_heads import action_head
+from tfagents_system.networks.image_encoders import observation_encoder
 
 STREAM_LAYER = "q_value_of_"  # prefix of the name of a stream's last layer
 
@@ -29,6 +30,7 @@ class MlpCriticNetwork(network.Network):
         layer_norm: bool = False,
         dropout_rate: float = 0.0,
         streams: Sequence[str] = (),
+        image_encoder: str | None = None,
         name: str = "MlpCriticNetwork",
     ):
         """Builds the layers; `create_variables` creates the variables.
@@ -36,15 +38,18 @@ class MlpCriticNetwork(network.Network):
         Args:
           input_tensor_spec: (observation_spec, action_spec) without batch axis.
           joint_fc_layer_params: Units of each hidden layer.
-          preprocessing_combiner: Keras layer that joins the leaves of a nested observation.
+          preprocessing_combiner: See `observation_encoder`.
           num_quantiles: Number of quantiles of the return; None: only Q.
           layer_norm: Whether each hidden layer is Dense + dropout + layer normalization + ReLU.
           dropout_rate: Share of units that are dropped, drawn again in each call.
           streams: Names of the reward streams, "extrinsic" for the environment's; none: its alone.
+          image_encoder: See `observation_encoder`.
           name: Name of the network.
         """
         super().__init__(input_tensor_spec=input_tensor_spec, state_spec=(), name=name)
-        self.encoder = encoders.ObservationEncoder(input_tensor_spec[0], preprocessing_combiner)
+        self.encoder = observation_encoder(
+            input_tensor_spec[0], preprocessing_combiner, image_encoder
+        )
         self.head = action_head(input_tensor_spec[1])
         self.hidden_layers = encoders.dense_layers(joint_fc_layer_params, layer_norm, dropout_rate)
         self._has_one_output = num_quantiles is None and self.head.num_values == 1
@@ -94,11 +99,12 @@ class MlpValueNetwork(network.Network):
         observation_spec: Nest,
         fc_layer_params: Sequence[int] = (256, 256),
         preprocessing_combiner: Callable[..., Any] | None = None,
+        image_encoder: str | None = None,
         name: str = "MlpValueNetwork",
     ):
         """See `MlpCriticNetwork`."""
         super().__init__(input_tensor_spec=observation_spec, state_spec=(), name=name)
-        self.encoder = encoders.ObservationEncoder(observation_spec, preprocessing_combiner)
+        self.encoder = observation_encoder(observation_spec, preprocessing_combiner, image_encoder)
         self.hidden_layers = encoders.dense_layers(fc_layer_params)
         self.value_layer = tf.keras.layers.Dense(1, name="state_value")
 

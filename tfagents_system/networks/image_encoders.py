@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 import tree
@@ -10,7 +11,7 @@ from tf_agents.networks import network
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.nests import Nest
 from tfagents_system.data.images import channels_last, is_image, layout_of, size_of
-from tfagents_system.networks.encoders import as_inputs, num_inputs
+from tfagents_system.networks.encoders import ObservationEncoder, as_inputs, num_inputs
 
 LEAK = 0.01  # slope of LeakyReLU below 0, as in Unity ML-Agents
 
@@ -183,6 +184,23 @@ class VisualEncoder(tf.keras.layers.Layer):
             parts.append(layers(part / 255 if leaf.dtype == tf.uint8 else part))
         joined = tf.concat(parts, axis=-1)
         return tf.reshape(joined, tf.concat([outer, [self.num_features]], axis=0))
+
+
+def observation_encoder(
+    observation_spec: Nest,
+    preprocessing_combiner: Callable[..., Any] | None = None,
+    image_encoder: str | None = None,
+) -> tf.keras.layers.Layer:
+    """Returns the encoder of a network's observations.
+
+    Args:
+      observation_spec: Nest of TensorSpecs without batch axis.
+      preprocessing_combiner: See ObservationEncoder, which then encodes images, too.
+      image_encoder: See VisualEncoder, for observations with images.
+    """
+    if preprocessing_combiner is None and has_images(observation_spec):
+        return VisualEncoder(observation_spec, image_encoder)
+    return ObservationEncoder(observation_spec, preprocessing_combiner)
 
 
 class VisualSummarizer(network.Network):

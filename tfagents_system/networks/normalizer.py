@@ -46,6 +46,15 @@ def merge(statistics: Statistics, rows: tf.Tensor, weights: tf.Tensor) -> Statis
     return Statistics(count + num_new, mean + share * step, variance + share * change)
 
 
+def has_numbers(observation_spec: Nest) -> bool:
+    """Returns whether a part of an observation can be normalized: floating point, no image."""
+    return any(map(_is_normalized, tf.nest.flatten(observation_spec)))
+
+
+def _is_normalized(spec: tf.TypeSpec) -> bool:
+    return spec.dtype.is_floating and not is_image(spec)
+
+
 class Normalizer(tf.keras.layers.Layer):
     """Maps each number x of an observation to clip((x - mean) / deviation, -10, 10).
 
@@ -74,11 +83,8 @@ class Normalizer(tf.keras.layers.Layer):
         super().__init__(name="observation_normalizer", autocast=False)
         self.observation_spec = observation_spec
         self._specs = tf.nest.flatten(observation_spec)
-        self._sizes = [
-            math.prod(s.shape) if s.dtype.is_floating and not is_image(s) else 0
-            for s in self._specs
-        ]
-        if not any(self._sizes):
+        self._sizes = [math.prod(s.shape) if _is_normalized(s) else 0 for s in self._specs]
+        if not has_numbers(observation_spec):
             raise ConfigError(
                 "TrainParams.normalize_observations is True, but no part of the observation is a "
                 f"vector of floating point numbers: it is {observation_spec}. Allowed is False "

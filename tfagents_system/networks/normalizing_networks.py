@@ -7,9 +7,9 @@ import tensorflow as tf
 from tf_agents.networks import network
 
 from tfagents_system.core.nests import Nest
-from tfagents_system.networks import encoders
 from tfagents_system.networks.action_heads import action_head
 from tfagents_system.networks.batch_norm import Moments, NormalizingLayers
+from tfagents_system.networks.image_encoders import observation_encoder
 
 # Units of the hidden layers, output layer -> all layers; such as BatchNormLayers.
 Layers = Callable[[Sequence[int], tf.keras.layers.Dense], NormalizingLayers]
@@ -25,6 +25,7 @@ class NormalizingCriticNetwork(network.Network):
         layers: Layers,
         preprocessing_combiner: tf.keras.layers.Layer | None = None,
         support: tuple[float, ...] = (),
+        image_encoder: str | None = None,
         name: str = "NormalizingCriticNetwork",
     ):
         """Builds the layers; `create_variables` creates the variables.
@@ -33,13 +34,16 @@ class NormalizingCriticNetwork(network.Network):
           input_tensor_spec: (observation_spec, action_spec) without batch axis.
           fc_layer_params: Units of each hidden layer.
           layers: Such as BatchNormLayers.
-          preprocessing_combiner: Keras layer that joins the leaves of a nested observation.
+          preprocessing_combiner: See `observation_encoder`.
           support: Returns for which the outputs are logits; empty: only Q, for countable actions
             of each, [B, num_values].
+          image_encoder: See `observation_encoder`.
           name: Name of the network.
         """
         super().__init__(input_tensor_spec=input_tensor_spec, state_spec=(), name=name)
-        self.encoder = encoders.ObservationEncoder(input_tensor_spec[0], preprocessing_combiner)
+        self.encoder = observation_encoder(
+            input_tensor_spec[0], preprocessing_combiner, image_encoder
+        )
         self.head = action_head(input_tensor_spec[1])
         self.support = support
         self._has_one_output = not support and self.head.num_values == 1
@@ -97,11 +101,12 @@ class NormalizingActorNetwork(network.Network):
         fc_layer_params: Sequence[int],
         layers: Layers,
         preprocessing_combiner: tf.keras.layers.Layer | None = None,
+        image_encoder: str | None = None,
         name: str = "NormalizingActorNetwork",
     ):
         """See NormalizingCriticNetwork."""
         super().__init__(input_tensor_spec=observation_spec, state_spec=(), name=name)
-        self.encoder = encoders.ObservationEncoder(observation_spec, preprocessing_combiner)
+        self.encoder = observation_encoder(observation_spec, preprocessing_combiner, image_encoder)
         self.head = action_head(action_spec).output_layer(is_deterministic=False)
         self.layers_of_head = layers(fc_layer_params, self.head.projection)
 

@@ -8,8 +8,7 @@ from tf_agents.networks import network
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.nests import Nest
-from tfagents_system.networks.encoders import ObservationEncoder
-from tfagents_system.networks.image_encoders import VisualEncoder, has_images
+from tfagents_system.networks.image_encoders import observation_encoder
 
 _CELLS: dict[str, Callable[..., tf.keras.layers.Layer]] = {
     "lstm": tf.keras.layers.LSTMCell,
@@ -42,8 +41,8 @@ class RecurrentSummarizer(network.Network):
           rnn_type: "lstm", "gru" or "rnn".
           units: Units of each layer.
           num_layers: At least 1.
-          preprocessing_combiner: Keras layer that joins the leaves of a nested observation.
-          image_encoder: See VisualEncoder; not used with a combiner, or without images.
+          preprocessing_combiner: See `observation_encoder`.
+          image_encoder: See `observation_encoder`.
           burn_in_len: Steps at the beginning of each sequence that only warm up the state, without
             gradient, unless the episode begins there. Less than the length of a sequence. Source:
             Kapturowski et al. 2019, R2D2, section 3.
@@ -60,11 +59,7 @@ class RecurrentSummarizer(network.Network):
             name=name,
         )
         self.rnn_type = rnn_type
-        self.encoder: tf.keras.layers.Layer = (
-            VisualEncoder(observation_spec, image_encoder)
-            if preprocessing_combiner is None and has_images(observation_spec)
-            else ObservationEncoder(observation_spec, preprocessing_combiner)
-        )
+        self.encoder = observation_encoder(observation_spec, preprocessing_combiner, image_encoder)
         self.cells = [_CELLS[rnn_type](units, name=f"{rnn_type}_{i}") for i in range(num_layers)]
         self.features_spec = tf.TensorSpec([units], tf.float32, name="features")
         self._parts_per_layer = len(parts)

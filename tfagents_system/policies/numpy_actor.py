@@ -11,7 +11,8 @@ from tf_agents.networks import network
 from tf_agents.policies import actor_policy, tf_policy
 
 from tfagents_system.agents.exploration import NoisyPolicy
-from tfagents_system.core.action_masks import ACTION_MASK, without_mask
+from tfagents_system.core.action_masks import ACTION_MASK
+from tfagents_system.core.leaves import only
 from tfagents_system.networks.actor_networks import (
     InputNormalizingActorNetwork,
     MaskingActorNetwork,
@@ -98,7 +99,9 @@ class NumpyActor:
         """Copies the weights of `policy`, which must have no obstacle."""
         policy = _without_noise(policy)
         self.is_masked = type(policy._actor_network) is MaskingActorNetwork
-        self._normalizer, summarizer, actor = _parts_of(_without_mask(policy._actor_network))
+        acting = _without_mask(policy._actor_network)
+        self._seen_spec = acting.input_tensor_spec
+        self._normalizer, summarizer, actor = _parts_of(acting)
         variables = policy.variables()
         position = {variable.ref(): index for index, variable in enumerate(variables)}
         self._network, self._position = actor, position
@@ -155,10 +158,10 @@ class NumpyActor:
 
     def outputs(self, observation: Any, state: Any) -> tuple[Array, Any]:
         """Returns (outputs of the last layer for the head, next state)."""
+        outputs, state = self._run(self._vector(observation), state)
         if self.is_masked:
-            outputs, state = self._outputs(without_mask(observation), state)
-            return self.head.masked(outputs, observation[ACTION_MASK]), state
-        return self._outputs(observation, state)
+            outputs = self.head.masked(outputs, observation[ACTION_MASK])
+        return outputs, state
 
     def outputs_of_all(
         self, observations: Sequence[Any], states: Sequence[Any]
@@ -166,10 +169,7 @@ class NumpyActor:
         """Returns `outputs` of B observations, with a state each: ([B, n], next states)."""
         joined = [[np.stack(part) for part in zip(*layer, strict=True)]
                   for layer in zip(*states, strict=True)]  # fmt: skip
-        inputs = observations
-        if self.is_masked:
-            inputs = [without_mask(observation) for observation in observations]
-        outputs, joined = self._run(np.stack([_vector(each) for each in inputs]), joined)
+        outputs, joined = self._run(np.stack(list(map(self._vector, observations))), joined)
         if self.is_masked:
             masks = np.stack([observation[ACTION_MASK] for observation in observations])
             outputs = self.head.masked(outputs, masks)
@@ -178,8 +178,13 @@ class NumpyActor:
                       for row in range(len(observations))]  # fmt: skip
         return outputs, states
 
-    def _outputs(self, observation: Any, state: Any) -> tuple[Array, Any]:
-        return self._run(_vector(observation), state)
+    def _vector(self, observation: Any) -> Array:
+        """Returns the entries of what the actor sees of an observation, [m]."""
+        if isinstance(observation, np.ndarray):
+            return np.asarray(observation, np.float32).ravel()
+        seen = tree.flatten(only(observation, self._seen_spec))
+        parts = [np.asarray(part, np.float32).ravel() for part in seen]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _run(self, x: Array, state: Any) -> tuple[Array, Any]:
         """Returns (outputs, next state) for inputs [..., m]."""
@@ -194,11 +199,3 @@ class NumpyActor:
         x = np.dot(x, kernel)
         x += bias
         return x, state
-
-
-def _vector(observation: Any) -> Array:
-    """Returns the entries of an observation, [m]."""
-    if isinstance(observation, np.ndarray):
-        return np.asarray(observation, np.float32).ravel()
-    parts = [np.asarray(part, np.float32).ravel() for part in tree.flatten(observation)]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)

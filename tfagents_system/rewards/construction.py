@@ -6,8 +6,9 @@ import tensorflow as tf
 from tf_agents.agents import tf_agent
 
 from tfagents_system.agents.agent import ActorCriticAgent
-from tfagents_system.core.action_masks import input_spec, without_mask
+from tfagents_system.core.action_masks import input_spec
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.leaves import only
 from tfagents_system.core.nests import Nest
 from tfagents_system.core.settings.params import Params
 from tfagents_system.core.settings.reward_signals import (
@@ -48,13 +49,11 @@ def make_streams(
     streams = streams_of(params)
     if added is not None:
         _check_added(added, streams)
-    observation_spec = agent.time_step_spec.observation
-    spec = input_spec(observation_spec, tf.nest.flatten(agent.action_spec))
+    spec = input_spec(agent.time_step_spec.observation, tf.nest.flatten(agent.action_spec))
     normalizer = agent.networks.normalizer
 
     def inputs_of(observation: Nest) -> Nest:
-        if spec is not observation_spec:
-            observation = without_mask(observation)
+        observation = only(observation, spec)
         return observation if normalizer is None else normalizer(observation)
 
     def make_encoder(units: int, name: str, num_layers: int = 2) -> SignalEncoder:

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tfagents_system.agents.batch import Batch
 from tfagents_system.agents.losses import ActorLoss, CriticLoss, sum_of_parts, valid_mean
-from tfagents_system.agents.networks import Networks, act_of, allowed, values
+from tfagents_system.agents.networks import Networks, act_of, allowed, seen_by, values
 from tfagents_system.agents.sac.losses import half_squared_errors, smallest, soft_td_target
 from tfagents_system.core.nests import Nest
 from tfagents_system.networks.matmul import exact_values
@@ -28,7 +28,7 @@ def actor_loss(
       alpha: [] or [P] entropy temperature, >= 0.
       of_batch: observation -> (distribution, moments), by the actor.
     """
-    distribution, moments = of_batch(batch.steps.observation)
+    distribution, moments = of_batch(seen_by(networks.actor, batch.steps))
     q_value, log_prob = networks.head.expectation(
         allowed(networks, distribution, batch.steps),
         lambda actions: smallest(values(networks.critics, batch.steps, actions)),

@@ -78,9 +78,7 @@ def make_soft_agent(
       rule: See `build_agent`.
       **networks: Go to `make_networks`.
     """
-    policy = actor_policy.ActorPolicy(
-        parts.time_step_spec, parts.action_spec, parts.acting_network()
-    )
+    policy = actor_policy.ActorPolicy(parts.policy_spec, parts.action_spec, parts.acting_network())
     made = build_networks(parts, **networks)
     temperature = (temperature_ctor or make_temperature)(settings, made.head)
     policies = greedy_policy.GreedyPolicy(policy), policy

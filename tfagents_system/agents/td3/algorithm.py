@@ -60,9 +60,7 @@ def make_deterministic_agent(
       noise_std: Standard deviation of the noise of target actions, scaled to [-1, 1].
       noise_clip: Largest size of that noise.
     """
-    policy = actor_policy.ActorPolicy(
-        parts.time_step_spec, parts.action_spec, parts.acting_network()
-    )
+    policy = actor_policy.ActorPolicy(parts.policy_spec, parts.action_spec, parts.acting_network())
     is_ornstein_uhlenbeck = settings.exploration_noise == "ornstein_uhlenbeck"
     policies = policy, NoisyPolicy(policy, settings.exploration_noise_std, is_ornstein_uhlenbeck)
     networks = build_networks(parts, num_critics=num_critics, has_target_actor=True)

@@ -178,6 +178,15 @@ def is_count(value: Any, at_least: int) -> bool:
     return is_int and at_least <= value <= MOST_COUNT
 
 
+def are_names(value: Any) -> bool:
+    """Returns whether `value` is a list or tuple of different strings that are not empty."""
+    return (
+        isinstance(value, (list, tuple))
+        and all(isinstance(name, str) and name for name in value)
+        and len(set(value)) == len(value)
+    )
+
+
 def is_number(value: Any) -> bool:
     """Returns whether `value` is a finite number."""
     is_real = isinstance(value, (int, float)) and not isinstance(value, bool)

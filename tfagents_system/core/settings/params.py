@@ -1,6 +1,6 @@
 """The interface of the user's TrainParams that programs use."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfagents_system.core.settings.training_settings import TrainingSettings
@@ -29,6 +29,7 @@ class Params(TrainingSettings):
     # Hyperparameters of agents, declared in `agents`, that other rooms need, too.
     discount: float
     reward_signals: Mapping[str, Mapping[str, Any]] | None
+    critic_observations: Sequence[str]
     image_encoder: str | None
     preprocessing_combiner: Callable[..., Any] | None
 
