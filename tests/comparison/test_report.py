@@ -101,6 +101,18 @@ def test_numbers_of_log_info_are_columns_of_the_evaluations():
     assert ">distance_mean</th>" in table
 
 
+def test_choices_of_the_newest_policy_are_a_bar_for_each_branch():
+    shares = {"action_share_grip_-1": 0.25, "action_share_grip_2": 0.75, "action_share_0": 1.0}
+    points = [EvaluationPoint(100, 40, 60.0, [1.0], {"distance_mean": 0.5} | shares)]
+    rows = report_sections.choices(points).split("<tr>")[1:]
+    assert ["<td>grip</td>" in rows[0], "<td>action</td>" in rows[1]] == [True, True]
+    assert "width:25.00%" in rows[0] and "-1 25.0%, " in rows[0] and " 2 75.0%" in rows[0]
+    assert "width:100.00%" in rows[1] and len(rows) == 2
+    assert "action_share" not in report_sections.evaluations(points)
+    assert report_sections.choices([EvaluationPoint(1, 1, 1.0, [1.0]), points[0]._replace(
+        numbers={})]) == report_sections.choices([]) == ""  # fmt: skip
+
+
 def test_report_works_in_a_browser_without_network(paths, browser, tmp_path, capsys):
     output = tmp_path / "report.html"
     with_arguments(report, ["report", str(paths.root), f"--output={output}"])()

@@ -30,9 +30,13 @@ def test_numbers_of_an_evaluation_are_means_over_the_episodes_of_all_workers(pat
     write_episodes(paths, "eval", 0, [(10, 40, -4, 112), (20, 40, -6, 114)])
     write_numbers(paths, "eval", 0, [(10, "distance_mean", 1), (10, "distance_mean", 3)])
     write_numbers(paths, "eval", "evaluator_1", [(10, "distance_mean", 5), (20, "force_max", 7)])
+    write_numbers(paths, "eval", "evaluator_2", [(20, "action_share_0", 0.25)])
     write_numbers(paths, "collect", 0, [(10, "distance_mean", 100)])
     points = read_evaluations(paths)
-    assert [p.numbers for p in points] == [{"distance_mean": (1 + 3 + 5) / 3}, {"force_max": 7.0}]
+    assert [p.numbers for p in points] == [
+        {"distance_mean": (1 + 3 + 5) / 3},
+        {"force_max": 7.0, "action_share_0": 0.25},
+    ]
     assert number_names(points) == ["distance_mean", "force_max"]
 
 

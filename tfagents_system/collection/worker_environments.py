@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.collection.action_shares import ActionShares
 from tfagents_system.collection.info_numbers import InfoNumbers
 from tfagents_system.collection.interventions import Interventions
 from tfagents_system.collection.rollouts import Episode, run_episode
@@ -116,17 +117,20 @@ class Environments(NamedTuple):
         Raises:
           EnvironmentFailure: If the environment or its constructor fails.
         """
-        interventions = Interventions(self.collect.current().action_spec())
+        action_spec = self.collect.current().action_spec()
+        interventions, shares = Interventions(action_spec), ActionShares(action_spec)
 
         def observe_taken(
             time_step: ts.TimeStep, action: Any, next_time_step: ts.TimeStep, state: Any
         ) -> bool:
             taken = interventions.taken(action, self.collect.get_info())
+            shares.add(taken)
             return observe(time_step, taken, next_time_step, state)
 
         with self.collect.judged():
             episode = run_episode(self.collect, policy, horizon, observe_taken, timer, self.numbers)
-        return episode._replace(numbers={**episode.numbers, **interventions.numbers})
+        more = {**interventions.numbers, **shares.numbers}
+        return episode._replace(numbers={**episode.numbers, **more})
 
     def run_greedy_episode(
         self,
@@ -148,10 +152,12 @@ class Environments(NamedTuple):
         """
         if film_name is not None:
             self.eval_camera.begin(film_name, self.eval.current())
+        shares = ActionShares(self.eval.current().action_spec())
 
         def observe(
             time_step: ts.TimeStep, action: Any, next_time_step: ts.TimeStep, state: Any
         ) -> bool:
+            shares.add(action)
             if self.eval_observers:
                 self.eval_observers(time_step, action, next_time_step)
             if film_name is not None:
@@ -164,7 +170,7 @@ class Environments(NamedTuple):
             if episode.is_complete:
                 with OnlyReports("film"):
                     self.eval_camera.end()
-            return episode
+            return episode._replace(numbers={**episode.numbers, **shares.numbers})
         finally:
             self.eval_camera.discard()  # a finished film stays
 

@@ -17,6 +17,7 @@ from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.state.reports import LARGEST_NUMBER, Evaluation, Phase, StatusReporter
 from tfagents_system.environments.time_limits import EpisodeEnds
 from tfagents_system.records.event_log import EventLog
+from tfagents_system.records.number_rows import ACTION_SHARE
 from tfagents_system.records.success import counted
 
 FAILURE_SHOWN_SECS = 60.0  # minimum time in the status line
@@ -215,8 +216,11 @@ class WorkerRecords:
         for fault in episode.info_faults:
             self.remark(fault.shown, fault.text)
         if episode.numbers:
-            shown = {n: v for n, v in episode.numbers.items() if abs(v) <= LARGEST_NUMBER}
-            self._status["numbers"] = shown
+            self._status["numbers"] = {
+                name: value
+                for name, value in episode.numbers.items()
+                if abs(value) <= LARGEST_NUMBER and not name.startswith(ACTION_SHARE)
+            }
 
     def _summarize(self, episode: Episode, curriculum: dict[str, int | float]) -> None:
         scalars = {

@@ -104,6 +104,8 @@ def _body(paths: ExperimentPaths, name: str, points: Sequence[EvaluationPoint]) 
     ]
     if points:
         parts += ["<h2>Evaluations</h2>", sections.evaluations(points)]
+    if choices := sections.choices(points):
+        parts += ["<h2>Choices of the newest policy</h2>", choices]
     if films := find_films(paths, points):
         parts += ["<h2>Films</h2>", sections.videos(films)]
     if isinstance(spec.get("settings"), dict):

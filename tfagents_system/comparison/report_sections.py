@@ -10,6 +10,7 @@ from typing import Any
 
 from tfagents_system.core.settings.hyperparameters import Hyperparameter
 from tfagents_system.records.bootstrap import mean_and_standard_error
+from tfagents_system.records.number_rows import ACTION_SHARE
 from tfagents_system.records.run_history import EvaluationPoint, number_names
 
 _COLORS = ("#1f6feb", "#2da44e", "#bf8700", "#cf222e", "#8250df", "#1b7c83", "#953800", "#6e7781")
@@ -89,16 +90,35 @@ def time_profile(phase_secs: Mapping[str, Mapping[str, float]]) -> str:
     for program, secs in phase_secs.items():
         total = sum(secs.values()) or 1.0
         ranked = sorted(secs.items(), key=lambda item: -item[1])
-        pieces, words = [], []
-        for (phase, value), color in zip(ranked, _COLORS * len(ranked), strict=False):
-            share = value / total
-            pieces.append(f'<span style="width:{share:.2%};background:{color}"></span>')
-            words.append(f'<span style="color:{color}">&#9632;</span> {text(phase)} {share:.1%}')
         rows.append(
             f'<tr><td>{text(program)}</td><td class="number">{total:,.0f} s</td>'
-            f'<td><div class="bar">{"".join(pieces)}</div>{", ".join(words)}</td></tr>'
+            f"<td>{_bar({phase: value / total for phase, value in ranked})}</td></tr>"
         )
     return f"<table>{''.join(rows)}</table>"
+
+
+def choices(points: Sequence[EvaluationPoint]) -> str:
+    """Returns a bar for each branch of a discrete action, by the newest evaluation.
+
+    It is "" if that has no shares of choices.
+    """
+    branches: dict[str, dict[str, float]] = {}
+    for name, share in points[-1].numbers.items() if points else ():
+        if name.startswith(ACTION_SHARE):
+            branch, _, choice = name.removeprefix(ACTION_SHARE).rpartition("_")
+            branches.setdefault(branch.removeprefix("_") or "action", {})[choice] = share
+    rows = (f"<tr><td>{text(name)}</td><td>{_bar(of_one)}</td></tr>"
+            for name, of_one in branches.items())  # fmt: skip
+    return f"<table>{''.join(rows)}</table>" if branches else ""
+
+
+def _bar(shares: Mapping[str, float]) -> str:
+    """Returns a bar that is divided by `shares`, whose sum is 1, with the name of each part."""
+    pieces, words = [], []
+    for (name, share), color in zip(shares.items(), _COLORS * len(shares), strict=False):
+        pieces.append(f'<span style="width:{share:.2%};background:{color}"></span>')
+        words.append(f'<span style="color:{color}">&#9632;</span> {text(name)} {share:.1%}')
+    return f'<div class="bar">{"".join(pieces)}</div>{", ".join(words)}'
 
 
 def videos(files: Mapping[str, pathlib.Path]) -> str:

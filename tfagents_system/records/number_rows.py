@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+ACTION_SHARE = "action_share"  # begins the names of shares of env steps, which end with a choice
 PREFIX = "info_"  # of a file's name, before that of the record of its episodes
 COLUMNS = (
     "worker",

@@ -85,8 +85,9 @@ def numbers_of_evaluations(paths: ExperimentPaths) -> dict[int, dict[str, float]
 
 
 def number_names(points: Sequence[EvaluationPoint]) -> list[str]:
-    """Returns the names of the numbers that any evaluation has."""
-    return list(dict.fromkeys(name for point in points for name in point.numbers))
+    """Returns the names of the numbers that any evaluation has, but for shares of choices."""
+    names = dict.fromkeys(name for point in points for name in point.numbers)
+    return [name for name in names if not name.startswith(number_rows.ACTION_SHARE)]
 
 
 def evaluation_of(paths: ExperimentPaths, train_step: int) -> list[EpisodeRow]:
