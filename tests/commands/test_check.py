@@ -18,7 +18,7 @@ from tf_agents.specs import array_spec
 from tfagents_system.commands import learning_check
 from tfagents_system.commands.check import check
 from tfagents_system.commands.check_rows import Row
-from tfagents_system.commands.environment_probes import check_images
+from tfagents_system.commands.environment_probes import check_images, check_rewards, shown_specs
 from tfagents_system.core.errors import ConfigError
 
 PARAMS = """
@@ -147,6 +147,28 @@ def checked(folder, capsys, fault=None, learns=False, load=0.0, **config):
         else:
             last[1] += " " + line.strip()
     return code, {what: tuple(row) for what, row in rows.items()}
+
+
+def test_choices_are_shown_with_the_number_of_their_integers():
+    place = array_spec.BoundedArraySpec((), np.int64, 3, 5, "category_of_observation")
+    number = array_spec.BoundedArraySpec((), np.int64, 3, 5, "observation")
+    tools = array_spec.BoundedArraySpec((2,), np.int64, [0, 5], [1, 7], "action")
+    arm = array_spec.BoundedArraySpec((1,), np.float32, -1, 1, "action")
+    assert shown_specs((place, number), (arm, tools)) == (
+        "observation int64 [], one of 3, int64 []; action float32 [1], int64 [2], one of 2 x 3"
+    )
+
+
+@pytest.mark.parametrize(
+    ("reward", "num_terminations", "verdict"), [(1.0, 2, "ok"), (1.0, 0, "note"), (0.0, 2, "note")]
+)
+def test_one_reward_suffices_where_episodes_terminate(reward, num_terminations, verdict):
+    examiner = types.SimpleNamespace(
+        rewards={reward}, num_steps=120, num_terminations=num_terminations
+    )
+    row = check_rewards(examiner)
+    assert row.verdict == verdict
+    assert row.value.startswith(f"the reward was the same in all 120 steps, {reward:g}")
 
 
 def test_a_machine_that_other_programs_keep_busy_is_named(tmp_path, capsys):

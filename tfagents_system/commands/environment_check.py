@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import tree
 from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
@@ -33,7 +32,7 @@ from tfagents_system.environments.construction import (
 )
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.environments.guest_environment import as_made
-from tfagents_system.environments.remarks import remarks_on, shape_of
+from tfagents_system.environments.remarks import remarks_on
 from tfagents_system.policies.acting import ActingPolicy, AgentPolicies, RandomPolicy
 
 STEPS = MAKING, RANDOM, GREEDY, PROBING, LEARNING = (
@@ -150,9 +149,9 @@ class EnvironmentCheck:
         return True
 
     def _set_up_acting(self) -> None:
-        specs = self.environment.observation_spec(), self.environment.action_spec()
-        observation, action = (", ".join(map(shape_of, tree.flatten(spec))) for spec in specs)
-        shown = f"observation {observation}; action {action}"
+        shown = probes.shown_specs(
+            self.environment.observation_spec(), self.environment.action_spec()
+        )
         try:
             made = assemble(self._params, self.environment)
             rng = np.random.default_rng(probes.SEED)

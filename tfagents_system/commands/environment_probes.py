@@ -17,6 +17,7 @@ from tfagents_system.collection.info_numbers import InfoNumbers
 from tfagents_system.collection.interventions import ACTION, Interventions, TakenActionError
 from tfagents_system.collection.rollouts import Episode
 from tfagents_system.commands.check_rows import Row, explained
+from tfagents_system.core.categories import is_category
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.settings.curriculum import Curriculum
 from tfagents_system.core.settings.params import Params
@@ -49,6 +50,7 @@ class StepExaminer:
         """Takes a worker's codec and the observation spec of its environment."""
         self.out_of_bounds: collections.Counter[str] = collections.Counter()  # steps, by leaf
         self.num_steps = self.num_ends = 0  # looked at; of these, last steps of episodes
+        self.num_terminations = 0  # of these, those with discount 0
         self.rewards: set[float] = set()  # the first two that differ
         self._codec, self._spec = codec, observation_spec
         self._stacks = settings.frame_stack > 1
@@ -72,6 +74,7 @@ class StepExaminer:
         """Counts what is remarkable in a step; raises ValueError for a wrong discount."""
         self.num_steps += 1
         self.num_ends += bool(next_time_step.is_last())
+        self.num_terminations += bool(next_time_step.is_last() and not next_time_step.discount)
         if len(self.rewards) < 2:
             self.rewards.add(float(next_time_step.reward))
         if not 0 <= float(next_time_step.discount) <= 1:
@@ -84,6 +87,22 @@ class StepExaminer:
         for leaf, (path, spec) in zip(leaves, specs, strict=True):
             if not spec.check_array(np.asarray(leaf, spec.dtype)):
                 self.out_of_bounds["/".join(map(str, path)) or "observation"] += 1
+
+
+def shown_specs(observation_spec: Any, action_spec: Any) -> str:
+    """Returns dtype and shape of all arrays, and of how many integers each choice is one."""
+
+    def shown(spec: Any, is_choice: bool) -> str:
+        if not is_choice:
+            return shape_of(spec)
+        sizes = np.ravel(np.broadcast_to(spec.maximum - spec.minimum + 1, spec.shape))
+        return f"{shape_of(spec)}, one of {' x '.join(map(str, sizes))}"
+
+    observations = [shown(spec, is_category(spec)) for spec in tree.flatten(observation_spec)]
+    actions = [
+        shown(spec, np.issubdtype(spec.dtype, np.integer)) for spec in tree.flatten(action_spec)
+    ]
+    return f"observation {', '.join(observations)}; action {', '.join(actions)}"
 
 
 def check_images(observation_spec: Any, params: Params) -> list[Row]:
@@ -105,6 +124,8 @@ def check_rewards(examiner: StepExaminer) -> Row:
         return Row("reward", "ok", "differs from step to step")
     (reward,) = examiner.rewards
     value = f"the reward was the same in all {examiner.num_steps:,} steps, {reward:g}"
+    if reward and examiner.num_terminations:
+        return Row("reward", "ok", f"{value}: returns differ by how long an episode lasts")
     advice = ("Nothing can be learned until exploration meets another reward. If random actions "
               "should have, look at the reward's computation.")  # fmt: skip
     return Row("reward", "note", value, advice)
