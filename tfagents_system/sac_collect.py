@@ -103,13 +103,14 @@ def collect(
     )
     seed_global_generators(seed)
     num_slots = params.envs_per_worker if collects else 1
-    if deterministic and num_slots > 1:
-        raise ConfigError(
-            f"TrainParams.envs_per_worker is {num_slots}; in a deterministic run allowed is 1, "
-            "because rounds end with episodes of one environment."
-        )
     watchdog = GUEST.watch(env_timeout_secs)
     environments = make_environments(run, worker_id, seed, watchdog, num_slots)
+    num_slots = environments.num_slots if collects else 1
+    if deterministic and num_slots > 1:
+        raise ConfigError(
+            f"The worker has {num_slots} environments (envs_per_worker, or a vector environment); "
+            "in a deterministic run allowed is 1, because rounds end with the episodes of one."
+        )
     takes_vectors = params.preprocessing_combiner is None
     for remark in remarks_on(environments.collect.current(), takes_vectors):
         records.remark(remark.shown, str(remark))

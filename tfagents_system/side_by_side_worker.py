@@ -6,7 +6,7 @@ from typing import Any
 from tfagents_system.collection.info_numbers import InfoNumbers
 from tfagents_system.collection.interventions import Interventions
 from tfagents_system.collection.rollouts import Episode
-from tfagents_system.collection.side_by_side import EnvironmentList, SideBySide
+from tfagents_system.collection.side_by_side import SideBySide
 from tfagents_system.core.state.reports import Phase
 from tfagents_system.environments.replaceable import EnvironmentFailure
 from tfagents_system.policies.acting import SlotPolicy
@@ -25,7 +25,8 @@ class SideBySideWorker(Worker):
         """Takes the arguments of Worker."""
         super().__init__(*args, **kwargs)
         environments = self._environments
-        self._slots = [environments.collect, *environments.others]
+        self._slots = environments.slots()
+        self._noted: EnvironmentFailure | None = None  # the last failure, perhaps of several slots
         self._action_spec = environments.collect.current().action_spec()
         self._observers = [environments.collect_observers, *environments.other_observers]
         # Of each slot's episode:
@@ -33,7 +34,7 @@ class SideBySideWorker(Worker):
         self._lessons: dict[int, Sequence[int]] = {}
         self._interventions: dict[int, Interventions] = {}
         self._episodes = SideBySide(
-            EnvironmentList(self._slots),
+            self._slots,
             self._run.horizon,
             self._observe,
             self._records.timer,
@@ -44,7 +45,7 @@ class SideBySideWorker(Worker):
         self, slot: int, time_step: Any, action: Any, next_time_step: Any, state: Any
     ) -> bool:
         self._records.env_step += 1
-        info = self._slots[slot].get_info()
+        info = self._slots.get_info(slot)
         action = self._interventions[slot].taken(action, info)
         if observers := self._observers[slot]:
             observers(time_step, action, next_time_step)
@@ -91,7 +92,9 @@ class SideBySideWorker(Worker):
         """Ends a slot's episode, and adds its copies with other goals."""
         self._adder.end_episode(slot)
         if isinstance(result, EnvironmentFailure):
-            self._note(result)
+            if result is not self._noted:
+                self._noted = result
+                self._note(result)
             return
         if result.is_complete:
             numbers = {**result.numbers, **self._interventions[slot].numbers}
@@ -103,7 +106,7 @@ class SideBySideWorker(Worker):
                 self._lessons[slot],
             )
         try:
-            for _ in self._experience.add_copies(self._slots[slot], slot):
+            for _ in self._experience.add_copies(self._slots.environment(slot), slot):
                 self._send(phase)
                 if self._should_end():
                     break

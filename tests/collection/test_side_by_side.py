@@ -10,7 +10,8 @@ from replay_fakes import EpisodeStepEnv, SleepingWatchdog, codec_of
 
 from tfagents_system.collection.info_numbers import InfoNumbers
 from tfagents_system.collection.rollouts import Episode, run_episode
-from tfagents_system.collection.side_by_side import EnvironmentList, SideBySide
+from tfagents_system.collection.side_by_side import SideBySide
+from tfagents_system.collection.slot_environments import EnvironmentList
 from tfagents_system.core.meters import PhaseTimer
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.sample_reader import step_codec

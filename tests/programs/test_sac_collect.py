@@ -442,3 +442,69 @@ def test_a_stock_agent_acts_differently_in_each_life_of_a_worker(tmp_path, actin
             sac_collect.collect(str(paths.root), replay.address, 0, 60.0, Stop())
     first, again = acting_tape
     assert first[0] != again[0] and not {*first[1:]} & {*again[1:]}
+
+
+def test_each_slot_has_an_environment_with_a_seed_of_its_own(tmp_path, env_seeds):
+    run = load_run(str(make_experiment(tmp_path / "exp").root))
+
+    def seed(purpose, **kwargs):
+        return derive_seed(5, purpose, **kwargs)
+
+    made = make_environments(run, 1, seed, SleepingWatchdog(), 4)
+    assert (made.num_slots, len(made.others), len(made.other_observers)) == (4, 3, 3)
+    assert len(set(env_seeds)) == 4 + 1  # and that of evaluation
+    assert env_seeds[0] == seed(SeedPurpose.COLLECT_ENV)
+    assert made.slots().num_slots == 4
+
+
+SAME = """
+    def env_ctor(self, seed=None):
+        from replay_fakes import EpisodeStepEnv
+        self.made = getattr(self, "made", None) or EpisodeStepEnv()
+        return self.made
+"""
+
+
+@pytest.mark.parametrize(
+    "body, message",
+    [
+        (SAME, "envs_per_worker is 2, but env_ctor has returned the same environment twice"),
+        (SHARED, "envs_per_worker is 2, but eval_env_args_kwargs makes an environment of collect"),
+    ],
+)
+def test_slots_share_no_environment(tmp_path, body, message):
+    run = load_run(str(make_experiment(tmp_path / "exp", body).root))
+    with pytest.raises(ConfigError, match=message):
+        environments_of(run, num_slots=2)
+
+
+VECTOR = """
+    def env_ctor(self, num_envs=1, seed=None):
+        import gymnasium
+        return gymnasium.make_vec("Pendulum-v1", num_envs=num_envs)
+
+    def collect_env_args_kwargs(self, id):
+        return (), {"num_envs": 3}
+"""
+
+
+def test_the_environments_of_a_vector_environment_are_slots(tmp_path):
+    run = load_run(str(make_experiment(tmp_path / "exp", VECTOR).root))
+    made = environments_of(run)
+    assert (made.num_slots, made.slots().num_slots, len(made.other_observers)) == (3, 3, 2)
+    steps = made.slots().reset({0: {}, 1: {}, 2: {}})
+    assert all(step.is_first() and step.observation.shape == (3,) for step in steps.values())
+    assert len({float(step.observation[0]) for step in steps.values()}) == 3
+    assert made.eval.reset().observation.shape == (3,)
+    made.close()
+
+
+@pytest.mark.parametrize(
+    "setting, value", [("envs_per_worker", 2), ("time_aware", True), ("her_copies", 4)]
+)
+def test_settings_that_do_not_go_with_a_vector_environment_are_refused(tmp_path, setting, value):
+    run = load_run(str(make_experiment(tmp_path / "exp", VECTOR).root))
+    slots = value if setting == "envs_per_worker" else 1
+    setattr(run.params, setting, value)
+    with pytest.raises(ConfigError, match=f"{setting} is {value}, but env_ctor returns a vector"):
+        environments_of(run, slots)

@@ -48,48 +48,8 @@ class SlotEnvironments(Protocol):
     def judge(self, slot: int, error: own_arrays.NotFiniteError) -> EnvironmentFailure:
         """Returns the failure of the environment that has caused `error`."""
 
-
-class EnvironmentList:
-    """Environments of their own, one in each slot; see SlotEnvironments."""
-
-    def __init__(self, environments: Sequence[ReplaceableEnvironment]):
-        """`environments` are owned, by slot."""
-        self._environments = environments
-
-    @property
-    def num_slots(self) -> int:
-        """Number of slots."""
-        return len(self._environments)
-
-    def reset(self, states: Mapping[int, Mapping[str, Any]]) -> Mapping[int, Answer]:
-        """Begins episodes; an environment that has failed is replaced."""
-        answers: dict[int, Answer] = {}
-        for slot, state in states.items():
-            environment = self._environments[slot]
-            try:
-                environment.set_state(state)
-                answers[slot] = own_arrays.reset(environment)
-            except EnvironmentFailure as failure:
-                answers[slot] = failure
-        return answers
-
-    def step(self, actions: Mapping[int, Any]) -> Mapping[int, Answer]:
-        """Steps one environment after another."""
-        answers: dict[int, Answer] = {}
-        for slot, action in actions.items():
-            try:
-                answers[slot] = own_arrays.step(self._environments[slot], action)
-            except EnvironmentFailure as failure:
-                answers[slot] = failure
-        return answers
-
-    def get_info(self, slot: int) -> Any:
-        """Returns the info of the slot's last step."""
-        return self._environments[slot].get_info()
-
-    def judge(self, slot: int, error: own_arrays.NotFiniteError) -> EnvironmentFailure:
-        """Retires the slot's environment; returns its failure."""
-        return self._environments[slot].judge(error)
+    def environment(self, slot: int) -> ReplaceableEnvironment:
+        """Returns the environment that the slot belongs to."""
 
 
 class End(NamedTuple):
@@ -163,7 +123,7 @@ class SideBySide:
     def begin(self, policy: SlotPolicy, states: Mapping[int, Mapping[str, Any]]) -> Iterator[End]:
         """Begins an episode in each idle slot, with the curriculum's state; yields failures."""
         self._timer.enter("env step")
-        answers = self._environments.reset(states)
+        answers = self._environments.reset(states) if states else {}
         self._awaited.update(slot for slot in states if slot not in answers)
         yield from self._take(policy, answers)
 

@@ -12,6 +12,8 @@ from tfagents_system.collection.action_shares import ActionShares
 from tfagents_system.collection.info_numbers import InfoNumbers
 from tfagents_system.collection.interventions import Interventions
 from tfagents_system.collection.rollouts import Episode, run_episode
+from tfagents_system.collection.side_by_side import SlotEnvironments
+from tfagents_system.collection.slot_environments import EnvironmentList, VectorSlots
 from tfagents_system.collection.step_observers import StepObservers
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.meters import PhaseTimer
@@ -24,9 +26,10 @@ from tfagents_system.environments.construction import (
     make_collect_environment,
     make_eval_environment,
 )
-from tfagents_system.environments.guest_environment import as_made
+from tfagents_system.environments.guest_environment import GuestEnvironment, as_made
 from tfagents_system.environments.headless import draw_unseen
 from tfagents_system.environments.replaceable import ReplaceableEnvironment
+from tfagents_system.environments.vector_adapter import GymnasiumVectorEnvironment
 from tfagents_system.films.camera import Camera
 from tfagents_system.policies.acting import ActingPolicy
 
@@ -57,8 +60,14 @@ class Environments(NamedTuple):
 
     @property
     def num_slots(self) -> int:
-        """Environments for collection."""
-        return 1 + len(self.others)
+        """Environments for collection, also those of a vector environment."""
+        return 1 + len(self.other_observers)
+
+    def slots(self) -> SlotEnvironments:
+        """Returns the environments for collection, whose episodes run side by side."""
+        if self.num_slots > 1 and not self.others:
+            return VectorSlots(self.collect)
+        return EnvironmentList([self.collect, *self.others])
 
     @property
     def are_worn(self) -> bool:
@@ -97,7 +106,7 @@ class Environments(NamedTuple):
           env_step: The worker's; it and the number of failures make each episode's seed.
           slot: It has seeds of its own.
         """
-        environment = (self.collect, *self.others)[slot]
+        environment = self.others[slot - 1] if slot and self.others else self.collect
         seed = self.episode_seed(env_step=env_step, num_failures=environment.num_failures)
         if slot:
             seed = derive_seed(seed, SeedPurpose.SLOT, index=slot)
@@ -203,6 +212,7 @@ def make_environments(
         _check_apart([collect_env, *others], eval_env)
     if params.video_period_itrs:
         draw_unseen()
+    num_slots = _slots_of_vector(run, collect_env) or num_slots
     collect_observers, *other_observers = [
         StepObservers(params.train_observers_ctor, worker_id, horizon) for _ in range(num_slots)
     ]
@@ -238,3 +248,29 @@ def _check_apart(
             f"{name}, but eval_env_args_kwargs makes an environment of collect_env; allowed is an "
             "environment of its own, because episodes of collection go on after an evaluation."
         )
+
+
+def _slots_of_vector(run: Run, collect: ReplaceableEnvironment) -> int | None:
+    """Returns the number of slots of a vector environment; None if `collect` is none.
+
+    Raises:
+      ConfigError: If a setting does not go with it.
+    """
+    vector = as_made(collect.current())
+    if not isinstance(vector, GymnasiumVectorEnvironment):
+        return None
+    params, none = run.params, "a vector environment of gymnasium, whose num_envs are the slots"
+    settings = {"envs_per_worker": 1, "her_copies": 0, "action_repeat": 1, "frame_stack": 1,
+                "time_aware": False}  # fmt: skip
+    for name, allowed in settings.items():
+        if (value := getattr(params, name)) != allowed:
+            raise ConfigError(
+                f"TrainParams.{name} is {value}, but env_ctor returns {none}; allowed is {allowed} "
+                "then."
+            )
+    if params.env_config.get("curriculum") or not isinstance(collect.current(), GuestEnvironment):
+        raise ConfigError(
+            f"env_ctor returns {none}. It can have no curriculum and no masks of actions; set "
+            "envs_per_worker, and return a single environment."
+        )
+    return vector.num_slots

@@ -23,6 +23,7 @@ from tfagents_system.environments.image_layouts import ImageLayouts
 from tfagents_system.environments.leaf_names import check_leaf_names
 from tfagents_system.environments.time_left import TimeLeft
 from tfagents_system.environments.time_limits import keep_discount_at_time_limits
+from tfagents_system.environments.vector_adapter import GymnasiumVectorEnvironment
 
 
 @FIRST_EPISODE.judges()
@@ -93,6 +94,8 @@ def _make(
 def _adapted(environment: Any, seed: int) -> Any:
     """Returns an environment of gym or gymnasium in its adapter; others as they are."""
     gymnasium = sys.modules.get("gymnasium")  # who has made one has imported it
+    if gymnasium is not None and isinstance(environment, gymnasium.vector.VectorEnv):
+        return GymnasiumVectorEnvironment(environment, seed)
     if gymnasium is not None and isinstance(environment, gymnasium.Env):
         return GymnasiumEnvironment(environment, seed)
     return GymEnvironment(environment, seed) if isinstance(environment, gym.Env) else environment

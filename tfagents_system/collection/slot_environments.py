@@ -1,0 +1,113 @@
+"""The environments of a worker's slots: each of its own, or those of a vector environment."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.collection.side_by_side import Answer
+from tfagents_system.core.process.guest import GUEST
+from tfagents_system.environments import own_arrays
+from tfagents_system.environments.guest_environment import as_made
+from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
+from tfagents_system.environments.vector_adapter import GymnasiumVectorEnvironment
+
+
+class EnvironmentList:
+    """Environments of their own, one in each slot; see SlotEnvironments."""
+
+    def __init__(self, environments: Sequence[ReplaceableEnvironment]):
+        """`environments` are owned, by slot."""
+        self._environments = environments
+
+    @property
+    def num_slots(self) -> int:
+        """Number of slots."""
+        return len(self._environments)
+
+    def reset(self, states: Mapping[int, Mapping[str, Any]]) -> Mapping[int, Answer]:
+        """Begins episodes; an environment that has failed is replaced."""
+        answers: dict[int, Answer] = {}
+        for slot, state in states.items():
+            environment = self._environments[slot]
+            try:
+                environment.set_state(state)
+                answers[slot] = own_arrays.reset(environment)
+            except EnvironmentFailure as failure:
+                answers[slot] = failure
+        return answers
+
+    def step(self, actions: Mapping[int, Any]) -> Mapping[int, Answer]:
+        """Steps one environment after another."""
+        answers: dict[int, Answer] = {}
+        for slot, action in actions.items():
+            try:
+                answers[slot] = own_arrays.step(self._environments[slot], action)
+            except EnvironmentFailure as failure:
+                answers[slot] = failure
+        return answers
+
+    def get_info(self, slot: int) -> Any:
+        """Returns the info of the slot's last step."""
+        return self._environments[slot].get_info()
+
+    def judge(self, slot: int, error: own_arrays.NotFiniteError) -> EnvironmentFailure:
+        """Retires the slot's environment; returns its failure."""
+        return self._environments[slot].judge(error)
+
+    def environment(self, slot: int) -> ReplaceableEnvironment:
+        """Returns the slot's environment."""
+        return self._environments[slot]
+
+
+class VectorSlots:
+    """The slots of one vector environment, without a curriculum; see SlotEnvironments.
+
+    If it fails, the episodes of all slots end.
+    """
+
+    def __init__(self, environment: ReplaceableEnvironment):
+        """`environment` is owned; inside is always a vector environment."""
+        self._environment = environment
+        self.num_slots: int = as_made(environment.current()).num_slots
+        self._failure: EnvironmentFailure | None = None  # that slots have not been told yet
+
+    def reset(self, states: Mapping[int, Mapping[str, Any]]) -> Mapping[int, Answer]:
+        """Begins episodes, in a new environment if the last one has failed."""
+        return self._answers("reset", lambda vector: vector.reset_slots(list(states)))
+
+    def step(self, actions: Mapping[int, Any]) -> Mapping[int, Answer]:
+        """Takes a step of the vector environment."""
+        return self._answers("step", lambda vector: vector.step_slots(own_arrays.own(actions)))
+
+    def get_info(self, slot: int) -> Any:
+        """Returns the info of the slot's last step."""
+        return as_made(self._environment.current()).slot_info(slot)
+
+    def judge(self, slot: int, error: own_arrays.NotFiniteError) -> EnvironmentFailure:
+        """Retires the vector environment; returns its failure, which the other slots get, too."""
+        self._failure = self._environment.judge(error)
+        return self._failure
+
+    def environment(self, slot: int) -> ReplaceableEnvironment:
+        """Returns the vector environment."""
+        return self._environment
+
+    def _answers(
+        self, call: str, ask: Callable[[GymnasiumVectorEnvironment], Mapping[int, ts.TimeStep]]
+    ) -> Mapping[int, Answer]:
+        def answers_of(environment: Any) -> Mapping[int, ts.TimeStep]:
+            vector = as_made(environment)
+            return GUEST.call_often(f"{call} of the vector environment", ask, vector)
+
+        try:
+            if self._failure is not None:
+                raise self._failure
+            answers = self._environment.ask(answers_of)
+        except EnvironmentFailure as failure:
+            self._failure = None
+            return dict.fromkeys(range(self.num_slots), failure)
+        return {
+            slot: answer._replace(observation=own_arrays.own(answer.observation))
+            for slot, answer in answers.items()
+        }
