@@ -76,7 +76,11 @@ PYRAMIDS = (
      "reward_signals": extrinsic(2.0, 0.99, gail=GAIL)},
     steps(500_000) | layers(256) | alpha(0.01)
     | {"n_episodes_in_buffer": 500, "n_buffer_init_episodes": 10, "target_update_tau": 0.01,
-       "reward_signals": {"extrinsic": {"strength": 2.0, "discount": 0.99}}},
+       "reward_signals": {
+           "extrinsic": {"strength": 2.0, "discount": 0.99},
+           "gail": {"strength": 0.02, "discount": 0.99, "encoding_size": 128, "use_actions": True},
+       },
+       "demonstrations": ("demos/ExpertPyramid.demo",), "demonstration_share": 0.0},
 )  # fmt: skip
 CRAWLER = (
     {"normalize": True, "time_horizon": 1000, "batch_size": 256, "train_interval": 3,
@@ -183,9 +187,7 @@ def test_a_section_of_the_first_release_with_sac(tmp_path, behavior):
     converted = converted_of(tmp_path, {"default": DEFAULT} | sections, behavior)
     assert values_of(converted) == OF_DEFAULT | expected
     noted = {note.partition(" ")[0].rstrip(":") for note in converted.notes}
-    assert noted == {"time_horizon"} | {key for key in section if key in PPO} | (
-        {"reward_signals.gail"} if behavior.endswith("PyramidsLearning") else set()
-    )
+    assert noted == {"time_horizon"} | {key for key in section if key in PPO}
 
 
 NEWEST = """
@@ -262,6 +264,18 @@ def test_what_a_section_of_the_newest_layout_lacks_is_the_default_there(tmp_path
     assert values == expected
 
 
+def test_imitation_alone_in_the_newest_layout(tmp_path):
+    gail = {"demo_path": "a.demo", "use_vail": True, "network_settings": {"hidden_units": 64}}
+    text = {"behaviors": {"A": {"trainer_type": "sac", "reward_signals": {"gail": gail}}}}
+    values = values_of(converted_of(tmp_path, text))
+    assert values["reward_signals"] == {
+        "gail": {"strength": 1.0, "discount": 0.99, "encoding_size": 64, "use_vail": True,
+                 "use_terminal_states": True},
+    }  # fmt: skip
+    assert (values["demonstrations"], values["demonstration_share"]) == (("a.demo",), 0.0)
+    assert "discount" not in values
+
+
 def test_the_layout_before_the_newest_has_a_memory_of_all_networks(tmp_path):
     sac = {"trainer_type": "sac", "network_settings": {"memory": {"memory_size": 64}}}
     text = {"behaviors": {"A": sac}, "parameter_randomization": {"resampling-interval": 5}}
@@ -314,7 +328,11 @@ FLAT = {"default": DEFAULT}
         (FLAT | {"A": 3}, "A is 3; allowed are keys with values."),
         (
             FLAT | {"A": {"reward_signals": {"gail": {"strength": 1}}}},
-            "A.reward_signals has no signal that is available here: extrinsic, curiosity, rnd.",
+            "A.reward_signals.gail.demo_path is None; allowed is a file or a folder.",
+        ),
+        (
+            FLAT | {"A": {"reward_signals": {"extrinsic": {"strength": 0}}}},
+            "A.reward_signals has no signal; allowed are extrinsic, curiosity, rnd, gail.",
         ),
         (
             FLAT | {"A": {"reward_signals": {"curiousity": {}}}},

@@ -58,6 +58,14 @@ def number(value: Any, where: str) -> float:
         raise ConfigError(f"{where} is {value!r}; allowed is a number.") from None
 
 
+def at_least(least: float, value: Any, where: str) -> float:
+    """Returns a number that is not below `least`; raises ConfigError if it is none."""
+    result = number(value, where)
+    if result < least:
+        raise ConfigError(f"{where} is {value}; allowed is a number >= {least:g}.")
+    return result
+
+
 def flag(value: Any, where: str) -> bool:
     """Returns True or False, also of a text; raises ConfigError for anything else."""
     known = {"true": True, "false": False}

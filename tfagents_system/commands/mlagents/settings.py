@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfagents_system.commands.mlagents.document import PPO_KEYS, Section
-from tfagents_system.commands.mlagents.reading import flag, mapping, number
+from tfagents_system.commands.mlagents.reading import at_least, flag, number
+from tfagents_system.commands.mlagents.signals import convert_signals
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
 
@@ -40,9 +41,6 @@ _NOTES = {
     "behavioral_cloning": "not available here; left out",
     "pretraining": "not available here; left out",
 } | dict.fromkeys(PPO_KEYS, "of PPO, without effect in SAC")
-_SIGNALS = ("extrinsic", "curiosity", "rnd")
-_OF_SIGNAL = ("strength", "gamma", "network_settings")
-_OF_LEARNED = (*_OF_SIGNAL, "encoding_size", "learning_rate", "num_epoch")
 _ROUNDED = 6  # digits
 
 
@@ -80,7 +78,7 @@ def convert(section: Section, horizon: int) -> Converted:
     _convert_lengths(values, section.where, horizon, converted)
     _convert_learning(values, section.where, horizon, converted)
     _convert_networks(values, section, converted)
-    _convert_signals(given.get("reward_signals"), f"{section.where}.reward_signals", converted)
+    _convert_signals(section, converted)
     for key, why in _NOTES.items():
         if given.get(key) is not None:
             shown = "" if isinstance(given[key], Mapping) else f" {given[key]}"
@@ -101,7 +99,7 @@ def _convert_lengths(
     values: Mapping[str, Any], where: str, horizon: int, converted: Converted
 ) -> None:
     def steps(key: str) -> float:
-        return _at_least(0, values[key], f"{where}.{key}")
+        return at_least(0, values[key], f"{where}.{key}")
 
     def iterations(num_steps: float) -> int:
         return max(1, math.ceil(num_steps / horizon))
@@ -139,7 +137,7 @@ def _convert_learning(
         ratio = interval / updates
         origin = f"num_update {updates:g} each train_interval {interval:g}"
     converted.set("num_steps_per_iter", max(1, round(horizon / ratio)), origin)
-    batch_size = int(_at_least(1, values["batch_size"], f"{where}.batch_size"))
+    batch_size = int(at_least(1, values["batch_size"], f"{where}.batch_size"))
     converted.set("train_batch_size", batch_size, f"batch_size {batch_size}")
     rate = value("learning_rate")
     for name in ("actor_learning_rate", "critic_learning_rate", "alpha_learning_rate"):
@@ -156,8 +154,8 @@ def _convert_learning(
 
 def _convert_networks(values: Mapping[str, Any], section: Section, converted: Converted) -> None:
     where = section.where
-    units = int(_at_least(1, values["hidden_units"], f"{where}.hidden_units"))
-    num_layers = max(1, int(_at_least(0, values["num_layers"], f"{where}.num_layers")))
+    units = int(at_least(1, values["hidden_units"], f"{where}.hidden_units"))
+    num_layers = max(1, int(at_least(0, values["num_layers"], f"{where}.num_layers")))
     for name in ("actor_fc_layer_params", "critic_joint_fc_layer_params"):
         converted.set(name, (units,) * num_layers, f"num_layers {num_layers}, hidden_units {units}")
     normalizes = flag(values["normalize"], f"{where}.normalize")
@@ -174,9 +172,9 @@ def _convert_networks(values: Mapping[str, Any], section: Section, converted: Co
 def _convert_memory(values: Mapping[str, Any], section: Section, converted: Converted) -> None:
     """Sets sequences and cells; the memory of all networks was one vector before 0.19."""
     where = section.where
-    length = int(_at_least(2, values["sequence_length"], f"{where}.sequence_length"))
+    length = int(at_least(2, values["sequence_length"], f"{where}.sequence_length"))
     parts, default = (2, 128) if section.is_newest else (8, 256)
-    memory = int(_at_least(parts, values.get("memory_size", default), f"{where}.memory_size"))
+    memory = int(at_least(parts, values.get("memory_size", default), f"{where}.memory_size"))
     converted.set("recurrent", True, "memory")
     converted.set("recurrent_sequence_length", length, f"sequence_length {length}")
     converted.set("rnn_units", memory // parts, f"memory_size {memory}, {parts} parts")
@@ -185,65 +183,17 @@ def _convert_memory(values: Mapping[str, Any], section: Section, converted: Conv
     converted.set("train_batch_size", in_sequences, f"batch_size {steps}, here in sequences")
 
 
-def _convert_signals(signals: Any, where: str, converted: Converted) -> None:
-    given = mapping(signals, where) if signals is not None else {"extrinsic": {}}
-    updates = given.pop("reward_signal_num_update", None)  # stands among the signals up to 0.15
-    if updates is not None:
-        converted.notes.append(
-            f"reward_signal_num_update {updates}: signals are trained in each train step"
-        )
-    if given.pop("gail", None) is not None:
-        converted.notes.append("reward_signals.gail: not available here; left out")
-    found: dict[str, dict[str, Any]] = {}
-    for name, entry in given.items():
-        if name not in _SIGNALS:
-            raise ConfigError(
-                f"{where} has the unknown signal {name!r}.{did_you_mean(name, _SIGNALS)}"
-            )
-        place = f"{where}.{name}"
-        signal = _signal(name, mapping(entry, place), place, converted.notes)
-        if signal["strength"] > 0:
-            found[name] = signal
-        else:
-            converted.notes.append(f"reward_signals.{name}: its strength is 0; left out")
-    if not found:
-        raise ConfigError(f"{where} has no signal that is available here: {', '.join(_SIGNALS)}.")
-    if extrinsic := found.get("extrinsic"):
+def _convert_signals(section: Section, converted: Converted) -> None:
+    signals = convert_signals(section, converted.notes)
+    if extrinsic := signals.streams.get("extrinsic"):
         gamma = extrinsic["discount"]
         converted.set("discount", gamma, f"reward_signals.extrinsic.gamma {gamma:g}")
-    if list(found) != ["extrinsic"] or found["extrinsic"]["strength"] != 1:
-        converted.set("reward_signals", found, "reward_signals")
-
-
-def _signal(name: str, entry: dict[str, Any], where: str, notes: list[str]) -> dict[str, Any]:
-    """Returns the settings of a signal of ours."""
-    known = _OF_SIGNAL if name == "extrinsic" else _OF_LEARNED
-    for key in entry:
-        if key not in known:
-            raise ConfigError(f"{where} has the unknown key {key!r}.{did_you_mean(key, known)}")
-    signal: dict[str, Any] = {
-        "strength": number(entry.get("strength", 1.0), f"{where}.strength"),
-        "discount": number(entry.get("gamma", 0.99), f"{where}.gamma"),
-    }
-    network = mapping(entry.get("network_settings"), f"{where}.network_settings")
-    size = entry.get("encoding_size", network.get("hidden_units") if name != "extrinsic" else None)
-    if size is not None:
-        signal["encoding_size"] = int(_at_least(1, size, f"{where}.encoding_size"))
-    if "learning_rate" in entry:
-        signal["learning_rate"] = number(entry["learning_rate"], f"{where}.learning_rate")
-    shown = f"reward_signals.{name}"
-    if rest := [key for key in network if name == "extrinsic" or key != "hidden_units"]:
-        notes.append(f"{shown}.network_settings.{', '.join(rest)}: the networks are our own")
-    if "num_epoch" in entry:
-        notes.append(f"{shown}.num_epoch {entry['num_epoch']}: of PPO, without effect in SAC")
-    return signal
-
-
-def _at_least(least: float, value: Any, where: str) -> float:
-    result = number(value, where)
-    if result < least:
-        raise ConfigError(f"{where} is {value}; allowed is a number >= {least:g}.")
-    return result
+    if list(signals.streams) != ["extrinsic"] or extrinsic and extrinsic["strength"] != 1:
+        converted.set("reward_signals", signals.streams, "reward_signals")
+    if signals.demonstrations:
+        paths = ", ".join(signals.demonstrations)
+        converted.set("demonstrations", signals.demonstrations, f"demo_path {paths}")
+        converted.set("demonstration_share", 0.0, "the critics learn from the agent's steps alone")
 
 
 def _above_zero(value: Any, where: str) -> float:
