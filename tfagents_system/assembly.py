@@ -7,6 +7,7 @@ import tree
 from tf_agents.agents import tf_agent
 from tf_agents.environments import py_environment
 
+from tfagents_system.agents.agent import ActorCriticAgent
 from tfagents_system.agents.construction import (
     arithmetic_of,
     make_agent,
@@ -94,6 +95,11 @@ def assemble(params: Params, environment: py_environment.PyEnvironment) -> Assem
     check_critic_observations(params.critic_observations, seen)
     agent, train_step = make_agent(params, environment)
     check_has_privileged_critics(params.critic_observations, agent)
+    if params.behavioral_cloning and not isinstance(agent, ActorCriticAgent):
+        raise ConfigError(
+            f"TrainParams.agent_ctor returned a {type(agent).__name__}, and there is "
+            "behavioral_cloning; allowed is None then: only built-in agents have it."
+        )
     layout = ItemLayout.from_settings(params)
     specs = agent.time_step_spec.observation, agent.action_spec
     state_spec = stored_state_spec(agent, params)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from tfagents_system.agents.agent import ActorCriticAgent
 from tfagents_system.assembly import Assembly
 from tfagents_system.core.programs.params_loader import Run
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
@@ -67,6 +68,8 @@ def learner_data(
     columns, starts = [*map(tf.constant, demonstrations.rows.columns)], demonstrations.rows.starts
     if made.streams is not None:
         made.streams.imitate(random_transitions(columns, starts, made.reader))
+    if isinstance(made.agent, ActorCriticAgent) and made.agent.cloning is not None:
+        made.agent.cloning.imitate(random_transitions(columns, starts, made.reader))
     num_samples = samples_by_source(run.params).get(DEMONSTRATIONS, 0)
     if not num_samples:
         return data

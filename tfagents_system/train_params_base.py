@@ -31,6 +31,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.leaves import without
 from tfagents_system.core.nests import Nest
 from tfagents_system.core.settings.attribute_names import check_attribute_name
+from tfagents_system.core.settings.behavioral_cloning import check_behavioral_cloning
 from tfagents_system.core.settings.hyperparameters import check_hyperparameter, hyperparameters
 from tfagents_system.core.settings.reward_signals import check_reward_signals
 from tfagents_system.core.settings.training_settings import check_training_settings
@@ -246,6 +247,7 @@ class TrainParamsBase(AgentParams, abc.ABC):
         check_training_settings(self, self.env_config["horizon"], where)
         check_agent_settings(self, self.recurrent, where)
         check_reward_signals(self, where)
+        check_behavioral_cloning(self, where)
         if type(self).agent_ctor is TrainParamsBase.agent_ctor:
             notes += [
                 f"{where}: {name} is {getattr(self, name)!r}, which has no effect: algorithm is "

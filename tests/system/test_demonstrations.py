@@ -5,6 +5,7 @@ import signal
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from system.test_deterministic import result_of, start
 from system.tiny_run import TinyRun
 
@@ -30,6 +31,28 @@ def run(tmp_path):
     tiny = TinyRun(tmp_path, "\n    demonstrations = 'demos'\n    num_iter = 20\n")
     yield tiny
     tiny.end()
+
+
+def test_a_run_clones_demonstrations_that_are_in_no_minibatch(tmp_path):
+    record(tmp_path / "demos", seed=1)
+    cloning = "behavioral_cloning = {'strength': 0.5, 'steps': 100}"
+    tiny = TinyRun(
+        tmp_path,
+        "\n    demonstrations = 'demos'\n    demonstration_share = 0\n    num_iter = 20\n"
+        f"    log_period_itrs = 1\n    {cloning}\n",
+    )
+    assert tiny.await_end(tiny.start(), 180) == 0
+    tiny.end()
+    files = tiny.paths.train_summaries.rglob("events*")
+    losses = {
+        event.step: value.simple_value
+        for file in files
+        for event in tf.compat.v1.train.summary_iterator(str(file))
+        for value in event.summary.value
+        if value.tag == "learner/cloning_loss"
+    }
+    assert all((loss > 0) == (step < 100 + 20) for step, loss in losses.items())
+    assert min(losses) < 100 < 120 < max(losses)
 
 
 def test_a_run_keeps_its_demonstrations_when_the_originals_move_and_refuses_others(run):

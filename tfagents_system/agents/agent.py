@@ -11,6 +11,7 @@ from tf_agents.policies import tf_policy
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.batch import Batch, make_batch, split_masks, with_shifted_images
+from tfagents_system.agents.cloning import Cloning
 from tfagents_system.agents.losses import Alpha, CriticLoss, Losses, sum_of_parts, valid_mean
 from tfagents_system.agents.networks import Networks, summarized
 from tfagents_system.agents.optimizers import Gradients, Optimizer, UpdateRule, make_adam
@@ -96,12 +97,11 @@ class ActorCriticAgent(tf_agent.TFAgent):
         )
         self.algorithm = algorithm
         self.networks = networks
-        self.rule = rule
-        self.temperature = temperature
+        self.cloning: Cloning | None = None  # beside the train steps
+        self.rule, self.temperature = rule, temperature
         self._losses = losses
         self._input_spec = input_spec(time_step_spec.observation, tf.nest.flatten(action_spec))
-        self._image_augmentation = image_augmentation
-        self._burn_in_len = burn_in_len
+        self._image_augmentation, self._burn_in_len = image_augmentation, burn_in_len
         self._precision = precision
         self.actor_optimizer = make_adam(
             rule.actor_learning_rate, self._actor_variables, rule.adam_beta_1

@@ -6,6 +6,10 @@ from typing import Any, Literal, get_args
 
 from tfagents_system.agents.table import ALGORITHMS, OwnSettings
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.settings.behavioral_cloning import (
+    CLONING_ALLOWED,
+    is_behavioral_cloning,
+)
 from tfagents_system.core.settings.hyperparameters import (
     are_names,
     count,
@@ -46,6 +50,14 @@ class SharedSettings:
         "rewards that SAC learns from, each with its own discount and values: extrinsic, which is "
         "the environment's, and signals that are learned, with settings of each; None: the "
         "environment's alone",
+    )
+    behavioral_cloning: Mapping[str, Any] | None = declare(
+        None,
+        is_behavioral_cloning,
+        CLONING_ALLOWED,
+        "after each train step, trains the actor to act as in the `demonstrations`, on a minibatch "
+        "of theirs: its learning rate begins at `strength` times the actor's and falls to 0 after "
+        "`steps` train steps; None: does not",
     )
     critic_learning_rate: float = positive(3e-4, "Adam learning rate of the critics")
     actor_learning_rate: float = positive(3e-4, "Adam learning rate of the actor")

@@ -10,6 +10,7 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.agent import ActorCriticAgent
 from tfagents_system.agents.agent_settings import AgentParams, own_policy_delay
+from tfagents_system.agents.cloning import Cloning
 from tfagents_system.agents.losses import Losses
 from tfagents_system.agents.networks import Networks, make_networks
 from tfagents_system.agents.optimizers import LearningRate, UpdateRule
@@ -20,6 +21,7 @@ from tfagents_system.core.action_masks import input_spec
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.leaves import without
 from tfagents_system.core.nests import Nest
+from tfagents_system.core.settings.behavioral_cloning import CloningSettings
 from tfagents_system.core.settings.reward_signals import streams_of
 from tfagents_system.networks.action_heads import action_head
 from tfagents_system.networks.actor_networks import (
@@ -241,13 +243,14 @@ def build_agent(
         "target_update_tau": settings.target_update_tau,
         "target_update_period": settings.target_update_period,
     }
-    return ActorCriticAgent(
+    update_rule = UpdateRule(**of_settings | dict(rule or {}))
+    agent = ActorCriticAgent(
         settings.algorithm,
         parts.time_step_spec,
         parts.action_spec,
         networks,
         losses,
-        UpdateRule(**of_settings | dict(rule or {})),
+        update_rule,
         policies,
         parts.train_step,
         temperature=temperature,
@@ -255,6 +258,16 @@ def build_agent(
         burn_in_len=settings.burn_in_len,
         precision=settings.matmul_precision,
     )
+    if settings.behavioral_cloning:
+        agent.cloning = Cloning(
+            networks,
+            update_rule,
+            CloningSettings(**settings.behavioral_cloning),
+            parts.train_step,
+            settings.train_batch_size,
+            settings.burn_in_len,
+        )
+    return agent
 
 
 def _scheduled(settings: AgentParams, name: str, train_step: tf.Variable) -> LearningRate:

@@ -181,7 +181,11 @@ class Checkpointer:
             return False
         saved = self._check_dependencies(generation)
         # Optimizer slots are created, and get their values, with the first train step.
-        self._checkpoint.read(str(generation / LEARNER_PREFIX)).assert_existing_objects_matched()
+        status = self._checkpoint.read(str(generation / LEARNER_PREFIX))
+        try:
+            status.assert_existing_objects_matched()
+        except AssertionError as error:  # such as the optimizer of `behavioral_cloning`
+            raise ConfigError(f"{generation} lacks what the new settings need: {error}") from error
         self._record.succeed(int(self._train_step.numpy()))
         print(f"Restored train step {int(self._train_step.numpy())}.")
         before, now = saved["arithmetic"], self._dependencies.arithmetic

@@ -8,6 +8,7 @@ from tf_agents.agents import tf_agent
 from tf_agents.trajectories import policy_step, trajectory
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.agents.agent import ActorCriticAgent
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.data.transition import Transition
 from tfagents_system.rewards.signals import RewardSignals
@@ -58,6 +59,8 @@ class TrainStep:
                 self._agent.apply_gradients(gradients)
             else:
                 loss_info = self._agent.train(as_experience(transition))
+            if isinstance(self._agent, ActorCriticAgent) and self._agent.cloning is not None:
+                of_signals = {**of_signals, "cloning_loss": self._agent.cloning()}
         loss = {"loss": tf.cast(loss_info.loss, tf.float32)}
         return loss | _scalars(loss_info.extra) | _scalars(of_signals)
 

@@ -79,6 +79,11 @@ class BoxHead(ActionHead):
         """See ActionHead."""
         return self.critic_inputs(action)
 
+    def prediction(self, distribution: Any) -> tf.Tensor:
+        """See ActionHead."""
+        is_action = tf.is_tensor(distribution)  # of a deterministic actor
+        return self.as_vector(distribution if is_action else distribution.sample())
+
     def prediction_error(self, predicted: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
         """See ActionHead."""
         return tf.reduce_sum(tf.square(predicted - self.as_vector(action)), axis=-1)

@@ -125,6 +125,10 @@ class DiscreteHead(ActionHead):
         """See ActionHead."""
         return tf.reduce_sum(self._chosen(action), axis=-2)
 
+    def prediction(self, distribution: Any) -> tf.Tensor:
+        """See ActionHead."""
+        return distribution.logits
+
     def prediction_error(self, predicted: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
         """See ActionHead."""
         log_probs = self.categoricals(predicted).log_probs()

@@ -135,6 +135,14 @@ class ActionHead(abc.ABC):
         """
 
     @abc.abstractmethod
+    def prediction(self, distribution: Any) -> tf.Tensor:
+        """Returns an actor's prediction of an action, [..., vector_size], for `prediction_error`.
+
+        Gradients flow to the actor. Numbers are those of a sampled action, or of a deterministic
+        actor's, scaled to [-1, 1]; an integer has logits.
+        """
+
+    @abc.abstractmethod
     def prediction_error(self, predicted: tf.Tensor, action: Any) -> tf.Tensor:
         """Returns the error [...] of `predicted` [..., vector_size] for actions [..., A].
 

@@ -103,6 +103,11 @@ class NestedHead(ActionHead):
         parts = [leaf.as_vector(of_leaf) for leaf, of_leaf in self._with(action)]
         return tf.concat(parts, axis=-1)
 
+    def prediction(self, distribution: Any) -> tf.Tensor:
+        """See ActionHead; leaf after leaf."""
+        parts = [leaf.prediction(of_leaf) for leaf, of_leaf in self._with(distribution)]
+        return tf.concat(parts, axis=-1)
+
     def prediction_error(self, predicted: tf.Tensor, action: Nest) -> tf.Tensor:
         """See ActionHead."""
         places = _places([leaf.vector_size for leaf in self.leaves])

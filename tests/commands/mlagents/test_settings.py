@@ -290,7 +290,9 @@ def test_the_flat_layout_with_ratios_and_cloning(tmp_path):
     text = {"default": DEFAULT, "Arm": section}
     converted = converted_of(tmp_path, text)
     assert converted.settings["num_steps_per_iter"].value == 1000 // 4
-    assert converted.notes[-1] == "behavioral_cloning: not available here; left out"
+    assert converted.notes[-1] == (
+        "behavioral_cloning: set demonstrations and behavioral_cloning: docs/demonstrations.md"
+    )
 
 
 def test_checkpoints_may_be_spread_evenly(tmp_path):

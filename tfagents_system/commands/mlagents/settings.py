@@ -38,8 +38,8 @@ _NOTES = {
     "model_path": "experiments are in logs/",
     "deterministic": "evaluations and exported policies are greedy, collection explores",
     "goal_conditioning_type": "goals are inputs like other observations",
-    "behavioral_cloning": "not available here; left out",
-    "pretraining": "not available here; left out",
+    "behavioral_cloning": "set demonstrations and behavioral_cloning: docs/demonstrations.md",
+    "pretraining": "set demonstrations and behavioral_cloning: docs/demonstrations.md",
 } | dict.fromkeys(PPO_KEYS, "of PPO, without effect in SAC")
 _ROUNDED = 6  # digits
 

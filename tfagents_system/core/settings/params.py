@@ -29,6 +29,7 @@ class Params(TrainingSettings):
     # Hyperparameters of agents, declared in `agents`, that other rooms need, too.
     discount: float
     reward_signals: Mapping[str, Mapping[str, Any]] | None
+    behavioral_cloning: Mapping[str, Any] | None
     critic_observations: Sequence[str]
     image_encoder: str | None
     preprocessing_combiner: Callable[..., Any] | None
