@@ -8,6 +8,7 @@ from tfagents_system.comparison.settings_difference import settings_differences
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.records.run_history import EvaluationPoint, number_names, read_evaluations
+from tfagents_system.records.success import success_rate
 
 
 @pytest.fixture
@@ -116,3 +117,7 @@ def test_settings_of_a_damaged_file_are_refused(tmp_path):
     paths.run_spec.write_text("[]")
     with pytest.raises(ConfigError, match="run_spec.json: damaged"):
         settings_differences([[paths]])
+
+
+def test_fifty_successes_are_a_rate_of_exactly_one():
+    assert success_rate([True] * 50) == 1

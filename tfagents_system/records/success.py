@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from tfagents_system.core.meters import mean_of
-
 
 def counted(successes: Sequence[bool | None], has_been_seen: bool = False) -> list[bool | None]:
     """Returns the successes of episodes; an episode without a report counts as a failure.
@@ -22,4 +20,4 @@ def counted(successes: Sequence[bool | None], has_been_seen: bool = False) -> li
 def success_rate(successes: Sequence[bool | None], has_been_seen: bool = False) -> float | None:
     """Returns the share of successes, 0 to 1, of episodes as in `counted`; None if unknown."""
     known = [success for success in counted(successes, has_been_seen) if success is not None]
-    return mean_of(known) if known else None
+    return sum(known) / len(known) if known else None  # exactly 1 if all have succeeded
