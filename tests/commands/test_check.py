@@ -19,7 +19,8 @@ from tfagents_system.commands import learning_check
 from tfagents_system.commands.check import check
 from tfagents_system.commands.check_rows import Row
 from tfagents_system.commands.environment_probes import check_images, check_rewards, shown_specs
-from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
+from tfagents_system.demonstrations.recorder import Recorder
 
 PARAMS = """
 import numpy as np
@@ -111,6 +112,10 @@ class TrainParams(TrainParamsBase):
     matmul_precision = "float32"
     actor_fc_layer_params = critic_joint_fc_layer_params = (4,)
 
+    def __init__(self, env_config):
+        super().__init__(env_config)
+        self.demonstrations = env_config.get("demonstrations")
+
     def env_ctor(self, *args, seed=None, **kwargs):
         return Line(self.env_config.get("fault"), seed)
 """
@@ -191,6 +196,24 @@ def test_environment_without_a_fault_is_right_in_every_row(tmp_path, capsys):
     assert rows["learning"][1] == (
         f"policies exported; a train step with {num_steps} env steps done"
     )
+
+
+@pytest.mark.parametrize(
+    ("size", "code", "verdict", "text"),
+    [
+        (1, 0, "ok", "1 episodes, 2 env steps"),
+        (2, EXIT_CONFIG, "WRONG", "observation has shape [2], in the environment [1]"),
+    ],
+)
+def test_demonstrations_are_read_and_compared(size, code, verdict, text, tmp_path, capsys):
+    recorder = Recorder(tmp_path / "demos")
+    recorder.reset(np.zeros(size))
+    recorder.step([0.5], np.ones(size), 1.0, False, False)
+    recorder.step([0.5], np.ones(size), 1.0, True, False)
+    found, rows = checked(tmp_path, capsys, demonstrations="demos")  # beside the params file
+    assert found == code
+    assert rows["demonstrations"][0] == verdict
+    assert text in rows["demonstrations"][1]
 
 
 @pytest.mark.parametrize(
