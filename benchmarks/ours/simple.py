@@ -16,6 +16,7 @@ from typing import Annotated, Any, NamedTuple
 import tfagents_system as sac
 from benchmarks.ours.programs import PARAMS, PROJECT
 from benchmarks.result_rows import append_row, read_rows
+from tfagents_system.agents.agent_settings import IMAGE_ENCODERS
 from tfagents_system.core.programs.command_line import AtLeast, run_tool
 from tfagents_system.tasks.simple import TASKS
 
@@ -48,10 +49,11 @@ def budget_of(task: str) -> Budget:
         memory = {"recurrent": True, "rnn_units": 16, "recurrent_sequence_length": 16}
         return Budget(4000, 0.9, rate | memory | {"train_batch_size": 16}, 1000)
     if TASKS[task].get("num_cameras"):
-        batch = {"train_batch_size": 128 if hybrid else 16}
-        # Floats are a vector here; all pixels are equal, so that weights act together.
-        rate = small_rate if hybrid else dict.fromkeys(small_rate, 1e-4)
-        return Budget(3000 if hybrid else 1000, 0.9, rate | batch)
+        settings = small_rate | {"train_batch_size": 128 if hybrid else 16}
+        encoder, _, _ = task.rpartition(" ")
+        if encoder in IMAGE_ENCODERS:  # with the random ones, 100 env steps
+            return Budget(80, 0.5, settings | {"image_encoder": encoder}, num_random=20)
+        return Budget(3000 if hybrid else 1000, 0.9, settings)
     if hybrid:
         return Budget(8000, 0.9, {"train_batch_size": 256}, capacity=50_000)
     if task.endswith(" 2"):

@@ -109,6 +109,13 @@ class Simple(gym.Env):
         return np.full(self.observation_space.shape, value, np.float32)
 
 
+def _on_images(encoder: str, num_cameras: int) -> dict[str, Any]:
+    """Returns the arguments of a task for an encoder, of two choices and two moves."""
+    side = 5 if encoder == "match3" else 36
+    return {"num_continuous": 0, "num_discrete": 1, "stride": 0.5, "num_cameras": num_cameras,
+            "side": side}  # fmt: skip
+
+
 TASKS: dict[str, dict[str, Any]] = {
     "2019 continuous": {"stride": 0.1, "success": 1.011, "penalty": 0.001},
     "2019 discrete": {
@@ -130,6 +137,13 @@ TASKS: dict[str, dict[str, Any]] = {
     "images": {"num_cameras": 2},
     "discrete image": {"num_continuous": 0, "num_discrete": 1, "num_cameras": 1},
     "hybrid image": {"num_discrete": 1, "num_cameras": 1, "stride": 0.8},
+    "hybrid images": {"num_discrete": 1, "num_cameras": 2, "stride": 0.8},
+    "nature_cnn image": _on_images("nature_cnn", 1),
+    "nature_cnn images": _on_images("nature_cnn", 2),
+    "impala image": _on_images("impala", 1),
+    "impala images": _on_images("impala", 2),
+    "match3 image": _on_images("match3", 1),
+    "match3 images": _on_images("match3", 2),
     "memory": {"must_remember": True, "stride": 0.5},
     "discrete memory": {"num_continuous": 0, "num_discrete": 1, "must_remember": True},
     "hybrid memory": {"num_discrete": 1, "must_remember": True, "stride": 0.5},
