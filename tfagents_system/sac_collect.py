@@ -102,14 +102,14 @@ def collect(
         start=0 if is_repeated else records.fence.number,
     )
     seed_global_generators(seed)
-    num_slots = params.envs_per_worker if collects else 1
     watchdog = GUEST.watch(env_timeout_secs)
-    environments = make_environments(run, worker_id, seed, watchdog, num_slots)
-    num_slots = environments.num_slots if collects else 1
+    environments = make_environments(run, worker_id, seed, watchdog, collects)
+    num_slots = environments.num_slots
     if deterministic and num_slots > 1:
         raise ConfigError(
-            f"The worker has {num_slots} environments (envs_per_worker, or a vector environment); "
-            "in a deterministic run allowed is 1, because rounds end with the episodes of one."
+            f"The worker has {num_slots} environments (envs_per_worker, or those of one "
+            "simulator); in a deterministic run allowed is 1, because rounds end with the episodes "
+            "of one."
         )
     takes_vectors = params.preprocessing_combiner is None
     for remark in remarks_on(environments.collect.current(), takes_vectors):

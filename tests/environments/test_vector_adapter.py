@@ -9,7 +9,7 @@ from replay_fakes import SleepingWatchdog
 
 from tfagents_system.collection.info_numbers import InfoNumbers
 from tfagents_system.collection.side_by_side import SideBySide
-from tfagents_system.collection.slot_environments import VectorSlots
+from tfagents_system.collection.slot_environments import SimulatorSlots
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.meters import PhaseTimer
 from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
@@ -58,7 +58,7 @@ def make(mode, num=3, seed=7, **kwargs):
 
 
 def side_by_side(adapter, observe, horizon=99, remake=None):
-    slots = VectorSlots(ReplaceableEnvironment(adapter, remake, SleepingWatchdog()))
+    slots = SimulatorSlots(ReplaceableEnvironment(adapter, remake, SleepingWatchdog()))
     numbers = [InfoNumbers(("position:max",)) for _ in range(slots.num_slots)]
     return SideBySide(slots, horizon, observe, PhaseTimer("", FakeClock()), numbers)
 

@@ -224,7 +224,8 @@ def test_a_worker_that_starts_after_the_end_ends_at_once(tmp_path, monkeypatch):
 
 def environments_of(run, num_slots=1):
     """Those of worker 1."""
-    return make_environments(run, 1, lambda *_, **__: 0, SleepingWatchdog(), num_slots)
+    run.params.envs_per_worker = num_slots
+    return make_environments(run, 1, lambda *_, **__: 0, SleepingWatchdog())
 
 
 FIRST_TWO_FAIL = """
@@ -450,7 +451,8 @@ def test_each_slot_has_an_environment_with_a_seed_of_its_own(tmp_path, env_seeds
     def seed(purpose, **kwargs):
         return derive_seed(5, purpose, **kwargs)
 
-    made = make_environments(run, 1, seed, SleepingWatchdog(), 4)
+    run.params.envs_per_worker = 4
+    made = make_environments(run, 1, seed, SleepingWatchdog())
     assert (made.num_slots, len(made.others), len(made.other_observers)) == (4, 3, 3)
     assert len(set(env_seeds)) == 4 + 1  # and that of evaluation
     assert env_seeds[0] == seed(SeedPurpose.COLLECT_ENV)
@@ -506,5 +508,5 @@ def test_settings_that_do_not_go_with_a_vector_environment_are_refused(tmp_path,
     run = load_run(str(make_experiment(tmp_path / "exp", VECTOR).root))
     slots = value if setting == "envs_per_worker" else 1
     setattr(run.params, setting, value)
-    with pytest.raises(ConfigError, match=f"{setting} is {value}, but env_ctor returns a vector"):
+    with pytest.raises(ConfigError, match=f"{setting} is {value}, but env_ctor returns an env"):
         environments_of(run, slots)

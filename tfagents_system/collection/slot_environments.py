@@ -1,4 +1,4 @@
-"""The environments of a worker's slots: each of its own, or those of a vector environment."""
+"""The environments of a worker's slots: each of its own, or those of one simulator."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from tfagents_system.core.process.guest import GUEST
 from tfagents_system.environments import own_arrays
 from tfagents_system.environments.guest_environment import as_made
 from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
-from tfagents_system.environments.vector_adapter import GymnasiumVectorEnvironment
+from tfagents_system.environments.slot_simulator import SlotSimulator
 
 
 class EnvironmentList:
@@ -60,45 +60,56 @@ class EnvironmentList:
         return self._environments[slot]
 
 
-class VectorSlots:
-    """The slots of one vector environment, without a curriculum; see SlotEnvironments.
+class SimulatorSlots:
+    """The slots of one simulator; see SlotEnvironments.
 
-    If it fails, the episodes of all slots end.
+    If it fails, the episodes of all slots end. Its slots share the values of a curriculum, of which
+    the last win.
     """
 
     def __init__(self, environment: ReplaceableEnvironment):
-        """`environment` is owned; inside is always a vector environment."""
+        """`environment` is owned; inside is always a SlotSimulator."""
         self._environment = environment
         self.num_slots: int = as_made(environment.current()).num_slots
         self._failure: EnvironmentFailure | None = None  # that slots have not been told yet
 
     def reset(self, states: Mapping[int, Mapping[str, Any]]) -> Mapping[int, Answer]:
         """Begins episodes, in a new environment if the last one has failed."""
-        return self._answers("reset", lambda vector: vector.reset_slots(list(states)))
+
+        def reset(simulator: SlotSimulator) -> Mapping[int, ts.TimeStep]:
+            return simulator.reset_slots(list(states))
+
+        try:
+            for state in states.values():
+                self._environment.set_state(state)
+        except EnvironmentFailure as failure:
+            self._failure = failure
+        return self._answers("reset", reset)
 
     def step(self, actions: Mapping[int, Any]) -> Mapping[int, Answer]:
-        """Takes a step of the vector environment."""
-        return self._answers("step", lambda vector: vector.step_slots(own_arrays.own(actions)))
+        """Takes a step of the simulator."""
+        own = own_arrays.own(actions)
+        return self._answers("step", lambda simulator: simulator.step_slots(own))
 
     def get_info(self, slot: int) -> Any:
         """Returns the info of the slot's last step."""
         return as_made(self._environment.current()).slot_info(slot)
 
     def judge(self, slot: int, error: own_arrays.NotFiniteError) -> EnvironmentFailure:
-        """Retires the vector environment; returns its failure, which the other slots get, too."""
+        """Retires the simulator; returns its failure, which the other slots get, too."""
         self._failure = self._environment.judge(error)
         return self._failure
 
     def environment(self, slot: int) -> ReplaceableEnvironment:
-        """Returns the vector environment."""
+        """Returns the simulator."""
         return self._environment
 
     def _answers(
-        self, call: str, ask: Callable[[GymnasiumVectorEnvironment], Mapping[int, ts.TimeStep]]
+        self, call: str, ask: Callable[[SlotSimulator], Mapping[int, ts.TimeStep]]
     ) -> Mapping[int, Answer]:
         def answers_of(environment: Any) -> Mapping[int, ts.TimeStep]:
-            vector = as_made(environment)
-            return GUEST.call_often(f"{call} of the vector environment", ask, vector)
+            simulator = as_made(environment)
+            return GUEST.call_often(f"{type(simulator).__name__}.{call}", ask, simulator)
 
         try:
             if self._failure is not None:

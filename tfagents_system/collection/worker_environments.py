@@ -13,7 +13,7 @@ from tfagents_system.collection.info_numbers import InfoNumbers
 from tfagents_system.collection.interventions import Interventions
 from tfagents_system.collection.rollouts import Episode, run_episode
 from tfagents_system.collection.side_by_side import SlotEnvironments
-from tfagents_system.collection.slot_environments import EnvironmentList, VectorSlots
+from tfagents_system.collection.slot_environments import EnvironmentList, SimulatorSlots
 from tfagents_system.collection.step_observers import StepObservers
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.meters import PhaseTimer
@@ -60,13 +60,13 @@ class Environments(NamedTuple):
 
     @property
     def num_slots(self) -> int:
-        """Environments for collection, also those of a vector environment."""
+        """Environments for collection, also the slots of a simulator."""
         return 1 + len(self.other_observers)
 
     def slots(self) -> SlotEnvironments:
         """Returns the environments for collection, whose episodes run side by side."""
         if self.num_slots > 1 and not self.others:
-            return VectorSlots(self.collect)
+            return SimulatorSlots(self.collect)
         return EnvironmentList([self.collect, *self.others])
 
     @property
@@ -185,12 +185,17 @@ class Environments(NamedTuple):
 
 
 def make_environments(
-    run: Run, worker_id: int, seed: Callable[..., int], watchdog: Watchdog, num_slots: int
+    run: Run,
+    worker_id: int,
+    seed: Callable[..., int],
+    watchdog: Watchdog,
+    collects: bool = True,
 ) -> Environments:
     """Returns the environments for collection and evaluation; each ever made has its own seed.
 
     It differs from those of other workers' environments, of other slots', of failed ones, and,
-    because `seed` differs, of this worker's environments before a restart.
+    because `seed` differs, of this worker's environments before a restart. A worker that does not
+    collect has one for collection, whose specs it needs.
     """
     params, horizon = run.params, run.horizon
 
@@ -204,6 +209,7 @@ def make_environments(
         env_seed = seed(SeedPurpose.EVAL_ENV, num_failures=num_failures)
         return make_eval_environment(params, env_seed, worker_id, collect_env.current())
 
+    num_slots = params.envs_per_worker if collects else 1
     makers = [functools.partial(make_collect, slot) for slot in range(num_slots)]
     collect_env, *others = [ReplaceableEnvironment(make(0), make, watchdog) for make in makers]
     eval_env = ReplaceableEnvironment(make_eval(0), make_eval, watchdog)
@@ -212,7 +218,8 @@ def make_environments(
         _check_apart([collect_env, *others], eval_env)
     if params.video_period_itrs:
         draw_unseen()
-    num_slots = _slots_of_vector(run, collect_env) or num_slots
+    if collects:
+        num_slots = _slots_of_simulator(run, collect_env) or num_slots
     collect_observers, *other_observers = [
         StepObservers(params.train_observers_ctor, worker_id, horizon) for _ in range(num_slots)
     ]
@@ -250,27 +257,32 @@ def _check_apart(
         )
 
 
-def _slots_of_vector(run: Run, collect: ReplaceableEnvironment) -> int | None:
-    """Returns the number of slots of a vector environment; None if `collect` is none.
+def _slots_of_simulator(run: Run, collect: ReplaceableEnvironment) -> int | None:
+    """Returns the number of slots of a simulator; None if `collect` has only one.
 
     Raises:
       ConfigError: If a setting does not go with it.
     """
-    vector = as_made(collect.current())
-    if not isinstance(vector, GymnasiumVectorEnvironment):
+    made = as_made(collect.current())
+    # Not by isinstance, which asks for the value of num_slots, too.
+    if not hasattr(type(made), "step_slots") or made.num_slots == 1:
         return None
-    params, none = run.params, "a vector environment of gymnasium, whose num_envs are the slots"
+    params = run.params
+    what = f"an environment with {made.num_slots} environments or agents"
     settings = {"envs_per_worker": 1, "her_copies": 0, "action_repeat": 1, "frame_stack": 1,
                 "time_aware": False}  # fmt: skip
     for name, allowed in settings.items():
         if (value := getattr(params, name)) != allowed:
             raise ConfigError(
-                f"TrainParams.{name} is {value}, but env_ctor returns {none}; allowed is {allowed} "
+                f"TrainParams.{name} is {value}, but env_ctor returns {what}; allowed is {allowed} "
                 "then."
             )
-    if params.env_config.get("curriculum") or not isinstance(collect.current(), GuestEnvironment):
+    is_wrapped = not isinstance(collect.current(), GuestEnvironment)
+    if isinstance(made, GymnasiumVectorEnvironment) and (
+        params.env_config.get("curriculum") or is_wrapped
+    ):
         raise ConfigError(
-            f"env_ctor returns {none}. It can have no curriculum and no masks of actions; set "
-            "envs_per_worker, and return a single environment."
+            "env_ctor returns a vector environment of gymnasium. It can have no curriculum and no "
+            "masks of actions; set envs_per_worker, and return a single environment."
         )
-    return vector.num_slots
+    return made.num_slots

@@ -6,7 +6,7 @@ import importlib
 import io
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tfagents_system.commands.environment_options import importing_from_here
@@ -17,7 +17,7 @@ from tfagents_system.core.names import nearest_name
 from tfagents_system.core.process.guest import GUEST, UserCodeError
 from tfagents_system.environments import headless
 
-KINDS = ("gymnasium", "gym", "pybullet", "dm_control", "partial")
+KINDS = ("gymnasium", "gym", "pybullet", "dm_control", "partial", "unity")
 # Registries in the order of search. PyBullet's environments are in gym's, too.
 _REGISTRIES = {"gymnasium": "gymnasium", "pybullet": "pybullet_envs", "gym": "gym",
                "dm_control": "dm_control"}  # fmt: skip
@@ -29,14 +29,16 @@ class EnvironmentId:
     """A registered environment, or a task of ours."""
 
     kind: str  # one of KINDS
-    name: str  # "Pendulum-v1"; "cheetah/run" of dm_control, "pendulum-p" of ours
+    name: str  # "Pendulum-v1"; "cheetah/run" of dm_control, "pendulum-p" of ours, a build's path
     horizon: int  # env steps per episode
     observes_image: bool = False
+    # What the JSON config has for the environment, beside its horizon.
+    config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def slug(self) -> str:
         """The name for files and experiments; see `slug_of`."""
-        return slug_of(self.name)
+        return slug_of(str(self))
 
     def __str__(self) -> str:
         """Returns the unambiguous name for `find_environment`: gym:Pendulum-v1."""
@@ -46,6 +48,8 @@ class EnvironmentId:
 def slug_of(text: str) -> str:
     """Returns the name for files and experiments: half_cheetah_bullet, cheetah_run."""
     name = re.sub(r"(Env)?(-v\d+)?$", "", text.rpartition(":")[2])
+    if text.startswith("unity:"):
+        name = name.rpartition("/")[2].partition(".")[0]
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     return re.sub(r"\W+", "_", words).strip("_").lower()
 
@@ -55,7 +59,8 @@ def find_environment(text: str) -> EnvironmentId:
 
     Args:
       text: An id of gymnasium, PyBullet, gym or dm_control, searched in this order; or with its
-        package before a colon: "gym:Pendulum-v1", "dm_control:cheetah/run", "partial:pendulum-p".
+        package before a colon: "gym:Pendulum-v1", "dm_control:cheetah/run", "partial:pendulum-p",
+        "unity:builds/Ball.x86_64".
         An id that another package registers when imported has the form
         "panda_gym:PandaReach-v3".
 
@@ -70,6 +75,8 @@ def find_environment(text: str) -> EnvironmentId:
     if kinds == ["partial"]:
         task = importlib.import_module("tfagents_system.tasks.partial").find(name)
         return EnvironmentId("partial", name, task.horizon, task.observes_image)
+    if kinds == ["unity"]:
+        return EnvironmentId("unity", name, USUAL_HORIZON)
     if kinds == ["dm_control"] and not is_open:
         return _of_dm_control(name)
     package, _, registered = name.rpartition(":")

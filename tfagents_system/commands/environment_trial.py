@@ -35,13 +35,16 @@ _BASES = {
 def try_environment(environment: EnvironmentId, options: EnvironmentOptions | None = None) -> None:
     """Makes the environment with the options, to check these and its actions.
 
-    One of dm_control, and a task of ours, is only made if there are options for it.
+    One of dm_control, and a task of ours, is only made if there are options for it; a Unity build
+    is made when its project is written.
 
     Raises:
       ConfigError: If it cannot be made, an option is wrong, or the agents do not support its
         actions.
     """
     options = options or EnvironmentOptions()
+    if environment.kind == "unity":
+        return
     if environment.kind not in _GYM and not (options.kwargs or options.wrappers or options.horizon):
         return
     with importing_from_here():
@@ -50,7 +53,7 @@ def try_environment(environment: EnvironmentId, options: EnvironmentOptions | No
 
 def _try(environment: EnvironmentId, options: EnvironmentOptions) -> None:
     is_gym = environment.kind in _GYM
-    _check_kwargs(environment, options)
+    check_kwargs(environment, options)
     wrappers = [_class_of(call, environment.kind) for call in options.wrappers]
     try:
         with hidden_output(), GUEST.visit(environment.name):
@@ -98,7 +101,7 @@ def _make(environment: EnvironmentId, options: EnvironmentOptions) -> Any:
     return package.make(environment.name, **options.kwargs)
 
 
-def _check_kwargs(environment: EnvironmentId, options: EnvironmentOptions) -> None:
+def check_kwargs(environment: EnvironmentId, options: EnvironmentOptions) -> None:
     """Raises ConfigError for a keyword argument that the constructor does not have."""
     if not options.kwargs:
         return
@@ -126,6 +129,8 @@ def _check_kwargs(environment: EnvironmentId, options: EnvironmentOptions) -> No
 
 
 def _constructor(environment: EnvironmentId) -> Any:
+    if environment.kind == "unity":
+        return importlib.import_module("tfagents_system.environments.unity_adapter").load
     if environment.kind == "dm_control":
         suite = importlib.import_module("dm_control.suite")
         domain, _, task = environment.name.partition("/")

@@ -18,6 +18,7 @@ from tfagents_system.commands.environment_ids import KINDS, EnvironmentId, find_
 from tfagents_system.commands.environment_options import EnvironmentOptions, sources_of
 from tfagents_system.commands.environment_trial import check_workers, try_environment
 from tfagents_system.commands.mlagents.project import convert_project
+from tfagents_system.commands.unity_projects import described
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.command_line import AtLeast
 from tfagents_system.core.state.files import write_text_atomically
@@ -31,6 +32,7 @@ EXAMPLES = {
     "pybullet": "InvertedPendulumBulletEnv-v0",
     "dm_control": "cartpole/swingup",
     "partial": "pendulum-p",
+    "unity": "BUILD",
 }
 
 
@@ -52,10 +54,10 @@ def new(
     Args:
       name: Name of the project and its experiment.
       from_: own, a kind of environment (gymnasium, gym, pybullet, dm_control, partial), or an
-        environment such as Pendulum-v1, dm_control:cheetah/run or partial:pendulum-p; or
-        mlagents:FILE, as --mlagents FILE without an environment.
+        environment such as Pendulum-v1, dm_control:cheetah/run, partial:pendulum-p or unity:BUILD,
+        with the path of a Unity build; or mlagents:FILE, as --mlagents FILE without an environment.
       env_kwargs: Arguments of the environment's constructor, such as render_mode=rgb_array; of
-        dm_control, of the task.
+        dm_control, of the task; of Unity, of `unity_adapter.load`, such as behavior=Ball.
       wrap: Wrappers of gymnasium, or of the environment's library, the innermost first, such as
         gymnasium.wrappers.FrameStackObservation:4 or my_wrappers:Shaped:scale=2.
       horizon: Env steps of an episode, after which it is cut. Default: the environment's limit.
@@ -82,8 +84,8 @@ def new(
     else:
         environment = find_environment(f"{from_}:{EXAMPLES[from_]}" if from_ in KINDS else from_)
     asked_for = from_ if ":" in from_ else None
+    _check_are_new(project_paths(name, pathlib.Path()))
     files, remarks = project_files(name, pathlib.Path(), environment, asked_for, options)
-    _check_are_new(files)
     check_workers(options, os.environ)
     if environment and options.flags():
         try_environment(environment, options)
@@ -121,6 +123,8 @@ def project_files(
     """
     params, config, variables = project_paths(name, folder)
     options = options or EnvironmentOptions()
+    if environment:
+        environment = described(environment, options)
     if options.mlagents:
         made = convert_project(options.mlagents, name, environment, asked_for, options)
         texts = {params: made.params, config: made.config, variables: made.variables}

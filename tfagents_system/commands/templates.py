@@ -24,6 +24,11 @@ _LOADERS = {
     "pybullet": ("environments", "pybullet_adapter", '"{name}", seed=seed, gym_kwargs=kwargs'),
     "dm_control": ("environments", "dm_control_adapter", '"{domain}", "{task}", seed=seed'),
     "partial": ("tasks", "partial", '"{name}", seed=seed'),
+    "unity": (
+        "environments",
+        "unity_adapter",
+        '"{name}", seed=seed, specs=self.env_config["specs"], **kwargs',
+    ),
 }
 # The adapter of an environment with wrappers of its library, which come between the two.
 _ADAPTERS = {
@@ -122,6 +127,8 @@ def params_text(
     else:
         imports, make = construction(environment, options)
     observes_image = environment is not None and environment.observes_image
+    # Unity stacks frames by itself.
+    stacks = environment is not None and environment.kind != "unity" and observes_image
     return _PARAMS.format(
         title=title,
         slug=slug,
@@ -137,7 +144,7 @@ def params_text(
         first_episodes=max(1, (FIRST_ENV_STEPS if environment else 1000) // horizon),
         eval_period=max(1, (EVAL_EVERY_ENV_STEPS if environment else 5000) // (episodes * horizon)),
         units=256 if environment else 64,
-        image_settings=_IMAGE_SETTINGS if observes_image else "",
+        image_settings=_IMAGE_SETTINGS if stacks else "",
     )
 
 
@@ -183,6 +190,8 @@ def config_text(environment: EnvironmentId | None, options: EnvironmentOptions) 
     config: dict[str, object] = {"horizon": options.horizon or usual}
     if environment is None:
         config["mass"] = 1.0
+    else:
+        config |= environment.config
     return json.dumps(config, indent=2) + "\n"
 
 

@@ -46,6 +46,7 @@ def train(
     variables: pathlib.Path | None = None,
     /,
     env: str | None = None,
+    unity: str | None = None,
     env_kwargs: tuple[str, ...] = (),
     wrap: tuple[str, ...] = (),
     horizon: Annotated[int | None, AtLeast(1)] = None,
@@ -55,6 +56,7 @@ def train(
     curriculum: pathlib.Path | None = None,
     sampler: pathlib.Path | None = None,
     name: str | None = None,
+    run_id: str | None = None,
     seed: tuple[int, ...] = (),
     algo: Annotated[str | None, OneOf(ALGORITHMS)] = None,
     set_: tuple[str, ...] = (),
@@ -68,6 +70,7 @@ def train(
       variables: Variables file.
       env: An environment in place of a variables file, such as Pendulum-v1,
         HalfCheetahBulletEnv-v0, dm_control:cheetah/run or partial:pendulum-p.
+      unity: Path of a Unity build: the same as --env unity:BUILD.
       env_kwargs: Arguments of the environment's constructor, such as render_mode=rgb_array; of
         dm_control, of the task. As the next seven, for a new project of --env, whose files have
         them from then on.
@@ -76,10 +79,11 @@ def train(
       horizon: Env steps of an episode, after which it is cut. Default: the environment's limit.
       workers: Number of workers. Default: as many as the CPUs allow.
       mlagents: A trainer configuration of ML-Agents, for the settings.
-      behavior: Of ML-Agents' file: the behavior, if there are several.
+      behavior: Of ML-Agents' file or the Unity build: the behavior, if there are several.
       curriculum: Of ML-Agents up to 0.16: a file of lessons, or a folder of such files.
       sampler: Of ML-Agents up to 0.16: a file of samplers.
       name: Name of the experiment. Default: from the variables file or the environment.
+      run_id: The same as --name.
       seed: Seed of everything random; several make one experiment each, NAME_seed_1 and so on.
       algo: The same as --set algorithm=NAME.
       set_: Hyperparameters, such as train_batch_size=512.
@@ -93,8 +97,15 @@ def train(
     """
     if platform.system() != "Linux":
         raise ConfigError("Training needs Linux: Reverb has no build for this system.")
+    if unity is not None:
+        if env is not None:
+            raise ConfigError("Give either --env or --unity.")
+        env = f"unity:{unity}"
+        if behavior is not None and mlagents is None:
+            env_kwargs, behavior = (*env_kwargs, f"behavior={behavior}"), None
     if variables is not None and env is not None:
         raise ConfigError("Give either a variables file or --env.")
+    name = run_id if name is None else name
     if algo is not None:
         set_ = (f"algorithm={algo}", *set_)
     environ = dict(os.environ)

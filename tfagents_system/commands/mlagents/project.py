@@ -89,6 +89,7 @@ def convert_project(
     imports, make = BASE_IMPORT, _MISSING.format(behavior)
     if environment:
         imports, make = construction(environment, options)
+        config |= environment.config
     params = _PARAMS.format(
         behavior=behavior, file=_in_docstring(sources.trainer.name), slug=slug, imports=imports,
         once="" if environment else " once env_ctor returns an environment", make=make,

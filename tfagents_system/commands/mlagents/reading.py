@@ -75,12 +75,7 @@ def flag(value: Any, where: str) -> bool:
 
 
 def _from_yaml(text: str) -> Any:
-    try:
-        import yaml
-    except ImportError as error:
-        raise ConfigError(
-            f"Reading YAML needs the package PyYAML ({error}): .venv/bin/pip install pyyaml"
-        ) from error
+    import yaml  # here, because most programs start faster without it
 
     class Loader(yaml.SafeLoader):
         """Refuses keys that are given twice, of which YAML would take the last."""

@@ -1,0 +1,103 @@
+"""`sac new` and `sac train` with a Unity build."""
+
+import pathlib
+import sys
+
+import numpy as np
+import psutil
+import pytest
+
+from tfagents_system.commands import train
+from tfagents_system.commands.environment_options import EnvironmentOptions
+from tfagents_system.commands.new import new
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.programs.params_loader import load_params
+from tfagents_system.core.settings.env_config import load_env_config
+from tfagents_system.environments.construction import make_eval_environment
+
+STAND_IN = pathlib.Path(__file__).parents[1] / "environments" / "unity" / "stand_in.py"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def make_build(folder, task):
+    path = folder / "BallGame.x86_64"
+    path.write_text(f'#!/bin/sh\nexec {sys.executable} {STAND_IN} --task {task} "$@"\n')
+    path.chmod(0o755)
+
+
+def files(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_project_has_the_specs_and_needs_no_build_for_them(folder):
+    make_build(folder, "grid")
+    variables = train._project_of("unity:BallGame.x86_64", None, EnvironmentOptions())
+    assert str(variables) == "ball_game_variables.sh"
+    config = load_env_config(folder / "ball_game_config.json")
+    assert [sensor["name"] for sensor in config["specs"]["sensors"]] == ["camera", "goal"]
+    params = load_params(folder / "ball_game_params.py", config, [])
+    (folder / "BallGame.x86_64").rename(folder / "moved")
+    before = psutil.Process().children(recursive=True)
+    environment = make_eval_environment(params, seed=1)
+    assert environment.observation_spec()["camera"].shape == (40, 40, 3)
+    assert psutil.Process().children(recursive=True) == before
+    (folder / "moved").rename(folder / "BallGame.x86_64")
+    assert environment.reset().observation["goal"].sum() == 1
+    environment.close()
+
+
+def test_one_of_several_behaviors_is_chosen(folder):
+    make_build(folder, "ball,hybrid")
+    with pytest.raises(ConfigError, match=r"behaviors 3DBall\?team=0, Hybrid\?team=0; allowed is"):
+        new("ball", from_="unity:BallGame.x86_64")
+    assert files(folder) == ["BallGame.x86_64"]
+    new("ball", from_="unity:BallGame.x86_64", env_kwargs=("behavior=Hybrid", "num_areas=2"))
+    config = load_env_config(folder / "ball_config.json")
+    assert config["specs"]["name"] == "Hybrid?team=0"
+    params = load_params(folder / "ball_params.py", config, [])
+    environment = make_eval_environment(params, seed=1)
+    assert sorted(environment.action_spec()) == ["continuous", "discrete"]
+    time_step = environment.reset()
+    action = {"continuous": np.zeros(2, np.float32), "discrete": np.zeros(2, np.int32)}
+    assert float(environment.step(action).reward) == pytest.approx(0.1)
+    assert time_step.observation["action_mask"].shape == (5,)
+    environment.close()
+
+
+def test_settings_of_mlagents_for_a_build(folder):
+    make_build(folder, "ball,hybrid")
+    (folder / "trainer.yaml").write_text(
+        "behaviors:\n  Hybrid:\n    trainer_type: sac\n    hyperparameters: {batch_size: 77}\n"
+    )
+    new("ball", from_="unity:BallGame.x86_64", mlagents=pathlib.Path("trainer.yaml"),
+        behavior="Hybrid")  # fmt: skip
+    config = load_env_config(folder / "ball_config.json")
+    assert config["specs"]["name"] == "Hybrid?team=0"
+    assert load_params(folder / "ball_params.py", config, []).train_batch_size == 77
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"from_": "unity:none"}, "Unity build none is no file; allowed is an executable"),
+        ({"env_kwargs": ("num_area=2",)}, "no argument 'num_area'. Did you mean num_areas"),
+        ({"env_kwargs": ("engine={'time_scal':1}",)}, "no setting 'time_scal'. Did you mean time"),
+        ({"wrap": ("a:B",)}, "--wrap does not go with unity:BallGame.x86_64"),
+        ({"env_kwargs": ("arguments=('--api','2.0.0')",)}, "speaks version 2.0.0"),
+    ],
+)
+def test_wrong_arguments_write_nothing(folder, arguments, expected):
+    make_build(folder, "ball")
+    with pytest.raises(ConfigError, match=expected):
+        new("ball", **({"from_": "unity:BallGame.x86_64"} | arguments))
+    assert files(folder) == ["BallGame.x86_64"]
+
+
+def test_env_and_unity_exclude_each_other():
+    with pytest.raises(ConfigError, match="either --env or --unity"):
+        train.train(env="Pendulum-v1", unity="BallGame.x86_64")

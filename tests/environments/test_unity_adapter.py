@@ -1,0 +1,83 @@
+import pathlib
+
+import numpy as np
+import psutil
+import pytest
+from tf_agents.environments import utils
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.environments import unity_adapter
+
+STAND_IN = str(pathlib.Path(__file__).parent / "unity" / "stand_in.py")
+
+
+@pytest.fixture
+def load():
+    made = []
+
+    def load_one(*arguments, **kwargs):
+        made.append(unity_adapter.load(STAND_IN, seed=3, arguments=arguments, **kwargs))
+        return made[-1]
+
+    yield load_one
+    for environment in made:
+        environment.close()
+
+
+@pytest.mark.parametrize("task", ["ball", "grid", "hybrid"])
+def test_is_a_valid_environment(load, task):
+    environment = load("--task", task, "--agents", "3")
+    # Draws random actions, for which those of grid must be allowed.
+    if task == "grid":
+        time_step = environment.reset()
+        for _ in range(250):
+            action = environment.behavior.idle_action(time_step.observation)
+            time_step = environment.step(action)
+    else:
+        utils.validate_py_environment(environment, episodes=2)
+
+
+def test_follows_one_agent_while_the_others_stand_still(load):
+    environment = load("--agents", "2")
+    first = environment.reset()
+    steps = [first]
+    while not steps[-1].is_last():
+        steps.append(environment.step(np.ones(2, np.float32)))
+    assert [int(step.step_type) for step in steps] == [0] + [1] * (len(steps) - 2) + [2]
+    # Its plate tilts by 5 * 0.007 a decision up to 0.25.
+    tilts = np.array([step.observation["vector"][0] for step in steps])
+    expected = np.minimum(tilts[0] + 5 * 0.007 * np.arange(len(tilts)), 0.25)
+    np.testing.assert_allclose(tilts, expected, atol=1e-6)
+    assert environment.step(np.ones(2, np.float32)).is_first()
+
+
+def test_parameters_are_set_before_the_first_episode_and_by_a_curriculum(load):
+    environment = load(parameters={"gravity": 1.0})
+    environment.reset()
+    environment.set_state({"gravity": 2.0})
+    environment.reset()
+    values = [each.value for each in environment.agents.take_statistics()]
+    assert values[-2:] == [1.0, 2.0]
+
+
+def test_with_specs_no_build_is_started_before_the_first_step(load):
+    specs = load("--task", "grid").behavior.to_json()
+    environment = load("--task", "grid", specs=specs)
+    before = psutil.Process().children()
+    assert environment.observation_spec()["camera"].shape == (40, 40, 3)
+    assert psutil.Process().children() == before
+    assert environment.reset().is_first()
+    assert len(psutil.Process().children()) == len(before) + 1
+
+
+def test_build_with_other_specs_is_refused(load):
+    specs = load("--task", "grid").behavior.to_json()
+    with pytest.raises(ConfigError, match="with which the project was made"):
+        load("--task", "grid", specs=specs | {"branches": [7]}).reset()
+
+
+def test_misspelt_engine_setting():
+    with pytest.raises(
+        ConfigError, match="engine has no setting 'time_scal'. Did you mean time_scale"
+    ):
+        unity_adapter.load(STAND_IN, engine={"time_scal": 1})

@@ -1,0 +1,119 @@
+import itertools
+import pathlib
+
+import numpy as np
+import pytest
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.environments.unity.agents import UnityAgents
+from tfagents_system.environments.unity.behaviors import Behavior
+from tfagents_system.environments.unity.connection import Connection
+
+STAND_IN = str(pathlib.Path(__file__).with_name("stand_in.py"))
+
+
+@pytest.fixture
+def make():
+    made = []
+
+    def make_agents(*arguments, behavior=None, seed=0, num_areas=1):
+        connection = Connection(STAND_IN, arguments=arguments, seed=seed, num_areas=num_areas)
+        made.append(connection)
+        return UnityAgents(connection, behavior)
+
+    yield make_agents
+    for connection in made:
+        connection.close()
+
+
+def tilted(steps):
+    return {each: np.ones(2, np.float32) for each in steps.asking}
+
+
+def test_episodes_of_agents_are_complete_and_apart(make):
+    agents = make("--agents", "4", seed=5)
+    steps = agents.reset()
+    episodes = {each: [step] for each, step in steps.asking.items()}
+    while len(agents_ended := [e for e in episodes.values() if e[-1].is_last()]) < 8:
+        before = set(steps.asking)
+        steps = agents.step(tilted(steps))
+        assert set(steps.ended) <= before  # an id ends only after it has asked
+        assert len(steps.asking) == 4
+        for each, step in [*steps.ended.items(), *steps.asking.items()]:
+            episodes.setdefault(each, []).append(step)
+    for episode in agents_ended:
+        assert [int(step.step_type) for step in episode] == [0] + [1] * (len(episode) - 2) + [2]
+        assert [float(step.reward) for step in episode] == pytest.approx(
+            [0.0] + [0.1] * (len(episode) - 2) + [-1.0]
+        )
+        assert [float(step.discount) for step in episode] == [1.0] * (len(episode) - 1) + [0.0]
+        for step, next_step in itertools.pairwise(episode):
+            position, next_position = (
+                each.observation["vector"][[2, 4]] for each in (step, next_step)
+            )
+            # At a speed of at most 3 per second, a decision of 0.1 s moves the ball less than that.
+            assert abs(next_position - position).max() < 0.5
+
+
+def test_time_limits_are_no_terminations(make):
+    agents = make("--task", "grid", "--agents", "1")
+    steps = agents.reset()
+    for _ in range(100):  # stays in its cell until the limit of 100 decisions
+        assert not steps.ended
+        steps = agents.step({each: np.array([0]) for each in steps.asking})
+    (last,) = steps.ended.values()
+    assert (last.is_last(), float(last.discount), float(last.reward)) == (
+        True, 1.0, pytest.approx(-0.01),
+    )  # fmt: skip
+
+
+def test_reset_begins_all_episodes_anew(make):
+    agents = make("--agents", "2")
+    steps = agents.reset()
+    before = set(steps.asking)
+    steps = agents.reset()
+    assert not steps.ended and all(step.is_first() for step in steps.asking.values())
+    assert not before & set(steps.asking)
+
+
+def test_several_behaviors_need_a_choice(make):
+    with pytest.raises(ConfigError, match=r"behaviors 3DBall\?team=0, Hybrid\?team=0; allowed is"):
+        make("--task", "ball,hybrid")
+    with pytest.raises(ConfigError, match=r"no behavior 'Hybird'.* Did you mean Hybrid\?"):
+        make("--task", "ball,hybrid", behavior="Hybird")
+
+
+def test_agents_of_other_behaviors_get_zeros(make):
+    agents = make("--task", "ball,hybrid", "--agents", "2", behavior="Hybrid")
+    steps = agents.reset()
+    for _ in range(3):
+        steps = agents.step(
+            {
+                each: {"continuous": np.zeros(2, np.float32), "discrete": np.array([1, 0])}
+                for each in steps.asking
+            }
+        )
+    # 0.1 is doubled by integer 1 of the first branch.
+    assert [float(step.reward) for step in steps.asking.values()] == pytest.approx([0.2, 0.2])
+
+
+def test_parameters_areas_and_statistics(make):
+    agents = make("--agents", "2", num_areas=3)
+    agents.set_parameters({"gravity": 4.0})
+    steps = agents.reset()
+    assert len(steps.asking) == 2 * 3
+    values = [(s.name, s.value) for s in agents.take_statistics()]
+    assert values == [("Gravity", pytest.approx(9.81)), ("Gravity", 4.0)]
+    assert agents.take_statistics() == []
+
+
+def test_same_seed_same_episodes(make):
+    first, second = (
+        [s.observation["vector"] for s in make(seed=9).reset().asking.values()] for _ in range(2)
+    )
+    np.testing.assert_array_equal(first, second)
+
+
+def test_behavior_as_json(make):
+    behavior = make("--task", "grid").behavior
+    assert Behavior.from_json(behavior.to_json()) == behavior

@@ -1,0 +1,130 @@
+"""Agents by slot, on scripted agents: ids that come, go and pause."""
+
+import numpy as np
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.environments.unity.agents import AgentSteps
+from tfagents_system.environments.unity.slots import AgentSlots
+
+FIRST, MID, LAST = 0, 1, 2
+
+
+def observation(number):
+    return {"vector": np.float32([number])}
+
+
+def asks(number, is_first=False):
+    if is_first:
+        return ts.restart(observation(number))
+    return ts.transition(observation(number), reward=np.float32(number))
+
+
+def ends(number):
+    return ts.termination(observation(number), reward=np.float32(number))
+
+
+class ScriptedAgents:
+    """Brings the steps of a script, and keeps the actions."""
+
+    class behavior:  # noqa: N801
+        @staticmethod
+        def idle_action(observation):
+            return "idle"
+
+    def __init__(self, *script):
+        self.script = list(script)
+        self.actions = []
+
+    def reset(self):
+        return self.script.pop(0)
+
+    def step(self, actions):
+        self.actions.append(actions)
+        return self.script.pop(0)
+
+
+def shown(found):
+    return {
+        slot: (int(step.step_type), float(step.observation["vector"][0]))
+        for slot, step in found.items()
+    }
+
+
+def test_an_agent_that_ends_is_followed_by_its_next_episode():
+    agents = ScriptedAgents(
+        AgentSteps({1: asks(10, True), 2: asks(20, True)}, {}),
+        AgentSteps({2: asks(21), 3: asks(30, True)}, {1: ends(11)}),
+        AgentSteps({2: asks(22), 3: asks(31)}, {}),
+    )
+    slots = AgentSlots(agents)
+    assert shown(slots.reset([0, 1])) == {0: (FIRST, 10), 1: (FIRST, 20)}
+    assert shown(slots.step({0: "a", 1: "b"})) == {0: (LAST, 11), 1: (MID, 21)}
+    assert shown(slots.reset([0])) == {0: (FIRST, 30)}
+    assert shown(slots.step({0: "c", 1: "d"})) == {0: (MID, 31), 1: (MID, 22)}
+    assert agents.actions == [{1: "a", 2: "b"}, {2: "d", 3: "c"}]
+
+
+def test_an_agent_that_does_not_ask_gets_no_action():
+    agents = ScriptedAgents(
+        AgentSteps({1: asks(10, True), 2: asks(20, True)}, {}),
+        AgentSteps({2: asks(21)}, {}),
+        AgentSteps({1: asks(12), 2: asks(22)}, {}),
+    )
+    slots = AgentSlots(agents)
+    slots.reset([0, 1])
+    assert shown(slots.step({0: "a", 1: "b"})) == {1: (MID, 21)}
+    assert shown(slots.step({1: "c"})) == {0: (MID, 12), 1: (MID, 22)}
+    assert agents.actions[1] == {2: "c"}
+
+
+def test_a_slot_waits_until_an_agent_begins():
+    agents = ScriptedAgents(
+        AgentSteps({1: asks(10, True)}, {}),
+        AgentSteps({}, {1: ends(11)}),
+        AgentSteps({5: asks(50, True)}, {}),
+    )
+    slots = AgentSlots(agents)
+    slots.reset([0])
+    slots.step({0: "a"})
+    assert slots.reset([0]) == {}
+    assert shown(slots.step({})) == {0: (FIRST, 50)}
+
+
+def test_an_episode_that_is_cut_goes_on_as_another_one():
+    agents = ScriptedAgents(
+        AgentSteps({1: asks(10, True)}, {}),
+        AgentSteps({1: asks(11)}, {}),
+        AgentSteps({1: asks(12)}, {}),
+    )
+    slots = AgentSlots(agents)
+    slots.reset([0])
+    slots.step({0: "a"})
+    assert shown(slots.reset([0])) == {0: (FIRST, 11)}
+    assert shown(slots.step({0: "b"})) == {0: (MID, 12)}
+
+
+def test_agents_beyond_the_slots_stand_still_until_one_is_free():
+    agents = ScriptedAgents(
+        AgentSteps({1: asks(10, True), 2: asks(20, True)}, {}),
+        AgentSteps({2: asks(21)}, {1: ends(11)}),
+        AgentSteps({2: asks(22)}, {}),
+    )
+    slots = AgentSlots(agents)
+    assert shown(slots.reset([0])) == {0: (FIRST, 10)}
+    slots.step({0: "a"})
+    assert agents.actions == [{1: "a", 2: "idle"}]
+    assert shown(slots.reset([0])) == {0: (FIRST, 21)}  # in the middle of its episode
+    assert shown(slots.step({0: "b"})) == {0: (MID, 22)}
+
+
+def test_cut_before_the_agent_asks_again_and_ended_at_once():
+    agents = ScriptedAgents(
+        AgentSteps({1: asks(10, True)}, {}),
+        AgentSteps({}, {}),
+        AgentSteps({3: asks(30, True)}, {1: ends(11)}),
+    )
+    slots = AgentSlots(agents)
+    slots.reset([0])
+    slots.step({0: "a"})
+    assert slots.reset([0]) == {}  # its agent acts, and the slot's episode is cut
+    assert shown(slots.step({})) == {0: (FIRST, 30)}

@@ -1,0 +1,31 @@
+"""Environments whose simulator has several slots, each with episodes of its own."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from tf_agents.trajectories import time_step as ts
+
+
+@runtime_checkable
+class SlotSimulator(Protocol):
+    """A PyEnvironment with several slots, numbered from 0; its specs are those of one.
+
+    A time step of type FIRST begins a slot's episode, and one of type LAST ends it.
+    """
+
+    num_slots: int
+
+    def reset_slots(self, slots: Collection[int]) -> dict[int, ts.TimeStep]:
+        """Begins an episode in each of `slots`.
+
+        A slot without a time step begins later: its first time step is a result of `step_slots`.
+        """
+
+    def step_slots(self, actions: Mapping[int, Any]) -> dict[int, ts.TimeStep]:
+        """Steps the simulator; `actions` are of the slots that have had a time step.
+
+        A slot without a new time step needs no action until it has one.
+        """
+
+    def slot_info(self, slot: int) -> Any:
+        """Returns the info of a slot's last step."""

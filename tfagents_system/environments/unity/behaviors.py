@@ -1,0 +1,240 @@
+"""Behaviors of Unity: specs of observations and actions, and batches of agents."""
+
+import dataclasses
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from tf_agents.specs import array_spec
+
+from tfagents_system.core.action_masks import ACTION_MASK
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.environments.unity import messages as unity
+
+_PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+
+
+class Sensor(NamedTuple):
+    """A sensor of a behavior: the leaf `name` of its observations."""
+
+    name: str
+    shape: tuple[int, ...]  # images [H, W, C], whatever the package's layout
+    dtype: str  # uint8 of compressed images, otherwise float32
+    is_channels_first: bool  # on the wire
+    is_goal: bool
+
+
+class Agents(NamedTuple):
+    """Some agents of a behavior at one time; n of them."""
+
+    ids: list[int]  # of this episode; the next one gets another
+    observations: dict[str, NDArray[Any]]  # [n, ...] by leaf
+    rewards: NDArray[np.float32]  # [n], since the last decision, with those of the agent's group
+    are_interrupted: NDArray[np.bool_]  # [n], ended by a time limit
+
+
+@dataclasses.dataclass(frozen=True)
+class Behavior:
+    """The specs of one behavior, and the encoding of its agents.
+
+    Observations are a dict of sensors, and of `action_mask` if there are discrete actions. The
+    action is float32 [A] in [-1, 1] if there are only continuous ones, int32 [K] if there are only
+    branches, otherwise a dict of both, `continuous` and `discrete`.
+    """
+
+    name: str
+    num_continuous: int
+    branches: tuple[int, ...]  # the number of integers in each
+    sensors: tuple[Sensor, ...]
+
+    @classmethod
+    def read(cls, description: Any, infos: Sequence[Any]) -> "Behavior":
+        """Returns the behavior that messages describe.
+
+        Args:
+          description: A message Behavior.
+          infos: Messages AgentInfo of its agents, which have the sensors.
+
+        Raises:
+          ConfigError: If it has no agents yet, or no actions.
+        """
+        name = description.name
+        if not infos:
+            raise ConfigError(
+                f"The behavior {name} has no agents at the first step, so that its sensors are "
+                "unknown. Create one at the start of the scene."
+            )
+        num_continuous, branches = _actions(description)
+        if not num_continuous and not branches:
+            raise ConfigError(f"The behavior {name} has no actions; allowed are one or more.")
+        return cls(name, num_continuous, branches, _sensors(infos[0].observations))
+
+    @classmethod
+    def from_json(cls, values: Any) -> "Behavior":
+        """Returns the behavior of `to_json`."""
+        sensors = (Sensor(**{**each, "shape": tuple(each["shape"])}) for each in values["sensors"])
+        fields = {**values, "branches": tuple(values["branches"]), "sensors": tuple(sensors)}
+        return cls(**fields)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the behavior as JSON has it."""
+        return {**vars(self), "sensors": [sensor._asdict() for sensor in self.sensors]}
+
+    def observation_spec(self) -> dict[str, array_spec.ArraySpec]:
+        """Returns the spec of an agent's observation."""
+        spec: dict[str, array_spec.ArraySpec] = {}
+        for sensor in self.sensors:
+            if sensor.dtype == "uint8":
+                spec[sensor.name] = array_spec.BoundedArraySpec(
+                    sensor.shape, np.uint8, 0, 255, sensor.name
+                )
+            else:
+                spec[sensor.name] = array_spec.ArraySpec(sensor.shape, np.float32, sensor.name)
+        if self.branches:
+            spec[ACTION_MASK] = array_spec.BoundedArraySpec(
+                [sum(self.branches)], np.float32, 0.0, 1.0, ACTION_MASK
+            )
+        return spec
+
+    def action_spec(self) -> Any:
+        """Returns the spec of an agent's action; see the class."""
+        parts: dict[str, array_spec.BoundedArraySpec] = {}
+        if self.num_continuous:
+            parts["continuous"] = array_spec.BoundedArraySpec(
+                [self.num_continuous], np.float32, -1.0, 1.0, "continuous"
+            )
+        if self.branches:
+            parts["discrete"] = array_spec.BoundedArraySpec(
+                [len(self.branches)],
+                np.int32,
+                np.zeros(len(self.branches), np.int32),
+                np.array(self.branches, np.int32) - 1,
+                "discrete",
+            )
+        return parts if len(parts) == 2 else parts.popitem()[1]
+
+    def idle_action(self, observation: Mapping[str, Any]) -> Any:
+        """Returns the action of an agent that stands still: zeros, or what is allowed first."""
+        continuous = np.zeros(self.num_continuous, np.float32)
+        if not self.branches:
+            return continuous
+        masks = np.split(observation[ACTION_MASK], np.cumsum(self.branches)[:-1])
+        discrete = np.array([mask.argmax() for mask in masks], np.int32)
+        if not self.num_continuous:
+            return discrete
+        return {"continuous": continuous, "discrete": discrete}
+
+    def agents(self, infos: Sequence[Any]) -> Agents:
+        """Decodes messages AgentInfo."""
+        observations = {
+            sensor.name: _stack([_decode(info.observations[k], sensor) for info in infos], sensor)
+            for k, sensor in enumerate(self.sensors)
+        }
+        if self.branches:
+            observations[ACTION_MASK] = self._masks(infos)
+        return Agents(
+            [info.id for info in infos],
+            observations,
+            np.array([info.reward + info.group_reward for info in infos], np.float32),
+            np.array([info.is_interrupted for info in infos], bool),
+        )
+
+    def message(self, action: Any) -> Any:
+        """Returns the message Action of an agent's action."""
+        if isinstance(action, dict):
+            continuous, discrete = action["continuous"], action["discrete"]
+        else:
+            continuous, discrete = ((), action) if self.branches else (action, ())
+        return _action(np.asarray(continuous).tolist(), np.asarray(discrete).tolist())
+
+    def _masks(self, infos: Sequence[Any]) -> NDArray[np.float32]:
+        """Returns 1 for each allowed integer; on the wire true is forbidden, and nothing is all."""
+        size = sum(self.branches)
+        forbidden = [list(info.forbidden) or [False] * size for info in infos]
+        return 1 - np.array(forbidden, np.float32).reshape(len(infos), size)
+
+
+def idle_action(description: Any) -> Any:
+    """Returns the message Action of zeros of a behavior's agent."""
+    num_continuous, branches = _actions(description)
+    return _action([0.0] * num_continuous, [0] * len(branches))
+
+
+def _action(continuous: list[float], discrete: list[int]) -> Any:
+    return unity.Action(
+        continuous=continuous, discrete=discrete, of_old_api=[*continuous, *discrete]
+    )
+
+
+def _actions(description: Any) -> tuple[int, tuple[int, ...]]:
+    """Returns the number of continuous actions, and the sizes of the branches."""
+    spec = description.action_spec
+    if spec.num_continuous or spec.branch_sizes:
+        return spec.num_continuous, tuple(spec.branch_sizes)
+    sizes = tuple(description.sizes_of_old_api)  # before API 1.3
+    if description.type_of_old_api == unity.CONTINUOUS:
+        return (sizes[0] if sizes else 0), ()
+    return 0, sizes
+
+
+def _sensors(observations: Sequence[Any]) -> tuple[Sensor, ...]:
+    sensors: list[Sensor] = []
+    for observation in observations:
+        shape, properties = tuple(observation.shape), tuple(observation.dimension_properties)
+        # Packages 3.0 and later send images as [C, H, W], where the first has no property.
+        is_channels_first = len(shape) == 3 and properties[:1] == (unity.NO_PROPERTY,)
+        if is_channels_first:
+            shape = (*shape[1:], shape[0])
+        name = "".join(c if c.isalnum() else "_" for c in observation.name) or "observation"
+        taken = {sensor.name for sensor in sensors} | {ACTION_MASK}
+        number = len(sensors)
+        sensors.append(
+            Sensor(
+                f"{name}_{number}" if name in taken else name,
+                shape,
+                "uint8" if observation.compression == unity.PNG else "float32",
+                is_channels_first,
+                observation.type == unity.GOAL_SIGNAL,
+            )
+        )
+    return tuple(sensors)
+
+
+def _stack(rows: Sequence[NDArray[Any]], sensor: Sensor) -> NDArray[Any]:
+    return np.stack(rows) if rows else np.zeros((0, *sensor.shape), sensor.dtype)
+
+
+def _decode(observation: Any, sensor: Sensor) -> NDArray[Any]:
+    """Returns an observation of the sensor's shape and dtype."""
+    if observation.compression == unity.PNG:
+        return _decode_images(observation, sensor.shape[-1])
+    values = np.array(observation.floats.data, np.float32)
+    if not sensor.is_channels_first:
+        return values.reshape(sensor.shape)
+    height, width, channels = sensor.shape
+    return np.moveaxis(values.reshape(channels, height, width), 0, -1)
+
+
+def _decode_images(observation: Any, num_channels: int) -> NDArray[np.uint8]:
+    """Decodes concatenated PNGs of three channels each.
+
+    The mapping says to which channel each of theirs belongs; of several, the mean counts.
+    """
+    data, begin = observation.compressed, 0
+    parts = []
+    while begin >= 0:
+        with Image.open(io.BytesIO(data[begin:])) as image:
+            parts.append(np.atleast_3d(np.asarray(image)))
+        begin = data.find(_PNG_SIGNATURE, begin + len(_PNG_SIGNATURE))
+    joined = np.concatenate(parts, axis=-1)
+    mapping = list(observation.channel_mapping)
+    if not mapping:
+        mapping = [0, 0, 0] if num_channels == 1 else list(range(num_channels))
+    if mapping == list(range(joined.shape[-1])):
+        return joined
+    of_channels = [[i for i, to in enumerate(mapping) if to == c] for c in range(num_channels)]
+    means = [joined[..., of_channel].mean(axis=-1).round() for of_channel in of_channels]
+    return np.stack(means, axis=-1).astype(np.uint8)

@@ -1,0 +1,201 @@
+"""Adapts builds of Unity, and the Editor, that use ML-Agents."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from tf_agents.environments import py_environment
+from tf_agents.trajectories import time_step as ts
+from tf_agents.typing import types
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.environments.unity.agents import AgentSteps, UnityAgents
+from tfagents_system.environments.unity.behaviors import Behavior
+from tfagents_system.environments.unity.connection import Connection, UnityError
+from tfagents_system.environments.unity.side_channels import EngineSettings, engine_settings
+from tfagents_system.environments.unity.slots import AgentSlots
+
+_MAX_SEED = 2**31  # Unity has int32
+_MAX_STEPS_WITHOUT_AGENT = 10_000
+
+
+class UnityEnvironment(py_environment.PyEnvironment):
+    """Adapts one behavior of a Unity build; `load` makes it.
+
+    Observations are a dict by sensor: images uint8 [H, W, C], all else float32; with discrete
+    actions also `action_mask`. Actions are float32 [A] in [-1, 1], int32 [K], or a dict of both,
+    `continuous` and `discrete`.
+
+    As any PyEnvironment it has one agent: it follows one from its first step to its last, while
+    the others stand still. Workers step all of them, as a SlotSimulator.
+    """
+
+    def __init__(
+        self,
+        build: str | None,
+        behavior: str | None,
+        seed: int | None,
+        connection_kwargs: Mapping[str, Any],
+        engine: EngineSettings,
+        parameters: Mapping[str, float],
+        specs: Mapping[str, Any] | None,
+    ):
+        """Connects to Unity if there are no `specs`; see `load`."""
+        super().__init__(handle_auto_reset=True)
+        self._build, self._wanted, self._engine = build, behavior, engine
+        self._connection_kwargs = dict(connection_kwargs)
+        self._seed = seed
+        self._parameters = dict(parameters)
+        self._agents: UnityAgents | None = None
+        self._slots: AgentSlots | None = None
+        self._followed = 0
+        self._asking: dict[int, ts.TimeStep] = {}
+        if specs:
+            self.behavior = Behavior.from_json(specs)
+            self._wanted = self._wanted or self.behavior.name
+        else:
+            self.behavior = self.agents.behavior
+
+    @property
+    def agents(self) -> UnityAgents:
+        """All agents of the behavior; connects to Unity at the first use.
+
+        Raises:
+          ConfigError: If there is no such build or behavior, or it has other specs than expected.
+          UnityError: If Unity does not connect.
+        """
+        if self._agents is None:
+            seed = (self._seed or 0) % _MAX_SEED
+            connection = Connection(self._build, seed=seed, **self._connection_kwargs)
+            agents = UnityAgents(connection, self._wanted, self._engine)
+            if getattr(self, "behavior", agents.behavior) != agents.behavior:
+                agents.close()
+                raise ConfigError(
+                    f"The Unity build has the specs {agents.behavior.to_json()}; expected are "
+                    f"{self.behavior.to_json()}, with which the project was made."
+                )
+            agents.set_parameters(self._parameters)
+            self._agents = agents
+        return self._agents
+
+    def observation_spec(self) -> types.NestedArraySpec:
+        """Returns the spec of observations."""
+        return self.behavior.observation_spec()
+
+    def action_spec(self) -> types.NestedArraySpec:
+        """Returns the spec of actions."""
+        return self.behavior.action_spec()
+
+    def seed(self, seed: int) -> int:
+        """Seeds a simulator that has not started yet. Returns the seed."""
+        self._seed = int(seed)
+        return self._seed
+
+    def get_info(self) -> dict[str, Any]:
+        """Returns {}, because Unity has none."""
+        return {}
+
+    def set_state(self, state: Mapping[str, float]) -> None:
+        """Sets parameters of the environment; a curriculum calls this."""
+        self._parameters.update(state)
+        if self._agents is not None:
+            self._agents.set_parameters(state)
+
+    def close(self) -> None:
+        """Closes the connection, and ends the build."""
+        if self._agents is not None:
+            self._agents.close()
+
+    @property
+    def num_slots(self) -> int:
+        """Number of agents that ask at the first step; connects to Unity."""
+        return self.agents.num_at_first
+
+    def reset_slots(self, slots: Collection[int]) -> dict[int, ts.TimeStep]:
+        """See `SlotSimulator`."""
+        if self._slots is None:
+            self._slots = AgentSlots(self.agents)
+        return self._slots.reset(slots)
+
+    def step_slots(self, actions: Mapping[int, Any]) -> dict[int, ts.TimeStep]:
+        """See `SlotSimulator`."""
+        assert self._slots is not None, "reset_slots comes first"
+        return self._slots.step(actions)
+
+    def slot_info(self, slot: int) -> dict[str, Any]:
+        """Returns {}, because Unity has none."""
+        return {}
+
+    def _reset(self) -> ts.TimeStep:
+        steps = self.agents.reset()
+        for _ in range(_MAX_STEPS_WITHOUT_AGENT):
+            self._asking = steps.asking
+            if self._asking:
+                self._followed = min(self._asking)
+                return self._asking[self._followed]
+            steps = self.agents.step({})
+        raise UnityError(
+            f"No agent of {self.behavior.name} has asked for an action within "
+            f"{_MAX_STEPS_WITHOUT_AGENT} steps of Unity."
+        )
+
+    def _step(self, action: types.NestedArray) -> ts.TimeStep:
+        steps = self._step_all({self._followed: action})
+        for _ in range(_MAX_STEPS_WITHOUT_AGENT):
+            if self._followed in steps.ended:
+                return steps.ended[self._followed]
+            if self._followed in steps.asking:
+                return steps.asking[self._followed]
+            steps = self._step_all({})
+        raise UnityError(
+            f"Agent {self._followed} of {self.behavior.name} has neither asked for an action nor "
+            f"ended within {_MAX_STEPS_WITHOUT_AGENT} steps of Unity."
+        )
+
+    def _step_all(self, actions: Mapping[int, Any]) -> AgentSteps:
+        """Steps all agents; those without an action stand still."""
+        idle = self.behavior.idle_action
+        others = {each: idle(step.observation) for each, step in self._asking.items()}
+        steps = self.agents.step(others | dict(actions))
+        self._asking = steps.asking
+        return steps
+
+
+def load(
+    build: str | None,
+    behavior: str | None = None,
+    seed: int | None = None,
+    *,
+    num_areas: int = 1,
+    parameters: Mapping[str, float] | None = None,
+    engine: Mapping[str, float] | None = None,
+    arguments: Sequence[str] = (),
+    port: int | None = None,
+    timeout_secs: float = 60.0,
+    specs: Mapping[str, Any] | None = None,
+) -> UnityEnvironment:
+    """Returns a behavior of a Unity build as a PyEnvironment.
+
+    Args:
+      build: Path of the executable; None for the Editor, in which you then press Play.
+      behavior: Name of the behavior; None if the build has only one.
+      seed: Seed of the simulator's random numbers.
+      num_areas: Copies of the scene.
+      parameters: Parameters of the environment.
+      engine: Settings of the engine that differ from ML-Agents' defaults, such as
+        {"time_scale": 1.0}; see `EngineSettings`.
+      arguments: Arguments of the build, such as "-nographics", with which there are no cameras.
+      port: Of 127.0.0.1; None is a free one, for the Editor 5004.
+      timeout_secs: Longest time that Unity may take to start or to answer.
+      specs: `UnityEnvironment.behavior.to_json()`: with it, no build is needed before the first
+        step.
+
+    Raises:
+      ConfigError: If an argument is wrong, or the build does not fit.
+    """
+    connection_kwargs = {
+        "num_areas": num_areas, "arguments": arguments, "port": port, "timeout_secs": timeout_secs,
+    }  # fmt: skip
+    return UnityEnvironment(
+        build, behavior, seed, connection_kwargs, engine_settings(engine or {}),
+        parameters or {}, specs,
+    )  # fmt: skip
