@@ -20,7 +20,7 @@ UPDATE_RATIOS = {  # train steps per env step of params files and tasks, where i
     "pybullet_params": 1 / 4, "dm_control_params": 1 / 2, "mujoco_params": 1 / 2,
     "box2d_params": 1 / 2, "ant_bullet": 1 / 2, "half_cheetah_bullet": 1 / 2,
     "half_cheetah_bullet_td3": 1 / 2, "hopper_bullet_td3": 1 / 2,
-    "water_maze_simple": 1 / 4, "water_maze_simple_mdp": 1 / 4,
+    "demonstrations_params": 2, "water_maze_simple": 1 / 4, "water_maze_simple_mdp": 1 / 4,
     "water_maze_simple_without_memory": 1 / 4,
 }  # fmt: skip
 
