@@ -44,7 +44,7 @@ def test_a_spec_says_what_the_run_is(run):
         "n_step": 1,
         "columns": columns,
     }
-    assert spec["item"] == expected
+    assert spec["item"] == expected  # as in version 0.2, whose runs must go on
     assert spec["files"].keys() >= {"config.json", "params.py", "replay_fakes"}
 
 

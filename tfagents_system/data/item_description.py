@@ -15,9 +15,15 @@ def item_columns(layout: ItemLayout, row: Sequence[tf.TensorSpec]) -> list[tf.Te
 
 
 def describe_item(layout: ItemLayout, row: Sequence[tf.TensorSpec]) -> dict[str, Any]:
-    """Describes the layout and the columns of a row as JSON."""
+    """Describes the layout and the columns of a row as JSON.
+
+    Fields that versions before did not have are left out at their defaults, so that their runs can
+    be resumed.
+    """
     columns = [[column.dtype.name, column.shape.as_list()] for column in row]
-    return {**dataclasses.asdict(layout), "columns": columns}
+    values = dataclasses.asdict(layout)
+    late = {name: values.pop(name) for name in ("num_copies", "goals_change")}
+    return {**values, **(late if layout.num_copies else {}), "columns": columns}
 
 
 def described_item(description: Mapping[str, Any]) -> tuple[ItemLayout, list[tf.TensorSpec]]:
