@@ -84,6 +84,7 @@ def test_settings_of_mlagents_for_a_build(folder):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
+        ({"from_": "unity"}, "--from unity needs the path of a build: --from unity:BUILD"),
         ({"from_": "unity:none"}, "Unity build none is no file; allowed is an executable"),
         ({"env_kwargs": ("num_area=2",)}, "no argument 'num_area'. Did you mean num_areas"),
         ({"env_kwargs": ("engine={'time_scal':1}",)}, "no setting 'time_scal'. Did you mean time"),

@@ -56,6 +56,7 @@ def params_of(env_ctor):
         hook=hook,
         action_repeat=1,
         time_aware=False,
+        image_layouts=None,
     )
 
 

@@ -14,6 +14,7 @@ class Params:
 
     frame_stack = action_repeat = 1
     time_aware = False
+    image_layouts = None
 
     def __init__(self, env_ctor):
         self.env_ctor = env_ctor

@@ -57,7 +57,7 @@ def test_a_run_clones_demonstrations_that_are_in_no_minibatch(tmp_path):
 
 def test_a_run_keeps_its_demonstrations_when_the_originals_move_and_refuses_others(run):
     expected = digest(read_demonstrations(run.folder / "demos"))
-    run.set_pace(0.005)
+    run.set_pace(0.05)  # so that it is not finished before it is stopped
     process = run.start()
     run.await_train_step(100)
     process.send_signal(signal.SIGTERM)

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Annotated
 
 from tfagents_system.commands import templates
-from tfagents_system.commands.environment_ids import KINDS, EnvironmentId, find_environment
+from tfagents_system.commands.environment_ids import EnvironmentId, find_environment
 from tfagents_system.commands.environment_options import EnvironmentOptions, sources_of
 from tfagents_system.commands.environment_trial import check_workers, try_environment
 from tfagents_system.commands.mlagents.project import convert_project
@@ -32,7 +32,6 @@ EXAMPLES = {
     "pybullet": "InvertedPendulumBulletEnv-v0",
     "dm_control": "cartpole/swingup",
     "partial": "pendulum-p",
-    "unity": "BUILD",
 }
 
 
@@ -77,12 +76,14 @@ def new(
         mlagents, from_ = pathlib.Path(from_.removeprefix(MLAGENTS)), OWN
     sources = sources_of(mlagents, behavior, curriculum, sampler)
     options = EnvironmentOptions.parse(env_kwargs, wrap, horizon, workers, sources)
+    if from_ == "unity":
+        raise ConfigError("--from unity needs the path of a build: --from unity:BUILD")
     if from_ == OWN:
         environment = None
         if env_kwargs or wrap:
             raise ConfigError("--env_kwargs and --wrap need --from, with an environment.")
     else:
-        environment = find_environment(f"{from_}:{EXAMPLES[from_]}" if from_ in KINDS else from_)
+        environment = find_environment(f"{from_}:{EXAMPLES[from_]}" if from_ in EXAMPLES else from_)
     asked_for = from_ if ":" in from_ else None
     _check_are_new(project_paths(name, pathlib.Path()))
     files, remarks = project_files(name, pathlib.Path(), environment, asked_for, options)
