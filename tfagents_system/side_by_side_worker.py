@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfagents_system.collection.info_numbers import InfoNumbers
-from tfagents_system.collection.interventions import Interventions
 from tfagents_system.collection.rollouts import Episode
 from tfagents_system.collection.side_by_side import SideBySide
+from tfagents_system.collection.taken_actions import TakenActions
 from tfagents_system.core.state.reports import Phase
 from tfagents_system.environments.replaceable import EnvironmentFailure
 from tfagents_system.policies.acting import SlotPolicy
@@ -32,7 +32,7 @@ class SideBySideWorker(Worker):
         # Of each slot's episode:
         self._curricula: dict[int, dict[str, Any]] = {}
         self._lessons: dict[int, Sequence[int]] = {}
-        self._interventions: dict[int, Interventions] = {}
+        self._actions: dict[int, TakenActions] = {}
         self._episodes = SideBySide(
             self._slots,
             self._run.horizon,
@@ -46,7 +46,7 @@ class SideBySideWorker(Worker):
     ) -> bool:
         self._records.env_step += 1
         info = self._slots.get_info(slot)
-        action = self._interventions[slot].taken(action, info)
+        action = self._actions[slot].taken(action, info)
         if observers := self._observers[slot]:
             observers(time_step, action, next_time_step)
         if relabelling := self._experience.relabelling:
@@ -85,7 +85,7 @@ class SideBySideWorker(Worker):
         for slot, failure in self._episodes.begin(policy, states):
             self._end(slot, failure, phase)
         for slot in states:
-            self._interventions[slot] = Interventions(self._action_spec)
+            self._actions[slot] = TakenActions(self._action_spec)
         return True
 
     def _end(self, slot: int, result: Episode | EnvironmentFailure, phase: Phase) -> None:
@@ -97,7 +97,7 @@ class SideBySideWorker(Worker):
                 self._note(result)
             return
         if result.is_complete:
-            numbers = {**result.numbers, **self._interventions[slot].numbers}
+            numbers = {**result.numbers, **self._actions[slot].numbers}
             self._records.collected(
                 result._replace(numbers=numbers),
                 self._iteration,

@@ -1,4 +1,4 @@
-"""How often a worker's episodes have each choice of a discrete action."""
+"""Tests the shares of choices of discrete actions in a worker's episodes."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Which environments have goals, and what `sac check` says of them."""
+"""Tests what `sac check` says of environments with goals."""
 
 import gym
 import numpy as np

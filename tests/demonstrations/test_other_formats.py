@@ -1,14 +1,19 @@
 """Demonstrations of other libraries, in files that the tests write by the formats' descriptions."""
 
+import io
 import json
 import struct
 
 import h5py
 import numpy as np
 import pytest
+from PIL import Image
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.demonstrations.files import read_demonstrations
+from tfagents_system.demonstrations.fit import Specs, misfits
+from tfagents_system.environments.unity.behaviors import Behavior, Sensor
+from tfagents_system.environments.unity.specs import action_spec, observation_spec
 
 
 def varint(number):
@@ -31,9 +36,9 @@ def field(number, value):
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
-def pair(observations, action, reward=0.0, done=False, is_cut=False):
+def pair(observations, action, reward=0.0, done=False, is_cut=False, info=b""):
     """An AgentInfoActionPair; `action` is the encoded AgentAction."""
-    info = field(7, float(reward)) + field(8, done) + field(9, is_cut)
+    info += field(7, float(reward)) + field(8, done) + field(9, is_cut)
     for numbers in observations:
         shown = field(1, [len(numbers)]) + field(4, field(1, [float(n) for n in numbers]))
         info += field(13, shown)
@@ -67,10 +72,10 @@ def test_a_demo_of_unity_has_no_transition_from_an_episode_to_the_next(tmp_path)
         pair([[2, 2]], continuous(1, 0), reward=4),  # the file ends
     ])  # fmt: skip
     first, second, third = read_demonstrations(path)
-    assert first.observations["observation"].tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert first.observations["observation/observation"].tolist() == [[0, 1], [2, 3], [4, 5]]
     assert first.actions["action"].tolist() == [[0.5, -0.5], [0.25, 1]]
     assert first.rewards.tolist() == [1, 2]
-    assert second.observations["observation"].tolist() == [[6, 7], [8, 9]]
+    assert second.observations["observation/observation"].tolist() == [[6, 7], [8, 9]]
     assert [e.end for e in (first, second, third)] == ["terminated", "truncated", "unfinished"]
     assert third.rewards.tolist() == [4]
     assert first.environment == "Crawler?team=0"
@@ -81,20 +86,37 @@ def test_a_demo_of_several_observations_and_mixed_actions_has_leaves(tmp_path):
     action = continuous(0.5) + field(7, [2, 0])
     write_demo(tmp_path / "a.demo", [
         pair([[1], [2, 3]], action), pair([[4], [5, 6]], action, done=True),
-    ])  # fmt: skip
+    ], field(9, field(1, 1) + field(2, 2) + field(3, [3, 2])))  # fmt: skip
     (episode,) = read_demonstrations(tmp_path)
-    assert episode.observations["observation/1"].tolist() == [[2, 3], [5, 6]]
-    assert episode.actions["action/0"].tolist() == [[0.5]]
-    assert episode.actions["action/1"].tolist() == [[2, 0]]
-    assert episode.spec["action/1"] == "int64 [2]"
+    assert episode.observations["observation/observation_1"].tolist() == [[2, 3], [5, 6]]
+    assert episode.observations["observation/action_mask"].tolist() == [[1] * 5] * 2  # not masked
+    assert episode.actions["action/continuous"].tolist() == [[0.5]]
+    assert episode.actions["action/discrete"].tolist() == [[2, 0]]
+    assert episode.spec["action/discrete"] == "int32 [2]"
+
+
+def test_a_demo_with_images_and_masks_fits_the_environment_of_its_build(tmp_path):
+    picture = np.arange(4 * 6 * 3, dtype=np.uint8).reshape(4, 6, 3)
+    file = io.BytesIO()
+    Image.fromarray(picture).save(file, "PNG")
+    camera = field(1, [3, 4, 6]) + field(2, 1) + field(3, file.getvalue()) + field(6, [1, 2, 2])
+    info = field(13, camera + field(8, b"camera")) + field(11, [0, 1, 0])  # 1 is forbidden
+    steps = [pair([], field(7, [2]), done=done, info=info) for done in (False, True)]
+    write_demo(tmp_path / "a.demo", steps, field(9, field(2, 1) + field(3, [3])))
+    (episode,) = read_demonstrations(tmp_path)
+    assert np.array_equal(episode.observations["observation/camera"], [picture, picture])
+    assert episode.observations["observation/action_mask"].tolist() == [[1, 0, 1]] * 2
+    build = Behavior("Grid", 0, (3,), (Sensor("camera", (4, 6, 3), "uint8", True),))
+    specs = Specs(observation_spec(build), action_spec(build), horizon=10)
+    assert list(misfits(episode, specs)) == []
 
 
 @pytest.mark.parametrize(
     "spec, action, expected, spec_of_action",
     [
-        (field(9, field(3, [3])), field(7, [2]), [2], "int64 []"),
-        (field(6, 0), field(1, [2.0]), [2], "int64 []"),  # API version 0
-        (field(6, 1), field(1, [2.0, 0.5]), [[2, 0.5]], "float32 [2]"),
+        (field(9, field(3, [3])), field(7, [2]), [[2]], "int32 [1]"),
+        (field(3, [3]) + field(6, 0), field(1, [2.0]), [[2]], "int32 [1]"),  # API version 0
+        (field(3, [2]) + field(6, 1), field(1, [2.0, 0.5]), [[2, 0.5]], "float32 [2]"),
     ],
 )
 def test_actions_of_each_version_are_read(spec, action, expected, spec_of_action, tmp_path):
@@ -120,7 +142,7 @@ def test_a_demo_that_cannot_be_read_is_refused_by_words(tmp_path):
         read_demonstrations(path)
     image = field(7, 0.0) + field(13, field(1, [8, 8, 3]) + field(2, 1) + field(3, b"png"))
     write_demo(path, [field(1, image) + field(2, continuous(1))] * 2)
-    with pytest.raises(ConfigError, match="compressed images"):
+    with pytest.raises(ConfigError, match="cannot be read .*cannot identify image"):
         read_demonstrations(path)
 
 

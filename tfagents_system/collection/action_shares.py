@@ -13,7 +13,7 @@ MOST_CHOICES = 32  # of all branches; more would be as many lines of the record 
 
 
 class ActionShares:
-    """How often each choice of each branch was taken in one episode.
+    """Counts the choices of each branch in one episode.
 
     shares = ActionShares(action_spec)
     shares.add(action)   # in each env step

@@ -117,7 +117,7 @@ class SideBySide:
 
     @property
     def are_running(self) -> bool:
-        """Whether any slot has an episode, or will have one without another reset."""
+        """True if any slot has an episode, or will have one without another reset."""
         return bool(self._running or self._awaited)
 
     def begin(self, policy: SlotPolicy, states: Mapping[int, Mapping[str, Any]]) -> Iterator[End]:

@@ -10,11 +10,11 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.collection.action_shares import ActionShares
 from tfagents_system.collection.info_numbers import InfoNumbers
-from tfagents_system.collection.interventions import Interventions
 from tfagents_system.collection.rollouts import Episode, run_episode
 from tfagents_system.collection.side_by_side import SlotEnvironments
 from tfagents_system.collection.slot_environments import EnvironmentList, SimulatorSlots
 from tfagents_system.collection.step_observers import StepObservers
+from tfagents_system.collection.taken_actions import TakenActions
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.meters import PhaseTimer
 from tfagents_system.core.process.reporting import OnlyReports
@@ -29,6 +29,7 @@ from tfagents_system.environments.construction import (
 from tfagents_system.environments.guest_environment import GuestEnvironment, as_made
 from tfagents_system.environments.headless import draw_unseen
 from tfagents_system.environments.replaceable import ReplaceableEnvironment
+from tfagents_system.environments.slot_simulator import SlotSimulator
 from tfagents_system.environments.vector_adapter import GymnasiumVectorEnvironment
 from tfagents_system.films.camera import Camera
 from tfagents_system.policies.acting import ActingPolicy
@@ -126,20 +127,17 @@ class Environments(NamedTuple):
         Raises:
           EnvironmentFailure: If the environment or its constructor fails.
         """
-        action_spec = self.collect.current().action_spec()
-        interventions, shares = Interventions(action_spec), ActionShares(action_spec)
+        actions = TakenActions(self.collect.current().action_spec())
 
         def observe_taken(
             time_step: ts.TimeStep, action: Any, next_time_step: ts.TimeStep, state: Any
         ) -> bool:
-            taken = interventions.taken(action, self.collect.get_info())
-            shares.add(taken)
+            taken = actions.taken(action, self.collect.get_info())
             return observe(time_step, taken, next_time_step, state)
 
         with self.collect.judged():
             episode = run_episode(self.collect, policy, horizon, observe_taken, timer, self.numbers)
-        more = {**interventions.numbers, **shares.numbers}
-        return episode._replace(numbers={**episode.numbers, **more})
+        return episode._replace(numbers={**episode.numbers, **actions.numbers})
 
     def run_greedy_episode(
         self,
@@ -264,11 +262,12 @@ def _slots_of_simulator(run: Run, collect: ReplaceableEnvironment) -> int | None
       ConfigError: If a setting does not go with it.
     """
     made = as_made(collect.current())
-    # Not by isinstance, which asks for the value of num_slots, too.
-    if not hasattr(type(made), "step_slots") or made.num_slots == 1:
+    # By `ask`, because a simulator may start only now.
+    num_slots = collect.ask(lambda _: made.num_slots if isinstance(made, SlotSimulator) else 1)
+    if num_slots == 1:
         return None
     params = run.params
-    what = f"an environment with {made.num_slots} environments or agents"
+    what = f"an environment with {num_slots} environments or agents"
     settings = {"envs_per_worker": 1, "her_copies": 0, "action_repeat": 1, "frame_stack": 1,
                 "time_aware": False}  # fmt: skip
     for name, allowed in settings.items():
@@ -285,4 +284,4 @@ def _slots_of_simulator(run: Run, collect: ReplaceableEnvironment) -> int | None
             "env_ctor returns a vector environment of gymnasium. It can have no curriculum and no "
             "masks of actions; set envs_per_worker, and return a single environment."
         )
-    return made.num_slots
+    return num_slots

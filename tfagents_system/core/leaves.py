@@ -1,4 +1,4 @@
-"""Which leaves of an observation a network sees: those in the spec of its input.
+"""Selects the leaves of an observation that a network sees: those in the spec of its input.
 
 A leaf's name is the path of its keys, such as "arm/torque" of {"arm": {"torque": ...}}.
 """

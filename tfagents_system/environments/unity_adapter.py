@@ -8,6 +8,7 @@ from tf_agents.trajectories import time_step as ts
 from tf_agents.typing import types
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.environments.unity import specs as specs_of
 from tfagents_system.environments.unity.agents import AgentSteps, UnityAgents
 from tfagents_system.environments.unity.behaviors import Behavior
 from tfagents_system.environments.unity.connection import Connection, UnityError
@@ -49,11 +50,12 @@ class UnityEnvironment(py_environment.PyEnvironment):
         self._slots: AgentSlots | None = None
         self._followed = 0
         self._asking: dict[int, ts.TimeStep] = {}
-        if specs:
-            self.behavior = Behavior.from_json(specs)
-            self._wanted = self._wanted or self.behavior.name
-        else:
+        self._expected = Behavior.from_json(specs) if specs else None
+        if self._expected is None:
             self.behavior = self.agents.behavior
+        else:
+            self.behavior = self._expected
+            self._wanted = behavior or self.behavior.name
 
     @property
     def agents(self) -> UnityAgents:
@@ -67,11 +69,11 @@ class UnityEnvironment(py_environment.PyEnvironment):
             seed = (self._seed or 0) % _MAX_SEED
             connection = Connection(self._build, seed=seed, **self._connection_kwargs)
             agents = UnityAgents(connection, self._wanted, self._engine)
-            if getattr(self, "behavior", agents.behavior) != agents.behavior:
+            if self._expected is not None and self._expected != agents.behavior:
                 agents.close()
                 raise ConfigError(
                     f"The Unity build has the specs {agents.behavior.to_json()}; expected are "
-                    f"{self.behavior.to_json()}, with which the project was made."
+                    f"{self._expected.to_json()}, with which the project was made."
                 )
             agents.set_parameters(self._parameters)
             self._agents = agents
@@ -79,11 +81,11 @@ class UnityEnvironment(py_environment.PyEnvironment):
 
     def observation_spec(self) -> types.NestedArraySpec:
         """Returns the spec of observations."""
-        return self.behavior.observation_spec()
+        return specs_of.observation_spec(self.behavior)
 
     def action_spec(self) -> types.NestedArraySpec:
         """Returns the spec of actions."""
-        return self.behavior.action_spec()
+        return specs_of.action_spec(self.behavior)
 
     def seed(self, seed: int) -> int:
         """Seeds a simulator that has not started yet. Returns the seed."""
@@ -91,8 +93,8 @@ class UnityEnvironment(py_environment.PyEnvironment):
         return self._seed
 
     def get_info(self) -> dict[str, Any]:
-        """Returns {}, because Unity has none."""
-        return {}
+        """Returns the newest statistics of Unity: {"statistics": {name: value}}."""
+        return {"statistics": self._agents.statistics if self._agents else {}}
 
     def set_state(self, state: Mapping[str, float]) -> None:
         """Sets parameters of the environment; a curriculum calls this."""
@@ -122,8 +124,8 @@ class UnityEnvironment(py_environment.PyEnvironment):
         return self._slots.step(actions)
 
     def slot_info(self, slot: int) -> dict[str, Any]:
-        """Returns {}, because Unity has none."""
-        return {}
+        """Returns the info, which is the same for all agents."""
+        return self.get_info()
 
     def _reset(self) -> ts.TimeStep:
         steps = self.agents.reset()

@@ -35,14 +35,13 @@ def held_source(
       seed: Seed of the draws.
       train_step: Counts the train steps done.
     """
-    firsts, rows_of_window = tf.constant(starts), tf.range(window)
+    firsts = tf.constant(starts)
 
     def draw(step: tf.Tensor) -> Minibatch:
         chosen = tf.random.stateless_uniform(
             [num_samples], [tf.cast(seed, tf.int64), step], maxval=len(starts), dtype=tf.int32
         )
-        rows = tf.gather(firsts, chosen)[:, tf.newaxis] + rows_of_window
-        return Minibatch(tuple(tf.gather(column, rows) for column in columns))
+        return Minibatch(_windows(columns, tf.gather(firsts, chosen), window))
 
     def make_iterator() -> Iterator[Any]:
         steps = tf.data.Dataset.counter(start=int(train_step.numpy()))
@@ -58,11 +57,16 @@ def random_transitions(
     columns: Sequence[tf.Tensor], starts: NDArray[Any], reader: SampleReader
 ) -> Callable[[tf.Tensor], Transition]:
     """Returns a function that draws n of the samples of `held_source`, with replacement."""
-    firsts, rows_of_window = tf.constant(starts), tf.range(reader.layout.window)
+    firsts = tf.constant(starts)
 
     def draw(count: tf.Tensor) -> Transition:
         chosen = tf.random.uniform([count], maxval=len(starts), dtype=tf.int32)
-        rows = tf.gather(firsts, chosen)[:, tf.newaxis] + rows_of_window
-        return reader.unpack([tf.gather(column, rows) for column in columns])
+        return reader.unpack(_windows(columns, tf.gather(firsts, chosen), reader.layout.window))
 
     return draw
+
+
+def _windows(columns: Sequence[tf.Tensor], firsts: tf.Tensor, window: int) -> tuple[tf.Tensor, ...]:
+    """Returns the `window` rows from each of `firsts` [n] on, [n, window, size] of each column."""
+    rows = firsts[:, tf.newaxis] + tf.range(window)
+    return tuple(tf.gather(column, rows) for column in columns)

@@ -119,7 +119,7 @@ class Grid:
             channel_mapping=(0, 1, 2),
             name="camera",
         )
-        add_vector(info, np.eye(2)[self.right], "goal", type=unity.GOAL_SIGNAL)
+        add_vector(info, np.eye(2)[self.right], "goal", type=1)
 
 
 def add_vector(info, values, name, **kwargs):

@@ -11,6 +11,7 @@ from tfagents_system.environments.unity import messages as unity
 from tfagents_system.environments.unity import side_channels
 from tfagents_system.environments.unity.behaviors import Behavior
 from tfagents_system.environments.unity.connection import Connection, UnityError
+from tfagents_system.environments.unity.specs import action_spec, observation_spec
 
 STAND_IN = str(pathlib.Path(__file__).with_name("stand_in.py"))
 
@@ -39,15 +40,14 @@ def test_specs_of_all_kinds_of_agents(package):
         ball, grid, hybrid = (
             behaviors[name] for name in ("3DBall?team=0", "GridWorld?team=0", "Hybrid?team=0")
         )
-        assert {k: v.shape for k, v in ball.observation_spec().items()} == {"vector": (8,)}
-        assert (ball.action_spec().shape, ball.action_spec().minimum) == ((2,), -1)
-        assert {k: v.shape for k, v in grid.observation_spec().items()} == {
+        assert {k: v.shape for k, v in observation_spec(ball).items()} == {"vector": (8,)}
+        assert (action_spec(ball).shape, action_spec(ball).minimum) == ((2,), -1)
+        assert {k: v.shape for k, v in observation_spec(grid).items()} == {
             "camera": (40, 40, 3), "goal": (2,), "action_mask": (5,),
         }  # fmt: skip
-        assert grid.observation_spec()["camera"].dtype == np.uint8
-        assert [sensor.is_goal for sensor in grid.sensors] == [False, True]
-        assert grid.action_spec().maximum.tolist() == [4]
-        assert {k: v.shape for k, v in hybrid.action_spec().items()} == {
+        assert observation_spec(grid)["camera"].dtype == np.uint8
+        assert action_spec(grid).maximum.tolist() == [4]
+        assert {k: v.shape for k, v in action_spec(hybrid).items()} == {
             "continuous": (2,), "discrete": (2,),
         }  # fmt: skip
         agents = grid.agents(output.output.agents[grid.name].value)

@@ -54,7 +54,7 @@ class Setting:
 
 @dataclasses.dataclass
 class Converted:
-    """What a behavior's settings are here, and what has no place here."""
+    """The hyperparameters of a behavior, and notes on settings that have no place here."""
 
     settings: dict[str, Setting] = dataclasses.field(default_factory=dict)
     notes: list[str] = dataclasses.field(default_factory=list)

@@ -11,7 +11,7 @@ CLONING_ALLOWED = 'None or {"strength": a number > 0, "steps": an integer >= 1}'
 
 
 class CloningSettings(NamedTuple):
-    """How strongly the actor imitates demonstrations, and how long."""
+    """Strength and duration of the imitation of demonstrations."""
 
     strength: float  # first learning rate, as a share of the actor's
     steps: int  # train steps until it is 0

@@ -70,7 +70,7 @@ class LessonState:
 
     @property
     def is_over(self) -> bool:
-        """Whether all parameters are in their last lesson."""
+        """True if all parameters are in their last lesson."""
         return all(self._criterion(name) is None for name in self._courses)
 
     def decide(self, progress: float, episode_return: float | None = None) -> bool:

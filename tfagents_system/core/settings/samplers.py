@@ -13,6 +13,7 @@ import numpy as np
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
+from tfagents_system.core.settings.hyperparameters import is_number
 
 LARGEST = 1e300  # differences of such numbers are finite
 ALLOWED = "a number from -1e300 to 1e300"
@@ -90,7 +91,7 @@ class Custom:
         """Returns the value of one episode; raises ConfigError if it is not a number."""
         value: Any = self.call(self.name, self.settings, generator)
         value = value.item() if isinstance(value, (np.number, np.ndarray)) else value
-        if not is_number(value):
+        if not is_value(value):
             raise ConfigError(
                 f"TrainParams.sample_parameter returned {value!r} for {self.name}; allowed is "
                 f"{ALLOWED}."
@@ -142,15 +143,14 @@ def sampler_of(entry: Any, where: str, name: str, call: DrawCustom) -> Sampler:
     return Gaussian(**numbers)
 
 
-def is_number(value: Any) -> bool:
+def is_value(value: Any) -> bool:
     """Returns whether `value` is a number that a parameter may have."""
-    is_real = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_real and abs(value) <= LARGEST
+    return is_number(value) and abs(value) <= LARGEST
 
 
 def number_of(value: Any, where: str, allowed: str = ALLOWED) -> Any:
     """Returns `value` if it is a number; raises ConfigError otherwise."""
-    if not is_number(value):
+    if not is_value(value):
         raise ConfigError(f"{where} is {json.dumps(value)}; allowed is {allowed}.")
     return value
 

@@ -14,7 +14,6 @@ from tfagents_system.environments.unity.connection import Connection, UnityError
 from tfagents_system.environments.unity.side_channels import (
     DEFAULT_ENGINE,
     EngineSettings,
-    Statistic,
     engine_message,
     parameter_message,
     statistics,
@@ -61,7 +60,7 @@ class UnityAgents:
         """
         self._connection = connection
         self._channels = engine_message(engine)
-        self._statistics: list[Statistic] = []
+        self.statistics: dict[str, float] = {}  # the newest of each that Unity has sent
         self._begun: set[int] = set()  # ids that have had their first step
         self._idle: dict[str, Any] = {}  # messages Action of agents of other behaviors
         try:
@@ -103,11 +102,6 @@ class UnityAgents:
         for name, value in values.items():
             self._channels += parameter_message(name, float(value))
 
-    def take_statistics(self) -> list[Statistic]:
-        """Returns the statistics since the last call."""
-        self._statistics, taken = [], self._statistics
-        return taken
-
     def close(self) -> None:
         """Closes the connection, and ends the build."""
         self._connection.close()
@@ -121,7 +115,8 @@ class UnityAgents:
         inputs.channels, self._channels = self._channels, b""
         output = self._connection.exchange(inputs)
         try:
-            self._statistics += statistics(output.output.channels)
+            for statistic in statistics(output.output.channels):
+                self.statistics[statistic.name] = statistic.value
         except ValueError as error:
             raise UnityError(f"Unity sent what is no message: {error}") from error
         return output

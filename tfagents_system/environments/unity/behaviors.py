@@ -1,4 +1,4 @@
-"""Behaviors of Unity: specs of observations and actions, and batches of agents."""
+"""Behaviors of Unity: what their agents observe and do, from messages. Imports no TensorFlow."""
 
 import dataclasses
 import io
@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from tf_agents.specs import array_spec
 
 from tfagents_system.core.action_masks import ACTION_MASK
 from tfagents_system.core.errors import ConfigError
@@ -24,7 +23,6 @@ class Sensor(NamedTuple):
     shape: tuple[int, ...]  # images [H, W, C], whatever the package's layout
     dtype: str  # uint8 of compressed images, otherwise float32
     is_channels_first: bool  # on the wire
-    is_goal: bool
 
 
 class Agents(NamedTuple):
@@ -38,7 +36,7 @@ class Agents(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Behavior:
-    """The specs of one behavior, and the encoding of its agents.
+    """What the agents of one behavior observe and do, and its encoding.
 
     Observations are a dict of sensors, and of `action_mask` if there are discrete actions. The
     action is float32 [A] in [-1, 1] if there are only continuous ones, int32 [K] if there are only
@@ -83,39 +81,6 @@ class Behavior:
         """Returns the behavior as JSON has it."""
         return {**vars(self), "sensors": [sensor._asdict() for sensor in self.sensors]}
 
-    def observation_spec(self) -> dict[str, array_spec.ArraySpec]:
-        """Returns the spec of an agent's observation."""
-        spec: dict[str, array_spec.ArraySpec] = {}
-        for sensor in self.sensors:
-            if sensor.dtype == "uint8":
-                spec[sensor.name] = array_spec.BoundedArraySpec(
-                    sensor.shape, np.uint8, 0, 255, sensor.name
-                )
-            else:
-                spec[sensor.name] = array_spec.ArraySpec(sensor.shape, np.float32, sensor.name)
-        if self.branches:
-            spec[ACTION_MASK] = array_spec.BoundedArraySpec(
-                [sum(self.branches)], np.float32, 0.0, 1.0, ACTION_MASK
-            )
-        return spec
-
-    def action_spec(self) -> Any:
-        """Returns the spec of an agent's action; see the class."""
-        parts: dict[str, array_spec.BoundedArraySpec] = {}
-        if self.num_continuous:
-            parts["continuous"] = array_spec.BoundedArraySpec(
-                [self.num_continuous], np.float32, -1.0, 1.0, "continuous"
-            )
-        if self.branches:
-            parts["discrete"] = array_spec.BoundedArraySpec(
-                [len(self.branches)],
-                np.int32,
-                np.zeros(len(self.branches), np.int32),
-                np.array(self.branches, np.int32) - 1,
-                "discrete",
-            )
-        return parts if len(parts) == 2 else parts.popitem()[1]
-
     def idle_action(self, observation: Mapping[str, Any]) -> Any:
         """Returns the action of an agent that stands still: zeros, or what is allowed first."""
         continuous = np.zeros(self.num_continuous, np.float32)
@@ -141,6 +106,16 @@ class Behavior:
             np.array([info.reward + info.group_reward for info in infos], np.float32),
             np.array([info.is_interrupted for info in infos], bool),
         )
+
+    def actions(self, messages: Sequence[Any]) -> Any:
+        """Returns the actions [n, ...] in messages Action, as `message` takes each."""
+        continuous = [list(each.continuous) or list(each.of_old_api) for each in messages]
+        discrete = [list(each.discrete) or list(each.of_old_api) for each in messages]
+        numbers = np.array(continuous if self.num_continuous else [], np.float32)
+        choices = np.array(discrete if self.branches else [], np.int32)
+        if not self.branches:
+            return numbers
+        return {"continuous": numbers, "discrete": choices} if self.num_continuous else choices
 
     def message(self, action: Any) -> Any:
         """Returns the message Action of an agent's action."""
@@ -197,7 +172,6 @@ def _sensors(observations: Sequence[Any]) -> tuple[Sensor, ...]:
                 shape,
                 "uint8" if observation.compression == unity.PNG else "float32",
                 is_channels_first,
-                observation.type == unity.GOAL_SIGNAL,
             )
         )
     return tuple(sensors)
