@@ -71,4 +71,4 @@ def train(agent, num_steps):
 
 def save(checkpointer):
     assert checkpointer.save()
-    assert checkpointer.wait(timeout_secs=10)
+    assert checkpointer.wait(timeout_secs=60)

@@ -83,7 +83,7 @@ return [...document.querySelectorAll(".md-search-result__link")].map((each) => e
 def test_search_finds_pages_where_the_site_is_opened_as_a_file(site, browser, page):
     browser.open(site / page)
     browser.run(SEARCH, "bootstrap")
-    wait_until(lambda: browser.run(RESULTS), 30, "results of the search")
+    wait_until(lambda: browser.run(RESULTS), 60, "results of the search")
     found = {link.partition("#")[0] for link in browser.run(RESULTS)}
     assert (site / "operation.html").as_uri() in found  # `sac compare`
     assert browser.errors() == []

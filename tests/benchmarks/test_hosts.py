@@ -55,7 +55,7 @@ def test_a_paced_worker_sends_a_workers_bursts_at_the_pace_of_the_simulator(tmp_
         worker = PacedWorker(adder, CountingReader(2), reporter, horizon=100, seed=0)
         with pytest.raises(EndOfTestError):
             worker.run()
-        assert adder.is_confirmed(5.0)
+        assert adder.is_confirmed(timeout_secs=60)
         num_blocks = experience_stats(server.client(), 5.0)[1]
 
     # Rows: 201 + 1, the first of each episode; the stream of blocks repeats every ninth.

@@ -62,7 +62,7 @@ def both(tmp_path, layout, pads=True):
             run_episode(environment, policy, HORIZON, recording.add)
             adder.end_episode()
             adder.send()
-        assert adder.is_confirmed(timeout_secs=5)
+        assert adder.is_confirmed(timeout_secs=60)
         num_items = replay.client().server_info(timeout=5)[EXPERIENCE_TABLE].current_size
         items = {}
         while len(items) < num_items:

@@ -142,7 +142,7 @@ def test_learners_get_the_observations_that_workers_acted_on(tmp_path, layout):
             run_episode(environment, RandomPolicy(ACTION, 0), 10, observe)
             adder.end_episode()
         adder.send()
-        assert adder.is_confirmed(timeout_secs=5)
+        assert adder.is_confirmed(timeout_secs=60)
         items = all_items(replay.client(), codec, layout, key=lambda t: t.observation["camera"])
     learned = [
         [before.ravel().tolist(), after.ravel().tolist()]

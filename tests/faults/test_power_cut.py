@@ -34,7 +34,7 @@ def cut_and_kill(run, disk):
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}/exe") for pid in pids), 30, "the end")
+    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}/exe") for pid in pids), 60, "the end")
 
 
 @pytest.mark.timeout(3600)  # of many cuts

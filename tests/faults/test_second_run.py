@@ -33,7 +33,7 @@ def in_the_open(port):
 
 
 def assert_goes_on(run, process, programs):
-    wait_until(has_all_moving(run), 30, "movement")
+    wait_until(has_all_moving(run), 60, "movement")
     assert process.poll() is None
     assert programs <= set(run.alive())
 

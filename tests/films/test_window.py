@@ -37,7 +37,7 @@ def num_pixels(display, color):
 
 
 def await_pixels(display, color, count):
-    wait_until(lambda: num_pixels(display, color) == count, 30, what=f"{count} pixels of {color}")
+    wait_until(lambda: num_pixels(display, color) == count, 60, what=f"{count} pixels of {color}")
 
 
 class FilmedEnv(CountingEnv):

@@ -169,7 +169,7 @@ def test_a_second_save_is_refused_while_the_first_is_being_written(tmp_path, rep
     assert not checkpointer.wait(timeout_secs=0.05)
     assert steps(root) == []
     replay.may_finish.set()
-    assert checkpointer.wait(timeout_secs=10)
+    assert checkpointer.wait(timeout_secs=60)
     assert steps(root) == [0]
     save(checkpointer)
     assert steps(root) == [1, 0]
@@ -192,7 +192,7 @@ def test_a_generation_holds_the_items_and_counts_of_a_real_server(tmp_path):
         adder = Adder(replay.client(), codec)
         run_episode(environment, RandomPolicy(environment.action_spec(), 0), 7, adder.add)
         adder.send()
-        assert adder.is_confirmed(timeout_secs=5)
+        assert adder.is_confirmed(timeout_secs=60)
         snapshots = ReplaySnapshots(replay.client(), SINGLE, root, 0)
         checkpointer = make_checkpointer(root, agent, train_step, snapshots)
         for step in (1, 2):
@@ -201,7 +201,7 @@ def test_a_generation_holds_the_items_and_counts_of_a_real_server(tmp_path):
     for step in (1, 2):  # the later one does not take the data of the earlier away
         restore_from = root / f"{step:010d}" / "replay"
         with serving(tmp_path / f"after_{step}", restore_from=restore_from) as replay:
-            assert experience_stats(replay.client(), timeout_secs=5) == (7, 7)
+            assert experience_stats(replay.client(), timeout_secs=60) == (7, 7)
             items = all_items(replay.client(), codec)
             assert [t.observation.tolist() for t in items] == [[0, step] for step in range(7)]
 
@@ -220,7 +220,7 @@ def test_after_a_power_cut_learner_and_replay_server_go_on_from_what_was_announc
                 adder = Adder(replay.client(), codec)
                 run_episode(environment, RandomPolicy(environment.action_spec(), 0), 7, adder.add)
                 adder.send()
-                assert adder.is_confirmed(timeout_secs=5)
+                assert adder.is_confirmed(timeout_secs=60)
                 snapshots = ReplaySnapshots(replay.client(), SINGLE, root, 0)
                 checkpointer = make_checkpointer(root, agent, train_step, snapshots)
                 assert checkpointer.restore() == (cut > 0)
@@ -233,13 +233,13 @@ def test_after_a_power_cut_learner_and_replay_server_go_on_from_what_was_announc
                 assert checkpointer.save()
                 checkpointer.wait(timeout_secs=moments.uniform(0, 0.2))
                 disk.cut()
-                assert checkpointer.wait(timeout_secs=20)
+                assert checkpointer.wait(timeout_secs=60)
             disk.power_on()
             newest = newest_intact_generation(root)
             assert int(newest.name) in (announced, announced + 10)
             restore_from = newest / "replay"
         with serving(own, restore_from=restore_from) as replay:
-            assert experience_stats(replay.client(), timeout_secs=5)[0] == 7 * NUM_CUTS
+            assert experience_stats(replay.client(), timeout_secs=60)[0] == 7 * NUM_CUTS
 
 
 def test_what_sorts_later_in_reverbs_own_folder_does_not_cost_the_checkpoint(tmp_path, monkeypatch):

@@ -473,7 +473,7 @@ def test_sac_learns_from_a_server_that_starves_it_and_comes_back(tmp_path, layou
         num_steps = num_items + layout.length - 1
         run_episode(environment, RandomPolicy(environment.action_spec(), 0), num_steps, adder.add)
         adder.send()
-        assert adder.is_confirmed(timeout_secs=5)
+        assert adder.is_confirmed(timeout_secs=60)
 
     def learn_until_starved():
         while learner.run(100) is not None:

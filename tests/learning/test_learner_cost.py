@@ -38,7 +38,7 @@ def replay(tmp_path, layout):
         adder = Adder(running.client(), codec_of(environment), layout)
         run_episode(environment, RandomPolicy(environment.action_spec(), 0), 100, adder.add)
         adder.send()
-        assert adder.is_confirmed(timeout_secs=5)
+        assert adder.is_confirmed(timeout_secs=60)
         yield running
 
 

@@ -6,6 +6,7 @@ from tf_agents.specs import tensor_spec
 
 from tfagents_system.networks import encoders
 from tfagents_system.policies import numpy_layers
+from tfagents_system.policies.encoder_steps import encoder_arrays
 
 
 @pytest.mark.parametrize("lead", [(2,), (2, 5)])
@@ -49,7 +50,11 @@ def test_a_category_is_an_input_for_each_of_its_integers():
     for row in (0, 1):
         joined = [tf.cast(tf.reshape(part[row], [-1]), tf.float32) for part in observation.values()]
         np.testing.assert_array_equal(
-            numpy_layers.encoded(encoder.arrays(), tf.concat(joined, 0).numpy()), expected[row]
+            numpy_layers.encoded(
+                encoder_arrays(encoder, lambda variable: variable.numpy()),
+                tf.concat(joined, 0).numpy(),
+            ),
+            expected[row],
         )
 
 

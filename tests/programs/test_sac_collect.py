@@ -90,7 +90,7 @@ def test_a_worker_of_another_layout_is_refused_by_the_table(tmp_path):
     with serving(tmp_path / "reverb", columns=columns) as replay:
         with pytest.raises(ConfigError, match=r"table is for items of float32 \[9, 6\], but this "):
             sac_collect.collect(str(paths.root), replay.address, 0, 60.0, Stop())
-        assert experience_stats(replay.client(), timeout_secs=5) == (0, 0)
+        assert experience_stats(replay.client(), timeout_secs=60) == (0, 0)
 
 
 def test_a_worker_fills_collects_evaluates_and_ends_with_training(tmp_path):
@@ -110,14 +110,14 @@ def test_a_worker_fills_collects_evaluates_and_ends_with_training(tmp_path):
         thread.start()
 
         def num_inserted():
-            return experience_stats(client, timeout_secs=5)[1]
+            return experience_stats(client, timeout_secs=60)[1]
 
-        wait_until(lambda: num_inserted() >= 40, 30, "4 episodes x 10 env steps")
+        wait_until(lambda: num_inserted() >= 40, 60, "4 episodes x 10 env steps")
         agent, _ = make_tiny_agent()
         publisher = VariablePublisher(client, agent.collect_policy.variables())
         publisher.publish(10)
         filled = num_inserted()
-        wait_until(lambda: num_inserted() > filled + 50, 30, "collection")
+        wait_until(lambda: num_inserted() > filled + 50, 60, "collection")
         settings = load_run(str(paths.root)).params
         office = TicketOffice(
             client, agent.collect_policy.variables(), settings, paths.evaluation, lambda _: []

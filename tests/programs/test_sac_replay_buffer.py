@@ -34,7 +34,7 @@ def serving(paths):
     )
     thread.start()
     try:
-        wait_until(paths.status("replay").exists, 20, "the first status")
+        wait_until(paths.status("replay").exists, 60, "the first status")
         yield reverb.Client(f"localhost:{port}")
     finally:
         stop.is_set = True
@@ -48,7 +48,7 @@ def add_episode(client, length=7):
     adder = Adder(client, codec_of(environment))
     run_episode(environment, RandomPolicy(environment.action_spec(), 0), length, adder.add)
     adder.send()
-    assert adder.is_confirmed(timeout_secs=5)
+    assert adder.is_confirmed(timeout_secs=60)
 
 
 def save_generation(client, paths, train_step):
@@ -72,7 +72,7 @@ def test_it_reports_items_and_limits_until_the_stop(paths):
         def items():
             return read_report(paths, "replay").transitions
 
-        wait_until(lambda: items() == 7, 10, "7 items in the status")
+        wait_until(lambda: items() == 7, 60, "7 items in the status")
     report = read_report(paths, "replay")
     assert (report.phase, report.capacity, report.fill_target) == ("serving", 1000, 40)
 
@@ -90,9 +90,9 @@ def test_it_waits_for_the_runs_spec_and_runs_nothing_of_the_users(paths):
     assert thread.is_alive()
     check_port_is_free(port)
     (paths.root / "later.json").rename(paths.run_spec)
-    wait_until(paths.status("replay").exists, 20, "the first status")
+    wait_until(paths.status("replay").exists, 60, "the first status")
     (column,) = table_signature(
-        reverb.Client(f"localhost:{port}"), EXPERIENCE_TABLE, timeout_secs=5
+        reverb.Client(f"localhost:{port}"), EXPERIENCE_TABLE, timeout_secs=60
     )
     assert column.shape == [2, 6]  # a transition is two steps; EpisodeStepEnv has six numbers
     stop.is_set = True
@@ -114,10 +114,10 @@ def test_it_starts_from_the_newest_intact_generation(paths, capsys):
         add_episode(client)
         save_generation(client, paths, 20)
     with serving(paths) as client:
-        assert experience_stats(client, timeout_secs=5) == (14, 14)
+        assert experience_stats(client, timeout_secs=60) == (14, 14)
     (paths.checkpoints / "0000000020/replay/DONE").unlink()
     with serving(paths) as client:
-        assert experience_stats(client, timeout_secs=5) == (7, 7)
+        assert experience_stats(client, timeout_secs=60) == (7, 7)
     assert "0000000020 is damaged: " in capsys.readouterr().out
 
 
@@ -134,7 +134,7 @@ def test_a_superseded_server_ends_and_a_new_one_begins_nothing(paths):
 
     thread = threading.Thread(target=serve)
     thread.start()
-    wait_until(paths.status("replay").exists, 20, "the first status")
+    wait_until(paths.status("replay").exists, 60, "the first status")
     claims.claim(CORE)
     thread.join(20)
     serve()  # as its supervise would
@@ -152,7 +152,7 @@ def test_it_never_starts_empty_when_there_are_generations(paths):
 def test_being_too_busy_to_count_does_not_end_it(paths, monkeypatch):
     with serving(paths) as client:
         add_episode(client)
-        wait_until(lambda: read_report(paths, "replay").transitions == 7, 10, "7 items")
+        wait_until(lambda: read_report(paths, "replay").transitions == 7, 60, "7 items")
         num_refused = []
 
         def refuse(client, timeout_secs):
@@ -160,8 +160,8 @@ def test_being_too_busy_to_count_does_not_end_it(paths, monkeypatch):
             raise TimeoutError("no answer from the replay server")
 
         monkeypatch.setattr(sac_replay_buffer, "experience_stats", refuse)
-        wait_until(lambda: len(num_refused) >= 2, 10, "two reports")
-        assert experience_stats(client, timeout_secs=5) == (7, 7)
+        wait_until(lambda: len(num_refused) >= 2, 60, "two reports")
+        assert experience_stats(client, timeout_secs=60) == (7, 7)
         assert read_report(paths, "replay").transitions == 7
 
 
@@ -176,7 +176,7 @@ def test_after_a_stop_it_serves_a_learner_that_outlives_its_supervise(paths, mon
     with (learner / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         thread.start()
-        wait_until(paths.status("replay").exists, 20, "the first status")
+        wait_until(paths.status("replay").exists, 60, "the first status")
         stop.is_set = True
         thread.join(sac_replay_buffer.SIGNAL_SECS + 0.5)
         client = reverb.Client(f"localhost:{port}")

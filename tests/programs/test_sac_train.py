@@ -84,7 +84,7 @@ def fill(replay):
         run_episode(environment, RandomPolicy(environment.action_spec(), 0), 3, adder.add)
         adder.end_episode()
     adder.send()
-    assert adder.is_confirmed(timeout_secs=5)
+    assert adder.is_confirmed(timeout_secs=60)
 
 
 def steps(paths):
@@ -221,7 +221,7 @@ def test_training_ends_with_everything_on_disk_and_the_last_policy_published(
 
     greedy = tf.saved_model.load(str(paths.policies / "greedy_policy"))
     reader = VariableReader(replay.address, list(greedy.model_variables), period_secs=0.01)
-    wait_until(lambda: reader.latest, 10, "the published policy")
+    wait_until(lambda: reader.latest, 60, "the published policy")
     reader.close()
     assert reader.latest.train_step == NUM_TRAIN_STEPS
     for value, variable in zip(reader.latest.values, greedy.model_variables, strict=True):
@@ -343,7 +343,7 @@ def test_without_data_the_learner_publishes_does_not_train_and_heeds_a_stop(tmp_
     lost = []
 
     def is_published_again():
-        if table_stats(replay.client(), VARIABLES_TABLE, timeout_secs=5)[0] == 0:
+        if table_stats(replay.client(), VARIABLES_TABLE, timeout_secs=60)[0] == 0:
             return False
         if not lost:  # as with a server that is restarted
             replay.client().reset(VARIABLES_TABLE)
@@ -443,7 +443,7 @@ def add_wrong_transitions(replay, folder, rewards):
             time_step = following
         adder.end_episode()
     adder.send()
-    assert adder.is_confirmed(timeout_secs=5)
+    assert adder.is_confirmed(timeout_secs=60)
     return adder
 
 
@@ -456,12 +456,12 @@ def test_training_goes_on_once_without_the_items_at_which_it_diverged(
     paths = make_experiment(tmp_path / "exp", settings)
     fill(replay)
     adder = add_wrong_transitions(replay, paths.journals, [1e30])
-    before, _ = experience_stats(replay.client(), timeout_secs=5)
+    before, _ = experience_stats(replay.client(), timeout_secs=60)
     assert sac_train.train(str(paths.root), replay.address, 1, stop=False) == EXIT_FINISHED
     said = capsys.readouterr()
     assert "3 items of the replay buffer are removed for good" in said.out  # with two neighbours
     assert "the minibatch has reward 1e+30" in said.out and "diverged" not in said.err
-    assert experience_stats(replay.client(), timeout_secs=5)[0] == before - 3
+    assert experience_stats(replay.client(), timeout_secs=60)[0] == before - 3
     assert steps(paths)[0] == NUM_TRAIN_STEPS
     report = read_report(paths, "learner")
     assert (report.phase, report.removed_items) == (Phase.FINISHED, 3)

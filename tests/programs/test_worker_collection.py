@@ -52,7 +52,7 @@ def test_the_first_fill_is_shared_by_the_workers_and_happens_once(tmp_path):
 
         @property
         def latest(self):
-            if experience_stats(self._client, timeout_secs=5)[1] < 90:
+            if experience_stats(self._client, timeout_secs=60)[1] < 90:
                 return None
             return PolicyVersion(NUM_ITER * STEPS_PER_ITER, [])
 
@@ -81,7 +81,7 @@ def test_the_first_fill_is_shared_by_the_workers_and_happens_once(tmp_path):
         steps = run_workers(replay)
         assert 90 <= sum(steps) < 90 + num_workers * burst_length
         assert min(steps) > 0
-        assert experience_stats(replay.client(), timeout_secs=5)[1] == sum(steps)
+        assert experience_stats(replay.client(), timeout_secs=60)[1] == sum(steps)
         assert run_workers(replay) == [0, 0]  # restarted workers
         checkpoint = pathlib.Path(replay.client().checkpoint())
     with serving(tmp_path / "after", restore_from=checkpoint) as replay:

@@ -54,7 +54,7 @@ def test_each_env_step_is_stored_once_and_each_copy_with_a_goal_of_its_episode(t
         )  # fmt: skip
         assert worker.run(no_fill, None) == EXIT_STOPPED
         adder.send()
-        assert adder.is_confirmed(timeout_secs=5)
+        assert adder.is_confirmed(timeout_secs=60)
         items = all_items(
             replay.client(), codec, layout, key=lambda t: t.next_observation["observation"]
         )

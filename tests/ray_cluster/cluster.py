@@ -78,7 +78,7 @@ class RayHost:
             stdin=subprocess.DEVNULL,
             env=os.environ | {"PATH": PATH},
         )
-        wait_until((self.temporary / "is_up").exists, 20, f"the host {self.name}")
+        wait_until((self.temporary / "is_up").exists, 60, f"the host {self.name}")
         holder = self._holder.pid
         children = _read(pathlib.Path(f"/proc/{holder}/task/{holder}/children"))
         self._first_process = int(children.split()[0])
@@ -103,7 +103,7 @@ class RayHost:
         """Ends all of its processes at once; their connections are closed."""
         self._holder.kill()
         self._holder.wait()
-        wait_until(lambda: not self.processes(), 20, f"the end of {self.name}")
+        wait_until(lambda: not self.processes(), 60, f"the end of {self.name}")
 
     def lose(self) -> None:
         """Kills it as a loss of power does: nobody is told."""

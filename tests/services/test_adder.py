@@ -40,7 +40,7 @@ def collect(environment, adder, num_episodes, horizon):
         run_episode(environment, policy, horizon, adder.add)
         adder.end_episode()
         adder.send()
-    assert adder.is_confirmed(timeout_secs=5)
+    assert adder.is_confirmed(timeout_secs=60)
 
 
 def test_stored_transitions_are_exactly_the_env_steps_and_never_cross_an_episode(replay):
@@ -85,7 +85,7 @@ def test_a_state_is_stored_with_the_step_before_which_the_policy_had_it(replay):
         run_episode(environment, policy(environment.action_spec(), seed=0), 3, adder.add)
         adder.end_episode()
     adder.send()
-    assert adder.is_confirmed(timeout_secs=5)
+    assert adder.is_confirmed(timeout_secs=60)
     items = all_items(replay.client(), codec, layout)
     assert [item.observation[:, 1].tolist() for item in items] == [[0, 1], [1, 2]] * 2
     states = [item.extras[0].tolist() for item in items]
@@ -150,7 +150,7 @@ def test_a_chunk_has_few_or_many_rows_so_that_the_server_needs_little_memory(
         run_episode(environment, policy, 48, adder.add)
         adder.end_episode()
     adder.send()
-    assert adder.is_confirmed(timeout_secs=5)
+    assert adder.is_confirmed(timeout_secs=60)
     file = pathlib.Path(replay.client().checkpoint()) / "chunks.tfrecord"
     written = [
         schema_pb2.ChunkData.FromString(record.numpy())
@@ -285,16 +285,16 @@ def test_a_burst_is_due_by_count_or_by_age(replay, monkeypatch):
     now[0] += 0.5  # the older of the two is 2 s old
     assert adder.is_burst_due
     adder.send()
-    assert adder.is_confirmed(timeout_secs=5)
-    assert experience_stats(replay.client(), timeout_secs=5) == (6, 6)
+    assert adder.is_confirmed(timeout_secs=60)
+    assert experience_stats(replay.client(), timeout_secs=60) == (6, 6)
 
 
 def test_nothing_reaches_the_table_before_send(replay):
     environment = EpisodeStepEnv()
     adder = Adder(replay.client(), codec_of(environment))
     run_episode(environment, RandomPolicy(environment.action_spec(), 0), 3, adder.add)
-    assert adder.is_confirmed(timeout_secs=5)
-    assert experience_stats(replay.client(), timeout_secs=5) == (0, 0)
+    assert adder.is_confirmed(timeout_secs=60)
+    assert experience_stats(replay.client(), timeout_secs=60) == (0, 0)
 
 
 def test_the_limiter_holds_collection_until_learning_has_followed(tmp_path):
@@ -307,11 +307,11 @@ def test_the_limiter_holds_collection_until_learning_has_followed(tmp_path):
         run_episode(environment, RandomPolicy(environment.action_spec(), 0), 8, adder.add)
         adder.send()
         assert not adder.is_confirmed(timeout_secs=0.3)
-        assert experience_stats(replay.client(), timeout_secs=5) == (6, 6)
+        assert experience_stats(replay.client(), timeout_secs=60) == (6, 6)
         for _ in replay.client().sample("experience", 2, emit_timesteps=False):
             pass
-        assert adder.is_confirmed(timeout_secs=5)
-        assert experience_stats(replay.client(), timeout_secs=5) == (8, 8)
+        assert adder.is_confirmed(timeout_secs=60)
+        assert experience_stats(replay.client(), timeout_secs=60) == (8, 8)
 
 
 def test_an_adder_that_is_held_back_can_be_left_behind(tmp_path):
@@ -339,7 +339,7 @@ def test_what_was_not_confirmed_reaches_a_server_that_comes_back(tmp_path):
         adder = Adder(replay.client(), codec)
         run_episode(environment, policy, 4, adder.add)
         adder.send()
-        assert adder.is_confirmed(timeout_secs=5)
+        assert adder.is_confirmed(timeout_secs=60)
     adder.end_episode()
     run_episode(environment, policy, 4, adder.add)
     adder.send()
@@ -379,7 +379,7 @@ def test_a_row_costs_one_call_and_an_item_one_more(replay, layout, num_rows, num
     writer = adder._cpp_writer = CountingWriter(adder._cpp_writer)
     collect(environment, adder, num_episodes=1, horizon=40)
     assert writer.calls == {"Append": num_rows, "CreateItem": num_items}
-    assert experience_stats(replay.client(), timeout_secs=5)[1] == num_items
+    assert experience_stats(replay.client(), timeout_secs=60)[1] == num_items
 
 
 @pytest.mark.parametrize(
@@ -412,7 +412,7 @@ def test_what_a_crashed_server_had_confirmed_is_there_again_and_once(tmp_path, l
         gone = {Stream(7, 1), Stream(7, 2)}
         assert gone < streams_with_journals(folder)
         for _ in adder.send_lost(Checkpoints(newest, older, gone)):
-            assert adder.is_confirmed(timeout_secs=5)
+            assert adder.is_confirmed(timeout_secs=60)
         items = [t.observation.tolist() for t in all_items(replay.client(), codec, layout)]
         assert adder.num_recovered == num_lost > 0
         assert list(adder.send_lost(Checkpoints(checkpoint(replay)[1], newest, set()))) == []

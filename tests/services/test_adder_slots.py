@@ -145,12 +145,12 @@ def test_what_a_crashed_server_had_confirmed_of_slots_is_there_again_and_once(tm
                 slot.step(adder, number)
             while adder.is_burst_due:
                 adder.send()
-                assert adder.is_confirmed(timeout_secs=5)
+                assert adder.is_confirmed(timeout_secs=60)
         for number, slot in enumerate(slots):
             adder.end_episode(number)
             slot._time_step = None
         send_all(adder)
-        assert adder.is_confirmed(timeout_secs=5)
+        assert adder.is_confirmed(timeout_secs=60)
 
     def checkpoint(replay):
         path = pathlib.Path(replay.client().checkpoint())
@@ -171,7 +171,7 @@ def test_what_a_crashed_server_had_confirmed_of_slots_is_there_again_and_once(tm
         slots[0].step(adder, 0)  # within episodes
         slots[1].step(adder, 1)
         for _ in adder.send_lost(Checkpoints(newest, older, {Stream(7, 1), Stream(7, 2)})):
-            assert adder.is_confirmed(timeout_secs=5)
+            assert adder.is_confirmed(timeout_secs=60)
         assert adder.num_recovered == num_lost > 0
         assert sorted(items_of(replay)) == sorted(expected)
         collect(adder, num_ticks=20)

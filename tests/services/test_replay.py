@@ -42,7 +42,7 @@ def fill(replay, num_steps, layout=SINGLE):
     adder = Adder(replay.client(), codec_of(environment), layout)
     run_episode(environment, RandomPolicy(environment.action_spec(), 0), num_steps, adder.add)
     adder.send()
-    assert adder.is_confirmed(timeout_secs=5)
+    assert adder.is_confirmed(timeout_secs=60)
     return codec_of(environment)
 
 
@@ -172,7 +172,7 @@ def test_the_oldest_items_leave_a_full_table(tmp_path):
     limits = ReplayLimits(capacity=5, min_size=1, samples_per_insert=1.0, error_buffer=1e9)
     with serving(tmp_path / "reverb", limits) as replay:
         codec = fill(replay, num_steps=12)
-        assert experience_stats(replay.client(), timeout_secs=5) == (5, 12)
+        assert experience_stats(replay.client(), timeout_secs=60) == (5, 12)
         items = all_items(replay.client(), codec)
     assert [t.observation[1] for t in items] == [7, 8, 9, 10, 11]
 
@@ -214,18 +214,18 @@ def test_a_restored_server_has_the_items_and_counts_of_the_checkpoint(tmp_path):
         checkpoint = pathlib.Path(replay.client().checkpoint())
     for attempt in ("after", "once more"):  # restoring changes nothing in the checkpoint
         with serving(tmp_path / attempt, restore_from=checkpoint) as replay:
-            assert experience_stats(replay.client(), timeout_secs=5) == (20, 20)
+            assert experience_stats(replay.client(), timeout_secs=60) == (20, 20)
             restored = all_items(replay.client(), codec)
             for one, other in zip(restored, items, strict=True):
                 tree.map_structure(np.testing.assert_array_equal, one, other)
             fill(replay, num_steps=3)
-            assert experience_stats(replay.client(), timeout_secs=5) == (23, 23)
+            assert experience_stats(replay.client(), timeout_secs=60) == (23, 23)
 
 
 def test_stats_of_a_server_that_is_away_time_out(tmp_path):
     with serving(tmp_path / "reverb") as replay:
         client = replay.client()
-        assert experience_stats(client, timeout_secs=5) == (0, 0)
+        assert experience_stats(client, timeout_secs=60) == (0, 0)
     with pytest.raises(TimeoutError, match="no answer from the replay server"):
         experience_stats(client, timeout_secs=1)
 
@@ -236,11 +236,11 @@ def test_a_checkpoint_made_with_other_limits_takes_over_the_new_ones(tmp_path, c
         codec = fill(replay, num_steps=8)
         checkpoint = pathlib.Path(replay.client().checkpoint())
     with serving(tmp_path / "same", limits, restore_from=checkpoint) as replay:
-        assert experience_stats(replay.client(), timeout_secs=5) == (8, 8)
+        assert experience_stats(replay.client(), timeout_secs=60) == (8, 8)
     assert "have changed" not in capsys.readouterr().out
     changed = ReplayLimits(capacity=6, min_size=3, samples_per_insert=2.0, error_buffer=4.0)
     with serving(tmp_path / "changed", changed, restore_from=checkpoint) as replay:
-        assert experience_stats(replay.client(), timeout_secs=5) == (6, 8)
+        assert experience_stats(replay.client(), timeout_secs=60) == (6, 8)
         info = replay.client().server_info(timeout=5)[EXPERIENCE_TABLE]
         limiter = info.rate_limiter_info
         assert info.max_size == 6
@@ -276,12 +276,12 @@ def test_what_arrives_after_another_worker_has_sent_it_is_saved_once(tmp_path, c
         living = make_adder((5, 1))
         run_episode(environment, RandomPolicy(environment.action_spec(), 0), 40, living.add)
         living.send()
-        assert living.is_confirmed(timeout_secs=5)
+        assert living.is_confirmed(timeout_secs=60)
         gone = Checkpoints(NOTHING, NOTHING, {Stream(5, 1)})
         heir, num_items = make_adder((5, 2)), 40 // 4
         for _ in heir.send_lost(gone):
-            assert heir.is_confirmed(timeout_secs=5)
-        assert experience_stats(replay.client(), timeout_secs=5)[0] == 2 * num_items
+            assert heir.is_confirmed(timeout_secs=60)
+        assert experience_stats(replay.client(), timeout_secs=60)[0] == 2 * num_items
 
         snapshots = ReplaySnapshots(replay.client(), layout, root, incarnation=1)
         stored = stored_numbers(snapshots.describe(snapshots.checkpoint()))
@@ -313,7 +313,7 @@ def test_what_a_full_table_has_removed_of_a_gone_worker_is_not_sent_again(tmp_pa
             run_episode(environment, policy, num_steps, adder.add)
             adder.end_episode()
             adder.send()
-            assert adder.is_confirmed(timeout_secs=5)
+            assert adder.is_confirmed(timeout_secs=60)
 
         def save(train_step):
             unfinished = root / ".tmp-1"
@@ -343,7 +343,7 @@ def test_items_without_a_number_are_removed_and_the_rest_is_saved(tmp_path, caps
         adder = Adder(client, codec, journal=journal)
         run_episode(environment, RandomPolicy(environment.action_spec(), 0), 9, adder.add)
         adder.send()
-        assert adder.is_confirmed(timeout_secs=5)
+        assert adder.is_confirmed(timeout_secs=60)
         priorities = [1e300, 1.5, 2.0**60]
         with client.trajectory_writer(num_keep_alive_refs=2) as writer:
             columns = [np.zeros(spec.shape, spec.dtype.as_numpy_dtype) for spec in codec.columns]
@@ -355,7 +355,7 @@ def test_items_without_a_number_are_removed_and_the_rest_is_saved(tmp_path, caps
         snapshots = ReplaySnapshots(client, SINGLE, root, incarnation=1)
         stored = stored_numbers(snapshots.describe(snapshots.checkpoint()))
         assert stored.ranges.tolist() == [[first_number(1) + 1, first_number(1) + 9]]
-        assert experience_stats(client, timeout_secs=5)[0] == 9
+        assert experience_stats(client, timeout_secs=60)[0] == 9
         assert snapshots.num_removed == len(priorities)
     assert "3 items have a priority that is no number" in capsys.readouterr().out
 
@@ -377,11 +377,11 @@ def test_a_discarded_item_goes_with_all_that_share_rows_with_it_for_good(tmp_pat
         run_episode(environment, RandomPolicy(environment.action_spec(), 0), 30, adder.add)
         adder.end_episode()
         adder.send()
-        assert adder.is_confirmed(timeout_secs=5)
+        assert adder.is_confirmed(timeout_secs=60)
 
         def steps():
             """The env steps whose observations each item holds, by its key as it is sampled."""
-            found, (size, _) = {}, experience_stats(client, timeout_secs=5)
+            found, (size, _) = {}, experience_stats(client, timeout_secs=60)
             for _ in range(20 * size + 200):
                 if len(found) == size:
                     return found

@@ -100,7 +100,7 @@ def save(folder, num_steps_by_stream, limits=UNLIMITED, layout=SINGLE):
                 adder.add(time_step, action, next_time_step)
                 time_step = next_time_step
             adder.send()
-            assert adder.is_confirmed(timeout_secs=5)
+            assert adder.is_confirmed(timeout_secs=60)
         return pathlib.Path(replay.client().checkpoint()), codec
 
 
@@ -127,7 +127,7 @@ def test_items_without_a_number_are_not_described_and_no_repetitions(tmp_path):
         adder = Adder(replay.client(), codec_of(environment))
         run_episode(environment, RandomPolicy(environment.action_spec(), 0), 5, adder.add)
         adder.send()
-        assert adder.is_confirmed(timeout_secs=5)
+        assert adder.is_confirmed(timeout_secs=60)
         checkpoint = pathlib.Path(replay.client().checkpoint())
     assert describe_items(checkpoint, EXPERIENCE_TABLE) == NO_ITEMS
     assert wrong_items(checkpoint, EXPERIENCE_TABLE) == ([], [], [])
@@ -183,7 +183,7 @@ def test_a_copy_with_another_capacity_keeps_the_newest_items(tmp_path, capacity,
     with serving(tmp_path / "after", limits, tmp_path / "copy") as replay:
         items = all_items(replay.client(), codec)
         assert [t.observation[1] for t in items] == list(range(first, 9))
-        assert experience_stats(replay.client(), timeout_secs=5) == (9 - first, 9)
+        assert experience_stats(replay.client(), timeout_secs=60) == (9 - first, 9)
     assert read_table(checkpoint, EXPERIENCE_TABLE).max_size == UNLIMITED.capacity
 
 

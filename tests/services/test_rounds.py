@@ -32,7 +32,7 @@ class OneWorker:
             run_episode(self._environment, policy, 3, self._adder.add)
             self._adder.end_episode()
         self._adder.send()
-        assert self._adder.is_confirmed(timeout_secs=5)
+        assert self._adder.is_confirmed(timeout_secs=60)
 
     def end_round(self, train_step):
         assert self._publisher.publish(train_step)
@@ -61,11 +61,11 @@ def test_the_learner_takes_whole_rounds_in_the_order_of_collection(tmp_path, lay
         worker.collect(8)
         assert rounds.take(0, timeout_secs=0.05) is None  # nobody has said that it is complete
         worker.end_round(0)
-        first = rounds.take(0, timeout_secs=20)
+        first = rounds.take(0, timeout_secs=60)
         worker.collect(4)
         assert rounds.take(10, timeout_secs=0.05) is None
         worker.end_round(10)
-        second = rounds.take(10, timeout_secs=20)
+        second = rounds.take(10, timeout_secs=60)
 
         rows = np.concatenate([observations(items) for items in (first, second)])
         numbers = rows[:, 0] @ np.float32([10, 1])
@@ -73,7 +73,7 @@ def test_the_learner_takes_whole_rounds_in_the_order_of_collection(tmp_path, lay
         assert len(set(numbers)) == len(numbers) == experience_stats(replay.client(), 5)[0]
         assert len(second[0]) < len(first[0]) and second[0].shape[1:] == (layout.rows, 6)
         worker.end_round(20)  # of no env step
-        assert rounds.take(20, timeout_secs=20)[0].shape == (0, layout.rows, 6)
+        assert rounds.take(20, timeout_secs=60)[0].shape == (0, layout.rows, 6)
 
 
 def test_a_learner_that_was_started_again_begins_with_a_sample_of_the_table(tmp_path):
@@ -82,12 +82,12 @@ def test_a_learner_that_was_started_again_begins_with_a_sample_of_the_table(tmp_
         worker.collect(4)
         worker.end_round(0)
         with reading(replay, SINGLE) as rounds:
-            assert len(rounds.take(0, timeout_secs=20)[0]) == 12
+            assert len(rounds.take(0, timeout_secs=60)[0]) == 12
         worker.collect(1)
         worker.end_round(10)
 
         with reading(replay, SINGLE) as rounds:
-            (column,) = rounds.take(10, timeout_secs=20)
+            (column,) = rounds.take(10, timeout_secs=60)
 
         assert len(column) == 15 + 3  # the table, then what is new
         assert observations([column[-3:]])[:, 0].tolist() == [[4, 0], [4, 1], [4, 2]]

@@ -35,7 +35,7 @@ def test_an_item_survives_being_described():
 
 def test_the_table_refuses_a_program_of_another_layout_and_names_both(tmp_path):
     with serving(tmp_path / "reverb", columns=columns_of(8)) as replay:
-        signature = table_signature(replay.client(), EXPERIENCE_TABLE, timeout_secs=5)
+        signature = table_signature(replay.client(), EXPERIENCE_TABLE, timeout_secs=60)
     check_columns(signature, columns_of(8))
     with pytest.raises(ConfigError) as caught:
         check_columns(signature, columns_of(4))
@@ -45,7 +45,7 @@ def test_the_table_refuses_a_program_of_another_layout_and_names_both(tmp_path):
 
 def test_a_table_without_signature_takes_any(tmp_path):
     with serving(tmp_path / "reverb") as replay:
-        assert table_signature(replay.client(), EXPERIENCE_TABLE, timeout_secs=5) is None
+        assert table_signature(replay.client(), EXPERIENCE_TABLE, timeout_secs=60) is None
     check_columns(None, columns_of(4))
 
 
@@ -63,7 +63,7 @@ def test_a_checkpoint_with_items_of_another_layout_is_refused(tmp_path):
         checkpoint = pathlib.Path(replay.client().checkpoint())
     with serving(tmp_path / "other", restore_from=checkpoint, columns=columns_of(8)) as replay:
         check_columns(
-            table_signature(replay.client(), EXPERIENCE_TABLE, timeout_secs=5), columns_of(8)
+            table_signature(replay.client(), EXPERIENCE_TABLE, timeout_secs=60), columns_of(8)
         )
     with pytest.raises(ConfigError, match=rf"holds items of float32 \[9, {NUMBERS}\], but those"):
         start_server(UNLIMITED, free_port(), tmp_path / "third", checkpoint, columns=columns_of(4))

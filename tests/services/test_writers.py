@@ -51,4 +51,4 @@ def test_a_writer_is_opened_when_the_server_answers(tmp_path):
         writer.append([7.0])
         writer.create_item(VARIABLES_TABLE, 1.0, [column[-1] for column in writer.history])
         writer.flush(timeout_ms=5000)
-        assert table_stats(replay.client(), VARIABLES_TABLE, timeout_secs=5.0) == (1, 1)
+        assert table_stats(replay.client(), VARIABLES_TABLE, timeout_secs=60) == (1, 1)

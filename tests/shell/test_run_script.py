@@ -137,7 +137,7 @@ def test_kill_9_of_a_program_of_supervise_and_of_the_launcher(sandbox):
     assert str(sandbox.seen("replay")["pid"]) in err
 
     run.kill()
-    wait_until(lambda: not sandbox.alive(), 20, f"the end of {sandbox.alive()}")
+    wait_until(lambda: not sandbox.alive(), 60, f"the end of {sandbox.alive()}")
 
 
 @pytest.mark.system

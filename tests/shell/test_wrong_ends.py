@@ -80,7 +80,7 @@ def test_a_worker_without_term_does_not_outlive_its_launcher_for_long(sandbox, s
     wait_until(lambda: len(simulators(seconds)) == 2, 60, "both simulators")
     run.kill()
     sandbox.await_tape("learner stops", "replay stops", "worker_1 stops")
-    wait_until(lambda: not sandbox.alive(), 20, f"the end of {sandbox.alive()}")
+    wait_until(lambda: not sandbox.alive(), 60, f"the end of {sandbox.alive()}")
     wait_until(lambda: not simulators(seconds), 60, "the end of the simulators")
 
 

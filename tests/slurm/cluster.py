@@ -126,6 +126,13 @@ class Cluster:
             raise TimeoutError(f"{error}: {job}\n{self.logs()}") from None
         return job
 
+    def await_empty_queue(self) -> None:
+        """Waits until no job waits, runs or is about to end."""
+        try:
+            wait_until(lambda: not self.ask("squeue", "--noheader"), 120, "an empty queue", 0.3)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}:\n{self.ask('squeue')}\n{self.logs()}") from None
+
     def processes(self, node: str = "") -> dict[int, str]:
         """Returns {pid: command line} of all that jobs have started: on a node, or on any."""
         ours = {f"SLURM_CONF={self.folder}/slurm.conf"}

@@ -11,7 +11,6 @@ from system.tiny_run import STEPS_PER_ITER
 
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.state.paths import ExperimentPaths
-from tfagents_system.core.waiting import wait_until
 
 pytestmark = pytest.mark.slurm
 
@@ -51,7 +50,7 @@ def cancel(run):
                     "tfagents_system mirror"):  # fmt: skip
         assert program in running, running
     run.cluster.ask("scancel", *run.jobs.values())
-    wait_until(lambda: run.cluster.ask("squeue", "--noheader") == "", 40, "an empty queue")
+    run.cluster.await_empty_queue()
     run.check_nothing_is_left()
 
 

@@ -51,10 +51,6 @@ def write_onnx(
     if "observation_mean" in arrays:
         x = nodes.add("Mul", nodes.add("Sub", x, "observation_mean"), "observation_scale")
         x = nodes.add("Min", nodes.add("Max", x, "observation_low"), "observation_high")
-    if "input_source" in arrays:
-        x = nodes.add("Gather", x, "input_source", axis=1)
-        is_own = nodes.add("Cast", nodes.add("Equal", x, "input_value"), to=_TYPES["float32"])
-        x = nodes.add("Where", "is_category", is_own, x)
     inputs = [vector(part, shape) for part, shape in parts.items()]
     states_after = []
     constants = dict(

@@ -5,9 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
 from tfagents_system.core.categories import columns, is_category
 from tfagents_system.core.nests import Nest
@@ -47,8 +45,8 @@ class ObservationEncoder(tf.keras.layers.Layer):
     ):
         """Takes the spec of an observation without batch axis."""
         super().__init__(name="observation_encoder")
-        self._specs = tf.nest.flatten(observation_spec)
-        self._leaf_shapes = [tuple(spec.shape) for spec in self._specs]
+        self.specs = tf.nest.flatten(observation_spec)
+        self._leaf_shapes = [tuple(spec.shape) for spec in self.specs]
         self.combiner = copy.deepcopy(preprocessing_combiner)
 
     def call(self, observation: Nest) -> tf.Tensor:
@@ -59,29 +57,11 @@ class ObservationEncoder(tf.keras.layers.Layer):
         if self.combiner is None:
             parts = [
                 as_inputs(self._flat(leaf, tuple(spec.shape), outer), spec)
-                for leaf, spec in zip(leaves, self._specs, strict=True)
+                for leaf, spec in zip(leaves, self.specs, strict=True)
             ]
             return parts[0] if len(parts) == 1 else tf.concat(parts, axis=-1)
         combined = self._combine(self.combiner, observation, num_outer)
         return self._flat(combined, tuple(combined.shape[1:]), outer)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Returns the arrays from which `numpy_layers.encoded` computes inputs; {} if it need not.
-
-        These are `input_source`, `input_value` and `is_category`, an entry for each input.
-        """
-        if not any(map(is_category, self._specs)):
-            return {}
-        sources, values, kinds, begin = [], [], [], 0
-        for spec in self._specs:
-            size, is_one = math.prod(spec.shape), is_category(spec)
-            source, value = columns(spec) if is_one else (np.arange(size), np.zeros(size, "f4"))
-            sources.append(begin + source)
-            values.append(value)
-            kinds.append(np.full(source.size, is_one))
-            begin += size
-        names = "input_source", "input_value", "is_category"
-        return dict(zip(names, map(np.concatenate, (sources, values, kinds)), strict=True))
 
     def _flat(self, part: tf.Tensor, shape: tuple[int, ...], outer: tf.Tensor) -> tf.Tensor:
         """Flattens `part` to [*outer, n] float32; its axes before `shape` may be joined."""

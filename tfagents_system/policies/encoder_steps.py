@@ -1,4 +1,4 @@
-"""Writes the convolutions of a VisualEncoder as steps that need no TensorFlow."""
+"""Writes what an encoder does to an observation as steps that need no TensorFlow."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -10,13 +10,18 @@ from numpy.typing import NDArray
 
 from tfagents_system.core.categories import columns, is_category
 from tfagents_system.data.images import layout_of
+from tfagents_system.networks.encoders import ObservationEncoder
 from tfagents_system.networks.image_encoders import Residual, VisualEncoder
 
 Read = Callable[[tf.Variable], NDArray[Any]]  # its value
 
 
-def encoder_arrays(encoder: VisualEncoder, read: Read) -> dict[str, NDArray[Any]]:
+def encoder_arrays(
+    encoder: ObservationEncoder | VisualEncoder, read: Read
+) -> dict[str, NDArray[Any]]:
     """Returns the arrays from which `numpy_layers.encoded` computes what `encoder` does.
+
+    These are none if it only joins the parts of an observation.
 
     `encoder_steps` are words for each step, and `encoder_kernel_<k>` and `encoder_bias_<k>` the
     weights of the steps that end with the number k. The steps are:
@@ -41,7 +46,13 @@ def encoder_arrays(encoder: VisualEncoder, read: Read) -> dict[str, NDArray[Any]
     def weights(kernel: tf.Variable, bias: tf.Variable) -> int:
         return add(read(kernel), read(bias))
 
-    for spec, convolutions in zip(encoder.specs, encoder.convolutions, strict=True):
+    if isinstance(encoder, VisualEncoder):
+        all_convolutions = encoder.convolutions
+    elif any(map(is_category, encoder.specs)):
+        all_convolutions = [None] * len(encoder.specs)
+    else:
+        return {}
+    for spec, convolutions in zip(encoder.specs, all_convolutions, strict=True):
         if convolutions is None:
             steps.append(f"part {math.prod(spec.shape)}")
             if is_category(spec):

@@ -128,10 +128,7 @@ class NumpyActor:
         if self._normalizer is not None:
             statistics = read(self._normalizer.mean), read(self._normalizer.variance)
             self._inputs |= self._normalizer.arrays(*statistics)
-        if isinstance(self._encoder, VisualEncoder):
-            self._inputs |= encoder_arrays(self._encoder, read)
-        else:
-            self._inputs |= self._encoder.arrays()
+        self._inputs |= encoder_arrays(self._encoder, read)
         # An array of zeros, because a scalar doubles the time of np.maximum.
         self._zeros = np.zeros(max(bias.size for _, bias in self._layers), np.float32)
 

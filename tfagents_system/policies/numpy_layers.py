@@ -35,20 +35,10 @@ def normalized(arrays: Mapping[str, Array], x: Array) -> Array:
 def encoded(arrays: Mapping[str, Any], x: Array) -> Array:
     """Returns the inputs [..., m] of an actor's first layer for normalized observations [..., n].
 
-    Input j is number `input_source[j]` of the observation; or, where `is_category[j]`, 1 if that is
-    `input_value[j]`, else 0. If there are `encoder_steps`, they make the inputs, see
-    `policies/encoder_steps.py`. Without these arrays the inputs are `x`.
+    The `encoder_steps` make them, see `policies/encoder_steps.py`; without any, they are `x`.
     """
-    if "encoder_steps" in arrays:
-        return _encoded_by_steps(arrays, x)
-    if "input_source" not in arrays:
+    if "encoder_steps" not in arrays:
         return x
-    picked = x[..., arrays["input_source"]]
-    is_own = (picked == arrays["input_value"]).astype(np.float32)
-    return np.where(arrays["is_category"], is_own, picked)
-
-
-def _encoded_by_steps(arrays: Mapping[str, Any], x: Array) -> Array:
     rows = x.reshape(-1, x.shape[-1])
     parts: list[Array] = []
     kept, begin = rows, 0

@@ -29,7 +29,7 @@ def test_nothing_that_a_block_starts_is_left(argv):
         before = processes.descendants()
         with processes.leaving_none_behind():
             started = subprocess.Popen(argv)
-            wait_until(lambda: processes.descendants() - before, 5, "the child")
+            wait_until(lambda: processes.descendants() - before, 60, "the child")
             if "&" in argv[-1]:
                 started.wait()
             assert processes.descendants() - before
@@ -96,7 +96,7 @@ def test_children_hold_no_lock_while_the_program_does(start, tmp_path):
         program.stdin.flush()
         program.wait(timeout=10)
         os.killpg(program.pid, 0)  # the child lives
-        wait_until(lambda: _is_free(lock), 10, "the child to close the lock")
+        wait_until(lambda: _is_free(lock), 60, "the child to close the lock")
     finally:
         os.killpg(program.pid, 9)
         program.stdin.close()

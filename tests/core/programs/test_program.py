@@ -115,7 +115,7 @@ def test_a_stop_of_the_supervisor_is_heard_although_every_signal_is_ignored(tmp_
     script.chmod(0o755)
     supervise = subprocess.Popen(["supervise", str(service)])
     try:
-        wait_until((tmp_path / "begun").exists, 30, "the program's start")
+        wait_until((tmp_path / "begun").exists, 60, "the program's start")
         assert (service / "exit_code").read_text().strip() == ""
         subprocess.run(["svc", "-dx", str(service)], check=True, timeout=10)
         assert supervise.wait(timeout=10) == 0

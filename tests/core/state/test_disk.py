@@ -116,7 +116,7 @@ for command in iter(sys.stdin.readline, ""):
             )  # fmt: skip
         program.stdin.write("go\n")
         program.stdin.flush()
-        wait_until(done.exists, 20, "2000 lines")
+        wait_until(done.exists, 60, "2000 lines")
         assert (disk.folder / "log").stat().st_size == 4096
         disk.free()
         program.communicate("go\n", timeout=20)
