@@ -13,7 +13,9 @@ from tfagents_system.commands.new import new
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.params_loader import load_params
 from tfagents_system.core.settings.env_config import load_env_config
+from tfagents_system.environments.closing import closed_at_end
 from tfagents_system.environments.construction import make_eval_environment
+from tfagents_system.environments.guest_environment import as_made
 
 STAND_IN = pathlib.Path(__file__).parents[1] / "environments" / "unity" / "stand_in.py"
 
@@ -79,6 +81,53 @@ def test_settings_of_mlagents_for_a_build(folder):
     config = load_env_config(folder / "ball_config.json")
     assert config["specs"]["name"] == "Hybrid?team=0"
     assert load_params(folder / "ball_params.py", config, []).train_batch_size == 77
+
+
+BUILD_SETTINGS = """behaviors: {3DBall: {trainer_type: sac}}
+env_settings: {num_areas: 2, timeout_wait: 30, env_args: [--agents, 3], base_port: 5005}
+engine_settings: {time_scale: 4, width: 100, no_graphics: true}
+"""
+
+
+def test_build_settings_of_mlagents_reach_the_build(folder, capsys):
+    make_build(folder, "ball")
+    (folder / "trainer.yaml").write_text(BUILD_SETTINGS)
+    new("ball", from_="unity:BallGame.x86_64", mlagents=pathlib.Path("trainer.yaml"),
+        env_kwargs=("num_areas=1",))  # fmt: skip
+    shown = capsys.readouterr().out
+    assert "Without effect here: env_settings: base_port.\n" in shown
+    assert "engine_settings" not in shown
+    params = (folder / "ball_params.py").read_text()
+    assert '"num_areas": 1' in params  # what the command line says wins
+    assert "\"engine\": {'time_scale': 4.0, 'width': 100.0}" in params
+    assert "\"arguments\": ('--agents', '3', '-nographics')" in params
+    loaded = load_params(
+        folder / "ball_params.py", load_env_config(folder / "ball_config.json"), []
+    )
+    environment = make_eval_environment(loaded, seed=1)
+    with closed_at_end(environment):
+        assert as_made(environment).num_slots == 1 * 3
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("env_settings.num_areas", "0"),
+        ("env_settings.num_areas", "1.5"),
+        ("env_settings.env_args", "word"),
+        ("engine_settings.no_graphics", "1"),
+        ("engine_settings.time_scale", "fast"),
+    ],
+)
+def test_wrong_build_settings_of_mlagents_name_file_and_key(folder, key, value):
+    make_build(folder, "ball")
+    part, name = key.split(".")
+    (folder / "trainer.yaml").write_text(
+        f"behaviors: {{3DBall: {{trainer_type: sac}}}}\n{part}: {{{name}: {value}}}\n"
+    )
+    with pytest.raises(ConfigError, match=rf"trainer.yaml: {key} is '?{value}'?; allowed"):
+        new("ball", from_="unity:BallGame.x86_64", mlagents=pathlib.Path("trainer.yaml"))
+    assert files(folder) == ["BallGame.x86_64", "trainer.yaml"]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import dataclasses
 from tfagents_system.commands.environment_ids import EnvironmentId
 from tfagents_system.commands.environment_options import EnvironmentOptions
 from tfagents_system.commands.environment_trial import check_kwargs
+from tfagents_system.commands.mlagents.unity import with_build_settings
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process.guest import GUEST, UserCodeError
 from tfagents_system.environments.closing import closed_at_end
@@ -28,6 +29,7 @@ def described(environment: EnvironmentId, options: EnvironmentOptions) -> Enviro
         raise ConfigError(
             f"--wrap does not go with {environment}, whose agents share one simulator."
         )
+    options = with_build_settings(options)
     check_kwargs(environment, options)
     kwargs = dict(options.kwargs)
     if options.mlagents and options.mlagents.behavior:

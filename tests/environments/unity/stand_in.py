@@ -262,6 +262,7 @@ def main():
     parser.add_argument("--die-after", type=float, default=float("inf"), help="exchanges")
     parser.add_argument("--die-after-secs", type=float, default=float("inf"))
     parser.add_argument("--hang-after", type=float, default=float("inf"), help="exchanges")
+    parser.add_argument("-nographics", action="store_true", help="as builds have it; no effect")
     parser.add_argument("--ignore-quit", action="store_true", help="has to be killed")
     arguments, _ = parser.parse_known_args()  # others are of Unity
     try:

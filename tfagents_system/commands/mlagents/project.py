@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from tfagents_system.agents.agent_settings import AgentSettings
@@ -11,6 +12,7 @@ from tfagents_system.commands.mlagents.document import Document, Sources, read_d
 from tfagents_system.commands.mlagents.parameters import curriculum_of
 from tfagents_system.commands.mlagents.reading import mapping, number
 from tfagents_system.commands.mlagents.settings import Converted, convert
+from tfagents_system.commands.mlagents.unity import BUILD_KEYS, with_build_settings
 from tfagents_system.commands.templates import BASE_IMPORT, construction, variables_text
 from tfagents_system.core.settings.hyperparameters import check_hyperparameter, hyperparameters
 from tfagents_system.core.settings.training_settings import TrainingSettings
@@ -78,7 +80,8 @@ def convert_project(
         where = f"{section.where}: {setting.origin}"
         check_hyperparameter(declared, name, setting.value, where)
     notes = converted.notes
-    more = _variables(document, notes)
+    is_unity = environment is not None and environment.kind == "unity"
+    more = _variables(document, BUILD_KEYS if is_unity else {}, notes)
     curriculum = curriculum_of(
         document, section.behavior, sources.curriculum, sources.sampler, notes
     )
@@ -88,7 +91,9 @@ def convert_project(
     behavior = _in_docstring(section.behavior)
     imports, make = BASE_IMPORT, _MISSING.format(behavior)
     if environment:
-        imports, make = construction(environment, options)
+        imports, make = construction(
+            environment, with_build_settings(options) if is_unity else options
+        )
         config |= environment.config
     params = _PARAMS.format(
         behavior=behavior, file=_in_docstring(sources.trainer.name), slug=slug, imports=imports,
@@ -126,8 +131,13 @@ def _noted(notes: list[str]) -> list[str]:
     ]
 
 
-def _variables(document: Document, notes: list[str]) -> dict[str, str]:
-    """Returns what the parts beside the behaviors say of seed and number of environments."""
+def _variables(
+    document: Document, elsewhere: Mapping[str, Collection[str]], notes: list[str]
+) -> dict[str, str]:
+    """Returns what the parts beside the behaviors say of seed and number of environments.
+
+    Notes the rest, without the keys of each part that have an effect `elsewhere`.
+    """
     found: dict[str, str] = {}
     for part in ("env_settings", "engine_settings", "checkpoint_settings", "torch_settings"):
         where = f"{document.path}: {part}"
@@ -139,8 +149,8 @@ def _variables(document: Document, notes: list[str]) -> dict[str, str]:
             if (num_envs := given.pop("num_envs", None)) is not None:
                 count = int(number(num_envs, f"{where}.num_envs"))
                 found["SAC_NUM_COLLECT_WORKERS"] = str(count)
-        if given:
-            notes.append(f"{part}: {', '.join(given)}")
+        if rest := [key for key in given if key not in elsewhere.get(part, ())]:
+            notes.append(f"{part}: {', '.join(rest)}")
     if "debug" in document.beside:
         notes.append("debug")
     return found

@@ -1,0 +1,86 @@
+"""What ML-Agents' configuration says of the Unity build: areas, arguments, engine."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from tfagents_system.commands.environment_options import EnvironmentOptions
+from tfagents_system.commands.mlagents.document import Document, read_document
+from tfagents_system.commands.mlagents.reading import mapping, number
+from tfagents_system.core.errors import ConfigError
+
+NO_GRAPHICS = "-nographics"
+
+
+def with_build_settings(options: EnvironmentOptions) -> EnvironmentOptions:
+    """Returns the options with the configuration's arguments of `unity_adapter.load`.
+
+    Those that the options have already win.
+
+    Raises:
+      ConfigError: If the configuration cannot be read, or a value is not allowed.
+    """
+    if options.mlagents is None:
+        return options
+    kwargs = build_settings(read_document(options.mlagents.trainer))
+    return dataclasses.replace(options, kwargs=kwargs | dict(options.kwargs))
+
+
+def build_settings(document: Document) -> dict[str, Any]:
+    """Returns what a configuration says of the build, as arguments of `unity_adapter.load`."""
+    found: dict[str, Any] = {}
+    for part, keys in BUILD_KEYS.items():
+        given = mapping(document.beside.get(part), f"{document.path}: {part}")
+        for key in keys & given.keys():
+            take, where = keys[key], f"{document.path}: {part}.{key}"
+            for name, value in take(given[key], where).items():
+                both = isinstance(value, (dict, tuple)) and name in found
+                found[name] = _joined(found[name], value) if both else value
+    return found
+
+
+def _joined(one: Any, other: Any) -> Any:
+    return one | other if isinstance(one, dict) else one + other
+
+
+def _areas(value: Any, where: str) -> dict[str, Any]:
+    count = number(value, where)
+    if count < 1 or count != int(count):
+        raise ConfigError(f"{where} is {value!r}; allowed are integers >= 1.")
+    return {"num_areas": int(count)}
+
+
+def _timeout(value: Any, where: str) -> dict[str, Any]:
+    return {"timeout_secs": number(value, where)}
+
+
+def _arguments(value: Any, where: str) -> dict[str, Any]:
+    words = [] if value is None else value
+    if not isinstance(words, list):
+        raise ConfigError(f"{where} is {value!r}; allowed is a list of arguments.")
+    return {"arguments": tuple(map(str, words))} if words else {}
+
+
+def _no_graphics(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{where} is {value!r}; allowed are true and false.")
+    return {"arguments": (NO_GRAPHICS,)} if value else {}
+
+
+def _engine(name: str) -> Callable[[Any, str], dict[str, Any]]:
+    return lambda value, where: {"engine": {name: number(value, where)}}
+
+
+_Take = Callable[[Any, str], dict[str, Any]]
+BUILD_KEYS: dict[str, dict[str, _Take]] = {
+    "env_settings": {
+        "num_areas": _areas, "timeout_wait": _timeout, "env_args": _arguments,
+    },
+    "engine_settings": {
+        "no_graphics": _no_graphics,
+        "width": _engine("width"), "height": _engine("height"),
+        "quality_level": _engine("quality_level"), "time_scale": _engine("time_scale"),
+        "target_frame_rate": _engine("target_frame_rate"),
+        "capture_frame_rate": _engine("capture_frame_rate"),
+    },
+}  # fmt: skip
