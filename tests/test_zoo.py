@@ -123,4 +123,18 @@ def test_the_table_has_mean_and_interval_of_each_task():
     low, high = (float(text.replace(",", "")) for text in interval.strip("[]").split(", "))
     assert 2000 <= low < (2000 + 2200 + 2700) / 3 < high <= 2700
     assert cells[4:] == ["2,422 ± 168", f"{30 + (1 + 2 + 3) / 3:.1f}"]
-    assert table.table([]).count("not run yet") == len(table.tasks())
+    assert table.table([]).count("not run yet") == len(table.rows())
+
+
+def test_the_table_has_what_is_trained_without_a_variables_file(tmp_path):
+    run = write_run(tmp_path / "cart_pole_defaults_seed_3", [400, 500],
+                    provenance={"seed": 3, "cpu_model": "a CPU"})  # fmt: skip
+    run.finished.write_text("{}")
+    (result,) = table.results_in(tmp_path)
+    assert (result.task, result.seed, result.mean_return) == (
+        "cart_pole_defaults", 3, (400 + 500) / 2
+    )  # fmt: skip
+    row = next(
+        line for line in table.table([result]).splitlines() if "--env" in line and "450" in line
+    )
+    assert row.startswith("| CartPole-v1, `sac train --env CartPole-v1` | ")

@@ -27,6 +27,8 @@ PROJECT = ZOO.parent
 PAGE = PROJECT / "docs/zoo.md"
 MARKS = "<!-- table -->\n", "<!-- end of table -->\n"
 EXAMPLES = {"pendulum": "Pendulum-v1", "minitaur": "MinitaurBulletEnv-v0"}
+# Experiments `sac train --env ENVIRONMENT --name TASK`, of the settings that it writes.
+DEFAULTS = {"acrobot_defaults": "Acrobot-v1", "cart_pole_defaults": "CartPole-v1"}
 # In the documentation of Stable-Baselines3 2.x, "Results: PyBullet environments" of SAC, TD3 and
 # DDPG: mean and standard error over three seeds after a million env steps.
 OF_STABLE_BASELINES3 = {
@@ -60,10 +62,16 @@ def tasks() -> dict[str, tuple[str, str]]:
     return found
 
 
+def rows() -> dict[str, tuple[str, str]]:
+    """Returns environment and command, or variables file, of each row of the table by name."""
+    commands = {name: (env, f"sac train --env {env}") for name, env in DEFAULTS.items()}
+    return commands | tasks()
+
+
 def results_in(logs: pathlib.Path) -> list[Result]:
     """Returns the results of the experiments in `logs` that are finished."""
     found = []
-    for task in tasks():
+    for task in rows():
         for folder in logs.glob(f"{task}_seed_*"):
             paths = ExperimentPaths(folder)
             if paths.finished.exists() and (points := read_evaluations(paths)):
@@ -86,7 +94,7 @@ def table(results: Sequence[Result]) -> str:
     """Returns the table in Markdown."""
     lines = ["| task | env steps | seeds | return, 95 % interval | SB3's documentation | minutes |",
              "| --- | --- | --- | --- | --- | --- |"]  # fmt: skip
-    for task, (environment, variables) in tasks().items():
+    for task, (environment, trained_by) in rows().items():
         of_task = [result for result in results if result.task == task]
         cells = ["", "", "not run yet", OF_STABLE_BASELINES3.get(task, ""), ""]
         if of_task:
@@ -101,7 +109,7 @@ def table(results: Sequence[Result]) -> str:
             if rates:
                 cells[2] += f", success {np.mean(rates):.0%}"
             cells[4] = f"{minutes:.1f}"
-        lines.append(f"| {environment}, `{variables}` | {' | '.join(cells)} |")
+        lines.append(f"| {environment}, `{trained_by}` | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

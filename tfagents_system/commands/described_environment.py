@@ -48,8 +48,7 @@ def files_for(
 
     They are copies that import modules of the current folder, like the files it would write there.
     """
-    environment = find_environment(env)
-    try_environment(environment, options)
+    environment = try_environment(find_environment(env), options)
     files, _ = project_files(environment.slug, folder, environment, options=options)
     write_project(files)
     params, config, _ = files

@@ -1,5 +1,6 @@
 """Makes an environment once, before files for it are written."""
 
+import dataclasses
 import importlib
 import inspect
 import pathlib
@@ -21,6 +22,7 @@ from tfagents_system.core.settings.variables import Settings
 from tfagents_system.launch.local.plan import everything, may_share_cpus
 
 ACTION_SPACES = "Box", "Discrete", "MultiDiscrete", "MultiBinary"  # by class name
+MAX_SMALL = 64  # numbers in an observation, for which small networks suffice
 _GYM = "gymnasium", "gym", "pybullet"
 # The base class of the wrappers, which depends on what makes the environment.
 _BASES = {
@@ -32,11 +34,17 @@ _BASES = {
 }
 
 
-def try_environment(environment: EnvironmentId, options: EnvironmentOptions | None = None) -> None:
+def try_environment(
+    environment: EnvironmentId, options: EnvironmentOptions | None = None
+) -> EnvironmentId:
     """Makes the environment with the options, to check these and its actions.
 
     One of dm_control, and a task of ours, is only made if there are options for it; a Unity build
     is made when its project is written.
+
+    Returns:
+      The environment, with `is_small_discrete` if all its actions are discrete and an observation
+      has at most MAX_SMALL numbers, where a choice of n counts as n.
 
     Raises:
       ConfigError: If it cannot be made, an option is wrong, or the agents do not support its
@@ -44,14 +52,14 @@ def try_environment(environment: EnvironmentId, options: EnvironmentOptions | No
     """
     options = options or EnvironmentOptions()
     if environment.kind == "unity":
-        return
+        return environment
     if environment.kind not in _GYM and not (options.kwargs or options.wrappers or options.horizon):
-        return
+        return environment
     with importing_from_here():
-        _try(environment, options)
+        return _try(environment, options)
 
 
-def _try(environment: EnvironmentId, options: EnvironmentOptions) -> None:
+def _try(environment: EnvironmentId, options: EnvironmentOptions) -> EnvironmentId:
     is_gym = environment.kind in _GYM
     check_kwargs(environment, options)
     wrappers = [_class_of(call, environment.kind) for call in options.wrappers]
@@ -68,6 +76,9 @@ def _try(environment: EnvironmentId, options: EnvironmentOptions) -> None:
             made = _wrapped(made, call, wrapper)
         if is_gym:
             _check_actions(environment, made)
+            is_small_discrete = _is_small_discrete(environment, made)
+            environment = dataclasses.replace(environment, is_small_discrete=is_small_discrete)
+        return environment
     finally:
         with hidden_output(), GUEST.visit(f"{environment.name}.close"):
             made.close()
@@ -208,7 +219,23 @@ def _check_actions(environment: EnvironmentId, made: Any) -> None:
 
 def _has_actions(space: Any) -> bool:
     """Returns whether the kind of a space is allowed; agents check its dtype and bounds."""
-    if type(space).__name__ not in ("Dict", "Tuple"):
-        return type(space).__name__ in ACTION_SPACES
-    parts = space.spaces.values() if type(space).__name__ == "Dict" else space.spaces
-    return bool(parts) and all(map(_has_actions, parts))
+    kinds = _kinds(space)
+    return bool(kinds) and kinds.issubset(ACTION_SPACES)
+
+
+def _kinds(space: Any) -> set[str]:
+    """Returns the class of a space by name; of a Dict or Tuple, the classes of its parts."""
+    parts = {"Dict": lambda: space.spaces.values(), "Tuple": lambda: space.spaces}
+    kind = type(space).__name__
+    found = [_kinds(part) for part in parts[kind]()] if kind in parts else []
+    return set().union(*found) or {kind}
+
+
+def _is_small_discrete(environment: EnvironmentId, made: Any) -> bool:
+    if "Box" in _kinds(made.action_space):
+        return False
+    library = importlib.import_module("gymnasium" if environment.kind == "gymnasium" else "gym")
+    try:
+        return library.spaces.flatdim(made.observation_space) <= MAX_SMALL
+    except (NotImplementedError, ValueError):  # no fixed number of them
+        return False

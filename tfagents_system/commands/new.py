@@ -86,10 +86,14 @@ def new(
         environment = find_environment(f"{from_}:{EXAMPLES[from_]}" if from_ in EXAMPLES else from_)
     asked_for = from_ if ":" in from_ else None
     _check_are_new(project_paths(name, pathlib.Path()))
-    files, remarks = project_files(name, pathlib.Path(), environment, asked_for, options)
     check_workers(options, os.environ)
-    if environment and options.flags():
-        try_environment(environment, options)
+    if environment:
+        try:
+            environment = try_environment(environment, options)
+        except ConfigError:
+            if options.flags():
+                raise  # without options, it can be mended in the params file
+    files, remarks = project_files(name, pathlib.Path(), environment, asked_for, options)
     write_project(files)
     print("\n".join([*map(str, files), *remarks]))
     variables = next(path for path in files if path.suffix == ".sh")

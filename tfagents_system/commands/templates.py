@@ -63,12 +63,23 @@ sac train {slug}_variables.sh trains it; docs/settings.md lists everything that 
     # The networks' hidden layers: as small as the task allows.
     actor_fc_layer_params = ({units}, {units})
     critic_joint_fc_layer_params = ({units}, {units})
-    sac_log_alpha = 0.0  # near the size of a step's reward; a larger one explores longer
-{image_settings}
+{learning_settings}{image_settings}
     def env_ctor(self, *args, seed=None, **kwargs):
         """Returns the environment; each worker makes its own."""
         {make}
 '''
+
+_LEARNING_SETTINGS = """\
+    sac_log_alpha = 0.0  # near the size of a step's reward; a larger one explores longer
+"""
+
+_DISCRETE_LEARNING_SETTINGS = """\
+    # Actions are discrete: less entropy than rewards, and values that follow in fewer train steps.
+    sac_log_alpha = -2.0
+    target_update_tau = 0.02
+    actor_learning_rate = 1e-3
+    critic_learning_rate = 1e-3
+"""
 
 _IMAGE_SETTINGS = """
     frame_stack = 3  # newest frames, so that the networks see motion
@@ -129,6 +140,7 @@ def params_text(
     observes_image = environment is not None and environment.observes_image
     # Unity stacks frames by itself.
     stacks = environment is not None and environment.kind != "unity" and observes_image
+    is_small_discrete = environment is not None and environment.is_small_discrete
     return _PARAMS.format(
         title=title,
         slug=slug,
@@ -143,7 +155,8 @@ def params_text(
         ),
         first_episodes=max(1, (FIRST_ENV_STEPS if environment else 1000) // horizon),
         eval_period=max(1, (EVAL_EVERY_ENV_STEPS if environment else 5000) // (episodes * horizon)),
-        units=256 if environment else 64,
+        units=256 if environment and not is_small_discrete else 64,
+        learning_settings=_DISCRETE_LEARNING_SETTINGS if is_small_discrete else _LEARNING_SETTINGS,
         image_settings=_IMAGE_SETTINGS if stacks else "",
     )
 

@@ -156,10 +156,9 @@ def _project_of(
     elif any(path.exists() for path in files):
         is_same = params.is_file() and _mentions(params, find_environment(env))
     else:
-        environment = find_environment(env)
-        contents, remarks = project_files(project, pathlib.Path(), environment, env, options)
         check_workers(options, os.environ)
-        try_environment(environment, options)
+        environment = try_environment(find_environment(env), options)
+        contents, remarks = project_files(project, pathlib.Path(), environment, env, options)
         write_project(contents)
         print(f"Written, to be edited for the next step: {', '.join(map(str, files))}", flush=True)
         print("".join(f"{remark}\n" for remark in remarks), end="", flush=True)

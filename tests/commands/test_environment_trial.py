@@ -1,0 +1,86 @@
+"""What is found out of an environment before files are written, and the settings that follow."""
+
+import dataclasses
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces as of
+
+from tfagents_system.commands import train
+from tfagents_system.commands.environment_ids import EnvironmentId
+from tfagents_system.commands.environment_trial import try_environment
+from tfagents_system.commands.new import new
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.programs.params_loader import load_params
+from tfagents_system.core.settings.env_config import load_env_config
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The current folder, for commands; what tests register with gymnasium is of theirs alone."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", gymnasium.registry.copy())
+    monkeypatch.setattr(gymnasium, "registry", gymnasium.envs.registration.registry)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("actions", "observations", "expected"),
+    [
+        (of.Discrete(2), of.Box(-1, 1, (64,)), True),
+        (of.Discrete(2), of.Box(-1, 1, (65,)), False),
+        (of.Discrete(2), of.Discrete(64), True),
+        (of.Discrete(2), of.Dict(place=of.Discrete(60), speed=of.Box(-1, 1, (5,))), False),
+        (of.Discrete(2), of.Box(0, 255, (84, 84, 3), np.uint8), False),
+        (of.Discrete(2), of.Sequence(of.Discrete(2)), False),
+        (of.Tuple([of.MultiDiscrete([2, 3]), of.MultiBinary(2)]), of.Box(-1, 1, (4,)), True),
+        (of.Dict(grip=of.Discrete(2), arm=of.Box(-1, 1, (2,))), of.Box(-1, 1, (4,)), False),
+        (of.Box(-1, 1, (1,)), of.Box(-1, 1, (4,)), False),
+    ],
+)
+def test_a_trial_tells_whether_a_task_is_discrete_and_small(
+    folder, actions, observations, expected
+):
+
+    class Spaces(gymnasium.Env):
+        action_space, observation_space = actions, observations
+
+    gymnasium.register("Spaces-v0", entry_point=Spaces)
+    environment = EnvironmentId("gymnasium", "Spaces-v0", 200)
+    tried = try_environment(environment)
+    assert tried == dataclasses.replace(environment, is_small_discrete=expected)
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [("CartPole-v1", (-2.0, 0.02, 1e-3, 1e-3, (64, 64))),
+     ("gym:Acrobot-v1", (-2.0, 0.02, 1e-3, 1e-3, (64, 64))),
+     ("Pendulum-v1", (0.0, 0.005, 3e-4, 3e-4, (256, 256)))],
+)  # fmt: skip
+def test_settings_for_small_discrete_tasks_differ(folder, env, expected):
+    for name in ("trained", "written"):  # by sac train --env, and by sac new
+        if name == "trained":
+            train._project_of(env, name)
+        else:
+            new(name, from_=env)
+        config = load_env_config(folder / f"{name}_config.json")
+        params = load_params(folder / f"{name}_params.py", config, [])
+        assert (
+            params.sac_log_alpha, params.target_update_tau, params.actor_learning_rate,
+            params.critic_learning_rate, params.critic_joint_fc_layer_params,
+        ) == expected  # fmt: skip
+        assert params.actor_fc_layer_params == params.critic_joint_fc_layer_params
+
+
+def test_without_options_a_project_is_written_for_actions_that_are_yet_to_be_converted(folder):
+
+    class Speaker(gymnasium.Env):
+        action_space, observation_space = of.Text(2), of.Box(-1, 1, (4,))
+
+    gymnasium.register("Speaker-v0", entry_point=Speaker)
+    new("speaker", from_="Speaker-v0")
+    with pytest.raises(ConfigError, match="The actions of Speaker-v0 are Text"):
+        new("loud", from_="Speaker-v0", horizon=10)
+    assert len(list(folder.glob("speaker_*"))) == 3
+    assert list(folder.glob("loud_*")) == []
