@@ -2,15 +2,16 @@
 
 import collections
 import dataclasses
-import pathlib
 import shutil
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 from replay_fakes import EpisodeStepEnv, codec_of, samples_of, serving
 
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.sample_reader import SampleReader
+from tfagents_system.data.transition import Transition
 from tfagents_system.services.replay import EXPERIENCE_TABLE
 from tfagents_system.services.replay_limits import ReplayLimits
 
@@ -41,8 +42,7 @@ def account_of(run, lives: Mapping[int, int] | None = None) -> Account:
     `lives` are those that count; None: all.
     """
     steps_by_life = lives_of(run) if lives is None else lives
-    newest = max(p for p in run.paths.checkpoints.iterdir() if p.name.isdigit())
-    everything = stored_steps(newest / "replay", run.folder / "reader")
+    everything = stored_steps(run)
     stored = {key: count for key, count in everything.items() if key[0] in steps_by_life}
     lost = unfinished = 0
     for life, num_steps in steps_by_life.items():
@@ -60,18 +60,33 @@ def account_of(run, lives: Mapping[int, int] | None = None) -> Account:
     )
 
 
-def stored_steps(checkpoint: pathlib.Path, root: pathlib.Path) -> collections.Counter:
-    """Returns how often a replay checkpoint holds each (process id, step of the process)."""
-    reader = SampleReader(codec_of(EpisodeStepEnv()), LAYOUT)  # of the same shapes
+def stored_steps(run) -> collections.Counter:
+    """Returns how often the newest checkpoint has each (process id, step of the process)."""
+    blocks = stored_blocks(run, EpisodeStepEnv())  # its observations are of the same shape
+    after = np.concatenate([block.next_observation for block in blocks])
+    return collections.Counter(map(life_and_step, after))
+
+
+def life_and_step(observation: NDArray[np.float32]) -> tuple[int, int]:
+    """Returns the process id and the step of the process that an observation of TinyEnv tells."""
+    life, step = observation.astype(np.float64)
+    return round(life * 1e7), round(step * 1e5)
+
+
+def stored_blocks(run, environment) -> list[Transition]:
+    """Returns the items of the newest checkpoint of a run that has ended: blocks of env steps.
+
+    `environment` has the specs of the run's.
+    """
+    newest = max(path for path in run.paths.checkpoints.iterdir() if path.name.isdigit())
+    reader = SampleReader(codec_of(environment), LAYOUT)
     unlimited = ReplayLimits(10**6, min_size=1, samples_per_insert=1.0, error_buffer=1e12)
-    blocks = {}
-    shutil.rmtree(root, ignore_errors=True)  # of an earlier count
-    with serving(root, unlimited, checkpoint) as replay:
+    root, blocks = run.folder / "reader", {}
+    shutil.rmtree(root, ignore_errors=True)  # of an earlier look
+    with serving(root, unlimited, newest / "replay") as replay:
         client = replay.client()
-        size = client.server_info(timeout=5)[EXPERIENCE_TABLE].current_size
+        size = client.server_info(timeout=60)[EXPERIENCE_TABLE].current_size
         while len(blocks) < size:
             for sample in client.sample(EXPERIENCE_TABLE, 5 * size, emit_timesteps=False):
-                blocks[sample.info.key] = samples_of(reader, sample.data).next_observation
-    life, step = np.concatenate(list(blocks.values())).reshape(-1, 2).astype(np.float64).T
-    steps = zip(np.rint(life * 1e7).astype(int), np.rint(step * 1e5).astype(int), strict=True)
-    return collections.Counter((int(life), int(step)) for life, step in steps)
+                blocks[sample.info.key] = samples_of(reader, sample.data)
+    return list(blocks.values())

@@ -56,6 +56,22 @@ def kill_program(run, program):
     return kill, is_back
 
 
+def kill_in_turn(run, programs, num_steps):
+    """Kills one program after another, each when there is a new generation beside an older one.
+
+    Waits each time until worker 0 has taken `num_steps` more env steps.
+    """
+    for program in programs:
+        newest = run.generations()[:1]
+        run.wait_for(lambda n=newest: len(run.generations()) > 1 and run.generations()[:1] != n,
+                     180, "two generations, a new one")  # fmt: skip
+        before = env_steps(run, "worker_0")
+        run.kill(program)
+        run.wait_for(
+            lambda b=before: env_steps(run, "worker_0") > b + num_steps, 120, "more env steps"
+        )
+
+
 def has_all_moving(run):
     """Returns a condition: since now, the learner has trained and both workers have collected."""
     train_step = run.train_step()

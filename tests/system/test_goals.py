@@ -1,29 +1,31 @@
-"""Env steps and their copies with other goals, after programs were killed."""
+"""Env steps and their copies with other goals, after programs were killed.
+
+The run also learns from demonstrations, in every way that there is.
+"""
 
 import collections
 import os
-import shutil
 import signal
 
 import numpy as np
 import pytest
-from faults.experience import BURST, lives_of
-from faults.recovery import env_steps
-from replay_fakes import codec_of, samples_of, serving
+from faults.experience import BURST, life_and_step, lives_of, stored_blocks
+from faults.recovery import kill_in_turn
 from system.tiny_run import HORIZON, TinyRun
 from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
 
-from tfagents_system.data.item_layout import ItemLayout
-from tfagents_system.data.sample_reader import SampleReader
-from tfagents_system.services.replay import EXPERIENCE_TABLE
-from tfagents_system.services.replay_limits import ReplayLimits
+from tfagents_system.demonstrations.recorder import Recorder
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
 # The goal -1 is never achieved: achieved is the env step of the process.
 GOALS = """
     her_copies = 2
+    demonstrations = "demos"
+    demonstration_share = 0.25
+    reward_signals = {"extrinsic": {}, "gail": {"strength": 0.1, "use_actions": True}}
+    behavioral_cloning = {"strength": 0.5, "steps": 1000}
     num_iter = 1000000
     eval_period_itrs = 100
     n_episodes_in_buffer = 100000
@@ -81,9 +83,21 @@ class GoalSpecs(py_environment.PyEnvironment):
         raise NotImplementedError
 
 
+PROGRAMS = ("sac_collect.py 0", "sac_replay_buffer.py", "sac_train.py", "sac_collect.py 0")
+
+
 @pytest.fixture
 def run(tmp_path):
     made = TinyRun(tmp_path, GOALS)
+    rng, recorder = np.random.default_rng(1), Recorder(tmp_path / "demos")
+    for _ in range(3):
+        observations = [
+            {"observation": rng.normal(size=2), "achieved_goal": rng.normal(size=1),
+             "desired_goal": np.ones(1)} for _ in range(1 + HORIZON)
+        ]  # fmt: skip
+        recorder.reset(observations[0])
+        for step in range(1, 1 + HORIZON):
+            recorder.step(rng.uniform(-1, 1, [1]), observations[step], 1.0, False, step == HORIZON)
     yield made
     made.end()
 
@@ -93,26 +107,14 @@ def stored(run):
 
     Checks each reward and goal.
     """
-    newest = max(p for p in run.paths.checkpoints.iterdir() if p.name.isdigit())
-    layout = ItemLayout(4)  # of a TinyRun
-    reader = SampleReader(codec_of(GoalSpecs()), layout)
-    unlimited = ReplayLimits(10**6, min_size=1, samples_per_insert=1.0, error_buffer=1e12)
-    root, blocks = run.folder / "reader", {}
-    shutil.rmtree(root, ignore_errors=True)
-    with serving(root, unlimited, newest / "replay") as replay:
-        client = replay.client()
-        size = client.server_info(timeout=5)[EXPERIENCE_TABLE].current_size
-        while len(blocks) < size:
-            for sample in client.sample(EXPERIENCE_TABLE, 5 * size, emit_timesteps=False):
-                blocks[sample.info.key] = samples_of(reader, sample.data)
     originals, copies = collections.Counter(), collections.Counter()
-    for block in blocks.values():
+    for block in stored_blocks(run, GoalSpecs()):
         after = block.next_observation
-        rows = zip(after["observation"].astype(np.float64), after["achieved_goal"][:, 0],
+        rows = zip(after["observation"], after["achieved_goal"][:, 0],
                    after["desired_goal"][:, 0], block.observation["desired_goal"][:, 0],
                    block.reward, strict=True)  # fmt: skip
-        for (life, step), achieved, desired, desired_before, reward in rows:
-            key = round(life * 1e7), round(step * 1e5)
+        for vector, achieved, desired, desired_before, reward in rows:
+            key = life_and_step(vector)
             assert desired == desired_before and reward == -abs(achieved - desired)
             if desired == -1.0:
                 originals[key] += 1
@@ -126,18 +128,16 @@ def stored(run):
 def test_after_kills_each_env_step_and_each_copy_is_stored_once(run):
     run.set_pace(0.005)
     process = run.start()
-    for program in ("sac_collect.py 0", "sac_replay_buffer.py", "sac_collect.py 0"):
-        newest = run.generations()[:1]
-        run.wait_for(lambda n=newest: len(run.generations()) > 1 and run.generations()[:1] != n,
-                     180, "two generations, a new one")  # fmt: skip
-        before = env_steps(run, "worker_0")
-        run.kill(program)
-        run.wait_for(lambda b=before: env_steps(run, "worker_0") > b + 20, 120, "more env steps")
+    kill_in_turn(run, PROGRAMS, num_steps=20)
     for _ in range(2):
         newest = run.generations()[:1]
         run.wait_for(lambda n=newest: run.generations()[:1] != n, 120, "one more generation")
     os.kill(process.pid, signal.SIGTERM)
     assert run.await_end(process, timeout_secs=120) == 143
+    assert len(run.restored_steps()) == 1  # by the learner that followed the one that was killed
+    log = run.paths.stdout("learner").read_text()
+    assert "Demonstrations: 3 episodes, 30 env steps, 25% of each minibatch." in log
+    assert "Traceback" not in log
     originals, copies = stored(run)
     assert max(originals.values()) == 1
     assert max(copies.values()) == 2

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 from faults.experience import BURST, LAYOUT, lives_of, stored_steps
-from faults.recovery import await_nothing_missing, env_steps
+from faults.recovery import await_nothing_missing, kill_in_turn
 from system.tiny_run import TinyRun
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
@@ -29,18 +29,13 @@ def run(tmp_path):
 def test_after_kills_each_env_step_of_each_environment_is_stored_once(run):
     run.set_pace(0.002)
     process = run.start()
-    for program in ("sac_collect.py 0", "sac_replay_buffer.py", "sac_collect.py 0"):
-        newest = run.generations()[:1]
-        run.wait_for(lambda n=newest: len(run.generations()) > 1 and run.generations()[:1] != n,
-                     180, "two generations, a new one")  # fmt: skip
-        before = env_steps(run, "worker_0")
-        run.kill(program)
-        run.wait_for(lambda b=before: env_steps(run, "worker_0") > b + 100, 120, "more env steps")
+    kill_in_turn(
+        run, ("sac_collect.py 0", "sac_replay_buffer.py", "sac_collect.py 0"), num_steps=100
+    )
     await_nothing_missing(run)
     os.kill(process.pid, signal.SIGTERM)
     assert run.await_end(process, timeout_secs=120) == 143
-    newest = max(p for p in run.paths.checkpoints.iterdir() if p.name.isdigit())
-    stored = stored_steps(newest / "replay", run.folder / "reader")
+    stored = stored_steps(run)
     assert max(stored.values()) == 1
     lives = lives_of(run)
     assert len(lives) == 3

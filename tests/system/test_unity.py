@@ -2,22 +2,18 @@
 
 import os
 import pathlib
-import shutil
 import signal
 import sys
 
 import numpy as np
 import psutil
 import pytest
+from faults.experience import stored_blocks
 from faults.recovery import env_steps
-from replay_fakes import codec_of, samples_of, serving
 from system.tiny_run import TinyRun
 
-from tfagents_system.data.item_layout import ItemLayout
-from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.environments import unity_adapter
-from tfagents_system.services.replay import EXPERIENCE_TABLE
-from tfagents_system.services.replay_limits import ReplayLimits
+from tfagents_system.environments.closing import closed_at_end
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
@@ -61,26 +57,6 @@ def builds(folder):
     return found
 
 
-def stored(run, build):
-    """Returns the transitions in the newest checkpoint."""
-    newest = max(p for p in run.paths.checkpoints.iterdir() if p.name.isdigit())
-    environment = unity_adapter.load(str(build))
-    try:
-        reader = SampleReader(codec_of(environment), ItemLayout(4))  # of a TinyRun
-    finally:
-        environment.close()
-    unlimited = ReplayLimits(10**6, min_size=1, samples_per_insert=1.0, error_buffer=1e12)
-    root, blocks = run.folder / "reader", {}
-    shutil.rmtree(root, ignore_errors=True)
-    with serving(root, unlimited, newest / "replay") as replay:
-        client = replay.client()
-        size = client.server_info(timeout=5)[EXPERIENCE_TABLE].current_size
-        while len(blocks) < size:
-            for sample in client.sample(EXPERIENCE_TABLE, 5 * size, emit_timesteps=False):
-                blocks[sample.info.key] = samples_of(reader, sample.data)
-    return blocks.values()
-
-
 def test_agents_train_in_builds_that_end_and_workers_that_are_killed(run, build):
     process = run.start()
     run.wait_for(lambda: env_steps(run, "worker_0") > 100, 180, "env steps")
@@ -95,7 +71,8 @@ def test_agents_train_in_builds_that_end_and_workers_that_are_killed(run, build)
     os.kill(process.pid, signal.SIGTERM)
     assert run.await_end(process, timeout_secs=120) == 143
     assert builds(run.folder) == []
-    blocks = stored(run, build)
+    with closed_at_end(unity_adapter.load(str(build))) as environment:
+        blocks = stored_blocks(run, environment)
     assert sum(len(block.reward) for block in blocks) > 150
     for block in blocks:
         before, after = (
