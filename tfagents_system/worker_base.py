@@ -1,7 +1,7 @@
 """What collection and evaluation of a worker share, and its share of evaluations."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfagents_system.collection.rollouts import Episode
@@ -45,6 +45,7 @@ class WorkerBase:
         self._run, self._tickets, self._keep_best = run, tickets, keep_best
         self._others = LivingPrograms(run.paths, records.program)
         self._environments = environments
+        self._greedy_episodes = environments.greedy_episodes()
         self._policies = policies
         self._experience, self._adder = experience, experience.adder
         self._records = records
@@ -114,44 +115,83 @@ class WorkerBase:
         self._records.timer.enter("evaluating")
         try:
             while not self._is_parked and not self._should_stop():
-                if not (ticket := self._tickets.take()):
+                if (num_at_once := self._num_evaluated_at_once()) is None:
+                    continue
+                if not (tickets := self._take_tickets(num_at_once)):
                     self._num_tickets_seen = num_tickets
                     break
-                if not self._evaluate(ticket):
+                for ticket in tickets[self._evaluate(tickets) :]:
                     self._tickets.give_back(ticket)
         except TimeoutError:
             pass  # the server is unreachable; ask again after the next episode
         self._records.evaluation_ended()
 
-    def _evaluate(self, ticket: PolicyVersion) -> bool:
-        """Runs the ticket's episode, again if its environment fails; returns whether it is done."""
-        iteration = ticket.train_step // self._run.params.num_steps_per_iter
-        with self._policies.acting_as(ticket):
+    def _num_evaluated_at_once(self) -> int | None:
+        """Returns how many episodes run at once; None if a simulator does not start."""
+        try:
+            return self._greedy_episodes.num_at_once()
+        except EnvironmentFailure as failure:
+            self._note(failure)
+            return None
+
+    def _take_tickets(self, most: int) -> list[PolicyVersion]:
+        """Takes tickets of one policy."""
+        assert self._tickets is not None, "it evaluates"
+        tickets: list[PolicyVersion] = []
+        while len(tickets) < most:
+            try:
+                ticket = self._tickets.take()
+            except TimeoutError:
+                if tickets:
+                    break  # these count, whatever has become of the server
+                raise
+            if ticket is None:
+                break
+            if tickets and ticket.train_step != tickets[0].train_step:
+                self._tickets.give_back(ticket)
+                break
+            tickets.append(ticket)
+        return tickets
+
+    def _evaluate(self, tickets: Sequence[PolicyVersion]) -> int:
+        """Runs the episodes of tickets of one policy, all again if their environment fails.
+
+        Returns:
+          How many are done.
+        """
+        first = tickets[0]
+        iteration = first.train_step // self._run.params.num_steps_per_iter
+        with self._policies.acting_as(first):
             while not (self._is_parked or self._should_stop()):
                 self._hold()
                 try:
-                    episode = self._run_greedy_episode(ticket)
+                    episodes = self._run_greedy_episodes(tickets)
                 except EnvironmentFailure as failure:
                     self._note(failure)
                     continue
-                if episode.is_complete:
+                for episode in episodes:
                     self._note_success()
-                    self._records.evaluated(episode, iteration, ticket.train_step)
+                    self._records.evaluated(episode, iteration, first.train_step)
                     with OnlyReports("the best policy"):
-                        self._keep_best(ticket)
-                    return True
-        return False
+                        self._keep_best(first)
+                if episodes:
+                    return len(episodes)
+        return 0
 
-    def _run_greedy_episode(self, ticket: PolicyVersion) -> Episode:
-        """Runs one greedy episode, filmed if the ticket says so; a stop ends it early."""
+    def _run_greedy_episodes(self, tickets: Sequence[PolicyVersion]) -> list[Episode]:
+        """Runs greedy episodes, the first filmed if a ticket says so; a stop ends them early."""
 
         def goes_on() -> bool:
             self._report(Phase.EVALUATING)  # a slow simulator takes minutes
             return not (self._should_stop() or self._is_paused())
 
-        name = self._run.paths.policy_checkpoint(ticket.train_step).name
-        return self._environments.run_greedy_episode(
-            self._policies.greedy, self._run.horizon, name if ticket.is_filmed else None, goes_on
+        name = self._run.paths.policy_checkpoint(tickets[0].train_step).name
+        return self._greedy_episodes.run(
+            self._policies.greedy,
+            self._run.horizon,
+            len(tickets),
+            name if any(ticket.is_filmed for ticket in tickets) else None,
+            goes_on,
         )
 
     def _report(self, phase: Phase) -> None:

@@ -2,10 +2,14 @@ import io
 import random
 
 import numpy as np
+import pytest
 from fakes import CountingEnv
+from slot_fakes import SlotEnv
 
 from tfagents_system.collection.info_numbers import InfoNumbers
+from tfagents_system.core.process.guest import UserCodeError
 from tfagents_system.evaluation import evaluator, summary
+from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.terminal.lines import Terminal
 
 
@@ -143,3 +147,24 @@ def test_stop_in_an_episode_leaves_it_out(tmp_path):
     )
     assert [result.video for result in results] == [tmp_path / "episode_0.mp4"]
     assert [path.name for path in tmp_path.iterdir()] == ["episode_0.mp4"]
+
+
+def test_the_agents_of_a_simulator_act_at_once_and_the_first_episode_of_each_counts():
+    output = io.StringIO()
+    environment = SlotEnv([[1], [3], [2]])
+    results = evaluator.run_episodes(
+        environment, RandomPolicy(environment.action_spec(), 0), 10, 4, None, Terminal(output),
+        lambda: False,
+    )  # fmt: skip
+    assert [(r.number, r.episode.length) for r in results] == [(0, 1), (1, 3), (2, 2), (3, 1)]
+    assert environment.tape.count("reset") == 2
+    assert len(output.getvalue().splitlines()) == 1 + 4
+
+
+def test_what_a_simulator_raises_is_an_error_of_user_code():
+    environment = SlotEnv([[5], [5]], fails_at=3)
+    with pytest.raises(UserCodeError, match=r"SlotEnv.step raised RuntimeError: the build ended"):
+        evaluator.run_episodes(
+            environment, RandomPolicy(environment.action_spec(), 0), 10, 2, None,
+            Terminal(io.StringIO()), lambda: False,
+        )  # fmt: skip

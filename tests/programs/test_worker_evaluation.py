@@ -5,6 +5,7 @@ import functools
 import numpy as np
 from replay_fakes import EpisodeStepEnv, Stop
 from report_fakes import worker_report, write_report
+from slot_fakes import SlotEnv
 from worker_fakes import (
     NUM_ITER,
     STEPS_PER_ITER,
@@ -197,3 +198,47 @@ def test_an_evaluator_runs_all_tickets_and_collects_nothing(tmp_path, monkeypatc
     assert (report.phase, report.eval.iteration, report.env_steps) == (Phase.FINISHED, 20, 6 * 3)
     again = WorkerRecords(run.paths, 0, run.horizon, 1, collects=False)
     assert again.env_step == 6 * 3  # so that one that is started again has other seeds
+
+
+def test_the_agents_of_a_simulator_are_evaluated_at_once_each_by_its_first_episode(tmp_path):
+    run, reader = make_run(tmp_path, n_eval_episodes=4), FakeReader(FakeTickets(NUM_ITER, 4))
+    environment = SlotEnv([[1], [3], [2]])
+    worker = make_worker(run, FakeAdder(advance(reader)), reader, eval_environment=environment)
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    # Three agents, then the first of them once more; short episodes of the others do not count.
+    assert [row["length"] for row in rows_of(run, "eval")] == ["1", "3", "2", "1"]
+    assert environment.tape == ["reset", *[(0, 1, 2)] * 3, "reset", (0, 1, 2)]
+
+
+def test_tickets_of_another_policy_wait_for_their_turn(tmp_path):
+    run, reader = make_run(tmp_path), FakeReader(FakeTickets(8, 2))
+    reader.publish_iteration(8)
+    reader.publish_iteration(16)
+    worker = make_worker(run, FakeAdder(advance(reader, first=16, by=4)), reader,
+                         eval_environment=SlotEnv([[1]] * 3))  # fmt: skip
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    assert iterations_evaluated(run) == [8] * 2 + [16] * 2 + [20] * 2
+
+
+def test_agents_whose_simulator_fails_begin_anew_and_none_counts_twice(tmp_path):
+    run, reader = make_run(tmp_path), FakeReader(FakeTickets(NUM_ITER, 2))
+    worker = make_worker(run, FakeAdder(advance(reader)), reader,
+                         eval_environment=SlotEnv([[1], [3]], fails_at=3))  # fmt: skip
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    assert [row["length"] for row in rows_of(run, "eval")] == ["1", "3"]
+    assert read_report(run.paths, "worker_0").env_failures == 1
+
+
+def test_observers_of_evaluations_see_one_agent_after_another(tmp_path):
+    seen = []
+
+    class Observed(make_run(tmp_path).params.__class__):
+        def eval_observers_ctor(self, id):
+            return [lambda step: seen.append(tuple(step.observation.reshape(-1)[:2]))]
+
+    run, reader = make_run(tmp_path), FakeReader(FakeTickets(NUM_ITER, 2))
+    run.params.__class__ = Observed
+    worker = make_worker(run, FakeAdder(advance(reader)), reader,
+                         eval_environment=SlotEnv([[2], [3]]))  # fmt: skip
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    assert seen == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]

@@ -47,6 +47,11 @@ class InfoNumbers:
         """Returns True if any number is wanted."""
         return bool(self._patterns)
 
+    @property
+    def log_info(self) -> list[str]:
+        """The entries of the hyperparameter."""
+        return list(self._patterns)
+
     def begin(self) -> None:
         """Begins an episode."""
         self._tallies = {}

@@ -13,6 +13,12 @@ from tfagents_system.environments.replaceable import EnvironmentFailure, Replace
 from tfagents_system.environments.slot_simulator import SlotSimulator
 
 
+def num_slots_of(environment: Any) -> int:
+    """Returns the number of slots of an environment; may start a simulator."""
+    made = as_made(environment)
+    return made.num_slots if isinstance(made, SlotSimulator) else 1
+
+
 class EnvironmentList:
     """Environments of their own, one in each slot; see SlotEnvironments."""
 

@@ -8,16 +8,19 @@ from typing import Any, NamedTuple
 from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.collection.action_shares import ActionShares
+from tfagents_system.collection.greedy_episodes import GreedyEpisodes
 from tfagents_system.collection.info_numbers import InfoNumbers
 from tfagents_system.collection.rollouts import Episode, run_episode
 from tfagents_system.collection.side_by_side import SlotEnvironments
-from tfagents_system.collection.slot_environments import EnvironmentList, SimulatorSlots
+from tfagents_system.collection.slot_environments import (
+    EnvironmentList,
+    SimulatorSlots,
+    num_slots_of,
+)
 from tfagents_system.collection.step_observers import StepObservers
 from tfagents_system.collection.taken_actions import TakenActions
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.meters import PhaseTimer
-from tfagents_system.core.process.reporting import OnlyReports
 from tfagents_system.core.process.watchdog import Watchdog
 from tfagents_system.core.programs.params_loader import Run
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
@@ -29,7 +32,6 @@ from tfagents_system.environments.construction import (
 from tfagents_system.environments.guest_environment import GuestEnvironment, as_made
 from tfagents_system.environments.headless import draw_unseen
 from tfagents_system.environments.replaceable import ReplaceableEnvironment
-from tfagents_system.environments.slot_simulator import SlotSimulator
 from tfagents_system.environments.vector_adapter import GymnasiumVectorEnvironment
 from tfagents_system.films.camera import Camera
 from tfagents_system.policies.acting import ActingPolicy
@@ -139,47 +141,10 @@ class Environments(NamedTuple):
             episode = run_episode(self.collect, policy, horizon, observe_taken, timer, self.numbers)
         return episode._replace(numbers={**episode.numbers, **actions.numbers})
 
-    def run_greedy_episode(
-        self,
-        policy: ActingPolicy,
-        horizon: int,
-        film_name: str | None,
-        goes_on: Callable[[], bool],
-    ) -> Episode:
-        """Runs an evaluation episode.
-
-        Args:
-          policy: Chooses the actions.
-          horizon: Maximum number of env steps.
-          film_name: Name of the film; None: no film.
-          goes_on: Called after each env step; False ends the episode without a film.
-
-        Raises:
-          EnvironmentFailure: If the environment or its constructor fails; there is no film then.
-        """
-        if film_name is not None:
-            self.eval_camera.begin(film_name, self.eval.current())
-        shares = ActionShares(self.eval.current().action_spec())
-
-        def observe(
-            time_step: ts.TimeStep, action: Any, next_time_step: ts.TimeStep, state: Any
-        ) -> bool:
-            shares.add(action)
-            if self.eval_observers:
-                self.eval_observers(time_step, action, next_time_step)
-            if film_name is not None:
-                self.eval_camera.observe(next_time_step)
-            return goes_on()
-
-        try:
-            with self.eval.judged():
-                episode = run_episode(self.eval, policy, horizon, observe, numbers=self.numbers)
-            if episode.is_complete:
-                with OnlyReports("film"):
-                    self.eval_camera.end()
-            return episode._replace(numbers={**episode.numbers, **shares.numbers})
-        finally:
-            self.eval_camera.discard()  # a finished film stays
+    def greedy_episodes(self) -> GreedyEpisodes:
+        """Returns what runs the episodes of evaluations."""
+        numbers = self.numbers or InfoNumbers(())
+        return GreedyEpisodes(self.eval, self.eval_observers, self.eval_camera, numbers)
 
 
 def make_environments(
@@ -217,7 +182,7 @@ def make_environments(
     if params.video_period_itrs:
         draw_unseen()
     if collects:
-        num_slots = _slots_of_simulator(run, collect_env) or num_slots
+        num_slots = _slots_of_simulator(run, collect_env, eval_env) or num_slots
     collect_observers, *other_observers = [
         StepObservers(params.train_observers_ctor, worker_id, horizon) for _ in range(num_slots)
     ]
@@ -255,18 +220,18 @@ def _check_apart(
         )
 
 
-def _slots_of_simulator(run: Run, collect: ReplaceableEnvironment) -> int | None:
+def _slots_of_simulator(
+    run: Run, collect: ReplaceableEnvironment, evaluation: ReplaceableEnvironment
+) -> int | None:
     """Returns the number of slots of a simulator; None if `collect` has only one.
 
     Raises:
       ConfigError: If a setting does not go with it.
     """
-    made = as_made(collect.current())
-    # By `ask`, because a simulator may start only now.
-    num_slots = collect.ask(lambda _: made.num_slots if isinstance(made, SlotSimulator) else 1)
+    num_slots = collect.ask(num_slots_of)
     if num_slots == 1:
         return None
-    params = run.params
+    made, params = as_made(collect.current()), run.params
     what = f"an environment with {num_slots} environments or agents"
     settings = {"envs_per_worker": 1, "her_copies": 0, "action_repeat": 1, "frame_stack": 1,
                 "time_aware": False}  # fmt: skip
@@ -276,6 +241,12 @@ def _slots_of_simulator(run: Run, collect: ReplaceableEnvironment) -> int | None
                 f"TrainParams.{name} is {value}, but env_ctor returns {what}; allowed is {allowed} "
                 "then."
             )
+    if evaluation.shares_with(collect):
+        raise ConfigError(
+            f"env_ctor returns {what}, and eval_env_args_kwargs makes an environment of "
+            "collect_env; allowed is one of its own, because an evaluation begins all episodes "
+            "anew."
+        )
     is_wrapped = not isinstance(collect.current(), GuestEnvironment)
     if isinstance(made, GymnasiumVectorEnvironment) and (
         params.env_config.get("curriculum") or is_wrapped

@@ -19,6 +19,8 @@ class SlotSimulator(Protocol):
         """Begins an episode in each of `slots`.
 
         A slot without a time step begins later: its first time step is a result of `step_slots`.
+        If no other slot has an episode, those that are cut begin at their start; otherwise they may
+        begin where the one before was cut.
         """
 
     def step_slots(self, actions: Mapping[int, Any]) -> dict[int, ts.TimeStep]:

@@ -1,33 +1,27 @@
 """Adapts builds of Unity, and the Editor, that use ML-Agents."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tf_agents.environments import py_environment
-from tf_agents.trajectories import time_step as ts
 from tf_agents.typing import types
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.environments.agents_environment import AgentsEnvironment
 from tfagents_system.environments.unity import specs as specs_of
-from tfagents_system.environments.unity.agents import AgentSteps, UnityAgents
+from tfagents_system.environments.unity.agents import UnityAgents
 from tfagents_system.environments.unity.behaviors import Behavior
-from tfagents_system.environments.unity.connection import Connection, UnityError
+from tfagents_system.environments.unity.connection import Connection
 from tfagents_system.environments.unity.side_channels import EngineSettings, engine_settings
-from tfagents_system.environments.unity.slots import AgentSlots
 
 _MAX_SEED = 2**31  # Unity has int32
-_MAX_STEPS_WITHOUT_AGENT = 10_000
 
 
-class UnityEnvironment(py_environment.PyEnvironment):
+class UnityEnvironment(AgentsEnvironment):
     """Adapts one behavior of a Unity build; `load` makes it.
 
     Observations are a dict by sensor: images uint8 [H, W, C], all else float32; with discrete
     actions also `action_mask`. Actions are float32 [A] in [-1, 1], int32 [K], or a dict of both,
     `continuous` and `discrete`.
-
-    As any PyEnvironment it has one agent: it follows one from its first step to its last, while
-    the others stand still. Workers step all of them, as a SlotSimulator.
     """
 
     def __init__(
@@ -41,15 +35,12 @@ class UnityEnvironment(py_environment.PyEnvironment):
         specs: Mapping[str, Any] | None,
     ):
         """Connects to Unity if there are no `specs`; see `load`."""
-        super().__init__(handle_auto_reset=True)
+        super().__init__()
         self._build, self._wanted, self._engine = build, behavior, engine
         self._connection_kwargs = dict(connection_kwargs)
         self._seed = seed
         self._parameters = dict(parameters)
         self._agents: UnityAgents | None = None
-        self._slots: AgentSlots | None = None
-        self._followed = 0
-        self._asking: dict[int, ts.TimeStep] = {}
         self._expected = Behavior.from_json(specs) if specs else None
         if self._expected is None:
             self.behavior = self.agents.behavior
@@ -112,54 +103,9 @@ class UnityEnvironment(py_environment.PyEnvironment):
         """Number of agents that ask at the first step; connects to Unity."""
         return self.agents.num_at_first
 
-    def reset_slots(self, slots: Collection[int]) -> dict[int, ts.TimeStep]:
-        """See `SlotSimulator`."""
-        if self._slots is None:
-            self._slots = AgentSlots(self.agents)
-        return self._slots.reset(slots)
-
-    def step_slots(self, actions: Mapping[int, Any]) -> dict[int, ts.TimeStep]:
-        """See `SlotSimulator`."""
-        assert self._slots is not None, "reset_slots comes first"
-        return self._slots.step(actions)
-
     def slot_info(self, slot: int) -> dict[str, Any]:
         """Returns the info, which is the same for all agents."""
         return self.get_info()
-
-    def _reset(self) -> ts.TimeStep:
-        steps = self.agents.reset()
-        for _ in range(_MAX_STEPS_WITHOUT_AGENT):
-            self._asking = steps.asking
-            if self._asking:
-                self._followed = min(self._asking)
-                return self._asking[self._followed]
-            steps = self.agents.step({})
-        raise UnityError(
-            f"No agent of {self.behavior.name} has asked for an action within "
-            f"{_MAX_STEPS_WITHOUT_AGENT} steps of Unity."
-        )
-
-    def _step(self, action: types.NestedArray) -> ts.TimeStep:
-        steps = self._step_all({self._followed: action})
-        for _ in range(_MAX_STEPS_WITHOUT_AGENT):
-            if self._followed in steps.ended:
-                return steps.ended[self._followed]
-            if self._followed in steps.asking:
-                return steps.asking[self._followed]
-            steps = self._step_all({})
-        raise UnityError(
-            f"Agent {self._followed} of {self.behavior.name} has neither asked for an action nor "
-            f"ended within {_MAX_STEPS_WITHOUT_AGENT} steps of Unity."
-        )
-
-    def _step_all(self, actions: Mapping[int, Any]) -> AgentSteps:
-        """Steps all agents; those without an action stand still."""
-        idle = self.behavior.idle_action
-        others = {each: idle(step.observation) for each, step in self._asking.items()}
-        steps = self.agents.step(others | dict(actions))
-        self._asking = steps.asking
-        return steps
 
 
 def load(

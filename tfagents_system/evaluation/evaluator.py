@@ -1,8 +1,9 @@
 """Runs greedy episodes of one policy checkpoint."""
 
 import functools
+import math
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,22 +11,26 @@ from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.construction import make_agent
+from tfagents_system.collection.first_episodes import run_first_episodes
 from tfagents_system.collection.info_numbers import InfoNumbers
-from tfagents_system.collection.rollouts import run_episode
+from tfagents_system.collection.rollouts import Episode, run_episode
+from tfagents_system.collection.slot_environments import SimulatorSlots, num_slots_of
 from tfagents_system.core.process.guest import GUEST
+from tfagents_system.core.process.watchdog import Watchdog
 from tfagents_system.core.seeds import derive_seed
 from tfagents_system.core.settings.params import Params
 from tfagents_system.environments import construction
 from tfagents_system.environments.adapter import no_cameras_error
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.environments.guest_environment import as_made
+from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
 from tfagents_system.evaluation import summary
 from tfagents_system.evaluation.progress import EvaluationProgress
 from tfagents_system.evaluation.summary import EvaluatedEpisode
 from tfagents_system.films.camera import Camera
 from tfagents_system.films.window import Window
 from tfagents_system.learning.policy_export import restore_policy
-from tfagents_system.policies.acting import ActingPolicy, AgentPolicies
+from tfagents_system.policies.acting import AgentPolicies, SlotPolicy
 from tfagents_system.terminal.lines import Terminal
 
 
@@ -57,7 +62,7 @@ def choose_camera(environment: py_environment.PyEnvironment, camera: str) -> Non
 
 def load_greedy_policy(
     params: Params, environment: py_environment.PyEnvironment, checkpoint: pathlib.Path
-) -> ActingPolicy:
+) -> SlotPolicy:
     """Returns the greedy policy of the agent that `params` describes, with a checkpoint's weights.
 
     Raises:
@@ -72,7 +77,7 @@ def load_greedy_policy(
 
 def run_episodes(
     environment: py_environment.PyEnvironment,
-    policy: ActingPolicy,
+    policy: SlotPolicy,
     horizon: int,
     num_episodes: int,
     video_folder: pathlib.Path | None,
@@ -82,6 +87,9 @@ def run_episodes(
     numbers: InfoNumbers | None = None,
 ) -> list[EvaluatedEpisode]:
     """Runs episodes and prints the table line by line; returns the complete episodes.
+
+    In a simulator with several slots all of them act, and the first episode of each counts, as
+    `run_first_episodes` says; films and the window show the first slot.
 
     Args:
       environment: Reset for each episode.
@@ -102,28 +110,80 @@ def run_episodes(
     terminal.print(summary.HEADER)
     progress = EvaluationProgress(num_episodes, horizon)
 
+    def goes_on() -> bool:
+        return not (should_stop() or (window is not None and window.is_closed))
+
     def observe(
         time_step: ts.TimeStep, action: Any, next_time_step: ts.TimeStep, state: Any
     ) -> bool:
         camera.observe(next_time_step)
         progress.step(float(next_time_step.reward))
         terminal.show(progress.line)
-        return not (should_stop() or (window is not None and window.is_closed))
+        return goes_on()
 
-    for index in range(num_episodes):
-        camera.begin(f"episode_{index}", environment)
+    num_at_once = num_slots_of(environment)
+    while len(results) < num_episodes:
+        camera.begin(f"episode_{len(results)}", environment)
         try:
-            episode = run_episode(environment, policy, horizon, observe, numbers=numbers)
-            if not episode.is_complete:
-                break
+            if num_at_once > 1:
+                num_left = min(num_at_once, num_episodes - len(results))
+                log_info = numbers.log_info if numbers else ()
+                episodes = _first_episodes(
+                    environment, policy, horizon, num_left, observe, goes_on, log_info
+                )
+            else:
+                episode = run_episode(environment, policy, horizon, observe, numbers=numbers)
+                episodes = [episode] if episode.is_complete else []
+            video = camera.end() if episodes else None
+        finally:
+            camera.discard()  # a finished film stays
+        if not episodes:
+            break
+        for episode in episodes:
+            progress.end_episode()
             if episode.success_fault and not any(r.episode.success_fault for r in results):
                 terminal.print(f"{episode.success_fault}.")
             for fault in episode.info_faults:
                 terminal.print(fault.text)
-            results.append(EvaluatedEpisode(index, episode, camera.end()))
-            progress.end_episode()
-        finally:
-            camera.discard()  # a finished film stays
-        has_been_seen = any(result.episode.success is not None for result in results)
-        terminal.print(summary.row(results[-1], has_been_seen))
+            results.append(EvaluatedEpisode(len(results), episode, video))
+            has_been_seen = any(result.episode.success is not None for result in results)
+            terminal.print(summary.row(results[-1], has_been_seen))
+            video = None
     return results
+
+
+def _first_episodes(
+    environment: py_environment.PyEnvironment,
+    policy: SlotPolicy,
+    horizon: int,
+    num_episodes: int,
+    observe: Callable[[ts.TimeStep, Any, ts.TimeStep, Any], object],
+    goes_on: Callable[[], bool],
+    log_info: Sequence[str],
+) -> list[Episode]:
+    """Runs the first episodes of the slots of a simulator; `observe` is told of slot 0."""
+
+    def observe_first(
+        slot: int, time_step: ts.TimeStep, action: Any, next_time_step: ts.TimeStep
+    ) -> None:
+        if slot == 0:
+            observe(time_step, action, next_time_step, ())
+
+    slots = SimulatorSlots(ReplaceableEnvironment(environment, _no_other, _Unwatched(math.inf)))
+    try:
+        return run_first_episodes(
+            slots, policy, horizon, num_episodes, observe_first, goes_on, log_info
+        )
+    except EnvironmentFailure as failure:  # it is not replaced
+        raise failure.__cause__ or failure from None
+
+
+def _no_other(num_failures: int) -> py_environment.PyEnvironment:
+    raise AssertionError("a failure ends the evaluation")
+
+
+class _Unwatched(Watchdog):
+    """Waits for slow environments without limit: a person may end the evaluation."""
+
+    def feed(self, times: float = 1) -> None:
+        """Does nothing."""

@@ -1,13 +1,14 @@
 """The agents of one behavior in a Unity build or the Editor."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
+from tfagents_system.environments.agent_slots import AgentSteps
 from tfagents_system.environments.unity import messages as unity
 from tfagents_system.environments.unity.behaviors import Agents, Behavior, idle_action
 from tfagents_system.environments.unity.connection import Connection, UnityError
@@ -20,13 +21,6 @@ from tfagents_system.environments.unity.side_channels import (
 )
 
 _CONTINUES, _ENDS = np.float32(1), np.float32(0)  # discounts
-
-
-class AgentSteps(NamedTuple):
-    """What a step of the simulator brings: time steps by the id of an agent's episode."""
-
-    asking: dict[int, ts.TimeStep]  # FIRST or MID: each needs an action
-    ended: dict[int, ts.TimeStep]  # LAST; discount 0 unless a time limit has ended it
 
 
 class UnityAgents:
@@ -96,6 +90,10 @@ class UnityAgents:
         for name, idle in self._idle.items():
             inputs.actions[name].value.extend([idle] * len(self._asking_ids(name)))
         return self._take(self._exchange(inputs))
+
+    def idle_action(self, observation: Mapping[str, Any]) -> Any:
+        """See `Behavior.idle_action`."""
+        return self.behavior.idle_action(observation)
 
     def set_parameters(self, values: Mapping[str, float]) -> None:
         """Sets parameters of the environment, from its next reset or reading on."""

@@ -1,38 +1,60 @@
-"""Gives the agents of a behavior places in numbered slots."""
+"""Gives the agents of a simulator places in numbered slots."""
 
 import collections
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Hashable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.environments.unity.agents import AgentSteps, UnityAgents
+
+class AgentSteps(NamedTuple):
+    """What a step of the simulator brings: time steps by the id of an agent's episode."""
+
+    asking: Mapping[Any, ts.TimeStep]  # FIRST or MID: each needs an action
+    ended: Mapping[Any, ts.TimeStep]  # LAST; discount 0 unless a time limit has ended it
+
+
+class Agents(Protocol):
+    """The agents of a simulator that share a policy; they come and go.
+
+    An id is that of an episode: an agent that ends gets another one with its next first step.
+    """
+
+    def reset(self) -> AgentSteps:
+        """Ends all episodes, without last steps, and begins new ones."""
+
+    def step(self, actions: Mapping[Any, Any]) -> AgentSteps:
+        """Simulates until agents ask again; `actions` are by id, of all agents that have asked."""
+
+    def idle_action(self, observation: Any) -> Any:
+        """Returns the action of an agent that stands still."""
 
 
 class AgentSlots:
-    """Steps agents by slot, where Unity has ids of episodes that come and go.
+    """Steps agents by slot, where a simulator has ids of episodes that come and go.
 
     A slot whose episode has ended, or is cut, gets the next agent that begins one. An agent whose
-    episode is cut goes on: what follows is an episode that begins in the middle, because Unity
-    cannot reset a single agent. Agents beyond the slots stand still.
+    episode is cut while others have theirs goes on: what follows is an episode that begins in the
+    middle, because no single agent can be reset. If no other has one, the simulator is reset.
+    Agents beyond the slots stand still.
     """
 
-    def __init__(self, agents: UnityAgents):
+    def __init__(self, agents: Agents, num_slots: int):
         """Begins with no agent in any slot; does not own `agents`."""
-        self._agents = agents
-        self._slots: dict[int, int] = {}  # by id
+        self._agents, self._num_slots = agents, num_slots
+        self._slots: dict[Hashable, int] = {}  # by id
         self._waiting: collections.deque[int] = collections.deque()  # slots without an agent
-        self._unplaced: dict[int, ts.TimeStep] = {}  # by id, newest of each that asks
-        self._newest: dict[int, ts.TimeStep] = {}  # by id, of those in slots that ask
+        self._unplaced: dict[Hashable, ts.TimeStep] = {}  # by id, newest of each that asks
+        self._newest: dict[Hashable, ts.TimeStep] = {}  # by id, of those in slots that ask
         self._to_begin: set[int] = set()  # slots whose agent goes on in a new episode
         self._has_begun = False
 
     def reset(self, slots: Collection[int]) -> dict[int, ts.TimeStep]:
         """See `SlotSimulator.reset_slots`."""
-        if not self._has_begun:
-            self._has_begun = True
-            self._unplaced = dict(self._agents.reset().asking)
         ids = {slot: each for each, slot in self._slots.items()}
+        idle = {*slots, *self._waiting, *self._to_begin}
+        if not self._has_begun or (len(idle) == self._num_slots and ids.keys() & idle):
+            return self._reset_all(idle)
         begun = {}
         for slot in slots:
             if slot not in ids:
@@ -47,11 +69,17 @@ class AgentSlots:
         """See `SlotSimulator.step_slots`."""
         ids = {slot: each for each, slot in self._slots.items()}
         chosen = {ids[slot]: action for slot, action in actions.items()}
-        idle = self._agents.behavior.idle_action
         for each, step in [*self._unplaced.items(), *self._newest.items()]:
             if each not in chosen:
-                chosen[each] = idle(step.observation)
+                chosen[each] = self._agents.idle_action(step.observation)
         return self._take(self._agents.step(chosen))
+
+    def _reset_all(self, slots: Collection[int]) -> dict[int, ts.TimeStep]:
+        self._has_begun = True
+        self._slots, self._newest, self._to_begin = {}, {}, set()
+        self._unplaced = dict(self._agents.reset().asking)
+        self._waiting = collections.deque(sorted(slots))
+        return self._place()
 
     def _take(self, steps: AgentSteps) -> dict[int, ts.TimeStep]:
         found = {}

@@ -3,8 +3,7 @@
 import numpy as np
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.environments.unity.agents import AgentSteps
-from tfagents_system.environments.unity.slots import AgentSlots
+from tfagents_system.environments.agent_slots import AgentSlots, AgentSteps
 
 FIRST, MID, LAST = 0, 1, 2
 
@@ -26,16 +25,15 @@ def ends(number):
 class ScriptedAgents:
     """Brings the steps of a script, and keeps the actions."""
 
-    class behavior:  # noqa: N801
-        @staticmethod
-        def idle_action(observation):
-            return "idle"
-
     def __init__(self, *script):
         self.script = list(script)
         self.actions = []
 
+    def idle_action(self, observation):
+        return "idle"
+
     def reset(self):
+        self.actions.append("reset")
         return self.script.pop(0)
 
     def step(self, actions):
@@ -56,12 +54,12 @@ def test_an_agent_that_ends_is_followed_by_its_next_episode():
         AgentSteps({2: asks(21), 3: asks(30, True)}, {1: ends(11)}),
         AgentSteps({2: asks(22), 3: asks(31)}, {}),
     )
-    slots = AgentSlots(agents)
+    slots = AgentSlots(agents, 2)
     assert shown(slots.reset([0, 1])) == {0: (FIRST, 10), 1: (FIRST, 20)}
     assert shown(slots.step({0: "a", 1: "b"})) == {0: (LAST, 11), 1: (MID, 21)}
     assert shown(slots.reset([0])) == {0: (FIRST, 30)}
     assert shown(slots.step({0: "c", 1: "d"})) == {0: (MID, 31), 1: (MID, 22)}
-    assert agents.actions == [{1: "a", 2: "b"}, {2: "d", 3: "c"}]
+    assert agents.actions == ["reset", {1: "a", 2: "b"}, {2: "d", 3: "c"}]
 
 
 def test_an_agent_that_does_not_ask_gets_no_action():
@@ -70,11 +68,11 @@ def test_an_agent_that_does_not_ask_gets_no_action():
         AgentSteps({2: asks(21)}, {}),
         AgentSteps({1: asks(12), 2: asks(22)}, {}),
     )
-    slots = AgentSlots(agents)
+    slots = AgentSlots(agents, 2)
     slots.reset([0, 1])
     assert shown(slots.step({0: "a", 1: "b"})) == {1: (MID, 21)}
     assert shown(slots.step({1: "c"})) == {0: (MID, 12), 1: (MID, 22)}
-    assert agents.actions[1] == {2: "c"}
+    assert agents.actions[2] == {2: "c"}
 
 
 def test_a_slot_waits_until_an_agent_begins():
@@ -83,24 +81,54 @@ def test_a_slot_waits_until_an_agent_begins():
         AgentSteps({}, {1: ends(11)}),
         AgentSteps({5: asks(50, True)}, {}),
     )
-    slots = AgentSlots(agents)
+    slots = AgentSlots(agents, 1)
     slots.reset([0])
     slots.step({0: "a"})
     assert slots.reset([0]) == {}
     assert shown(slots.step({})) == {0: (FIRST, 50)}
 
 
-def test_an_episode_that_is_cut_goes_on_as_another_one():
+def test_an_episode_that_is_cut_while_others_have_theirs_goes_on_as_another_one():
     agents = ScriptedAgents(
-        AgentSteps({1: asks(10, True)}, {}),
-        AgentSteps({1: asks(11)}, {}),
-        AgentSteps({1: asks(12)}, {}),
+        AgentSteps({1: asks(10, True), 2: asks(20, True)}, {}),
+        AgentSteps({1: asks(11), 2: asks(21)}, {}),
+        AgentSteps({1: asks(12), 2: asks(22)}, {}),
     )
-    slots = AgentSlots(agents)
+    slots = AgentSlots(agents, 2)
+    slots.reset([0, 1])
+    slots.step({0: "a", 1: "b"})
+    assert shown(slots.reset([0])) == {0: (FIRST, 11)}
+    assert shown(slots.step({0: "c", 1: "d"})) == {0: (MID, 12), 1: (MID, 22)}
+    assert agents.actions.count("reset") == 1
+
+
+def test_if_no_other_slot_has_an_episode_a_cut_resets_the_simulator():
+    agents = ScriptedAgents(
+        AgentSteps({1: asks(10, True), 2: asks(20, True)}, {}),
+        AgentSteps({1: asks(11)}, {2: ends(21)}),
+        AgentSteps({3: asks(30, True), 4: asks(40, True)}, {}),
+        AgentSteps({}, {}),
+        AgentSteps({5: asks(50, True), 6: asks(60, True)}, {}),
+    )
+    slots = AgentSlots(agents, 2)
+    slots.reset([0, 1])
+    slots.step({0: "a", 1: "b"})
+    assert slots.reset([1]) == {}  # no agent is left for it
+    assert shown(slots.reset([0])) == {0: (FIRST, 30), 1: (FIRST, 40)}
+    slots.step({0: "c", 1: "d"})
+    assert shown(slots.reset([0, 1])) == {0: (FIRST, 50), 1: (FIRST, 60)}  # both act
+    assert agents.actions == ["reset", {1: "a", 2: "b"}, "reset", {3: "c", 4: "d"}, "reset"]
+
+
+def test_agents_that_have_all_ended_by_themselves_need_no_reset():
+    agents = ScriptedAgents(
+        AgentSteps({1: asks(10, True)}, {}), AgentSteps({2: asks(20, True)}, {1: ends(11)})
+    )
+    slots = AgentSlots(agents, 1)
     slots.reset([0])
     slots.step({0: "a"})
-    assert shown(slots.reset([0])) == {0: (FIRST, 11)}
-    assert shown(slots.step({0: "b"})) == {0: (MID, 12)}
+    assert shown(slots.reset([0])) == {0: (FIRST, 20)}
+    assert agents.actions.count("reset") == 1
 
 
 def test_agents_beyond_the_slots_stand_still_until_one_is_free():
@@ -109,22 +137,22 @@ def test_agents_beyond_the_slots_stand_still_until_one_is_free():
         AgentSteps({2: asks(21)}, {1: ends(11)}),
         AgentSteps({2: asks(22)}, {}),
     )
-    slots = AgentSlots(agents)
+    slots = AgentSlots(agents, 1)
     assert shown(slots.reset([0])) == {0: (FIRST, 10)}
     slots.step({0: "a"})
-    assert agents.actions == [{1: "a", 2: "idle"}]
+    assert agents.actions[1:] == [{1: "a", 2: "idle"}]
     assert shown(slots.reset([0])) == {0: (FIRST, 21)}  # in the middle of its episode
     assert shown(slots.step({0: "b"})) == {0: (MID, 22)}
 
 
 def test_cut_before_the_agent_asks_again_and_ended_at_once():
     agents = ScriptedAgents(
-        AgentSteps({1: asks(10, True)}, {}),
-        AgentSteps({}, {}),
-        AgentSteps({3: asks(30, True)}, {1: ends(11)}),
+        AgentSteps({1: asks(10, True), 2: asks(20, True)}, {}),
+        AgentSteps({2: asks(21)}, {}),
+        AgentSteps({2: asks(22), 3: asks(30, True)}, {1: ends(11)}),
     )
-    slots = AgentSlots(agents)
-    slots.reset([0])
-    slots.step({0: "a"})
+    slots = AgentSlots(agents, 2)
+    slots.reset([0, 1])
+    slots.step({0: "a", 1: "b"})
     assert slots.reset([0]) == {}  # its agent acts, and the slot's episode is cut
-    assert shown(slots.step({})) == {0: (FIRST, 30)}
+    assert shown(slots.step({1: "c"})) == {0: (FIRST, 30), 1: (MID, 22)}
