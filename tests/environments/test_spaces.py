@@ -101,6 +101,49 @@ def test_float64_bounds_round_outwards_for_observations_and_inwards_for_actions(
     assert np.nextafter(action.maximum, np.float32(1)) == observation.maximum
 
 
+class Orders(gym.spaces.Space):
+    """Strings, in a class of a package's own."""
+
+    def __init__(self):
+        super().__init__(dtype=str)
+
+
+TALKING = gym.spaces.Dict(
+    eye=box([0], [1]), mission=Orders(), inner=gym.spaces.Dict(x=box([0], [1]), word=Orders())
+)
+
+
+def test_texts_in_dicts_are_left_out_of_observations():
+    spec = spaces.observation_spec(TALKING, "Env")
+    assert {key: list(part) for key, part in spec.items() if key != "eye"} == {"inner": ["x"]}
+    assert spaces.texts_in(TALKING) == ["observation/inner/word", "observation/mission"]
+    assert spaces.texts_in(box([0], [1])) == []
+    observation = {"eye": [0.5], "mission": "go", "inner": {"x": [0.25], "word": "left"}}
+    spaces.check_observation(observation, TALKING, spec, "Env")
+    cast = spaces.observation_cast(spec)(observation)
+    assert cast == {"eye": np.float32([0.5]), "inner": {"x": np.float32([0.25])}}
+    without = {"eye": [0.5], "inner": observation["inner"]}
+    with pytest.raises(ConfigError, match=r"keys \['eye', 'inner', 'mission'\] but returned"):
+        spaces.check_observation(without, TALKING, spec, "Env")
+
+
+@pytest.mark.parametrize(
+    ("space", "leaf"),
+    [
+        (Orders(), "observation"),
+        (gym.spaces.Dict(mission=Orders()), "observation/mission"),
+        (gym.spaces.Dict(x=box([0], [1]), inner=gym.spaces.Dict(a=Orders(), b=Orders())),
+         "observation/inner/a"),
+        (gym.spaces.Tuple([box([0], [1]), Orders()]), "observation/tuple_1"),
+    ],
+)  # fmt: skip
+def test_a_text_that_cannot_be_left_out_is_refused_by_name(space, leaf):
+    with pytest.raises(ConfigError, match=f"Env has the {leaf} space .* Convert it in a wrapper"):
+        spaces.observation_spec(space, "Env")
+    with pytest.raises(ConfigError, match="Env has the action/inner/word space"):
+        spaces.action_spec(TALKING, "Env")
+
+
 def test_subclass_of_a_space_is_supported():
     class Torques(gym.spaces.Box):
         pass
@@ -217,10 +260,10 @@ def test_nested_action_is_cast_leaf_by_leaf():
 def test_check_observation_raises_where_space_and_observation_differ(space, observation, message):
     spec = spaces.observation_spec(space, "Env")
     with pytest.raises(ConfigError, match=message):
-        spaces.check_observation(observation, spec, "Env")
+        spaces.check_observation(observation, space, spec, "Env")
 
 
 def test_check_observation_accepts_what_fits():
     space = gym.spaces.Dict(a=box([0], [1]), b=gym.spaces.Tuple([gym.spaces.Discrete(2)]))
     spec = spaces.observation_spec(space, "Env")
-    spaces.check_observation({"a": [1], "b": [True]}, spec, "Env")
+    spaces.check_observation({"a": [1], "b": [True]}, space, spec, "Env")

@@ -30,7 +30,8 @@ _LOADERS = {
         '"{name}", seed=seed, specs=self.env_config["specs"], **kwargs',
     ),
 }
-# The adapter of an environment with wrappers of its library, which come between the two.
+# The adapter of an environment with wrappers of its library, which come between the two: the
+# adapter may not take what the environment observes without them.
 _ADAPTERS = {
     "gymnasium": "GymnasiumEnvironment",
     "gym": "GymEnvironment",
@@ -186,7 +187,7 @@ def _make(environment: EnvironmentId, options: EnvironmentOptions) -> str:
     made = f"{module}.load({arguments})"
     if options.wrappers:
         if adapter:
-            made = made.replace("seed=seed, ", "") + ".gym"
+            made = f"{module}.make({arguments.replace('seed=seed, ', '')})"
         lines.append(f"env = {made}")
         made = "env"
         for call in options.wrappers:

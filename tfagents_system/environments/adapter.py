@@ -130,7 +130,9 @@ class EnvironmentAdapter(py_environment.PyEnvironment, abc.ABC):
 
     def _first(self, observation: Any) -> ts.TimeStep:
         """Returns the first time step of an episode; checks its observation."""
-        spaces.check_observation(observation, self._observation_spec, self._owner)
+        spaces.check_observation(
+            observation, self._env.observation_space, self._observation_spec, self._owner
+        )
         return ts.TimeStep(_FIRST, _NO_REWARD, _CONTINUES, self._cast_observation(observation))
 
     def _mid(self, observation: Any, reward: Any) -> ts.TimeStep:

@@ -118,6 +118,17 @@ def load(
       ConfigError: If the id is unknown, the constructor rejects `gym_kwargs`, a package it needs is
         missing, or a space is not supported.
     """
+    env = make(name, gym_kwargs, max_episode_steps, render_mode)
+    return GymnasiumEnvironment(env, seed=seed)
+
+
+def make(
+    name: str,
+    gym_kwargs: Mapping[str, Any] | None = None,
+    max_episode_steps: int | None = None,
+    render_mode: str | None = "rgb_array",
+) -> Any:
+    """Returns the gymnasium environment itself, for wrappers of gymnasium; see `load`."""
     import gymnasium  # here, because most programs start faster without it
 
     adapter.check_max_episode_steps(max_episode_steps)
@@ -128,7 +139,7 @@ def load(
         if render_mode == "human" or (render_mode and _renders_arrays(_creator(gymnasium, spec))):
             kwargs.setdefault("render_mode", render_mode)
         # The checker checks each step; `spaces.check_observation` checks once per episode.
-        env = gymnasium.make(
+        return gymnasium.make(
             spec,
             max_episode_steps=None if max_episode_steps is None else int(max_episode_steps),
             disable_env_checker=True,
@@ -136,7 +147,6 @@ def load(
         )
     except (TypeError, ImportError, gymnasium.error.Error) as error:
         raise ConfigError(f"Cannot make {name} with gym_kwargs={kwargs}: {error}") from error
-    return GymnasiumEnvironment(env, seed=seed)
 
 
 def _find_spec(gymnasium: Any, name: str) -> Any:

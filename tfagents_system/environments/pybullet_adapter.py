@@ -49,16 +49,23 @@ def load(
     Raises:
       ConfigError: If pybullet is not installed, and as in `gym_adapter.load` and `set_camera`.
     """
+    environment = PybulletEnvironment(make(name, gym_kwargs, max_episode_steps), seed=seed)
+    if camera is not None:
+        environment.set_camera(camera)
+    return environment
+
+
+def make(
+    name: str, gym_kwargs: Mapping[str, Any] | None = None, max_episode_steps: int | None = None
+) -> gym.Env:
+    """Returns the gym environment itself, for wrappers of gym; see `load`."""
     _import_environments()
     spec = gym_adapter.find_spec(name)
     with _held_output(_STDOUT):  # it prints folders, and the arguments of the physics server
         kwargs = {**_without_window(spec), **(gym_kwargs or {})}
         env = gym_adapter.make(name, kwargs, max_episode_steps)
     _limit_frame_size(env)
-    environment = PybulletEnvironment(_PybulletWrapper(env), seed=seed)
-    if camera is not None:
-        environment.set_camera(camera)
-    return environment
+    return _PybulletWrapper(env)
 
 
 class PybulletEnvironment(gym_adapter.GymEnvironment):

@@ -9,8 +9,10 @@ import numpy as np
 import tree
 
 from tfagents_system.data import images
+from tfagents_system.environments import spaces
+from tfagents_system.environments.adapter import EnvironmentAdapter
 from tfagents_system.environments.image_layouts import array_name
-from tfagents_system.environments.layers import every_layer
+from tfagents_system.environments.layers import every_layer, py_layers
 
 # Attributes and classes of running means, in gym, gymnasium and similar libraries.
 _ATTRIBUTE = re.compile(r"(^|_)(rms|mean_?std)$|running_?(mean|std|var|stat|norm)", re.IGNORECASE)
@@ -41,7 +43,7 @@ def remarks_on(environment: Any, takes_vectors: bool) -> list[Remark]:
       takes_vectors: Whether everything except images is flattened, because there is no combiner.
     """
     learned = learned_state(environment)
-    remarks = [learned] if learned else []
+    remarks = [remark for remark in (learned, texts_left_out(environment)) if remark]
     return remarks + (list(_doubtful_images(environment)) if takes_vectors else [])
 
 
@@ -68,6 +70,27 @@ def learned_state(environment: Any) -> Remark | None:
         "see other observations or rewards than training.",
         "Instead of the wrapper set normalize_observations = True or normalize_rewards = True in "
         "TrainParams.",
+    )
+
+
+def texts_left_out(environment: Any) -> Remark | None:
+    """Returns the texts of an environment's observations, which policies do not see."""
+    names = [
+        name
+        for layer in py_layers(environment)
+        if isinstance(layer, EnvironmentAdapter)
+        for name in spaces.texts_in(layer.gym.observation_space)
+    ]
+    if not names:
+        return None
+    found = ", ".join(names)
+    return Remark(
+        "texts",
+        f"TEXT LEFT OUT: {found}",
+        f"{found}: a text has no numbers, and is left out of the observation, so that no policy "
+        "sees it.",
+        "If the task cannot be done without it, turn it into numbers in a wrapper: --wrap, or "
+        "env_ctor of TrainParams.",
     )
 
 

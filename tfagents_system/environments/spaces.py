@@ -25,12 +25,24 @@ def observation_spec(space: Any, owner: str) -> types.NestedArraySpec:
       owner: Class name of the environment, for error messages.
 
     Returns:
-      BoundedArraySpec, or a dict (for Dict) or tuple (for Tuple) of such.
+      BoundedArraySpec, or a dict (for Dict) or tuple (for Tuple) of such. Texts in a Dict are left
+      out; see `texts_in`.
 
     Raises:
       ConfigError: If the space, or one inside it, is not supported.
     """
     return _spec(space, "observation", owner, is_action=False)
+
+
+def texts_in(space: Any, name: str = "observation") -> list[str]:
+    """Returns the names of the texts in the dicts of an observation space: observation/mission."""
+    if _kind(space) != "Dict":
+        return []
+    names = []
+    for key, child in space.spaces.items():
+        own = f"{name}/{key}"
+        names += [own] if _is_text(child) else texts_in(child, own)
+    return names
 
 
 def action_spec(space: Any, owner: str) -> types.NestedArraySpec:
@@ -94,30 +106,39 @@ def action_cast(spec: types.NestedArraySpec, owner: str) -> Callable[[types.Nest
     return _array_action_cast(spec, owner)
 
 
-def check_observation(observation: Any, spec: types.NestedArraySpec, owner: str) -> None:
-    """Checks that casting loses nothing of the observation; too slow for every step.
+def check_observation(
+    observation: Any, space: Any, spec: types.NestedArraySpec, owner: str
+) -> None:
+    """Checks that casting loses nothing of the observation but texts; too slow for every step.
+
+    Args:
+      observation: From the environment.
+      space: Its space, which may have texts.
+      spec: From `observation_spec`.
+      owner: Class name of the environment, for error messages.
 
     Raises:
       ConfigError: If structure or shape differ from the declared space, or if an integer space
         receives floats, which the cast would truncate.
     """
     if isinstance(spec, dict):
-        if not isinstance(observation, Mapping) or set(observation) != set(spec):
+        declared = set(space.spaces)
+        if not isinstance(observation, Mapping) or set(observation) != declared:
             found = sorted(observation) if isinstance(observation, Mapping) else type(observation)
             raise ConfigError(
-                f"{owner} declares a Dict observation space with keys {sorted(spec)} but returned "
-                f"{found}. Make observation_space and the returned observation agree."
+                f"{owner} declares a Dict observation space with keys {sorted(declared)} but "
+                f"returned {found}. Make observation_space and the returned observation agree."
             )
         for key, child in spec.items():
-            check_observation(observation[key], child, owner)
+            check_observation(observation[key], space.spaces[key], child, owner)
     elif isinstance(spec, tuple):
         if not isinstance(observation, (tuple, list)) or len(observation) != len(spec):
             raise ConfigError(
                 f"{owner} declares a Tuple observation space of {len(spec)} parts but returned "
                 f"{type(observation)}. Make observation_space and the returned observation agree."
             )
-        for part, child in zip(observation, spec, strict=True):
-            check_observation(part, child, owner)
+        for part, part_space, child in zip(observation, space.spaces, spec, strict=True):
+            check_observation(part, part_space, child, owner)
     else:
         _check_observation_leaf(observation, spec, owner)
 
@@ -178,9 +199,9 @@ def _array_action_cast(
 def _spec(space: Any, name: str, owner: str, is_action: bool) -> types.NestedArraySpec:
     kind = _kind(space)
     if kind == "Dict":
+        parts = space.spaces if is_action else _without_texts(space.spaces) or space.spaces
         return {
-            key: _spec(child, f"{name}/{key}", owner, is_action)
-            for key, child in space.spaces.items()
+            key: _spec(child, f"{name}/{key}", owner, is_action) for key, child in parts.items()
         }
     if kind == "Tuple":
         return tuple(
@@ -205,8 +226,18 @@ def _spec(space: Any, name: str, owner: str, is_action: bool) -> types.NestedArr
         return array_spec.BoundedArraySpec(space.shape, space.dtype, 0, 1, name)
     raise ConfigError(
         f"{owner} has the {name} space {space}, which has no TF-Agents spec. "
-        f"Supported: {', '.join(_SUPPORTED)}. Convert it in a wrapper of the environment."
+        f"Supported: {', '.join(_SUPPORTED)}; a text beside others in a Dict of observations is "
+        "left out. Convert it in a wrapper of the environment."
     )
+
+
+def _is_text(space: Any) -> bool:
+    """Returns whether a space has strings, such as Text, or a class of a package's own."""
+    return getattr(getattr(space, "dtype", None), "kind", None) == "U"
+
+
+def _without_texts(parts: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: space for key, space in parts.items() if not _is_text(space)}
 
 
 def _kind(space: Any) -> str | None:
