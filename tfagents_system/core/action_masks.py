@@ -1,6 +1,6 @@
 """The part of an observation that says which integers an action may have."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,15 @@ class Choices:
 
     def draw(self, leaves: Sequence[Any], mask: NDArray[Any], rng: np.random.RandomState) -> None:
         """Replaces the integers in `leaves`, arrays of an action, by random allowed ones."""
+        self._replace(leaves, mask, lambda allowed: rng.choice(np.flatnonzero(allowed)))
+
+    def take_first(self, leaves: Sequence[Any], mask: NDArray[Any]) -> None:
+        """Replaces the integers in `leaves`, arrays of an action, by the first allowed ones."""
+        self._replace(leaves, mask, np.argmax)
+
+    def _replace(
+        self, leaves: Sequence[Any], mask: NDArray[Any], choose: Callable[[NDArray[Any]], Any]
+    ) -> None:
         branches = zip(self._places, self._starts, self.branches(mask), strict=True)
         for (leaf, branch), start, allowed in branches:
-            leaves[leaf].reshape(-1)[branch] = start + rng.choice(np.flatnonzero(allowed))
+            leaves[leaf].reshape(-1)[branch] = start + choose(allowed)

@@ -34,10 +34,7 @@ class ActionMasks(wrappers.PyEnvironmentBaseWrapper):
         super().__init__(environment)
         self._choices, self._read = choices, read
         self._env_step = 0
-        mask = array_spec.BoundedArraySpec(
-            [choices.num_integers], np.float32, 0.0, 1.0, ACTION_MASK
-        )
-        self._spec = _with_mask(environment.observation_spec(), mask)
+        self._spec = with_mask(environment.observation_spec(), mask_spec(choices))
 
     def observation_spec(self) -> Any:
         """Returns the spec with the mask."""
@@ -56,28 +53,45 @@ class ActionMasks(wrappers.PyEnvironmentBaseWrapper):
 
     def _masked(self, time_step: ts.TimeStep) -> ts.TimeStep:
         given = self._read() if self._read else time_step.observation[ACTION_MASK]
-        mask = self._checked(given, is_last=bool(time_step.is_last()))
-        return time_step._replace(observation=_with_mask(time_step.observation, mask))
-
-    def _checked(self, given: Any, is_last: bool) -> NDArray[np.float32]:
-        parts = given if isinstance(given, (tuple, list)) else [given]
         where = f"at env step {self._env_step} of the episode"
-        try:
-            mask = np.concatenate([np.ravel(part) for part in parts])
-        except ValueError:
-            mask = np.zeros(0)
-        if mask.shape != (self._choices.num_integers,) or not np.isin(mask, (0, 1)).all():
-            raise ConfigError(
-                f"The action mask is {given!r} {where}; allowed are {self._choices.num_integers} "
-                "numbers, 1 for each integer that the action may have, otherwise 0."
-            )
-        mask = mask.astype(np.float32)
-        if empty := self._choices.without_choice(mask):
-            if is_last:
-                return np.ones_like(mask)
-            which = f" for its entry {empty[0]}" if len(self._choices.sizes) > 1 else ""
-            raise ConfigError(f"The action mask allows no action{which} {where}.")
-        return mask
+        mask = checked_mask(given, self._choices, bool(time_step.is_last()), where)
+        return time_step._replace(observation=with_mask(time_step.observation, mask))
+
+
+def checked_mask(given: Any, choices: Choices, is_last: bool, where: str) -> NDArray[np.float32]:
+    """Returns a mask as float32 [N].
+
+    Args:
+      given: An array, or one for each choice.
+      choices: Those of the action.
+      is_last: Whether it is of an episode's last time step, where an empty mask becomes ones.
+      where: When, for the message.
+
+    Raises:
+      ConfigError: If it is no mask of the action, or allows nothing.
+    """
+    parts = given if isinstance(given, (tuple, list)) else [given]
+    try:
+        mask = np.concatenate([np.ravel(part) for part in parts])
+    except ValueError:
+        mask = np.zeros(0)
+    if mask.shape != (choices.num_integers,) or not np.isin(mask, (0, 1)).all():
+        raise ConfigError(
+            f"The action mask is {given!r} {where}; allowed are {choices.num_integers} numbers, 1 "
+            "for each integer that the action may have, otherwise 0."
+        )
+    mask = mask.astype(np.float32)
+    if empty := choices.without_choice(mask):
+        if is_last:
+            return np.ones_like(mask)
+        which = f" for its entry {empty[0]}" if len(choices.sizes) > 1 else ""
+        raise ConfigError(f"The action mask allows no action{which} {where}.")
+    return mask
+
+
+def mask_spec(choices: Choices) -> array_spec.BoundedArraySpec:
+    """Returns the spec of a mask."""
+    return array_spec.BoundedArraySpec([choices.num_integers], np.float32, 0.0, 1.0, ACTION_MASK)
 
 
 def with_action_masks(environment: py_environment.PyEnvironment) -> py_environment.PyEnvironment:
@@ -113,6 +127,7 @@ def _all_layers(environment: Any) -> list[Any]:
     return found + (list(layers(gym)) if gym is not None else [])
 
 
-def _with_mask(observation: Any, mask: Any) -> dict[str, Any]:
+def with_mask(observation: Any, mask: Any) -> dict[str, Any]:
+    """Returns an observation, or its spec, with its mask; what is no dict becomes one."""
     parts = observation if isinstance(observation, Mapping) else {"observation": observation}
     return {**parts, ACTION_MASK: mask}

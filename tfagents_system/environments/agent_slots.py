@@ -47,6 +47,7 @@ class AgentSlots:
         self._unplaced: dict[Hashable, ts.TimeStep] = {}  # by id, newest of each that asks
         self._newest: dict[Hashable, ts.TimeStep] = {}  # by id, of those in slots that ask
         self._to_begin: set[int] = set()  # slots whose agent goes on in a new episode
+        self._newest_ids: dict[int, Hashable] = {}  # by slot, also of an episode that has ended
         self._has_begun = False
 
     def reset(self, slots: Collection[int]) -> dict[int, ts.TimeStep]:
@@ -64,6 +65,10 @@ class AgentSlots:
             else:
                 self._to_begin.add(slot)
         return begun | self._place()
+
+    def id_of(self, slot: int) -> Hashable:
+        """Returns the id whose time step a slot has had last; None if it has had none."""
+        return self._newest_ids.get(slot)
 
     def step(self, actions: Mapping[int, Any]) -> dict[int, ts.TimeStep]:
         """See `SlotSimulator.step_slots`."""
@@ -109,7 +114,7 @@ class AgentSlots:
             if not self._waiting:
                 break
             slot = self._waiting.popleft()
-            self._slots[each] = slot
+            self._slots[each], self._newest_ids[slot] = slot, each
             self._newest[each] = self._unplaced.pop(each)
             begun[slot] = _first(self._newest[each])
         return begun

@@ -12,6 +12,7 @@ from tfagents_system.core.process.processes import Process, descendants
 from tfagents_system.core.programs.first_episode import FIRST_EPISODE
 from tfagents_system.core.settings.hooks import call_hook, call_method
 from tfagents_system.core.settings.params import Params
+from tfagents_system.environments import pettingzoo_adapter
 from tfagents_system.environments.action_masks import ActionMasks, with_action_masks
 from tfagents_system.environments.closing import end_started
 from tfagents_system.environments.exact_casts import refuse_lossy_casts
@@ -92,7 +93,15 @@ def _make(
 
 
 def _adapted(environment: Any, seed: int) -> Any:
-    """Returns an environment of gym or gymnasium in its adapter; others as they are."""
+    """Returns one of gym, gymnasium or PettingZoo in its adapter; others as they are."""
+    if pettingzoo_adapter.is_parallel(environment):
+        return pettingzoo_adapter.ParallelEnvironment(environment, seed)
+    if pettingzoo_adapter.is_sequential(environment):
+        raise ConfigError(
+            f"TrainParams.env_ctor returned a {type(environment).__name__}, an environment of "
+            "PettingZoo whose agents act in turn; allowed is a parallel one, such as that of "
+            "parallel_env() or pettingzoo.utils.aec_to_parallel."
+        )
     gymnasium = sys.modules.get("gymnasium")  # who has made one has imported it
     if gymnasium is not None and isinstance(environment, gymnasium.vector.VectorEnv):
         return GymnasiumVectorEnvironment(environment, seed)
@@ -108,8 +117,8 @@ def _as_ours(
     if not isinstance(environment, py_environment.PyEnvironment):
         raise ConfigError(
             f"TrainParams.env_ctor returned a {type(environment).__name__}; allowed is a TF-Agents "
-            "PyEnvironment, or an environment of gym or gymnasium. Adapters for PyBullet and "
-            "dm_control are in tfagents_system/environments."
+            "PyEnvironment, or an environment of gym, gymnasium or PettingZoo. Adapters for "
+            "PyBullet and dm_control are in tfagents_system/environments."
         )
     if environment.batched:
         raise ConfigError("TrainParams.env_ctor returned a batched environment; allowed is one "

@@ -1,0 +1,192 @@
+"""The agents of a parallel environment of PettingZoo."""
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tree
+from tf_agents.trajectories import time_step as ts
+
+from tfagents_system.core.action_masks import ACTION_MASK, Choices, has_mask
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.environments import adapter, spaces
+from tfagents_system.environments.action_masks import checked_mask, mask_spec, with_mask
+from tfagents_system.environments.agent_slots import AgentSteps
+
+_FIRST, _MID, _LAST = ts.StepType.FIRST, ts.StepType.MID, ts.StepType.LAST
+_CONTINUES, _ENDS = np.float32(1), np.float32(0)  # discounts
+
+_Id = tuple[Any, int]  # an agent, and the number of its episode
+
+
+class ParallelAgents:
+    """Resets and steps all agents of a parallel environment; see `agent_slots.Agents`.
+
+    When no agent is left, the environment is reset: the next first steps come with the last ones.
+    An agent that is both terminated and truncated is terminated: discount 0.
+    """
+
+    def __init__(self, env: Any, owner: str, seed: int | None = None):
+        """Reads the spaces; resets only to see whether infos have masks of actions.
+
+        Args:
+          env: With PettingZoo's parallel API; not owned.
+          owner: Name of the environment, for messages.
+          seed: Of the first reset.
+
+        Raises:
+          ConfigError: If the agents differ in their spaces, or a space has no spec.
+        """
+        self._env, self._owner, self._reset_seed = env, owner, seed
+        self._takes_seed = adapter.reset_takes_seed(env)
+        self._numbers = itertools.count()
+        self._living: dict[Any, int] = {}  # agents that have begun, with the number of the episode
+        self.infos: dict[Any, Any] = {}  # by id, of the newest time steps
+        observation_space = _shared_space(env, "observation", owner)
+        declared = spaces.observation_spec(observation_space, owner)
+        self.action_spec = spaces.action_spec(_shared_space(env, "action", owner), owner)
+        self._declared, self._cast = declared, spaces.observation_cast(declared)
+        self._cast_action = spaces.action_cast(self.action_spec, owner)
+        self._choices = Choices(tree.flatten(self.action_spec))
+        self._read_mask: Callable[[Any, Any], Any] | None = self._mask_reader()
+        self.observation_spec = declared
+        if self._read_mask:
+            self.observation_spec = with_mask(declared, mask_spec(self._choices))
+
+    def seed(self, seed: int) -> None:
+        """Seeds the next reset."""
+        self._reset_seed = seed
+
+    def reset(self) -> AgentSteps:
+        """Ends all episodes, without last steps, and begins new ones."""
+        observations, infos = self._reset()
+        self._living.clear()
+        self.infos = {}
+        asking = {
+            self._begin(agent): ts.restart(self._first(agent, observation, infos))
+            for agent, observation in observations.items()
+        }
+        self.infos = {each: infos.get(each[0], {}) for each in asking}
+        return AgentSteps(asking, {})
+
+    def step(self, actions: Mapping[_Id, Any]) -> AgentSteps:
+        """Takes a step; `actions` are those of all agents that have asked.
+
+        Raises:
+          ValueError: If an agent that acts leaves without a last observation.
+        """
+        chosen = {agent: self._cast_action(action) for (agent, _), action in actions.items()}
+        observations, rewards, terminations, truncations, infos = self._env.step(chosen)
+        asking: dict[_Id, ts.TimeStep] = {}
+        ended: dict[_Id, ts.TimeStep] = {}
+        for agent, observation in observations.items():
+            is_terminal = bool(terminations.get(agent, False))
+            is_last = is_terminal or bool(truncations.get(agent, False))
+            if agent not in self._living:
+                if not is_last:  # one that ends before it has acted has no transition
+                    first = self._first(agent, observation, infos)
+                    asking[self._begin(agent)] = ts.restart(first)
+                continue
+            each = (agent, self._living[agent])
+            reward = adapter.as_reward(rewards[agent])
+            shown = self._observe(agent, observation, infos, is_last)
+            if is_last:
+                discount = _ENDS if is_terminal else _CONTINUES
+                ended[each] = ts.TimeStep(_LAST, reward, discount, shown)
+                del self._living[agent]
+            else:
+                asking[each] = ts.TimeStep(_MID, reward, _CONTINUES, shown)
+        self._check_left(observations)
+        self.infos = {each: infos.get(each[0], {}) for each in [*asking, *ended]}
+        if not self._living:
+            infos_at_end = self.infos
+            asking |= self.reset().asking
+            self.infos |= infos_at_end
+        return AgentSteps(asking, ended)
+
+    def idle_action(self, observation: Any) -> Any:
+        """Returns zeros, or the nearest to them, and of integers what is allowed first."""
+        leaves = [
+            np.clip(np.zeros(spec.shape, spec.dtype), spec.minimum, spec.maximum).astype(spec.dtype)
+            for spec in tree.flatten(self.action_spec)
+        ]
+        if self._read_mask:
+            self._choices.take_first(leaves, observation[ACTION_MASK])
+        return tree.unflatten_as(self.action_spec, leaves)
+
+    def _begin(self, agent: Any) -> _Id:
+        self._living[agent] = number = next(self._numbers)
+        return agent, number
+
+    def _reset(self) -> tuple[Mapping[Any, Any], Mapping[Any, Any]]:
+        seed, self._reset_seed = self._reset_seed, None
+        result = self._env.reset(seed=seed) if self._takes_seed else self._env.reset()
+        is_pair = isinstance(result, tuple) and len(result) == 2
+        if not (is_pair and all(isinstance(part, Mapping) for part in result)):
+            raise ConfigError(
+                f"{self._owner}.reset returned a {type(result).__name__}; a parallel environment "
+                "of PettingZoo returns (observations, infos), two dicts by agent."
+            )
+        if not result[0]:
+            raise ConfigError(f"{self._owner}.reset returned no agent; allowed are one or more.")
+        return result
+
+    def _mask_reader(self) -> Callable[[Any, Any], Any] | None:
+        """Returns what reads a mask from an observation and its info; None if there is none."""
+        if not self._choices.sizes:
+            return None
+        if has_mask(self._declared):
+            return lambda observation, info: observation[ACTION_MASK]
+        seed = self._reset_seed
+        _, infos = self._reset()
+        self._reset_seed = seed  # the next reset begins the same episodes
+        if not any(ACTION_MASK in info for info in infos.values()):
+            return None
+        # At the end of an episode an info may lack it: nothing acts any more.
+        return lambda observation, info: info.get(ACTION_MASK, np.zeros(self._choices.num_integers))
+
+    def _first(self, agent: Any, observation: Any, infos: Mapping[Any, Any]) -> Any:
+        spaces.check_observation(observation, self._declared, self._owner)
+        return self._observe(agent, observation, infos, is_last=False)
+
+    def _observe(
+        self, agent: Any, observation: Any, infos: Mapping[Any, Any], is_last: bool
+    ) -> Any:
+        shown = self._cast(observation)
+        if not self._read_mask:
+            return shown
+        given = self._read_mask(observation, infos.get(agent, {}))
+        return with_mask(shown, checked_mask(given, self._choices, is_last, f"of agent {agent!r}"))
+
+    def _check_left(self, observations: Mapping[Any, Any]) -> None:
+        for agent in self._living.keys() - observations.keys():
+            if agent not in self._env.agents:
+                raise ValueError(
+                    f"agent {agent!r} of {self._owner} has left without a last observation; a "
+                    "parallel environment returns one in the step that ends the agent, with its "
+                    "termination or truncation"
+                )
+
+
+def _shared_space(env: Any, kind: str, owner: str) -> Any:
+    """Returns the space of all agents.
+
+    Raises:
+      ConfigError: If there are no agents, or their spaces differ.
+    """
+    agents = list(env.possible_agents)
+    if not agents:
+        raise ConfigError(f"{owner}.possible_agents is empty; allowed are one or more agents.")
+    space_of = getattr(env, f"{kind}_space")
+    first, *others = agents
+    space = space_of(first)
+    for agent in others:
+        if (other := space_of(agent)) != space:
+            raise ConfigError(
+                f"{owner} has agents with different {kind} spaces: {first!r} has {space}, "
+                f"{agent!r} has {other}. Allowed are equal ones, because all agents share one "
+                "policy. Pad them in a wrapper, and add to observations which agent it is, or "
+                "return an environment with the agents of one kind alone."
+            )
+    return space
