@@ -128,15 +128,54 @@ def test_the_environments_of_a_vector_environment_are_slots(tmp_path):
     made.close()
 
 
-@pytest.mark.parametrize(
-    "setting, value", [("envs_per_worker", 2), ("time_aware", True), ("her_copies", 4)]
-)
+@pytest.mark.parametrize("setting, value", [("time_aware", True), ("her_copies", 4)])
 def test_settings_that_do_not_go_with_a_vector_environment_are_refused(tmp_path, setting, value):
     run = load_run(str(make_experiment(tmp_path / "exp", VECTOR).root))
-    slots = value if setting == "envs_per_worker" else 1
     setattr(run.params, setting, value)
     with pytest.raises(ConfigError, match=f"{setting} is {value}, but env_ctor returns an env"):
-        environments_of(run, slots)
+        environments_of(run)
+
+
+AGENTS = """
+    def env_ctor(self, num_agents=3, seed=None):
+        from parallel_fakes import ParallelWorld
+        self.num_made = getattr(self, "num_made", 0) + 1
+        return ParallelWorld(num_agents + self.more * self.num_made)
+"""
+
+
+def test_several_simulators_have_their_slots_one_after_another(tmp_path):
+    run = load_run(str(make_experiment(tmp_path / "exp", AGENTS + "    more = 0").root))
+    made = environments_of(run, num_slots=2)
+    slots = made.slots()
+    assert (made.num_slots, slots.num_slots, len(made.other_observers)) == (6, 6, 5)
+    steps = slots.reset({slot: {} for slot in range(6)})
+    assert [steps[slot].observation[0] for slot in range(6)] == [0, 1, 2, 0, 1, 2]
+    assert slots.environment(2) is made.collect and slots.environment(3) is made.others[0]
+    assert made.greedy_episodes().num_at_once() == 3
+    made.close()
+
+
+def test_simulators_with_different_numbers_of_agents_are_refused(tmp_path):
+    run = load_run(str(make_experiment(tmp_path / "exp", AGENTS + "    more = 1").root))
+    with pytest.raises(ConfigError, match="is 2, but env_ctor has returned .* 4 and 5 agents"):
+        environments_of(run, num_slots=2)
+
+
+EVALUATES_COLLECT = """
+    def env_ctor(self, collect_env=None, seed=None):
+        from parallel_fakes import ParallelWorld
+        return collect_env or ParallelWorld()
+
+    def eval_env_args_kwargs(self, id, collect_env):
+        return (), {"collect_env": collect_env}
+"""
+
+
+def test_an_evaluation_in_the_simulator_of_collection_is_refused(tmp_path):
+    run = load_run(str(make_experiment(tmp_path / "exp", EVALUATES_COLLECT).root))
+    with pytest.raises(ConfigError, match="makes an environment of collect_env; allowed is one of"):
+        environments_of(run)
 
 
 FAILS_TO_START = """

@@ -5,6 +5,7 @@ from typing import Any
 
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.collection.rollouts import LAST
 from tfagents_system.collection.side_by_side import Answer
 from tfagents_system.core.process.guest import GUEST
 from tfagents_system.environments import own_arrays
@@ -128,3 +129,73 @@ class SimulatorSlots:
             slot: answer._replace(observation=own_arrays.own(answer.observation))
             for slot, answer in answers.items()
         }
+
+
+class JoinedSlots:
+    """The slots of several simulators, one after another; see SlotEnvironments.
+
+    If one fails, only its own episodes end.
+    """
+
+    def __init__(self, simulators: Sequence[SimulatorSlots]):
+        """`simulators` are owned."""
+        self._simulators = simulators
+        numbers = enumerate(simulator.num_slots for simulator in simulators)
+        self._places = [(index, own) for index, number in numbers for own in range(number)]
+        self._slots = {place: slot for slot, place in enumerate(self._places)}
+        self._busy: set[int] = set()  # slots with an episode, or that will have one by themselves
+
+    @property
+    def num_slots(self) -> int:
+        """Number of slots."""
+        return len(self._places)
+
+    def reset(self, states: Mapping[int, Mapping[str, Any]]) -> Mapping[int, Answer]:
+        """Begins episodes; each simulator that has failed is replaced."""
+        self._busy |= states.keys()
+        answers: dict[int, Answer] = {}
+        for index, own in self._apart(states).items():
+            answers |= self._taken(index, self._simulators[index].reset(own))
+        return answers
+
+    def step(self, actions: Mapping[int, Any]) -> Mapping[int, Answer]:
+        """Takes a step of each simulator that has an episode, one after another."""
+        answers: dict[int, Answer] = {}
+        apart = self._apart(actions)
+        for index in sorted({self._places[slot][0] for slot in self._busy}):
+            simulator = self._simulators[index]
+            answers |= self._taken(index, simulator.step(apart.get(index, {})))
+        return answers
+
+    def get_info(self, slot: int) -> Any:
+        """Returns the info of the slot's last step."""
+        index, own = self._places[slot]
+        return self._simulators[index].get_info(own)
+
+    def judge(self, slot: int, error: own_arrays.NotFiniteError) -> EnvironmentFailure:
+        """Retires the slot's simulator; returns its failure, which its other slots get, too."""
+        index, own = self._places[slot]
+        return self._simulators[index].judge(own, error)
+
+    def environment(self, slot: int) -> ReplaceableEnvironment:
+        """Returns the slot's simulator."""
+        index, own = self._places[slot]
+        return self._simulators[index].environment(own)
+
+    def _apart(self, by_slot: Mapping[int, Any]) -> dict[int, dict[int, Any]]:
+        """Returns values by simulator and its own slot."""
+        apart: dict[int, dict[int, Any]] = {}
+        for slot, value in by_slot.items():
+            index, own = self._places[slot]
+            apart.setdefault(index, {})[own] = value
+        return apart
+
+    def _taken(self, index: int, answers: Mapping[int, Answer]) -> dict[int, Answer]:
+        """Returns a simulator's answers by slot."""
+        taken = {self._slots[index, own]: answer for own, answer in answers.items()}
+        self._busy -= {slot for slot, answer in taken.items() if _is_end(answer)}
+        return taken
+
+
+def _is_end(answer: Answer) -> bool:
+    return isinstance(answer, EnvironmentFailure) or answer.step_type == LAST

@@ -14,6 +14,7 @@ from tfagents_system.collection.rollouts import Episode, run_episode
 from tfagents_system.collection.side_by_side import SlotEnvironments
 from tfagents_system.collection.slot_environments import (
     EnvironmentList,
+    JoinedSlots,
     SimulatorSlots,
     num_slots_of,
 )
@@ -45,8 +46,8 @@ _BEGAN = time.monotonic()
 class Environments(NamedTuple):
     """The environments of one worker, for collection and for evaluation.
 
-    `collect` is that of slot 0, and `others` those of the slots from 1 on, if there are any. The
-    observers are by slot, too.
+    `collect` is that of slot 0, and `others` those of the slots from 1 on, if there are any; each
+    may be a simulator with as many slots as the others. The observers are by slot, too.
     """
 
     collect: ReplaceableEnvironment
@@ -68,9 +69,13 @@ class Environments(NamedTuple):
 
     def slots(self) -> SlotEnvironments:
         """Returns the environments for collection, whose episodes run side by side."""
-        if self.num_slots > 1 and not self.others:
-            return SimulatorSlots(self.collect)
-        return EnvironmentList([self.collect, *self.others])
+        every = [self.collect, *self.others]
+        if self.num_slots == len(every):
+            return EnvironmentList(every)
+        simulators = [SimulatorSlots(environment) for environment in every]
+        if len(simulators) == 1:
+            return simulators[0]
+        return JoinedSlots(simulators)
 
     @property
     def are_worn(self) -> bool:
@@ -109,7 +114,8 @@ class Environments(NamedTuple):
           env_step: The worker's; it and the number of failures make each episode's seed.
           slot: It has seeds of its own.
         """
-        environment = self.others[slot - 1] if slot and self.others else self.collect
+        every = [self.collect, *self.others]
+        environment = every[slot * len(every) // self.num_slots]
         seed = self.episode_seed(env_step=env_step, num_failures=environment.num_failures)
         if slot:
             seed = derive_seed(seed, SeedPurpose.SLOT, index=slot)
@@ -182,7 +188,7 @@ def make_environments(
     if params.video_period_itrs:
         draw_unseen()
     if collects:
-        num_slots = _slots_of_simulator(run, collect_env, eval_env) or num_slots
+        num_slots *= _slots_of_simulator(run, [collect_env, *others], eval_env)
     collect_observers, *other_observers = [
         StepObservers(params.train_observers_ctor, worker_id, horizon) for _ in range(num_slots)
     ]
@@ -221,20 +227,25 @@ def _check_apart(
 
 
 def _slots_of_simulator(
-    run: Run, collect: ReplaceableEnvironment, evaluation: ReplaceableEnvironment
-) -> int | None:
-    """Returns the number of slots of a simulator; None if `collect` has only one.
+    run: Run, every: Sequence[ReplaceableEnvironment], evaluation: ReplaceableEnvironment
+) -> int:
+    """Returns the number of slots of each environment for collection.
 
     Raises:
-      ConfigError: If a setting does not go with it.
+      ConfigError: If a setting does not go with several.
     """
-    num_slots = collect.ask(num_slots_of)
+    num_slots, *others = [environment.ask(num_slots_of) for environment in every]
+    if differing := [other for other in others if other != num_slots]:
+        raise ConfigError(
+            f"TrainParams.envs_per_worker is {len(every)}, but env_ctor has returned environments "
+            f"with {num_slots} and {differing[0]} agents; allowed is an equal number."
+        )
     if num_slots == 1:
-        return None
-    made, params = as_made(collect.current()), run.params
+        return 1
+    collect, params = every[0], run.params
+    made = as_made(collect.current())
     what = f"an environment with {num_slots} environments or agents"
-    settings = {"envs_per_worker": 1, "her_copies": 0, "action_repeat": 1, "frame_stack": 1,
-                "time_aware": False}  # fmt: skip
+    settings = {"her_copies": 0, "action_repeat": 1, "frame_stack": 1, "time_aware": False}
     for name, allowed in settings.items():
         if (value := getattr(params, name)) != allowed:
             raise ConfigError(
