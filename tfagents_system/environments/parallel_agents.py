@@ -43,8 +43,8 @@ class ParallelAgents:
         self._numbers = itertools.count()
         self._living: dict[Any, int] = {}  # agents that have begun, with the number of the episode
         self.infos: dict[Any, Any] = {}  # by id, of the newest time steps
-        observation_space = _shared_space(env, "observation", owner)
-        declared = spaces.observation_spec(observation_space, owner)
+        self._space = _shared_space(env, "observation", owner)
+        declared = spaces.observation_spec(self._space, owner)
         self.action_spec = spaces.action_spec(_shared_space(env, "action", owner), owner)
         self._declared, self._cast = declared, spaces.observation_cast(declared)
         self._cast_action = spaces.action_cast(self.action_spec, owner)
@@ -147,7 +147,7 @@ class ParallelAgents:
         return lambda observation, info: info.get(ACTION_MASK, np.zeros(self._choices.num_integers))
 
     def _first(self, agent: Any, observation: Any, infos: Mapping[Any, Any]) -> Any:
-        spaces.check_observation(observation, self._declared, self._owner)
+        spaces.check_observation(observation, self._space, self._declared, self._owner)
         return self._observe(agent, observation, infos, is_last=False)
 
     def _observe(
