@@ -36,7 +36,7 @@ from tfagents_system.core.settings.hyperparameters import check_hyperparameter, 
 from tfagents_system.core.settings.reward_signals import check_reward_signals
 from tfagents_system.core.settings.training_settings import check_training_settings
 from tfagents_system.networks.critic_networks import MlpValueNetwork
-from tfagents_system.networks.image_encoders import VisualSummarizer, has_images
+from tfagents_system.networks.observation_encoders import VisualSummarizer, has_images
 from tfagents_system.networks.summarizers import RecurrentSummarizer
 from tfagents_system.rewards.signals import RewardSignal
 

@@ -18,7 +18,8 @@ from tf_agents.specs import array_spec
 from tfagents_system.commands import learning_check
 from tfagents_system.commands.check import check
 from tfagents_system.commands.check_rows import Row
-from tfagents_system.commands.environment_probes import check_images, check_rewards, shown_specs
+from tfagents_system.commands.environment_probes import check_rewards, shown_specs
+from tfagents_system.commands.observations_check import EntityCounter, check_images
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
 from tfagents_system.demonstrations.recorder import Recorder
 
@@ -374,6 +375,25 @@ def test_environment_is_checked_without_files_of_the_users(tmp_path, capsys, mon
 def test_wrong_environment_or_setting_is_refused_before_anything_runs(given, error):
     with pytest.raises(ConfigError, match=error):
         check(**given)
+
+
+def test_entities_are_counted_and_those_that_are_too_small_are_noted():
+    spec = {
+        "arm": array_spec.ArraySpec([2], np.float32),
+        "blocks": array_spec.ArraySpec([3, 2], np.float32, "blocks.entities"),
+    }
+    assert EntityCounter({"arm": spec["arm"]}).rows() == []
+    counter = EntityCounter(spec)
+    nothing = [0, 0]
+    for blocks in ([[1, 0], nothing, [0, -1]], [nothing] * 3, [[0.1, 0.01], nothing, nothing]):
+        counter.count({"arm": np.zeros(2, np.float32), "blocks": np.float32(blocks)})
+    (row,) = counter.rows()
+    assert (row.verdict, row.value) == ("ok", "blocks float32 [3, 2] had 0 to 2 of at most 3")
+    counter.count({"arm": np.zeros(2), "blocks": np.float32([[0.05, 0.08], [0, 0], [1, 1]])})
+    _, row = counter.rows()  # 0.05^2 + 0.08^2 = 0.0089
+    assert row.verdict == "note"
+    assert "blocks had rows in 1 steps that are not zeros, but taken for absent" in row.value
+    assert "docs/environments.md#lists-of-entities" in row.advice
 
 
 def test_images_are_listed_with_axes_and_encoders():

@@ -57,6 +57,7 @@ def params_of(env_ctor):
         action_repeat=1,
         time_aware=False,
         image_layouts=None,
+        entity_observations=(),
     )
 
 

@@ -19,6 +19,7 @@ class Params:
     frame_stack = action_repeat = 1
     time_aware = False
     image_layouts = None
+    entity_observations = ()
 
     def __init__(self, env_ctor):
         self.env_ctor = env_ctor

@@ -15,6 +15,7 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.action_masks import has_mask
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.observation_kinds import is_entities
 from tfagents_system.export import latency, models, numpy_runner, savedmodel_runner, tflite_runner
 from tfagents_system.export.policy import FORMATS
 from tfagents_system.policies.acting import TfActingPolicy
@@ -29,6 +30,8 @@ BOARD = tf.TensorSpec([5, 5, 3], tf.float32, "observation")
 COLORS = tf.TensorSpec([3, 20, 24], tf.float32, "observation")  # channels first
 GRAY = tf.TensorSpec([20, 24], tf.uint8, "observation")
 SMALL = tf.TensorSpec([16, 15, 2], tf.uint8, "observation")
+BLOCKS = tf.TensorSpec([5, 3], tf.float32, "blocks.entities")
+TREES = tf.TensorSpec([4, 2], tf.float32, "trees.entities")
 CAMERAS = {"left": COLORS, "speed": VECTOR, "board": BOARD, "top": SMALL}
 NEST = {"arm": {"angle": VECTOR}, "camera": IMAGE}
 ACTION = tensor_spec.BoundedTensorSpec(
@@ -71,6 +74,12 @@ def make_agent(
     return agent
 
 
+def entities_of(spec, rng):
+    """None to all entities, anywhere in the list."""
+    is_present = rng.random(spec.shape[0]) < rng.choice([0, 0.5, 1])
+    return np.float32(rng.normal(size=spec.shape) * is_present[:, np.newaxis])
+
+
 def observations_of(spec, rng):
     """One episode; masks allow at least the last integer of each branch, and others at random."""
     for _ in range(NUM_STEPS):
@@ -80,6 +89,8 @@ def observations_of(spec, rng):
                 if s.dtype == tf.uint8
                 else np.array(rng.integers(s.minimum, s.maximum + 1))
                 if s.dtype == tf.int64
+                else entities_of(s, rng)
+                if is_entities(s)
                 else rng.normal(size=s.shape).astype(np.float32)
             ),
             spec,
@@ -216,6 +227,26 @@ CASES = {
         None,
         FORMATS,
     ),
+    "entities": (BLOCKS, {}, None, FORMATS),
+    "entities, normalized": (
+        {"blocks": BLOCKS, "speed": VECTOR, "trees": TREES, "place": PLACE},
+        {"normalize_observations": True},
+        None,
+        FORMATS,
+    ),
+    "entities, lstm": (
+        {"blocks": BLOCKS, "speed": VECTOR},
+        {"recurrent": True},
+        None,
+        FORMATS,
+    ),
+    "entities, cameras": (CAMERAS | {"blocks": BLOCKS, "trees": TREES}, {}, None, FORMATS),
+    "entities, crossq": (
+        {"blocks": BLOCKS, "speed": VECTOR},
+        {"algorithm": "crossq"},
+        None,
+        FORMATS,
+    ),
     "vectors, lstm": (VECTORS, {"recurrent": True}, None, FORMATS),
     "nest": (
         NEST,
@@ -236,6 +267,7 @@ EVERYDAY = (
     "image",
     "normalized",
     "gray image",
+    "entities, normalized",
     "privileged",
     "nest",
 )  # .ci/run has the others, too

@@ -4,12 +4,8 @@ import tensorflow as tf
 from tf_agents.specs import tensor_spec
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.networks.image_encoders import (
-    VisualEncoder,
-    VisualSummarizer,
-    encoder_kind,
-    random_shift,
-)
+from tfagents_system.networks.image_encoders import VisualEncoder, encoder_kind, random_shift
+from tfagents_system.networks.observation_encoders import VisualSummarizer
 from tfagents_system.networks.summarizers import RecurrentSummarizer
 
 CAMERA = tf.TensorSpec([84, 84, 9], tf.uint8, "camera")

@@ -50,6 +50,17 @@ def test_minibatches_of_any_size_give_the_moments_of_all_rows_also_far_from_zero
     np.testing.assert_allclose(normalizer.variance, exact.var(axis=0), rtol=1e-9)
 
 
+def test_lists_of_entities_stay_as_they_are_so_that_padding_stays_padding():
+    blocks = tf.TensorSpec([3, 2], tf.float32, "blocks.entities")
+    normalizer = Normalizer({"blocks": blocks, "speed": VECTOR})
+    lists = tf.constant([[[7.0, 8], [0, 0], [0, 0]], [[7, 8], [7, 8], [0, 0]]])
+    normalized = learn(normalizer, {"blocks": lists, "speed": tf.constant([[1.0], [3]])})
+    np.testing.assert_array_equal(normalized["blocks"], lists)
+    np.testing.assert_allclose(normalized["speed"], [[-1], [1]])
+    with pytest.raises(ConfigError, match="no part .* a vector .* take entities as they are"):
+        Normalizer(blocks)
+
+
 def test_padding_does_not_count_and_padding_alone_changes_nothing():
     normalizer = Normalizer(VECTOR)
     learn(normalizer, tf.fill([2, 3, 1], 9.0), np.zeros([2, 3]))

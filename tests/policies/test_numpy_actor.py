@@ -10,9 +10,9 @@ from tf_agents.trajectories import time_step as ts
 from tfagents_system.networks.actor_networks import MlpActorNetwork, acting_network
 from tfagents_system.networks.batch_norm import BatchNormLayers
 from tfagents_system.networks.batch_renorm import RenormalizedLayers
-from tfagents_system.networks.image_encoders import VisualSummarizer
 from tfagents_system.networks.normalizer import Normalizer
 from tfagents_system.networks.normalizing_networks import NormalizingActorNetwork
+from tfagents_system.networks.observation_encoders import VisualSummarizer
 from tfagents_system.policies.numpy_actor import NumpyActor, has_convolutions, obstacle_to_numpy
 from tfagents_system.policies.numpy_policies import NumpyCollectPolicy, NumpyGreedyPolicy
 

@@ -120,10 +120,18 @@ class SharedSettings:
         "leaves of a dict observation that only critics see in training, such as the simulator's "
         "state; neither the actor nor an exported policy has an input for them",
     )
+    entity_observations: Sequence[str] = declare(
+        (),
+        are_names,
+        'a list of different names, such as ["blocks", "arm/obstacles"]',
+        "arrays [most entities, features] of the observation that list what there is, in any "
+        "number: rows of zeros are absent. Networks attend to the others, and take their mean; the "
+        'name of an array that is not in a dict is "observation"',
+    )
     normalize_observations: bool = flag(
         False,
-        "normalize each number of observations, except images, by its running mean and variance; "
-        "the statistics belong to the policy, and are saved and exported with it",
+        "normalize each number of observations, except images and entities, by its running mean "
+        "and variance; the statistics belong to the policy, and are saved and exported with it",
     )
     normalize_rewards: bool | None = optional_flag(
         None,
@@ -183,6 +191,12 @@ def check_agent_settings(settings: AgentSettings, is_recurrent: bool, where: str
         raise ConfigError(
             f"{where}: critic_dropout_rate is {settings.critic_dropout_rate} and critic_layer_norm "
             "is False; allowed is 0 then, because dropout alone makes critics unstable."
+        )
+    if settings.entity_observations and settings.preprocessing_combiner is not None:
+        raise ConfigError(
+            f"{where}: entity_observations is {list(settings.entity_observations)}, and there is a "
+            "preprocessing_combiner; allowed is an empty list then: the combiner joins all arrays "
+            "itself."
         )
     if settings.reward_signals:
         _check_reward_signals(settings, where)

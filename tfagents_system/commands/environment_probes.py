@@ -17,6 +17,7 @@ from tfagents_system.collection.info_numbers import InfoNumbers
 from tfagents_system.collection.interventions import ACTION, Interventions, TakenActionError
 from tfagents_system.collection.rollouts import Episode
 from tfagents_system.commands.check_rows import Row, explained
+from tfagents_system.commands.observations_check import EntityCounter
 from tfagents_system.core.categories import is_category
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.settings.curriculum import Curriculum
@@ -25,15 +26,12 @@ from tfagents_system.core.settings.samplers import Constant, Sampler
 from tfagents_system.core.settings.training_settings import TrainingSettings
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.frames import newest_frames
-from tfagents_system.data.images import is_image, layout_of
 from tfagents_system.data.transition import MID
 from tfagents_system.environments import own_arrays, rendering
 from tfagents_system.environments.closing import close_environment
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.environments.global_generators import seed_global_generators
-from tfagents_system.environments.image_layouts import array_name
 from tfagents_system.environments.remarks import shape_of
-from tfagents_system.networks.image_encoders import encoder_kind
 from tfagents_system.policies.acting import RandomPolicy
 
 SEED = 1
@@ -52,6 +50,7 @@ class StepExaminer:
         self.num_steps = self.num_ends = 0  # looked at; of these, last steps of episodes
         self.num_terminations = 0  # of these, those with discount 0
         self.rewards: set[float] = set()  # the first two that differ
+        self.entities = EntityCounter(observation_spec)
         self._codec, self._spec = codec, observation_spec
         self._stacks = settings.frame_stack > 1
         self._blank = self._codec.zeros()
@@ -80,6 +79,7 @@ class StepExaminer:
         if not 0 <= float(next_time_step.discount) <= 1:
             raise ValueError(f"discount is {next_time_step.discount}; allowed is 0 to 1")
         observation = next_time_step.observation
+        self.entities.count(observation)
         if array_spec.check_arrays_nest(observation, self._spec):
             return
         leaves = tree.flatten(observation)
@@ -103,19 +103,6 @@ def shown_specs(observation_spec: Any, action_spec: Any) -> str:
         shown(spec, np.issubdtype(spec.dtype, np.integer)) for spec in tree.flatten(action_spec)
     ]
     return f"observation {', '.join(observations)}; action {', '.join(actions)}"
-
-
-def check_images(observation_spec: Any, params: Params) -> list[Row]:
-    """Tells which arrays of an observation are images, of which layout, and their encoders."""
-    shown = []
-    for path, spec in tree.flatten_with_path(observation_spec):
-        if is_image(spec):
-            encoder = ""
-            if params.preprocessing_combiner is None:
-                encoder = f", {encoder_kind(spec, params.image_encoder)}"
-            axes = f"{shape_of(spec)} is {layout_of(spec)}{encoder}"
-            shown.append(f"{array_name(path)} {axes}")
-    return [Row("images", "ok", "; ".join(shown))] if shown else []
 
 
 def check_rewards(examiner: StepExaminer) -> Row:

@@ -2,7 +2,7 @@
 
 An array is of one layout, "HWC", "CHW" or "HW", or a vector. Its shape and dtype tell, see
 `layout_of`; where they do not, the name of its spec ends with the layout, such as "camera.CHW",
-because of a spec only shape, dtype, bounds and name pass through TF-Agents.
+because of a spec only shape, dtype, bounds and name pass through TF-Agents; other words may follow.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfagents_system.core.observation_kinds import is_entities
 from tfagents_system.core.settings.image_layouts import LAYOUTS
 
 CHANNELS_LAST, CHANNELS_FIRST, GRAY, VECTOR = LAYOUTS
@@ -25,8 +26,10 @@ def layout_of(spec: Any) -> str:
 
     If its name does not tell: uint8 of three axes is an image, as are floats of three axes with at
     most 16 channels and sides of at least 5; see `layout_of_shape`. So is uint8 [H, W] with sides
-    of at least 20. Anything else is a vector.
+    of at least 20. Anything else is a vector, and so is a list of entities.
     """
+    if is_entities(spec):
+        return VECTOR
     return _layout_in_name(spec) or _layout_by_shape(tuple(spec.shape), tf.as_dtype(spec.dtype))
 
 
@@ -86,15 +89,15 @@ def looks_like_image(spec: Any) -> bool:
     dtype, shape = tf.as_dtype(spec.dtype), tuple(spec.shape)
     if len(shape) not in (2, 3) or not (dtype.is_floating or dtype.is_integer):
         return False
-    if is_image(spec) or _layout_in_name(spec):
+    if is_image(spec) or is_entities(spec) or _layout_in_name(spec):
         return False
     *sides, channels = _channels_last_shape(shape, layout_of_shape(shape))
     return channels <= MOST_CHANNELS and min(sides) >= LEAST_CLEAR_SIDE
 
 
 def _layout_in_name(spec: Any) -> str | None:
-    mark = (spec.name or "").rpartition(".")[2]
-    return mark if mark in LAYOUTS else None
+    marks = [word for word in (spec.name or "").split(".") if word in LAYOUTS]
+    return marks[-1] if marks else None
 
 
 def _layout_by_shape(shape: tuple[int, ...], dtype: tf.DType) -> str:

@@ -22,6 +22,7 @@ from tfagents_system.environments.gym_adapter import GymEnvironment
 from tfagents_system.environments.gymnasium_adapter import GymnasiumEnvironment
 from tfagents_system.environments.image_layouts import ImageLayouts
 from tfagents_system.environments.leaf_names import check_leaf_names
+from tfagents_system.environments.observation_kinds import ObservationKinds
 from tfagents_system.environments.time_left import TimeLeft
 from tfagents_system.environments.time_limits import keep_discount_at_time_limits
 from tfagents_system.environments.vector_adapter import GymnasiumVectorEnvironment
@@ -139,6 +140,8 @@ def _as_ours(
     check_leaf_names(environment.observation_spec())
     if params.image_layouts:
         environment = ImageLayouts(environment, params.image_layouts)
+    if params.entity_observations:
+        environment = ObservationKinds(environment, params.entity_observations)
     stack = params.frame_stack
     return FrameStack(environment, stack) if stack > 1 else environment
 

@@ -1,37 +1,41 @@
-"""Adds the convolutions of images to an ONNX graph, by the steps of `policies/encoder_steps.py`."""
+"""Adds an encoder of observations to an ONNX graph, by the steps of `policies/encoder_steps.py`."""
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tfagents_system.export.onnx_nodes import Nodes
+from tfagents_system.export.onnx_attention import add_attention
+from tfagents_system.export.onnx_nodes import FLOAT, Constants, Nodes, constant
 
-_Arrays = dict[str, NDArray[Any]]
 # Axes of an image [1, ...] as ONNX has them, [1, C, H, W].
 _TO_CHANNELS_FIRST = {"HWC": [0, 3, 1, 2], "CHW": [0, 1, 2, 3], "HW": [0, 1, 2, 3]}
-FLOAT = 1  # TensorProto's number of float32
+_INPUTS = ("part", "image", "entities")  # steps that take the next numbers of an observation
 _PLAIN = {"relu": "Relu", "elu": "Elu", "tanh": "Tanh"}
 
 
-def add_encoder(nodes: Nodes, x: str, constants: _Arrays) -> str:
+def add_encoder(nodes: Nodes, x: str, constants: Constants) -> str:
     """Adds the steps from an observation `x` [1, n] to features [1, m]; returns their name.
 
     Adds its constants to `constants`, which has the steps and their weights.
     """
     steps = [step.split() for step in constants.pop("encoder_steps").tolist()]
-    sizes = [_size(*step) for step in steps if step[0] in ("part", "image")]
+    sizes = [_size(*step) for step in steps if step[0] in _INPUTS]
     names = [f"part_{index}" for index in range(len(sizes))]
     constants["part_sizes"] = np.array(sizes)
     inputs = iter(nodes.split(x, names, "part_sizes") if len(names) > 1 else [x])
     parts: list[str] = []
+    lists: list[tuple[str, int]] = []
     kept = ""
     for kind, *words in steps:
         if kind == "part":
             parts.append(next(inputs))
         elif kind == "image":
             parts.append(_add_image(nodes, next(inputs), constants, *words))
+        elif kind == "entities":
+            shape = constant(constants, np.array([1, *map(int, words)]))
+            lists.append((nodes.add("Reshape", next(inputs), shape), int(words[0])))
+        elif kind == "attention":
+            parts.append(add_attention(nodes, parts, lists, constants, words))
         elif kind == "keep":
             kept = parts[-1]
         elif kind == "add":
@@ -42,22 +46,22 @@ def add_encoder(nodes: Nodes, x: str, constants: _Arrays) -> str:
 
 
 def _size(kind: str, *words: str) -> int:
-    """Returns how many numbers of an observation are a part or an image."""
-    return int(words[0]) if kind == "part" else math.prod(map(int, words[:-2]))
+    """Returns how many numbers of an observation are a part, an image or a list of entities."""
+    return math.prod(map(int, words[:-2] if kind == "image" else words))
 
 
-def _add_image(nodes: Nodes, x: str, constants: _Arrays, *words: str) -> str:
+def _add_image(nodes: Nodes, x: str, constants: Constants, *words: str) -> str:
     """Adds the reshaping of numbers [1, n] to an image [1, C, H, W]."""
     *sides, layout, divisor = words
     shape = [1, *([1] if layout == "HW" else []), *map(int, sides)]
-    x = nodes.add("Reshape", x, _constant(constants, np.array(shape)))
+    x = nodes.add("Reshape", x, constant(constants, np.array(shape)))
     x = nodes.add("Transpose", x, perm=_TO_CHANNELS_FIRST[layout])
     if divisor == "1":
         return x
-    return nodes.add("Div", x, _constant(constants, np.array([divisor], np.float32)))
+    return nodes.add("Div", x, constant(constants, np.array([divisor], np.float32)))
 
 
-def _add_step(nodes: Nodes, x: str, constants: _Arrays, kind: str, *words: str) -> str:
+def _add_step(nodes: Nodes, x: str, constants: Constants, kind: str, *words: str) -> str:
     if kind in _PLAIN:
         return nodes.add(_PLAIN[kind], x)
     if kind == "leaky_relu":
@@ -81,13 +85,7 @@ def _add_step(nodes: Nodes, x: str, constants: _Arrays, kind: str, *words: str) 
     assert kind == "layer_norm", kind
     centered = nodes.add("Sub", x, nodes.add("ReduceMean", x, axes=[1]))
     variance = nodes.add("ReduceMean", nodes.add("Mul", centered, centered), axes=[1])
-    epsilon = _constant(constants, np.array([words[0]], np.float32))
+    epsilon = constant(constants, np.array([words[0]], np.float32))
     deviation = nodes.add("Sqrt", nodes.add("Add", variance, epsilon))
     scaled = nodes.add("Mul", nodes.add("Div", centered, deviation), kernel)
     return nodes.add("Add", scaled, bias)
-
-
-def _constant(constants: _Arrays, value: NDArray[Any]) -> str:
-    name = f"constant_{len(constants)}"
-    constants[name] = value
-    return name

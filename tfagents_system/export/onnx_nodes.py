@@ -3,6 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+from numpy.typing import NDArray
+
+Constants = dict[str, NDArray[Any]]  # by name
+FLOAT = 1  # TensorProto's number of float32
+
 
 class Nodes:
     """The operations of a graph, in order."""
@@ -26,3 +31,10 @@ class Nodes:
         inputs = [value] if sizes is None else [value, sizes]
         self.nodes.append(self._make_node("Split", inputs, outputs, axis=1))
         return outputs
+
+
+def constant(constants: Constants, value: NDArray[Any]) -> str:
+    """Adds a constant and returns its name."""
+    name = f"constant_{len(constants)}"
+    constants[name] = value
+    return name

@@ -12,8 +12,8 @@ from tfagents_system.core.nests import Nest
 from tfagents_system.networks import encoders
 from tfagents_system.networks.action_heads import action_head
 from tfagents_system.networks.heads import ActionHead
-from tfagents_system.networks.image_encoders import observation_encoder
 from tfagents_system.networks.normalizer import Normalizer
+from tfagents_system.networks.observation_encoders import observation_encoder
 
 
 class MlpActorNetwork(network.Network):

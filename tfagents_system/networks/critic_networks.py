@@ -10,7 +10,7 @@ from tfagents_system.core.nests import Nest
 from tfagents_system.core.settings.reward_signals import EXTRINSIC
 from tfagents_system.networks import encoders
 from tfagents_system.networks.action_heads import action_head
-from tfagents_system.networks.image_encoders import observation_encoder
+from tfagents_system.networks.observation_encoders import observation_encoder
 
 STREAM_LAYER = "q_value_of_"  # prefix of the name of a stream's last layer
 

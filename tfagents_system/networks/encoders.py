@@ -49,6 +49,11 @@ class ObservationEncoder(tf.keras.layers.Layer):
         self._leaf_shapes = [tuple(spec.shape) for spec in self.specs]
         self.combiner = copy.deepcopy(preprocessing_combiner)
 
+    @property
+    def num_features(self) -> int:
+        """The length of the vector, without a combiner."""
+        return sum(map(num_inputs, self.specs))
+
     def call(self, observation: Nest) -> tf.Tensor:
         """Returns [B, n] for leaves [B, ...], or [B, T, n] for leaves [B, T, ...]."""
         leaves = tf.nest.flatten(observation)

@@ -2,26 +2,18 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
-import tree
-from tf_agents.networks import network
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.nests import Nest
 from tfagents_system.data.images import channels_last, is_image, layout_of, size_of
-from tfagents_system.networks.encoders import ObservationEncoder, as_inputs, num_inputs
+from tfagents_system.networks.encoders import as_inputs, num_inputs
 
 LEAK = 0.01  # slope of LeakyReLU below 0, as in Unity ML-Agents
 
 _Conv = tf.keras.layers.Conv2D
 _Layers = list[tf.keras.layers.Layer]
-
-
-def has_images(observation_spec: Nest) -> bool:
-    """Returns whether a part of an observation is an image."""
-    return any(map(is_image, tree.flatten(observation_spec)))
 
 
 def _offpcc() -> _Layers:
@@ -184,48 +176,6 @@ class VisualEncoder(tf.keras.layers.Layer):
             parts.append(layers(part / 255 if leaf.dtype == tf.uint8 else part))
         joined = tf.concat(parts, axis=-1)
         return tf.reshape(joined, tf.concat([outer, [self.num_features]], axis=0))
-
-
-def observation_encoder(
-    observation_spec: Nest,
-    preprocessing_combiner: Callable[..., Any] | None = None,
-    image_encoder: str | None = None,
-) -> tf.keras.layers.Layer:
-    """Returns the encoder of a network's observations.
-
-    Args:
-      observation_spec: Nest of TensorSpecs without batch axis.
-      preprocessing_combiner: See ObservationEncoder, which then encodes images, too.
-      image_encoder: See VisualEncoder, for observations with images.
-    """
-    if preprocessing_combiner is None and has_images(observation_spec):
-        return VisualEncoder(observation_spec, image_encoder)
-    return ObservationEncoder(observation_spec, preprocessing_combiner)
-
-
-class VisualSummarizer(network.Network):
-    """Observation with images -> features [n] by convolutions; no state."""
-
-    def __init__(
-        self,
-        observation_spec: Nest,
-        image_encoder: str | None = None,
-        name: str = "VisualSummarizer",
-    ):
-        """Makes the variables; see VisualEncoder."""
-        super().__init__(observation_spec, state_spec=(), name=name)
-        self.encoder = VisualEncoder(observation_spec, image_encoder)
-        self.features_spec = tf.TensorSpec([self.encoder.num_features], tf.float32, "features")
-
-    def call(
-        self,
-        observation: Nest,
-        step_type: tf.Tensor | None = None,
-        network_state: Nest = (),
-        training: bool = False,
-    ) -> tuple[tf.Tensor, Nest]:
-        """Returns (features, `network_state` unchanged), [B, n] or [B, T, n]."""
-        return self.encoder(observation), network_state
 
 
 def random_shift(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.nests import Nest
+from tfagents_system.core.observation_kinds import is_entities
 from tfagents_system.data.images import is_image
 
 # As in VecNormalize of OpenAI Baselines and Stable-Baselines3.
@@ -47,12 +48,12 @@ def merge(statistics: Statistics, rows: tf.Tensor, weights: tf.Tensor) -> Statis
 
 
 def has_numbers(observation_spec: Nest) -> bool:
-    """Returns whether a part of an observation can be normalized: floating point, no image."""
+    """Returns whether a part of an observation can be normalized, such as a vector of floats."""
     return any(map(_is_normalized, tf.nest.flatten(observation_spec)))
 
 
 def _is_normalized(spec: tf.TypeSpec) -> bool:
-    return spec.dtype.is_floating and not is_image(spec)
+    return spec.dtype.is_floating and not is_image(spec) and not is_entities(spec)
 
 
 class Normalizer(tf.keras.layers.Layer):
@@ -62,7 +63,8 @@ class Normalizer(tf.keras.layers.Layer):
         networks take normalizer.normalized(minibatch, statistics)
         normalizer.update(statistics)                        # once per train step
 
-    Images, and parts that are not floating point, stay unchanged. The statistics are variables
+    Images, lists of entities, of which rows of zeros are absent, and parts that are not floating
+    point stay unchanged. The statistics are variables
     of the policies that use them, so they are saved, published and exported with the weights.
 
     They are computed from the minibatches of train steps, not from collected env steps: so only one
@@ -88,7 +90,7 @@ class Normalizer(tf.keras.layers.Layer):
             raise ConfigError(
                 "TrainParams.normalize_observations is True, but no part of the observation is a "
                 f"vector of floating point numbers: it is {observation_spec}. Allowed is False "
-                "then; the networks divide images of uint8 by 255."
+                "then; the networks divide images of uint8 by 255, and take entities as they are."
             )
 
         def variable(name: str, shape: tuple[int, ...], initializer: str) -> tf.Variable:

@@ -9,7 +9,7 @@ from tf_agents.networks import network
 from tfagents_system.core.nests import Nest
 from tfagents_system.networks.action_heads import action_head
 from tfagents_system.networks.batch_norm import Moments, NormalizingLayers
-from tfagents_system.networks.image_encoders import observation_encoder
+from tfagents_system.networks.observation_encoders import observation_encoder
 
 # Units of the hidden layers, output layer -> all layers; such as BatchNormLayers.
 Layers = Callable[[Sequence[int], tf.keras.layers.Dense], NormalizingLayers]

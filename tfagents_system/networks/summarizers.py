@@ -8,7 +8,7 @@ from tf_agents.networks import network
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.nests import Nest
-from tfagents_system.networks.image_encoders import observation_encoder
+from tfagents_system.networks.observation_encoders import observation_encoder
 
 _CELLS: dict[str, Callable[..., tf.keras.layers.Layer]] = {
     "lstm": tf.keras.layers.LSTMCell,

@@ -9,15 +9,22 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tfagents_system.core.categories import columns, is_category
+from tfagents_system.core.observation_kinds import is_entities
 from tfagents_system.data.images import layout_of
 from tfagents_system.networks.encoders import ObservationEncoder
+from tfagents_system.networks.entity_encoder import (
+    EPSILON,
+    LEAST_SQUARES,
+    NUM_HEADS,
+    EntityEncoder,
+)
 from tfagents_system.networks.image_encoders import Residual, VisualEncoder
 
 Read = Callable[[tf.Variable], NDArray[Any]]  # its value
 
 
 def encoder_arrays(
-    encoder: ObservationEncoder | VisualEncoder, read: Read
+    encoder: ObservationEncoder | VisualEncoder | EntityEncoder, read: Read
 ) -> dict[str, NDArray[Any]]:
     """Returns the arrays from which `numpy_layers.encoded` computes what `encoder` does.
 
@@ -34,6 +41,10 @@ def encoder_arrays(
     - `one_hot k`: a part that is a category becomes an input for each integer, see
       `core/categories.py`; the weights are its columns.
     - `keep` and `add`: the values of the first are added by the second.
+    - `entities n m`: the next numbers are a list of n entities of m numbers.
+    - `attention heads least epsilon k`: the features of all lists, in which entities with a sum of
+      squares below `least` are absent, become the last part. Its weights begin with the number k:
+      those of the parts before, if any, of each list, and of query, key, value and output.
     """
     steps: list[str] = []
     arrays: dict[str, NDArray[Any]] = {}
@@ -46,13 +57,16 @@ def encoder_arrays(
     def weights(kernel: tf.Variable, bias: tf.Variable) -> int:
         return add(read(kernel), read(bias))
 
-    if isinstance(encoder, VisualEncoder):
-        all_convolutions = encoder.convolutions
-    elif any(map(is_category, encoder.specs)):
-        all_convolutions = [None] * len(encoder.specs)
-    else:
-        return {}
-    for spec, convolutions in zip(encoder.specs, all_convolutions, strict=True):
+    others = encoder.others if isinstance(encoder, EntityEncoder) else encoder
+    if others is encoder and isinstance(others, ObservationEncoder):
+        if not any(map(is_category, encoder.specs)):
+            return {}
+    of_others = iter(others.convolutions if isinstance(others, VisualEncoder) else ())
+    for spec in encoder.specs:
+        if is_entities(spec):
+            steps.append(f"entities {spec.shape[0]} {spec.shape[1]}")
+            continue
+        convolutions = next(of_others, None)
         if convolutions is None:
             steps.append(f"part {math.prod(spec.shape)}")
             if is_category(spec):
@@ -63,6 +77,11 @@ def encoder_arrays(
         steps.append(f"image {shape} {layout_of(spec)} {divisor}")
         for layer in convolutions.layers:
             steps.extend(_steps(layer, weights))
+    if isinstance(encoder, EntityEncoder):
+        first = len(arrays) // 2
+        for layer in encoder.attention.dense_layers:
+            weights(layer.kernel, layer.bias)
+        steps.append(f"attention {NUM_HEADS} {LEAST_SQUARES} {EPSILON} {first}")
     return {"encoder_steps": np.array(steps)} | arrays
 
 

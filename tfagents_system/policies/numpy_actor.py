@@ -19,10 +19,11 @@ from tfagents_system.networks.actor_networks import (
     MlpActorNetwork,
     SummarizingActorNetwork,
 )
+from tfagents_system.networks.encoders import ObservationEncoder
 from tfagents_system.networks.heads import NumpyHead
-from tfagents_system.networks.image_encoders import VisualEncoder, VisualSummarizer
 from tfagents_system.networks.normalizer import Normalizer
 from tfagents_system.networks.normalizing_networks import NormalizingActorNetwork
+from tfagents_system.networks.observation_encoders import VisualSummarizer, is_visual
 from tfagents_system.networks.summarizers import RecurrentSummarizer
 from tfagents_system.policies.encoder_steps import Read, encoder_arrays
 from tfagents_system.policies.numpy_layers import (
@@ -52,7 +53,7 @@ def obstacle_to_numpy(policy: tf_policy.TFPolicy) -> str | None:
     if type(actor) not in actors or type(summarizer) not in built_in:
         return f"its network is a {type(policy._actor_network).__name__}, no built-in one"
     encoder = (summarizer or actor).encoder
-    if not isinstance(encoder, VisualEncoder) and encoder.combiner is not None:
+    if isinstance(encoder, ObservationEncoder) and encoder.combiner is not None:
         return "its network has a preprocessing_combiner"
     return None
 
@@ -60,7 +61,7 @@ def obstacle_to_numpy(policy: tf_policy.TFPolicy) -> str | None:
 def has_convolutions(policy: tf_policy.TFPolicy) -> bool:
     """Returns whether a policy without obstacle has convolutions, faster in TensorFlow."""
     _, summarizer, actor = _parts_of(_without_mask(_without_noise(policy)._actor_network))
-    return isinstance((summarizer or actor).encoder, VisualEncoder)
+    return is_visual((summarizer or actor).encoder)
 
 
 def _without_noise(policy: tf_policy.TFPolicy) -> tf_policy.TFPolicy:

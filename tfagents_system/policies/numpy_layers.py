@@ -41,6 +41,7 @@ def encoded(arrays: Mapping[str, Any], x: Array) -> Array:
         return x
     rows = x.reshape(-1, x.shape[-1])
     parts: list[Array] = []
+    lists: list[Array] = []
     kept, begin = rows, 0
     for kind, *words in map(str.split, arrays["encoder_steps"].tolist()):
         if kind == "part":
@@ -56,6 +57,13 @@ def encoded(arrays: Mapping[str, Any], x: Array) -> Array:
             image = np.transpose(image, axes)
             parts.append(image[..., np.newaxis] if layout == "HW" else image)
             begin = end
+        elif kind == "entities":
+            most, size = (int(word) for word in words)
+            end = begin + most * size
+            lists.append(rows[:, begin:end].reshape(-1, most, size))
+            begin = end
+        elif kind == "attention":
+            parts.append(_attention(arrays, parts, lists, *words))
         elif kind == "keep":
             kept = parts[-1]
         elif kind == "add":
@@ -106,6 +114,51 @@ def _layer_norm(arrays: Mapping[str, Any], x: Array, epsilon: str, index: str) -
     scale, offset = _weights(arrays, index)
     variance = x.var(axis=-1, keepdims=True) + np.float32(epsilon)
     return (x - x.mean(axis=-1, keepdims=True)) / np.sqrt(variance) * scale + offset
+
+
+def _attention(
+    arrays: Mapping[str, Any],
+    parts: Sequence[Array],
+    lists: Sequence[Array],
+    num_heads: str,
+    least: str,
+    epsilon: str,
+    first: str,
+) -> Array:
+    """Returns features [N, m] of lists of entities [N, n, k] each, beside the other `parts`."""
+    weights = (_weights(arrays, str(index)) for index in itertools.count(int(first)))
+
+    def dense(x: Array) -> Array:
+        kernel, bias = next(weights)
+        return x @ kernel + bias
+
+    def standardized(x: Array) -> Array:
+        variance = x.var(axis=-1, keepdims=True) + np.float32(epsilon)
+        return (x - x.mean(axis=-1, keepdims=True)) / np.sqrt(variance)
+
+    def by_head(x: Array) -> Array:
+        return x.reshape(*x.shape[:2], int(num_heads), -1).transpose(0, 2, 1, 3)
+
+    squares = np.concatenate([np.square(entities).sum(axis=-1) for entities in lists], axis=1)
+    present = squares >= np.float32(least)
+    embedded = []
+    of_self = [_swish(dense(np.concatenate(parts, axis=1)))] if parts else []
+    for entities in lists:
+        own = [np.repeat(x[:, np.newaxis], entities.shape[1], axis=1) for x in of_self]
+        embedded.append(_swish(dense(np.concatenate([*own, entities], axis=-1))))
+    x = standardized(np.concatenate(embedded, axis=1))
+    query, key, value = (by_head(dense(x)) for _ in range(3))
+    scores = query @ key.swapaxes(2, 3) / math.sqrt(x.shape[-1])
+    scores = np.where(present[:, np.newaxis, np.newaxis], scores, np.float32(-1e6))
+    shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    shares /= shares.sum(axis=-1, keepdims=True)
+    x = standardized(x + dense((shares @ value).transpose(0, 2, 1, 3).reshape(x.shape)))
+    count = np.maximum(present.sum(axis=1, keepdims=True, dtype=np.float32), 1)
+    return (x * present[..., np.newaxis]).sum(axis=1) / count
+
+
+def _swish(x: Array) -> Array:
+    return x * _sigmoid(x)
 
 
 _IMAGE_STEPS: Mapping[str, Callable[..., Array]] = {

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from tfagents_system.core.nests import Nest
 from tfagents_system.data.images import is_image
-from tfagents_system.networks.encoders import ObservationEncoder
 from tfagents_system.networks.image_encoders import VisualEncoder
+from tfagents_system.networks.observation_encoders import observation_encoder
 
 
 def dense(units: int, name: str, activation: str | None = "swish") -> tf.keras.layers.Layer:
@@ -45,7 +45,7 @@ class SignalEncoder(tf.Module):
           observation_spec: Nest of TensorSpecs without batch axis.
           units: Of each dense layer.
           image_encoder: See VisualEncoder.
-          preprocessing_combiner: Joins the parts of an observation instead; see ObservationEncoder.
+          preprocessing_combiner: Joins the parts instead; see `observation_encoder`.
           name: Prefix of the names of the layers.
           num_layers: Dense layers for what is no image.
         """
@@ -62,7 +62,7 @@ class SignalEncoder(tf.Module):
         self.vector_layers: list[Any] = []
         if others:
             joined = observation_spec if self._is_combined else others
-            encoder = ObservationEncoder(joined, preprocessing_combiner)
+            encoder = observation_encoder(joined, preprocessing_combiner)
             layers = [dense(units, f"{name}_{index}") for index in range(num_layers)]
             self.vector_layers = [encoder, *layers]
         zeros = tf.nest.map_structure(lambda s: tf.zeros([1, *s.shape], s.dtype), observation_spec)

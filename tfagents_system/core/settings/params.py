@@ -31,6 +31,7 @@ class Params(TrainingSettings):
     reward_signals: Mapping[str, Mapping[str, Any]] | None
     behavioral_cloning: Mapping[str, Any] | None
     critic_observations: Sequence[str]
+    entity_observations: Sequence[str]
     image_encoder: str | None
     preprocessing_combiner: Callable[..., Any] | None
 

@@ -1,0 +1,68 @@
+"""The probes of `sac check` for how networks read the arrays of an observation."""
+
+import collections
+from typing import Any
+
+import numpy as np
+import tree
+
+from tfagents_system.commands.check_rows import Row
+from tfagents_system.core.observation_kinds import is_entities
+from tfagents_system.core.settings.params import Params
+from tfagents_system.data.images import is_image, layout_of
+from tfagents_system.environments.remarks import shape_of
+from tfagents_system.environments.renamed_specs import array_name
+from tfagents_system.networks.entity_encoder import LEAST_SQUARES
+from tfagents_system.networks.image_encoders import encoder_kind
+
+
+def check_images(observation_spec: Any, params: Params) -> list[Row]:
+    """Tells which arrays of an observation are images, of which layout, and their encoders."""
+    shown = []
+    for path, spec in tree.flatten_with_path(observation_spec):
+        if is_image(spec):
+            encoder = ""
+            if params.preprocessing_combiner is None:
+                encoder = f", {encoder_kind(spec, params.image_encoder)}"
+            axes = f"{shape_of(spec)} is {layout_of(spec)}{encoder}"
+            shown.append(f"{array_name(path)} {axes}")
+    return [Row("images", "ok", "; ".join(shown))] if shown else []
+
+
+class EntityCounter:
+    """Counts the entities of observations that are present, and those taken for absent."""
+
+    def __init__(self, observation_spec: Any):
+        """Takes the spec of an observation."""
+        self._specs = {
+            array_name(path): spec for path, spec in tree.flatten_with_path(observation_spec)
+        }
+        self._counts: dict[str, set[int]] = collections.defaultdict(set)  # present, by list
+        self._num_small: collections.Counter[str] = collections.Counter()  # env steps, by list
+
+    def count(self, observation: Any) -> None:
+        """Looks at an observation."""
+        for (name, spec), leaf in zip(self._specs.items(), tree.flatten(observation), strict=True):
+            if is_entities(spec):
+                squares = np.square(np.asarray(leaf, np.float32)).sum(axis=1)
+                is_present = squares >= np.float32(LEAST_SQUARES)
+                self._counts[name].add(int(is_present.sum()))
+                self._num_small[name] += bool((~is_present & (squares > 0)).any())
+
+    def rows(self) -> list[Row]:
+        """Returns how many entities there were, and a note if some were too small to be seen."""
+        if not self._counts:
+            return []
+        shown = [
+            f"{name} {shape_of(self._specs[name])} had {min(counts)} to {max(counts)} of at most "
+            f"{self._specs[name].shape[0]}"
+            for name, counts in self._counts.items()
+        ]
+        rows = [Row("entities", "ok", "; ".join(shown))]
+        for name, num_steps in (+self._num_small).items():
+            value = (f"{name} had rows in {num_steps:,} steps that are not zeros, but taken for "
+                     f"absent: the sum of their squares is below {LEAST_SQUARES}")  # fmt: skip
+            advice = ("Give each entity a feature that is 1, or larger numbers: "
+                      "docs/environments.md#lists-of-entities.")  # fmt: skip
+            rows.append(Row("entities", "note", value, advice))
+        return rows
