@@ -15,12 +15,11 @@ from tfagents_system.core.settings.params import Params
 from tfagents_system.core.state.files import rename_durably, temporary_name
 from tfagents_system.core.state.incarnation import Fence
 from tfagents_system.core.state.provenance import original_of
-from tfagents_system.demonstrations.episode_file import Episode, digest, write_episode
+from tfagents_system.demonstrations.episode_file import MAX_BYTES, Episode, digest, write_episode
 from tfagents_system.demonstrations.files import find_demonstrations, read_demonstrations
 from tfagents_system.demonstrations.fit import Specs, misfits
 from tfagents_system.demonstrations.rows import Rows, rows_of
 
-MAX_BYTES = 2 * 10**9
 MOST_SHOWN = 5  # misfits, in a message
 
 

@@ -6,10 +6,13 @@ import signal
 import numpy as np
 import pytest
 import tensorflow as tf
+from commands.test_train import sac
 from system.test_deterministic import result_of, start
 from system.tiny_run import TinyRun
 
 from tfagents_system.core.errors import EXIT_CONFIG
+from tfagents_system.core.state.generations import read_manifests
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.demonstrations.episode_file import digest
 from tfagents_system.demonstrations.files import read_demonstrations
 from tfagents_system.demonstrations.recorder import Recorder
@@ -78,6 +81,45 @@ def test_a_run_keeps_its_demonstrations_when_the_originals_move_and_refuses_othe
     assert run.await_end(run.start(), 180) == 0
     assert run.restored_steps()[-1] >= 100
     assert json.loads(run.paths.run_spec.read_text())["demonstrations"] == expected
+
+
+def test_a_run_learns_from_the_replay_buffer_of_an_old_experiment(tmp_path):
+    old = TinyRun(tmp_path, "\n    num_iter = 3\n    checkpoint_period_itrs = 1\n")
+    variables = (tmp_path / "variables.sh").read_text().replace("SAC_EXP_NAME=tiny\n", "")
+    (tmp_path / "another.sh").write_text(variables)
+    command = ["train", "../another.sh", "--set", "num_iter=1", "--name"]
+    code, _, err = sac(old.project, *command, "second", "--replay-from=logs/tyni")
+    assert code == EXIT_CONFIG and "logs/tyni: no such experiment folder" in err
+    try:
+        assert old.await_end(old.start(), 180) == 0
+        code, out, err = sac(old.project, *command, "second", "--replay-from=logs/tiny",
+                             timeout=180)  # fmt: skip
+        assert code == 0, out + err
+        new = ExperimentPaths(old.project / "logs/second")
+        episodes = read_demonstrations(new.demonstrations)
+        assert digest(episodes) == digest(read_demonstrations(old.paths.root))
+        (newest, *_) = read_manifests(old.paths.checkpoints)
+        ((first, last),) = newest["stored"]["ranges"]
+        num_blocks = (last - first + 1) // 5  # of 4 pairs of rows; the next has the fifth row, too
+        num_pairs = sum(episode.length for episode in episodes) + len(episodes) - 1
+        assert num_pairs in (4 * num_blocks, 4 * num_blocks - 1)  # it may end with a FIRST row
+        assert {episode.length for episode in episodes[:-1]} == {10} and len(episodes) > 3
+        log = new.stdout("learner").read_text()
+        assert f"Demonstrations: {len(episodes)} episodes" in log
+        assert "50% of each minibatch" in log
+
+        (tmp_path / "params.py").write_text(
+            (tmp_path / "params.py").read_text().replace("array_spec.BoundedArraySpec([1]",
+                                                         "array_spec.BoundedArraySpec([2]")
+        )  # fmt: skip
+        code, _, err = sac(old.project, *command, "third", "--replay-from=logs/tiny",
+                           timeout=180)  # fmt: skip
+        assert code == EXIT_CONFIG
+        expected = "logs/tiny, episode 0: action has shape [1], in the environment [2]"
+        assert expected in err
+        assert not (old.project / "logs/third").exists()
+    finally:
+        old.end()
 
 
 def test_what_cannot_be_read_is_refused_before_anything_starts_and_what_does_not_fit_by_words(run):

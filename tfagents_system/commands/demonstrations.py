@@ -38,7 +38,8 @@ def demonstrations(
 
     Args:
       action: What to do.
-      path: File or folder of demonstrations.
+      path: File or folder of demonstrations, or folder of an experiment, whose replay buffer it
+        is.
       env: For check: an environment, such as Pendulum-v1.
       params: For check: params file in place of --env.
       config: For check: JSON config of --params.

@@ -34,7 +34,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.command_line import AtLeast, OneOf
 from tfagents_system.core.settings.variables import INITIALIZE_FROM, Settings
 from tfagents_system.core.state.files import read_json
-from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
 from tfagents_system.kernels.build import build_if_missing
 from tfagents_system.launch.experiment.initial_weights import InitialWeights
 from tfagents_system.launch.experiment.lock import take_lock
@@ -63,6 +63,7 @@ def train(
     extend: int | None = None,
     force_new: bool = False,
     initialize_from: str | None = None,
+    replay_from: pathlib.Path | None = None,
 ) -> int:
     """Becomes the run; with several seeds, trains one after another and returns the last exit code.
 
@@ -91,6 +92,8 @@ def train(
       force_new: Start again; an experiment of this name is renamed and kept.
       initialize_from: EXP[:CHECKPOINT], such as logs/first or logs/first:best: a new experiment
         starts with these weights, but with its own counters and replay buffer.
+      replay_from: An experiment, such as logs/first, from whose replay buffer half of each
+        minibatch is drawn: the same as --set demonstrations=logs/first.
 
     Raises:
       ConfigError: For wrong input.
@@ -108,6 +111,9 @@ def train(
     name = run_id if name is None else name
     if algo is not None:
         set_ = (f"algorithm={algo}", *set_)
+    if replay_from is not None:
+        existing_experiment(replay_from)  # a folder of demonstrations has another flag
+        set_ = (f"demonstrations={str(replay_from)!r}", *set_)
     environ = dict(os.environ)
     bindings = bindings_of(set_)  # refused before anything is written
     if shutil.which("supervise", path=environment_of_runs(environ)["PATH"]) is None:

@@ -90,6 +90,11 @@ class ItemLayout:
         return self.rows if self.is_block else self._stride
 
     @property
+    def num_new(self) -> int:
+        """Rows of an item that the item before of the same episode or block has not."""
+        return self.length if self.is_block else self._stride
+
+    @property
     def _stride(self) -> int:
         """Transitions between the beginnings of successive sequences."""
         return self.length - self.burn_in if self.is_segment else 1

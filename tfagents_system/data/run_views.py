@@ -41,8 +41,8 @@ def view_of_run(
         gin_bindings=list(run.gin_bindings),
         horizon=run.horizon,
         settings={k: as_json(v) for k, v in run.params.hyperparameters().items()},
-        observation=_describe(observation_spec),
-        action=_describe(action_spec),
+        observation=describe_specs(observation_spec),
+        action=describe_specs(action_spec),
         item=describe_item(layout, codec.columns),
         files=file_hashes(files | modules),
         arithmetic=arithmetic,
@@ -50,7 +50,7 @@ def view_of_run(
     )
 
 
-def _describe(spec: Any) -> dict[str, str]:
+def describe_specs(spec: Any) -> dict[str, str]:
     """Returns shape, dtype and bounds, if any, of each leaf by its path."""
     leaves = {}
     for path, leaf in tree.flatten_with_path(spec):

@@ -31,6 +31,7 @@ from tfagents_system.core.nests import Nest
 from tfagents_system.core.state.files import open_regular, write_bytes_durably
 
 FORMAT, VERSION = "sac-demonstration", 1
+MAX_BYTES = 2 * 10**9  # of the learner's memory, for all demonstrations of a run
 OBSERVATION, ACTION, REWARD = "observation", "action", "reward"
 TERMINATED, TRUNCATED, UNFINISHED = ENDS = ("terminated", "truncated", "unfinished")
 _DAMAGES = (ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)

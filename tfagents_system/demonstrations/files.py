@@ -1,10 +1,12 @@
-"""Reads demonstrations: a file, or a folder as the sum of its files."""
+"""Reads demonstrations: a file, a folder as the sum of its files, or an experiment's replay."""
 
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.state.paths import is_experiment
 from tfagents_system.demonstrations.episode_file import Episode, read_episode
+from tfagents_system.demonstrations.experiment import find_replay
 from tfagents_system.demonstrations.hdf5 import read_hdf5
 from tfagents_system.demonstrations.unity_demo import read_unity_demo
 
@@ -14,6 +16,8 @@ MINARI = "data/main_data.hdf5"  # in the folder of a data set of Minari
 def read_demonstrations(path: pathlib.Path) -> list[Episode]:
     """Returns all episodes in `path`, at least one; those of a folder in the order of file names.
 
+    Of the folder of an experiment, they are those in its replay buffer.
+
     Raises:
       ConfigError: If there is none, or a file cannot be read; the message has the path.
     """
@@ -21,11 +25,28 @@ def read_demonstrations(path: pathlib.Path) -> list[Episode]:
         raise ConfigError(f"{path}: there are no such demonstrations.")
     if (path / MINARI).is_file():
         path /= MINARI
-    files = [path] if path.is_file() else demonstration_files(path)
-    episodes = [episode for file in files for episode in _reader_of(file)(file)]
+    if is_experiment(path):
+        # Imported here, because TensorFlow takes seconds, and files do without.
+        from tfagents_system.demonstrations.replay import read_replay
+
+        episodes = read_replay(path)
+    else:
+        files = [path] if path.is_file() else demonstration_files(path)
+        episodes = [episode for file in files for episode in _reader_of(file)(file)]
     if not episodes:
         raise ConfigError(f"{path}: it has no episode.")
     return episodes
+
+
+def check_demonstrations(path: pathlib.Path) -> None:
+    """Raises ConfigError if `path` cannot be read; tells without TensorFlow.
+
+    Of an experiment, it finds the checkpoint and checks that it is whole.
+    """
+    if is_experiment(path):
+        find_replay(path)
+    else:
+        read_demonstrations(path)
 
 
 def find_demonstrations(path: str, params_dir: pathlib.Path) -> pathlib.Path:

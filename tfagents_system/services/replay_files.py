@@ -246,7 +246,7 @@ def number_of(priority: float) -> int | None:
 
 def _items(folder: pathlib.Path, table: str) -> list[Any]:
     """Returns the PrioritizedItems of `table`, oldest first."""
-    items = _read(folder / ITEMS, schema_pb2.PrioritizedItem)
+    items = read_messages(folder / ITEMS, schema_pb2.PrioritizedItem)
     return [item for item in items if item.table == table]
 
 
@@ -259,7 +259,7 @@ def _as_ranges(numbers: NDArray[Any], stride: int) -> NDArray[Any]:
     return np.stack([first, numbers[np.r_[breaks, -1]]], axis=1)
 
 
-def _read(path: pathlib.Path, message_type: Any) -> Iterator[Any]:
+def read_messages(path: pathlib.Path, message_type: Any) -> Iterator[Any]:
     """Yields the messages of a compressed TFRecord file; its generation's checksum is known."""
     records = zlib.decompress(path.read_bytes())
     position = 0
@@ -278,7 +278,7 @@ def _write(path: pathlib.Path, messages: Iterable[Any]) -> None:
 
 def read_table(folder: pathlib.Path, table: str) -> Any:
     """Returns the PriorityTableCheckpoint of `table`: its limits and counts."""
-    messages = _read(folder / TABLES, checkpoint_pb2.PriorityTableCheckpoint)
+    messages = read_messages(folder / TABLES, checkpoint_pb2.PriorityTableCheckpoint)
     return next(message for message in messages if message.table_name == table)
 
 

@@ -116,8 +116,9 @@ class TrainingSettings:
         None,
         is_demonstrations,
         "None, a path or a list of paths",
-        "files or folders of demonstrations, of which each minibatch has a share; relative to the "
-        "current folder, or else to that of the params file; a run copies them into its folder",
+        "files or folders of demonstrations, or experiments, of which each minibatch has a share; "
+        "relative to the current folder, or else to that of the params file; a run copies them "
+        "into its folder",
     )
     demonstration_share: float = declare(
         0.5,

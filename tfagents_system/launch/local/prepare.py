@@ -22,7 +22,7 @@ from tfagents_system.core.state.provenance import original_of
 from tfagents_system.core.state.reports import reporting_programs
 from tfagents_system.core.state.running import begin_run
 from tfagents_system.core.state.saved_training import unsaved_before
-from tfagents_system.demonstrations.files import find_demonstrations, read_demonstrations
+from tfagents_system.demonstrations.files import check_demonstrations, find_demonstrations
 from tfagents_system.launch.checks.imported_modules import imported_modules
 from tfagents_system.launch.checks.params_check import (
     check_gin_bindings,
@@ -138,7 +138,7 @@ def _check_demonstrations(
     value = bound[name] if name in bound else literal_setting(params, name)
     if not paths.demonstrations.exists():
         for path in paths_of_demonstrations(value):
-            read_demonstrations(find_demonstrations(path, original_of(params).parent))
+            check_demonstrations(find_demonstrations(path, original_of(params).parent))
 
 
 def _check_has_place_for_reports(paths: ExperimentPaths) -> None:
