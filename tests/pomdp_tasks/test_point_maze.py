@@ -4,6 +4,7 @@ import runpy
 import numpy as np
 import pytest
 
+from tfagents_system.tasks.drawing import BLUE, GRAY, GREEN
 from tfagents_system.tasks.point_maze import GOAL, START, PointMaze
 
 GUIDE = pathlib.Path(__file__).parents[2] / "zoo/point_maze_guide.py"
@@ -58,3 +59,14 @@ def test_the_guide_finds_the_goal_and_random_actions_do_not():
                 if is_over:
                     break
             assert (reward == 1.0) == is_solved
+
+
+def test_a_frame_shows_point_goal_and_wall():
+    env = PointMaze()
+    env.reset()
+    move_to(env, (0.5, -0.5))
+    frame = env.render()
+    assert frame.shape == (200, 200, 3)
+    # Column and row of (x, y) are 100 (1 + x) and 100 (1 - y).
+    for row, column, color in ((150, 150, BLUE), (20, 20, GREEN), (100, 100, GRAY)):
+        np.testing.assert_array_equal(frame[row, column], color)

@@ -6,6 +6,8 @@ import gym
 import numpy as np
 from numpy.typing import NDArray
 
+from tfagents_system.tasks.drawing import BLUE, GRAY, GREEN, Canvas
+
 STRIDE = 0.1  # largest move along an axis
 START, GOAL = np.array([-0.8, -0.8], np.float32), np.array([-0.8, 0.8], np.float32)
 SPREAD, RADIUS = 0.1, 0.3  # of the starts, of the goal
@@ -20,6 +22,8 @@ class PointMaze(gym.Env):
     episode, and 0 before: the way takes about 35 env steps. The info of the last step has
     `success`, if the point has reached the goal.
     """
+
+    metadata = {"render_fps": 10}
 
     def __init__(self) -> None:
         """Makes the spaces; each episode begins within SPREAD of START."""
@@ -43,3 +47,11 @@ class PointMaze(gym.Env):
         is_reached = bool(np.linalg.norm(self.place - GOAL) <= RADIUS)
         info = {"success": True} if is_reached else {}
         return self.place.copy(), float(is_reached), is_reached, info
+
+    def render(self, mode: str = "rgb_array") -> NDArray[np.uint8]:
+        """Returns a frame [200, 200, 3]: the point is blue, its goal green."""
+        canvas = Canvas((-1.0, -1.0), (1.0, 1.0))
+        canvas.box((-1.0, -WALL_HEIGHT), (WALL_END, WALL_HEIGHT), GRAY)
+        canvas.disc(GOAL, RADIUS, GREEN)
+        canvas.disc(self.place, 0.05, BLUE)
+        return canvas.frame
