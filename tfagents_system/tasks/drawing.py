@@ -1,6 +1,7 @@
 """Draws small frames for tasks that have no renderer."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ BLACK, GRAY, GREEN, RED, BLUE = (
     np.array(color, np.uint8)
     for color in ((0, 0, 0), (170, 170, 170), (0, 150, 60), (200, 50, 40), (40, 90, 200))
 )
-Point = Sequence[float] | NDArray[np.float64]  # x to the right, y upwards
+Point = Sequence[float] | NDArray[np.floating[Any]]  # x to the right, y upwards
 
 
 class Canvas:
