@@ -61,7 +61,7 @@ def hold_demonstrations(run: Run, made: Assembly, fence: Fence) -> HeldDemonstra
             f"demonstrations = {str(kept)!r}; to learn without them, start a new experiment."
         )
     check_fit(episodes, made, run.horizon)
-    rows = _rows(episodes, made, run.params.discount)
+    rows = held_rows(episodes, made, run.params.discount)
     print(
         f"Demonstrations: {len(episodes)} episodes, {sum(e.length for e in episodes):,} env steps, "
         f"{run.params.demonstration_share:.0%} of each minibatch."
@@ -109,7 +109,12 @@ def check_fit(episodes: Sequence[Episode], made: Assembly, horizon: int) -> None
         )
 
 
-def _rows(episodes: Sequence[Episode], made: Assembly, gamma: float) -> Rows:
+def held_rows(episodes: Sequence[Episode], made: Assembly, gamma: float) -> Rows:
+    """Returns the rows of `episodes`, which must fit.
+
+    Raises:
+      ConfigError: If they need too much memory, or there is nothing to learn.
+    """
     needed = made.row_bytes * sum(episode.length + 1 for episode in episodes)
     if needed > MAX_BYTES:
         raise ConfigError(

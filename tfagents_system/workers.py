@@ -29,6 +29,8 @@ class Worker(WorkerBase):
           fill_policy: Acts during the initial fill.
         """
         self._records.started(self._iteration, self._train_step)
+        if fill_policy is self._policies.collect and self._run.paths.initial_weights.exists():
+            self._await_first_variables()  # only the learner reads the initial weights
         self._fill(num_to_fill, fill_policy)
         self._records.timer.enter("waiting for the learner")
         self._await_first_variables()

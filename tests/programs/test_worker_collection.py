@@ -37,6 +37,29 @@ from tfagents_system.services.variables import VariablePublisher, VariableReader
 from tfagents_system.services.versions import PolicyVersion
 
 
+def test_a_worker_waits_for_initial_weights_to_act_with_them_from_the_first_env_step(tmp_path):
+    run = make_run(tmp_path)
+    run.paths.initial_weights.mkdir()
+    policies, reader, updates = TapePolicies(), FakeReader(), []
+
+    class Environment(EpisodeStepEnv):
+        def _step(self, action):
+            updates.append(len(policies.updates))
+            return super()._step(action)
+
+    def on_confirm():
+        reader.publish_iteration(NUM_ITER)
+        return True
+
+    adder = FakeAdder(on_confirm)
+    worker = make_worker(run, adder, reader, environment=Environment(), policies=policies)
+    learner = threading.Timer(0.3, reader.publish_iteration, [0])
+    learner.start()
+    assert worker.run(lambda: 3 - adder.num_added, policies.collect) == EXIT_FINISHED
+    learner.join()
+    assert updates == [1, 1, 1]
+
+
 def test_the_first_fill_is_shared_by_the_workers_and_happens_once(tmp_path):
     num_workers, burst_length = 2, 5
     run = make_run(tmp_path, n_buffer_init_episodes=30)  # x horizon 3 = 90 env steps

@@ -86,6 +86,7 @@ CHANGES = {
     r"(minitaur_params\.py .*)": r"\1 --novideo",
     r"(--seed 1 2) 3( 4)?": r"\1",
     r"(sac profile \S+)": r"\1 0",
+    r"(sac clone .*)": r"\1 --steps 20 --held_out 0",
     r"(sac report \S+)": r"\1 --nofilm",
     r"\bPROJECT\b": "$PROJECT",
     r"\bREPOSITORY\b": "$PROJECT/repository",

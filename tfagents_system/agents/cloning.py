@@ -21,7 +21,7 @@ from tfagents_system.data.transition import Transition
 
 
 class Cloning(tf.Module):
-    """Trains an agent's actor on demonstrations, beside the agent's own train steps.
+    """Trains an agent's actor on demonstrations, beside the agent's own train steps or alone.
 
         cloning.imitate(draw)
         loss = cloning()                        # once after each train step
@@ -38,6 +38,7 @@ class Cloning(tf.Module):
         train_step: tf.Variable,
         batch_size: int,
         burn_in_len: int = 0,
+        is_alone: bool = False,
     ):
         """Creates the optimizer; `imitate` must follow before it is trained.
 
@@ -48,11 +49,14 @@ class Cloning(tf.Module):
           train_step: The agent's counter.
           batch_size: Samples in each minibatch.
           burn_in_len: See `make_batch`.
+          is_alone: Whether no critic trains the summarizer, so that this does, if there is one.
         """
         super().__init__()
         self._networks, self._rule, self._burn_in_len = networks, rule, burn_in_len
         self._settings, self._train_step, self._batch_size = settings, train_step, batch_size
-        self._trained = networks.actor.trainable_variables
+        self._trained = list(networks.actor.trainable_variables)
+        if is_alone and networks.summarizer is not None:
+            self._trained += networks.summarizer.trainable_variables
         self._draw: Callable[[tf.Tensor], Transition] | None = None
         self.optimizer = make_adam(self._learning_rate, self._trained, rule.adam_beta_1)
 

@@ -31,14 +31,26 @@ def described_params(
       ConfigError: If there is no such environment, or a file is wrong or missing.
     """
     bindings = bindings_of(set_)
+    with described_files(env, params, config) as (params_file, config_file):
+        yield load_params(params_file, load_env_config(config_file), bindings)
+
+
+@contextlib.contextmanager
+def described_files(
+    env: str | None, params: pathlib.Path | None, config: pathlib.Path | None
+) -> Iterator[tuple[pathlib.Path, pathlib.Path]]:
+    """Yields the params and config files of `env`, which are temporary, or the given ones.
+
+    Raises:
+      ConfigError: If there is no such environment, or the arguments name none or two.
+    """
     with tempfile.TemporaryDirectory(prefix="sac_") as folder:
         if env is not None and params is None and config is None:
-            files = files_for(env, pathlib.Path(folder), EnvironmentOptions())
+            yield files_for(env, pathlib.Path(folder), EnvironmentOptions())
         elif env is None and params is not None and config is not None:
-            files = params, config
+            yield params, config
         else:
             raise ConfigError("Which environment? Give either --env, or --params and --config.")
-        yield load_params(files[0], load_env_config(files[1]), bindings)
 
 
 def files_for(

@@ -3,12 +3,9 @@
 Needs no replay server: items of a worker's adder are kept in memory.
 """
 
-import contextlib
-import logging
 import pathlib
 import tempfile
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +23,7 @@ from tfagents_system.core.settings.params import Params
 from tfagents_system.core.state.incarnation import Fence
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.learning.learner import DivergedError
-from tfagents_system.learning.policy_export import PolicyExporter
+from tfagents_system.learning.policy_export import PolicyExporter, quietly
 from tfagents_system.policies.acting import ActingPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.item_recorder import ItemRecorder
@@ -48,7 +45,7 @@ def check_learning(
     horizon = params.env_config["horizon"]
     what = "the exported policy"
     try:
-        with _quietly():
+        with quietly():
             _export(made)
         what = "the replay buffer"
         experience_table(ReplayLimits.from_settings(params, horizon), made.columns)
@@ -69,22 +66,6 @@ def check_learning(
             "learning", "WRONG", f"{what}: {explained(error)}", "Training would end at once."
         )
     return Row("learning", "ok", f"policies exported; a train step with {num_steps} env steps done")
-
-
-@contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    """Hides what libraries log about every SavedModel."""
-    loggers = [logging.getLogger(name) for name in ("absl", "tensorflow")]
-    levels = [logger.level for logger in loggers]
-    try:
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
 
 
 def _export(made: Assembly) -> None:

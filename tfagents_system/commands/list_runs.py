@@ -59,11 +59,16 @@ def list_runs(folder: pathlib.Path = pathlib.Path("logs"), /) -> None:
 
 
 def state_of(paths: ExperimentPaths) -> str:
-    """Returns "running", "finished" or "stopped", and whether it is paused or cannot be saved."""
+    """Returns "running", "finished", "stopped" or "cloned".
+
+    Also whether it is paused, or cannot be saved.
+    """
     snapshot = Watch(paths).look()
     state = "running" if snapshot.is_running else "stopped"
     if not snapshot.is_running and paths.finished.exists():
         state = "finished"
+    if paths.clone.exists():
+        state = "cloned"
     if snapshot.paused:
         state += ", paused"
     problem = snapshot.learner.not_saved if snapshot.learner else None

@@ -15,6 +15,7 @@ COMMANDS = {
         "show demonstrations, or check that they fit",
         "commands.demonstrations:demonstrations",
     ),
+    "clone": ("train a policy on demonstrations alone", "commands.clone:clone"),
     "watch": ("show a run until it ends", "commands.watch:watch"),
     "pause": ("pause collection, learning or both of a run", "commands.pause:pause"),
     "resume": ("resume a paused run", "commands.pause:resume"),

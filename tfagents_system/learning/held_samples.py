@@ -61,9 +61,16 @@ def random_transitions(
 
     def draw(count: tf.Tensor) -> Transition:
         chosen = tf.random.uniform([count], maxval=len(starts), dtype=tf.int32)
-        return reader.unpack(_windows(columns, tf.gather(firsts, chosen), reader.layout.window))
+        return transitions_at(columns, tf.gather(firsts, chosen), reader)
 
     return draw
+
+
+def transitions_at(
+    columns: Sequence[tf.Tensor], firsts: tf.Tensor, reader: SampleReader
+) -> Transition:
+    """Returns the samples whose first rows are `firsts` [n]."""
+    return reader.unpack(_windows(columns, firsts, reader.layout.window))
 
 
 def _windows(columns: Sequence[tf.Tensor], firsts: tf.Tensor, window: int) -> tuple[tf.Tensor, ...]:

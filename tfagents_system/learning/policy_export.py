@@ -1,12 +1,15 @@
 """Writes the policy: SavedModels for deployment, and variables of each checkpoint."""
 
+import contextlib
 import functools
 import gc
+import logging
 import os
 import pathlib
 import re
 import shutil
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 
 import tensorflow as tf
 from tf_agents.agents import tf_agent
@@ -144,6 +147,22 @@ class PolicyExporter:
 
     def _num_bytes(self) -> int:
         return sum(bytes_of(self._paths.policies / name) for name in self._savers) + SPARE_BYTES
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """Hides what libraries log about every SavedModel."""
+    loggers = [logging.getLogger(name) for name in ("absl", "tensorflow")]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def write_policy(checkpoint: pathlib.Path, variables: Sequence[tf.Variable]) -> None:

@@ -138,6 +138,11 @@ class ExperimentPaths:
         return self.root / "demonstrations"
 
     @property
+    def clone(self) -> pathlib.Path:
+        """Exists if `sac clone` has made this folder: its demonstrations and losses."""
+        return self.root / "clone.json"
+
+    @property
     def evaluation(self) -> pathlib.Path:
         """The number of the evaluation that the learner has handed out last."""
         return self.checkpoints / "evaluation.json"

@@ -27,6 +27,8 @@ class InitialWeights:
     def find(cls, text: str) -> "InitialWeights":
         """Returns the checkpoint that `EXP[:CHECKPOINT]` names; the newest intact one for `EXP`.
 
+        For a folder of `sac clone`, that is its policy.
+
         Raises:
           ConfigError: If there is no such checkpoint, or it is damaged.
         """
@@ -37,6 +39,8 @@ class InitialWeights:
             paths = existing_experiment(pathlib.Path(folder))
             if name:
                 return cls(_checkpoint(paths, name))
+            if paths.clone.exists():
+                return cls(paths.policy_checkpoints()[-1])
             checkpoint = newest_intact_generation(paths.checkpoints)
         except ConfigError as error:
             raise ConfigError(f"{INITIALIZE_FROM} is {text!r}: {error}") from error

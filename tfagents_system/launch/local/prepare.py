@@ -68,11 +68,21 @@ def prepare(
         if weights:
             print(f"  It starts with the weights of {weights.checkpoint}.")
     else:
+        check_is_no_clone(paths)
         lock = take_lock(paths.lock, job, lambda: Claims(paths.incarnations).claim(CORE, job))
         services = _resume(paths, settings, bound, place)
     for report in reporting_programs(paths):  # reports of the last start
         paths.status(report).unlink(missing_ok=True)  # workers on other hosts may write new ones
     return services, lock
+
+
+def check_is_no_clone(paths: ExperimentPaths) -> None:
+    """Raises ConfigError for a folder of `sac clone`, which has nothing that a run could resume."""
+    if paths.clone.exists():
+        raise ConfigError(
+            f"{paths.root} is what sac clone has trained. To go on with rewards, choose another "
+            f"SAC_EXP_NAME, and add --initialize_from {paths.root} to sac train."
+        )
 
 
 @contextlib.contextmanager
