@@ -12,7 +12,7 @@ from tfagents_system.core.process.processes import Process, descendants
 from tfagents_system.core.programs.first_episode import FIRST_EPISODE
 from tfagents_system.core.settings.hooks import call_hook, call_method
 from tfagents_system.core.settings.params import Params
-from tfagents_system.environments import pettingzoo_adapter
+from tfagents_system.environments import base_env_adapter, pettingzoo_adapter
 from tfagents_system.environments.action_masks import ActionMasks, with_action_masks
 from tfagents_system.environments.closing import end_started
 from tfagents_system.environments.exact_casts import refuse_lossy_casts
@@ -94,7 +94,9 @@ def _make(
 
 
 def _adapted(environment: Any, seed: int) -> Any:
-    """Returns one of gym, gymnasium or PettingZoo in its adapter; others as they are."""
+    """Returns one of another library in its adapter; others as they are."""
+    if base_env_adapter.is_base_env(environment):
+        return base_env_adapter.BaseEnvEnvironment(environment)
     if pettingzoo_adapter.is_parallel(environment):
         return pettingzoo_adapter.ParallelEnvironment(environment, seed)
     if pettingzoo_adapter.is_sequential(environment):
@@ -118,8 +120,8 @@ def _as_ours(
     if not isinstance(environment, py_environment.PyEnvironment):
         raise ConfigError(
             f"TrainParams.env_ctor returned a {type(environment).__name__}; allowed is a TF-Agents "
-            "PyEnvironment, or an environment of gym, gymnasium or PettingZoo. Adapters for "
-            "PyBullet and dm_control are in tfagents_system/environments."
+            "PyEnvironment, or an environment of gym, gymnasium, PettingZoo or ML-Agents. Adapters "
+            "for PyBullet and dm_control are in tfagents_system/environments."
         )
     if environment.batched:
         raise ConfigError("TrainParams.env_ctor returned a batched environment; allowed is one "

@@ -1,6 +1,6 @@
-"""Plays a stand-in for a Unity build by ML-Agents' own UnityEnvironment; prints what it sees.
+"""Steps a stand-in for a Unity build by ML-Agents' own UnityEnvironment; prints what it sees.
 
-Usage: mlagents_client.py STAND_IN PORT TASKS NUM_STEPS PACKAGE. Needs `mlagents_envs`.
+Usage: mlagents_client.py STAND_IN PORT TASK NUM_STEPS PACKAGE. Needs `mlagents_envs`.
 
 Its generated messages build descriptors by hand, which protobuf refuses since 4.0. They contain
 each file's serialized descriptor, too, from which protobuf's builder makes the same classes.
@@ -17,6 +17,8 @@ import sys
 import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.internal import builder
+
+from tfagents_system.environments.unity.base_env_agents import BaseEnvAgents
 
 MESSAGES = "mlagents_envs.communicator_objects."
 
@@ -47,43 +49,34 @@ class Messages(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         builder.BuildTopDescriptorsAndMessages(file, module.__name__, vars(module))
 
 
-def main(stand_in, port, tasks, num_steps, package):
-    """Steps all agents with the first allowed action."""
+def seen_by(agents, num_steps):
+    """Steps agents that stand still; returns the shapes of sensors, and what came of the agents."""
+    steps = agents.reset()
+    num_asked, num_ended, reward = 0, 0, 0.0
+    for _ in range(num_steps):
+        num_asked += len(steps.asking)
+        num_ended += len(steps.ended)
+        reward += sum(float(s.reward) for s in [*steps.asking.values(), *steps.ended.values()])
+        actions = {each: agents.idle_action(step.observation)
+                   for each, step in steps.asking.items()}  # fmt: skip
+        steps = agents.step(actions)
+    shapes = [[sensor.name, *sensor.shape] for sensor in agents.behavior.sensors]
+    return [shapes, num_asked, num_ended, round(reward, 3)]
+
+
+def main(stand_in, port, task, num_steps, package):
+    """Prints what `seen_by` returns."""
     np.bool = bool  # which 0.28 uses, and NumPy has no more
     sys.meta_path.insert(0, Messages())
-    from mlagents_envs.base_env import ActionTuple
     from mlagents_envs.environment import UnityEnvironment
-    from mlagents_envs.side_channel.stats_side_channel import StatsSideChannel
 
-    stats = StatsSideChannel()
     env = UnityEnvironment(
         stand_in, base_port=int(port), seed=3, no_graphics=True, timeout_wait=60,
-        side_channels=[stats],
-        additional_args=["--task", tasks, "--agents", "3", "--package", package],
+        additional_args=["--task", task, "--agents", "3", "--package", package],
     )  # fmt: skip
-    for _ in range(2):  # as our client, which needs the first to learn the behaviors
-        env.reset()
-    seen = {name: {"shapes": [list(sensor.shape) for sensor in spec.observation_specs],
-                   "continuous": spec.action_spec.continuous_size,
-                   "branches": list(spec.action_spec.discrete_branches),
-                   "asked": 0, "ended": 0, "reward": 0.0}
-            for name, spec in env.behavior_specs.items()}  # fmt: skip
-    for _ in range(int(num_steps)):
-        for name, spec in env.behavior_specs.items():
-            asking, ended = env.get_steps(name)
-            seen[name]["asked"] += len(asking)
-            seen[name]["ended"] += len(ended)
-            seen[name]["reward"] += float(asking.reward.sum() + ended.reward.sum())
-            sizes = spec.action_spec
-            discrete = np.zeros((len(asking), sizes.discrete_size), np.int32)
-            for branch in range(sizes.discrete_size):
-                discrete[:, branch] = asking.action_mask[branch].argmin(axis=1)
-            continuous = np.zeros((len(asking), sizes.continuous_size), np.float32)
-            env.set_actions(name, ActionTuple(continuous, discrete))
-        env.step()
-    statistics = sorted(stats.get_and_reset_stats())
+    seen = seen_by(BaseEnvAgents(env), int(num_steps))
     env.close()
-    print(json.dumps({"behaviors": seen, "statistics": statistics}))
+    print(json.dumps(seen))
 
 
 if __name__ == "__main__":

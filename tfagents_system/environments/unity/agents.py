@@ -60,7 +60,7 @@ class UnityAgents:
         try:
             output = self._exchange(unity.Input(command=unity.RESET))
             descriptions = {each.name: each for each in output.hello.behaviors}
-            name = _chosen(behavior, list(descriptions))
+            name = chosen_behavior(behavior, list(descriptions))
             self.behavior = Behavior.read(descriptions[name], output.output.agents[name].value)
         except BaseException:
             connection.close()
@@ -138,8 +138,16 @@ class UnityAgents:
         return AgentSteps(steps, known)
 
 
-def _chosen(wanted: str | None, names: Sequence[str]) -> str:
-    """Returns the name of the behavior that is trained."""
+def chosen_behavior(wanted: str | None, names: Sequence[str]) -> str:
+    """Returns the name of the behavior that is trained.
+
+    Args:
+      wanted: Name, with or without the part after "?"; None if there is only one.
+      names: Of all behaviors.
+
+    Raises:
+      ConfigError: If there is no such behavior, or several and none is chosen.
+    """
     listed = ", ".join(names) or "none"
     if wanted is None:
         if len(names) == 1:

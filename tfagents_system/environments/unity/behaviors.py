@@ -119,11 +119,16 @@ class Behavior:
 
     def message(self, action: Any) -> Any:
         """Returns the message Action of an agent's action."""
+        continuous, discrete = self.parts(action)
+        return _action(continuous.tolist(), discrete.tolist())
+
+    def parts(self, action: Any) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+        """Returns the continuous numbers [A] and the integers [K] of an action."""
         if isinstance(action, dict):
             continuous, discrete = action["continuous"], action["discrete"]
         else:
             continuous, discrete = ((), action) if self.branches else (action, ())
-        return _action(np.asarray(continuous).tolist(), np.asarray(discrete).tolist())
+        return np.asarray(continuous, np.float32), np.asarray(discrete, np.int32)
 
     def _masks(self, infos: Sequence[Any]) -> NDArray[np.float32]:
         """Returns 1 for each allowed integer; on the wire true is forbidden, and nothing is all."""
@@ -163,18 +168,22 @@ def _sensors(observations: Sequence[Any]) -> tuple[Sensor, ...]:
         is_channels_first = len(shape) == 3 and properties[:1] == (unity.NO_PROPERTY,)
         if is_channels_first:
             shape = (*shape[1:], shape[0])
-        name = "".join(c if c.isalnum() else "_" for c in observation.name) or "observation"
-        taken = {sensor.name for sensor in sensors} | {ACTION_MASK}
-        number = len(sensors)
         sensors.append(
             Sensor(
-                f"{name}_{number}" if name in taken else name,
+                leaf_name(observation.name, sensors),
                 shape,
                 "uint8" if observation.compression == unity.PNG else "float32",
                 is_channels_first,
             )
         )
     return tuple(sensors)
+
+
+def leaf_name(name: str, others: Sequence[Sensor]) -> str:
+    """Returns the name of the leaf for a sensor's name, other than those of `others`."""
+    leaf = "".join(c if c.isalnum() else "_" for c in name) or "observation"
+    is_taken = leaf in {ACTION_MASK, *(sensor.name for sensor in others)}
+    return f"{leaf}_{len(others)}" if is_taken else leaf
 
 
 def _stack(rows: Sequence[NDArray[Any]], sensor: Sensor) -> NDArray[Any]:

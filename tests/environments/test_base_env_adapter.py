@@ -1,0 +1,143 @@
+"""Environment objects of ML-Agents; `unity/test_mlagents_client.py` has the real ones."""
+
+import enum
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from evaluation.test_evaluator import Params
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.environments.base_env_adapter import BaseEnvEnvironment
+from tfagents_system.environments.construction import make_eval_environment
+
+CAMERA, VECTOR = "camera", "where am I?"
+
+
+class Property(enum.IntFlag):
+    """As in ML-Agents."""
+
+    UNSPECIFIED = 0
+    NONE = 1
+    TRANSLATIONAL_EQUIVARIANCE = 2
+
+
+def sensor(name, shape, *properties):
+    return SimpleNamespace(name=name, shape=shape, dimension_property=properties)
+
+
+IMAGE = (Property.NONE,) + 2 * (Property.TRANSLATIONAL_EQUIVARIANCE,)
+HYBRID = SimpleNamespace(
+    observation_specs=[sensor(VECTOR, (2,), Property.UNSPECIFIED),
+                       sensor(CAMERA, (3, 4, 5), *IMAGE)],
+    action_spec=SimpleNamespace(continuous_size=1, discrete_branches=(3, 2)),
+)  # fmt: skip
+
+
+class Counting:
+    """Agents 7 and 8 count their steps; an episode of 7 ends after 2, one of 8, by time, after 3.
+
+    An agent keeps its id, and its next first step comes with its last one.
+    """
+
+    lengths = {7: 2, 8: 3}
+    behavior_specs = None  # a property of BaseEnv
+
+    def __init__(self, specs):
+        self.behavior_specs, self.taken = specs, []
+        self.is_closed = False
+
+    def reset(self):
+        self.counts = dict.fromkeys(self.lengths, 0)
+        self.result = self._describe([7, 8], [0, 0], [0, 0], mask=True), self._describe([], [], [])
+
+    def get_steps(self, name):
+        return self.result
+
+    def set_actions(self, name, action):
+        self.taken.append((name, action.continuous.tolist(), action.discrete.tolist()))
+
+    def step(self):
+        ended, asking = [], []
+        for agent, length in self.lengths.items():
+            self.counts[agent] += 1
+            if self.counts[agent] == length:
+                ended.append((agent, length, 10 * agent))
+                self.counts[agent] = 0
+            asking.append((agent, self.counts[agent], 1 if self.counts[agent] else 0))
+        self.result = (
+            self._describe(*zip(*asking, strict=True), mask=True),
+            self._describe(*(zip(*ended, strict=True) if ended else 3 * [[]])),
+        )
+
+    def close(self):
+        self.is_closed = True
+
+    def _describe(self, ids, counts, rewards, mask=False):
+        vector = np.array([[each, count] for each, count in zip(ids, counts, strict=True)])
+        image = np.broadcast_to(np.arange(3.0)[:, None, None], (len(ids), 3, 4, 5))
+        forbid = [np.array([[True, False, False]] * len(ids)), np.zeros((len(ids), 2), bool)]
+        return SimpleNamespace(
+            obs=[vector, image], agent_id=np.array(ids, np.int32), action_mask=forbid,
+            reward=np.array(rewards, np.float32), group_reward=np.full(len(ids), 0.5, np.float32),
+            interrupted=np.array([each == 8 for each in ids]),
+        )  # fmt: skip
+
+
+def action_of(number):
+    return {"continuous": np.float32([number]), "discrete": np.int32([1, 0])}
+
+
+def test_agents_of_a_behavior_are_slots():
+    env = Counting({"Robot?team=0": HYBRID})
+    environment = BaseEnvEnvironment(env)
+    assert environment.num_slots == 2
+    first = environment.reset_slots([0, 1])
+    observation = first[0].observation
+    assert list(observation) == ["where_am_I_", "camera", "action_mask"]
+    np.testing.assert_array_equal(observation["where_am_I_"], [7, 0])
+    np.testing.assert_array_equal(observation["camera"], np.broadcast_to([0, 1, 2], [4, 5, 3]))
+    np.testing.assert_array_equal(observation["action_mask"], [0, 1, 1, 1, 1])
+    spec = environment.observation_spec()
+    assert {name: leaf.shape for name, leaf in spec.items()} == {
+        "where_am_I_": (2,), "camera": (4, 5, 3), "action_mask": (5,)
+    }  # fmt: skip
+    tape = {0: [], 1: []}
+    for _ in range(6):
+        answers = environment.step_slots({slot: action_of(slot) for slot in (0, 1)})
+        for slot, answer in answers.items():
+            tape[slot].append((int(answer.step_type), float(answer.reward), float(answer.discount)))
+        # A slot whose episode has ended begins the next one.
+        assert environment.reset_slots([s for s, a in answers.items() if a.is_last()]).keys() == {
+            slot for slot, answer in answers.items() if answer.is_last()
+        }
+        assert env.taken[-1] == ("Robot?team=0", [[0.0], [1.0]], [[1, 0], [1, 0]])
+    mid = (1, 1 + 0.5, 1.0)
+    assert tape[0] == [mid, (2, 70 + 0.5, 0.0)] * 3  # a termination
+    assert tape[1] == [mid, mid, (2, 80 + 0.5, 1.0)] * 2  # a time limit
+    environment.close()
+    assert env.is_closed
+
+
+def test_env_ctor_may_return_one():
+    params = Params(lambda *args, **kwargs: Counting({"Robot?team=0": HYBRID}))
+    environment = make_eval_environment(params, seed=1)
+    time_step = environment.reset()
+    rewards = []
+    while not time_step.is_last():
+        time_step = environment.step(action_of(0))
+        rewards.append(float(time_step.reward))
+    assert rewards == [1 + 0.5, 70 + 0.5]
+    with pytest.raises(ConfigError, match="Counting has no set_state: the curriculum needs"):
+        environment.set_state({"mass": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("behavior", "expected"),
+    [(None, "behaviors A, B; allowed is one"), ("C", "no behavior 'C'; it has A, B")],
+)
+def test_one_of_several_behaviors_is_chosen(behavior, expected):
+    env = Counting({"A": HYBRID, "B": HYBRID})
+    with pytest.raises(ConfigError, match=expected):
+        BaseEnvEnvironment(env, behavior)
+    assert BaseEnvEnvironment(env, "B").num_slots == 2
