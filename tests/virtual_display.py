@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 PACKAGE = "xvfb"
-_CLIENT_MESSAGE = 33  # X.h
+_KEY_PRESS, _KEY_RELEASE, _CLIENT_MESSAGE = 2, 3, 33  # X.h
 
 
 def install_xvfb():
@@ -61,11 +61,44 @@ class VirtualDisplay:
 
         Only for windows that stay: one that goes at this moment ends this process (Xlib's default).
         """
+
+        def event_for(x11, display, window):
+            protocols, delete = (
+                x11.XInternAtom(display, name, 0) for name in (b"WM_PROTOCOLS", b"WM_DELETE_WINDOW")
+            )
+            # XClientMessageEvent: type, serial, send_event, display, window, kind, format, data
+            return struct.pack(
+                "@iLiPLLi5l24l", _CLIENT_MESSAGE, 0, 1, display, window, protocols, 32,
+                delete, *[0] * 28,
+            )  # fmt: skip
+
+        return self._send(event_for)
+
+    def press(self, key, is_down=True):
+        """Presses or releases a key, by its name in X, such as Left or a; as `close_windows`."""
+
+        def event_for(x11, display, window):
+            code = x11.XKeysymToKeycode(display, x11.XStringToKeysym(key.encode()))
+            kind = _KEY_PRESS if is_down else _KEY_RELEASE
+            # XKeyEvent: type, serial, send_event, display, window, root, subwindow, time, x, y,
+            # x_root, y_root, state, keycode, same_screen
+            event = struct.pack(
+                "@iLiPLLLL4iIIi", kind, 0, 1, display, window, window, 0, 0, 0, 0, 0, 0, 0, code, 1
+            )
+            return event.ljust(192, b"\0")
+
+        return self._send(event_for)
+
+    def _send(self, event_for):
+        """Sends an event to each window; returns their number."""
         x11 = ctypes.CDLL(ctypes.util.find_library("X11"))
         x11.XOpenDisplay.restype = pointer = ctypes.c_void_p
         number, window = ctypes.c_int, ctypes.c_ulong
         x11.XInternAtom.restype = x11.XDefaultRootWindow.restype = window
         x11.XInternAtom.argtypes = [pointer, ctypes.c_char_p, number]
+        x11.XStringToKeysym.restype, x11.XStringToKeysym.argtypes = window, [ctypes.c_char_p]
+        x11.XKeysymToKeycode.restype = ctypes.c_ubyte
+        x11.XKeysymToKeycode.argtypes = [pointer, window]
         x11.XDefaultRootWindow.argtypes = [pointer]
         x11.XQueryTree.argtypes = [pointer, window] + [pointer] * 4
         x11.XSendEvent.argtypes = [pointer, window, number, ctypes.c_long, pointer]
@@ -78,15 +111,8 @@ class VirtualDisplay:
             display, x11.XDefaultRootWindow(display), ctypes.byref(root), ctypes.byref(parent),
             ctypes.byref(children), ctypes.byref(count),
         )  # fmt: skip
-        protocols, delete = (
-            x11.XInternAtom(display, name, 0) for name in (b"WM_PROTOCOLS", b"WM_DELETE_WINDOW")
-        )
         for child in children[: count.value]:
-            # XClientMessageEvent: type, serial, send_event, display, window, kind, format, data
-            event = struct.pack(
-                "@iLiPLLi5l24l", _CLIENT_MESSAGE, 0, 1, display, child, protocols, 32,
-                delete, *[0] * 28,
-            )  # fmt: skip
+            event = event_for(x11, display, child)
             x11.XSendEvent(display, child, 0, 0, ctypes.create_string_buffer(event))
         x11.XCloseDisplay(display)
         return count.value

@@ -109,3 +109,30 @@ def test_a_display_that_does_not_answer_is_named(monkeypatch):
     monkeypatch.setenv("DISPLAY", ":12345")
     with pytest.raises(ConfigError, match="cannot open a window on DISPLAY=:12345: .*video"):
         Window("arm")
+
+
+def test_held_keys_are_known_and_escape_closes(display):
+    with Window("arm", inputs="keyboard") as window:
+        window.show(frame_of(RED, 200, 200), FAST)
+        await_pixels(display, RED, (3 * 200) ** 2)
+
+        def await_held(expected):
+            def is_so():
+                window.read_inputs()
+                return list(window.held.items()) == expected
+
+            wait_until(is_so, 60, what=f"inputs {expected}")
+
+        display.press("Left")
+        display.press("q")  # a key like others
+        await_held([("left", 1.0), ("q", 1.0)])
+        display.press("Left", is_down=False)
+        await_held([("q", 1.0)])
+        assert window.pressed == {"left", "q"}
+        display.press("Escape")
+        wait_until(lambda: window.read_inputs() or window.is_closed, 60, what="the end")
+
+
+def test_without_a_gamepad_the_keyboard_is_named(display):
+    with pytest.raises(ConfigError, match="--gamepad: no gamepad is connected .* --keyboard"):
+        Window("arm", inputs="gamepad")

@@ -1,11 +1,13 @@
-"""Records episodes of a policy as demonstrations.
+"""Records episodes of a policy, or of a person, as demonstrations.
 
 Example: sac record logs/pendulum --num_episodes 20
+Example: sac record --env Pendulum-v1 --keyboard
 Example: sac record --env Pendulum-v1 --policy exports/policy_checkpoint_0000500000/numpy
 
 Writes a file for each episode to a folder, in the format of docs/demonstrations.md; files that are
 there stay. The policy is the greedy one of an experiment, or --policy: a folder that `sac export`
 has written, or a Python file with a class Policy that has a method action(observation).
+With --keyboard or --gamepad a person acts, in a window that shows the environment.
 """
 
 import contextlib
@@ -14,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 from tfagents_system.commands.described_environment import described_params
+from tfagents_system.commands.recording import Recording
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process.processes import leaving_none_behind
 from tfagents_system.core.programs.command_line import AtLeast
@@ -27,6 +30,8 @@ from tfagents_system.evaluation.saved_experiment import (
     load_saved_params,
     prepare_tensorflow,
 )
+from tfagents_system.films.inputs import input_names
+from tfagents_system.films.window import GAMEPAD, KEYBOARD, Window
 
 
 def record(
@@ -41,12 +46,15 @@ def record(
     num_episodes: Annotated[int, AtLeast(1)] = 10,
     output: pathlib.Path = pathlib.Path("demonstrations"),
     seed: Annotated[int, AtLeast(0)] = 0,
+    keyboard: bool = False,
+    gamepad: bool = False,
+    keys: tuple[str, ...] = (),
 ) -> None:
     """Writes the episodes, and prints a line for each.
 
     Args:
       exp_dir: Folder of an experiment, whose environment and policy are used.
-      env: An environment in place of an experiment, with --policy.
+      env: An environment in place of an experiment, with --policy, --keyboard or --gamepad.
       params: Params file in place of --env.
       config: JSON config of --params.
       set_: Hyperparameters of --env or --params, such as frame_stack=4.
@@ -55,25 +63,47 @@ def record(
         newest.
       num_episodes: Number of episodes.
       output: Folder to write to.
-      seed: The same seed gives the same episodes.
+      seed: The same seed gives the same episodes, but for a person's.
+      keyboard: A person acts, by keys. What each does is printed at the start.
+      gamepad: A person acts, by a gamepad or keys.
+      keys: What keys do, in place of the defaults: left=0:-1 makes component 0 of the action -1,
+        space=2 the only component 2, none=1 while nothing is held; return=end, backspace=drop.
+        Parts of a gamepad are button0, axis0neg, axis0pos, and left, right, up, down.
 
     Raises:
       ConfigError: If an argument, or a file that it names, is wrong.
     """
     prepare_tensorflow()
-    if exp_dir is None and policy is None:
-        raise ConfigError("Whose episodes? Give the folder of an experiment, or --policy.")
+    device = _device_of(keyboard, gamepad, policy, checkpoint, keys)
+    if exp_dir is None and policy is None and device is None:
+        raise ConfigError(
+            "Whose episodes? Give the folder of an experiment, --policy, --keyboard or --gamepad."
+        )
     if policy is not None and checkpoint is not None:
         raise ConfigError("--policy and --checkpoint both name a policy: leave one of them out.")
     name = env if exp_dir is None else exp_dir.resolve().name
-    with leaving_none_behind(), _params_of(exp_dir, env, params, config, set_) as train_params:
-        draw_unseen()
+    shown: contextlib.AbstractContextManager[Window | None] = contextlib.nullcontext()
+    with (
+        leaving_none_behind(),
+        _params_of(exp_dir, env, params, config, set_) as train_params,
+        Window(name or "sac record", inputs=device) if device else shown as window,
+    ):
+        draw_unseen()  # another program shows the window
         # Imported here, because TensorFlow takes seconds, and wrong input is reported before.
+        from tfagents_system.commands.person import record_person
         from tfagents_system.environments.closing import closed_at_end
         from tfagents_system.evaluation.evaluator import load_greedy_policy, make_eval_environment
         from tfagents_system.export.policy_file import FilePolicy
+        from tfagents_system.policies.person import Controls
 
         with closed_at_end(make_eval_environment(train_params, seed)) as environment:
+            horizon = train_params.env_config["horizon"]
+            if window is not None:
+                spec = environment.action_spec()
+                controls = Controls(spec, keys, input_names(gamepad), gamepad)
+                recorder = Recorder(output, name)
+                record_person(environment, window, controls, horizon, num_episodes, recorder)
+                return
             if policy is not None:
                 acting: Any = FilePolicy(policy, environment.action_spec())
             else:
@@ -81,7 +111,27 @@ def record(
                 found = find_checkpoint(existing_experiment(exp_dir), checkpoint)
                 acting = load_greedy_policy(train_params, environment, found)
             recorder = Recorder(output, name)
-            _record(environment, acting, train_params.env_config["horizon"], num_episodes, recorder)
+            _record(environment, acting, horizon, num_episodes, recorder)
+
+
+def _device_of(
+    keyboard: bool,
+    gamepad: bool,
+    policy: pathlib.Path | None,
+    checkpoint: str | None,
+    keys: Sequence[str],
+) -> str | None:
+    """Returns by what a person acts, if one does."""
+    if not (keyboard or gamepad):
+        if keys:
+            raise ConfigError("--keys is for --keyboard and --gamepad.")
+        return None
+    flag = "--gamepad" if gamepad else "--keyboard"
+    if keyboard and gamepad:
+        raise ConfigError("--gamepad has the keyboard, too: leave out --keyboard.")
+    if policy is not None or checkpoint is not None:
+        raise ConfigError(f"With {flag} a person acts: leave out --policy and --checkpoint.")
+    return GAMEPAD if gamepad else KEYBOARD
 
 
 @contextlib.contextmanager
@@ -108,32 +158,8 @@ def _record(
 ) -> None:
     from tfagents_system.collection.rollouts import run_episode
 
-    recording = _Recording(recorder, horizon)
+    recording = Recording(recorder, horizon)
     for _ in range(num_episodes):
         episode = run_episode(environment, policy, horizon, recording.observe)
         shown = f"return {episode.episode_return:.6g}, {episode.length} env steps"
         print(f"{recording.file}  {shown}", flush=True)
-
-
-class _Recording:
-    """Passes the env steps of `run_episode` to a recorder."""
-
-    def __init__(self, recorder: Recorder, horizon: int):
-        self._recorder = recorder
-        self._horizon = horizon
-        self._length = 0
-        self.file: pathlib.Path | None = None  # of the last complete episode
-
-    def observe(self, time_step: Any, action: Any, next_time_step: Any, state: Any) -> bool:
-        """Records an env step."""
-        if self._length == 0:
-            self._recorder.reset(time_step.observation)
-        self._length += 1
-        is_over = bool(next_time_step.is_last()) or self._length == self._horizon
-        is_terminal = is_over and float(next_time_step.discount) == 0
-        self.file = self._recorder.step(
-            action, next_time_step.observation, next_time_step.reward, is_terminal, is_over
-        )
-        if is_over:
-            self._length = 0
-        return True

@@ -10,7 +10,7 @@ COMMANDS = {
     "train": ("train an environment, or a variables file", "commands.train:train"),
     "new": ("write the files of a new project", "commands.new:new"),
     "eval": ("evaluate a policy in greedy episodes, and film it", "run:evaluate"),
-    "record": ("record episodes of a policy as demonstrations", "commands.record:record"),
+    "record": ("record episodes of a policy or a person", "commands.record:record"),
     "demonstrations": (
         "show demonstrations, or check that they fit",
         "commands.demonstrations:demonstrations",

@@ -42,6 +42,13 @@ def with_progress_bar(frame: NDArray[np.uint8], fraction: float) -> NDArray[np.u
     return result
 
 
+def render_unnoticed(environment: py_environment.PyEnvironment) -> NDArray[np.uint8]:
+    """Renders a frame [H, W, 3]; random numbers that it draws do not change the episode."""
+    own = getattr(innermost_of(environment), "np_random", None)
+    with kept_generators(own if isinstance(own, np.random.Generator) else None):
+        return rendering.draw(environment)
+
+
 class Camera:
     """Films episodes until the first failure; also shows them in a window.
 
@@ -136,9 +143,7 @@ class Camera:
             return None
         share = self._step / self._horizon
         if self._picture is None or self._secs <= self._max_secs * share:
-            own = getattr(innermost_of(self._environment), "np_random", None)
-            with kept_generators(own if isinstance(own, np.random.Generator) else None):
-                self._picture = rendering.draw(self._environment)
+            self._picture = render_unnoticed(self._environment)
         return with_progress_bar(self._picture, share)
 
     def _write(

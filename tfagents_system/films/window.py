@@ -3,6 +3,8 @@
 Example: python -m tfagents_system.films.window Pendulum
 Reports that it is ready, then reads frames: width and height, as two integers of 4 bytes, and the
 pixels, 3 bytes each, row by row. Ends with its input, or when its window is closed (or Esc, or q).
+With --inputs, it writes a line for each key that is pressed or released, such as "left 1", and for
+a gamepad's buttons and axes; then q is a key.
 """
 
 import contextlib
@@ -15,17 +17,20 @@ import tempfile
 import time
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.programs.command_line import run_tool
+from tfagents_system.core.programs.command_line import OneOf, run_tool
 from tfagents_system.environments.headless import has_display
+from tfagents_system.films.inputs import changes_of
 
-READY = b"ready\n"
-ALTERNATIVE = "Without --view, the episodes are filmed, which needs no display."
+READY, NO_GAMEPAD = b"ready\n", b"no gamepad\n"
+KEYBOARD, GAMEPAD = INPUTS = ("keyboard", "gamepad")
+VIEW = "--view"
+_ALTERNATIVES = {VIEW: "Without --view, the episodes are filmed, which needs no display."}
 _SIZE = struct.Struct("<II")
 _LEAST_HEIGHT = 600  # about, in pixels: smaller frames are enlarged by a whole factor
 _EVENTS_PERIOD_SECS = 0.02
@@ -35,22 +40,37 @@ _START_SECS, _END_SECS = 60.0, 5.0
 class Window:
     """Shows frames in real time. Call `close` on every window, also if the user closed it."""
 
-    def __init__(self, title: str, clock: Callable[[], float] = time.monotonic):
+    def __init__(
+        self,
+        title: str,
+        clock: Callable[[], float] = time.monotonic,
+        inputs: str | None = None,
+    ):
         """Starts the process; the window appears with the first frame.
 
+        Args:
+          title: Title of the window.
+          clock: In seconds.
+          inputs: What `held` shows: KEYBOARD, GAMEPAD (and the keyboard), or nothing.
+
         Raises:
-          ConfigError: If there is no display.
+          ConfigError: If there is no display, or no gamepad.
         """
+        flag = f"--{inputs}" if inputs else VIEW
+        alternative = _ALTERNATIVES.get(flag, "A person needs one to see the environment.")
         if sys.platform.startswith("linux") and not has_display():
             raise ConfigError(
-                "--view shows a window, and there is no display: neither DISPLAY nor "
-                f"WAYLAND_DISPLAY is set. {ALTERNATIVE}"
+                f"{flag} shows a window, and there is no display: neither DISPLAY nor "
+                f"WAYLAND_DISPLAY is set. {alternative}"
             )
         self.is_closed = False
+        self.held: dict[str, float] = {}  # the inputs that are not 0, in the order of their change
+        self.pressed: set[str] = set()  # inputs that were 0, and not, since this was last cleared
+        self._unread = b""
         self._clock, self._due = clock, -float("inf")
         self._messages = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, title],
+            [sys.executable, "-m", __name__, title, *([f"--inputs={inputs}"] if inputs else [])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._messages,
@@ -60,15 +80,22 @@ class Window:
         assert self._process.stdin and self._process.stdout, "pipes"
         self._frames, self._answers = self._process.stdin, self._process.stdout
         readable, _, _ = select.select([self._answers], [], [], _START_SECS)
-        if not readable or self._answers.readline() != READY:
+        answer = self._answers.readline() if readable else b""
+        if answer == NO_GAMEPAD:
+            self.close()
+            raise ConfigError(
+                "--gamepad: no gamepad is connected that this user may read (/dev/input). Connect "
+                "one, or use --keyboard."
+            )
+        if answer != READY:
             self._process.kill()
             self._process.wait()
             self._messages.seek(0)
             messages = self._messages.read().decode(errors="replace").strip().splitlines()
             self.close()
             raise ConfigError(
-                f"--view cannot open a window on {_display()}: "
-                f"{messages[-1] if messages else f'no answer in {_START_SECS:g} s'}. {ALTERNATIVE}"
+                f"{flag} cannot open a window on {_display()}: "
+                f"{messages[-1] if messages else f'no answer in {_START_SECS:g} s'}. {alternative}"
             )
 
     def show(self, frame: NDArray[np.uint8], frames_per_sec: Fraction) -> None:
@@ -87,6 +114,20 @@ class Window:
             self._frames.flush()
         except BrokenPipeError:
             self.is_closed = True
+
+    def read_inputs(self, timeout_secs: float = 0.0) -> None:
+        """Updates `held`, `pressed` and `is_closed`; waits for a change if there is none yet."""
+        while not self.is_closed and select.select([self._answers], [], [], timeout_secs)[0]:
+            content = os.read(self._answers.fileno(), 1 << 16)
+            self.is_closed = not content
+            *lines, self._unread = (self._unread + content).split(b"\n")
+            for line in lines:
+                name, _, value = line.decode().partition(" ")
+                before = self.held.pop(name, 0.0)
+                if number := float(value):
+                    self.held[name] = number
+                    self.pressed |= set() if before else {name}
+            timeout_secs = 0.0
 
     def close(self) -> None:
         """Closes the window, if the user has not."""
@@ -112,28 +153,47 @@ def _display() -> str:
     return " and ".join(f"{name}={os.environ[name]}" for name in names) or "this display"
 
 
-def main(title: str, /) -> None:
+def main(title: str, /, inputs: Annotated[str | None, OneOf(INPUTS)] = None) -> None:
     """Shows the frames on standard input.
 
     Args:
       title: Title of the window.
+      inputs: What to write the inputs of.
     """
     import pygame
 
     pygame.display.init()
     pygame.display.set_caption(title)
+    gamepads = _gamepads() if inputs == GAMEPAD else []
+    if inputs == GAMEPAD and not gamepads:
+        os.write(sys.stdout.fileno(), NO_GAMEPAD)
+        return
     os.write(sys.stdout.fileno(), READY)
-    while not any(map(_asks_for_end, pygame.event.get())):
+    while True:
+        for event in pygame.event.get():
+            if _asks_for_end(event, inputs):
+                return
+            for name, value in changes_of(event) if inputs else ():
+                os.write(sys.stdout.fileno(), f"{name} {value:g}\n".encode())
         if select.select([sys.stdin], [], [], _EVENTS_PERIOD_SECS)[0]:
             if (frame := _read_frame()) is None:
                 return
             _draw(*frame)
 
 
-def _asks_for_end(event: Any) -> bool:
+def _gamepads() -> list[Any]:
+    """Returns the connected gamepads; their events come while these exist."""
     import pygame
 
-    is_key = event.type == pygame.KEYDOWN and event.key in (pygame.K_ESCAPE, pygame.K_q)
+    pygame.joystick.init()
+    return [pygame.joystick.Joystick(index) for index in range(pygame.joystick.get_count())]
+
+
+def _asks_for_end(event: Any, inputs: str | None) -> bool:
+    import pygame
+
+    ends = (pygame.K_ESCAPE,) if inputs else (pygame.K_ESCAPE, pygame.K_q)
+    is_key = event.type == pygame.KEYDOWN and event.key in ends
     return is_key or event.type == pygame.QUIT
 
 

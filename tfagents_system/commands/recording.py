@@ -1,0 +1,43 @@
+"""Passes the env steps of an episode to a recorder."""
+
+import pathlib
+from typing import Any
+
+from tfagents_system.demonstrations.recorder import Recorder
+
+
+class Recording:
+    """Passes the env steps of `run_episode` to a recorder."""
+
+    def __init__(self, recorder: Recorder, horizon: int):
+        """Takes the env steps after which an episode is cut."""
+        self._recorder = recorder
+        self._horizon = horizon
+        self._length = 0
+        self.file: pathlib.Path | None = None  # of the last complete episode
+
+    def observe(
+        self,
+        time_step: Any,
+        action: Any,
+        next_time_step: Any,
+        state: Any = (),
+        is_ended: bool = False,
+    ) -> bool:
+        """Records an env step; `is_ended` cuts the episode after it."""
+        if self._length == 0:
+            self._recorder.reset(time_step.observation)
+        self._length += 1
+        is_over = bool(next_time_step.is_last()) or is_ended or self._length == self._horizon
+        is_terminal = is_over and float(next_time_step.discount) == 0
+        self.file = self._recorder.step(
+            action, next_time_step.observation, next_time_step.reward, is_terminal, is_over
+        )
+        if is_over:
+            self._length = 0
+        return True
+
+    def drop(self) -> None:
+        """Drops the episode."""
+        self._length = 0
+        self.file = None
