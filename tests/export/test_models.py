@@ -17,7 +17,6 @@ from tfagents_system.core.action_masks import has_mask
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.observation_kinds import is_entities
 from tfagents_system.export import latency, models, numpy_runner, savedmodel_runner, tflite_runner
-from tfagents_system.export.policy import FORMATS
 from tfagents_system.policies.acting import TfActingPolicy
 from tfagents_system.train_params_base import TrainParamsBase
 
@@ -39,6 +38,7 @@ ACTION = tensor_spec.BoundedTensorSpec(
 )
 ONE_OF_THREE = tensor_spec.BoundedTensorSpec([], tf.int64, -1, 1, "action")
 BRANCHES = tensor_spec.BoundedTensorSpec([2], tf.int32, [0, 5], [1, 7], "action")
+FORMATS = ("numpy", "onnx", "savedmodel", "tflite")  # of unity see test_unity_model
 NUM_EPISODES, NUM_STEPS = 20, 50  # 1,000 observations
 
 

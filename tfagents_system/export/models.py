@@ -25,6 +25,7 @@ from tfagents_system.export.tensorflow_models import (
     write_saved_model,
     write_tflite,
 )
+from tfagents_system.export.unity_model import write_unity
 from tfagents_system.learning.policy_export import restore_policy
 from tfagents_system.policies import numpy_layers
 from tfagents_system.policies.acting import TfActingPolicy
@@ -90,6 +91,14 @@ def _write_onnx(agent: tf_agent.TFAgent, folder: pathlib.Path) -> None:
     write_onnx(actor.arrays(), parts, actor.is_masked, folder / "policy.onnx")
 
 
+def _write_unity(agent: tf_agent.TFAgent, folder: pathlib.Path) -> None:
+    joined = list(_vector_parts(agent, "unity"))
+    leaves = tree.flatten(agent.policy.action_spec)
+    every = input_spec(agent.time_step_spec.observation, leaves)
+    actor = NumpyActor(agent.collect_policy)
+    write_unity(actor.arrays(), joined, every, folder / "policy.onnx")
+
+
 def _vector_parts(agent: tf_agent.TFAgent, name: str) -> dict[str, tuple[int, ...]]:
     """Returns the shapes of an observation's parts, in the order in which the actor joins them."""
     obstacle = obstacle_to_numpy(agent.collect_policy)
@@ -108,4 +117,5 @@ WRITERS: Mapping[str, Callable[[tf_agent.TFAgent, pathlib.Path], None]] = {
     "onnx": _write_onnx,
     "savedmodel": write_saved_model,
     "tflite": write_tflite,
+    "unity": _write_unity,
 }

@@ -16,12 +16,12 @@ def add_attention(
     constants: Constants,
     words: Sequence[str],
 ) -> str:
-    """Adds the step `attention` of `policies/encoder_steps.py`; returns its features' name [1, m].
+    """Adds the step `attention` of `policies/encoder_steps.py`; returns its features' name [B, m].
 
     Args:
       nodes: The graph.
-      parts: Features of everything else, [1, n] each.
-      lists: Name and most entities n of each list [1, n, k].
+      parts: Features of everything else, [B, n] each.
+      lists: Name and most entities n of each list [B, n, k].
       constants: Those of the graph, with the weights; gets more.
       words: Those of the step, behind its name.
     """
@@ -52,7 +52,10 @@ def add_attention(
 
     size = len(constants[f"encoder_bias_{first}"])
     most = sum(count for _, count in lists)
-    of_self = swish(dense(joined(parts, 1))) if parts else ""
+    of_self = ""
+    if parts:
+        one_each = constant(constants, np.array([-1, 1, size]))
+        of_self = nodes.add("Reshape", swish(dense(joined(parts, 1))), one_each)
     embedded = []
     for entities, count in lists:
         if of_self:
@@ -61,7 +64,7 @@ def add_attention(
         embedded.append(swish(dense(entities)))
     x = standardized(joined(embedded, 1))
 
-    heads = constant(constants, np.array([1, most, int(num_heads), size // int(num_heads)]))
+    heads = constant(constants, np.array([-1, most, int(num_heads), size // int(num_heads)]))
 
     def by_head(x: str, axes: Sequence[int]) -> str:
         return nodes.add("Transpose", nodes.add("Reshape", x, heads), perm=axes)
@@ -70,16 +73,19 @@ def add_attention(
     scores = nodes.add("MatMul", by_head(query, [0, 2, 1, 3]), by_head(key, [0, 2, 3, 1]))
     scores = nodes.add("Div", scores, floats(math.sqrt(size)))
     squares = [nodes.add("ReduceSumSquare", each, axes=[2], keepdims=0) for each, _ in lists]
-    is_absent = nodes.add("Less", joined(squares, 1), floats(float(least)))  # [1, most]
-    scores = nodes.add("Where", is_absent, floats(-1e6), scores)
+    is_absent = nodes.add("Less", joined(squares, 1), floats(float(least)))  # [B, most]
+    for_all = constant(constants, np.array([-1, 1, 1, most]))  # heads and queries
+    is_hidden = nodes.add("Reshape", is_absent, for_all)
+    scores = nodes.add("Where", is_hidden, floats(-1e6), scores)
     scores = nodes.add("Softmax", scores, axis=3)
     attended = nodes.add("MatMul", scores, by_head(value, [0, 2, 1, 3]))
-    together = constant(constants, np.array([1, most, size]))
+    together = constant(constants, np.array([-1, most, size]))
     attended = nodes.add("Reshape", nodes.add("Transpose", attended, perm=[0, 2, 1, 3]), together)
     x = standardized(nodes.add("Add", x, dense(attended)))
 
     present = nodes.add("Cast", nodes.add("Not", is_absent), to=FLOAT)
     count_present = nodes.add("ReduceSumSquare", present, axes=[1])  # its numbers are 0 or 1
     shares = nodes.add("Div", present, nodes.add("Max", count_present, floats(1.0)))
-    mean = nodes.add("MatMul", shares, x)  # [1, most] @ [1, most, size] = [1, 1, size]
-    return nodes.add("Reshape", mean, "one_row")
+    shares = nodes.add("Reshape", shares, constant(constants, np.array([-1, 1, most])))
+    mean = nodes.add("MatMul", shares, x)  # [B, 1, most] @ [B, most, size] = [B, 1, size]
+    return nodes.add("Reshape", mean, "rows")

@@ -7,14 +7,14 @@ import numpy as np
 from tfagents_system.export.onnx_attention import add_attention
 from tfagents_system.export.onnx_nodes import FLOAT, Constants, Nodes, constant
 
-# Axes of an image [1, ...] as ONNX has them, [1, C, H, W].
+# Axes of images [B, ...] as ONNX has them, [B, C, H, W].
 _TO_CHANNELS_FIRST = {"HWC": [0, 3, 1, 2], "CHW": [0, 1, 2, 3], "HW": [0, 1, 2, 3]}
 _INPUTS = ("part", "image", "entities")  # steps that take the next numbers of an observation
 _PLAIN = {"relu": "Relu", "elu": "Elu", "tanh": "Tanh"}
 
 
 def add_encoder(nodes: Nodes, x: str, constants: Constants) -> str:
-    """Adds the steps from an observation `x` [1, n] to features [1, m]; returns their name.
+    """Adds the steps from observations `x` [B, n] to features [B, m]; returns their name.
 
     Adds its constants to `constants`, which has the steps and their weights.
     """
@@ -32,7 +32,7 @@ def add_encoder(nodes: Nodes, x: str, constants: Constants) -> str:
         elif kind == "image":
             parts.append(_add_image(nodes, next(inputs), constants, *words))
         elif kind == "entities":
-            shape = constant(constants, np.array([1, *map(int, words)]))
+            shape = constant(constants, np.array([-1, *map(int, words)]))
             lists.append((nodes.add("Reshape", next(inputs), shape), int(words[0])))
         elif kind == "attention":
             parts.append(add_attention(nodes, parts, lists, constants, words))
@@ -51,9 +51,9 @@ def _size(kind: str, *words: str) -> int:
 
 
 def _add_image(nodes: Nodes, x: str, constants: Constants, *words: str) -> str:
-    """Adds the reshaping of numbers [1, n] to an image [1, C, H, W]."""
+    """Adds the reshaping of numbers [B, n] to images [B, C, H, W]."""
     *sides, layout, divisor = words
-    shape = [1, *([1] if layout == "HW" else []), *map(int, sides)]
+    shape = [-1, *([1] if layout == "HW" else []), *map(int, sides)]
     x = nodes.add("Reshape", x, constant(constants, np.array(shape)))
     x = nodes.add("Transpose", x, perm=_TO_CHANNELS_FIRST[layout])
     if divisor == "1":
@@ -67,7 +67,7 @@ def _add_step(nodes: Nodes, x: str, constants: Constants, kind: str, *words: str
     if kind == "leaky_relu":
         return nodes.add("LeakyRelu", x, alpha=float(words[0]))
     if kind == "flatten":
-        return nodes.add("Reshape", nodes.add("Transpose", x, perm=[0, 2, 3, 1]), "one_row")
+        return nodes.add("Reshape", nodes.add("Transpose", x, perm=[0, 2, 3, 1]), "rows")
     if kind == "max_pool":
         size, stride = ([int(word)] * 2 for word in words)
         return nodes.add("MaxPool", x, kernel_shape=size, strides=stride, auto_pad="SAME_UPPER")

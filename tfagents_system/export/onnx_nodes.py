@@ -1,6 +1,6 @@
 """Collects the operations of an ONNX graph."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from numpy.typing import NDArray
@@ -12,9 +12,15 @@ FLOAT = 1  # TensorProto's number of float32
 class Nodes:
     """The operations of a graph, in order."""
 
-    def __init__(self, make_node: Callable[..., Any]):
-        """`make_node` is onnx.helper.make_node."""
-        self._make_node = make_node
+    def __init__(self, make_node: Callable[..., Any], sizes_of: Mapping[str, Any] | None = None):
+        """Begins an empty graph.
+
+        Args:
+          make_node: onnx.helper.make_node.
+          sizes_of: The constants, for opsets before 13, which have the sizes of a split in the
+            operation itself.
+        """
+        self._make_node, self._sizes_of = make_node, sizes_of
         self.nodes: list[Any] = []
 
     def add(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
@@ -24,10 +30,14 @@ class Nodes:
         return output
 
     def split(self, value: str, outputs: list[str], sizes: str | None = None) -> list[str]:
-        """Adds an operation that splits `value` [1, n], and returns the outputs' names.
+        """Adds an operation that splits `value` [B, n], and returns the outputs' names.
 
         `sizes` names a constant with the length of each output; None splits evenly.
         """
+        if sizes is not None and self._sizes_of is not None:
+            lengths = self._sizes_of[sizes].tolist()
+            self.nodes.append(self._make_node("Split", [value], outputs, axis=1, split=lengths))
+            return outputs
         inputs = [value] if sizes is None else [value, sizes]
         self.nodes.append(self._make_node("Split", inputs, outputs, axis=1))
         return outputs

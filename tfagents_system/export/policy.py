@@ -23,7 +23,7 @@ from tfagents_system.core.state.paths import existing_experiment
 from tfagents_system.evaluation.saved_experiment import find_checkpoint, load_saved_params
 from tfagents_system.terminal.progress import progress_bar
 
-FORMATS = ("numpy", "onnx", "savedmodel", "tflite")
+FORMATS = ("numpy", "onnx", "savedmodel", "tflite", "unity")
 
 
 def export(
@@ -38,7 +38,7 @@ def export(
 
     Args:
       exp_dir: Folder of the experiment.
-      to: numpy, onnx, savedmodel or tflite; several are allowed.
+      to: numpy, onnx, savedmodel, tflite or unity; several are allowed.
       params: Params file. Default: params.py in exp_dir.
       config: JSON config. Default: config.json in exp_dir.
       checkpoint: Such as policy_checkpoint_0000500000. Default: the newest.
