@@ -62,6 +62,7 @@ def ancestors(nodes, name):
         {},
         {"state_value_network": True},
         {"critic_layer_norm": True},
+        {"critic_ensemble": 4},
         {"algorithm": "tqc"},
         {"algorithm": "crossq"},
         {"algorithm": "xqc"},

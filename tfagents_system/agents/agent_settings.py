@@ -30,6 +30,7 @@ from tfagents_system.core.settings.reward_signals import REWARD_SIGNALS_ALLOWED,
 
 LearningRateSchedule = Literal["constant", "linear"]
 IMAGE_ENCODERS = ("nature_cnn", "simple", "offpcc", "impala", "match3", "fully_connected")
+PAIR = 2  # critics of SAC; more are an ensemble
 RnnType = Literal["lstm", "gru", "rnn"]
 
 
@@ -88,6 +89,16 @@ class SharedSettings:
     actor_fc_layer_params: Sequence[int] = layers((256, 256), "units of the actor's hidden layers")
     critic_joint_fc_layer_params: Sequence[int] = layers(
         (256, 256), "units of each critic's hidden layers"
+    )
+    critic_ensemble: int = count(
+        PAIR,
+        "critics of SAC; 2: targets take the smaller value of both, and so does the actor; more: "
+        "targets take the smallest of `critic_ensemble_subset`, and the actor the mean of all; "
+        "RLPD has 10",
+        at_least=PAIR,
+    )
+    critic_ensemble_subset: int = count(
+        2, "critics, drawn for each minibatch, that give the targets of more than 2 critics"
     )
     critic_layer_norm: bool = flag(
         False,
@@ -198,9 +209,26 @@ def check_agent_settings(settings: AgentSettings, is_recurrent: bool, where: str
             "preprocessing_combiner; allowed is an empty list then: the combiner joins all arrays "
             "itself."
         )
+    _check_ensemble(settings, where)
     if settings.reward_signals:
         _check_reward_signals(settings, where)
     ALGORITHMS[settings.algorithm].check(settings, is_recurrent, where)
+
+
+def _check_ensemble(settings: AgentSettings, where: str) -> None:
+    size, subset = settings.critic_ensemble, settings.critic_ensemble_subset
+    able = [name for name, row in ALGORITHMS.items() if row.has_ensembles]
+    if size > PAIR and settings.algorithm not in able:
+        raise ConfigError(
+            f"{where}: critic_ensemble is {size} and algorithm is {settings.algorithm!r}; allowed "
+            f"is {PAIR} then: only {' and '.join(able)} may have more."
+        )
+    if subset > size or (size == PAIR and subset < PAIR):
+        allowed = f"{PAIR}" if size == PAIR else f"an integer from 1 to {size}"
+        raise ConfigError(
+            f"{where}: critic_ensemble_subset is {subset} and critic_ensemble is {size}; allowed "
+            f"is {allowed} then."
+        )
 
 
 def _check_reward_signals(settings: AgentSettings, where: str) -> None:

@@ -28,6 +28,7 @@ class Algorithm:
     may_delay_policy: bool = True  # False keeps the above, whatever the settings
     normalizes_rewards: bool = False  # whether its paper scales rewards
     has_all_actions: bool = False  # whether its losses are defined for other heads than BoxHead
+    has_ensembles: bool = False  # whether it may have more than two critics that share a target
     has_streams: bool = False  # whether its critics may have values of several reward streams
     check: Callable[["AgentSettings", bool, str], None] = _allow_all
     """Raises ConfigError for settings that do not fit: (settings, is_recurrent, where)."""

@@ -1,5 +1,6 @@
 """The networks of an agent by name, and functions that evaluate them for losses."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -210,6 +211,17 @@ def values(critics: Sequence[network.Network], steps: Steps, actions: Nest) -> l
     inputs = steps.observation, actions
     outputs = [critic(inputs, step_type=steps.step_type, network_state=())[0] for critic in critics]
     return [tf.stack(tf.nest.flatten(q)) if isinstance(q, Mapping) else q for q in outputs]
+
+
+def values_of_drawn(
+    critics: Sequence[network.Network], drawn: tf.Tensor, steps: Steps, actions: Nest
+) -> list[tf.Tensor]:
+    """Returns the values of the critics whose indices are `drawn` [n]; computes no others.
+
+    See `values`. The indices are known only when the graph runs.
+    """
+    calls = [functools.partial(values, [critic], steps, actions) for critic in critics]
+    return [tf.switch_case(index, calls)[0] for index in tf.unstack(drawn)]
 
 
 def summarized(networks: Networks, batch: Batch) -> Batch:

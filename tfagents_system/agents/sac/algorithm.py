@@ -1,4 +1,4 @@
-"""Builds the agent of Soft Actor-Critic: twin critics and a learned temperature.
+"""Builds the agent of Soft Actor-Critic: critics, two by default, and a learned temperature.
 
 Source: Haarnoja et al. 2018, Soft Actor-Critic Algorithms and Applications, arXiv:1812.05905.
 """
@@ -11,7 +11,7 @@ from tf_agents.networks import network
 from tf_agents.policies import actor_policy, greedy_policy
 
 from tfagents_system.agents.agent import ActorCriticAgent
-from tfagents_system.agents.agent_settings import AgentParams
+from tfagents_system.agents.agent_settings import PAIR, AgentParams
 from tfagents_system.agents.building import (
     Parts,
     build_agent,
@@ -33,18 +33,30 @@ make_critic = make_mlp_critic
 def make_agent(settings: AgentParams, parts: Parts) -> ActorCriticAgent:
     """Returns the agent of `settings`, with a state-value network or reward streams, if any.
 
+    More critics than two are an ensemble, with the losses of RLPD.
+
     Raises:
       ConfigError: If the critics have not a value of each stream.
     """
+    num_critics = settings.critic_ensemble
+    is_ensemble = num_critics > PAIR
+    num_drawn = settings.critic_ensemble_subset if is_ensemble else None
+    judged_by = losses.mean if is_ensemble else losses.smallest
     if streams := streams_of(settings):
         discounts = {name: stream.discount for name, stream in streams.items()}
-        critic_loss = partial(stream_losses.critic_loss, discounts=discounts)
-        agent = make_soft_agent(settings, parts, Losses(stream_losses.actor_loss, critic_loss))
+        own_losses = Losses(
+            partial(stream_losses.actor_loss, judged_by=judged_by),
+            partial(stream_losses.critic_loss, discounts=discounts, num_drawn=num_drawn),
+        )
+        agent = make_soft_agent(settings, parts, own_losses, num_critics=num_critics)
         _check_values(agent.networks.critics[0], streams)
         return agent
-    own_losses = Losses(losses.actor_loss, partial(losses.critic_loss, gamma=settings.discount))
+    own_losses = Losses(
+        partial(losses.actor_loss, judged_by=judged_by),
+        partial(losses.critic_loss, gamma=settings.discount, num_drawn=num_drawn),
+    )
     if not settings.state_value_network:
-        return make_soft_agent(settings, parts, own_losses)
+        return make_soft_agent(settings, parts, own_losses, num_critics=num_critics)
     state_value = settings.state_value_ctor(parts.observation_spec)
     own_losses = own_losses._replace(state_value=losses.state_value_loss)
     return make_soft_agent(settings, parts, own_losses, state_value=state_value)

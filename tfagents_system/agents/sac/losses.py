@@ -2,7 +2,8 @@
 
 Sources: Haarnoja et al. 2018, Soft Actor-Critic Algorithms and Applications, arXiv:1812.05905;
 Haarnoja et al. 2018, Soft Actor-Critic: Off-Policy Maximum Entropy Deep Reinforcement Learning with
-a Stochastic Actor, arXiv:1801.01290, which has a state-value network.
+a Stochastic Actor, arXiv:1801.01290, which has a state-value network; for ensembles of critics,
+Ball et al. 2023, Efficient Online Reinforcement Learning with Offline Data, arXiv:2302.02948.
 """
 
 import functools
@@ -13,7 +14,7 @@ import tensorflow as tf
 
 from tfagents_system.agents.batch import Batch
 from tfagents_system.agents.losses import ActorLoss, CriticLoss, sum_of_parts, valid_mean
-from tfagents_system.agents.networks import Networks, act, act_of, values
+from tfagents_system.agents.networks import Networks, act, act_of, values, values_of_drawn
 from tfagents_system.core.nests import Nest
 from tfagents_system.networks.matmul import exact_values
 
@@ -23,6 +24,11 @@ Gamma: TypeAlias = float | tf.Tensor  # per env step; of several reward streams 
 def smallest(q_values: Sequence[tf.Tensor]) -> tf.Tensor:
     """Returns the smallest of the critics' values, each [B] or [B, T]."""
     return functools.reduce(tf.minimum, q_values)
+
+
+def mean(q_values: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Returns the mean of the critics' values, each [B] or [B, T]."""
+    return tf.add_n(q_values) / len(q_values)
 
 
 def actor_loss(
@@ -49,29 +55,49 @@ def actor_loss(
     return ActorLoss(loss, log_prob, soft_value(q_value, tf.stop_gradient(log_prob), alpha))
 
 
-def critic_loss(networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: Gamma) -> CriticLoss:
-    """Returns the sum over the critics of the mean of 1/2 (Q - y)^2; arXiv:1812.05905, eq. 5."""
-    target = tf.stop_gradient(td_target(networks, batch, alpha, gamma))
+def critic_loss(
+    networks: Networks,
+    batch: Batch,
+    alpha: tf.Tensor,
+    gamma: Gamma,
+    num_drawn: int | None = None,
+) -> CriticLoss:
+    """Returns the sum over the critics of the mean of 1/2 (Q - y)^2; arXiv:1812.05905, eq. 5.
+
+    For `num_drawn`, see `td_target`.
+    """
+    target = tf.stop_gradient(td_target(networks, batch, alpha, gamma, num_drawn))
     with exact_values():
         outputs = values(networks.critics, batch.steps, batch.action)
     q_values = [networks.head.taken(output, batch.action) for output in outputs]
     return CriticLoss(half_squared_errors(q_values, target, batch.valid), q_values[0], target)
 
 
-def td_target(networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: Gamma) -> tf.Tensor:
+def td_target(
+    networks: Networks,
+    batch: Batch,
+    alpha: tf.Tensor,
+    gamma: Gamma,
+    num_drawn: int | None = None,
+) -> tf.Tensor:
     """Returns y = r + gamma d V(s'), by the target networks: [B] or [B, T]; of streams [S, ...].
 
-    V is the state-value network's, or the smallest soft value of an action of the policy.
+    V is the state-value network's, or the smallest soft value of an action of the policy: that of
+    all target critics or, of an ensemble, of `num_drawn` that are drawn for the whole minibatch.
     """
     if networks.target_state_value is not None:
         with exact_values():
             next_value = act(networks.target_state_value, batch.next_steps)
         return bootstrapped_return(batch.reward, batch.discount, gamma, next_value)
     distribution = act_of(networks, batch.next_steps, batch.state)
+    critics = networks.target_critics
+    drawn = num_drawn and tf.random.shuffle(tf.range(len(critics)))[:num_drawn]
 
     def judge(actions: Nest) -> tf.Tensor:
         with exact_values():
-            return smallest(values(networks.target_critics, batch.next_steps, actions))
+            if drawn is None:
+                return smallest(values(critics, batch.next_steps, actions))
+            return smallest(values_of_drawn(critics, drawn, batch.next_steps, actions))
 
     next_value = soft_value(*networks.head.expectation(distribution, judge), alpha)
     if batch.has_first_step:

@@ -49,6 +49,12 @@ def _check(settings: "AgentSettings", is_recurrent: bool, where: str) -> None:
             f"{where}: state_value_network is True, and there are reward_signals; allowed is "
             "state_value_network = False then: the value of each stream is the critics'."
         )
+    if settings.critic_ensemble > 2:
+        raise ConfigError(
+            f"{where}: state_value_network is True and critic_ensemble is "
+            f"{settings.critic_ensemble}; allowed is critic_ensemble = 2 then: its target is the "
+            "smaller value of both."
+        )
     if is_recurrent:
         raise ConfigError(
             f"{where}: state_value_network is True and recurrent is True; allowed is recurrent = "
@@ -66,6 +72,7 @@ SAC = Algorithm(
     "Soft Actor-Critic",
     settings=(EntropySettings, SacSettings),
     has_all_actions=True,
+    has_ensembles=True,
     has_streams=True,
     check=_check,
 )

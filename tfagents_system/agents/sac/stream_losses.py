@@ -10,7 +10,7 @@ min_k Q_k,s. The values of each stream have the whole entropy bonus, so their me
 Source: the SAC of Unity's ML-Agents, which has these means.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -20,25 +20,37 @@ from tfagents_system.agents.networks import Networks
 from tfagents_system.agents.sac import losses
 
 
-def actor_loss(networks: Networks, batch: Batch, alpha: tf.Tensor) -> ActorLoss:
-    """Returns the loss of SAC's actor, judged by the mean over the streams."""
+def actor_loss(
+    networks: Networks,
+    batch: Batch,
+    alpha: tf.Tensor,
+    judged_by: Callable[[Sequence[tf.Tensor]], tf.Tensor] = losses.smallest,
+) -> ActorLoss:
+    """Returns the loss of SAC's actor, judged by the mean over the streams.
+
+    `judged_by` returns, from the critics' values [S, ...], those of each stream.
+    """
+
+    def mean_of_streams(q_values: Sequence[tf.Tensor]) -> tf.Tensor:
+        return tf.reduce_mean(judged_by(q_values), axis=0)
+
     return losses.actor_loss(networks, batch, alpha, judged_by=mean_of_streams)
 
 
-def mean_of_streams(q_values: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Returns the mean over the streams of the smallest of the critics' values, each [S, ...]."""
-    return tf.reduce_mean(losses.smallest(q_values), axis=0)
-
-
 def critic_loss(
-    networks: Networks, batch: Batch, alpha: tf.Tensor, discounts: Mapping[str, float]
+    networks: Networks,
+    batch: Batch,
+    alpha: tf.Tensor,
+    discounts: Mapping[str, float],
+    num_drawn: int | None = None,
 ) -> CriticLoss:
     """Returns the mean over the streams of the loss of SAC's critics.
 
-    `discounts` has the discount factor per env step of each stream, sorted by name.
+    `discounts` has the discount factor per env step of each stream, sorted by name. For
+    `num_drawn`, see `losses.td_target`.
     """
     gamma = tf.reshape(tf.constant([*discounts.values()]), [-1] + [1] * batch.valid.shape.rank)
-    total, q_values, targets, *_ = losses.critic_loss(networks, batch, alpha, gamma)
+    total, q_values, targets, *_ = losses.critic_loss(networks, batch, alpha, gamma, num_drawn)
     values = zip(discounts, tf.unstack(q_values), strict=True)
     return CriticLoss(
         total / len(discounts),
