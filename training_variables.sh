@@ -58,6 +58,10 @@
 : "${SAC_WANDB:=auto}"
 : "${SAC_MLFLOW:=auto}"
 
+# 1: TensorBoard has values by the tags of ML-Agents, too, such as Environment/Cumulative Reward.
+# auto: 0.
+: "${SAC_MLAGENTS_TAGS:=auto}"
+
 # Experiment from whose weights a new one starts, such as logs/first, logs/first:best. Empty: none.
 : "${SAC_INITIALIZE_FROM:=}"
 

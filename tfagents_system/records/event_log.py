@@ -1,5 +1,6 @@
 """Writes the TensorBoard record of one program."""
 
+import os
 import pathlib
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +9,9 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tfagents_system.core.process.reporting import OnlyReports
+from tfagents_system.core.settings.variables import has_mlagents_tags
 from tfagents_system.core.state.disk import SpaceGuard
+from tfagents_system.records.mlagents_tags import mlagents_scalars
 
 NUM_BINS = 30
 LARGEST_VALUE = 1e150  # its square is finite
@@ -17,7 +20,8 @@ LARGEST_VALUE = 1e150  # its square is finite
 class EventLog:
     """Writes values to an event file in `folder`, and begins a new file after a full disk.
 
-    Readers stop at a record that was cut short.
+    Readers stop at a record that was cut short. With SAC_MLAGENTS_TAGS=1 values have the tags of
+    ML-Agents, too.
     """
 
     def __init__(self, folder: pathlib.Path):
@@ -25,6 +29,7 @@ class EventLog:
         self._folder = folder
         self._guard = SpaceGuard("TensorBoard events", folder)
         self._writer: tf.summary.SummaryWriter | None = None
+        self._has_mlagents_tags = has_mlagents_tags(os.environ)
 
     @OnlyReports("TensorBoard events")
     def write(
@@ -39,7 +44,8 @@ class EventLog:
             writer = self._writer or tf.summary.create_file_writer(str(self._folder))
             self._writer = None
             summary = tf.compat.v1.Summary()
-            for tag, value in scalars.items():
+            others = mlagents_scalars(step, scalars) if self._has_mlagents_tags else {}
+            for tag, value in (*scalars.items(), *others.items()):
                 summary.value.add(tag=tag, simple_value=value)
             for tag, values in (distributions or {}).items():
                 if len(finite := _finite(values)):

@@ -41,6 +41,7 @@ def test_required_variables_alone_leave_the_rest_automatic():
         initialize_from=None,
         wandb=False,
         mlflow=False,
+        mlagents_tags=False,
         gin_bindings=(),
         task_id=None,
     )

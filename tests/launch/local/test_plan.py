@@ -202,3 +202,11 @@ def test_a_share_has_the_workers_that_it_was_told(collectors):
     assert [p.env["SLURM_PROCID"] for p in programs] == ["6", "7", "8"]
     with pytest.raises(ConfigError, match=f"3 x {kind} 2 = 6 CPUs, but this job has 5: 0-4"):
         place(programs, range(5), may_share_cpus(settings), "unix:/tmp/x")
+
+
+def test_the_programs_are_told_to_write_the_tags_of_mlagents():
+    def told(**variables):
+        programs = everything(make_settings(**variables), EXP_DIR, 4)
+        return {program.env.get("SAC_MLAGENTS_TAGS") for program in programs}
+
+    assert (told(MLAGENTS_TAGS="1"), told()) == ({"1"}, {None})

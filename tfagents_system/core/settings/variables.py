@@ -10,6 +10,7 @@ from tfagents_system.core.names import did_you_mean
 
 AUTO = "auto"
 INITIALIZE_FROM = "SAC_INITIALIZE_FROM"
+MLAGENTS_TAGS = "SAC_MLAGENTS_TAGS"
 GIN_BINDINGS = "SAC_GIN_BINDINGS"
 
 VARIABLES: Mapping[str, str] = {
@@ -31,6 +32,7 @@ VARIABLES: Mapping[str, str] = {
     "SAC_EVAL_WORKERS": "number of programs that only evaluate, or auto for none",
     "SAC_WANDB": "1 to mirror the run to Weights & Biases, 0, or auto for 0",
     "SAC_MLFLOW": "1 to mirror the run to MLflow, 0, or auto for 0",
+    MLAGENTS_TAGS: "1 for TensorBoard values also by the tags of ML-Agents, 0, or auto for 0",
     INITIALIZE_FROM: "experiment, or experiment:checkpoint, whose weights a new one starts from",
     GIN_BINDINGS: "gin bindings that override hyperparameters, separated by newlines or ;",
 }
@@ -63,6 +65,7 @@ class Settings:
     eval_workers: int
     wandb: bool
     mlflow: bool
+    mlagents_tags: bool
     initialize_from: str | None  # EXP[:CHECKPOINT]
     gin_bindings: tuple[str, ...]
     task_id: int | None  # SLURM_ARRAY_TASK_ID
@@ -109,6 +112,7 @@ class Settings:
             eval_workers=eval_workers,
             wandb=bool(_switch(environ, "SAC_WANDB")),
             mlflow=bool(_switch(environ, "SAC_MLFLOW")),
+            mlagents_tags=has_mlagents_tags(environ),
             initialize_from=environ.get(INITIALIZE_FROM, "").strip() or None,
             gin_bindings=split_bindings(environ.get(GIN_BINDINGS, "")),
             task_id=_integer(environ, "SLURM_ARRAY_TASK_ID", 0, 2**32 - 1),
@@ -121,6 +125,11 @@ def env_timeout_secs(environ: Mapping[str, str]) -> int:
     That is SAC_ENV_TIMEOUT_SECS, or the value of `auto`.
     """
     return _integer(environ, "SAC_ENV_TIMEOUT_SECS", 1, 10**7) or ENV_TIMEOUT_SECS
+
+
+def has_mlagents_tags(environ: Mapping[str, str]) -> bool:
+    """Returns whether programs write values also by the tags of ML-Agents."""
+    return bool(_switch(environ, MLAGENTS_TAGS))
 
 
 def split_bindings(text: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import pathlib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-from tfagents_system.core.settings.variables import ENV_TIMEOUT_SECS, Settings
+from tfagents_system.core.settings.variables import ENV_TIMEOUT_SECS, MLAGENTS_TAGS, Settings
 
 CORE_BYTES, WORKER_BYTES = 1.0e9, 0.2e9  # lower bounds (core: learner, server)
 REPLAY_ADDRESS = "--replay_address="  # arguments that the host fills in
@@ -116,6 +116,8 @@ def _program(
     argv = (*start, f"--exp_dir={exp_dir}", *arguments, *mode)
     # The order of sets of strings depends on the hash seed.
     common = {"PYTHONHASHSEED": "0"} if settings.deterministic else {}
+    if settings.mlagents_tags:
+        common[MLAGENTS_TAGS] = "1"
     return Program(name, argv, num_cpus, {**_common_env(num_cpus), **common, **environ})
 
 

@@ -1,0 +1,50 @@
+"""TensorBoard values by the tags of ML-Agents."""
+
+import pytest
+from records.test_event_log import events
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.records.event_log import EventLog
+from tfagents_system.records.mlagents_tags import mlagents_scalars
+
+
+def test_a_workers_values_are_of_the_environment():
+    assert mlagents_scalars(500, {"collect/episode_return": 3.0, "collect/episode_length": 7}) == {
+        "Environment/Cumulative Reward": 3.0,
+        "Policy/Extrinsic Reward": 3.0,
+        "Environment/Episode Length": 7,
+        "Step": 500.0,
+        "Is Training": 1.0,
+    }
+
+
+def test_the_critics_loss_is_shared_among_those_of_mlagents():
+    found = mlagents_scalars(1, {"learner/critic_loss": 5.0, "learner/actor_loss": -2.0})
+    assert found == {
+        "Losses/Policy Loss": -2.0,
+        "Losses/Q1 Loss": 5.0 / 2,
+        "Losses/Q2 Loss": 5.0 / 2,
+        "Losses/Value Loss": 5.0 / 2,
+    }
+    of_values = {"learner/critic_loss": 5.0, "learner/state_value_loss": 0.25}
+    assert mlagents_scalars(1, of_values)["Losses/Value Loss"] == 0.25
+
+
+def test_lessons_count_from_0_and_other_values_have_no_such_tag():
+    assert mlagents_scalars(1, {"lesson/gap": 3, "learner/td_target": 1.0}) == {
+        "Environment/Lesson Number/gap": 3 - 1
+    }
+
+
+@pytest.mark.parametrize("value, has", [("1", True), ("0", False), ("auto", False), ("", False)])
+def test_the_variable_turns_them_on(value, has, tmp_path, monkeypatch):
+    monkeypatch.setenv("SAC_MLAGENTS_TAGS", value)
+    EventLog(tmp_path).write(4, {"learner/alpha": 0.5, "own": 1.0})
+    expected = [(4, "learner/alpha", 0.5), (4, "own", 1.0)]
+    assert events(tmp_path) == expected + [(4, "Policy/Entropy Coeff", 0.5)] * has
+
+
+def test_another_value_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("SAC_MLAGENTS_TAGS", "yes")
+    with pytest.raises(ConfigError, match="SAC_MLAGENTS_TAGS is 'yes'; allowed is auto, 0 or 1"):
+        EventLog(tmp_path)

@@ -1,0 +1,53 @@
+"""Names values as ML-Agents does in TensorBoard, for dashboards that know its tags."""
+
+from collections.abc import Mapping
+
+# Tags of ML-Agents 1.0, and of earlier versions where these differ, by ours.
+_TAGS: Mapping[str, tuple[str, ...]] = {
+    "collect/episode_return": ("Environment/Cumulative Reward", "Policy/Extrinsic Reward"),
+    "collect/episode_length": ("Environment/Episode Length",),
+    "learner/actor_loss": ("Losses/Policy Loss",),
+    "learner/state_value_loss": ("Losses/Value Loss",),
+    "learner/cloning_loss": ("Losses/Pretraining Loss",),
+    "learner/curiosity_forward_loss": ("Losses/Curiosity Forward Loss",),
+    "learner/curiosity_inverse_loss": ("Losses/Curiosity Inverse Loss",),
+    "learner/rnd_loss": ("Losses/RND Loss",),
+    "learner/gail_loss": ("Losses/GAIL Loss",),
+    "learner/gail_information": ("Losses/GAIL KL Loss",),
+    "learner/gail_beta": ("Policy/GAIL Beta",),
+    "learner/gail_gradient_penalty": ("Policy/GAIL Grad Mag Loss",),
+    "learner/gail_policy_estimate": ("Policy/GAIL Policy Estimate",),
+    "learner/gail_expert_estimate": ("Policy/GAIL Expert Estimate",),
+    "learner/curiosity_reward": ("Policy/Curiosity Reward",),
+    "learner/rnd_reward": ("Policy/Rnd Reward",),
+    "learner/gail_reward": ("Policy/Gail Reward", "Policy/GAIL Reward"),
+    "learner/entropy": ("Policy/Entropy",),
+    "learner/alpha": ("Policy/Entropy Coeff",),
+    "learner/q_value": ("Policy/Extrinsic Value", "Policy/Extrinsic Value Estimate"),
+}
+_LESSON, _CRITICS = "lesson/", "learner/critic_loss"
+_COLLECT = "collect/episode_return"
+
+
+def mlagents_scalars(step: int, scalars: Mapping[str, float]) -> dict[str, float]:
+    """Returns the values that ML-Agents records, too, by its tags.
+
+    `Losses/Q1 Loss` and `Losses/Q2 Loss` are half of the critics' loss each, which is the sum over
+    critics; so is `Losses/Value Loss` without a state-value network, because the critics' values
+    are then all that there are. Lessons count from 0.
+
+    Args:
+      step: Of the values: env steps of a worker, train steps of the learner.
+      scalars: By our tags.
+    """
+    named = {tag: value for ours, value in scalars.items() for tag in _TAGS.get(ours, ())}
+    for ours, value in scalars.items():
+        if ours.startswith(_LESSON):
+            named[f"Environment/Lesson Number/{ours.removeprefix(_LESSON)}"] = value - 1
+    if _CRITICS in scalars:
+        half = scalars[_CRITICS] / 2
+        named |= {"Losses/Q1 Loss": half, "Losses/Q2 Loss": half}
+        named.setdefault("Losses/Value Loss", half)
+    if _COLLECT in scalars:
+        named |= {"Step": float(step), "Is Training": 1.0}
+    return named
