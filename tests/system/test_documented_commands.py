@@ -79,6 +79,8 @@ ELSEWHERE = {
     "--config config/minitaur.json --exp_dir examples/minitaur --output exported "
     "--to numpy --to onnx --to savedmodel --to tflite":
         "tests/export/test_models.py::test_every_format_acts_as_the_policy_on_1000_observations",
+    "sac export logs/ball --to unity":
+        "tests/export/test_unity_model.py::test_many_agents_act_at_once_as_the_policy_does",
     "sudo chrt --fifo 10 .venv/bin/sac latency exported":
         "tests/export/test_models.py::test_latency_table_has_a_row_for_each_exported_format",
 }  # fmt: skip
