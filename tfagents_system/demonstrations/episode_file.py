@@ -49,6 +49,7 @@ class Episode:
     end: str  # one of ENDS
     environment: str | None = None  # its id
     origin: str = "an episode"  # for messages
+    left_out: tuple[str, ...] = ()  # what the file has, and was not read, such as videos
 
     @property
     def length(self) -> int:

@@ -8,15 +8,18 @@ from tfagents_system.core.state.paths import is_experiment
 from tfagents_system.demonstrations.episode_file import Episode, read_episode
 from tfagents_system.demonstrations.experiment import find_replay
 from tfagents_system.demonstrations.hdf5 import read_hdf5
+from tfagents_system.demonstrations.lerobot import INFO as LEROBOT
+from tfagents_system.demonstrations.lerobot import read_lerobot
 from tfagents_system.demonstrations.unity_demo import read_unity_demo
 
 MINARI = "data/main_data.hdf5"  # in the folder of a data set of Minari
 
 
-def read_demonstrations(path: pathlib.Path) -> list[Episode]:
+def read_demonstrations(path: pathlib.Path, missing_reward: float | None = None) -> list[Episode]:
     """Returns all episodes in `path`, at least one; those of a folder in the order of file names.
 
-    Of the folder of an experiment, they are those in its replay buffer.
+    Of the folder of an experiment, they are those in its replay buffer. `missing_reward` is the
+    reward of each step in a data set of LeRobot without rewards, which is otherwise refused.
 
     Raises:
       ConfigError: If there is none, or a file cannot be read; the message has the path.
@@ -30,6 +33,8 @@ def read_demonstrations(path: pathlib.Path) -> list[Episode]:
         from tfagents_system.demonstrations.replay import read_replay
 
         episodes = read_replay(path)
+    elif (path / LEROBOT).is_file():
+        episodes = read_lerobot(path, missing_reward)
     else:
         files = [path] if path.is_file() else demonstration_files(path)
         episodes = [episode for file in files for episode in _reader_of(file)(file)]

@@ -54,6 +54,8 @@ def remarks(episode: Episode, specs: Specs) -> Iterator[str]:
         yield "its last step is neither terminated nor truncated: it counts as truncated"
     if episode.length > specs.horizon:
         yield f"it has {episode.length} env steps, more than the horizon, {specs.horizon}"
+    if episode.left_out:
+        yield f"{', '.join(episode.left_out)} was not read"
     yield from _beyond_bounds(episode.observations, named_leaves(specs.observation, OBSERVATION))
 
 

@@ -40,7 +40,7 @@ def test_an_extra_that_could_not_be_installed_is_forgotten(ready):
 def test_unknown_extra_is_refused_with_the_list(ready, name, hint):
     status, stdout, stderr = ready.run("--with", name)
     assert (status, stdout, ready.tape()) == (78, "", [])
-    everything = "box2d dm_control docs mlflow mujoco onnx optuna ray wandb"
+    everything = "box2d dm_control docs lerobot mlflow mujoco onnx optuna ray wandb"
     assert f"there is no extra '{name}'.{hint} There are: {everything}\n" in stderr
 
 
