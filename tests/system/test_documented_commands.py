@@ -36,6 +36,9 @@ ELSEWHERE = {
     "sac sweep my_variables.sh --grid discount=0.98,0.99 train_batch_size=128,256 --seed 1 2 3 "
     "--parallel 2":
         "tests/system/test_sweep.py::test_a_sweep_ranks_its_trials_and_trains_none_twice",
+    "sac demonstrations convert my_data_set --output my_demonstrations --missing_reward 0":
+        "tests/demonstrations/test_lerobot.py::"
+        "test_without_rewards_the_data_set_is_refused_unless_a_reward_is_given",
     "sac record --env Pendulum-v1 --keyboard":
         "tests/commands/test_record_person.py::test_a_person_records_episodes_by_keys_in_the_window",
     "sac eval logs/pendulum --num_episodes 5": EVALUATION,

@@ -1,7 +1,8 @@
-"""Shows demonstrations, or checks whether they fit an environment.
+"""Shows demonstrations, checks whether they fit an environment, or converts them.
 
 Example: sac demonstrations show demonstrations
 Example: sac demonstrations check demonstrations --env Pendulum-v1
+Example: sac demonstrations convert demonstrations --output pendulum.demo
 
 A folder is the sum of its files; docs/demonstrations.md describes them. `check` names what an agent
 cannot learn from, then exits with 78, and what is only odd.
@@ -17,6 +18,7 @@ from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
 from tfagents_system.core.process.processes import leaving_none_behind
 from tfagents_system.core.programs.command_line import OneOf
 from tfagents_system.core.settings.params import Params
+from tfagents_system.demonstrations.conversion import convert
 from tfagents_system.demonstrations.episode_file import Episode
 from tfagents_system.demonstrations.files import read_demonstrations
 from tfagents_system.evaluation.saved_experiment import prepare_tensorflow
@@ -26,13 +28,16 @@ SEED = 1
 
 
 def demonstrations(
-    action: Annotated[str, OneOf(("show", "check"))],
+    action: Annotated[str, OneOf(("show", "check", "convert"))],
     path: pathlib.Path,
     /,
     env: str | None = None,
     params: pathlib.Path | None = None,
     config: pathlib.Path | None = None,
     set_: tuple[str, ...] = (),
+    output: pathlib.Path | None = None,
+    branches: tuple[int, ...] = (),
+    missing_reward: float | None = None,
 ) -> int:
     """Prints a summary or what does not fit; returns 0, or 78 if something does not fit.
 
@@ -44,14 +49,26 @@ def demonstrations(
       params: For check: params file in place of --env.
       config: For check: JSON config of --params.
       set_: For check: hyperparameters, such as frame_stack=4.
+      output: For convert: a file FILE.demo for ML-Agents, or a folder, for a file .npz of each
+        episode.
+      branches: For convert to .demo: the number of choices in each branch of discrete actions.
+      missing_reward: The reward of each step in a data set of LeRobot that has none.
 
     Raises:
       ConfigError: If a file cannot be read, or there is no such environment.
     """
-    episodes = read_demonstrations(path)
+    if action != "check" and (env or params or config or set_):
+        raise ConfigError("--env, --params, --config and --set are for check.")
+    if action != "convert" and (output or branches):
+        raise ConfigError("--output and --branches are for convert.")
+    episodes = read_demonstrations(path, missing_reward)
+    if action == "convert":
+        if output is None:
+            raise ConfigError("Where to? Give --output.")
+        convert(episodes, output, branches)
+        print(f"{output}: {_summary(episodes)}")
+        return 0
     if action == "show":
-        if env or params or config or set_:
-            raise ConfigError("--env, --params, --config and --set are for check.")
         print("\n".join([f"{path}: {_summary(episodes)}", *_lines_of(episodes)]))
         return 0
     prepare_tensorflow()
@@ -78,7 +95,8 @@ def _lines_of(episodes: Sequence[Episode]) -> list[str]:
         if len(specs) > 1:
             lines.append(f"  {count} of {len(episodes)} have")
         lines += [f"  {name}  {what}" for name, what in spec]
-    return lines
+    left_out = sorted({name for episode in episodes for name in episode.left_out})
+    return lines + ([f"  not read: {', '.join(left_out)}"] if left_out else [])
 
 
 def _range(name: str, values: Sequence[float]) -> str:

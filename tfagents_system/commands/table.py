@@ -12,7 +12,7 @@ COMMANDS = {
     "eval": ("evaluate a policy in greedy episodes, and film it", "run:evaluate"),
     "record": ("record episodes of a policy or a person", "commands.record:record"),
     "demonstrations": (
-        "show demonstrations, or check that they fit",
+        "show, check or convert demonstrations",
         "commands.demonstrations:demonstrations",
     ),
     "clone": ("train a policy on demonstrations alone", "commands.clone:clone"),

@@ -15,7 +15,7 @@ API_VERSION = "1.5.0"
 OK, FAILED = 200, 400  # status of a header
 STEP, RESET, QUIT = 0, 1, 2  # commands
 UNCOMPRESSED, PNG = 0, 1  # compression of an observation
-NO_PROPERTY = 1  # of a dimension
+NO_PROPERTY, TRANSLATIONAL = 1, 2  # of a dimension
 CONTINUOUS = 1  # space type of an action before API 1.3; 0 is discrete
 
 _SCHEMA = """
@@ -59,7 +59,10 @@ message Settings {
 message Output { map<string, AgentInfos> agents = 2; bytes channels = 3; }
 message Input { map<string, Actions> actions = 1; int32 command = 4; bytes channels = 5; }
 message Decision { AgentInfo info = 1; Action action = 2; }
-message DemonstrationMeta { int32 api_version = 1; string name = 2; int32 num_decisions = 3; }
+message DemonstrationMeta {
+  int32 api_version = 1; string name = 2; int32 num_decisions = 3; int32 num_episodes = 4;
+  float mean_return = 5;
+}
 message FromUnity { Output output = 1; Hello hello = 2; }
 message ToUnity { Input input = 1; Settings settings = 2; }
 message Message { Header header = 1; FromUnity from_unity = 2; ToUnity to_unity = 3; }
@@ -109,6 +112,7 @@ def _add(message: Any, name: str, number: int, kind: str, is_repeated: bool = Fa
 
 _MADE = _classes()
 Action, Actions, AgentInfo = _MADE["Action"], _MADE["Actions"], _MADE["AgentInfo"]
+ActionSpec = _MADE["ActionSpec"]
 Behavior, Capabilities, Decision = _MADE["Behavior"], _MADE["Capabilities"], _MADE["Decision"]
 DemonstrationMeta, Floats = _MADE["DemonstrationMeta"], _MADE["Floats"]
 FromUnity, Header, Hello = _MADE["FromUnity"], _MADE["Header"], _MADE["Hello"]

@@ -1,0 +1,36 @@
+"""Writes demonstrations in another format."""
+
+import pathlib
+from collections.abc import Sequence
+
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.state.files import make_folder_durably
+from tfagents_system.demonstrations.episode_file import Episode, write_episode
+from tfagents_system.demonstrations.files import READERS
+from tfagents_system.demonstrations.unity_demo_writer import write_unity_demo
+
+DEMO = ".demo"
+
+
+def convert(episodes: Sequence[Episode], output: pathlib.Path, branches: Sequence[int]) -> None:
+    """Writes `episodes` to `output`: a .demo file of ML-Agents, or a new folder of .npz files.
+
+    Raises:
+      ConfigError: If there is such a file or folder, or it is of a format that is not written.
+    """
+    if output.exists():
+        raise ConfigError(f"{output}: it exists. Choose another --output.")
+    if output.suffix == DEMO:
+        make_folder_durably(output.parent)
+        write_unity_demo(output, episodes, branches)
+        return
+    if output.suffix in READERS:
+        raise ConfigError(
+            f"{output}: no file of this format is written; allowed are a file FILE{DEMO}, and the "
+            "name of a folder, for a file .npz of each episode."
+        )
+    if branches:
+        raise ConfigError(f"--branches is for a {DEMO} file.")
+    make_folder_durably(output)
+    for index, episode in enumerate(episodes):
+        write_episode(output / f"episode_{index:06d}.npz", episode)
