@@ -54,6 +54,12 @@ def budget_of(task: str) -> Budget:
         if encoder in IMAGE_ENCODERS:  # with the random ones, 100 env steps
             return Budget(80, 0.5, settings | {"image_encoder": encoder}, num_random=20)
         return Budget(3000 if hybrid else 1000, 0.9, settings)
+    if num_lists := TASKS[task].get("num_lists"):
+        names = (
+            [f"list_{index}" for index in range(num_lists)] if num_lists > 1 else ["observation"]
+        )
+        lists = {"entity_observations": names, "train_batch_size": 16}
+        return Budget(1000, 0.9, small_rate | lists)
     if hybrid:
         return Budget(8000, 0.9, {"train_batch_size": 256}, capacity=50_000)
     if task.endswith(" 2"):

@@ -50,6 +50,19 @@ def test_what_must_be_remembered_is_seen_three_times():
     assert [bool(observation[0]) for observation in seen] == [True, True, True, False, False]
 
 
+def test_lists_have_one_to_ten_entities_and_then_zeros():
+    task = begun(-1, num_lists=2)
+    lengths = {name: set() for name in ("list_0", "list_1")}
+    for _ in range(100):
+        observation, *_ = task.step(np.float32([0]))
+        for name, entities in observation.items():
+            count = int((entities[:, 0] == -1).sum())
+            np.testing.assert_array_equal(entities[:count], -np.ones([count, 5]))
+            np.testing.assert_array_equal(entities[count:], np.zeros([10 - count, 5]))
+            lengths[name].add(count)
+    assert lengths == {"list_0": set(range(1, 11)), "list_1": set(range(1, 11))}
+
+
 @pytest.mark.parametrize("name", TASKS)
 def test_spaces_hold_what_is_seen_and_done(name):
     task = Simple(**TASKS[name])

@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 
 from tfagents_system.tasks.drawing import BLACK, GREEN, RED, Canvas
 
+ENTITIES = (10, 5)  # most of a list, and their numbers
 REMEMBERED_STEPS = 2  # how long the goal is seen, if it must be remembered
 
 
 class Simple(gym.Env):
     """Points on axes from -1 to 1, which must all move to the side of the goal, -1 or 1.
 
-    Observation [goal], or images [side, side, 3] that are filled with it. A continuous action in
+    Observation [goal], or images [side, side, 3] or lists of 1 to 10 entities that are filled with
+    it; rows of zeros follow the entities. A continuous action in
     [-1, 1] moves a point by `stride` times it; a discrete one of 0 or 1 by minus or plus `stride`.
     The episode ends when each point has come to an end of its axis: the reward is then `success`
     times the mean over axes of 1 at the goal's end and -1 at the other; before, it is minus
@@ -34,6 +36,8 @@ class Simple(gym.Env):
         stride: float = 0.2,
         num_cameras: int = 0,
         side: int = 20,
+        num_lists: int = 0,
+        has_vector: bool = False,
         must_remember: bool = False,
         success: float = 1.06,
         penalty: float = 0.01,
@@ -46,6 +50,8 @@ class Simple(gym.Env):
           stride: Largest move.
           num_cameras: Images in the observation, in place of the vector; 0 for the vector.
           side: Of the images, in pixels.
+          num_lists: Lists of entities in the observation, in place of the vector.
+          has_vector: Whether the vector is beside the lists, as `goal`.
           must_remember: Whether the goal is seen only in the first three observations.
           success: Reward when all points are at the goal's end.
           penalty: Subtracted for each env step before the last.
@@ -60,10 +66,14 @@ class Simple(gym.Env):
         self._is_nested = len(spaces) > 1
         (*_, first) = reversed(spaces.values())
         self.action_space = gym.spaces.Dict(spaces) if self._is_nested else first
-        shape = (side, side, 3) if num_cameras else (1,)
-        seen = gym.spaces.Box(-1.0, 1.0, shape, np.float32)
-        cameras = {f"camera_{index}": seen for index in range(num_cameras)}
-        self.observation_space = gym.spaces.Dict(cameras) if num_cameras > 1 else seen
+        leaves = {f"camera_{index}": (side, side, 3) for index in range(num_cameras)}
+        leaves |= {f"list_{index}": ENTITIES for index in range(num_lists)}
+        leaves |= {"goal": (1,)} if has_vector or not leaves else {}
+        seen = {
+            name: gym.spaces.Box(-1.0, 1.0, shape, np.float32) for name, shape in leaves.items()
+        }
+        (*_, last) = seen.values()
+        self.observation_space = gym.spaces.Dict(seen) if len(seen) > 1 else last
         self._num_continuous, self._num_axes = num_continuous, num_continuous + num_discrete
         self._stride, self._must_remember = stride, must_remember
         self._success, self._penalty = success, penalty
@@ -102,11 +112,15 @@ class Simple(gym.Env):
         is_hidden = self._must_remember and self._num_moves > REMEMBERED_STEPS
         value = 0.0 if is_hidden else float(self.goal)
         if isinstance(self.observation_space, gym.spaces.Dict):
-            return {
-                name: np.full(space.shape, value, np.float32)
-                for name, space in self.observation_space.spaces.items()
-            }
-        return np.full(self.observation_space.shape, value, np.float32)
+            spaces = self.observation_space.spaces
+            return {name: self._filled(space.shape, value) for name, space in spaces.items()}
+        return self._filled(self.observation_space.shape, value)
+
+    def _filled(self, shape: tuple[int, ...], value: float) -> NDArray[np.float32]:
+        array = np.full(shape, value, np.float32)
+        if shape == ENTITIES:
+            array[self.np_random.integers(1, len(array) + 1) :] = 0
+        return array
 
 
 def _on_images(encoder: str, num_cameras: int) -> dict[str, Any]:
@@ -144,6 +158,8 @@ TASKS: dict[str, dict[str, Any]] = {
     "impala images": _on_images("impala", 2),
     "match3 image": _on_images("match3", 1),
     "match3 images": _on_images("match3", 2),
+    "list": {"num_lists": 1},
+    "lists": {"num_lists": 2},
     "memory": {"must_remember": True, "stride": 0.5},
     "discrete memory": {"num_continuous": 0, "num_discrete": 1, "must_remember": True},
     "hybrid memory": {"num_discrete": 1, "must_remember": True, "stride": 0.5},
