@@ -24,6 +24,7 @@ from tfagents_system.agents.building import (
     check_actions,
     make_normalizers,
 )
+from tfagents_system.agents.goal_conditioning import check_goal_conditioning
 from tfagents_system.agents.reward_scale import RewardScale
 from tfagents_system.agents.table import ALGORITHMS
 from tfagents_system.core.action_masks import input_spec
@@ -84,8 +85,9 @@ class TrainParamsBase(AgentParams, abc.ABC):
         """Returns the policy network: observation -> (distribution over actions, state).
 
         For TD3 and DDPG: observation -> (action, state). With `share_summarizer` or images,
-        `obs_spec` is the spec of the summarizer's features, as for `critic_ctor`. A mask of actions
-        is no part of it, and the leaves in `critic_observations` are only of `critic_ctor`'s.
+        `obs_spec` is the spec of the summarizer's features, a dict with goals if there are any, as
+        for `critic_ctor`. A mask of actions is no part of it, and the leaves in
+        `critic_observations` are only of `critic_ctor`'s.
         """
         make_actor = ALGORITHMS[self.algorithm].implementation().make_actor
         return make_actor(self, self._own_summarizer(obs_spec), obs_spec, action_spec)
@@ -148,6 +150,7 @@ class TrainParamsBase(AgentParams, abc.ABC):
         padded, and the agent must ignore transitions whose `time_step.step_type` is LAST.
         """
         check_actions(self, action_spec)
+        check_goal_conditioning(self, obs_spec)
         obs_spec = input_spec(obs_spec, tf.nest.flatten(action_spec))
         actor_spec = without(obs_spec, self.critic_observations)
         normalizer, actor_normalizer = make_normalizers(self, obs_spec, actor_spec)

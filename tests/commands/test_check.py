@@ -19,7 +19,11 @@ from tfagents_system.commands import learning_check
 from tfagents_system.commands.check import check
 from tfagents_system.commands.check_rows import Row
 from tfagents_system.commands.environment_probes import check_rewards, shown_specs
-from tfagents_system.commands.observations_check import EntityCounter, check_images
+from tfagents_system.commands.observations_check import (
+    EntityCounter,
+    check_goal_conditioning,
+    check_images,
+)
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
 from tfagents_system.demonstrations.recorder import Recorder
 
@@ -394,6 +398,25 @@ def test_entities_are_counted_and_those_that_are_too_small_are_noted():
     assert row.verdict == "note"
     assert "blocks had rows in 1 steps that are not zeros, but taken for absent" in row.value
     assert "docs/environments.md#lists-of-entities" in row.advice
+
+
+def test_goals_are_listed_with_the_weights_that_they_cost():
+    target = array_spec.ArraySpec([2], np.float32, "target.goal_signal")
+    spec = {"arm": array_spec.ArraySpec([2], np.float32), "target": target}
+    params = types.SimpleNamespace(
+        actor_fc_layer_params=(64, 100), critic_joint_fc_layer_params=(128, 128)
+    )
+    (row,) = check_goal_conditioning(spec, params)
+    assert row.verdict == "ok"
+    assert row.value == (
+        "target float32 [2]: the last hidden layer is generated from them, by 0.6 million weights "
+        "in the actor and 2.1 in each critic"  # 64 * 100 * 100 and 128^3
+    )
+    assert check_goal_conditioning({"arm": spec["arm"]}, params) == []
+    params.critic_joint_fc_layer_params = (256, 256)
+    (row,) = check_goal_conditioning(spec, params)
+    assert row.verdict == "note"
+    assert "16.8 in each critic" in row.value and "such as (64, 64), or goal_cond" in row.advice
 
 
 def test_images_are_listed_with_axes_and_encoders():

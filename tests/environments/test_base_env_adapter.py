@@ -8,8 +8,11 @@ import pytest
 from evaluation.test_evaluator import Params
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.observation_kinds import is_entities, is_goal
 from tfagents_system.environments.base_env_adapter import BaseEnvEnvironment
 from tfagents_system.environments.construction import make_eval_environment
+from tfagents_system.environments.unity.base_env_agents import _behavior_of
+from tfagents_system.environments.unity.specs import observation_spec
 
 CAMERA, VECTOR = "camera", "where am I?"
 
@@ -20,10 +23,20 @@ class Property(enum.IntFlag):
     UNSPECIFIED = 0
     NONE = 1
     TRANSLATIONAL_EQUIVARIANCE = 2
+    VARIABLE_SIZE = 4
 
 
-def sensor(name, shape, *properties):
-    return SimpleNamespace(name=name, shape=shape, dimension_property=properties)
+class Kind(enum.Enum):
+    """As in ML-Agents."""
+
+    DEFAULT = 0
+    GOAL_SIGNAL = 1
+
+
+def sensor(name, shape, *properties, kind=Kind.DEFAULT):
+    return SimpleNamespace(
+        name=name, shape=shape, dimension_property=properties, observation_type=kind
+    )
 
 
 IMAGE = (Property.NONE,) + 2 * (Property.TRANSLATIONAL_EQUIVARIANCE,)
@@ -141,3 +154,17 @@ def test_one_of_several_behaviors_is_chosen(behavior, expected):
     with pytest.raises(ConfigError, match=expected):
         BaseEnvEnvironment(env, behavior)
     assert BaseEnvEnvironment(env, "B").num_slots == 2
+
+
+def test_lists_of_any_length_and_goal_signals_are_told_by_the_specs():
+    specs = SimpleNamespace(
+        observation_specs=[
+            sensor("blocks", (4, 3), Property.VARIABLE_SIZE, Property.NONE),
+            sensor("table", (4, 3), Property.UNSPECIFIED, Property.UNSPECIFIED),
+            sensor("target", (2,), Property.NONE, kind=Kind.GOAL_SIGNAL),
+        ],
+        action_spec=SimpleNamespace(continuous_size=1, discrete_branches=()),
+    )
+    spec = observation_spec(_behavior_of("Yard?team=0", specs))
+    assert [name for name, leaf in spec.items() if is_entities(leaf)] == ["blocks"]
+    assert [name for name, leaf in spec.items() if is_goal(leaf)] == ["target"]

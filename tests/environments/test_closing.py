@@ -58,6 +58,8 @@ def params_of(env_ctor):
         time_aware=False,
         image_layouts=None,
         entity_observations=(),
+        goal_observations=(),
+        goal_conditioning_type="hyper",
     )
 
 

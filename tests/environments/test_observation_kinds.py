@@ -3,7 +3,14 @@ import numpy as np
 import pytest
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.observation_kinds import ENTITIES, is_entities, marked
+from tfagents_system.core.observation_kinds import (
+    ENTITIES,
+    GOAL,
+    is_entities,
+    is_goal,
+    marked,
+    unmarked,
+)
 from tfagents_system.data.images import is_image, layout_of, looks_like_image
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.train_params_base import TrainParamsBase
@@ -56,6 +63,16 @@ def test_the_arrays_that_are_named_are_lists_of_entities_and_no_images():
     assert is_entities(specs_with(nests=False, entity_observations=["observation"]))
 
 
+def test_goals_are_marked_unless_they_are_inputs_like_others():
+    goals = {"goal_observations": ["speed", "yard/blocks"]}
+    spec = specs_with(**goals, entity_observations=["yard/blocks"])
+    assert is_goal(spec["speed"]) and not is_goal(spec["yard"]["trees"])
+    assert is_goal(spec["yard"]["blocks"]) and is_entities(spec["yard"]["blocks"])
+    spec = specs_with(**goals, entity_observations=["yard/blocks"], goal_conditioning_type="none")
+    assert not is_goal(spec["speed"])
+    assert not is_goal(spec["yard"]["blocks"]) and is_entities(spec["yard"]["blocks"])
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -67,6 +84,14 @@ def test_the_arrays_that_are_named_are_lists_of_entities_and_no_images():
         (
             {"entity_observations": ["speed"]},
             r"entity_observations has 'speed', whose shape is \[2\]; allowed are arrays \[most ent",
+        ),
+        (
+            {"goal_observations": ["goal"]},
+            "goal_observations has 'goal', which the observation .* has not; allowed are speed, ",
+        ),
+        (
+            {"goal_conditioning_type": "hypr"},
+            'goal_conditioning_type is \'hypr\'; allowed is one of "hyper", "none"',
         ),
         ({"entity_observations": "blocks"}, "entity_observations is 'blocks'; allowed is a list"),
         (
@@ -92,3 +117,9 @@ def test_names_that_cannot_be_are_refused(settings, message):
 )
 def test_marks_are_words_after_the_own_name(name, with_mark):
     assert marked(name, ENTITIES) == with_mark
+
+
+def test_a_mark_is_taken_away_alone():
+    assert unmarked(marked("blocks.entities", GOAL), GOAL) == "blocks.entities"
+    assert unmarked("goal_signal", GOAL) == "goal_signal"
+    assert not is_goal(type("Spec", (), {"name": "goal_signal"}))  # its own name

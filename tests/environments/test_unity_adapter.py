@@ -6,6 +6,7 @@ import pytest
 from tf_agents.environments import utils
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.observation_kinds import is_entities, is_goal
 from tfagents_system.environments import unity_adapter
 
 STAND_IN = str(pathlib.Path(__file__).parent / "unity" / "stand_in.py")
@@ -24,7 +25,7 @@ def load():
         environment.close()
 
 
-@pytest.mark.parametrize("task", ["ball", "grid", "hybrid"])
+@pytest.mark.parametrize("task", ["ball", "grid", "hybrid", "yard"])
 def test_is_a_valid_environment(load, task):
     environment = load("--task", task, "--agents", "3")
     # Draws random actions, for which those of grid must be allowed.
@@ -35,6 +36,20 @@ def test_is_a_valid_environment(load, task):
             time_step = environment.step(action)
     else:
         utils.validate_py_environment(environment, episodes=2)
+
+
+def test_lists_of_any_length_and_goal_signals_are_told_by_the_build(load):
+    yard, grid = load("--task", "yard"), load("--task", "grid")
+    spec = yard.observation_spec()
+    assert {name: is_entities(leaf) for name, leaf in spec.items()} == {
+        "vector": False, "blocks": True
+    }  # fmt: skip
+    assert spec["blocks"].shape == (4, 3)
+    counts = {len(np.flatnonzero(yard.reset().observation["blocks"][:, 0])) for _ in range(30)}
+    assert counts == {0, 1, 2, 3, 4}
+    assert {name: is_goal(leaf) for name, leaf in grid.observation_spec().items()} == {
+        "camera": False, "goal": True, "action_mask": False
+    }  # fmt: skip
 
 
 def test_follows_one_agent_while_the_others_stand_still(load):

@@ -19,7 +19,8 @@ class Params:
     frame_stack = action_repeat = 1
     time_aware = False
     image_layouts = None
-    entity_observations = ()
+    entity_observations = goal_observations = ()
+    goal_conditioning_type = "hyper"
 
     def __init__(self, env_ctor):
         self.env_ctor = env_ctor

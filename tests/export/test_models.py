@@ -31,6 +31,8 @@ GRAY = tf.TensorSpec([20, 24], tf.uint8, "observation")
 SMALL = tf.TensorSpec([16, 15, 2], tf.uint8, "observation")
 BLOCKS = tf.TensorSpec([5, 3], tf.float32, "blocks.entities")
 TREES = tf.TensorSpec([4, 2], tf.float32, "trees.entities")
+TARGET = tf.TensorSpec([2], tf.float32, "target.goal_signal")
+GOAL_PLACE = tensor_spec.BoundedTensorSpec([], tf.int64, 3, 9, "category_of_place.goal_signal")
 CAMERAS = {"left": COLORS, "speed": VECTOR, "board": BOARD, "top": SMALL}
 NEST = {"arm": {"angle": VECTOR}, "camera": IMAGE}
 ACTION = tensor_spec.BoundedTensorSpec(
@@ -69,6 +71,8 @@ def make_agent(
         num_inputs = math.prod(variable.shape[:-1])
         is_of_images = len(variable.shape) == 4 or num_inputs > 100  # larger ones saturate tanh
         scale = 0.0 if is_bias else math.sqrt(2 / num_inputs) if is_of_images else 0.5
+        if "kernel_of_goals/kernel" in variable.name:  # its outputs are weights of another layer
+            scale = math.sqrt(2 / variable.shape[1])
         values = rng.normal(scale=scale, size=variable.shape)
         variable.assign(abs(values) if "variance" in variable.name else values)
     return agent
@@ -247,6 +251,25 @@ CASES = {
         None,
         FORMATS,
     ),
+    "goals": (
+        {"place": GOAL_PLACE, "speed": VECTOR, "target": TARGET},
+        {"normalize_observations": True},
+        None,
+        FORMATS,
+    ),
+    "goals, one layer": (TARGET, {"actor_fc_layer_params": (6,)}, None, FORMATS),
+    "goals, lstm": (
+        {"blocks": BLOCKS, "target": TARGET, "speed": VECTOR},
+        {"recurrent": True},
+        None,
+        FORMATS,
+    ),
+    "goals, camera": (
+        {"camera": SMALL, "place": GOAL_PLACE, "target": TARGET},
+        {"normalize_observations": True},
+        None,
+        FORMATS,
+    ),
     "vectors, lstm": (VECTORS, {"recurrent": True}, None, FORMATS),
     "nest": (
         NEST,
@@ -268,6 +291,7 @@ EVERYDAY = (
     "normalized",
     "gray image",
     "entities, normalized",
+    "goals",
     "privileged",
     "nest",
 )  # .ci/run has the others, too

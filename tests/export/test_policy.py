@@ -69,7 +69,7 @@ def test_exports_act_as_the_checkpoint_and_are_replaced(tmp_path, capsys):
     folder = paths.exports / "policy_checkpoint_0000000050"
     assert capsys.readouterr().out.split() == [str(folder / n) for n in ("numpy", "savedmodel")]
     assert sorted(path.name for path in folder.iterdir()) == ["numpy", "savedmodel"]
-    files = ["example.json", "numpy_layers.py", "policy.npz", "run_policy.py"]
+    files = ["example.json", "numpy_encoders.py", "numpy_layers.py", "policy.npz", "run_policy.py"]
     assert sorted(path.name for path in (folder / "numpy").iterdir()) == files
 
     params = load_params(paths.params, CONFIG)

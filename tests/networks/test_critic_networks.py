@@ -5,7 +5,7 @@ from recurrent_fakes import recurrent_critic
 from tf_agents.specs import tensor_spec
 
 from tfagents_system.networks.critic_networks import MlpCriticNetwork
-from tfagents_system.networks.encoders import NormalizedDense
+from tfagents_system.networks.hidden_layers import NormalizedDense
 
 OBSERVATION = tf.TensorSpec([2], tf.float32, "observation")
 ACTION = tensor_spec.BoundedTensorSpec([1], tf.float32, -1, 5, "action")

@@ -5,7 +5,7 @@ from tf_agents.networks import encoding_network
 from tf_agents.specs import tensor_spec
 
 from tfagents_system.networks import encoders
-from tfagents_system.policies import numpy_layers
+from tfagents_system.policies import numpy_encoders
 from tfagents_system.policies.encoder_steps import encoder_arrays
 
 
@@ -50,7 +50,7 @@ def test_a_category_is_an_input_for_each_of_its_integers():
     for row in (0, 1):
         joined = [tf.cast(tf.reshape(part[row], [-1]), tf.float32) for part in observation.values()]
         np.testing.assert_array_equal(
-            numpy_layers.encoded(
+            numpy_encoders.encoded(
                 encoder_arrays(encoder, lambda variable: variable.numpy()),
                 tf.concat(joined, 0).numpy(),
             ),

@@ -8,7 +8,7 @@ from tfagents_system.networks.encoders import ObservationEncoder
 from tfagents_system.networks.entity_encoder import NUM_HEADS, SIZE, EntityAttention, EntityEncoder
 from tfagents_system.networks.image_encoders import VisualEncoder
 from tfagents_system.networks.observation_encoders import VisualSummarizer, observation_encoder
-from tfagents_system.policies import numpy_layers
+from tfagents_system.policies import numpy_encoders
 from tfagents_system.policies.encoder_steps import encoder_arrays
 
 BLOCKS = tf.TensorSpec([5, 3], tf.float32, "blocks.entities")
@@ -135,8 +135,8 @@ def test_numpy_computes_the_same(spec):
     rows = np.concatenate([p.reshape(200, -1) for p in tf.nest.flatten(observation)], axis=1)
     arrays = encoder_arrays(encoder, lambda variable: variable.numpy())
     expected = encoder(observation)
-    np.testing.assert_allclose(numpy_layers.encoded(arrays, rows), expected, rtol=1e-5, atol=1e-5)
-    one = numpy_layers.encoded(arrays, rows[7])
+    np.testing.assert_allclose(numpy_encoders.encoded(arrays, rows), expected, rtol=1e-5, atol=1e-5)
+    one = numpy_encoders.encoded(arrays, rows[7])
     np.testing.assert_allclose(one, expected[7], rtol=1e-5, atol=1e-5)
     assert one.dtype == np.float32
 

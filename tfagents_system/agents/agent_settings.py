@@ -31,6 +31,7 @@ from tfagents_system.core.settings.reward_signals import REWARD_SIGNALS_ALLOWED,
 LearningRateSchedule = Literal["constant", "linear"]
 IMAGE_ENCODERS = ("nature_cnn", "simple", "offpcc", "impala", "match3", "fully_connected")
 PAIR = 2  # critics of SAC; more are an ensemble
+GoalConditioningType = Literal["hyper", "none"]
 RnnType = Literal["lstm", "gru", "rnn"]
 
 
@@ -130,6 +131,20 @@ class SharedSettings:
         'a list of different names, such as ["goal", "arm/torque"]',
         "leaves of a dict observation that only critics see in training, such as the simulator's "
         "state; neither the actor nor an exported policy has an input for them",
+    )
+    goal_observations: Sequence[str] = declare(
+        (),
+        are_names,
+        'a list of different names, such as ["goal", "arm/target"]',
+        "arrays of the observation that tell what is to be achieved, beside those that the "
+        "environment itself calls goals; named as `entity_observations`",
+    )
+    goal_conditioning_type: GoalConditioningType = one_of(
+        get_args(GoalConditioningType),
+        "hyper",
+        "what networks do with goals: hyper generates the weights of the last hidden layer from "
+        "them, none takes them as inputs only; a generated layer of n units after n others has "
+        "about n^3 weights",
     )
     entity_observations: Sequence[str] = declare(
         (),

@@ -30,6 +30,7 @@ class Algorithm:
     has_all_actions: bool = False  # whether its losses are defined for other heads than BoxHead
     has_ensembles: bool = False  # whether it may have more than two critics that share a target
     has_streams: bool = False  # whether its critics may have values of several reward streams
+    has_goal_conditioning: bool = True  # whether a hidden layer may be generated from goals
     check: Callable[["AgentSettings", bool, str], None] = _allow_all
     """Raises ConfigError for settings that do not fit: (settings, is_recurrent, where)."""
 

@@ -18,7 +18,7 @@ from tfagents_system.collection.rollouts import Episode, run_episode
 from tfagents_system.commands import environment_probes as probes
 from tfagents_system.commands.check_rows import Row, Verdict, explained
 from tfagents_system.commands.goals_check import check_goals
-from tfagents_system.commands.observations_check import check_images
+from tfagents_system.commands.observations_check import check_observations
 from tfagents_system.commands.sharing_check import check_sharing
 from tfagents_system.core.meters import PhaseTimer, mean_of
 from tfagents_system.core.process import memory
@@ -167,7 +167,7 @@ class EnvironmentCheck:
             of_actor = ", ".join(made.agent.policy.time_step_spec.observation)
             shown += f"; the actor sees {of_actor}, only critics see {', '.join(names)}"
         self._add("specs", "ok", shown)
-        self.rows += check_images(self.environment.observation_spec(), self._params)
+        self.rows += check_observations(self.environment.observation_spec(), self._params)
         self._greedy: ActingPolicy = policies.greedy
         self._collect_policy: ActingPolicy = policies.collect
         self.made = made

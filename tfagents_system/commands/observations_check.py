@@ -7,13 +7,21 @@ import numpy as np
 import tree
 
 from tfagents_system.commands.check_rows import Row
-from tfagents_system.core.observation_kinds import is_entities
+from tfagents_system.core.observation_kinds import is_entities, is_goal
 from tfagents_system.core.settings.params import Params
 from tfagents_system.data.images import is_image, layout_of
 from tfagents_system.environments.remarks import shape_of
 from tfagents_system.environments.renamed_specs import array_name
 from tfagents_system.networks.entity_encoder import LEAST_SQUARES
 from tfagents_system.networks.image_encoders import encoder_kind
+
+MOST_GOAL_WEIGHTS = 3_000_000  # that generate the layer of a network; 128^3 are ML-Agents' default
+
+
+def check_observations(observation_spec: Any, params: Params) -> list[Row]:
+    """Tells which arrays of an observation are images, and which are goals."""
+    images = check_images(observation_spec, params)
+    return images + check_goal_conditioning(observation_spec, params)
 
 
 def check_images(observation_spec: Any, params: Params) -> list[Row]:
@@ -27,6 +35,26 @@ def check_images(observation_spec: Any, params: Params) -> list[Row]:
             axes = f"{shape_of(spec)} is {layout_of(spec)}{encoder}"
             shown.append(f"{array_name(path)} {axes}")
     return [Row("images", "ok", "; ".join(shown))] if shown else []
+
+
+def check_goal_conditioning(observation_spec: Any, params: Params) -> list[Row]:
+    """Tells which arrays of an observation are goals that condition networks, and at what cost."""
+    found = tree.flatten_with_path(observation_spec)
+    goals = [f"{array_name(path)} {shape_of(spec)}" for path, spec in found if is_goal(spec)]
+    if not goals:
+        return []
+    sizes = params.actor_fc_layer_params, params.critic_joint_fc_layer_params
+    num_inputs = [units[-2] if len(units) > 1 else 0 for units in sizes]
+    num_weights = [n * units[-1] ** 2 for n, units in zip(num_inputs, sizes, strict=True)]
+    value = (f"{', '.join(goals)}: the last hidden layer is generated from them, by "
+             f"{num_weights[0] / 1e6:.1f} million weights in the actor and "
+             f"{num_weights[1] / 1e6:.1f} in each critic")  # fmt: skip
+    if max(num_weights) <= MOST_GOAL_WEIGHTS:
+        return [Row("goal signals", "ok", value)]
+    advice = ("Train steps take long. Set smaller actor_fc_layer_params and "
+              "critic_joint_fc_layer_params, such as (64, 64), or goal_conditioning_type = "
+              "'none'.")  # fmt: skip
+    return [Row("goal signals", "note", value, advice)]
 
 
 class EntityCounter:

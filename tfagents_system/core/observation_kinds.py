@@ -29,5 +29,11 @@ def marked(name: str | None, mark: str) -> str:
     return ".".join(words if mark in words[1:] else [*words, mark])
 
 
+def unmarked(name: str, mark: str) -> str:
+    """Returns the name of a spec without the mark."""
+    first, *words = name.split(".")
+    return ".".join([first, *(word for word in words if word != mark)])
+
+
 def _has_mark(spec: Any, mark: str) -> bool:
     return mark in (spec.name or "").split(".")[1:]

@@ -142,8 +142,10 @@ def _as_ours(
     check_leaf_names(environment.observation_spec())
     if params.image_layouts:
         environment = ImageLayouts(environment, params.image_layouts)
-    if params.entity_observations:
-        environment = ObservationKinds(environment, params.entity_observations)
+    has_goals = params.goal_conditioning_type != "none"
+    if params.entity_observations or params.goal_observations or not has_goals:
+        entities, goals = params.entity_observations, params.goal_observations
+        environment = ObservationKinds(environment, entities, goals, has_goals)
     stack = params.frame_stack
     return FrameStack(environment, stack) if stack > 1 else environment
 

@@ -27,7 +27,7 @@ from tfagents_system.export.tensorflow_models import (
 )
 from tfagents_system.export.unity_model import write_unity
 from tfagents_system.learning.policy_export import restore_policy
-from tfagents_system.policies import numpy_layers
+from tfagents_system.policies import numpy_encoders, numpy_layers
 from tfagents_system.policies.acting import TfActingPolicy
 from tfagents_system.policies.numpy_actor import NumpyActor, obstacle_to_numpy
 
@@ -82,6 +82,7 @@ def _write_numpy(agent: tf_agent.TFAgent, folder: pathlib.Path) -> None:
     actor = NumpyActor(agent.collect_policy)
     arrays = actor.arrays() | {"is_masked": np.array(actor.is_masked)}
     np.savez(folder / "policy.npz", parts=parts, **arrays)
+    shutil.copy(numpy_encoders.__file__, folder)
     shutil.copy(numpy_layers.__file__, folder)
 
 

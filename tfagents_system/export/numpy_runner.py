@@ -1,4 +1,4 @@
-"""Acts with the policy in policy.npz, with numpy_layers.py next to it; needs only NumPy."""
+"""Acts with policy.npz, numpy_encoders.py and numpy_layers.py beside it; needs only NumPy."""
 
 import pathlib
 import runpy
@@ -11,6 +11,7 @@ class Policy:
 
     def __init__(self, folder=pathlib.Path(__file__).parent):
         self.arrays = dict(np.load(pathlib.Path(folder) / "policy.npz"))
+        self.encoders = runpy.run_path(str(pathlib.Path(folder) / "numpy_encoders.py"))
         self.numpy_layers = runpy.run_path(str(pathlib.Path(folder) / "numpy_layers.py"))
         self.recurrent_layers = self.numpy_layers["read_layers"](self.arrays)
         self.reset()
@@ -23,8 +24,7 @@ class Policy:
         parts = observation if isinstance(observation, dict) else {"observation": observation}
         mask = np.asarray(parts["action_mask"]) if arrays["is_masked"] else None
         x = np.concatenate([np.ravel(finite(parts[name])) for name in arrays["parts"]], dtype="f4")
-        x = self.numpy_layers["features"](arrays, x)
+        x, goals = self.encoders["features"](arrays, x)
         x, self.states = self.numpy_layers["run_layers"](self.recurrent_layers, x, self.states)
-        for kernel in [name for name in arrays if name.startswith("hidden_kernel_")]:  # in order
-            x = np.maximum(x @ arrays[kernel] + arrays[kernel.replace("kernel", "bias")], 0)
+        x = self.numpy_layers["hidden"](arrays, x, goals)
         return self.numpy_layers["greedy_action"](arrays, x, mask)

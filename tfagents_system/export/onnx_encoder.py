@@ -9,25 +9,27 @@ from tfagents_system.export.onnx_nodes import FLOAT, Constants, Nodes, constant
 
 # Axes of images [B, ...] as ONNX has them, [B, C, H, W].
 _TO_CHANNELS_FIRST = {"HWC": [0, 3, 1, 2], "CHW": [0, 1, 2, 3], "HW": [0, 1, 2, 3]}
-_INPUTS = ("part", "image", "entities")  # steps that take the next numbers of an observation
+_INPUTS = ("skip", "part", "image", "entities")  # steps that take the next numbers
 _PLAIN = {"relu": "Relu", "elu": "Elu", "tanh": "Tanh"}
 
 
-def add_encoder(nodes: Nodes, x: str, constants: Constants) -> str:
+def add_encoder(nodes: Nodes, x: str, constants: Constants, name: str = "encoder_steps") -> str:
     """Adds the steps from observations `x` [B, n] to features [B, m]; returns their name.
 
-    Adds its constants to `constants`, which has the steps and their weights.
+    Adds its constants to `constants`, which has the steps, by `name`, and their weights.
     """
-    steps = [step.split() for step in constants.pop("encoder_steps").tolist()]
+    steps = [step.split() for step in constants[name].tolist()]
     sizes = [_size(*step) for step in steps if step[0] in _INPUTS]
-    names = [f"part_{index}" for index in range(len(sizes))]
-    constants["part_sizes"] = np.array(sizes)
-    inputs = iter(nodes.split(x, names, "part_sizes") if len(names) > 1 else [x])
+    names = [f"part_{index}_of_{name}" for index in range(len(sizes))]
+    part_sizes = constant(constants, np.array(sizes))
+    inputs = iter(nodes.split(x, names, part_sizes) if len(names) > 1 else [x])
     parts: list[str] = []
     lists: list[tuple[str, int]] = []
     kept = ""
     for kind, *words in steps:
-        if kind == "part":
+        if kind == "skip":
+            next(inputs)
+        elif kind == "part":
             parts.append(next(inputs))
         elif kind == "image":
             parts.append(_add_image(nodes, next(inputs), constants, *words))

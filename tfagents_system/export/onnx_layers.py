@@ -8,6 +8,7 @@ import numpy as np
 
 from tfagents_system.core.action_masks import FORBIDDEN
 from tfagents_system.export.onnx_encoder import add_encoder
+from tfagents_system.export.onnx_goals import add_generated
 from tfagents_system.export.onnx_nodes import Constants, Nodes
 
 
@@ -48,6 +49,7 @@ def add_layers(
     if "observation_mean" in constants:
         x = nodes.add("Mul", nodes.add("Sub", x, "observation_mean"), "observation_scale")
         x = nodes.add("Min", nodes.add("Max", x, "observation_low"), "observation_high")
+    goals = add_encoder(nodes, x, constants, "goal_steps") if "goal_steps" in constants else None
     if "encoder_steps" in constants:
         x = add_encoder(nodes, x, constants)
     next_states: dict[str, str] = {}
@@ -56,11 +58,15 @@ def add_layers(
         results = _STEPS[kind](nodes, x, index, constants, *(states[name] for name in names))
         next_states |= dict(zip(names, results, strict=True))
         x = results[0]
+    if goals and constants["are_goals_beside"]:
+        x = nodes.add("Concat", x, goals, axis=1)
     layer = 0
     while f"hidden_kernel_{layer}" in constants:
         x = nodes.add("Gemm", x, f"hidden_kernel_{layer}", f"hidden_bias_{layer}")
         x = nodes.add("Relu", x)
         layer += 1
+    if goals:
+        x = add_generated(nodes, x, goals, constants)
     return x, next_states
 
 

@@ -9,9 +9,10 @@ from tf_agents.networks import network
 from tfagents_system.core.action_masks import ACTION_MASK
 from tfagents_system.core.leaves import only
 from tfagents_system.core.nests import Nest
-from tfagents_system.networks import encoders
 from tfagents_system.networks.action_heads import action_head
+from tfagents_system.networks.goal_conditioning import GoalReader
 from tfagents_system.networks.heads import ActionHead
+from tfagents_system.networks.hidden_layers import dense_layers, through
 from tfagents_system.networks.normalizer import Normalizer
 from tfagents_system.networks.observation_encoders import observation_encoder
 
@@ -42,7 +43,9 @@ class MlpActorNetwork(network.Network):
         """
         super().__init__(input_tensor_spec=observation_spec, state_spec=(), name=name)
         self.encoder = observation_encoder(observation_spec, preprocessing_combiner, image_encoder)
-        self.hidden_layers = encoders.dense_layers(fc_layer_params)
+        self.goals = GoalReader(observation_spec)
+        is_conditioned = self.goals.num_inputs > 0
+        self.hidden_layers = dense_layers(fc_layer_params, is_conditioned=is_conditioned)
         self.head = action_head(action_spec).output_layer(deterministic)
 
     def call(
@@ -53,9 +56,8 @@ class MlpActorNetwork(network.Network):
         training: bool = False,
     ) -> tuple[Any, Nest]:
         """Returns (distribution or action, the same state) for [B, ...] or [B, T, ...]."""
-        features = self.encoder(observation)
-        for layer in self.hidden_layers:
-            features = layer(features)
+        goals = self.goals(observation)
+        features = through(self.hidden_layers, self.encoder(observation), goals)
         return self.head(features), network_state
 
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from tfagents_system.networks import encoders
 from tfagents_system.networks.batch_norm import (
     EPSILON,
     Array,
@@ -22,6 +21,7 @@ from tfagents_system.networks.batch_norm import (
     Read,
     moments_of,
 )
+from tfagents_system.networks.hidden_layers import dense_layers
 
 LARGEST_R, LARGEST_D = 3.0, 5.0  # the paper's limits for settled training
 WARM_UP_UPDATES = 100_000  # updates with plain batch normalization first, as in CrossQ's code
@@ -55,7 +55,7 @@ class RenormalizedLayers(NormalizingLayers):
 
     def __init__(self, fc_layer_params: Sequence[int], output_layer: tf.keras.layers.Dense):
         """Takes the units of the hidden layers, and the output layer."""
-        hidden_layers = encoders.dense_layers(fc_layer_params)
+        hidden_layers = dense_layers(fc_layer_params)
         normalizations = [BatchRenorm() for _ in range(1 + len(hidden_layers))]
         # Normalized layers learn in steps relative to the size of their weights, and Keras' default
         # makes those that read observations a third of what the authors' code does.

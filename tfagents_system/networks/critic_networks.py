@@ -8,8 +8,9 @@ from tf_agents.networks import network
 
 from tfagents_system.core.nests import Nest
 from tfagents_system.core.settings.reward_signals import EXTRINSIC
-from tfagents_system.networks import encoders
 from tfagents_system.networks.action_heads import action_head
+from tfagents_system.networks.goal_conditioning import GoalReader
+from tfagents_system.networks.hidden_layers import dense_layers, through
 from tfagents_system.networks.observation_encoders import observation_encoder
 
 STREAM_LAYER = "q_value_of_"  # prefix of the name of a stream's last layer
@@ -51,7 +52,10 @@ class MlpCriticNetwork(network.Network):
             input_tensor_spec[0], preprocessing_combiner, image_encoder
         )
         self.head = action_head(input_tensor_spec[1])
-        self.hidden_layers = encoders.dense_layers(joint_fc_layer_params, layer_norm, dropout_rate)
+        self.goals = GoalReader(input_tensor_spec[0])
+        self.hidden_layers = dense_layers(
+            joint_fc_layer_params, layer_norm, dropout_rate, self.goals.num_inputs > 0
+        )
         self._has_one_output = num_quantiles is None and self.head.num_values == 1
         num_outputs = num_quantiles or self.head.num_values
         # The same layer with and without other streams, so that its weights can be taken over.
@@ -78,8 +82,7 @@ class MlpCriticNetwork(network.Network):
         """
         observation, action = inputs
         features = tf.concat([self.encoder(observation), self.head.critic_inputs(action)], axis=-1)
-        for layer in self.hidden_layers:
-            features = layer(features)
+        features = through(self.hidden_layers, features, self.goals(observation))
         if not self._streams:
             return self._q_values(self.value_layer, features), network_state
         layers = {EXTRINSIC: self.value_layer, **self.stream_layers}
@@ -105,7 +108,9 @@ class MlpValueNetwork(network.Network):
         """See `MlpCriticNetwork`."""
         super().__init__(input_tensor_spec=observation_spec, state_spec=(), name=name)
         self.encoder = observation_encoder(observation_spec, preprocessing_combiner, image_encoder)
-        self.hidden_layers = encoders.dense_layers(fc_layer_params)
+        self.goals = GoalReader(observation_spec)
+        is_conditioned = self.goals.num_inputs > 0
+        self.hidden_layers = dense_layers(fc_layer_params, is_conditioned=is_conditioned)
         self.value_layer = tf.keras.layers.Dense(1, name="state_value")
 
     def call(
@@ -116,9 +121,8 @@ class MlpValueNetwork(network.Network):
         training: bool = False,
     ) -> tuple[tf.Tensor, Nest]:
         """Returns (V [B], `network_state` unchanged)."""
-        features = self.encoder(observation)
-        for layer in self.hidden_layers:
-            features = layer(features)
+        goals = self.goals(observation)
+        features = through(self.hidden_layers, self.encoder(observation), goals)
         return tf.squeeze(self.value_layer(features), axis=-1), network_state
 
 

@@ -1,16 +1,14 @@
-"""The building blocks of the built-in actors and critics."""
+"""Joins an observation to a vector."""
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from tfagents_system.core.categories import columns, is_category
 from tfagents_system.core.nests import Nest
-from tfagents_system.networks.layer_norm import LayerNormRelu
-from tfagents_system.networks.matmul import Dense
 
 _MERGE_LAYER = tf.keras.layers.Add.__base__  # not exported by Keras
 
@@ -87,45 +85,3 @@ class ObservationEncoder(tf.keras.layers.Layer):
         if isinstance(combiner, _MERGE_LAYER):
             return combiner([tf.cast(leaf, tf.float32) for leaf in leaves])
         return combiner(tf.nest.pack_sequence_as(observation, leaves))
-
-
-class NormalizedDense(tf.keras.layers.Layer):
-    """Dense + dropout + layer normalization + ReLU; dropout acts in every call.
-
-    Source: Hiraoka et al. 2022, Dropout Q-Functions for Doubly Efficient Reinforcement Learning,
-    arXiv:2110.02034, section 3.
-    """
-
-    def __init__(
-        self, units: int, dropout_rate: float, is_first: bool = False, name: str | None = None
-    ):
-        """Makes no variables yet; `dropout_rate` is in [0, 1), `is_first` as in Dense."""
-        super().__init__(name=name)
-        self._dense = Dense(units, is_first, has_relu=False)
-        self._dropout_rate = dropout_rate
-        self._norm = LayerNormRelu()
-
-    def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Returns [..., units] for `inputs` [..., n]."""
-        features = self._dense(inputs)
-        if self._dropout_rate:
-            features = tf.nn.dropout(features, self._dropout_rate)
-        return self._norm(features)
-
-
-def dense_layers(
-    fc_layer_params: Sequence[int], layer_norm: bool = False, dropout_rate: float = 0.0
-) -> list[tf.keras.layers.Layer]:
-    """Returns Dense + ReLU layers with these numbers of units; the first reads observations.
-
-    With `layer_norm` they are NormalizedDense.
-    """
-    if layer_norm:
-        return [
-            NormalizedDense(units, dropout_rate, is_first=index == 0, name=f"hidden_{index}")
-            for index, units in enumerate(fc_layer_params)
-        ]
-    return [
-        Dense(units, is_first=index == 0, name=f"hidden_{index}")
-        for index, units in enumerate(fc_layer_params)
-    ]

@@ -12,6 +12,7 @@ from tfagents_system.core.observation_kinds import is_entities
 from tfagents_system.data.images import is_image
 from tfagents_system.networks.encoders import ObservationEncoder
 from tfagents_system.networks.entity_encoder import EntityEncoder
+from tfagents_system.networks.goal_conditioning import GoalReader
 from tfagents_system.networks.image_encoders import VisualEncoder
 
 
@@ -61,7 +62,9 @@ class VisualSummarizer(network.Network):
         """Makes the variables; see `observation_encoder`."""
         super().__init__(observation_spec, state_spec=(), name=name)
         self.encoder = observation_encoder(observation_spec, None, image_encoder)
-        self.features_spec = tf.TensorSpec([self.encoder.num_features], tf.float32, "features")
+        self.goals = GoalReader(observation_spec)
+        features_spec = tf.TensorSpec([self.encoder.num_features], tf.float32, "features")
+        self.features_spec = self.goals.spec_beside(features_spec)
 
     def call(
         self,
@@ -69,6 +72,9 @@ class VisualSummarizer(network.Network):
         step_type: tf.Tensor | None = None,
         network_state: Nest = (),
         training: bool = False,
-    ) -> tuple[tf.Tensor, Nest]:
-        """Returns (features, `network_state` unchanged), [B, n] or [B, T, n]."""
-        return self.encoder(observation), network_state
+    ) -> tuple[Nest, Nest]:
+        """Returns (features, `network_state` unchanged), [B, n] or [B, T, n].
+
+        The features are as in `GoalReader.beside`.
+        """
+        return self.goals.beside(self.encoder(observation), observation), network_state

@@ -8,6 +8,7 @@ from tf_agents.networks import network
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.nests import Nest
+from tfagents_system.networks.goal_conditioning import GoalReader
 from tfagents_system.networks.observation_encoders import observation_encoder
 
 _CELLS: dict[str, Callable[..., tf.keras.layers.Layer]] = {
@@ -61,7 +62,9 @@ class RecurrentSummarizer(network.Network):
         self.rnn_type = rnn_type
         self.encoder = observation_encoder(observation_spec, preprocessing_combiner, image_encoder)
         self.cells = [_CELLS[rnn_type](units, name=f"{rnn_type}_{i}") for i in range(num_layers)]
-        self.features_spec = tf.TensorSpec([units], tf.float32, name="features")
+        self.goals = GoalReader(observation_spec)
+        features_spec = tf.TensorSpec([units], tf.float32, name="features")
+        self.features_spec = self.goals.spec_beside(features_spec)
         self._parts_per_layer = len(parts)
         self._burn_in_len = burn_in_len
 
@@ -71,8 +74,8 @@ class RecurrentSummarizer(network.Network):
         step_type: tf.Tensor | None = None,
         network_state: Nest = (),
         training: bool = False,
-    ) -> tuple[tf.Tensor, Nest]:
-        """Returns (features, state after the last step).
+    ) -> tuple[Nest, Nest]:
+        """Returns (features, state after the last step); the features as in `GoalReader.beside`.
 
         Args:
           observation: [B, ...] for one step or [B, T, ...] for a sequence.
@@ -92,11 +95,13 @@ class RecurrentSummarizer(network.Network):
             begins = tf.equal(first, ts.StepType.FIRST)
             state = [tf.where(begins, tf.zeros_like(part), part) for part in state]
         if not (is_sequence and self._burn_in_len):
-            return self._unrolled(features, state)
+            features, state = self._unrolled(features, state)
+            return self.goals.beside(features, observation), state
         burn_in, state = self._unrolled(features[:, : self._burn_in_len], state)
         state = [tf.where(begins, part, tf.stop_gradient(part)) for part in state]
         features, state = self._unrolled(features[:, self._burn_in_len :], state)
-        return tf.concat([burn_in, features], axis=1), state
+        features = tf.concat([burn_in, features], axis=1)
+        return self.goals.beside(features, observation), state
 
     def _unrolled(
         self, features: tf.Tensor, state: Sequence[tf.Tensor]

@@ -9,7 +9,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tfagents_system.core.categories import columns, is_category
-from tfagents_system.core.observation_kinds import is_entities
+from tfagents_system.core.observation_kinds import is_entities, is_goal
 from tfagents_system.data.images import layout_of
 from tfagents_system.networks.encoders import ObservationEncoder
 from tfagents_system.networks.entity_encoder import (
@@ -26,13 +26,15 @@ Read = Callable[[tf.Variable], NDArray[Any]]  # its value
 def encoder_arrays(
     encoder: ObservationEncoder | VisualEncoder | EntityEncoder, read: Read
 ) -> dict[str, NDArray[Any]]:
-    """Returns the arrays from which `numpy_layers.encoded` computes what `encoder` does.
+    """Returns the arrays from which `numpy_encoders.encoded` computes what `encoder` does.
 
-    These are none if it only joins the parts of an observation.
+    These are none if it only joins the parts of an observation. `goal_steps` are also there if it
+    has goals, and read them.
 
     `encoder_steps` are words for each step, and `encoder_kernel_<k>` and `encoder_bias_<k>` the
     weights of the steps that end with the number k. The steps are:
 
+    - `skip n`: the next n numbers are not used.
     - `part n`: the next n numbers are features as they are.
     - `image 84 84 3 HWC 255`: the next numbers are an image of these axes, divided by 255; the
       steps up to the next `part` or `image` make its features.
@@ -57,10 +59,20 @@ def encoder_arrays(
     def weights(kernel: tf.Variable, bias: tf.Variable) -> int:
         return add(read(kernel), read(bias))
 
+    def part(spec: tf.TypeSpec) -> Iterator[str]:
+        yield f"part {math.prod(spec.shape)}"
+        if is_category(spec):
+            yield f"one_hot {add(*columns(spec))}"
+
+    goal_steps: list[str] = []
+    if any(map(is_goal, encoder.specs)):
+        for spec in encoder.specs:
+            goal_steps.extend(part(spec) if is_goal(spec) else [f"skip {math.prod(spec.shape)}"])
+    by_name = {"goal_steps": np.array(goal_steps)} if goal_steps else {}
     others = encoder.others if isinstance(encoder, EntityEncoder) else encoder
     if others is encoder and isinstance(others, ObservationEncoder):
         if not any(map(is_category, encoder.specs)):
-            return {}
+            return by_name
     of_others = iter(others.convolutions if isinstance(others, VisualEncoder) else ())
     for spec in encoder.specs:
         if is_entities(spec):
@@ -68,9 +80,7 @@ def encoder_arrays(
             continue
         convolutions = next(of_others, None)
         if convolutions is None:
-            steps.append(f"part {math.prod(spec.shape)}")
-            if is_category(spec):
-                steps.append(f"one_hot {add(*columns(spec))}")
+            steps.extend(part(spec))
             continue
         shape = " ".join(map(str, spec.shape))
         divisor = 255 if spec.dtype == tf.uint8 else 1
@@ -82,7 +92,7 @@ def encoder_arrays(
         for layer in encoder.attention.dense_layers:
             weights(layer.kernel, layer.bias)
         steps.append(f"attention {NUM_HEADS} {LEAST_SQUARES} {EPSILON} {first}")
-    return {"encoder_steps": np.array(steps)} | arrays
+    return {"encoder_steps": np.array(steps)} | by_name | arrays
 
 
 def _steps(layer: tf.keras.layers.Layer, weights: Callable[..., int]) -> Iterator[str]:

@@ -20,20 +20,23 @@ from tfagents_system.networks.actor_networks import (
     SummarizingActorNetwork,
 )
 from tfagents_system.networks.encoders import ObservationEncoder
+from tfagents_system.networks.goal_conditioning import GoalConditionedDense
 from tfagents_system.networks.heads import NumpyHead
 from tfagents_system.networks.normalizer import Normalizer
 from tfagents_system.networks.normalizing_networks import NormalizingActorNetwork
 from tfagents_system.networks.observation_encoders import VisualSummarizer, is_visual
 from tfagents_system.networks.summarizers import RecurrentSummarizer
 from tfagents_system.policies.encoder_steps import Read, encoder_arrays
+from tfagents_system.policies.numpy_encoders import features
 from tfagents_system.policies.numpy_layers import (
     Array,
-    features,
+    generated,
     read_layers,
     run_layers,
     zero_states,
 )
 
+_DENSE = tf.keras.layers.Dense
 _Parts = tuple[Normalizer | None, network.Network | None, network.Network]
 
 
@@ -83,11 +86,31 @@ def _parts_of(actor: network.Network) -> _Parts:
 
 
 def _dense_layers_of(actor: network.Network, read: Read) -> list[tuple[Array, Array]]:
-    """Returns kernel and bias of each dense layer, with normalizations folded in."""
+    """Returns kernel and bias of each dense layer, with normalizations folded in.
+
+    A layer that is generated from goals is left out.
+    """
     if isinstance(actor, NormalizingActorNetwork):
         return actor.layers_of_head.folded(read)
-    layers = *actor.hidden_layers, actor.head.projection
-    return [(read(layer.kernel), read(layer.bias)) for layer in layers]
+    layers = [*actor.hidden_layers, actor.head.projection]
+    return [(read(own.kernel), read(own.bias)) for own in layers if isinstance(own, _DENSE)]
+
+
+def _goal_arrays_of(
+    summarizer: network.Network | None, actor: network.Network, read: Read
+) -> dict[str, NDArray[Any]]:
+    """Returns the arrays of `numpy_layers.generated`; none if no layer is generated from goals."""
+    layers = getattr(actor, "hidden_layers", [])
+    if not layers or not isinstance(layers[-1], GoalConditionedDense):
+        return {}
+    arrays = {
+        "are_goals_beside": np.array(summarizer is not None),
+        "generated_bias": read(layers[-1].bias),
+    }
+    for index, layer in enumerate([*layers[-1].goal_layers, layers[-1].generator]):
+        arrays[f"goal_kernel_{index}"] = read(layer.kernel)
+        arrays[f"goal_bias_{index}"] = read(layer.bias)
+    return arrays
 
 
 class NumpyActor:
@@ -105,7 +128,7 @@ class NumpyActor:
         self._normalizer, summarizer, actor = _parts_of(acting)
         variables = policy.variables()
         position = {variable.ref(): index for index, variable in enumerate(variables)}
-        self._network, self._position = actor, position
+        self._network, self._summarizer, self._position = actor, summarizer, position
         self._encoder = (summarizer or actor).encoder
         self._recurrent: dict[str, int] = {}  # indices by the names of `read_layers`
         if isinstance(summarizer, RecurrentSummarizer):
@@ -130,6 +153,7 @@ class NumpyActor:
             statistics = read(self._normalizer.mean), read(self._normalizer.variance)
             self._inputs |= self._normalizer.arrays(*statistics)
         self._inputs |= encoder_arrays(self._encoder, read)
+        self._goal_arrays = _goal_arrays_of(self._summarizer, self._network, read)
         # An array of zeros, because a scalar doubles the time of np.maximum.
         self._zeros = np.zeros(max(bias.size for _, bias in self._layers), np.float32)
 
@@ -138,14 +162,15 @@ class NumpyActor:
 
         Those of the normalizer, if any, come first, see `Normalizer.arrays`; then the encoder's,
         see `encoded`; then recurrent layers, see `read_layers`; then `hidden_kernel_<k>`,
-        `hidden_bias_<k>` of each layer; then the head's.
+        `hidden_bias_<k>` of each layer; then those of a layer that is generated from goals, see
+        `generated`; then the head's.
         """
         *hidden, last = self._layers
         arrays = self._inputs | self._recurrent_arrays()
         for index, (hidden_kernel, hidden_bias) in enumerate(hidden):
             arrays[f"hidden_kernel_{index}"] = hidden_kernel
             arrays[f"hidden_bias_{index}"] = hidden_bias
-        return arrays | self.head.arrays(*last)
+        return arrays | self._goal_arrays | self.head.arrays(*last)
 
     def initial_state(self) -> Any:
         """Returns the state before the first step of an episode; see `zero_states`."""
@@ -186,14 +211,18 @@ class NumpyActor:
 
     def _run(self, x: Array, state: Any) -> tuple[Array, Any]:
         """Returns (outputs, next state) for inputs [..., m]."""
-        x = features(self._inputs, x)
+        x, goals = features(self._inputs, x)
         *hidden, (kernel, bias) = self._layers
         if self._recurrent_layers:
             x, state = run_layers(self._recurrent_layers, x, state)
+        if goals is not None and self._goal_arrays["are_goals_beside"]:
+            x = np.concatenate([x, goals], axis=-1)
         for hidden_kernel, hidden_bias in hidden:
             x = np.dot(x, hidden_kernel)
             x += hidden_bias
             np.maximum(x, self._zeros[: x.shape[-1]], out=x)
+        if goals is not None:
+            x = generated(self._goal_arrays, x, goals)
         x = np.dot(x, kernel)
         x += bias
         return x, state

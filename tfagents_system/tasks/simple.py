@@ -66,7 +66,9 @@ class Simple(gym.Env):
         self._is_nested = len(spaces) > 1
         (*_, first) = reversed(spaces.values())
         self.action_space = gym.spaces.Dict(spaces) if self._is_nested else first
-        leaves = {f"camera_{index}": (side, side, 3) for index in range(num_cameras)}
+        leaves: dict[str, tuple[int, ...]] = {
+            f"camera_{index}": (side, side, 3) for index in range(num_cameras)
+        }
         leaves |= {f"list_{index}": ENTITIES for index in range(num_lists)}
         leaves |= {"goal": (1,)} if has_vector or not leaves else {}
         seen = {

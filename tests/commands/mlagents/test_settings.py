@@ -244,13 +244,13 @@ def test_the_newest_layout(tmp_path):
         "num_steps_per_iter": 1000 // 10, "n_episodes_in_buffer": 2000, "discount": 0.995,
         "n_buffer_init_episodes": 1, "log_period_itrs": 30, "checkpoint_period_itrs": 250,
         "target_update_tau": 0.01, "normalize_observations": True, "image_encoder": "impala",
+        "goal_conditioning_type": "none",
         "recurrent": True, "recurrent_sequence_length": 64, "rnn_units": 128 // 2,
         "train_batch_size": 128 // 64, "reward_signals": signals,
     }  # fmt: skip
     assert [note.partition(":")[0] for note in converted.notes] == [
         "reward_signals.curiosity.network_settings.num_layers", "time_horizon 128", "threaded True",
         "save_replay_buffer False", "keep_checkpoints 5", "reward_signal_steps_per_update 10.0",
-        "goal_conditioning_type none",
     ]  # fmt: skip
 
 
@@ -327,6 +327,17 @@ FLAT = {"default": DEFAULT}
         (FLAT | {"A": {"init_entcoef": 0}}, "A.init_entcoef is 0; allowed is a number > 0."),
         (FLAT | {"A": {"normalize": 3}}, "A.normalize is 3; allowed is true or false."),
         (FLAT | {"A": {"vis_encode_type": "cnn"}}, "A.vis_encode_type is 'cnn'."),
+        (
+            {
+                "behaviors": {
+                    "A": {
+                        "trainer_type": "sac",
+                        "network_settings": {"goal_conditioning_type": "hypr"},
+                    }
+                }
+            },
+            "A.goal_conditioning_type is 'hypr'. Did you mean hyper",
+        ),
         (FLAT | {"A": 3}, "A is 3; allowed are keys with values."),
         (
             FLAT | {"A": {"reward_signals": {"gail": {"strength": 1}}}},

@@ -4,8 +4,8 @@
     stand_in.py --mlagents-port 5005 --task ball --agents 12 --package 3.0.0
 
 Tasks, several joined by commas: ball (balance a ball on a plate, continuous), grid (an image, a
-goal signal and masks), hybrid (continuous actions and branches). It can also fail: see the
-arguments.
+goal signal and masks), hybrid (continuous actions and branches), yard (the ball, and a list of any
+length). It can also fail: see the arguments.
 """
 
 import argparse
@@ -75,6 +75,21 @@ class Hybrid(Ball):
 
     def forbidden(self):
         return [False, False, bool(self.position[0] > 0), False, False]
+
+
+class Yard(Ball):
+    """The ball, among blocks in a list of at most 4."""
+
+    behavior = "Yard?team=0"
+
+    def observe(self, info, is_channels_first):
+        super().observe(info, is_channels_first)
+        blocks = np.zeros((4, 3), np.float32)
+        blocks[: self.rng.integers(5)] = (1, *self.position)
+        floats = unity.Floats(data=blocks.ravel().tolist())
+        info.observations.add(
+            shape=blocks.shape, dimension_properties=[4, 1], floats=floats, name="blocks"
+        )
 
 
 class Grid:
@@ -158,7 +173,7 @@ class Agent:
 class Build:
     """Answers the trainer's inputs."""
 
-    tasks = {"ball": Ball, "grid": Grid, "hybrid": Hybrid}
+    tasks = {"ball": Ball, "grid": Grid, "hybrid": Hybrid, "yard": Yard}
 
     def __init__(self, arguments):
         self.arguments = arguments

@@ -29,5 +29,6 @@ CROSSQ = Algorithm(
     settings=(EntropySettings,),
     policy_delay=3,
     has_all_actions=True,
+    has_goal_conditioning=False,
     check=_check,
 )

@@ -52,5 +52,6 @@ XQC = Algorithm(
     settings=(EntropySettings, XqcSettings),
     policy_delay=3,
     normalizes_rewards=True,
+    has_goal_conditioning=False,
     check=_check,
 )

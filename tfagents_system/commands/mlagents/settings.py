@@ -37,7 +37,6 @@ _NOTES = {
     "summary_path": "experiments are in logs/",
     "model_path": "experiments are in logs/",
     "deterministic": "evaluations and exported policies are greedy, collection explores",
-    "goal_conditioning_type": "goals are inputs like other observations",
     "behavioral_cloning": "set demonstrations and behavioral_cloning: docs/demonstrations.md",
     "pretraining": "set demonstrations and behavioral_cloning: docs/demonstrations.md",
 } | dict.fromkeys(PPO_KEYS, "of PPO, without effect in SAC")
@@ -165,6 +164,11 @@ def _convert_networks(values: Mapping[str, Any], section: Section, converted: Co
             hint = did_you_mean(str(kind), _ENCODERS)
             raise ConfigError(f"{where}.vis_encode_type is {kind!r}.{hint}")
         converted.set("image_encoder", _ENCODERS[kind], f"vis_encode_type {kind}")
+    if (kind := values.get("goal_conditioning_type")) is not None:
+        if kind not in ("hyper", "none"):
+            hint = did_you_mean(str(kind), ("hyper", "none"))
+            raise ConfigError(f"{where}.goal_conditioning_type is {kind!r}.{hint}")
+        converted.set("goal_conditioning_type", kind, f"goal_conditioning_type {kind}")
     if flag(values["use_recurrent"], f"{where}.use_recurrent"):
         _convert_memory(values, section, converted)
 

@@ -1,7 +1,7 @@
 """The interface of the user's TrainParams that programs use."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from tfagents_system.core.settings.training_settings import TrainingSettings
 
@@ -30,8 +30,12 @@ class Params(TrainingSettings):
     discount: float
     reward_signals: Mapping[str, Mapping[str, Any]] | None
     behavioral_cloning: Mapping[str, Any] | None
+    actor_fc_layer_params: Sequence[int]
+    critic_joint_fc_layer_params: Sequence[int]
     critic_observations: Sequence[str]
     entity_observations: Sequence[str]
+    goal_observations: Sequence[str]
+    goal_conditioning_type: Literal["hyper", "none"]
     image_encoder: str | None
     preprocessing_combiner: Callable[..., Any] | None
 

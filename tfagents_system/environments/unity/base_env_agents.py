@@ -10,9 +10,13 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.action_masks import ACTION_MASK
 from tfagents_system.environments.agent_slots import AgentSteps
-from tfagents_system.environments.unity import messages as unity
 from tfagents_system.environments.unity.agents import chosen_behavior
-from tfagents_system.environments.unity.behaviors import Behavior, Sensor, leaf_name
+from tfagents_system.environments.unity.behaviors import (
+    Behavior,
+    Sensor,
+    leaf_name,
+    make_sensor,
+)
 
 _CONTINUES, _ENDS = np.float32(1), np.float32(0)  # discounts
 
@@ -121,11 +125,9 @@ def _behavior_of(name: str, spec: Any) -> Behavior:
     sensors: list[Sensor] = []
     for each in spec.observation_specs:
         shape = tuple(map(int, each.shape))
-        properties = [int(part.value) for part in each.dimension_property]
-        is_channels_first = len(shape) == 3 and properties[0] == unity.NO_PROPERTY
-        if is_channels_first:
-            shape = (*shape[1:], shape[0])
-        sensors.append(Sensor(leaf_name(each.name, sensors), shape, "float32", is_channels_first))
+        properties = tuple(int(part.value) for part in each.dimension_property)
+        leaf, kind = leaf_name(each.name, sensors), int(each.observation_type.value)
+        sensors.append(make_sensor(leaf, shape, "float32", properties, kind))
     action = spec.action_spec
     branches = tuple(map(int, action.discrete_branches))
     return Behavior(name, int(action.continuous_size), branches, tuple(sensors))

@@ -23,6 +23,8 @@ class Sensor(NamedTuple):
     shape: tuple[int, ...]  # images [H, W, C], whatever the package's layout
     dtype: str  # uint8 of compressed images, otherwise float32
     is_channels_first: bool  # on the wire
+    is_list: bool = False  # of entities, of which rows of zeros are absent
+    is_goal: bool = False
 
 
 class Agents(NamedTuple):
@@ -164,19 +166,22 @@ def _sensors(observations: Sequence[Any]) -> tuple[Sensor, ...]:
     sensors: list[Sensor] = []
     for observation in observations:
         shape, properties = tuple(observation.shape), tuple(observation.dimension_properties)
-        # Packages 3.0 and later send images as [C, H, W], where the first has no property.
-        is_channels_first = len(shape) == 3 and properties[:1] == (unity.NO_PROPERTY,)
-        if is_channels_first:
-            shape = (*shape[1:], shape[0])
-        sensors.append(
-            Sensor(
-                leaf_name(observation.name, sensors),
-                shape,
-                "uint8" if observation.compression == unity.PNG else "float32",
-                is_channels_first,
-            )
-        )
+        dtype = "uint8" if observation.compression == unity.PNG else "float32"
+        name = leaf_name(observation.name, sensors)
+        sensors.append(make_sensor(name, shape, dtype, properties, observation.type))
     return tuple(sensors)
+
+
+def make_sensor(
+    name: str, shape: tuple[int, ...], dtype: str, properties: tuple[int, ...], kind: int
+) -> Sensor:
+    """Returns a sensor by its shape on the wire, the properties of its dimensions and its type."""
+    # Packages 3.0 and later send images as [C, H, W], where the first has no property.
+    is_channels_first = len(shape) == 3 and properties[:1] == (unity.NO_PROPERTY,)
+    if is_channels_first:
+        shape = (*shape[1:], shape[0])
+    is_list = len(shape) == 2 and properties == (unity.VARIABLE_SIZE, unity.NO_PROPERTY)
+    return Sensor(name, shape, dtype, is_channels_first, is_list, kind == unity.GOAL_SIGNAL)
 
 
 def leaf_name(name: str, others: Sequence[Sensor]) -> str:

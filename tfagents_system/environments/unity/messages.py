@@ -15,7 +15,8 @@ API_VERSION = "1.5.0"
 OK, FAILED = 200, 400  # status of a header
 STEP, RESET, QUIT = 0, 1, 2  # commands
 UNCOMPRESSED, PNG = 0, 1  # compression of an observation
-NO_PROPERTY, TRANSLATIONAL = 1, 2  # of a dimension
+NO_PROPERTY, TRANSLATIONAL, VARIABLE_SIZE = 1, 2, 4  # of a dimension
+GOAL_SIGNAL = 1  # type of an observation
 CONTINUOUS = 1  # space type of an action before API 1.3; 0 is discrete
 
 _SCHEMA = """

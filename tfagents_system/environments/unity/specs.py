@@ -6,6 +6,7 @@ import numpy as np
 from tf_agents.specs import array_spec
 
 from tfagents_system.core.action_masks import ACTION_MASK
+from tfagents_system.core.observation_kinds import ENTITIES, GOAL, marked
 from tfagents_system.environments.unity.behaviors import Behavior
 
 
@@ -13,12 +14,12 @@ def observation_spec(behavior: Behavior) -> dict[str, array_spec.ArraySpec]:
     """Returns the spec of an agent's observation."""
     spec: dict[str, array_spec.ArraySpec] = {}
     for sensor in behavior.sensors:
+        name = marked(sensor.name, ENTITIES) if sensor.is_list else sensor.name
+        name = marked(name, GOAL) if sensor.is_goal else name
         if sensor.dtype == "uint8":
-            spec[sensor.name] = array_spec.BoundedArraySpec(
-                sensor.shape, np.uint8, 0, 255, sensor.name
-            )
+            spec[sensor.name] = array_spec.BoundedArraySpec(sensor.shape, np.uint8, 0, 255, name)
         else:
-            spec[sensor.name] = array_spec.ArraySpec(sensor.shape, np.float32, sensor.name)
+            spec[sensor.name] = array_spec.ArraySpec(sensor.shape, np.float32, name)
     if behavior.branches:
         spec[ACTION_MASK] = array_spec.BoundedArraySpec(
             [sum(behavior.branches)], np.float32, 0.0, 1.0, ACTION_MASK
