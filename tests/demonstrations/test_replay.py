@@ -11,6 +11,7 @@ from fakes import UNRIVALLED
 from replay_fakes import ONE_ACTION, UNLIMITED, EpisodeStepEnv, make_experiment, serving
 from tf_agents.specs import array_spec
 
+from tfagents_system.commands.demonstrations import demonstrations
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.state.files import write_json_atomically
 from tfagents_system.core.state.generations import (
@@ -175,9 +176,14 @@ def same(rows, others):
     return transitions([(rows, 1.0)]) == transitions([(others, 1.0)])
 
 
-def test_items_without_numbers_are_joined_in_the_order_of_their_arrival(tmp_path):
+def test_items_without_numbers_are_joined_in_the_order_of_their_arrival(tmp_path, capsys):
     paths, tape = save(tmp_path, [EpisodeStepEnv(ENDS)], SINGLE, is_numbered=False)
     assert transitions(read_rows(paths)) == transitions(tape)
+    capsys.readouterr()
+    assert demonstrations("show", paths.root) == 0
+    num_steps = 2 * (3 + 4 + HORIZON + 1 + 6 + 2)
+    first = f"{paths.root}: 12 episodes, {num_steps} env steps, of old"
+    assert capsys.readouterr().out.splitlines()[0] == first
 
 
 def test_nests_have_leaves_of_the_same_names_and_dtypes_as_recorded_ones(tmp_path):

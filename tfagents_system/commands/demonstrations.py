@@ -61,6 +61,7 @@ def demonstrations(
         raise ConfigError("--env, --params, --config and --set are for check.")
     if action != "convert" and (output or branches):
         raise ConfigError("--output and --branches are for convert.")
+    prepare_tensorflow()
     episodes = read_demonstrations(path, missing_reward)
     if action == "convert":
         if output is None:
@@ -71,7 +72,6 @@ def demonstrations(
     if action == "show":
         print("\n".join([f"{path}: {_summary(episodes)}", *_lines_of(episodes)]))
         return 0
-    prepare_tensorflow()
     with leaving_none_behind(), described_params(env, params, config, set_) as train_params:
         return _check(episodes, train_params)
 
