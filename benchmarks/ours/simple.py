@@ -54,17 +54,19 @@ def budget_of(task: str) -> Budget:
         if encoder in IMAGE_ENCODERS:  # with the random ones, 100 env steps
             return Budget(80, 0.5, settings | {"image_encoder": encoder}, num_random=20)
         return Budget(3000 if hybrid else 1000, 0.9, settings)
+    goals = {}
+    if task.startswith("goal"):
+        goals["goal_observations"] = ["goal" if "list" in task else "observation"]
     if num_lists := TASKS[task].get("num_lists"):
-        names = (
-            [f"list_{index}" for index in range(num_lists)] if num_lists > 1 else ["observation"]
-        )
-        lists = {"entity_observations": names, "train_batch_size": 16}
+        is_alone = num_lists == 1 and not goals
+        names = ["observation"] if is_alone else [f"list_{index}" for index in range(num_lists)]
+        lists = goals | {"entity_observations": names, "train_batch_size": 16}
         return Budget(1000, 0.9, small_rate | lists)
     if hybrid:
         return Budget(8000, 0.9, {"train_batch_size": 256}, capacity=50_000)
     if task.endswith(" 2"):
         return Budget(3000, 0.8, {"train_batch_size": 8}, 2000)
-    return Budget(1000, 0.9, {"train_batch_size": 8})
+    return Budget(1000, 0.9, goals | {"train_batch_size": 8})
 
 
 def measure(task: str, seed: int) -> float:

@@ -31,12 +31,13 @@ onnxruntime = pytest.importorskip(
 
 RAYS = Sensor("rays", (6,), "float32", False)
 CAMERA = Sensor("camera", (20, 24, 3), "uint8", True)
-BLOCKS = Sensor("blocks", (5, 3), "float32", False)
+BLOCKS = Sensor("blocks", (5, 3), "float32", False, is_list=True)
+TARGET = Sensor("target", (2,), "float32", False, is_goal=True)
 DEPTH = Sensor("a_depth", (12, 14, 1), "float32", True)
 
 
-def agent_of(sensors, num_continuous=0, branches=(), entities=(), **settings):
-    """The agent of a Unity behavior; `entities` are names of sensors that list things."""
+def agent_of(sensors, num_continuous=0, branches=(), **settings):
+    """The agent of a Unity behavior."""
     behavior = Behavior("Test", num_continuous, branches, tuple(sensors))
     observation, action = (
         tensor_spec.from_spec(make(behavior))
@@ -53,7 +54,10 @@ CASES = {
     "camera": ([CAMERA], 2, (), {}),
     "cameras in the order of the sensors": ([RAYS, CAMERA, DEPTH], 2, (), {}),
     "camera, masks": ([CAMERA, RAYS], 0, (3, 2, 3), {}),
-    "entities": ([RAYS, BLOCKS], 2, (), {"entities": ["blocks"]}),
+    "entities": ([RAYS, BLOCKS], 2, (), {}),
+    "goals": ([RAYS, TARGET], 2, (), {"normalize_observations": True}),
+    "goals, lstm": ([TARGET, RAYS], 2, (), {"recurrent": True}),
+    "goals, entities, camera": ([CAMERA, TARGET, BLOCKS], 2, (), {}),
     "lstm": ([RAYS], 2, (), {"recurrent": True}),
     "lstm, hybrid": ([CAMERA, RAYS], 2, (3, 2, 3), {"recurrent": True}),
     "gru": ([RAYS], 2, (), {"recurrent": True, "rnn_type": "gru", "rnn_layers": 2}),

@@ -162,6 +162,8 @@ TASKS: dict[str, dict[str, Any]] = {
     "match3 images": _on_images("match3", 2),
     "list": {"num_lists": 1},
     "lists": {"num_lists": 2},
+    "goal": {},
+    "goal and list": {"num_lists": 1, "has_vector": True},
     "memory": {"must_remember": True, "stride": 0.5},
     "discrete memory": {"num_continuous": 0, "num_discrete": 1, "must_remember": True},
     "hybrid memory": {"num_discrete": 1, "must_remember": True, "stride": 0.5},
