@@ -14,7 +14,7 @@ import math
 import os
 import pathlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
@@ -100,8 +100,9 @@ def clone(
                               "away.")  # fmt: skip
         train_params = load_params(settings.params, load_env_config(settings.config), bindings)
         made, curve = _imitate(train_params, split, steps, seed)
-        written = [*map(str, demonstrations)], len(split.held_out), curve
-        checkpoint = _write(paths, settings, made, gin_text(train_params), *written)
+        paths_given, num_held_out = [*map(str, demonstrations)], len(split.held_out)
+        record = {"demonstrations": paths_given, "held_out": num_held_out, "curve": curve}
+        checkpoint = _write(paths, settings, made, gin_text(train_params), record)
     print(f"{checkpoint} is written. Evaluate it: sac eval {paths.root}")
 
 
@@ -196,9 +197,7 @@ def _write(
     settings: Settings,
     made: "Assembly",
     gin: str,
-    demonstrations: Sequence[str],
-    num_held_out: int,
-    curve: Sequence[dict[str, Any]],
+    record: Mapping[str, Any],
 ) -> str:
     """Makes the experiment's folder atomically; returns the name of its policy."""
     from tfagents_system.learning.policy_export import PolicyExporter, quietly
@@ -216,7 +215,6 @@ def _write(
         if not is_written:
             raise ConfigError(f"{paths.root} cannot be written: {exporter.problem}")
         write_text_atomically(unfinished.gin, gin)
-        record = {"demonstrations": demonstrations, "held_out": num_held_out, "curve": curve}
         write_json_durably(unfinished.clone, record)
         rename_durably(unfinished.root, paths.root)
     finally:
