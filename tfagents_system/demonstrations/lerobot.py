@@ -157,8 +157,8 @@ def _episodes(
 def _end(columns: Columns) -> str:
     """Returns how an episode ends, by the flags of its last frame.
 
-    The format does not tell a terminal state from a time limit; LeRobot's own learners take
-    next.done for terminal. So does this, unless next.success or next.truncated contradicts.
+    The format does not tell a terminal state from a time limit: next.done is taken for terminal,
+    unless next.success or next.truncated contradicts.
     """
     if DONE not in columns or not columns[DONE][-1]:
         return UNFINISHED
