@@ -84,7 +84,7 @@ def test_settings_of_mlagents_for_a_build(folder):
 
 
 BUILD_SETTINGS = """behaviors: {3DBall: {trainer_type: sac}}
-env_settings: {num_areas: 2, timeout_wait: 30, env_args: [--agents, 3], base_port: 5005}
+env_settings: {num_areas: 2, timeout_wait: 90, env_args: [--agents, 3], base_port: 5005}
 engine_settings: {time_scale: 4, width: 100, no_graphics: true}
 """
 
