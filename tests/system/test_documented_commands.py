@@ -94,7 +94,7 @@ CHANGES = {
     r"(--seed 1 2) 3( 4)?": r"\1",
     r"(sac profile \S+)": r"\1 0",
     r"(sac clone .*)": r"\1 --steps 20 --held_out 0",
-    r"(sac report \S+)": r"\1 --nofilm",
+    r"(sac report \S+)(?: --film)?": r"\1 --nofilm",
     r"\bPROJECT\b": "$PROJECT",
     r"\bREPOSITORY\b": "$PROJECT/repository",
 }

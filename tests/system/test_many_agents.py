@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
 PARAMS = f"""
     num_iter = 20
+    log_period_itrs = 1
     eval_period_itrs = 10
     n_eval_episodes = 4
     envs_per_worker = 2

@@ -31,11 +31,12 @@ def build_settings(document: Document) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for part, keys in BUILD_KEYS.items():
         given = mapping(document.beside.get(part), f"{document.path}: {part}")
-        for key in keys & given.keys():
-            take, where = keys[key], f"{document.path}: {part}.{key}"
-            for name, value in take(given[key], where).items():
-                both = isinstance(value, (dict, tuple)) and name in found
-                found[name] = _joined(found[name], value) if both else value
+        for key, value in given.items():
+            if key not in keys:
+                continue
+            for name, own in keys[key](value, f"{document.path}: {part}.{key}").items():
+                both = isinstance(own, (dict, tuple)) and name in found
+                found[name] = _joined(found[name], own) if both else own
     return found
 
 
