@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from agents import test_entity_agent
 from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
 
@@ -10,7 +11,6 @@ from tfagents_system.agents.table import ALGORITHMS
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.data.transition import MID, Transition
 from tfagents_system.policies.numpy_actor import NumpyActor, obstacle_to_numpy
-from tfagents_system.train_params_base import TrainParamsBase
 
 TARGET = tf.TensorSpec([2], tf.float32, "target.goal_signal")
 SPEED = tf.TensorSpec([2], tf.float32, "speed")
@@ -20,23 +20,11 @@ ACTION = tensor_spec.BoundedTensorSpec([1], tf.float32, -1, 1, "action")
 ABLE = [name for name, row in ALGORITHMS.items() if row.has_goal_conditioning]
 
 
-class Params(TrainParamsBase):
-    actor_fc_layer_params = critic_joint_fc_layer_params = (8, 7)
-    rnn_units = 4
-    image_encoder = "simple"
-
-    def env_ctor(self, *args, seed=None, **kwargs):
-        raise AssertionError("not needed here")
+LAYERS = {"actor_fc_layer_params": (8, 7), "critic_joint_fc_layer_params": (8, 7)}
 
 
 def make_agent(spec, **settings):
-    tf.keras.utils.set_random_seed(3)
-    params = Params({"horizon": 50})
-    for name, value in settings.items():
-        setattr(params, name, value)
-    params.check("params.py")
-    train_step = tf.Variable(0, dtype=tf.int64)
-    return params.agent_ctor(train_step, spec, ACTION, ts.time_step_spec(spec))
+    return test_entity_agent.make_agent(spec, **LAYERS | settings)
 
 
 def batch(spec, *lead):

@@ -1,4 +1,4 @@
-"""Which episodes of a simulator's slots count in an evaluation."""
+"""Evaluations count the first episode of each slot of a simulator."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is found out of an environment before files are written, and the settings that follow."""
+"""Environments are tried before files are written, and decide some settings."""
 
 import dataclasses
 

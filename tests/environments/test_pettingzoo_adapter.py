@@ -5,6 +5,7 @@ import hypothesis
 import numpy as np
 import pytest
 import tensorflow as tf
+from collection.test_side_by_side import RecurrentPolicy
 from evaluation.test_evaluator import Params
 from fakes import FakeClock
 from hypothesis import strategies as st
@@ -34,21 +35,6 @@ LAYOUTS = [
     ItemLayout(5, is_sequence=True),
     ItemLayout(6, is_sequence=True, is_segment=True, burn_in=2),
 ]
-
-
-class CountingPolicy:
-    """Acts by the observation and its state, which counts the steps of an episode."""
-
-    def initial_state(self, slot=0):
-        return [[np.zeros(2, np.float32)]]
-
-    def action(self, time_step, state):
-        state = [[state[0][0] + np.float32([1, 10])]]
-        return np.tanh(time_step.observation[:1] / 100 + state[0][0][:1]), state
-
-    def actions(self, slots, time_steps, states):
-        pairs = [self.action(*each) for each in zip(time_steps, states, strict=True)]
-        return [action for action, _ in pairs], [state for _, state in pairs]
 
 
 def side_by_side(environment, observe, horizon=10**6, log_info=()):
@@ -94,7 +80,7 @@ def sorted_items(recorders):
 @hypothesis.settings(max_examples=12, deadline=None)
 def test_replay_gets_what_one_agent_after_another_would_give(layout, seed, num_agents, ends, comes):
     world = ParallelWorld(num_agents, ends, limit=7, comes=comes)
-    environment, policy = ParallelEnvironment(world, seed), CountingPolicy()
+    environment, policy = ParallelEnvironment(world, seed), RecurrentPolicy()
     extras = [tf.TensorSpec([2], tf.float32)] if layout.is_sequence else ()
     codec = step_codec(environment.observation_spec(), environment.action_spec(), layout, extras)
     shared = ItemRecorder()
@@ -140,21 +126,21 @@ def test_time_limits_have_discount_1_and_terminations_0():
 
     for ends in (0.0, 1.0):
         environment = ParallelEnvironment(ParallelWorld(ends=ends, limit=2), 0)
-        run(side_by_side(environment, observe), CountingPolicy(), 8)
+        run(side_by_side(environment, observe), RecurrentPolicy(), 8)
     assert {pair for pair in seen if pair[0]} == {(True, 1.0), (True, 0.0)}
     assert {pair for pair in seen if not pair[0]} == {(False, 1.0)}
 
 
 def test_the_first_reset_has_the_seed_and_the_world_goes_on_by_itself():
     world = ParallelWorld(limit=2, ends=0.0)
-    run(side_by_side(ParallelEnvironment(world, 7), lambda *_: True), CountingPolicy(), 8)
+    run(side_by_side(ParallelEnvironment(world, 7), lambda *_: True), RecurrentPolicy(), 8)
     assert world.seeds == [7] + [None] * 4
 
 
 def test_a_horizon_that_cuts_all_agents_together_resets_the_world():
     world = ParallelWorld(limit=100, ends=0.0)
     ends = run(
-        side_by_side(ParallelEnvironment(world), lambda *_: True, horizon=4), CountingPolicy(), 12
+        side_by_side(ParallelEnvironment(world), lambda *_: True, horizon=4), RecurrentPolicy(), 12
     )
     assert [end.result.length for end in ends] == [4] * 9
     assert len(world.seeds) == 3 and [len(episode) for episode in world.tape] == [4] * 9
@@ -163,7 +149,7 @@ def test_a_horizon_that_cuts_all_agents_together_resets_the_world():
 def test_numbers_of_the_info_are_those_of_the_agent():
     environment = ParallelEnvironment(ParallelWorld(limit=3, ends=0.0), 0)
     ends = run(
-        side_by_side(environment, lambda *_: True, log_info=["position:last"]), CountingPolicy(), 3
+        side_by_side(environment, lambda *_: True, log_info=["position:last"]), RecurrentPolicy(), 3
     )
     assert {end.slot: end.result.numbers["position_last"] for end in ends} == {
         slot: 100 * slot + 3 for slot in range(3)

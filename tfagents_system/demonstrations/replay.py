@@ -43,7 +43,7 @@ Columns = list[NDArray[Any]]  # [rows, size] each
 
 
 class _Stored(NamedTuple):
-    """What the spec of a run tells about the rows of its items."""
+    """The layout of a run's items and rows, from its spec."""
 
     layout: ItemLayout
     codec: Codec  # of a Step whose observation and action are lists of leaves

@@ -4,11 +4,14 @@ import collections
 from collections.abc import Collection, Hashable, Mapping
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 from tf_agents.trajectories import time_step as ts
+
+CONTINUES, ENDS = np.float32(1), np.float32(0)  # discounts
 
 
 class AgentSteps(NamedTuple):
-    """What a step of the simulator brings: time steps by the id of an agent's episode."""
+    """The time steps of one step of the simulator, by the id of an agent's episode."""
 
     asking: Mapping[Any, ts.TimeStep]  # FIRST or MID: each needs an action
     ended: Mapping[Any, ts.TimeStep]  # LAST; discount 0 unless a time limit has ended it

@@ -12,10 +12,9 @@ from tfagents_system.core.action_masks import ACTION_MASK, Choices, has_mask
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments import adapter, spaces
 from tfagents_system.environments.action_masks import checked_mask, mask_spec, with_mask
-from tfagents_system.environments.agent_slots import AgentSteps
+from tfagents_system.environments.agent_slots import CONTINUES, ENDS, AgentSteps
 
 _FIRST, _MID, _LAST = ts.StepType.FIRST, ts.StepType.MID, ts.StepType.LAST
-_CONTINUES, _ENDS = np.float32(1), np.float32(0)  # discounts
 
 _Id = tuple[Any, int]  # an agent, and the number of its episode
 
@@ -92,11 +91,11 @@ class ParallelAgents:
             reward = adapter.as_reward(rewards[agent])
             shown = self._observe(agent, observation, infos, is_last)
             if is_last:
-                discount = _ENDS if is_terminal else _CONTINUES
+                discount = ENDS if is_terminal else CONTINUES
                 ended[each] = ts.TimeStep(_LAST, reward, discount, shown)
                 del self._living[agent]
             else:
-                asking[each] = ts.TimeStep(_MID, reward, _CONTINUES, shown)
+                asking[each] = ts.TimeStep(_MID, reward, CONTINUES, shown)
         self._check_left(observations)
         self.infos = {each: infos.get(each[0], {}) for each in [*asking, *ended]}
         if not self._living:

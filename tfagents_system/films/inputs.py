@@ -4,6 +4,7 @@ An input is a number in [0, 1]: 1 while a key or button is held, and for each of
 of an axis how far it is pushed.
 """
 
+import functools
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +16,7 @@ BUTTONS = [f"button{index}" for index in range(MOST_BUTTONS)]
 AXES = [f"axis{index}{side}" for index in range(MOST_AXES) for side in ("neg", "pos")]
 
 
+@functools.cache  # each event asks
 def key_names() -> dict[int, str]:
     """Returns the names of the keys by pygame's numbers: "left", "a", "space", "return"."""
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")

@@ -46,7 +46,7 @@ class Component(NamedTuple):
 
 
 class Controls:
-    """What each input does: moves components of the action, ends or drops an episode.
+    """Maps inputs to components of the action, and to the end or drop of an episode.
 
     A component rests while nothing is held. Of inputs that push a continuous one, the distances
     from rest add up, within the bounds; of those that choose an integer, the newest counts.

@@ -1,4 +1,4 @@
-"""What ML-Agents' configuration says of the Unity build: areas, arguments, engine."""
+"""Reads areas, arguments and engine settings of a Unity build from ML-Agents' configuration."""
 
 import dataclasses
 from collections.abc import Callable

@@ -8,7 +8,7 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
-from tfagents_system.environments.agent_slots import AgentSteps
+from tfagents_system.environments.agent_slots import CONTINUES, ENDS, AgentSteps
 from tfagents_system.environments.unity import messages as unity
 from tfagents_system.environments.unity.behaviors import Agents, Behavior, idle_action
 from tfagents_system.environments.unity.connection import Connection, UnityError
@@ -19,8 +19,6 @@ from tfagents_system.environments.unity.side_channels import (
     parameter_message,
     statistics,
 )
-
-_CONTINUES, _ENDS = np.float32(1), np.float32(0)  # discounts
 
 
 class UnityAgents:
@@ -169,14 +167,14 @@ def _steps(agents: Agents, begun: set[int]) -> dict[int, ts.TimeStep]:
     for row, each in enumerate(agents.ids):
         step_type = ts.StepType.MID if each in begun else ts.StepType.FIRST
         reward = agents.rewards[row] if each in begun else np.float32(0)
-        steps[each] = ts.TimeStep(step_type, reward, _CONTINUES, _row(agents, row))
+        steps[each] = ts.TimeStep(step_type, reward, CONTINUES, _row(agents, row))
     return steps
 
 
 def _last_steps(agents: Agents) -> dict[int, ts.TimeStep]:
     steps = {}
     for row, each in enumerate(agents.ids):
-        discount = _CONTINUES if agents.are_interrupted[row] else _ENDS
+        discount = CONTINUES if agents.are_interrupted[row] else ENDS
         reward, observation = agents.rewards[row], _row(agents, row)
         steps[each] = ts.TimeStep(ts.StepType.LAST, reward, discount, observation)
     return steps

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.action_masks import ACTION_MASK
-from tfagents_system.environments.agent_slots import AgentSteps
+from tfagents_system.environments.agent_slots import CONTINUES, ENDS, AgentSteps
 from tfagents_system.environments.unity.agents import chosen_behavior
 from tfagents_system.environments.unity.behaviors import (
     Behavior,
@@ -18,13 +18,11 @@ from tfagents_system.environments.unity.behaviors import (
     make_sensor,
 )
 
-_CONTINUES, _ENDS = np.float32(1), np.float32(0)  # discounts
-
 _Id = tuple[int, int]  # an agent's id, and the number of its episode
 
 
 class _Actions(NamedTuple):
-    """What `set_actions` takes: has the parts of ML-Agents' ActionTuple, which is not imported."""
+    """Actions for `set_actions`, with the parts of ML-Agents' ActionTuple."""
 
     continuous: NDArray[np.float32]  # [n, A]
     discrete: NDArray[np.int32]  # [n, K]
@@ -84,7 +82,7 @@ class BaseEnvAgents:
             self._numbers[agent] += 1
             if each in self._begun:  # otherwise it has ended before it has asked
                 self._begun.discard(each)
-                discount = _CONTINUES if ending.interrupted[row] else _ENDS
+                discount = CONTINUES if ending.interrupted[row] else ENDS
                 observation = self._observation(ending, row, None)
                 last[each] = ts.TimeStep(
                     ts.StepType.LAST, _reward(ending, row), discount, observation
@@ -95,7 +93,7 @@ class BaseEnvAgents:
             steps[each] = ts.restart(observation)
             if each in self._begun:
                 reward = _reward(asking, row)
-                steps[each] = ts.TimeStep(ts.StepType.MID, reward, _CONTINUES, observation)
+                steps[each] = ts.TimeStep(ts.StepType.MID, reward, CONTINUES, observation)
         self._asking = list(steps)
         self._begun.update(steps)
         return AgentSteps(steps, last)

@@ -38,7 +38,7 @@ class Agents(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Behavior:
-    """What the agents of one behavior observe and do, and its encoding.
+    """The observations and actions of one behavior's agents, and their encoding.
 
     Observations are a dict of sensors, and of `action_mask` if there are discrete actions. The
     action is float32 [A] in [-1, 1] if there are only continuous ones, int32 [K] if there are only
