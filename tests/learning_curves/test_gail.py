@@ -1,8 +1,9 @@
-"""ML-Agents' reference task for imitation is learned from demonstrations, without its reward."""
+"""ML-Agents' reference tasks for imitation are learned from demonstrations, without rewards."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from tf_agents.trajectories import time_step
 
 from tfagents_system.assembly import assemble
 from tfagents_system.data.transition import Transition
@@ -11,7 +12,8 @@ from tfagents_system.tasks.simple import Simple
 from tfagents_system.train_params_base import TrainParamsBase
 
 HORIZON, ENV_STEPS, BATCH = 50, 500, 32
-ALL_GOALS = np.float32([[-1], [1]])
+ALL_GOALS = np.float32([-1, 1])
+SIDE = 20  # of images
 
 
 class Params(TrainParamsBase):
@@ -26,19 +28,30 @@ class Params(TrainParamsBase):
     reward_signals = {"gail": {"encoding_size": 32, "use_actions": True, "learning_rate": 3e-3}}
 
     def env_ctor(self, *args, seed=None, **kwargs):
-        return GymEnvironment(Simple(num_continuous=0, num_discrete=1), seed)
+        return GymEnvironment(task_of(self.env_config["num_cameras"]), seed)
 
 
-def transition(goal, action, discount):
-    zeros = tf.zeros_like(discount)
-    return Transition(zeros + 1, goal, action, zeros, discount, goal)
+def task_of(num_cameras):
+    return Simple(num_continuous=0, num_discrete=1, num_cameras=num_cameras, side=SIDE)
 
 
-def draws_of_expert(rng):
+def observations(goals, num_cameras):
+    """What the task shows for goals [B]: themselves, or images of them."""
+    shape = (SIDE, SIDE, 3) if num_cameras else (1,)
+    column = tf.reshape(goals, [-1] + [1] * len(shape))
+    return tf.tile(column, (1, *shape))
+
+
+def transition(goal, action, discount, num_cameras):
+    zeros, seen = tf.zeros_like(discount), observations(goal, num_cameras)
+    return Transition(zeros + 1, seen, action, zeros, discount, seen)
+
+
+def draws_of_expert(rng, num_cameras):
     """20 episodes of 5 steps towards the goal."""
     goals = np.repeat(rng.choice(np.float32([-1, 1]), 20), 5)
     discounts = np.float32(np.arange(100) % 5 != 4)
-    everything = transition(goals[:, np.newaxis], np.int64(goals > 0), tf.constant(discounts))
+    everything = transition(goals, np.int64(goals > 0), tf.constant(discounts), num_cameras)
 
     def draw(count):
         chosen = tf.random.uniform([count], maxval=100, dtype=tf.int32)
@@ -47,40 +60,49 @@ def draws_of_expert(rng):
     return draw
 
 
-def greedy_actions_after_training(seed):
+def greedy_actions_after_training(seed, num_cameras, cloning=None):
     """The greedy actions at both goals, after `ENV_STEPS` env steps with a train step each."""
     tf.keras.utils.set_random_seed(seed)
     rng = np.random.default_rng(seed)
-    params = Params({"horizon": HORIZON})
+    params = Params({"horizon": HORIZON, "num_cameras": num_cameras})
+    params.behavioral_cloning = cloning
     made = assemble(params, params.env_ctor())
-    made.streams.imitate(draws_of_expert(rng))
+    draw = draws_of_expert(rng, num_cameras)
+    made.streams.imitate(draw)
+    if cloning:
+        made.agent.cloning.imitate(draw)
 
-    @tf.function(jit_compile=True)
-    def train(goal, action, discount):
-        made.agent.train(made.streams(transition(goal, action, discount))[0])
+    @tf.function
+    def train(goals, actions, discounts):
+        batch = transition(goals, actions, discounts, num_cameras)
+        made.agent.train(made.streams(batch)[0])
+        if cloning:
+            made.agent.cloning()
 
     @tf.function
     def logits_of_all_goals():
-        return made.agent.networks.actor(ALL_GOALS)[0].logits
+        steps = time_step.restart(observations(ALL_GOALS, num_cameras), len(ALL_GOALS))
+        return made.agent.collect_policy.distribution(steps).action.logits
 
-    task = Simple(num_continuous=0, num_discrete=1)
+    task = task_of(num_cameras)
     task.seed(seed)
-    goal, num_steps = float(task.reset()[0]), 0
-    rows = []
+    task.reset()
+    num_steps, rows = 0, []
     for _ in range(ENV_STEPS):
-        logits = logits_of_all_goals().numpy()[int(goal > 0)]
+        goal, logits = task.goal, logits_of_all_goals().numpy()[int(task.goal > 0)]
         chances = np.exp(logits - logits.max())
         action = int(rng.choice(2, p=chances / chances.sum()))
         _, _, is_over, _ = task.step(action)
         num_steps += 1
         rows.append((goal, action, 1 - is_over))
         if is_over or num_steps == HORIZON:
-            goal, num_steps = float(task.reset()[0]), 0
+            task.reset()
+            num_steps = 0
         if len(rows) >= BATCH:
             drawn = np.array(rows)[rng.integers(len(rows), size=BATCH)]
             goals, actions, discounts = drawn.T
             train(
-                tf.constant(goals[:, np.newaxis], tf.float32),
+                tf.constant(goals, tf.float32),
                 tf.constant(actions, tf.int64),
                 tf.constant(discounts, tf.float32),
             )
@@ -89,5 +111,8 @@ def greedy_actions_after_training(seed):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_it_is_imitated_in_500_env_steps():
-    assert [greedy_actions_after_training(seed) for seed in range(1, 6)] == [[0, 1]] * 5
+@pytest.mark.parametrize("num_cameras", [0, 1])
+@pytest.mark.parametrize("cloning", [None, {"strength": 1.0, "steps": 1000}])
+def test_it_is_imitated_in_500_env_steps(num_cameras, cloning):
+    reached = [greedy_actions_after_training(seed, num_cameras, cloning) for seed in range(1, 6)]
+    assert reached == [[0, 1]] * 5
