@@ -96,6 +96,7 @@ def test_losses_of_two_streams_by_hand():
         entropy=-sum(log_probs) / 2,
         q_value=np.mean([*means.values()]),
         td_target=np.mean([*targets.values()]),
+        actor_learning_rate=3e-4,
     )
     assert info.keys() == expected.keys()
     np.testing.assert_allclose(numbers(info), numbers(expected), rtol=1e-5)

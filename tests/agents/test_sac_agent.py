@@ -100,6 +100,7 @@ def test_losses_of_a_whole_train_step_by_hand():
         entropy=-sum(LOG_PROBS) / 2,
         q_value=sum(Q_1) / 2,
         td_target=sum(TD_TARGETS) / 2,
+        actor_learning_rate=3e-4,
     )
     assert info.keys() == expected.keys()
     np.testing.assert_allclose(numbers(info), numbers(expected), rtol=1e-5)

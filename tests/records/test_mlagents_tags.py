@@ -30,6 +30,16 @@ def test_the_critics_loss_is_shared_among_those_of_mlagents():
     assert mlagents_scalars(1, of_values)["Losses/Value Loss"] == 0.25
 
 
+def test_values_of_streams_and_learning_rates_have_the_tags_of_both_generations():
+    values = {"learner/gail_value": 1.5, "learner/rnd_value": 0.5}
+    assert mlagents_scalars(1, values | {"learner/actor_learning_rate": 3e-4}) == {
+        "Policy/Gail Value": 1.5,
+        "Policy/GAIL Value Estimate": 1.5,
+        "Policy/Rnd Value": 0.5,
+        "Policy/Learning Rate": 3e-4,
+    }
+
+
 def test_lessons_count_from_0_and_other_values_have_no_such_tag():
     assert mlagents_scalars(1, {"lesson/gap": 3, "learner/td_target": 1.0}) == {
         "Environment/Lesson Number/gap": 3 - 1

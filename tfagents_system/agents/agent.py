@@ -14,7 +14,7 @@ from tfagents_system.agents.batch import Batch, make_batch, split_masks, with_sh
 from tfagents_system.agents.cloning import Cloning
 from tfagents_system.agents.losses import Alpha, CriticLoss, Losses, sum_of_parts, valid_mean
 from tfagents_system.agents.networks import Networks, summarized
-from tfagents_system.agents.optimizers import Gradients, Optimizer, UpdateRule, make_adam
+from tfagents_system.agents.optimizers import Gradients, Optimizer, UpdateRule, current, make_adam
 from tfagents_system.agents.temperature import Temperature
 from tfagents_system.core.action_masks import input_spec
 from tfagents_system.core.nests import Nest
@@ -98,8 +98,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
         self.algorithm = algorithm
         self.networks = networks
         self.cloning: Cloning | None = None  # beside the train steps
-        self.rule, self.temperature = rule, temperature
-        self._losses = losses
+        self.rule, self.temperature, self._losses = rule, temperature, losses
         self._input_spec = input_spec(time_step_spec.observation, tf.nest.flatten(action_spec))
         self._image_augmentation, self._burn_in_len = image_augmentation, burn_in_len
         self._precision = precision
@@ -159,6 +158,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
         metrics = losses | actor.metrics | dict(critic.metrics)
         metrics["q_value"] = valid_mean(critic.q_value, batch.valid)
         metrics["td_target"] = valid_mean(critic.td_target, batch.valid)
+        metrics["actor_learning_rate"] = current(self.rule.actor_learning_rate)
         if alpha is not None:
             metrics["alpha"] = tf.reduce_mean(alpha)
         gradients = Gradients(

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tfagents_system.agents.batch import make_batch, split_masks
 from tfagents_system.agents.losses import valid_mean
 from tfagents_system.agents.networks import Networks, act_of, summarized
-from tfagents_system.agents.optimizers import UpdateRule, make_adam
+from tfagents_system.agents.optimizers import UpdateRule, current, make_adam
 from tfagents_system.core.settings.behavioral_cloning import CloningSettings
 from tfagents_system.data.transition import Transition
 
@@ -75,10 +75,9 @@ class Cloning(tf.Module):
         )
 
     def _learning_rate(self) -> tf.Tensor:
-        rate = self._rule.actor_learning_rate
         left = 1.0 - tf.cast(self._train_step, tf.float32) / self._settings.steps
         weight = self._settings.strength * tf.maximum(left, 0.0)
-        return weight * (rate() if callable(rate) else rate)
+        return weight * current(self._rule.actor_learning_rate)
 
     def loss(self, transition: Transition) -> tf.Tensor:
         """Returns the mean loss over the valid env steps of [B, ...] or [B, T, ...]."""

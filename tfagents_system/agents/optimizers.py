@@ -48,6 +48,11 @@ class UpdateRule:
                 kernel.assign(tf.math.l2_normalize(kernel, axis=0))
 
 
+def current(learning_rate: LearningRate) -> tf.Tensor:
+    """Returns the learning rate of this train step, float32 []."""
+    return tf.convert_to_tensor(learning_rate() if callable(learning_rate) else learning_rate)
+
+
 def make_adam(
     learning_rate: LearningRate, variables: Sequence[tf.Variable], beta_1: float = 0.9
 ) -> Optimizer:

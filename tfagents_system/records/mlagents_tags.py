@@ -21,7 +21,11 @@ _TAGS: Mapping[str, tuple[str, ...]] = {
     "learner/curiosity_reward": ("Policy/Curiosity Reward",),
     "learner/rnd_reward": ("Policy/Rnd Reward",),
     "learner/gail_reward": ("Policy/Gail Reward", "Policy/GAIL Reward"),
+    "learner/curiosity_value": ("Policy/Curiosity Value", "Policy/Curiosity Value Estimate"),
+    "learner/rnd_value": ("Policy/Rnd Value",),
+    "learner/gail_value": ("Policy/Gail Value", "Policy/GAIL Value Estimate"),
     "learner/entropy": ("Policy/Entropy",),
+    "learner/actor_learning_rate": ("Policy/Learning Rate",),
     "learner/alpha": ("Policy/Entropy Coeff",),
     "learner/q_value": ("Policy/Extrinsic Value", "Policy/Extrinsic Value Estimate"),
 }
