@@ -43,6 +43,17 @@ class SpecEnv(CountingEnv):
         return {"x": vector, "action_mask": mask}
 
 
+class ImageEnv(SpecEnv):
+    """Observes an image of bytes, with a mask."""
+
+    def observation_spec(self):
+        image = array_spec.BoundedArraySpec([5, 5, 3], np.uint8, 0, 255, "camera")
+        return super().observation_spec() | {"x": image}
+
+    def observe(self, rng):
+        return super().observe(rng) | {"x": rng.integers(0, 256, (5, 5, 3), np.uint8)}
+
+
 def params(**values):
     class Params(TrainParamsBase):
         actor_fc_layer_params = (6, 5)
@@ -131,8 +142,8 @@ def test_each_slot_acts_as_if_it_were_alone(name, settings):
 
 
 @pytest.mark.parametrize("recurrent", [False, True])
-def test_each_slot_acts_as_if_it_were_alone_in_tensorflow(recurrent):
-    environment = ENVIRONMENTS["box"]
+@pytest.mark.parametrize("environment", [ENVIRONMENTS["box"], ImageEnv(ONE_OF_3, 3)], ids=type)
+def test_each_slot_acts_as_if_it_were_alone_in_tensorflow(environment, recurrent):
     agent, _ = make_agent(params(recurrent=recurrent), environment)
     together, alone = (TfActingPolicy(agent.policy) for _ in range(2))
     check_that_slots_act_alone(together, [alone] * NUM_SLOTS, environment)

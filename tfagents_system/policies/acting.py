@@ -105,7 +105,8 @@ class TfActingPolicy:
         self, slots: Sequence[int], time_steps: Sequence[ts.TimeStep], states: Sequence[Any]
     ) -> tuple[Sequence[Any], Sequence[Any]]:
         """Returns (actions as NumPy arrays, states as tensors for a batch of one)."""
-        batched = tf.nest.map_structure(lambda *x: tf.stack(x), *time_steps)
+        # tf.stack makes int32 of NumPy's uint8, such as images.
+        batched = tf.nest.map_structure(lambda *x: np.stack(x), *time_steps)
         step = self._action(batched, tf.nest.map_structure(lambda *x: tf.concat(x, 0), *states))
         actions = tf.nest.map_structure(lambda x: x.numpy(), step.action)
         return (
