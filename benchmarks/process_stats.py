@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import resource
 import time
 
 import psutil
@@ -32,3 +33,21 @@ def secs_since_start() -> float:
     fields = pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     started = int(fields[19]) / os.sysconf("SC_CLK_TCK")  # field 22: time since boot
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started
+
+
+def descendants_cpu_secs(timeout_secs: float = 60.0) -> float:
+    """Waits for all descendants of this process; returns the CPU seconds of all so far.
+
+    This process must be their subreaper (`harness.adopt_orphans`) to count those whose parents
+    have ended.
+
+    Raises:
+      TimeoutError: If one runs after `timeout_secs`.
+    """
+    deadline = time.monotonic() + timeout_secs
+    while left := psutil.Process().children(recursive=True):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"after {timeout_secs:g} s there are still {left}")
+        psutil.wait_procs(left, timeout=1.0)
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Makes the Python environment of the peers, once; later calls find it ready and print nothing.
+# Makes a Python environment of peers, once; later calls find it ready and print nothing.
 #
-# Usage: benchmarks/setup_peers.sh
+# Usage: benchmarks/setup_peers.sh [NAME]
 #
-# benchmarks/.venv-peers gets the packages of requirements-peers.lock, torch first. The file
-# .lock-<checksum> in it marks it as complete for this lock file and path; any other environment is
-# made again. Exit code 78: Python 3.11 is missing, or pip failed.
+# benchmarks/.venv-NAME gets the packages of requirements-NAME.lock, torch first: peers (default) is
+# SB3 and SBX, mlagents is ML-Agents. The file .lock-<checksum> in it marks it as complete for this
+# lock file and path; any other environment is made again. Exit code 78: there is no such lock file,
+# Python 3.11 is missing, or pip failed.
 set -euo pipefail
 
 say() { printf 'setup_peers: %s\n' "$*" >&2; }
@@ -17,8 +18,12 @@ die() {
 unset CDPATH
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 folder="$(pwd -P)"
-checksum="$({ cat requirements-peers.lock && printf '%s\n' "$folder"; } | cksum)"
-stamp=.venv-peers/.lock-${checksum%% *}
+name="${1:-peers}"
+lock="requirements-$name.lock"
+venv=".venv-$name"
+[[ -r $lock ]] || die "NAME is $name, but benchmarks/ has no $lock; it has $(echo requirements-*.lock)"
+checksum="$({ cat "$lock" && printf '%s\n' "$folder"; } | cksum)"
+stamp=$venv/.lock-${checksum%% *}
 
 find_python() {
   local candidate
@@ -34,7 +39,7 @@ find_python() {
 
 pip_install() {
   local output
-  output="$(.venv-peers/bin/python -I -m pip install --quiet --disable-pip-version-check \
+  output="$("$venv/bin/python" -I -m pip install --quiet --disable-pip-version-check \
     --no-input "$@" 2>&1 </dev/null)" && return 0
   printf '%s\n' "$output" | tail -n 15 >&2
   die "pip failed; its last lines are above"
@@ -43,17 +48,18 @@ pip_install() {
 make_venv() {
   local python
   python="$(find_python)"
-  say "installing the peers into benchmarks/.venv-peers (the first time, some minutes)"
-  find .venv-peers -mindepth 1 -maxdepth 1 ! -name .setup-lock -exec rm -rf {} +
-  "$python" -I -m venv .venv-peers
-  pip_install --constraint requirements-peers.lock "$(grep '^torch==' requirements-peers.lock)"
-  pip_install --no-deps -r requirements-peers.lock
+  say "installing the peers into benchmarks/$venv (the first time, some minutes)"
+  find "$venv" -mindepth 1 -maxdepth 1 ! -name .setup-lock -exec rm -rf {} +
+  "$python" -I -m venv "$venv"
+  pip_install --constraint "$lock" "$(grep '^torch==' "$lock")"
+  # ML-Agents 1.1.0 says that it needs Python 3.10.12 or older; it runs with 3.11.
+  pip_install --no-deps --ignore-requires-python -r "$lock"
   touch "$stamp"
 }
 
 if [[ ! -e $stamp ]]; then
-  mkdir -p .venv-peers
-  exec 9>>.venv-peers/.setup-lock
+  mkdir -p "$venv"
+  exec 9>>"$venv/.setup-lock"
   flock 9 # a second call waits here, then finds it done
   [[ -e $stamp ]] || make_venv
 fi

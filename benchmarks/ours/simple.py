@@ -6,11 +6,13 @@ the greedy mean return of 5 episodes after the last step passes if it is above t
 """
 
 import json
+import os
 import pathlib
 import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
 import tfagents_system as sac
@@ -69,10 +71,30 @@ def budget_of(task: str) -> Budget:
     return Budget(1000, 0.9, goals | {"train_batch_size": 8})
 
 
-def measure(task: str, seed: int) -> float:
-    """Trains; returns the mean return of the greedy episodes after the last step."""
+def train(
+    task: str,
+    seed: int,
+    folder: str,
+    num_iter: int | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> pathlib.Path:
+    """Trains by `sac train` in an empty folder.
+
+    Args:
+      task: Of TASKS.
+      seed: Of everything random.
+      folder: Working directory.
+      num_iter: Iterations. Default: those of the budget.
+      environ: SAC_* variables beside those of this process.
+
+    Returns:
+      The experiment's folder.
+
+    Raises:
+      RuntimeError: If the training fails; the message has its output.
+    """
     budget = budget_of(task)
-    num_iter = budget.env_steps // budget.horizon
+    num_iter = num_iter or budget.env_steps // budget.horizon
     settings = {
         "num_iter": num_iter,
         "num_steps_per_iter": budget.horizon,
@@ -80,21 +102,28 @@ def measure(task: str, seed: int) -> float:
         "n_buffer_init_episodes": budget.num_random // budget.horizon,
         "n_episodes_in_buffer": budget.capacity // budget.horizon,
     } | budget.settings
+    config = pathlib.Path(folder, "config.json")
+    config.write_text(json.dumps({"horizon": budget.horizon, "task": task}))
+    bindings = "\n".join(f"TrainParams.{name} = {value!r}" for name, value in settings.items())
+    variables = {
+        "SAC_EXP_NAME": "simple", "SAC_PARAMS": str(PARAMS / "simple.py"),
+        "SAC_CONFIG": str(config), "SAC_NUM_COLLECT_WORKERS": "1", "SAC_GIN_BINDINGS": bindings,
+    }  # fmt: skip
+    file = pathlib.Path(folder, "variables.sh")
+    file.write_text("".join(f"{n}={shlex.quote(value)}\n" for n, value in variables.items()))
+    command = [sys.executable, "-m", "tfagents_system", "train", str(file), f"--seed={seed}"]
+    done = subprocess.run(
+        command, cwd=folder, env=os.environ | dict(environ or {}), capture_output=True, text=True
+    )
+    if done.returncode:
+        raise RuntimeError(f"{task}: sac train ended with {done.returncode}:\n{done.stdout}")
+    return pathlib.Path(folder, "logs", "simple")
+
+
+def measure(task: str, seed: int) -> float:
+    """Trains; returns the mean return of the greedy episodes after the last step."""
     with tempfile.TemporaryDirectory() as folder:
-        config = pathlib.Path(folder, "config.json")
-        config.write_text(json.dumps({"horizon": budget.horizon, "task": task}))
-        bindings = "\n".join(f"TrainParams.{name} = {value!r}" for name, value in settings.items())
-        variables = {
-            "SAC_EXP_NAME": "simple", "SAC_PARAMS": str(PARAMS / "simple.py"),
-            "SAC_CONFIG": str(config), "SAC_NUM_COLLECT_WORKERS": "1", "SAC_GIN_BINDINGS": bindings,
-        }  # fmt: skip
-        file = pathlib.Path(folder, "variables.sh")
-        file.write_text("".join(f"{n}={shlex.quote(value)}\n" for n, value in variables.items()))
-        command = [sys.executable, "-m", "tfagents_system", "train", str(file), f"--seed={seed}"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(f"{task}: sac train ended with {done.returncode}:\n{done.stdout}")
-        return list(sac.Experiment(f"{folder}/logs/simple").curves()["mean_return"])[-1]
+        return list(sac.Experiment(train(task, seed, folder)).curves()["mean_return"])[-1]
 
 
 def main(seeds: Annotated[int, AtLeast(1)] = 5, task: tuple[str, ...] = tuple(TASKS)) -> None:
