@@ -95,10 +95,12 @@ class FakeAdder:
         self.num_recovered = self.num_unprotected = self.num_left_out = self.num_damaged = 0
         self.rejected = collections.Counter()
         self.slots, self.ended = [], []  # of steps, and of ends of episodes
+        self.num_interventions = collections.Counter()  # by slot
 
-    def add(self, time_step, action, next_time_step, state, slot=0):
+    def add(self, time_step, action, next_time_step, state, slot=0, is_intervention=False):
         self.num_unsent += 1
         self.num_added += 1
+        self.num_interventions[slot] += is_intervention
         self.slots.append(slot)
         return True
 

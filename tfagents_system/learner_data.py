@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from tfagents_system.agents.agent import ActorCriticAgent
 from tfagents_system.assembly import Assembly
@@ -21,11 +22,15 @@ from tfagents_system.core.settings.minibatches import (
     samples_by_source,
 )
 from tfagents_system.data.sample_reader import SampleReader
+from tfagents_system.demonstrations.episode_file import MAX_BYTES
+from tfagents_system.demonstrations.rows import rows_of
 from tfagents_system.learner_demonstrations import HeldDemonstrations
+from tfagents_system.learning.growing_samples import GrowingSamples, growing_source
 from tfagents_system.learning.held_samples import held_source, random_transitions
 from tfagents_system.learning.sampling_pool import SamplingPool, pool_capacity
 from tfagents_system.learning.sources import Source
 from tfagents_system.learning.whole_buffer import RoundMinibatches, WholeBuffer
+from tfagents_system.services.intervention_files import InterventionReader
 from tfagents_system.services.replay import experience_dataset
 from tfagents_system.services.replay_limits import ReplayLimits
 from tfagents_system.services.rounds import RoundReader
@@ -38,6 +43,7 @@ class LearnerData(NamedTuple):
 
     sources: Sequence[Source]
     close: Callable[[], None]
+    numbers: Callable[[], dict[str, float]] = dict  # facts of the sources, for summaries
 
 
 def learner_data(
@@ -63,20 +69,53 @@ def learner_data(
         data = data_in_rounds(run, address, made.reader, made.train_step)
     else:
         data = sampled_data(run, address, made.reader)
-    if demonstrations is None:
+    num_samples = samples_by_source(run.params).get(DEMONSTRATIONS, 0)
+    if demonstrations is not None:
+        starts = demonstrations.rows.starts
+        columns = [*map(tf.constant, demonstrations.rows.columns)]
+        _imitate(columns, starts, made)
+    if num_samples and run.params.keep_interventions:
+        return _with_interventions(data, run, made, demonstrations, num_samples)
+    if demonstrations is None or not num_samples:
         return data
-    columns, starts = [*map(tf.constant, demonstrations.rows.columns)], demonstrations.rows.starts
+    window, seed = made.layout.window, derive_seed(run.seed, SeedPurpose.DEMONSTRATIONS)
+    held = held_source(DEMONSTRATIONS, columns, starts, window, num_samples, seed, made.train_step)
+    return data._replace(sources=[*data.sources, held])
+
+
+def _imitate(columns: Sequence[tf.Tensor], starts: NDArray[Any], made: Assembly) -> None:
+    """Hands demonstrations to what imitates them."""
     if made.streams is not None:
         made.streams.imitate(random_transitions(columns, starts, made.reader))
     if isinstance(made.agent, ActorCriticAgent) and made.agent.cloning is not None:
         made.agent.cloning.imitate(random_transitions(columns, starts, made.reader))
-    num_samples = samples_by_source(run.params).get(DEMONSTRATIONS, 0)
-    if not num_samples:
-        return data
-    window = made.layout.window
+
+
+def _with_interventions(
+    data: LearnerData,
+    run: Run,
+    made: Assembly,
+    demonstrations: HeldDemonstrations | None,
+    num_samples: int,
+) -> LearnerData:
+    """Adds the source of demonstrations, if there are any, and of kept interventions."""
+    if demonstrations is None:
+        rows = rows_of([], made.codec, made.layout, run.params.discount)
+    else:
+        rows = demonstrations.rows
+    samples = GrowingSamples(*rows, made.layout.window, MAX_BYTES)
+    files = InterventionReader(run.paths.interventions, made.reader)
+
+    def look() -> None:
+        for columns, starts in files.new_samples():
+            samples.add(columns, starts)
+
+    def numbers() -> dict[str, float]:
+        return {"kept_interventions": samples.num_added}
+
     seed = derive_seed(run.seed, SeedPurpose.DEMONSTRATIONS)
-    held = held_source(DEMONSTRATIONS, columns, starts, window, num_samples, seed, made.train_step)
-    return data._replace(sources=[*data.sources, held])
+    growing = growing_source(DEMONSTRATIONS, samples, look, num_samples, seed, made.train_step)
+    return data._replace(sources=[*data.sources, growing], numbers=numbers)
 
 
 def sampled_data(run: Run, address: str, reader: SampleReader) -> LearnerData:
@@ -137,4 +176,6 @@ def _make_pool(
     max_size = layout.samples_in(limits.capacity, run.horizon)
     capacity = pool_capacity(reader, num_fresh, num_samples, max_size)
     num_initial = layout.samples_in(limits.min_size, run.horizon)
-    return SamplingPool(reader, capacity, num_initial, num_fresh, num_samples)
+    # While there are few interventions, the replay buffer's samples fill the minibatch.
+    num_drawn = run.params.train_batch_size if run.params.keep_interventions else num_samples
+    return SamplingPool(reader, capacity, num_initial, num_fresh, num_drawn)

@@ -45,6 +45,7 @@ from tfagents_system.policies.newest_policies import NewestPolicies
 from tfagents_system.policies.numpy_policies import generators
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.checkpoint_watch import CheckpointWatch
+from tfagents_system.services.intervention_files import InterventionFile
 from tfagents_system.services.journal import Journal, Stream
 from tfagents_system.services.replay import EXPERIENCE_TABLE, experience_stats
 from tfagents_system.services.replay_limits import ReplayLimits
@@ -129,10 +130,13 @@ def collect(
     check_columns(signature, made.columns)
     stream = Stream(worker_id, records.fence.number)
     journal = _open_journal(run, stream, records.fence, made) if collects else None
+    interventions = None
+    if collects and params.keep_interventions:
+        interventions = InterventionFile(run.paths.interventions, stream, made.codec, made.layout)
     tables = ROUND_TABLES if deterministic else (EXPERIENCE_TABLE,)
     adder = Adder(client, made.codec, made.layout, journal, tables=tables,
                   pads_short_episodes=masks_padding(made.agent), gamma=params.discount,
-                  num_slots=num_slots)  # fmt: skip
+                  num_slots=num_slots, interventions=interventions)  # fmt: skip
     reader = VariableReader(replay_address, policies.variables, VARIABLES_PERIOD_SECS,
                             num_courses=len(run.curriculum.courses))  # fmt: skip
     make_worker: Callable[..., Worker] = Worker if num_slots == 1 else SideBySideWorker

@@ -69,6 +69,11 @@ def serve(
             f"{paths.params}: update_ratio is {settings.update_ratio!r}; allowed is 'fixed' in a "
             "deterministic run (SAC_DETERMINISTIC), because the other depends on speeds."
         )
+    if deterministic and settings.keep_interventions:
+        raise ConfigError(
+            f"{paths.params}: keep_interventions is True; allowed is False in a deterministic run "
+            "(SAC_DETERMINISTIC), because what a person does is not repeated."
+        )
     limits = ReplayLimits.from_settings(settings, spec.horizon)
     reporter = StatusReporter(paths, "replay")
     server = _start(

@@ -61,7 +61,7 @@ class Training:
         client: reverb.Client, fence: Fence,
     ):  # fmt: skip
         """Restores the newest checkpoint; `train` makes the parts."""
-        self._run, self._made, self._fence = run, made, fence
+        self._run, self._made, self._data, self._fence = run, made, data, fence
         agent, self._train_step = made.agent, made.train_step
         self._learner = Learner(
             agent, made.reader, data.sources, made.reward_signals, unrolls=unrolls
@@ -148,7 +148,8 @@ class Training:
             self._start.has_trained()
             self._timer.enter("saving")
             if self._has_passed(params.log_period_itrs, iteration):
-                self.records.summarize(metrics, self._publications.lessons.numbers)
+                numbers = metrics | self._data.numbers()
+                self.records.summarize(numbers, self._publications.lessons.numbers)
             if not self._is_finished:
                 self._save_if_due(self._has_passed(params.checkpoint_period_itrs, iteration))
             self.records.advanced(metrics)

@@ -46,12 +46,15 @@ class SideBySideWorker(Worker):
     ) -> bool:
         self._records.env_step += 1
         info = self._slots.get_info(slot)
-        action = self._actions[slot].taken(action, info)
+        actions = self._actions[slot]
+        action = actions.taken(action, info)
         if observers := self._observers[slot]:
             observers(time_step, action, next_time_step)
         if relabelling := self._experience.relabelling:
             relabelling[slot].note(time_step, action, next_time_step, info)
-        return self._adder.add(time_step, action, next_time_step, state, slot)
+        return self._adder.add(
+            time_step, action, next_time_step, state, slot, actions.is_intervention
+        )
 
     def _collect(
         self, phase: Phase, policy: SlotPolicy, is_enough: Callable[[], bool] = lambda: False

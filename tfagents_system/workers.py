@@ -83,9 +83,13 @@ class Worker(WorkerBase):
         observers = self._environments.collect_observers
         (relabelling,) = self._experience.relabelling or (None,)
 
-        def observe(time_step: Any, action: Any, next_time_step: Any, state: Any) -> bool:
+        def observe(
+            time_step: Any, action: Any, next_time_step: Any, state: Any, is_intervention: bool
+        ) -> bool:
             records.env_step += 1
-            goes_on = self._adder.add(time_step, action, next_time_step, state)
+            goes_on = self._adder.add(
+                time_step, action, next_time_step, state, is_intervention=is_intervention
+            )
             if observers:
                 observers(time_step, action, next_time_step)
             if relabelling:

@@ -104,8 +104,8 @@ def run(environment):
     )
     seen = []
 
-    def observe(time_step, action, next_time_step, state):
-        seen.append(float(action[0]))
+    def observe(time_step, action, next_time_step, state, is_intervention):
+        seen.append((float(action[0]), is_intervention))
         return True
 
     episode = environments.run_collect_episode(HalfPolicy(), 10, observe, PhaseTimer("test"))
@@ -114,7 +114,7 @@ def run(environment):
 
 def test_a_worker_stores_the_action_that_was_taken():
     episode, seen = run(TakenOverEnv())
-    assert seen == [0.5, 0.75, 0.5, 0.25]
+    assert seen == [(0.5, False), (0.75, True), (0.5, False), (0.25, True)]
     assert episode.numbers == {"interventions": 2 / 4}
 
 
@@ -125,4 +125,4 @@ def test_an_action_that_is_none_is_a_failure_of_the_environment():
 
 def test_an_environment_without_info_is_stepped_as_ever():
     episode, seen = run(CountingEnv(terminates_at=2))
-    assert seen == [0.5, 0.5] and episode.numbers == {}
+    assert seen == [(0.5, False)] * 2 and episode.numbers == {}

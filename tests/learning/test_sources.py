@@ -231,6 +231,91 @@ def test_what_made_training_diverge_is_named_by_its_key_in_its_own_source(bad, k
     assert error_info.value.keys == keys
 
 
+def held(rewards, dtype=np.float32):
+    """A sample of as many transitions as there are rewards."""
+    return Plain((tf.constant(transitions(np.array(rewards, dtype))),))
+
+
+def rewards_of(minibatch):
+    return READER.unpack(minibatch).reward.numpy().tolist()
+
+
+@pytest.mark.parametrize(
+    "present, expected",
+    [
+        ([], [0, 1, 0, 1, 0]),
+        ([7], [0, 1, 7, 0, 1]),
+        ([7, 8, 9], [0, 1, 7, 8, 9]),
+    ],
+)
+def test_what_a_source_lacks_is_the_first_sources_part_again(present, expected):
+    mixer = Mixer([
+        Source("replay", 2, lambda: iter(())),
+        Source("demonstrations", 3, lambda: iter(()), may_lack=True),
+    ])  # fmt: skip
+    minibatch = mixer.mix([held([0, 1]), held(present)], mixer.draw())
+    assert rewards_of(minibatch) == expected
+    assert all(column.shape[0] == 5 for column in minibatch)
+
+
+@pytest.mark.parametrize("num_present", [0, 1, 3])
+def test_what_a_source_lacks_is_drawn_from_the_first_sources_pool(num_present):
+    pool = SamplingPool(READER, capacity=200, num_initial=200, num_fresh=2, batch_size=8)
+    pool.fill(iter(samples(range(200), 2)))
+    mixer = Mixer([
+        Source("replay", 5, lambda: iter(()), pool),
+        Source("demonstrations", 3, lambda: iter(()), may_lack=True),
+    ])  # fmt: skip
+    drawn = mixer.draw()
+    given = [held([300, 301]), held([1000 + index for index in range(num_present)])]
+    rewards = rewards_of(mixer.mix(given, drawn))
+    of_pool = rewards_of(drawn[0])
+    assert len(rewards) == len(of_pool) == 8
+    assert rewards[:5] == of_pool[:5]
+    assert rewards[5 : 5 + num_present] == [1000, 1001, 1002][:num_present]
+    assert rewards[5 + num_present :] == of_pool[5 : 8 - num_present]
+
+
+def test_a_share_begins_when_there_are_samples_for_it():
+    parts = [[]] * 2 + [[1000]] * 2 + [[1000, 1001]] * 6
+
+    def make_demonstrations():
+        spec = tf.TensorSpec([None, *READER.columns[0].shape], tf.float32)
+        data = tf.data.Dataset.from_generator(
+            lambda: (held(part) for part in parts), output_signature=Plain((spec,))
+        )
+        return iter(data)
+
+    replayed = samples(range(100), 2)
+    agent = TapeAgent(4)
+    sources = [
+        Source("replay", 2, lambda: iter(replayed)),
+        Source("demonstrations", 2, make_demonstrations, may_lack=True),
+    ]
+    learner = Learner(agent, READER, sources)
+    for step, part in enumerate(parts):
+        assert learner.run(1) is not None
+        first = [2 * step, 2 * step + 1]
+        assert agent.rewards.numpy().tolist() == first + [*part, *first][:2]
+    assert learner.num_traces == 1
+
+
+def test_what_made_training_diverge_is_named_if_it_came_in_for_a_sample_that_lacked():
+    columns = transitions(np.zeros(2))
+    columns[columns == 1] = 1e30  # the discounts
+    pool = SamplingPool(READER, capacity=2, num_initial=2, num_fresh=2, batch_size=4)
+    replayed = samples([0, 0], 2, keys=[70, 71])
+    bad = replayed.map(lambda s: Replayed(s.info, (tf.constant(columns),))).repeat(5)
+    pool.fill(iter(bad))
+    mixer = Mixer([
+        Source("replay", 2, lambda: iter(()), pool),
+        Source("demonstrations", 2, lambda: iter(()), may_lack=True),
+    ])  # fmt: skip
+    minibatch = mixer.mix([held([]), held([])], mixer.draw())
+    found = mixer.keys_of_samples([2], [column.numpy() for column in minibatch], [()] * 2)
+    assert found == {70, 71}  # which have the same content
+
+
 def test_the_order_of_parts_is_that_of_the_sources():
     mixer = Mixer([Source(name, 1, lambda: iter(())) for name in "abc"])
     given = [Plain((tf.fill([1, 2, 3], float(index)),)) for index in range(3)]

@@ -186,10 +186,17 @@ def test_after_a_stop_it_serves_a_learner_that_outlives_its_supervise(paths, mon
     check_port_is_free(port)
 
 
-def test_a_deterministic_run_has_a_fixed_ratio(tmp_path):
+@pytest.mark.parametrize(
+    "setting, message",
+    [
+        ("update_ratio = 'auto'", "update_ratio is 'auto'; allowed is 'fixed' in a deterministic"),
+        ("keep_interventions = True", "keep_interventions is True; allowed is False in a determin"),
+    ],
+)
+def test_a_deterministic_run_has_a_fixed_ratio_and_no_person(tmp_path, setting, message):
     paths = make_experiment(tmp_path / "exp")
     for file in (paths.params, paths.running_params):
-        file.write_text(file.read_text().rstrip() + "\n    update_ratio = 'auto'\n")
+        file.write_text(f"{file.read_text().rstrip()}\n    {setting}\n")
     write_run_spec(paths)
-    with pytest.raises(ConfigError, match="update_ratio is 'auto'; allowed is 'fixed' in a determ"):
+    with pytest.raises(ConfigError, match=message):
         sac_replay_buffer.serve(str(paths.root), free_port(), deterministic=True, stop=Stop())

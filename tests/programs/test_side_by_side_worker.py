@@ -46,6 +46,19 @@ def test_each_episode_is_recorded_and_env_steps_of_all_slots_count(tmp_path):
     assert adder.num_unsent == 0
 
 
+def test_the_interventions_of_each_slot_are_told_to_the_adder(tmp_path):
+    class TakenOverEnv(EpisodeStepEnv):
+        def get_info(self):
+            return {"intervention": self._position == 2}
+
+    run, reader = make_run(tmp_path), FakeReader()
+    slots = [EpisodeStepEnv(ends=[(2, 0.0)]), TakenOverEnv(ends=[(3, 0.0)])]
+    adder = FakeAdder(advance(reader))
+    worker = make_worker(run, adder, reader, environment=slots[0], others=slots[1:])
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    assert adder.num_interventions == {0: 0, 1: (slots[1].num_steps + 1) // 3}
+
+
 def test_an_episode_has_the_curriculum_of_its_start(tmp_path):
     curriculum = {"level": {"iters": [0, 4], "range": [1, 9]}}
     run, reader, slots = make_run(tmp_path, curriculum), FakeReader(), environments_of(3, 1)

@@ -30,6 +30,7 @@ class Interventions:
         self._spec = action_spec
         self._num_steps = self._num_interventions = 0
         self._are_reported = False
+        self.is_newest = False  # whether the newest env step had one
 
     def taken(self, action: Any, info: Any) -> Any:
         """Returns the action of an env step: the policy's unless the info has another.
@@ -38,11 +39,13 @@ class Interventions:
           TakenActionError: If the other is none of the action spec.
         """
         self._num_steps += 1
+        self.is_newest = False
         if not info or not isinstance(info, Mapping):
             return action
         if INTERVENTION in info:
             self._are_reported = True
-            self._num_interventions += bool(info[INTERVENTION])
+            self.is_newest = bool(info[INTERVENTION])
+            self._num_interventions += self.is_newest
         reported = info.get(ACTION)
         return action if reported is None else self._checked(reported)
 

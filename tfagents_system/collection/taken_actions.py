@@ -26,6 +26,11 @@ class TakenActions:
         return taken
 
     @property
+    def is_intervention(self) -> bool:
+        """Whether the newest env step had an intervention."""
+        return self._interventions.is_newest
+
+    @property
     def numbers(self) -> dict[str, float]:
         """The numbers for the episode's record."""
         return self._interventions.numbers | self._shares.numbers

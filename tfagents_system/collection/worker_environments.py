@@ -125,12 +125,13 @@ class Environments(NamedTuple):
         self,
         policy: ActingPolicy,
         horizon: int,
-        observe: Callable[[ts.TimeStep, Any, ts.TimeStep, Any], bool],
+        observe: Callable[[ts.TimeStep, Any, ts.TimeStep, Any, bool], bool],
         timer: PhaseTimer,
     ) -> Episode:
         """Runs an episode of collection; see `run_episode`.
 
-        `observe` gets the action that was taken, if the info reports another than the policy's.
+        `observe` gets the action that was taken, if the info reports another than the policy's, and
+        at last whether the env step had an intervention.
 
         Raises:
           EnvironmentFailure: If the environment or its constructor fails.
@@ -141,7 +142,7 @@ class Environments(NamedTuple):
             time_step: ts.TimeStep, action: Any, next_time_step: ts.TimeStep, state: Any
         ) -> bool:
             taken = actions.taken(action, self.collect.get_info())
-            return observe(time_step, taken, next_time_step, state)
+            return observe(time_step, taken, next_time_step, state, actions.is_intervention)
 
         with self.collect.judged():
             episode = run_episode(self.collect, policy, horizon, observe_taken, timer, self.numbers)

@@ -20,6 +20,9 @@ class Source(NamedTuple):
     # has gone.
     make_iterator: Callable[[], Iterator[Any]]
     pool: SamplingPool | None = None  # draws the part; None takes it directly from the iterator
+    # Whether the part may have fewer samples; then those of the first source fill it. A pool of the
+    # first source draws enough for that, otherwise its part is repeated.
+    may_lack: bool = False
 
 
 class Mixer:
@@ -110,9 +113,26 @@ class Mixer:
     ) -> tuple[tf.Tensor, ...]:
         """Joins samples and drawn parts to a minibatch, columns [B, window, size]."""
         parts = [part or sample.data for sample, part in zip(samples, drawn, strict=True)]
+        if any(source.may_lack for source in self._sources):
+            parts = self._filled(parts)
         if len(parts) == 1:
             return parts[0]
         return tuple(tf.concat(columns, axis=0) for columns in zip(*parts, strict=True))
+
+    def _filled(self, parts: Sequence[tuple[tf.Tensor, ...]]) -> list[tuple[tf.Tensor, ...]]:
+        """Returns the parts of a minibatch, each with all its samples."""
+        first, num_of_first = parts[0], self._sources[0].num_samples
+        filled = [tuple(column[:num_of_first] for column in first)]
+        for source, part in zip(self._sources[1:], parts[1:], strict=True):
+            if source.may_lack:
+                places = (num_of_first + tf.range(source.num_samples)) % first[0].shape[0]
+                spare = [tf.gather(column, places) for column in first]
+                part = tuple(
+                    tf.ensure_shape(tf.concat(both, axis=0)[: source.num_samples], both[1].shape)
+                    for both in zip(part, spare, strict=True)
+                )
+            filled.append(part)
+        return filled
 
     def renew(self, samples: Sequence[Any]) -> list[tuple[tf.Tensor, ...]]:
         """Adds samples to their sources' pools, and returns newly drawn parts."""
@@ -148,8 +168,9 @@ class Mixer:
         for source, of_part in zip(self._sources, keys, strict=True):
             end = begin + source.num_samples
             places = [place for place in samples if begin <= place < end]
-            if source.pool is not None:
-                found |= source.pool.keys_of([column[places] for column in minibatch])
+            pool = self._sources[0].pool if source.may_lack else source.pool
+            if pool is not None:
+                found |= pool.keys_of([column[places] for column in minibatch])
             elif len(of_part):
                 found |= {int(of_part[place - begin]) for place in places}
             begin = end

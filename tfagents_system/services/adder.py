@@ -12,6 +12,7 @@ from tf_agents.trajectories import time_step as ts
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.services.chunks import rows_per_chunk
+from tfagents_system.services.intervention_files import InterventionFile
 from tfagents_system.services.journal import Checkpoints, Journal, NumberedRow
 from tfagents_system.services.replay import EXPERIENCE_TABLE
 from tfagents_system.services.slot_rows import Losses, Row, SlotRows
@@ -46,6 +47,7 @@ class Adder:
         tables: Sequence[str] = (EXPERIENCE_TABLE,),
         gamma: float = 1.0,
         num_slots: int = 1,
+        interventions: InterventionFile | None = None,
     ):
         """Opens a writer.
 
@@ -63,9 +65,11 @@ class Adder:
           tables: Each gets all items.
           gamma: Discount of the return so far, which is stored if the codec asks for it.
           num_slots: Number of slots.
+          interventions: Keeps the samples with an intervention; None keeps none.
         """
         self._layout = layout
         self._journal = journal
+        self._interventions = interventions
         self._burst_length = burst_length
         self._burst_secs = burst_secs
         self._tables = tables
@@ -103,9 +107,10 @@ class Adder:
         next_time_step: ts.TimeStep,
         state: Any = (),
         slot: int = 0,
+        is_intervention: bool = False,
     ) -> bool:
         """Adds one env step; see `SlotRows.add`."""
-        return self._slots[slot].add(time_step, action, next_time_step, state)
+        return self._slots[slot].add(time_step, action, next_time_step, state, is_intervention)
 
     def end_episode(self, slot: int = 0) -> None:
         """Ends the episode of a slot; call it after the last step of each."""
@@ -143,10 +148,13 @@ class Adder:
         """
         end = len(self._unsent) if len(self._slots) == 1 else self._burst_length
         rows, self._unsent = self._unsent[:end], self._unsent[end:]
+        if self._interventions is not None:
+            self._interventions.append(rows)
+        unnumbered = [(row.columns, row.completes_item) for row in rows]
         if self._journal is None:
-            self._write([NumberedRow(*row, number=0) for row in rows])
+            self._write([NumberedRow(*row, number=0) for row in unnumbered])
         else:
-            self._write(self._journal.append(rows))
+            self._write(self._journal.append(unnumbered))
         return bool(self._unsent)
 
     def send_lost(self, checkpoints: Checkpoints) -> Iterator[None]:

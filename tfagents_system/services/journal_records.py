@@ -59,7 +59,7 @@ class RecordFormat:
         Skips an incomplete record at the end, whose write was cut short.
         """
         records = self._records_of(path, self._record)
-        is_whole = records["checksum"] == self._checksums(records)
+        is_whole = self.are_whole(records)
         unchecked = self._records_of(path.with_suffix(SUFFIX_UNCHECKED), self._unchecked)
         if len(unchecked):
             older = self.empty(len(unchecked))
@@ -69,6 +69,17 @@ class RecordFormat:
         else:
             whole = records if is_whole.all() else records[is_whole]
         return Reading(whole, int(len(records) - is_whole.sum()), len(unchecked) > 0)
+
+    def read_from(self, path: pathlib.Path, begin: int) -> NDArray[Any]:
+        """Returns the complete records from number `begin` on, whole or damaged."""
+        with path.open("rb") as file:
+            file.seek(begin * self.num_bytes)
+            content = file.read()
+        return np.frombuffer(content, self._record, len(content) // self.num_bytes)
+
+    def are_whole(self, records: NDArray[Any]) -> NDArray[Any]:
+        """Returns which records [N] have a correct checksum."""
+        return records["checksum"] == self._checksums(records)
 
     @staticmethod
     def remove(path: pathlib.Path) -> None:

@@ -2,7 +2,7 @@
 
 import collections
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tree
@@ -14,7 +14,13 @@ from tfagents_system.data.frames import newest_frames
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.transition import FIRST, LAST, MID, Step
 
-Row = tuple[list[NDArray[Any]], bool]  # (packed columns, whether it completes an item)
+
+class Row(NamedTuple):
+    """A row of a worker's stream."""
+
+    columns: list[NDArray[Any]]  # packed
+    completes_item: bool
+    is_intervention: bool = False  # whether its action was an intervention
 
 
 class Losses:
@@ -88,14 +94,19 @@ class SlotRows:
         self._stores_return = codec.spec.return_so_far != ()
         self._piece_rows = piece_rows
         self._num_repeated = layout.rows - 1 if piece_rows > 1 else 0
-        self._block: list[list[NDArray[Any]]] = []  # rows that do not fill a block yet
+        self._block: list[Row] = []  # rows that do not fill a block yet
         self._piece: list[Row] = []  # of sequences
         self._newest: Step | None = None  # of the current episode
         self._return_so_far = np.float32(0)
         self._rows_in_episode = 0
 
     def add(
-        self, time_step: ts.TimeStep, action: Any, next_time_step: ts.TimeStep, state: Any = ()
+        self,
+        time_step: ts.TimeStep,
+        action: Any,
+        next_time_step: ts.TimeStep,
+        state: Any = (),
+        is_intervention: bool = False,
     ) -> bool:
         """Adds one env step; returns False if its data do not fit the spec.
 
@@ -107,6 +118,7 @@ class SlotRows:
           next_time_step: Time step after the action.
           state: The policy's state after the action, stored if the codec has extras; a policy
             without a state, such as a random one, leaves zeros.
+          is_intervention: Whether a person has taken the action.
         """
         if self._newest is None:
             # Begins with the frames that its first transition stacks.
@@ -126,7 +138,7 @@ class SlotRows:
         if self._stores_return:
             self._return_so_far = self._gamma * self._return_so_far + np.float32(step.reward)
             step = step._replace(return_so_far=self._return_so_far)
-        return self._append(step)
+        return self._append(step, is_intervention=is_intervention)
 
     def end_episode(self) -> None:
         """Ends the episode; call it after the last step of each."""
@@ -141,7 +153,7 @@ class SlotRows:
                 self._append(padding, num_missing)
             else:
                 self._losses.leave_out()
-        if any(completes_item for _, completes_item in self._piece):
+        if any(row.completes_item for row in self._piece):
             self._put(self._piece)
         self._piece = []
         self._newest = None
@@ -160,7 +172,7 @@ class SlotRows:
             return observation
         return newest_frames(observation, self._codec.spec.observation)
 
-    def _append(self, step: Step, num_times: int = 1) -> bool:
+    def _append(self, step: Step, num_times: int = 1, is_intervention: bool = False) -> bool:
         """Appends a row, and the items that it completes; returns False if it is rejected."""
         try:
             columns = self._codec.pack(step)
@@ -171,22 +183,22 @@ class SlotRows:
         for _ in range(num_times):
             self._rows_in_episode += 1
             if self._layout.is_block:
-                self._append_to_block(columns)
+                self._append_to_block(Row(columns, False, is_intervention))
             else:
-                self._append_to_piece(columns)
+                self._append_to_piece(columns, is_intervention)
         return True
 
-    def _append_to_block(self, columns: list[NDArray[Any]]) -> None:
-        self._block.append(columns)
+    def _append_to_block(self, row: Row) -> None:
+        self._block.append(row)
         if len(self._block) == self._layout.rows:
-            self._put([*((row, False) for row in self._block[:-1]), (columns, True)])
+            self._put([*self._block[:-1], row._replace(completes_item=True)])
             self._block = self._block[self._layout.length :]
 
-    def _append_to_piece(self, columns: list[NDArray[Any]]) -> None:
+    def _append_to_piece(self, columns: list[NDArray[Any]], is_intervention: bool) -> None:
         num_transitions = self._rows_in_episode - self._layout.frame_stack
         ends = num_transitions > 0 and self._layout.ends_sequence(num_transitions)
-        self._piece.append((columns, ends))
+        self._piece.append(Row(columns, ends, is_intervention))
         if len(self._piece) >= self._piece_rows:
             self._put(self._piece)
             begin = len(self._piece) - self._num_repeated
-            self._piece = [(row, False) for row, _ in self._piece[begin:]]
+            self._piece = [row._replace(completes_item=False) for row in self._piece[begin:]]

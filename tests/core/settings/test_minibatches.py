@@ -17,6 +17,9 @@ from tfagents_system.core.settings.training_settings import TrainingSettings
         ({"demonstration_share": 0.25}, {"replay": 256}, 64),  # of nothing
         ({"demonstrations": "demos"}, {"replay": 128, "demonstrations": 128}, 64),
         ({"demonstrations": "demos", "demonstration_share": 0.0}, {"replay": 256}, 64),
+        ({"keep_interventions": True}, {"replay": 128, "demonstrations": 128}, 64),
+        ({"demonstrations": "demos", "keep_interventions": True, "demonstration_share": 0.25},
+         {"replay": 192, "demonstrations": 64}, 64),
         ({"demonstrations": ["a", "b"], "demonstration_share": 0.9, "fresh_samples_per_step": None},
          {"replay": 26, "demonstrations": 230}, 26),
     ],
@@ -31,6 +34,12 @@ def test_each_source_has_its_share_of_a_minibatch(values, samples, num_fresh):
 def test_a_share_of_no_sample_is_refused():
     settings = TrainingSettings(demonstrations="demos", demonstration_share=0.001)
     with pytest.raises(ConfigError, match=r"^mine: The share of demonstrations .* is 0\.001"):
+        check_minibatches(settings, "mine")
+
+
+def test_interventions_that_would_not_be_drawn_are_refused():
+    settings = TrainingSettings(keep_interventions=True, demonstration_share=0.0)
+    with pytest.raises(ConfigError, match="^mine: keep_interventions is True and demonstration_sh"):
         check_minibatches(settings, "mine")
 
 

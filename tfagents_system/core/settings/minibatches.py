@@ -30,7 +30,8 @@ def samples_by_source(settings: "TrainingSettings") -> dict[str, int]:
     Raises:
       ConfigError: If it is less than one.
     """
-    share = settings.demonstration_share if settings.demonstrations else 0
+    has_others = settings.demonstrations or settings.keep_interventions
+    share = settings.demonstration_share if has_others else 0
     shares = {REPLAY: 1 - share, DEMONSTRATIONS: share} if share else {REPLAY: 1.0}
     return split_minibatch(settings.train_batch_size, shares)
 
@@ -83,6 +84,11 @@ def check_minibatches(settings: "TrainingSettings", where: str) -> None:
         samples_by_source(settings)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from error
+    if settings.keep_interventions and not settings.demonstration_share:
+        raise ConfigError(
+            f"{where}: keep_interventions is True and demonstration_share is 0, so that none would "
+            "be drawn; allowed is a share above 0 then, such as 0.5."
+        )
     if settings.n_step_returns == 1:
         return
     if settings.recurrent:
@@ -92,7 +98,8 @@ def check_minibatches(settings: "TrainingSettings", where: str) -> None:
         )
     num_samples = samples_by_source(settings)[REPLAY]
     if num_fresh_samples(settings) == num_samples:
-        part = "the rest of train_batch_size" if settings.demonstrations else "train_batch_size"
+        is_all = num_samples == settings.train_batch_size
+        part = "train_batch_size" if is_all else "the rest of train_batch_size"
         raise ConfigError(
             f"{where}: n_step_returns is {settings.n_step_returns}, but fresh_samples_per_step "
             f"({settings.fresh_samples_per_step}) is not below {part} ({num_samples}). Returns "

@@ -126,6 +126,11 @@ class TrainingSettings:
         "a number in [0, 1)",
         "share of each minibatch that is drawn from the `demonstrations`; 0: none",
     )
+    keep_interventions: bool = flag(
+        False,
+        "env steps in which a person has taken over are demonstrations, too: besides entering the "
+        "replay buffer, they are kept for good and drawn within `demonstration_share`",
+    )
     matmul_precision: MatmulPrecision = one_of(
         get_args(MatmulPrecision),
         "auto",

@@ -138,6 +138,11 @@ class ExperimentPaths:
         return self.root / "demonstrations"
 
     @property
+    def interventions(self) -> pathlib.Path:
+        """The env steps with interventions, if they are kept: a file for each start of a worker."""
+        return self.root / "interventions"
+
+    @property
     def clone(self) -> pathlib.Path:
         """Exists if `sac clone` has made this folder: its demonstrations and losses."""
         return self.root / "clone.json"
