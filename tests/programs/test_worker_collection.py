@@ -309,9 +309,9 @@ def test_what_a_crash_has_lost_is_sent_after_each_checkpoint_before_the_next_epi
     tape = []
 
     class TapeAdder(FakeAdder):
-        def add(self, *step):
+        def add(self, *step, **more):
             tape.append("step")
-            return super().add(*step)
+            return super().add(*step, **more)
 
         def send_lost(self, checkpoints):
             for _ in super().send_lost(checkpoints):
