@@ -1,0 +1,42 @@
+"""A key and a door at the ends of a corridor: a reward that only an explorer finds."""
+
+from tf_agents.environments import py_environment
+
+from tfagents_system.environments.gym_adapter import GymEnvironment
+from tfagents_system.tasks.key_door import KeyDoor
+from tfagents_system.train_params_base import TrainParamsBase
+
+
+class TrainParams(TrainParamsBase):
+    """19,700 env steps; random network distillation pays for cells that are new.
+
+    It pays less as its network learns: here slowly, so that a cell stays worth a visit until what
+    lies behind it is found. Low discounts and fast targets let old values fade as soon; the entropy
+    is enough to leave a loop of cells whose best actions point at each other.
+    """
+
+    reward_signals = {
+        "extrinsic": {"strength": 10.0},
+        "rnd": {"strength": 3.0, "learning_rate": 1e-5},
+    }
+    discount = 0.95
+    target_update_tau = 0.05
+    target_entropy = 0.3
+    sac_log_alpha = -4.0
+    alpha_learning_rate = 3e-3
+    actor_learning_rate = 1e-3
+    critic_learning_rate = 1e-3
+    actor_fc_layer_params = (64, 64)
+    critic_joint_fc_layer_params = (64, 64)
+    num_iter = 400
+    n_train_episodes_per_iter = 1
+    num_steps_per_iter = 48
+    n_episodes_in_buffer = 1000
+    n_buffer_init_episodes = 20
+    eval_period_itrs = 40
+    n_eval_episodes = 5
+    checkpoint_period_itrs = 400
+
+    def env_ctor(self, *args, seed=None, **kwargs) -> py_environment.PyEnvironment:
+        """Returns the environment; each worker makes its own."""
+        return GymEnvironment(KeyDoor(**kwargs), seed)
