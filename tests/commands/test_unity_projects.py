@@ -43,6 +43,7 @@ def test_the_project_has_the_specs_and_needs_no_build_for_them(folder):
     config = load_env_config(folder / "ball_game_config.json")
     assert [sensor["name"] for sensor in config["specs"]["sensors"]] == ["camera", "goal"]
     params = load_params(folder / "ball_game_params.py", config, [])
+    assert params.sac_log_alpha == -3.0  # of discrete actions
     (folder / "BallGame.x86_64").rename(folder / "moved")
     before = psutil.Process().children(recursive=True)
     environment = make_eval_environment(params, seed=1)
@@ -62,6 +63,7 @@ def test_one_of_several_behaviors_is_chosen(folder):
     config = load_env_config(folder / "ball_config.json")
     assert config["specs"]["name"] == "Hybrid?team=0"
     params = load_params(folder / "ball_params.py", config, [])
+    assert params.sac_log_alpha == 0.0
     environment = make_eval_environment(params, seed=1)
     assert sorted(environment.action_spec()) == ["continuous", "discrete"]
     time_step = environment.reset()

@@ -22,7 +22,6 @@ from tfagents_system.core.settings.variables import Settings
 from tfagents_system.launch.local.plan import everything, may_share_cpus
 
 ACTION_SPACES = "Box", "Discrete", "MultiDiscrete", "MultiBinary"  # by class name
-MAX_SMALL = 64  # numbers in an observation, for which small networks suffice
 _GYM = "gymnasium", "gym", "pybullet"
 # The base class of the wrappers, which depends on what makes the environment.
 _BASES = {
@@ -43,8 +42,7 @@ def try_environment(
     is made when its project is written.
 
     Returns:
-      The environment, with `is_small_discrete` if all its actions are discrete and an observation
-      has at most MAX_SMALL numbers, where a choice of n counts as n.
+      The environment, with `is_discrete` if it is one of gymnasium, gym or PyBullet.
 
     Raises:
       ConfigError: If it cannot be made, an option is wrong, or the agents do not support its
@@ -76,8 +74,8 @@ def _try(environment: EnvironmentId, options: EnvironmentOptions) -> Environment
             made = _wrapped(made, call, wrapper)
         if is_gym:
             _check_actions(environment, made)
-            is_small_discrete = _is_small_discrete(environment, made)
-            environment = dataclasses.replace(environment, is_small_discrete=is_small_discrete)
+            is_discrete = "Box" not in _kinds(made.action_space)
+            environment = dataclasses.replace(environment, is_discrete=is_discrete)
         return environment
     finally:
         with hidden_output(), GUEST.visit(f"{environment.name}.close"):
@@ -229,13 +227,3 @@ def _kinds(space: Any) -> set[str]:
     kind = type(space).__name__
     found = [_kinds(part) for part in parts[kind]()] if kind in parts else []
     return set().union(*found) or {kind}
-
-
-def _is_small_discrete(environment: EnvironmentId, made: Any) -> bool:
-    if "Box" in _kinds(made.action_space):
-        return False
-    library = importlib.import_module("gymnasium" if environment.kind == "gymnasium" else "gym")
-    try:
-        return library.spaces.flatdim(made.observation_space) <= MAX_SMALL
-    except (NotImplementedError, ValueError):  # no fixed number of them
-        return False

@@ -76,10 +76,10 @@ _LEARNING_SETTINGS = """\
 
 _DISCRETE_LEARNING_SETTINGS = """\
     # Actions are discrete: less entropy than rewards, and values that follow in fewer train steps.
-    sac_log_alpha = -2.0
-    target_update_tau = 0.02
-    actor_learning_rate = 1e-3
+    sac_log_alpha = -3.0
+    alpha_learning_rate = 3e-3
     critic_learning_rate = 1e-3
+    target_update_tau = 0.02
 """
 
 _IMAGE_SETTINGS = """
@@ -141,7 +141,7 @@ def params_text(
     observes_image = environment is not None and environment.observes_image
     # Unity stacks frames by itself.
     stacks = environment is not None and environment.kind != "unity" and observes_image
-    is_small_discrete = environment is not None and environment.is_small_discrete
+    is_discrete = environment is not None and environment.is_discrete
     return _PARAMS.format(
         title=title,
         slug=slug,
@@ -156,8 +156,8 @@ def params_text(
         ),
         first_episodes=max(1, (FIRST_ENV_STEPS if environment else 1000) // horizon),
         eval_period=max(1, (EVAL_EVERY_ENV_STEPS if environment else 5000) // (episodes * horizon)),
-        units=256 if environment and not is_small_discrete else 64,
-        learning_settings=_DISCRETE_LEARNING_SETTINGS if is_small_discrete else _LEARNING_SETTINGS,
+        units=256 if environment else 64,
+        learning_settings=_DISCRETE_LEARNING_SETTINGS if is_discrete else _LEARNING_SETTINGS,
         image_settings=_IMAGE_SETTINGS if stacks else "",
     )
 

@@ -12,7 +12,7 @@ from tfagents_system.environments.closing import closed_at_end
 
 
 def described(environment: EnvironmentId, options: EnvironmentOptions) -> EnvironmentId:
-    """Returns a Unity build with what it says of the behavior: its specs, and whether it sees.
+    """Returns a Unity build with the specs of the behavior, and what these mean for the settings.
 
     Others are returned as they are.
 
@@ -45,5 +45,8 @@ def described(environment: EnvironmentId, options: EnvironmentOptions) -> Enviro
         behavior = made.behavior
     sees = any(sensor.dtype == "uint8" for sensor in behavior.sensors)
     return dataclasses.replace(
-        environment, observes_image=sees, config={"specs": behavior.to_json()}
+        environment,
+        observes_image=sees,
+        is_discrete=not behavior.num_continuous,
+        config={"specs": behavior.to_json()},
     )
