@@ -1,7 +1,8 @@
 """The sources of the learner's minibatches: the replay buffer, and demonstrations if there are any.
 
-A minibatch has the samples of the replay buffer first. Another source is one more name in
-`samples_by_source`, and one more `Source` in what `learner_data` returns.
+Offline, there are demonstrations alone; else, a minibatch has the samples of the replay buffer
+first. Another source is one more name in `samples_by_source`, and one more `Source` in what
+`learner_data` returns.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,7 @@ from tfagents_system.core.settings.minibatches import (
     num_fresh_samples,
     num_samples_in_flight,
     samples_by_source,
+    trains_offline,
 )
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.demonstrations.episode_file import MAX_BYTES
@@ -44,6 +46,7 @@ class LearnerData(NamedTuple):
     sources: Sequence[Source]
     close: Callable[[], None]
     numbers: Callable[[], dict[str, float]] = dict  # facts of the sources, for summaries
+    offline: str | None = None  # of an offline run: what it learns from, and what that means
 
 
 def learner_data(
@@ -65,7 +68,10 @@ def learner_data(
     Raises:
       ConfigError: If they would take too much memory.
     """
-    if is_deterministic:
+    if trains_offline(run.params):
+        described = demonstrations and demonstrations.described
+        data = LearnerData([], lambda: None, offline=described)
+    elif is_deterministic:
         data = data_in_rounds(run, address, made.reader, made.train_step)
     else:
         data = sampled_data(run, address, made.reader)

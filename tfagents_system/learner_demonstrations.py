@@ -10,7 +10,7 @@ from tfagents_system.agents.construction import masks_padding
 from tfagents_system.assembly import Assembly
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.params_loader import Run
-from tfagents_system.core.settings.minibatches import paths_of_demonstrations
+from tfagents_system.core.settings.minibatches import paths_of_demonstrations, trains_offline
 from tfagents_system.core.settings.params import Params
 from tfagents_system.core.state.files import rename_durably, temporary_name
 from tfagents_system.core.state.incarnation import Fence
@@ -21,6 +21,11 @@ from tfagents_system.demonstrations.fit import Specs, misfits
 from tfagents_system.demonstrations.rows import Rows, rows_of
 
 MOST_SHOWN = 5  # misfits, in a message
+OFFLINE = (
+    "no env steps are collected, and the values of actions that the data lack are guesses. "
+    "Evaluate the policy before you use it; a new run goes on with env steps of its own: sac train "
+    "--initialize_from"
+)
 
 
 class HeldDemonstrations(NamedTuple):
@@ -28,6 +33,7 @@ class HeldDemonstrations(NamedTuple):
 
     digest: str  # of what they contain
     rows: Rows
+    described: str = ""  # for a person
 
 
 def hold_demonstrations(run: Run, made: Assembly, fence: Fence) -> HeldDemonstrations | None:
@@ -61,12 +67,27 @@ def hold_demonstrations(run: Run, made: Assembly, fence: Fence) -> HeldDemonstra
             f"demonstrations = {str(kept)!r}; to learn without them, start a new experiment."
         )
     check_fit(episodes, made, run.horizon)
+    check_has_rewards(episodes, run.params, made)
     rows = held_rows(episodes, made, run.params.discount)
+    num_steps = f"{sum(episode.length for episode in episodes):,} env steps"
     print(
-        f"Demonstrations: {len(episodes)} episodes, {sum(e.length for e in episodes):,} env steps, "
+        f"Demonstrations: {len(episodes)} episodes, {num_steps}, "
         f"{run.params.demonstration_share:.0%} of each minibatch."
     )
-    return HeldDemonstrations(found, rows)
+    names, name = ", ".join(paths_of_demonstrations(run.params.demonstrations)), run.paths.root.name
+    return HeldDemonstrations(found, rows, f"{num_steps} of {names}: {OFFLINE} logs/{name}")
+
+
+def check_has_rewards(episodes: Sequence[Episode], params: Params, made: Assembly) -> None:
+    """Raises ConfigError if training is offline, and has nothing to maximize."""
+    if not trains_offline(params) or made.reward_signals is not None:
+        return
+    if not any(episode.rewards.any() for episode in episodes):
+        names = ", ".join(paths_of_demonstrations(params.demonstrations))
+        raise ConfigError(
+            f"All rewards of {names} are 0, so offline training has nothing to maximize. Take data "
+            "with rewards; to act as in this data, call sac clone."
+        )
 
 
 def demonstration_paths(params: Params, file: pathlib.Path) -> list[pathlib.Path]:

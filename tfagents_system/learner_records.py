@@ -32,14 +32,18 @@ class LearnerRecords:
     `timer` divides its time into phases.
     """
 
-    def __init__(self, run: Run, train_step: tf.Variable, saves: SaveRecord):
+    def __init__(
+        self, run: Run, train_step: tf.Variable, saves: SaveRecord, offline: str | None = None
+    ):
         """Writes nothing yet.
 
         Args:
           run: The run.
           train_step: Counts the train steps done.
           saves: The record of checkpoints, in which a restored one counts.
+          offline: Of an offline run: what it learns from, and what that means.
         """
+        self._offline = offline
         self._run, self._train_step, self._saves = run, train_step, saves
         self._is_paused = pause_of(run.paths, LEARNING)
         self._told_step, self._told_iteration = saves.train_step, self.iteration
@@ -61,7 +65,10 @@ class LearnerRecords:
         return self.train_step // self._run.params.num_steps_per_iter
 
     def started(self) -> None:
-        """Tells the callbacks that the learner begins to work."""
+        """Tells the callbacks that the learner begins to work, and whoever reads, if offline."""
+        if self._offline:
+            print(text := f"Trains offline on {self._offline}.", flush=True)
+            self._summaries.write(self.train_step, {}, texts={"learner/offline": text})
         self._tell("on_start", Event)
 
     def hold(self, stop: object, more: Callable[[], dict[str, Any]]) -> bool:
@@ -144,4 +151,5 @@ class LearnerRecords:
             "secs_left": None,
             "phase_secs": self.timer.totals(),
             "failure": self._callbacks.failure,
+            "offline": self._offline,
         }

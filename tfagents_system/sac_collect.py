@@ -32,6 +32,7 @@ from tfagents_system.core.programs.command_line import AtLeast
 from tfagents_system.core.programs.params_loader import Run, load_run
 from tfagents_system.core.programs.program import StopFlag, prefer_response, run_program
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
+from tfagents_system.core.settings.minibatches import trains_offline
 from tfagents_system.core.state.incarnation import Fence
 from tfagents_system.core.state.liveness import SILENT_SECS
 from tfagents_system.core.state.run_spec import await_run_spec
@@ -88,6 +89,12 @@ def collect(
         print("Training is finished: there is nothing to do for this worker.")
         return EXIT_FINISHED
     params = run.params
+    if collects and trains_offline(params):
+        raise ConfigError(
+            f"{run.paths.params}: demonstration_share is 1, so this run trains offline and has no "
+            "workers that collect, but one was started. If an expression sets it there, write the "
+            "number, or call sac train --offline DATASET: the launcher runs no params file."
+        )
     records = WorkerRecords(
         run.paths, worker_id, run.horizon, params.log_period_itrs, collects, params.callbacks
     )

@@ -22,6 +22,7 @@ from tfagents_system.core.errors import EXIT_STOPPED, ConfigError
 from tfagents_system.core.process.background import raise_failures
 from tfagents_system.core.programs.command_line import AtLeast
 from tfagents_system.core.programs.program import StopFlag, neighbour_service, run_program
+from tfagents_system.core.settings.minibatches import trains_offline
 from tfagents_system.core.settings.training_settings import TrainingSettings
 from tfagents_system.core.state.generations import REPLAY_FOLDER, newest_intact_generation
 from tfagents_system.core.state.incarnation import Fence
@@ -81,11 +82,12 @@ def serve(
     )
     client = server.localhost_client()
 
+    num_to_fill = 0 if trains_offline(settings) else limits.min_size
     counts: dict[str, Any] = {
         "phase_secs": {},
         "transitions": 0,
         "capacity": layout.samples_in(limits.capacity, spec.horizon),
-        "fill_target": layout.samples_in(limits.min_size, spec.horizon),
+        "fill_target": layout.samples_in(num_to_fill, spec.horizon),
     }
 
     def fields() -> dict[str, Any]:

@@ -27,6 +27,7 @@ from tfagents_system.core.programs.command_line import AtLeast
 from tfagents_system.core.programs.params_loader import Run, gin_text, load_run
 from tfagents_system.core.programs.program import StopFlag, run_program
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
+from tfagents_system.core.settings.minibatches import trains_offline
 from tfagents_system.core.state.incarnation import Fence
 from tfagents_system.core.state.provenance import StartRecord, record_gin
 from tfagents_system.core.state.reports import Phase
@@ -80,7 +81,9 @@ class Training:
         self._begins_anew = None if is_restored else unsaved_before(run.paths)
         if not is_restored and run.paths.initial_weights.exists():
             print(initialize(agent, run.paths.initial_weights, made.streams))
-        self.records = LearnerRecords(run, self._train_step, self._checkpointer.record)
+        self.records = LearnerRecords(
+            run, self._train_step, self._checkpointer.record, data.offline
+        )
         variables = agent.collect_policy.variables()
         self._publications = Publications(run, client, variables, fence, self.train_step)
         self._timer = self.records.timer
@@ -111,7 +114,8 @@ class Training:
         num_steps = params.num_steps_per_iter
         self.records.started()
         self._publish()
-        self.records.report_now(Phase.WAITING_FOR_DATA, self._status_fields)
+        begins = Phase.STARTING if trains_offline(params) else Phase.WAITING_FOR_DATA
+        self.records.report_now(begins, self._status_fields)
         self._exporter.prepare()  # while workers fill the replay buffer
         while not self._is_finished and not stop:
             if self.records.hold(stop, self._status_fields):

@@ -228,6 +228,9 @@ def test_imitation_needs_demonstrations():
         params.check("params.py")
     params.demonstrations = "demonstrations"
     params.check("params.py")
+    params.demonstration_share = 1
+    with pytest.raises(ConfigError, match="gail, and demonstration_share is 1; allowed is less"):
+        params.check("params.py")
 
 
 def test_critics_without_a_value_of_each_stream_are_refused():

@@ -28,6 +28,7 @@ from tfagents_system.core.programs.callbacks import Callbacks
 from tfagents_system.core.programs.command_line import AtLeast
 from tfagents_system.core.programs.params_loader import curriculum_of, load_params
 from tfagents_system.core.settings.env_config import load_env_config
+from tfagents_system.core.settings.minibatches import trains_offline
 from tfagents_system.core.settings.params import Params
 from tfagents_system.core.settings.variables import ENV_TIMEOUT_SECS, GIN_BINDINGS, Settings
 from tfagents_system.core.state.paths import ExperimentPaths
@@ -108,6 +109,10 @@ def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
     if looked.made is not None:
         rows += _demonstration_rows(train_params, settings.params, looked.made)
     rows += [*(Row("settings", "note", note) for note in notes)]
+    if trains_offline(train_params):
+        text = "demonstration_share is 1: nothing is collected, and the run is not predicted"
+        rows.append(Row("offline", "note", text))
+        predict = False
     busy = busy_rows(load, os.cpu_count() or 1)
     rows += busy
     print(table(rows), flush=True)
@@ -142,12 +147,17 @@ def _callback_rows(params: Params) -> list[Row]:
 
 def _demonstration_rows(params: Params, file: pathlib.Path, made: Any) -> list[Row]:
     """Reads the demonstrations of a params file, and compares them with the environment."""
-    from tfagents_system.learner_demonstrations import check_fit, demonstration_paths
+    from tfagents_system.learner_demonstrations import (
+        check_fit,
+        check_has_rewards,
+        demonstration_paths,
+    )
 
     try:
         paths = demonstration_paths(params, file)
         episodes = list(itertools.chain(*map(read_demonstrations, paths)))
         check_fit(episodes, made, params.env_config["horizon"])
+        check_has_rewards(episodes, params, made)
     except ConfigError as error:
         return [Row("demonstrations", "WRONG", explained(error), "No run could start.")]
     num_steps = sum(episode.length for episode in episodes)

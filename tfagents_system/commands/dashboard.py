@@ -65,7 +65,8 @@ class Dashboard:
             Text(status_line(snapshot)),
             _programs(snapshot, shares),
         ]
-        if snapshot.is_running:
+        is_offline = snapshot.learner is not None and snapshot.learner.offline
+        if snapshot.is_running and not is_offline:
             parts.append(Text(who_waits(shares)))
         parts += [Text(printable(line)) for line in self._evaluations()]
         if numbers := newest_numbers(snapshot.workers):

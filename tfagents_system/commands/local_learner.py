@@ -11,7 +11,7 @@ import tensorflow as tf
 from tfagents_system.assembly import Assembly
 from tfagents_system.core.programs.params_loader import Run
 from tfagents_system.core.settings.curriculum import Curriculum
-from tfagents_system.core.settings.minibatches import num_fresh_samples
+from tfagents_system.core.settings.minibatches import REPLAY, num_fresh_samples
 from tfagents_system.core.settings.params import Params
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.data.item_layout import ItemLayout
@@ -55,6 +55,8 @@ def make_learner(
         ]
         demonstrations = HeldDemonstrations("", Rows(zeros, np.zeros(1, np.int32)))
     data = learner_data(run, "", made, demonstrations)  # does not connect yet
-    replay, *others = data.sources
-    given = [replay._replace(make_iterator=make_iterator), *others]
+    given = [
+        source._replace(make_iterator=make_iterator) if source.name == REPLAY else source
+        for source in data.sources
+    ]
     return Learner(made.agent, made.reader, given, made.reward_signals, unrolls=unrolls)

@@ -28,13 +28,14 @@ from tfagents_system.commands.environment_ids import (
 )
 from tfagents_system.commands.environment_options import EnvironmentOptions, sources_of
 from tfagents_system.commands.environment_trial import check_workers, try_environment
+from tfagents_system.commands.learned_data import settings_of_data
 from tfagents_system.commands.new import project_files, project_paths, write_project
 from tfagents_system.commands.templates import written_for, written_with
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.command_line import AtLeast, OneOf
 from tfagents_system.core.settings.variables import INITIALIZE_FROM, Settings
 from tfagents_system.core.state.files import read_json
-from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.kernels.build import build_if_missing
 from tfagents_system.launch.experiment.initial_weights import InitialWeights
 from tfagents_system.launch.experiment.lock import take_lock
@@ -64,6 +65,7 @@ def train(
     force_new: bool = False,
     initialize_from: str | None = None,
     replay_from: pathlib.Path | None = None,
+    offline: tuple[str, ...] = (),
 ) -> int:
     """Becomes the run; with several seeds, trains one after another and returns the last exit code.
 
@@ -94,6 +96,9 @@ def train(
         starts with these weights, but with its own counters and replay buffer.
       replay_from: An experiment, such as logs/first, from whose replay buffer half of each
         minibatch is drawn: the same as --set demonstrations=logs/first.
+      offline: Demonstrations, or experiments, from which all of each minibatch is drawn, without
+        workers: the same as --set demonstrations=DATASET demonstration_share=1. Actions that the
+        data lack get values that are guesses, so evaluate the policy.
 
     Raises:
       ConfigError: For wrong input.
@@ -111,9 +116,7 @@ def train(
     name = run_id if name is None else name
     if algo is not None:
         set_ = (f"algorithm={algo}", *set_)
-    if replay_from is not None:
-        existing_experiment(replay_from)  # a folder of demonstrations has another flag
-        set_ = (f"demonstrations={str(replay_from)!r}", *set_)
+    set_ = (*settings_of_data(offline, replay_from, set_, workers), *set_)
     environ = dict(os.environ)
     bindings = bindings_of(set_)  # refused before anything is written
     if shutil.which("supervise", path=environment_of_runs(environ)["PATH"]) is None:

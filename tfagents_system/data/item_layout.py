@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.settings.minibatches import REPLAY, num_fresh_samples, samples_by_source
+from tfagents_system.core.settings.minibatches import num_fresh_samples, num_replay_samples
 from tfagents_system.core.settings.training_settings import TrainingSettings
 
 LARGEST_BLOCK = 8  # transitions of vectors
@@ -55,7 +55,7 @@ class ItemLayout:
             return cls(settings.recurrent_sequence_length, True, frame_stack)
         num_fresh, num_copies = num_fresh_samples(settings), settings.her_copies
         goals_change = num_copies > 0 and settings.her_strategy == "future"
-        if num_fresh == samples_by_source(settings)[REPLAY]:
+        if num_fresh == num_replay_samples(settings):
             return cls(1, frame_stack=frame_stack, num_copies=num_copies, goals_change=goals_change)
         n_step = settings.n_step_returns
         if frame_stack == 1:

@@ -1,10 +1,13 @@
 """What a cluster is asked for, whichever it is."""
 
+import dataclasses
+
 import pytest
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.variables import Settings
 from tfagents_system.launch.clusters.demand import Demand
+from tfagents_system.launch.clusters.ray_plan import actors
 
 REQUIRED = {"SAC_EXP_NAME": "e", "SAC_PARAMS": "p.py", "SAC_CONFIG": "c.json",
             "SAC_NUM_COLLECT_WORKERS": "10"}  # fmt: skip
@@ -30,6 +33,15 @@ def test_shares_are_told_what_was_automatic():
     told = Settings.from_environ(REQUIRED | demand(SAC_TRAIN_CPUS="4").environ())
     assert (told.reverb_cpus, told.train_cpus, told.collect_worker_cpus) == (1, 4, 1)
     assert (told.num_collect_workers, told.workers_per_share, told.eval_workers) == (10, 1, 0)
+
+
+def test_an_offline_run_asks_for_no_workers_and_tells_its_shares_so():
+    settings = Settings.from_environ(REQUIRED)
+    offline = Demand.of(dataclasses.replace(settings, num_collect_workers=0, eval_workers=1))
+    assert (offline.num_shares, offline.num_evaluators) == (0, 1)
+    told = Settings.from_environ(REQUIRED | offline.environ())
+    assert (told.num_collect_workers, told.eval_workers) == (None, 1)  # 0 is no number of workers
+    assert [actor.arguments for actor in actors(offline)] == [("core",), ("evaluators", "0", "1")]
 
 
 @pytest.mark.parametrize("placement", ["slurm", "ray"])

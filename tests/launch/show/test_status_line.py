@@ -41,6 +41,18 @@ def test_status_line_while_training():
     )
 
 
+def test_status_says_that_a_run_is_offline_and_once_what_that_means():
+    learner = learner_report(offline="400 env steps of demos: no env steps are collected")
+    evaluator = worker_report(0, eval=Evaluation(100, [-100.0]), program="evaluator_0")
+    reports = [learner, replay_report(transitions=0, capacity=70_000, fill_target=0), evaluator]
+    assert line_of(*reports) == (
+        f"{TRAINING} | offline | evaluation -100.0 (iteration 100) | 3 min 40 s left"
+    )
+    assert facts(snapshot_of(*reports)) == [
+        "trains offline on 400 env steps of demos: no env steps are collected"
+    ]
+
+
 def test_status_line_shows_the_lessons_of_the_curriculum():
     lessons = "gap 2 of 3 (wide), mass 1 of 2"
     line = line_of(learner_report(lessons=lessons), replay_report(), worker_report())

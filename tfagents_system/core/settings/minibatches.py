@@ -24,6 +24,11 @@ def paths_of_demonstrations(value: str | Sequence[str] | None) -> list[str]:
     return [value] if isinstance(value, str) else list(value or ())
 
 
+def trains_offline(settings: "TrainingSettings") -> bool:
+    """Returns whether the demonstrations are all of each minibatch, and nothing is collected."""
+    return settings.demonstration_share == 1
+
+
 def samples_by_source(settings: "TrainingSettings") -> dict[str, int]:
     """Returns how many samples of a minibatch each source provides.
 
@@ -32,13 +37,22 @@ def samples_by_source(settings: "TrainingSettings") -> dict[str, int]:
     """
     has_others = settings.demonstrations or settings.keep_interventions
     share = settings.demonstration_share if has_others else 0
-    shares = {REPLAY: 1 - share, DEMONSTRATIONS: share} if share else {REPLAY: 1.0}
-    return split_minibatch(settings.train_batch_size, shares)
+    shares = {REPLAY: 1 - share, DEMONSTRATIONS: share}
+    used = {name: share for name, share in shares.items() if share}
+    return split_minibatch(settings.train_batch_size, used)
+
+
+def num_replay_samples(settings: "TrainingSettings") -> int:
+    """Returns how many samples of a minibatch the replay buffer provides.
+
+    Of an offline run, as many as if it provided all: the layout of an item depends on it.
+    """
+    return samples_by_source(settings).get(REPLAY, settings.train_batch_size)
 
 
 def num_fresh_samples(settings: "TrainingSettings") -> int:
     """Returns the number of new transitions or sequences per train step."""
-    num_samples = samples_by_source(settings)[REPLAY]
+    num_samples = num_replay_samples(settings)
     return min(settings.fresh_samples_per_step or num_samples, num_samples)
 
 
@@ -47,7 +61,7 @@ def num_samples_in_flight(settings: "TrainingSettings") -> int:
 
     A small number would be sent in small portions, each of which wakes up threads of both sides.
     """
-    return settings.prefetch_batches * samples_by_source(settings)[REPLAY]
+    return settings.prefetch_batches * num_replay_samples(settings)
 
 
 def split_minibatch(batch_size: int, shares: Mapping[str, float]) -> dict[str, int]:
@@ -80,10 +94,20 @@ def split_minibatch(batch_size: int, shares: Mapping[str, float]) -> dict[str, i
 
 def check_minibatches(settings: "TrainingSettings", where: str) -> None:
     """Raises ConfigError for sources that cannot make the minibatches."""
+    if trains_offline(settings) and not settings.demonstrations:
+        raise ConfigError(
+            f"{where}: demonstration_share is 1, and demonstrations is None: offline training has "
+            "no data. Name them, as by sac train --offline DATASET."
+        )
     try:
         samples_by_source(settings)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from error
+    if settings.keep_interventions and trains_offline(settings):
+        raise ConfigError(
+            f"{where}: keep_interventions is True and demonstration_share is 1; allowed is False "
+            "then: offline, nobody acts, so nobody can take over."
+        )
     if settings.keep_interventions and not settings.demonstration_share:
         raise ConfigError(
             f"{where}: keep_interventions is True and demonstration_share is 0, so that none would "
@@ -96,7 +120,7 @@ def check_minibatches(settings: "TrainingSettings", where: str) -> None:
             f"{where}: n_step_returns is {settings.n_step_returns} and recurrent is True; "
             "sequences need n_step_returns = 1."
         )
-    num_samples = samples_by_source(settings)[REPLAY]
+    num_samples = num_replay_samples(settings)
     if num_fresh_samples(settings) == num_samples:
         is_all = num_samples == settings.train_batch_size
         part = "train_batch_size" if is_all else "the rest of train_batch_size"

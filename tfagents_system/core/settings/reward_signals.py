@@ -15,6 +15,7 @@ from tfagents_system.core.settings.hyperparameters import (
     is_number,
     positive,
 )
+from tfagents_system.core.settings.minibatches import trains_offline
 from tfagents_system.core.settings.params import Params
 
 EXTRINSIC = "extrinsic"  # the stream of the environment's rewards
@@ -130,6 +131,12 @@ def check_reward_signals(settings: Params, where: str) -> None:
         raise ConfigError(
             f"{where}: reward_signals has {GAIL}, and demonstrations is None; set demonstrations "
             "to files or folders of what it should imitate."
+        )
+    if GAIL in (settings.reward_signals or ()) and trains_offline(settings):
+        raise ConfigError(
+            f"{where}: reward_signals has {GAIL}, and demonstration_share is 1; allowed is less "
+            f"than 1 then: {GAIL} tells the agent's own env steps from the demonstrations, and "
+            "offline there are none. sac clone imitates without them."
         )
     if settings.reward_signals and settings.n_step_returns > 1:
         raise ConfigError(

@@ -122,9 +122,10 @@ class TrainingSettings:
     )
     demonstration_share: float = declare(
         0.5,
-        lambda v: is_number(v) and 0 <= v < 1,
-        "a number in [0, 1)",
-        "share of each minibatch that is drawn from the `demonstrations`; 0: none",
+        lambda v: is_number(v) and 0 <= v <= 1,
+        "a number in [0, 1]",
+        "share of each minibatch that is drawn from the `demonstrations`; 0: none; 1: training is "
+        "offline, without collection",
     )
     keep_interventions: bool = flag(
         False,

@@ -107,6 +107,7 @@ class LearnerReport(Report):
     graph_traces: int  # of the compiled loop
     arithmetic: str  # of the matrix products of train steps: float32, bfloat16 or int16
     reward_signals: list[str] = dataclasses.field(default_factory=list)  # their names
+    offline: str | None = fact("trains offline on {text}")  # its data, and what that means
     lessons: str | None = None  # of the curriculum: "mass 2 of 3, gap 1 of 4 (narrow)"
     waits_for: str | None = None  # the source of data that a train step waits for too long
     arithmetic_change: str | None = note("ARITHMETIC CHANGED: {text}")  # since the checkpoint

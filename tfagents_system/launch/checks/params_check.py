@@ -4,7 +4,7 @@ import ast
 import dataclasses
 import pathlib
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfagents_system.agents.agent_settings import AgentSettings
@@ -68,11 +68,20 @@ def check_binding(binding: Binding, where: str) -> None:
             check_hyperparameter(PUBLISHED, binding.name, binding.value, place)
 
 
-def literal_setting(params: pathlib.Path, name: str) -> Any:
-    """Returns the literal value of a hyperparameter in a checked params file.
+def setting_of(bound: Mapping[str, Any], params: pathlib.Path, name: str) -> Any:
+    """Returns the value of a hyperparameter that gin bindings or a checked params file set.
 
-    None if the file does not set it, or by an expression, which only running it would tell.
+    None if neither does, or by an expression, which only running it would tell.
+
+    Args:
+      bound: The result of `check_gin_bindings`.
+      params: The params file.
+      name: Name of the hyperparameter.
     """
+    return bound[name] if name in bound else _literal_setting(params, name)
+
+
+def _literal_setting(params: pathlib.Path, name: str) -> Any:
     tree = ast.parse(params.read_bytes())
     classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     for member in (member for node in _chain(classes) for member in _members(node)):

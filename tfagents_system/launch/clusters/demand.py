@@ -3,7 +3,7 @@
 import dataclasses
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.settings.variables import Settings
+from tfagents_system.core.settings.variables import AUTO, Settings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Demand:
     def environ(self) -> dict[str, str]:
         """Returns the variables with these numbers."""
         return {
-            "SAC_NUM_COLLECT_WORKERS": str(self.num_workers),
+            "SAC_NUM_COLLECT_WORKERS": str(self.num_workers or AUTO),  # AUTO: offline
             "SAC_WORKERS_PER_SHARE": str(self.workers_per_share),
             "SAC_EVAL_WORKERS": str(self.num_evaluators),
             "SAC_REVERB_CPUS": str(self.reverb_cpus),

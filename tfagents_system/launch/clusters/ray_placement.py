@@ -25,6 +25,7 @@ from tfagents_system.launch.checks.packages import check_packages
 from tfagents_system.launch.clusters.demand import Demand
 from tfagents_system.launch.clusters.ray_plan import actors, share_environ
 from tfagents_system.launch.experiment import folder as experiment
+from tfagents_system.launch.experiment.offline import without_collection
 from tfagents_system.launch.local.prepare import explained_os_errors, prepare
 
 
@@ -65,7 +66,7 @@ def main() -> int:
     check_packages()
     settings = Settings.from_environ(os.environ)
     with explained_os_errors("run_script.sh", settings):
-        return run_on_ray(settings)
+        return run_on_ray(without_collection(settings))
 
 
 if __name__ == "__main__":

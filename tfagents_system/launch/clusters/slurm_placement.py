@@ -27,6 +27,7 @@ from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.launch.checks.packages import check_packages
 from tfagents_system.launch.clusters.demand import Demand
 from tfagents_system.launch.experiment import folder as experiment
+from tfagents_system.launch.experiment.offline import without_collection
 from tfagents_system.launch.local.prepare import explained_os_errors, prepare
 
 SLURM_TIMEOUT_SECS = 120.0  # sbatch itself tries again while SLURM is busy
@@ -195,30 +196,24 @@ def _how_to(name: str, jobs: Mapping[str, str], demand: Demand) -> str:
     python = pathlib.Path(sys.executable)
     if python.is_relative_to(PROJECT):
         python = python.relative_to(PROJECT)
-    last = demand.num_shares - 1
-    more = [
-        "sbatch",
-        f"--array={last + 1}-{last + 1}",
-        *job_options(name, "workers", demand),
-    ]
-    rows = {
-        "core": f"job {jobs['core']}, {demand.cpus('core')} CPUs",
-        "workers": f"jobs {jobs['workers']}_0 to _{last}, {demand.cpus('workers')} CPUs each",
-    }
-    if "evaluators" in jobs:
-        last_evaluator = demand.num_evaluators - 1
-        rows["evaluators"] = (
-            f"jobs {jobs['evaluators']}_0 to _{last_evaluator}, "
-            f"{demand.cpus('evaluators')} CPUs each"
-        )
+    rows = {"core": f"job {jobs['core']}, {demand.cpus('core')} CPUs"}
+    lasts = {"workers": demand.num_shares - 1, "evaluators": demand.num_evaluators - 1}
+    for kind, last in lasts.items():
+        if kind in jobs:
+            rows[kind] = f"jobs {jobs[kind]}_0 to _{last}, {demand.cpus(kind)} CPUs each"
     rows |= {
         "queue": f"squeue --jobs={','.join(jobs.values())}",
         "status": f"{python} -m tfagents_system watch logs/{name}",
         "output": f"tail -F logs/{name}/slurm/*.log",
         "stop": f"scancel {' '.join(jobs.values())}",
-        "one more": shlex.join(more),
-        "one fewer": f"scancel {jobs['workers']}_{last}",
     }
+    if "workers" in jobs:  # not offline
+        last = lasts["workers"]
+        more = ["sbatch", f"--array={last + 1}-{last + 1}", *job_options(name, "workers", demand)]
+        rows |= {
+            "one more": shlex.join(more),
+            "one fewer": f"scancel {jobs['workers']}_{last}",
+        }
     return "Submitted to SLURM:\n" + "\n".join(f"  {key:<11}{rows[key]}" for key in rows)
 
 
@@ -227,7 +222,7 @@ def main() -> None:
     check_packages()
     settings = Settings.from_environ(os.environ)
     with explained_os_errors("run_script.sh", settings):
-        submit(settings, os.environ)
+        submit(without_collection(settings), os.environ)
 
 
 if __name__ == "__main__":

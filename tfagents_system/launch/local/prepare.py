@@ -27,7 +27,7 @@ from tfagents_system.launch.checks.imported_modules import imported_modules
 from tfagents_system.launch.checks.params_check import (
     check_gin_bindings,
     check_params_file,
-    literal_setting,
+    setting_of,
 )
 from tfagents_system.launch.experiment import folder as experiment
 from tfagents_system.launch.experiment.folder import Provenance
@@ -144,8 +144,7 @@ def _check_demonstrations(
     paths: ExperimentPaths, params: pathlib.Path, bound: Mapping[str, Any]
 ) -> None:
     """Raises ConfigError if demonstrations that the run does not have yet cannot be read."""
-    name = "demonstrations"
-    value = bound[name] if name in bound else literal_setting(params, name)
+    value = setting_of(bound, params, "demonstrations")
     if not paths.demonstrations.exists():
         for path in paths_of_demonstrations(value):
             check_demonstrations(find_demonstrations(path, original_of(params).parent))

@@ -43,6 +43,7 @@ from tfagents_system.core.state.incarnation import Claims, Fence, Job
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.launch.checks.packages import check_packages
 from tfagents_system.launch.experiment import folder as experiment
+from tfagents_system.launch.experiment.offline import without_collection
 from tfagents_system.launch.link.hosts import Link, await_link, check_hosts_are_safe, listen
 from tfagents_system.launch.link.relay import write_core_end
 from tfagents_system.launch.local import mirrors, plan
@@ -237,6 +238,8 @@ def run_share(
         open_because = why_open(settings.private_network, settings.exp_dir)
         if kind != LOCAL:
             check_hosts_are_safe(settings.private_network, open_because)
+        if kind in (LOCAL, CORE):  # the other shares of a run are planned by then
+            settings = without_collection(settings)
         try:
             command = set_up(settings, Share(kind, first, count), open_because)
         except SupersededError as error:

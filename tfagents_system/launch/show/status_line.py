@@ -164,6 +164,8 @@ def _count_and_rate(snapshot: Snapshot, name: str, count: int, rate: float) -> s
 
 def _collecting(snapshot: Snapshot) -> list[Part]:
     workers = snapshot.workers
+    if snapshot.learner and snapshot.learner.offline:
+        return [Part(Rank.ENV_STEPS, "offline")]
     if not workers:
         return []
     env_steps = sum(worker.env_steps for worker in workers)
