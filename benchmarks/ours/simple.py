@@ -55,7 +55,8 @@ def budget_of(task: str) -> Budget:
         encoder, _, _ = task.rpartition(" ")
         if encoder in IMAGE_ENCODERS:  # with the random ones, 100 env steps
             return Budget(80, 0.5, settings | {"image_encoder": encoder}, num_random=20)
-        return Budget(3000 if hybrid else 1000, 0.9, settings)
+        # Random moves of 0.2 seldom come to an end within 20 env steps.
+        return Budget(3000, 0.9, settings) if hybrid else Budget(1000, 0.9, settings, horizon=50)
     goals = {}
     if task.startswith("goal"):
         goals["goal_observations"] = ["goal" if "list" in task else "observation"]

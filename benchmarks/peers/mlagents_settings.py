@@ -57,7 +57,7 @@ BUILDS = {
                 "hidden_units": 128, "num_layers": 1, "vis_encode_type": "simple",
             },
             "reward_signals": {"extrinsic": {"gamma": 0.9, "strength": 1.0}},
-            "max_steps": 60_000,
+            "max_steps": 30_000,
             "time_horizon": 5,
         },
     ),
