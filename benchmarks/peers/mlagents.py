@@ -3,7 +3,8 @@
 Example: python -m benchmarks.peers.mlagents --seeds 2 --task continuous "hybrid 1 1" ball
 Adds a row to docs/results/mlagents.csv for each run that it lacks, and prints the table of all.
 The small tasks have the settings of ML-Agents' tests; ours are those of benchmarks/ours/simple.py,
-with env steps and train steps in turns, as there. Agents of a build have one trainer configuration.
+but with env steps and train steps in turns, as ML-Agents has them. Agents of a build have one
+trainer configuration.
 """
 
 import csv
