@@ -10,15 +10,16 @@ from tfagents_system.train_params_base import TrainParamsBase
 class TrainParams(TrainParamsBase):
     """19,700 env steps; random network distillation pays for cells that are new.
 
-    It pays less as its network learns: here slowly, so that a cell stays worth a visit until what
-    lies behind it is found. Low discounts and fast targets let old values fade as soon; the entropy
-    is enough to leave a loop of cells whose best actions point at each other.
+    It pays less and less as its network learns: low discounts and fast targets let values of what
+    was new fade as soon. The entropy is enough to leave a loop of cells whose best actions point at
+    each other.
     """
 
     reward_signals = {
         "extrinsic": {"strength": 10.0},
-        "rnd": {"strength": 3.0, "learning_rate": 1e-5},
+        "rnd": {"strength": 10.0, "learning_rate": 3e-5},
     }
+    fresh_samples_per_step = 256  # new cells are learned from soon
     discount = 0.95
     target_update_tau = 0.05
     target_entropy = 0.3
@@ -26,16 +27,17 @@ class TrainParams(TrainParamsBase):
     alpha_learning_rate = 3e-3
     actor_learning_rate = 1e-3
     critic_learning_rate = 1e-3
+    matmul_precision = "float32"  # what is new differs little in value from what is not
     actor_fc_layer_params = (64, 64)
     critic_joint_fc_layer_params = (64, 64)
-    num_iter = 400
+    num_iter = 450
     n_train_episodes_per_iter = 1
-    num_steps_per_iter = 48
+    num_steps_per_iter = 42
     n_episodes_in_buffer = 1000
     n_buffer_init_episodes = 20
-    eval_period_itrs = 40
+    eval_period_itrs = 45
     n_eval_episodes = 5
-    checkpoint_period_itrs = 400
+    checkpoint_period_itrs = 450
 
     def env_ctor(self, *args, seed=None, **kwargs) -> py_environment.PyEnvironment:
         """Returns the environment; each worker makes its own."""

@@ -28,7 +28,10 @@ PAGE = PROJECT / "docs/zoo.md"
 MARKS = "<!-- table -->\n", "<!-- end of table -->\n"
 EXAMPLES = {"pendulum": "Pendulum-v1", "minitaur": "MinitaurBulletEnv-v0"}
 # Experiments `sac train --env ENVIRONMENT --name TASK`, of the settings that it writes.
-DEFAULTS = {"acrobot_defaults": "Acrobot-v1", "cart_pole_defaults": "CartPole-v1"}
+DEFAULTS = {
+    "acrobot_defaults": "Acrobot-v1", "cart_pole_defaults": "CartPole-v1",
+    "lunar_lander_defaults": "LunarLander-v3", "minigrid_empty": "minigrid:MiniGrid-Empty-5x5-v0",
+}  # fmt: skip
 # In the documentation of Stable-Baselines3 2.x, "Results: PyBullet environments" of SAC, TD3 and
 # DDPG: mean and standard error over three seeds after a million env steps.
 OF_STABLE_BASELINES3 = {

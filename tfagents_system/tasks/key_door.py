@@ -17,7 +17,7 @@ class KeyDoor(gym.Env):
     step has `success`.
     """
 
-    def __init__(self, reach: int = 8):
+    def __init__(self, reach: int = 7):
         """Makes the spaces; `reach` is the number of steps from the middle to either end."""
         self._num_cells, self._num_steps_at_most = 2 * reach + 1, 2 * 3 * reach
         self.observation_space = gym.spaces.Box(0.0, 1.0, (2 * self._num_cells,), np.float32)
