@@ -310,6 +310,7 @@ def test_every_format_acts_as_the_policy_on_1000_observations(case, tmp_path):
         spread = np.std([action[index] for episode in episodes for _, action in episode], axis=0)
         # One choice of a branch may still be always the best.
         assert (spread.max() if leaf.dtype.is_integer else spread.min()) > 1e-3
+    limit = 1e-4 if "image" in case else 1e-5  # sums over an image differ from CPU to CPU
     for name in names:
         policy = runner_of(name).Policy(written(agent, name, tmp_path))
         count = 0
@@ -321,8 +322,7 @@ def test_every_format_acts_as_the_policy_on_1000_observations(case, tmp_path):
                 for part, wanted, leaf in zip(tree.flatten(action), expected, leaves, strict=True):
                     dtype = leaf.dtype.as_numpy_dtype
                     assert (part.shape, part.dtype) == (wanted.shape, dtype)
-                    # Sums over an image differ in their last digits from CPU to CPU.
-                    np.testing.assert_allclose(part, wanted, rtol=1e-5, atol=1e-5, err_msg=name)
+                    np.testing.assert_allclose(part, wanted, rtol=limit, atol=limit, err_msg=name)
                 count += 1
         assert count == 1000
 
