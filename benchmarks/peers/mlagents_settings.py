@@ -14,7 +14,7 @@ SMALL_RATE = {"learning_rate": 3e-4}
 
 
 class Criterion(NamedTuple):
-    """What the mean of the returns of the last training episodes must exceed."""
+    """A bound that the mean of the returns of the last training episodes must exceed."""
 
     threshold: float
     num_episodes: int = 5

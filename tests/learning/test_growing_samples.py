@@ -20,7 +20,7 @@ def nothing(max_bytes=10**6, **arguments):
 
 
 def drawn(samples, most=1000):
-    """What is drawn, and how often; each sample is its two rows of the first column."""
+    """Counts the samples drawn, each named by its two rows of the first column."""
     first, second = samples.draw(np.random.default_rng(1), most)
     np.testing.assert_array_equal(second, 10 * first)
     assert first.dtype == np.float32 and second.dtype == np.int32

@@ -36,7 +36,7 @@ def task_of(num_cameras):
 
 
 def observations(goals, num_cameras):
-    """What the task shows for goals [B]: themselves, or images of them."""
+    """Observations of the task for goals [B]: the goals, or images of them."""
     shape = (SIDE, SIDE, 3) if num_cameras else (1,)
     column = tf.reshape(goals, [-1] + [1] * len(shape))
     return tf.tile(column, (1, *shape))

@@ -27,7 +27,7 @@ class TakenActions:
 
     @property
     def is_intervention(self) -> bool:
-        """Whether the newest env step had an intervention."""
+        """True if a person has acted in the newest env step."""
         return self._interventions.is_newest
 
     @property
