@@ -3,6 +3,8 @@
 Example: python -m benchmarks.ours.simple --seeds 5 --task continuous "hybrid 1 1"
 Runs `sac train` for each task and seed that docs/results/simple.csv lacks, and adds a row for each:
 the greedy mean return of 5 episodes after the last step passes if it is above the threshold.
+Tasks of IMITATED are learned from 20 episodes of demonstrations by GAIL and cloning, without the
+task's reward.
 """
 
 import json
@@ -15,15 +17,20 @@ import tempfile
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
+
 import tfagents_system as sac
 from benchmarks.ours.programs import PARAMS, PROJECT
 from benchmarks.result_rows import append_row, read_rows
 from tfagents_system.agents.agent_settings import IMAGE_ENCODERS
 from tfagents_system.core.programs.command_line import AtLeast, run_tool
-from tfagents_system.tasks.simple import TASKS
+from tfagents_system.demonstrations.recorder import Recorder
+from tfagents_system.tasks.simple import TASKS, Simple
 
 RESULTS = PROJECT / "docs/results/simple.csv"
 HEADER = ("task", "seed", "env_steps", "greedy_return", "threshold", "passed")
+IMITATED = {"gail": "discrete", "gail image": "discrete image"}
+"""Tasks that are learned from demonstrations, and the ones of TASKS that they are otherwise."""
 
 
 class Budget(NamedTuple):
@@ -38,7 +45,12 @@ class Budget(NamedTuple):
 
 
 def budget_of(task: str) -> Budget:
-    """Returns the budget of a task of TASKS, as in the reference tests."""
+    """Returns the budget of a task of TASKS or IMITATED, as in the reference tests."""
+    if task in IMITATED:
+        gail = {"encoding_size": 32, "use_actions": True, "learning_rate": 3e-3}
+        cloning = {"strength": 1.0, "steps": 1000}
+        imitation = {"reward_signals": {"gail": gail}, "behavioral_cloning": cloning}
+        return Budget(500, 0.9, imitation | {"train_batch_size": 32}, horizon=50)
     if task.startswith("2019"):
         layers = dict.fromkeys(("actor_fc_layer_params", "critic_joint_fc_layer_params"), (64,))
         return Budget(2000, 0.99, layers | {"train_batch_size": 32}, 1000, 10_240, horizon=200)
@@ -72,6 +84,21 @@ def budget_of(task: str) -> Budget:
     return Budget(1000, 0.9, goals | {"train_batch_size": 8})
 
 
+def write_demonstrations(task: str, folder: pathlib.Path) -> pathlib.Path:
+    """Writes 20 episodes of a task of IMITATED, which go to the goal; returns their folder."""
+    demonstrations = folder / "demonstrations"
+    recorder, environment = Recorder(demonstrations, task), Simple(**TASKS[IMITATED[task]])
+    environment.seed(0)
+    for _ in range(20):
+        recorder.reset(environment.reset())
+        is_over = False
+        while not is_over:
+            action = np.int64(environment.goal > 0)
+            observation, reward, is_over, _ = environment.step(action)
+            recorder.step(action, observation, reward, is_over, False)
+    return demonstrations
+
+
 def train(
     task: str,
     seed: int,
@@ -82,7 +109,7 @@ def train(
     """Trains by `sac train` in an empty folder.
 
     Args:
-      task: Of TASKS.
+      task: Of TASKS or IMITATED.
       seed: Of everything random.
       folder: Working directory.
       num_iter: Iterations. Default: those of the budget.
@@ -103,8 +130,10 @@ def train(
         "n_buffer_init_episodes": budget.num_random // budget.horizon,
         "n_episodes_in_buffer": budget.capacity // budget.horizon,
     } | budget.settings
+    if task in IMITATED:
+        settings["demonstrations"] = str(write_demonstrations(task, pathlib.Path(folder)))
     config = pathlib.Path(folder, "config.json")
-    config.write_text(json.dumps({"horizon": budget.horizon, "task": task}))
+    config.write_text(json.dumps({"horizon": budget.horizon, "task": IMITATED.get(task, task)}))
     bindings = "\n".join(f"TrainParams.{name} = {value!r}" for name, value in settings.items())
     variables = {
         "SAC_EXP_NAME": "simple", "SAC_PARAMS": str(PARAMS / "simple.py"),
@@ -127,7 +156,9 @@ def measure(task: str, seed: int) -> float:
         return list(sac.Experiment(train(task, seed, folder)).curves()["mean_return"])[-1]
 
 
-def main(seeds: Annotated[int, AtLeast(1)] = 5, task: tuple[str, ...] = tuple(TASKS)) -> None:
+def main(
+    seeds: Annotated[int, AtLeast(1)] = 5, task: tuple[str, ...] = (*TASKS, *IMITATED)
+) -> None:
     """Trains what is missing and writes a row for each run.
 
     Args:

@@ -8,6 +8,7 @@ trainer configuration.
 """
 
 import csv
+import dataclasses
 import json
 import os
 import pathlib
@@ -18,6 +19,8 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
+
 from benchmarks import harness
 from benchmarks.ours import simple
 from benchmarks.ours.programs import PROJECT
@@ -25,6 +28,8 @@ from benchmarks.peers.mlagents_settings import BUILDS, Criterion, configuration_
 from benchmarks.process_stats import descendants_cpu_secs
 from benchmarks.result_rows import append_row, read_rows
 from tfagents_system.core.programs.command_line import AtLeast, OneOf, run_tool
+from tfagents_system.demonstrations.episode_file import read_episode
+from tfagents_system.demonstrations.unity_demo_writer import write_unity_demo
 from tfagents_system.tasks.simple import TASKS
 
 RESULTS = PROJECT / "docs/results/mlagents.csv"
@@ -34,7 +39,7 @@ HEADER = (
 )  # fmt: skip
 MEASURED = (
     "continuous", "discrete", "continuous 2", "discrete 2", "image", "nature_cnn image",
-    "hybrid 1 1", "discrete memory", *BUILDS,
+    "hybrid 1 1", "discrete memory", *simple.IMITATED, *BUILDS,
 )  # fmt: skip
 TRAINING, START = "training", "start"  # START: with one env step or iteration
 PEER_PYTHON = PROJECT / "benchmarks" / ".venv-mlagents" / "bin" / "python"
@@ -85,6 +90,7 @@ def train_by_peer(task: str, seed: int, part: str, folder: pathlib.Path) -> list
         str(PEER_PYTHON), "-m", "benchmarks.peers.mlagents_trainer", f"--task={task}",
         f"--seed={seed}", *(["--max_steps=1"] if part == START else []),
         *([f"--build={write_build(folder)}"] if task in BUILDS else []),
+        *([f"--demonstrations={write_demo(task, folder)}"] if task in simple.IMITATED else []),
     ]  # fmt: skip
     output = _run(command, PROJECT).splitlines()[-1]
     return [Episode(*episode) for episode in json.loads(output)["episodes"]]
@@ -124,6 +130,20 @@ def write_build(folder: pathlib.Path) -> pathlib.Path:
     path = folder / "Build.x86_64"
     path.write_text(f'#!/bin/sh\nexec {sys.executable} {STAND_IN} "$@"\n')
     path.chmod(0o755)
+    return path
+
+
+def write_demo(task: str, folder: pathlib.Path) -> pathlib.Path:
+    """Writes the demonstrations of a task of IMITATED as a file of ML-Agents, images [C, H, W]."""
+    path, episodes = folder / "Simple.demo", []
+    for file in sorted(simple.write_demonstrations(task, folder).iterdir()):
+        episode = read_episode(file)
+        observations = {
+            name: np.moveaxis(array, -1, 1) if array.ndim == 4 else array
+            for name, array in episode.observations.items()
+        }
+        episodes.append(dataclasses.replace(episode, observations=observations))
+    write_unity_demo(path, episodes, branches=(2,))
     return path
 
 
@@ -220,7 +240,7 @@ def _mean(
 
 def main(
     seeds: Annotated[int, AtLeast(0)] = 2,
-    task: Annotated[tuple[str, ...], OneOf((*TASKS, *BUILDS))] = MEASURED,
+    task: Annotated[tuple[str, ...], OneOf((*TASKS, *simple.IMITATED, *BUILDS))] = MEASURED,
 ) -> int:
     """Trains what is missing, writes a row for each run, and prints the table.
 

@@ -4,9 +4,10 @@ Those of the small tasks are of ML-Agents' own tests, those of the builds of its
 train for longer.
 """
 
+import pathlib
 from typing import Any, NamedTuple
 
-from benchmarks.ours.simple import budget_of
+from benchmarks.ours.simple import IMITATED, budget_of
 from tfagents_system.tasks.simple import TASKS
 
 SIMPLE = "Simple"  # the behavior of the small tasks
@@ -66,15 +67,26 @@ BUILDS = {
 
 
 def criterion_of(task: str) -> Criterion:
-    """Returns the criterion of a task of TASKS or BUILDS."""
+    """Returns the criterion of a task of TASKS, IMITATED or BUILDS."""
     return BUILDS[task].criterion if task in BUILDS else Criterion(budget_of(task).threshold)
 
 
-def configuration_of(task: str) -> dict[str, Any]:
-    """Returns the content of a trainer configuration for a task of TASKS or BUILDS."""
+def configuration_of(task: str, demonstrations: pathlib.Path | None = None) -> dict[str, Any]:
+    """Returns the content of a trainer configuration for a task of TASKS, IMITATED or BUILDS.
+
+    Args:
+      task: Its name.
+      demonstrations: The .demo file for a task of IMITATED.
+    """
     if task in BUILDS:
         return {"behaviors": {BUILDS[task].behavior: BUILDS[task].section}}
-    return {"behaviors": {SIMPLE: _simple_section(task)}}
+    section = _simple_section(IMITATED.get(task, task))
+    if task in IMITATED:
+        gail = {"encoding_size": 32, "demo_path": str(demonstrations)}
+        section["reward_signals"] = {"gail": gail}
+        section["behavioral_cloning"] = {"demo_path": str(demonstrations), "steps": 1000}
+        section["max_steps"] = budget_of(task).env_steps
+    return {"behaviors": {SIMPLE: section}}
 
 
 def _simple_section(task: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pathlib
 import tempfile
 
 from benchmarks import program
+from benchmarks.ours.simple import IMITATED
 from benchmarks.peers import mlagents_messages
 from benchmarks.peers.mlagents_settings import BUILDS, SIMPLE, configuration_of
 from tfagents_system.core.process.ports import free_port
@@ -37,10 +38,10 @@ from benchmarks.peers.mlagents_environments import Recorded, SimpleEnv  # noqa: 
 
 
 def train(environment: BaseEnv, channel: EnvironmentParametersChannel, task: str, seed: int,
-          max_steps: int | None) -> None:  # fmt: skip
+          max_steps: int | None, demonstrations: pathlib.Path | None) -> None:  # fmt: skip
     """Trains for `max_steps` env steps, or for those of the configuration."""
     register_trainer_plugins()
-    options = RunOptions.from_dict(configuration_of(task))
+    options = RunOptions.from_dict(configuration_of(task, demonstrations))
     for settings in options.behaviors.values():
         settings.max_steps = max_steps or settings.max_steps
     parameters = EnvironmentParameterManager()
@@ -55,7 +56,11 @@ def train(environment: BaseEnv, channel: EnvironmentParametersChannel, task: str
 
 
 def main(
-    task: str, seed: int, build: pathlib.Path | None = None, max_steps: int | None = None
+    task: str,
+    seed: int,
+    build: pathlib.Path | None = None,
+    max_steps: int | None = None,
+    demonstrations: pathlib.Path | None = None,
 ) -> None:
     """Trains, and prints the episodes: env step of the end, return and time of each.
 
@@ -64,18 +69,19 @@ def main(
       seed: Seed of trainer and environment.
       build: Path of the build, if the task is one of it.
       max_steps: Env steps, if they are not those of the configuration.
+      demonstrations: The .demo file for a task that is imitated.
     """
     logging_util.set_log_level(logging.ERROR)
     channel = EnvironmentParametersChannel()
     if build is None:
-        environment: BaseEnv = SimpleEnv(task, SIMPLE, seed)
+        environment: BaseEnv = SimpleEnv(IMITATED.get(task, task), SIMPLE, seed)
     else:
         environment = UnityEnvironment(
             str(build), base_port=free_port(), seed=seed, no_graphics=True, side_channels=[channel],
             additional_args=["--task", task, "--agents", str(BUILDS[task].num_agents)],
         )  # fmt: skip
     recorded = Recorded(environment)
-    train(recorded, channel, task, seed, max_steps)
+    train(recorded, channel, task, seed, max_steps, demonstrations)
     recorded.close()
     print(json.dumps({"env_steps": recorded.num_steps, "episodes": recorded.episodes}), flush=True)
 

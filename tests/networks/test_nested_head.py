@@ -43,6 +43,17 @@ def test_parts_are_the_boxes_and_each_branch():
     assert action_head({"grip": GRIP}).part_weights == 1  # a single part, as without the dict
 
 
+def test_temperatures_of_both_kinds_are_metrics_where_there_are_both():
+    alpha = tf.constant([0.5, 0.1, 0.2, 0.6])  # of the boxes, and of three branches
+    metrics = {name: float(value) for name, value in action_head(SPEC).alpha_metrics(alpha).items()}
+    assert metrics == pytest.approx({
+        "alpha": (0.5 + 0.1 + 0.2 + 0.6) / 4,
+        "continuous_alpha": 0.5,
+        "discrete_alpha": (0.1 + 0.2 + 0.6) / 3,
+    })  # fmt: skip
+    assert set(action_head(BOXES).alpha_metrics(tf.constant(0.5))) == {"alpha"}
+
+
 def test_value_is_exact_over_integers_given_the_actions_of_the_boxes():
     head, of_integers = action_head(SPEC), np.float32([1, 2, 10, 20, 30, 5, 7])
     seen = []

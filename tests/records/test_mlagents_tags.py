@@ -40,6 +40,17 @@ def test_values_of_streams_and_learning_rates_have_the_tags_of_both_generations(
     }
 
 
+def test_entropy_coefficients_are_those_of_their_kind_where_an_action_has_both():
+    tags = ("Entropy Coeff", "Continuous Entropy Coeff", "Discrete Entropy Coeff")
+    of_one_kind = mlagents_scalars(1, {"learner/alpha": 0.5})
+    of_both = mlagents_scalars(
+        1, {"learner/continuous_alpha": 0.2, "learner/discrete_alpha": 0.8, "learner/alpha": 0.5}
+    )
+    assert of_one_kind == {f"Policy/{tag}": 0.5 for tag in tags}
+    values = zip(tags, (0.5, 0.2, 0.8), strict=True)
+    assert of_both == {f"Policy/{tag}": value for tag, value in values}
+
+
 def test_lessons_count_from_0_and_other_values_have_no_such_tag():
     assert mlagents_scalars(1, {"lesson/gap": 3, "learner/td_target": 1.0}) == {
         "Environment/Lesson Number/gap": 3 - 1
@@ -51,7 +62,9 @@ def test_the_variable_turns_them_on(value, has, tmp_path, monkeypatch):
     monkeypatch.setenv("SAC_MLAGENTS_TAGS", value)
     EventLog(tmp_path).write(4, {"learner/alpha": 0.5, "own": 1.0})
     expected = [(4, "learner/alpha", 0.5), (4, "own", 1.0)]
-    assert events(tmp_path) == expected + [(4, "Policy/Entropy Coeff", 0.5)] * has
+    coefficients = ("Entropy Coeff", "Continuous Entropy Coeff", "Discrete Entropy Coeff")
+    named = [(4, f"Policy/{tag}", 0.5) for tag in coefficients]
+    assert events(tmp_path) == expected + named * has
 
 
 def test_another_value_is_refused(tmp_path, monkeypatch):

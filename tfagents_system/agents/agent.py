@@ -160,7 +160,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
         metrics["td_target"] = valid_mean(critic.td_target, batch.valid)
         metrics["actor_learning_rate"] = current(self.rule.actor_learning_rate)
         if alpha is not None:
-            metrics["alpha"] = tf.reduce_mean(alpha)
+            metrics |= networks.head.alpha_metrics(alpha)
         gradients = Gradients(
             by_critics, by_summarizer, by_state_value, actor.by_actor, actor.by_log_alpha,
             actor.moments, critic.moments, statistics,

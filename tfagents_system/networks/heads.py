@@ -157,6 +157,10 @@ class ActionHead(abc.ABC):
         The outputs are that value [...], or the values [..., num_values] of all actions.
         """
 
+    def alpha_metrics(self, alpha: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns scalar metrics of the temperatures of the parts, [] or [P]: their mean."""
+        return {"alpha": tf.reduce_mean(alpha)}
+
 
 def unsupported_action(action_spec: Nest) -> ConfigError:
     """Returns the error for an action space without a head."""

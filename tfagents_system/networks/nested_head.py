@@ -126,6 +126,14 @@ class NestedHead(ActionHead):
             for (leaf, of_leaf), chosen in zip(self._split(values), actions, strict=True)
         ])  # fmt: skip
 
+    def alpha_metrics(self, alpha: tf.Tensor) -> dict[str, tf.Tensor]:
+        """See ActionHead; those of continuous and of discrete parts come beside, if it has both."""
+        metrics = super().alpha_metrics(alpha)
+        if self.boxes and self.discrete:
+            metrics["continuous_alpha"] = alpha[0]
+            metrics["discrete_alpha"] = tf.reduce_mean(alpha[1:])
+        return metrics
+
     def _with(self, nest: Any) -> Iterator[tuple[Leaf, Any]]:
         """Yields each leaf's head with its part of actions or distributions."""
         return zip(self.leaves, tf.nest.flatten(nest), strict=True)

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-# Tags of ML-Agents 1.0, and of earlier versions where these differ, by ours.
+_COEFFICIENTS = ("Policy/Continuous Entropy Coeff", "Policy/Discrete Entropy Coeff")
+# Tags of ML-Agents 1.0, and of earlier versions where these differ, by ours; the last one counts.
 _TAGS: Mapping[str, tuple[str, ...]] = {
     "collect/episode_return": ("Environment/Cumulative Reward", "Policy/Extrinsic Reward"),
     "collect/episode_length": ("Environment/Episode Length",),
@@ -26,7 +27,10 @@ _TAGS: Mapping[str, tuple[str, ...]] = {
     "learner/gail_value": ("Policy/Gail Value", "Policy/GAIL Value Estimate"),
     "learner/entropy": ("Policy/Entropy",),
     "learner/actor_learning_rate": ("Policy/Learning Rate",),
-    "learner/alpha": ("Policy/Entropy Coeff",),
+    "learner/alpha": ("Policy/Entropy Coeff", *_COEFFICIENTS),
+    # After alpha, which stands for both unless an action has both kinds of parts.
+    "learner/continuous_alpha": _COEFFICIENTS[:1],
+    "learner/discrete_alpha": _COEFFICIENTS[1:],
     "learner/q_value": ("Policy/Extrinsic Value", "Policy/Extrinsic Value Estimate"),
 }
 _LESSON, _CRITICS = "lesson/", "learner/critic_loss"
@@ -44,7 +48,7 @@ def mlagents_scalars(step: int, scalars: Mapping[str, float]) -> dict[str, float
       step: Of the values: env steps of a worker, train steps of the learner.
       scalars: By our tags.
     """
-    named = {tag: value for ours, value in scalars.items() for tag in _TAGS.get(ours, ())}
+    named = {tag: scalars[ours] for ours, tags in _TAGS.items() if ours in scalars for tag in tags}
     for ours, value in scalars.items():
         if ours.startswith(_LESSON):
             named[f"Environment/Lesson Number/{ours.removeprefix(_LESSON)}"] = value - 1
