@@ -68,6 +68,8 @@ class SideBySideWorker(Worker):
                 self._end(slot, result, phase)
                 has_ended = True
             is_over = self._is_paused()
+            if not self._episodes.running_slots:  # no burst is due while no agent asks
+                is_over = is_over or self._should_end()
             if self._adder.is_burst_due:
                 self._send(phase)
                 is_over = is_over or self._should_end() or is_enough()

@@ -1,9 +1,14 @@
 """Agents by slot, on scripted agents: ids that come, go and pause."""
 
 import numpy as np
+import pytest
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.environments.agent_slots import AgentSlots, AgentSteps
+from tfagents_system.environments.agent_slots import (
+    MAX_STEPS_WITHOUT_AGENT,
+    AgentSlots,
+    AgentSteps,
+)
 
 FIRST, MID, LAST = 0, 1, 2
 
@@ -156,3 +161,17 @@ def test_cut_before_the_agent_asks_again_and_ended_at_once():
     slots.step({0: "a", 1: "b"})
     assert slots.reset([0]) == {}  # its agent acts, and the slot's episode is cut
     assert shown(slots.step({1: "c"})) == {0: (FIRST, 30), 1: (MID, 22)}
+
+
+def test_a_simulator_that_has_lost_its_agents_is_an_error_in_words():
+    nobody = AgentSteps({}, {})
+    waits = [nobody] * (MAX_STEPS_WITHOUT_AGENT - 1)
+    first, comes = AgentSteps({1: asks(10, True)}, {}), AgentSteps({1: asks(11)}, {})
+    slots = AgentSlots(ScriptedAgents(first, *waits, comes, *waits, nobody), 1)
+    slots.reset([0])
+    for _ in range(MAX_STEPS_WITHOUT_AGENT):  # the last of which has the agent
+        found = slots.step({})
+    assert shown(found) == {0: (MID, 11)}
+    with pytest.raises(RuntimeError, match="No agent has asked for an action within 10000 steps."):
+        for _ in range(MAX_STEPS_WITHOUT_AGENT):
+            slots.step({})

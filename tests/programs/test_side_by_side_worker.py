@@ -1,5 +1,6 @@
 """A worker whose environments take their env steps side by side."""
 
+import itertools
 import types
 
 import pytest
@@ -111,6 +112,24 @@ def test_a_stop_and_a_pause_end_all_episodes_and_leave_nothing_unsent(
     assert adder.num_added == 2 * 5 and adder.num_unsent == 0
     assert sorted(adder.ended) == [0, 0, 1, 1]
     assert len(rows_of(run, "collect")) == 2  # the complete ones
+
+
+def test_a_stop_ends_a_worker_whose_slots_have_no_agent(tmp_path):
+    run, reader, stop = make_run(tmp_path), FakeReader(), Stop()
+    reader.publish_iteration(0)
+    slots = environments_of(3, 3)
+    worker = make_worker(
+        run, FakeAdder(), reader, stop=stop, environment=slots[0], others=slots[1:]
+    )
+    num_ticks = itertools.count()
+
+    def step(actions):
+        stop.is_set = next(num_ticks) == 3
+        return {}
+
+    worker._slots.reset, worker._slots.step = lambda states: {}, step
+    assert worker.run(no_fill, None) == EXIT_STOPPED
+    assert next(num_ticks) == 4
 
 
 def test_evaluations_come_between_episodes_that_go_on(tmp_path):

@@ -8,6 +8,7 @@ import numpy as np
 from tf_agents.trajectories import time_step as ts
 
 CONTINUES, ENDS = np.float32(1), np.float32(0)  # discounts
+MAX_STEPS_WITHOUT_AGENT = 10_000
 
 
 class AgentSteps(NamedTuple):
@@ -52,6 +53,7 @@ class AgentSlots:
         self._to_begin: set[int] = set()  # slots whose agent goes on in a new episode
         self._newest_ids: dict[int, Hashable] = {}  # by slot, also of an episode that has ended
         self._has_begun = False
+        self._num_steps_without_agent = 0  # in a row
 
     def reset(self, slots: Collection[int]) -> dict[int, ts.TimeStep]:
         """See `SlotSimulator.reset_slots`."""
@@ -74,13 +76,21 @@ class AgentSlots:
         return self._newest_ids.get(slot)
 
     def step(self, actions: Mapping[int, Any]) -> dict[int, ts.TimeStep]:
-        """See `SlotSimulator.step_slots`."""
+        """See `SlotSimulator.step_slots`.
+
+        Raises:
+          RuntimeError: If no agent in a slot has asked or ended for MAX_STEPS_WITHOUT_AGENT steps.
+        """
         ids = {slot: each for each, slot in self._slots.items()}
         chosen = {ids[slot]: action for slot, action in actions.items()}
         for each, step in [*self._unplaced.items(), *self._newest.items()]:
             if each not in chosen:
                 chosen[each] = self._agents.idle_action(step.observation)
-        return self._take(self._agents.step(chosen))
+        found = self._take(self._agents.step(chosen))
+        self._num_steps_without_agent = 0 if found else self._num_steps_without_agent + 1
+        if self._num_steps_without_agent == MAX_STEPS_WITHOUT_AGENT:
+            raise no_agent_error()
+        return found
 
     def _reset_all(self, slots: Collection[int]) -> dict[int, ts.TimeStep]:
         self._has_begun = True
@@ -121,6 +131,11 @@ class AgentSlots:
             self._newest[each] = self._unplaced.pop(each)
             begun[slot] = _first(self._newest[each])
         return begun
+
+
+def no_agent_error() -> RuntimeError:
+    """Returns the error for a simulator that has lost its agents."""
+    return RuntimeError(f"No agent has asked for an action within {MAX_STEPS_WITHOUT_AGENT} steps.")
 
 
 def _first(step: ts.TimeStep) -> ts.TimeStep:

@@ -8,9 +8,13 @@ from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 from tf_agents.typing import types
 
-from tfagents_system.environments.agent_slots import Agents, AgentSlots, AgentSteps
-
-_MAX_STEPS_WITHOUT_AGENT = 10_000
+from tfagents_system.environments.agent_slots import (
+    MAX_STEPS_WITHOUT_AGENT,
+    Agents,
+    AgentSlots,
+    AgentSteps,
+    no_agent_error,
+)
 
 
 class AgentsEnvironment(py_environment.PyEnvironment, abc.ABC):
@@ -50,19 +54,17 @@ class AgentsEnvironment(py_environment.PyEnvironment, abc.ABC):
 
     def _reset(self) -> ts.TimeStep:
         steps = self.agents.reset()
-        for _ in range(_MAX_STEPS_WITHOUT_AGENT):
+        for _ in range(MAX_STEPS_WITHOUT_AGENT):
             self._asking = steps.asking
             if self._asking:
                 self._followed = next(iter(self._asking))
                 return self._asking[self._followed]
             steps = self.agents.step({})
-        raise RuntimeError(
-            f"No agent has asked for an action within {_MAX_STEPS_WITHOUT_AGENT} steps."
-        )
+        raise no_agent_error()
 
     def _step(self, action: types.NestedArray) -> ts.TimeStep:
         steps = self._step_all({self._followed: action})
-        for _ in range(_MAX_STEPS_WITHOUT_AGENT):
+        for _ in range(MAX_STEPS_WITHOUT_AGENT):
             if self._followed in steps.ended:
                 return steps.ended[self._followed]
             if self._followed in steps.asking:
@@ -70,7 +72,7 @@ class AgentsEnvironment(py_environment.PyEnvironment, abc.ABC):
             steps = self._step_all({})
         raise RuntimeError(
             f"Agent {self._followed} has neither asked for an action nor ended within "
-            f"{_MAX_STEPS_WITHOUT_AGENT} steps."
+            f"{MAX_STEPS_WITHOUT_AGENT} steps."
         )
 
     def _step_all(self, actions: Mapping[Hashable, Any]) -> AgentSteps:
