@@ -124,7 +124,7 @@ def test_a_stop_ends_a_worker_whose_slots_have_no_agent(tmp_path):
     num_ticks = itertools.count()
 
     def step(actions):
-        stop.is_set = next(num_ticks) == 3
+        stop.is_set = next(num_ticks) >= 3
         return {}
 
     worker._slots.reset, worker._slots.step = lambda states: {}, step

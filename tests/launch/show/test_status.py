@@ -217,6 +217,12 @@ def test_ending_says_why_training_ended_early(paths):
     )
 
 
+def test_ending_of_a_clone_says_how_to_see_it(paths):
+    paths.clone.write_text("{}")
+    expected = f"sac clone has trained it. Evaluate it: sac eval {paths.root}"
+    assert status.ending(paths) == expected
+
+
 def test_ending_says_from_where_the_next_start_goes_on_and_what_it_lacks(paths):
     write_report(paths, learner_report(train_step=6_000))
     begin = "Nothing is running, and training is not finished: the command that started it "

@@ -126,6 +126,8 @@ def ending(paths: ExperimentPaths) -> str:
     if paths.finished.exists():
         folder = printable(paths.policies / "greedy_policy")
         return f"Training is finished{_early_end(paths)}. The policy is in {folder}."
+    if paths.clone.exists():
+        return f"sac clone has trained it. Evaluate it: sac eval {printable(paths.root)}"
     return (
         "Nothing is running, and training is not finished: the command that started it "
         f"{_way_on(paths)}."
