@@ -10,6 +10,7 @@ import pytest
 from faults.ledger import Ledger
 from xdist.scheduler import LoadFileScheduling
 
+from tfagents_system.core.process import reporting
 from tfagents_system.core.programs.first_episode import FIRST_EPISODE
 from tfagents_system.kernels import build
 
@@ -40,6 +41,13 @@ def nothing_left():
     yield
     faulthandler.cancel_dump_traceback_later()
     FIRST_EPISODE.of(None)
+
+
+@pytest.fixture(autouse=True)
+def nothing_reported(monkeypatch):
+    """Forgets what other tests of this process have reported, for a failure is said once."""
+    monkeypatch.setattr(reporting, "_said", set())
+    monkeypatch.setattr(reporting, "_num_failed", 0)
 
 
 # Tests that start real runs: of programs that share the CPUs, with steps that take their time.

@@ -143,13 +143,6 @@ def test_callbacks_are_told_of_start_episodes_and_end_and_may_raise(tmp_path):
     assert failure.startswith("CALLBACK FAILED: Tape.on_end raised RuntimeError: tape is full (")
 
 
-@pytest.fixture
-def failed_reports():
-    """Counts those of the test alone."""
-    before = reporting.num_failed()
-    return lambda: reporting.num_failed() - before
-
-
 def broken(*arguments, **more):
     raise RuntimeError("broken")
 
@@ -167,9 +160,7 @@ def broken(*arguments, **more):
         (worker_records.PhaseTimer, "totals"),
     ],
 )
-def test_nothing_that_only_reports_ends_a_worker(
-    tmp_path, monkeypatch, failed_reports, capsys, module, name
-):
+def test_nothing_that_only_reports_ends_a_worker(tmp_path, monkeypatch, capsys, module, name):
     run, reader = make_run(tmp_path, log_period_itrs=1), FakeReader(FakeTickets(8, 2))
     monkeypatch.setattr(module, name, broken)
     worker = make_worker(run, adder := FakeAdder(advance(reader)), reader)
@@ -177,21 +168,20 @@ def test_nothing_that_only_reports_ends_a_worker(
     assert adder.num_added >= 3 * (NUM_ITER - 1)
     said = capsys.readouterr().out
     is_said = "REPORT FAILED" in said or "No video of" in said
-    assert is_said or (name == "overwrite" and not failed_reports())
+    assert is_said or (name == "overwrite" and not reporting.num_failed())
 
 
-def test_a_best_policy_that_cannot_be_kept_is_counted_in_the_status(tmp_path, failed_reports):
+def test_a_best_policy_that_cannot_be_kept_is_counted_in_the_status(tmp_path):
     run, reader = make_run(tmp_path), FakeReader(FakeTickets(8, 2))
     worker = make_worker(run, FakeAdder(advance(reader)), reader)
     worker._keep_best = broken
     assert worker.run(no_fill, None) == EXIT_FINISHED
     assert iterations_evaluated(run) == [8] * 2 + [16] * 2 + [20] * 2
-    assert failed_reports() == 6
-    assert read_report(run.paths, "worker_0").failed_reports == reporting.num_failed()
+    assert read_report(run.paths, "worker_0").failed_reports == reporting.num_failed() == 6
 
 
 @pytest.mark.parametrize("rewards", [(1e-3, 1e13), (1e308, 1e308), (np.nan, 1.0), (np.inf, -1.0)])
-def test_evaluations_of_any_returns_are_recorded(tmp_path, rewards, failed_reports):
+def test_evaluations_of_any_returns_are_recorded(tmp_path, rewards):
     class Rewarding(EpisodeStepEnv):
         def _step(self, action):
             time_step = super()._step(action)
@@ -202,7 +192,7 @@ def test_evaluations_of_any_returns_are_recorded(tmp_path, rewards, failed_repor
     worker._keep_best = BestPolicyKeeper(run, [tf.Variable("")], worker._records.callbacks).keep
     assert worker.run(no_fill, None) == EXIT_FINISHED
     assert iterations_evaluated(run) == [8] * 2 + [16] * 2 + [20] * 2
-    assert failed_reports() == 0
+    assert reporting.num_failed() == 0
     assert read_report(run.paths, "worker_0").eval.iteration == 20
 
 

@@ -60,7 +60,7 @@ HUGE, TINY = sys.float_info.max, sys.float_info.min
     ],
 )
 def test_a_histogram_is_small_whatever_the_values(tmp_path, values):
-    log, before = EventLog(tmp_path), reporting.num_failed()
+    log = EventLog(tmp_path)
     log.write(1, {"mean": values[0]}, {"returns": values})
     (file,) = tmp_path.glob("events*")
     (histo,) = [
@@ -69,7 +69,7 @@ def test_a_histogram_is_small_whatever_the_values(tmp_path, values):
         for value in event.summary.value
         if value.tag == "returns"
     ]
-    assert reporting.num_failed() == before
+    assert reporting.num_failed() == 0
     finite = [value for value in values if math.isfinite(value)]
     assert histo.num == sum(histo.bucket) == len(finite)
     assert len(histo.bucket) == len(histo.bucket_limit) <= NUM_BINS

@@ -5,12 +5,6 @@ from tfagents_system.core.process import reporting
 from tfagents_system.core.process.reporting import OnlyReports
 
 
-@pytest.fixture(autouse=True)
-def anew(monkeypatch):
-    monkeypatch.setattr(reporting, "_said", set())
-    monkeypatch.setattr(reporting, "_num_failed", 0)
-
-
 @OnlyReports("the table")
 def report(error):
     raise error
