@@ -24,6 +24,7 @@ import numpy as np
 from benchmarks import harness
 from benchmarks.ours import simple
 from benchmarks.ours.programs import PROJECT
+from benchmarks.ours.simple_budgets import IMITATED
 from benchmarks.peers.mlagents_settings import BUILDS, Criterion, configuration_of, criterion_of
 from benchmarks.process_stats import descendants_cpu_secs
 from benchmarks.result_rows import append_row, read_rows
@@ -39,7 +40,7 @@ HEADER = (
 )  # fmt: skip
 MEASURED = (
     "continuous", "discrete", "continuous 2", "discrete 2", "image", "nature_cnn image",
-    "hybrid 1 1", "discrete memory", *simple.IMITATED, *BUILDS,
+    "hybrid 1 1", "discrete memory", *IMITATED, *BUILDS,
 )  # fmt: skip
 TRAINING, START = "training", "start"  # START: with one env step or iteration
 PEER_PYTHON = PROJECT / "benchmarks" / ".venv-mlagents" / "bin" / "python"
@@ -90,7 +91,7 @@ def train_by_peer(task: str, seed: int, part: str, folder: pathlib.Path) -> list
         str(PEER_PYTHON), "-m", "benchmarks.peers.mlagents_trainer", f"--task={task}",
         f"--seed={seed}", *(["--max_steps=1"] if part == START else []),
         *([f"--build={write_build(folder)}"] if task in BUILDS else []),
-        *([f"--demonstrations={write_demo(task, folder)}"] if task in simple.IMITATED else []),
+        *([f"--demonstrations={write_demo(task, folder)}"] if task in IMITATED else []),
     ]  # fmt: skip
     output = _run(command, PROJECT).splitlines()[-1]
     return [Episode(*episode) for episode in json.loads(output)["episodes"]]
@@ -240,7 +241,7 @@ def _mean(
 
 def main(
     seeds: Annotated[int, AtLeast(0)] = 2,
-    task: Annotated[tuple[str, ...], OneOf((*TASKS, *simple.IMITATED, *BUILDS))] = MEASURED,
+    task: Annotated[tuple[str, ...], OneOf((*TASKS, *IMITATED, *BUILDS))] = MEASURED,
 ) -> int:
     """Trains what is missing, writes a row for each run, and prints the table.
 

@@ -7,7 +7,7 @@ train for longer.
 import pathlib
 from typing import Any, NamedTuple
 
-from benchmarks.ours.simple import IMITATED, budget_of
+from benchmarks.ours.simple_budgets import IMITATED, budget_of
 from tfagents_system.tasks.simple import TASKS
 
 SIMPLE = "Simple"  # the behavior of the small tasks

@@ -11,7 +11,7 @@ import pathlib
 import tempfile
 
 from benchmarks import program
-from benchmarks.ours.simple import IMITATED
+from benchmarks.ours.simple_budgets import IMITATED
 from benchmarks.peers import mlagents_messages
 from benchmarks.peers.mlagents_settings import BUILDS, SIMPLE, configuration_of
 from tfagents_system.core.process.ports import free_port
