@@ -1,3 +1,5 @@
+import pathlib
+
 import pytest
 
 from benchmarks.peers.mlagents import (
@@ -7,8 +9,10 @@ from benchmarks.peers.mlagents import (
     result_of,
     steps_to_criterion,
     table,
+    write_demo,
 )
 from benchmarks.peers.mlagents_settings import SIMPLE, Criterion, configuration_of, criterion_of
+from tfagents_system.demonstrations.files import read_demonstrations
 
 BAD, GOOD = -1.0, 1.0
 OF_TWO = Criterion(0.9, num_episodes=2)
@@ -78,9 +82,32 @@ def test_small_tasks_have_the_settings_of_the_tests_of_ml_agents():
     assert fill == {
         "continuous": 100, "discrete": 100, "continuous 2": 2000, "discrete 2": 2000,
         "image": 100, "nature_cnn image": 0, "hybrid 1 1": 0, "discrete memory": 1000,
+        "gail": 100, "gail image": 100,
     }  # fmt: skip
     lengths = {task: section["max_steps"] for task, section in sections.items()}
     assert lengths == {
         "continuous": 1000, "discrete": 1000, "continuous 2": 3000, "discrete 2": 3000,
         "image": 1000, "nature_cnn image": 100, "hybrid 1 1": 8000, "discrete memory": 4000,
+        "gail": 500, "gail image": 500,
     }  # fmt: skip
+
+
+def test_what_is_imitated_has_demonstrations_in_place_of_the_reward():
+    demo = pathlib.Path("Simple.demo")
+    section = configuration_of("gail", demo)["behaviors"][SIMPLE]
+    assert section["reward_signals"] == {"gail": {"encoding_size": 32, "demo_path": str(demo)}}
+    assert section["behavioral_cloning"] == {"demo_path": str(demo), "steps": 1000}
+
+
+def test_the_demonstrations_of_both_trainers_are_the_same(tmp_path):
+    for task, shape in (("gail", (1,)), ("gail image", (3, 20, 20))):
+        (tmp_path / task).mkdir()
+        episodes = read_demonstrations(write_demo(task, tmp_path / task))
+        assert [episode.rewards.sum() for episode in episodes] == pytest.approx([1.06 - 0.04] * 20)
+        ours = read_demonstrations(tmp_path / task / "demonstrations")
+        for theirs, own in zip(episodes, ours, strict=True):
+            seen = theirs.observations["observation/observation"]
+            assert seen.shape == (5 + 1, *shape)  # images are [C, H, W]
+            assert set(seen.ravel()) == set(own.observations["observation"].ravel())
+            (acted,), (acted_by_us,) = theirs.actions.values(), own.actions.values()
+            assert acted.ravel().tolist() == acted_by_us.tolist()
