@@ -64,11 +64,12 @@ class SideBySideWorker(Worker):
             return
         has_ended = False
         while not has_ended and self._episodes.are_running:
+            env_step = self._records.env_step
             for slot, result in self._episodes.tick(policy):
                 self._end(slot, result, phase)
                 has_ended = True
             is_over = self._is_paused()
-            if not self._episodes.running_slots:  # no burst is due while no agent asks
+            if self._records.env_step == env_step:  # no agent has acted: perhaps none ever will
                 is_over = is_over or self._should_end()
             if self._adder.is_burst_due:
                 self._send(phase)

@@ -29,7 +29,7 @@ from benchmarks.peers.mlagents_settings import BUILDS, Criterion, configuration_
 from benchmarks.process_stats import descendants_cpu_secs
 from benchmarks.result_rows import append_row, read_rows
 from tfagents_system.core.programs.command_line import AtLeast, OneOf, run_tool
-from tfagents_system.demonstrations.episode_file import read_episode
+from tfagents_system.demonstrations.files import read_demonstrations
 from tfagents_system.demonstrations.unity_demo_writer import write_unity_demo
 from tfagents_system.tasks.simple import TASKS
 
@@ -137,8 +137,7 @@ def write_build(folder: pathlib.Path) -> pathlib.Path:
 def write_demo(task: str, folder: pathlib.Path) -> pathlib.Path:
     """Writes the demonstrations of a task of IMITATED as a file of ML-Agents, images [C, H, W]."""
     path, episodes = folder / "Simple.demo", []
-    for file in sorted(simple.write_demonstrations(task, folder).iterdir()):
-        episode = read_episode(file)
+    for episode in read_demonstrations(simple.write_demonstrations(task, folder)):
         observations = {
             name: np.moveaxis(array, -1, 1) if array.ndim == 4 else array
             for name, array in episode.observations.items()

@@ -114,20 +114,21 @@ def test_a_stop_and_a_pause_end_all_episodes_and_leave_nothing_unsent(
     assert len(rows_of(run, "collect")) == 2  # the complete ones
 
 
-def test_a_stop_ends_a_worker_whose_slots_have_no_agent(tmp_path):
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_stop_ends_a_worker_whose_agents_do_not_come_or_never_ask_again(tmp_path, has_begun):
     run, reader, stop = make_run(tmp_path), FakeReader(), Stop()
     reader.publish_iteration(0)
-    slots = environments_of(3, 3)
-    worker = make_worker(
-        run, FakeAdder(), reader, stop=stop, environment=slots[0], others=slots[1:]
-    )
+    first, other = environments_of(3, 3)
+    worker = make_worker(run, FakeAdder(), reader, stop=stop, environment=first, others=[other])
     num_ticks = itertools.count()
 
     def step(actions):
         stop.is_set = next(num_ticks) >= 3
         return {}
 
-    worker._slots.reset, worker._slots.step = lambda states: {}, step
+    worker._slots.step = step
+    if not has_begun:
+        worker._slots.reset = lambda states: {}
     assert worker.run(no_fill, None) == EXIT_STOPPED
     assert next(num_ticks) == 4
 
