@@ -1,6 +1,7 @@
 """Sets up all tests, spreads them over processes, and counts those of the fault table."""
 
 import faulthandler
+import gc
 import os
 import pathlib
 import signal
@@ -33,6 +34,14 @@ def pytest_addoption(parser):
 def compiled_ops():
     """Builds the compiled ops, where the CPU has their instructions: 0.1 s if they are there."""
     assert build.main() == 0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_old_is_collected():
+    """Spares garbage collections the millions of objects that TensorFlow keeps of earlier files."""
+    yield
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
