@@ -44,6 +44,7 @@ def test_the_project_has_the_specs_and_needs_no_build_for_them(folder):
     assert [sensor["name"] for sensor in config["specs"]["sensors"]] == ["camera", "goal"]
     params = load_params(folder / "ball_game_params.py", config, [])
     assert params.sac_log_alpha == -3.0  # of discrete actions
+    assert params.actor_fc_layer_params == (128, 128)  # a layer is generated from goals
     (folder / "BallGame.x86_64").rename(folder / "moved")
     before = psutil.Process().children(recursive=True)
     environment = make_eval_environment(params, seed=1)

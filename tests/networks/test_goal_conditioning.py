@@ -60,6 +60,29 @@ def test_a_generated_layer_by_hand():
     np.testing.assert_allclose(in_sequences[:, 0], layer(x, goals), rtol=1e-5)
 
 
+@pytest.mark.parametrize("num_goals", [1, 2, 6])
+def test_rows_that_share_goals_have_the_outputs_and_gradients_of_each_alone(num_goals):
+    layer = GoalConditionedDense(4)
+    rng = np.random.default_rng(3)
+    x = tf.constant(rng.normal(size=[6, 3]), tf.float32)
+    goals = tf.constant(rng.normal(size=[num_goals, 2])[np.arange(6) % num_goals], tf.float32)
+    layer(x, goals)
+
+    def outputs_and_gradients(call):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            outputs = call()
+            loss = tf.reduce_sum(outputs**2)
+        return outputs, *tape.gradient(loss, [x, *layer.trainable_variables])
+
+    together = outputs_and_gradients(tf.function(lambda: layer(x, goals)))
+    alone = outputs_and_gradients(
+        lambda: tf.concat([layer(x[i : i + 1], goals[i : i + 1]) for i in range(6)], axis=0)
+    )
+    for ours, expected in zip(together, alone, strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-6)
+
+
 def test_initial_weights_are_those_of_ml_agents():
     layer = GoalConditionedDense(32)
     layer(tf.ones([1, 16]), tf.ones([1, 4]))

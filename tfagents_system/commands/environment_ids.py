@@ -32,6 +32,7 @@ class EnvironmentId:
     name: str  # "Pendulum-v1"; "cheetah/run" of dm_control, "pendulum-p" of ours, a build's path
     horizon: int  # env steps per episode
     observes_image: bool = False
+    observes_goals: bool = False  # goal signals, from which layers of networks are generated
     is_discrete: bool = False  # whether an action is choices alone
     # What the JSON config has for the environment, beside its horizon.
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)

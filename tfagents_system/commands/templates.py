@@ -156,10 +156,17 @@ def params_text(
         ),
         first_episodes=max(1, (FIRST_ENV_STEPS if environment else 1000) // horizon),
         eval_period=max(1, (EVAL_EVERY_ENV_STEPS if environment else 5000) // (episodes * horizon)),
-        units=256 if environment else 64,
+        units=_units(environment),
         learning_settings=_DISCRETE_LEARNING_SETTINGS if is_discrete else _LEARNING_SETTINGS,
         image_settings=_IMAGE_SETTINGS if stacks else "",
     )
+
+
+def _units(environment: EnvironmentId | None) -> int:
+    """Returns the length of hidden layers; a layer generated from goals has its cube in weights."""
+    if environment is None:
+        return 64
+    return 128 if environment.observes_goals else 256
 
 
 def construction(environment: EnvironmentId, options: EnvironmentOptions) -> tuple[str, str]:

@@ -47,6 +47,7 @@ def described(environment: EnvironmentId, options: EnvironmentOptions) -> Enviro
     return dataclasses.replace(
         environment,
         observes_image=sees,
+        observes_goals=any(sensor.is_goal for sensor in behavior.sensors),
         is_discrete=not behavior.num_continuous,
         config={"specs": behavior.to_json()},
     )

@@ -66,10 +66,10 @@ class GoalConditionedDense(tf.keras.layers.Layer):
 
     def build(self, input_shape: tf.TensorShape) -> None:
         """Creates the bias, and the layer whose outputs are the kernel."""
-        num_inputs = input_shape[-1]
-        bound = math.sqrt(1 / (self.units * num_inputs))
+        self._num_inputs = input_shape[-1]
+        bound = math.sqrt(1 / (self.units * self._num_inputs))
         self.generator = tf.keras.layers.Dense(
-            num_inputs * self.units,
+            self._num_inputs * self.units,
             kernel_initializer=tf.keras.initializers.RandomUniform(-bound, bound),
             name="kernel_of_goals",
         )
@@ -77,13 +77,34 @@ class GoalConditionedDense(tf.keras.layers.Layer):
         super().build(input_shape)
 
     def call(self, inputs: tf.Tensor, goals: tf.Tensor) -> tf.Tensor:
-        """Returns [..., units] for `inputs` [..., n] and `goals` [..., g]."""
+        """Returns [..., units] for `inputs` [..., n] and `goals` [..., g], without gradient."""
+        rows = tf.reshape(inputs, [-1, inputs.shape[-1]])
+        goals = tf.reshape(goals, [-1, goals.shape[-1]])
+        products = self._products_of_minibatch if (rows.shape[0] or 1) > 1 else self._products
+        shape = tf.concat([tf.shape(inputs)[:-1], [self.units]], axis=0)
+        outputs = tf.reshape(products(rows, goals), shape) + self.bias
+        return tf.nn.relu(outputs) if self._has_relu else outputs
+
+    def _kernels(self, goals: tf.Tensor) -> tf.Tensor:
+        """Returns [B, n, units] for `goals` [B, g]."""
+        goals = tf.stop_gradient(goals)
         for layer in self.goal_layers:
             goals = layer(goals)
-        kernels = self.generator(standardized(goals))
-        rows = tf.reshape(inputs, [-1, inputs.shape[-1]])
-        kernels = tf.reshape(kernels, [-1, inputs.shape[-1], self.units])
-        products = tf.linalg.matvec(kernels, rows, transpose_a=True)
-        shape = tf.concat([tf.shape(inputs)[:-1], [self.units]], axis=0)
-        outputs = tf.reshape(products, shape) + self.bias
-        return tf.nn.relu(outputs) if self._has_relu else outputs
+        return tf.reshape(self.generator(standardized(goals)), [-1, self._num_inputs, self.units])
+
+    def _products(self, rows: tf.Tensor, goals: tf.Tensor) -> tf.Tensor:
+        return tf.linalg.matvec(self._kernels(goals), rows, transpose_a=True)
+
+    def _products_of_minibatch(self, rows: tf.Tensor, goals: tf.Tensor) -> tf.Tensor:
+        """Generates the kernels of few goals once each, not once for each row that has them."""
+        distinct, index = tf.raw_ops.UniqueV2(x=goals, axis=[0])
+        num_rows = rows.shape[0]
+
+        def of_distinct() -> tf.Tensor:
+            products = tf.einsum("bn,gnu->bgu", rows, self._kernels(distinct))
+            return tf.gather(products, index, batch_dims=1)
+
+        # Multiply-adds for each weight of a kernel: the generator's, and the products'.
+        num_distinct = tf.shape(distinct)[0]
+        are_few = num_distinct * (self.units + num_rows) < num_rows * (self.units + 1)
+        return tf.cond(are_few, of_distinct, lambda: self._products(rows, goals))
