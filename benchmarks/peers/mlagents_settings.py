@@ -42,7 +42,7 @@ BUILDS = {
                 "init_entcoef": 0.5,
             },
             "network_settings": {"normalize": True, "hidden_units": 64, "num_layers": 2},
-            "max_steps": 40_000,
+            "max_steps": 120_000,
             "time_horizon": 1000,
         },
     ),
