@@ -76,13 +76,16 @@ def measured_gates(rows: Iterable[dict[str, str]]) -> list[str]:
 def bounds(rows: Iterable[dict[str, str]]) -> Bounds:
     """Returns the limits that one more run passes with 99 % probability, from earlier runs' rows.
 
-    They are the ends of one-sided prediction intervals: mean +- t s sqrt(1 + 1/n).
+    They are the ends of one-sided prediction intervals: mean +- t s sqrt(1 + 1/n), for env steps
+    with an evaluation period more, because they are known no better than that.
     """
     rows = list(rows)
+    period = GATES[rows[0]["gate"]].eval_period
     steps = [float(row["env_steps_to_level"]) for row in rows]
     returns = [float(row["mean_return"]) for row in rows]
     return Bounds(
-        statistics.fmean(steps) + _width(steps), statistics.fmean(returns) - _width(returns)
+        env_steps_to_level=statistics.fmean(steps) + _width(steps) + period,
+        mean_return=statistics.fmean(returns) - _width(returns),
     )
 
 

@@ -78,7 +78,7 @@ class SharedSettings:
     policy_delay: int | None = optional_count(
         None,
         "train steps of the critics for each of the actor, with TD3 also of the target networks; "
-        "None is the algorithm's own: "
+        "None is the value of the algorithm's paper: "
         + ", ".join(
             f"{row.policy_delay} for {row.name}{'' if row.may_delay_policy else ', always'}"
             for row in ALGORITHMS.values()
@@ -271,7 +271,7 @@ def unused_settings(settings: AgentSettings) -> list[str]:
 
 
 def own_policy_delay(settings: AgentSettings) -> int:
-    """Returns `policy_delay`, or the algorithm's own."""
+    """Returns `policy_delay`, or the default of the algorithm's paper."""
     row = ALGORITHMS[settings.algorithm]
     given = settings.policy_delay if row.may_delay_policy else None
     return given or row.policy_delay

@@ -24,7 +24,7 @@ class Algorithm:
     name: str
     title: str  # for help and docs
     settings: tuple[type, ...]  # dataclasses of its hyperparameters that not all algorithms have
-    policy_delay: int = 1  # train steps of the critics for each of the actor
+    policy_delay: int = 1  # from its paper: train steps of the critics for each of the actor
     may_delay_policy: bool = True  # False keeps the above, whatever the settings
     normalizes_rewards: bool = False  # whether its paper scales rewards
     has_all_actions: bool = False  # whether its losses are defined for other heads than BoxHead

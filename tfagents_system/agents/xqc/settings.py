@@ -50,7 +50,7 @@ XQC = Algorithm(
     "xqc",
     "XQC",
     settings=(EntropySettings, XqcSettings),
-    policy_delay=1,  # its paper: 3, with two train steps per env step instead of one or less
+    policy_delay=3,
     normalizes_rewards=True,
     has_goal_conditioning=False,
     check=_check,
