@@ -76,15 +76,15 @@ def measured_gates(rows: Iterable[dict[str, str]]) -> list[str]:
 def bounds(rows: Iterable[dict[str, str]]) -> Bounds:
     """Returns the limits that one more run passes with 99 % probability, from earlier runs' rows.
 
-    They are the ends of one-sided prediction intervals: mean +- t s sqrt(1 + 1/n), for env steps
-    with an evaluation period more, because they are known no better than that.
+    They are the ends of one-sided prediction intervals: mean +- t s sqrt(1 + 1/n). That of env
+    steps is at least an evaluation period wide, because they are known no better than that.
     """
     rows = list(rows)
     period = GATES[rows[0]["gate"]].eval_period
     steps = [float(row["env_steps_to_level"]) for row in rows]
     returns = [float(row["mean_return"]) for row in rows]
     return Bounds(
-        env_steps_to_level=statistics.fmean(steps) + _width(steps) + period,
+        env_steps_to_level=statistics.fmean(steps) + max(_width(steps), period),
         mean_return=statistics.fmean(returns) - _width(returns),
     )
 

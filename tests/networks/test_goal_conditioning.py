@@ -1,4 +1,5 @@
 import math
+import unittest.mock
 
 import numpy as np
 import pytest
@@ -81,6 +82,10 @@ def test_rows_that_share_goals_have_the_outputs_and_gradients_of_each_alone(num_
     )
     for ours, expected in zip(together, alone, strict=True):
         np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-6)
+    with unittest.mock.patch.object(layer, "_kernels", wraps=layer._kernels) as kernels:
+        layer(x, goals)
+    ((generated,), _) = kernels.call_args
+    assert len(generated) == num_goals
 
 
 def test_initial_weights_are_those_of_ml_agents():

@@ -77,9 +77,13 @@ class GoalConditionedDense(tf.keras.layers.Layer):
         super().build(input_shape)
 
     def call(self, inputs: tf.Tensor, goals: tf.Tensor) -> tf.Tensor:
-        """Returns [..., units] for `inputs` [..., n] and `goals` [..., g], without gradient."""
+        """Returns [..., units] for `inputs` [..., n] and `goals` [..., g].
+
+        No gradient reaches `goals`.
+        """
         rows = tf.reshape(inputs, [-1, inputs.shape[-1]])
         goals = tf.reshape(goals, [-1, goals.shape[-1]])
+        # Of a minibatch the number of rows is known; other calls keep to ops that exports have.
         products = self._products_of_minibatch if (rows.shape[0] or 1) > 1 else self._products
         shape = tf.concat([tf.shape(inputs)[:-1], [self.units]], axis=0)
         outputs = tf.reshape(products(rows, goals), shape) + self.bias
