@@ -156,9 +156,9 @@ class Policy:
     an episode, which only policies with a memory need.
     """
 
-    def __init__(self, acting_policy: Any):
-        """`acting_policy` is an ActingPolicy."""
-        self._policy = acting_policy
+    def __init__(self, acting_policy: Any, observation_spec: Any):
+        """Takes an ActingPolicy, and the spec of what it observes, a nest of ArraySpecs."""
+        self._policy, self._spec = acting_policy, observation_spec
         self.reset()
 
     def reset(self) -> None:
@@ -166,10 +166,17 @@ class Policy:
         self._state = self._policy.initial_state()
 
     def __call__(self, observation: Any) -> Any:
-        """Returns the action for `observation`, an array or a nest of arrays as in the spec."""
+        """Returns the action for `observation`, an array or a nest of arrays.
+
+        Raises:
+          ConfigError: If the observation has other parts or shapes than in training, or NaN.
+        """
         from tf_agents.trajectories import time_step as ts
 
-        action, self._state = self._policy.action(ts.restart(observation), self._state)
+        from tfagents_system.environments.conforming import conforming
+
+        observed = conforming(observation, self._spec)
+        action, self._state = self._policy.action(ts.restart(observed), self._state)
         return action
 
 
@@ -194,7 +201,8 @@ def load_policy(folder: str | os.PathLike[str], checkpoint: str | None = None) -
     with naming_missing_packages(paths):
         environment = evaluator.make_eval_environment(params, seed=0)
     with closed_at_end(environment):
-        return Policy(evaluator.load_greedy_policy(params, environment, found))
+        policy = evaluator.load_greedy_policy(params, environment, found)
+        return Policy(policy, environment.observation_spec())
 
 
 class Experiment:

@@ -51,6 +51,9 @@ def test_a_run_is_trained_read_and_its_policy_acts(tmp_path, monkeypatch):
     action = policy(observation)
     assert (action.shape, action.dtype) == ((1,), np.float32) and abs(action[0]) <= 2
     np.testing.assert_array_equal(policy(observation), action)
+    np.testing.assert_array_equal(policy([1, 0, 0]), action)
+    with pytest.raises(sac.ConfigError, match=r"observation has shape \[4\]; .* shape \[3\]"):
+        policy([1, 0, 0, 0])
     with pytest.raises(sac.ConfigError, match="is finished"):
         sac.train(env="gym:Pendulum-v1", name="tiny", seed=1, **SETTINGS).wait()
 
