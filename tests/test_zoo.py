@@ -17,7 +17,7 @@ from zoo import table
 
 PROJECT = pathlib.Path(__file__).parents[1]
 UPDATE_RATIOS = {  # train steps per env step of params files and tasks, where it is not one
-    "pybullet_params": 1 / 4, "dm_control_params": 1 / 2, "mujoco_params": 1 / 2,
+    "pybullet_params": 1 / 4, "dm_control_params": 1 / 2, "mujoco_params": 2,
     "box2d_params": 1 / 2, "ant_bullet": 1 / 2, "half_cheetah_bullet": 1 / 2,
     "half_cheetah_bullet_td3": 1 / 2, "hopper_bullet_td3": 1 / 2,
     "demonstrations_params": 2, "water_maze_simple": 1 / 4, "water_maze_simple_mdp": 1 / 4,
@@ -122,8 +122,22 @@ def test_the_table_has_mean_and_interval_of_each_task():
     assert mean == f"{(2000 + 2200 + 2700) / 3:,.0f}"
     low, high = (float(text.replace(",", "")) for text in interval.strip("[]").split(", "))
     assert 2000 <= low < (2000 + 2200 + 2700) / 3 < high <= 2700
-    assert cells[4:] == ["2,422 ± 168", f"{30 + (1 + 2 + 3) / 3:.1f}"]
+    assert cells[4:] == ["SB3 2,422 ± 168", f"{30 + (1 + 2 + 3) / 3:.1f}"]
     assert table.table([]).count("not run yet") == len(table.rows())
+
+
+def test_published_returns_are_those_of_at_most_as_many_env_steps():
+    steps_and_texts = {99_999: "", 199_999: "SAC 1,103, CrossQ 2,754, XQC 2,828",
+                       200_000: "SAC 2,274, CrossQ 2,627, XQC 3,527"}  # fmt: skip
+    for env_steps, text in steps_and_texts.items():
+        (row,) = [
+            line
+            for line in table.table(
+                [table.Result("hopper", 1, env_steps, 0.0, 1.0, "c", "d")]
+            ).splitlines()
+            if "zoo/hopper.sh" in line
+        ]
+        assert row.split(" | ")[4].strip() == text
 
 
 def test_the_table_has_what_is_trained_without_a_variables_file(tmp_path):

@@ -7,19 +7,18 @@ from tfagents_system.train_params_base import TrainParamsBase
 
 
 class TrainParams(TrainParamsBase):
-    """200,000 env steps, with a train step for every second one, and SAC's usual settings.
+    """XQC as published, but with networks of 2x256, for 200,000 env steps.
 
-    In addition, it has pink noise, and the learning rates decay to zero.
+    An iteration is 1,000 env steps and 2,000 train steps.
     """
 
-    sac_log_alpha = 0.0
-    exploration_noise_beta = 1.0
-    learning_rate_schedule = "linear"
+    algorithm = "xqc"
+    discount = 0.995
     num_iter = 200
-    num_steps_per_iter = 500
+    num_steps_per_iter = 2000
     n_episodes_in_buffer = 500
     n_buffer_init_episodes = 5
-    eval_period_itrs = 20
+    eval_period_itrs = 10
     n_eval_episodes = 10
     checkpoint_period_itrs = 20
 

@@ -21,6 +21,7 @@ from tfagents_system.core.state.files import write_text_atomically
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.records import bootstrap
 from tfagents_system.records.run_history import read_evaluations
+from zoo import published
 
 ZOO = pathlib.Path(__file__).parent
 PROJECT = ZOO.parent
@@ -31,14 +32,6 @@ EXAMPLES = {"pendulum": "Pendulum-v1", "minitaur": "MinitaurBulletEnv-v0"}
 DEFAULTS = {
     "acrobot_defaults": "Acrobot-v1", "cart_pole_defaults": "CartPole-v1",
     "lunar_lander_defaults": "LunarLander-v3", "minigrid_empty": "minigrid:MiniGrid-Empty-5x5-v0",
-}  # fmt: skip
-# In the documentation of Stable-Baselines3 2.x, "Results: PyBullet environments" of SAC, TD3 and
-# DDPG: mean and standard error over three seeds after a million env steps.
-OF_STABLE_BASELINES3 = {
-    "half_cheetah_bullet": "2,757 ± 53", "ant_bullet": "3,146 ± 35",
-    "hopper_bullet": "2,422 ± 168", "walker2d_bullet": "2,184 ± 54",
-    "half_cheetah_bullet_td3": "2,774 ± 35", "hopper_bullet_td3": "2,429 ± 126",
-    "half_cheetah_bullet_ddpg": "2,272 ± 69",
 }  # fmt: skip
 
 
@@ -95,22 +88,24 @@ def merged(old: Iterable[Result], new: Iterable[Result]) -> list[Result]:
 
 def table(results: Sequence[Result]) -> str:
     """Returns the table in Markdown."""
-    lines = ["| task | env steps | seeds | return, 95 % interval | SB3's documentation | minutes |",
+    lines = ["| task | env steps | seeds | return, 95 % interval | published | minutes |",
              "| --- | --- | --- | --- | --- | --- |"]  # fmt: skip
     for task, (environment, trained_by) in rows().items():
         of_task = [result for result in results if result.task == task]
-        cells = ["", "", "not run yet", OF_STABLE_BASELINES3.get(task, ""), ""]
+        cells = ["", "", "not run yet", "", ""]
         if of_task:
             returns = np.array([result.mean_return for result in of_task])
             low, high = bootstrap.mean_interval(returns[:, None], np.random.default_rng(0))
             interval = f" [{low.item():,.0f}, {high.item():,.0f}]" if len(returns) > 1 else ""
             minutes = np.mean([result.minutes for result in of_task])
-            cells[0] = f"{max(result.env_steps for result in of_task):,}"
+            env_steps = max(result.env_steps for result in of_task)
+            cells[0] = f"{env_steps:,}"
             cells[1] = str(len(of_task))
             cells[2] = f"{returns.mean():,.0f}{interval}"
             rates = [r.success_rate for r in of_task if r.success_rate is not None]
             if rates:
                 cells[2] += f", success {np.mean(rates):.0%}"
+            cells[3] = published.text_for(task, environment, env_steps)
             cells[4] = f"{minutes:.1f}"
         lines.append(f"| {environment}, `{trained_by}` | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -3,5 +3,3 @@
 : "${SAC_EXP_NAME:=walker2d}"
 : "${SAC_PARAMS:=zoo/mujoco_params.py}"
 : "${SAC_CONFIG:=zoo/walker2d.json}"
-: "${SAC_GIN_BINDINGS:=TrainParams.critic_layer_norm = True
-TrainParams.n_step_returns = 3}"

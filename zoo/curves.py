@@ -1,0 +1,176 @@
+"""Draws the learning curves of the zoo's tasks, with published ones beside.
+
+Example: sac train zoo/hopper.sh --seed 1 2 3; python -m zoo.curves
+
+Reads the experiments `<task>_seed_<seed>` in logs/, finished or not. Writes zoo/curves.csv, which
+keeps those of other machines and earlier runs, and docs/results/zoo_curves.png. Prints the scores.
+"""
+
+import csv
+import io
+import pathlib
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from numpy.typing import NDArray
+
+from tfagents_system.core.programs.command_line import run_tool
+from tfagents_system.core.state.files import write_text_atomically
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.records.run_history import read_evaluations
+from zoo import published
+from zoo.published import RANDOM_AND_TD3
+from zoo.table import PROJECT, ZOO, tasks
+
+FILE = ZOO / "curves.csv"
+PICTURE = PROJECT / "docs/results/zoo_curves.png"
+COLORS = {"XQC": "#ff7f0e", "CrossQ": "#2ca02c", "SAC": "#7f7f7f"}
+MOST_COLUMNS = 4
+SCORED_AT = (100_000, 200_000)  # env steps
+
+
+class Point(NamedTuple):
+    """An evaluation."""
+
+    task: str
+    seed: int
+    env_step: int
+    mean_return: float
+    minutes: float  # of training
+
+
+def points_in(logs: pathlib.Path, names: Iterable[str]) -> list[Point]:
+    """Returns the evaluations of the experiments of tasks in `logs`."""
+    found = []
+    for task in names:
+        for folder in logs.glob(f"{task}_seed_*"):
+            seed = int(folder.name.rpartition("_")[2])
+            found += [
+                Point(task, seed, p.env_step, round(p.mean_return, 1),
+                      round(p.training_secs / 60, 1))
+                for p in read_evaluations(ExperimentPaths(folder))
+            ]  # fmt: skip
+    return found
+
+
+def merged(old: Iterable[Point], new: Sequence[Point]) -> list[Point]:
+    """Returns the curves in order; a new one replaces the old one of its task and seed."""
+    replaced = {point[:2] for point in new}
+    return sorted([*(point for point in old if point[:2] not in replaced), *new])
+
+
+def read(path: pathlib.Path) -> list[Point]:
+    """Returns the curves in a file by `write`; none if it does not exist."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return [
+            Point(row["task"], int(row["seed"]), int(row["env_step"]), float(row["mean_return"]),
+                  float(row["minutes"]))
+            for row in csv.DictReader(file)
+        ]  # fmt: skip
+
+
+def write(path: pathlib.Path, points: Iterable[Point]) -> None:
+    """Writes a CSV file."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([Point._fields, *points])
+    write_text_atomically(path, text.getvalue())
+
+
+def curves(points: Iterable[Point]) -> dict[str, dict[int, NDArray[np.float64]]]:
+    """Returns env steps and mean returns, [n, 2], by task and seed."""
+    found: dict[str, dict[int, list[tuple[float, float]]]] = {}
+    for point in points:
+        of_task = found.setdefault(point.task, {})
+        of_task.setdefault(point.seed, []).append((point.env_step, point.mean_return))
+    return {
+        task: {seed: np.array(pairs) for seed, pairs in seeds.items()}
+        for task, seeds in found.items()
+    }
+
+
+def return_at(env_step: int, seeds: Mapping[int, NDArray[np.float64]]) -> float | None:
+    """Returns the mean over seeds of interpolated returns; None if a curve ends before."""
+    if any(curve[-1, 0] < env_step for curve in seeds.values()):
+        return None
+    return float(np.mean([np.interp(env_step, *curve.T) for curve in seeds.values()]))
+
+
+def scores(found: Mapping[str, Mapping[int, NDArray[np.float64]]]) -> str:
+    """Returns a line for each task and number of env steps: return and share of TD3's, and means.
+
+    The share is (R - random) / (TD3 - random).
+    """
+    lines = []
+    environments = {task: environment for task, (environment, _) in tasks().items()}
+    for env_step in SCORED_AT:
+        shares = []
+        for task, seeds in found.items():
+            if environments[task] not in RANDOM_AND_TD3:
+                continue
+            mean_return = return_at(env_step, seeds)
+            if mean_return is not None:
+                random, of_td3 = RANDOM_AND_TD3[environments[task]]
+                shares.append((mean_return - random) / (of_td3 - random))
+                lines.append(
+                    f"{env_step:,} env steps: {environments[task]} {mean_return:,.0f}, "
+                    f"{len(seeds)} seeds, TD3-normalised {shares[-1]:.2f}\n"
+                )
+        if shares:
+            lines.append(
+                f"{env_step:,} env steps: mean of {len(shares)} of {len(RANDOM_AND_TD3)} tasks "
+                f"{np.mean(shares):.2f}\n"
+            )
+    return "".join(lines)
+
+
+def draw(found: Mapping[str, Mapping[int, NDArray[np.float64]]], path: pathlib.Path) -> None:
+    """Draws a panel for each task: a line for each seed, published means as points."""
+    of_others = published.curves()
+    environments = {task: environment for task, (environment, _) in tasks().items()}
+    num_columns = min(MOST_COLUMNS, len(found))
+    num_rows = -(-len(found) // num_columns)
+    figure, panels = plt.subplots(
+        num_rows, num_columns, figsize=(3.2 * num_columns, 2.6 * num_rows), squeeze=False,
+        layout="constrained",
+    )  # fmt: skip
+    for axes in panels.flat[len(found) :]:
+        axes.set_axis_off()
+    for axes, (task, seeds) in zip(panels.flat, found.items(), strict=False):
+        last = max(curve[-1, 0] for curve in seeds.values())
+        for index, curve in enumerate(seeds.values()):
+            axes.plot(*curve.T / [[1000], [1]], color="#1f77b4", lw=1,
+                      label=None if index else "here, each seed")  # fmt: skip
+        for name, curve in of_others.get(environments[task], {}).items():
+            xs, ys = curve[curve[:, 0] <= last].T
+            axes.plot(xs / 1000, ys, "o", color=COLORS[name], label=f"{name}, published")
+        axes.set_title(environments[task], fontsize=9)
+        axes.tick_params(labelsize=7)
+        axes.grid(alpha=0.3)
+    panels[0, 0].legend(fontsize=7)
+    figure.supxlabel("thousands of env steps", fontsize=9)
+    figure.supylabel("mean return of an evaluation", fontsize=9)
+    figure.savefig(path, dpi=90)
+    plt.close(figure)
+
+
+def main() -> None:
+    """Updates the file and the picture from logs/ of this folder, and prints the scores."""
+    names = [task for task, (env, _) in tasks().items() if env in published.curves()]
+    points = merged(read(FILE), points_in(pathlib.Path("logs"), names))
+    write(FILE, points)
+    found = curves(points)
+    if found:
+        draw(found, PICTURE)
+    print(scores(found), end="")
+
+
+if __name__ == "__main__":
+    run_tool(main, sys.argv)
