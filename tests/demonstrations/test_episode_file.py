@@ -152,6 +152,62 @@ def test_an_unfinished_episode_is_dropped_at_the_next_reset(tmp_path):
         recorder.step([0.0], [2.0], 0.0, False, False)
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"observation": {"arm": [1, np.nan]}}, "^observation/arm is not finite"),
+        (
+            {"observation": {"arm": [1, 2, 3]}},
+            r"^observation/arm has shape \[3\] .* \[2\], as before",
+        ),
+        (
+            {"observation": {"arm": [[1], [2, 3]]}},
+            "^observation/arm is a list and no array of numbers",
+        ),
+        (
+            {"observation": {"hand": [1, 2]}},
+            "^observation/arm is missing .* action, observation/arm",
+        ),
+        ({"observation": {"arm": [1, 2], "hand": 1}}, "^observation/hand was not there before"),
+        ({"observation": None}, "^observation is a NoneType and no array of numbers"),
+        ({"action": ([0.5], {})}, "^action is missing"),
+        ({"action": "left"}, "^action is a str and no array of numbers"),
+        ({"action": [np.inf]}, "^action is not finite"),
+        ({"action": 0.5}, r"^action has shape \[\] .* allowed is \[1\]"),
+        ({"reward": None}, "^reward is a NoneType and no array of numbers"),
+        ({"reward": np.nan}, "^reward is not finite"),
+        ({"reward": [1.0]}, r"^reward has shape \[1\] .* allowed is a number"),
+    ],
+)
+def test_a_step_that_does_not_fit_is_refused_at_once_and_the_episode_goes_on(
+    changes, message, tmp_path
+):
+    recorder = Recorder(tmp_path)
+    recorder.reset({"arm": [0, 0]})
+    step = {"action": [0.5], "observation": {"arm": [1, 1]}, "reward": 1}
+    recorder.step(**step, terminated=False, truncated=False)
+    with pytest.raises(ConfigError, match=message):
+        recorder.step(**(step | changes), terminated=False, truncated=False)
+    recorder.step(**step, terminated=False, truncated=True)
+    (episode,) = read_demonstrations(tmp_path)
+    assert episode.rewards.tolist() == [1, 1]
+    assert episode.observations["observation/arm"].tolist() == [[0, 0], [1, 1], [1, 1]]
+
+
+def test_the_first_step_may_be_refused_too(tmp_path):
+    recorder = Recorder(tmp_path)
+    with pytest.raises(ConfigError, match="^observation is not finite"):
+        recorder.reset([np.nan])
+    with pytest.raises(ConfigError, match=r"needs Recorder\.reset"):
+        recorder.step([0.5], [1], 1.0, True, False)
+    recorder.reset([0])
+    with pytest.raises(ConfigError, match="^observation has shape"):
+        recorder.step([0.5], [1, 2], 1.0, True, False)
+    recorder.step([0.5, 0.5], [1], 1.0, True, False)  # the shape of an action was not known yet
+    (episode,) = read_demonstrations(tmp_path)
+    assert episode.actions["action"].tolist() == [[0.5, 0.5]]
+
+
 def test_a_folder_without_demonstrations_and_other_files_are_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("my robot")
     with pytest.raises(ConfigError, match="no file in it"):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.state.files import make_folder_durably
@@ -39,39 +40,50 @@ class Recorder:
         self._folder = pathlib.Path(folder)
         self._environment = environment
         make_folder_durably(self._folder)
-        self._steps: dict[str, list[Any]] = {}
+        self._steps: dict[str, list[NDArray[Any]]] = {}  # by leaf; empty between episodes
+        self._shapes: dict[str, tuple[int, ...]] = {}  # of the leaves of each step
 
     def reset(self, observation: Any) -> None:
-        """Begins an episode."""
-        self._steps = {REWARD: []}
-        self._add(named_leaves(_as_stored(observation), OBSERVATION))
+        """Begins an episode.
+
+        Raises:
+          ConfigError: If the observation is not of finite numbers.
+        """
+        self._steps = {}
+        leaves = _checked(observation, OBSERVATION)
+        self._shapes = _shapes(leaves) | {REWARD: ()}
+        self._steps = {REWARD: []} | {name: [leaf] for name, leaf in leaves.items()}
 
     def step(
         self, action: Any, observation: Any, reward: float, terminated: bool, truncated: bool
     ) -> pathlib.Path | None:
         """Adds an env step; returns the file if it was the episode's last one.
 
+        A step that is refused is not added: the episode can go on with another one.
+
         Raises:
-          ConfigError: If no episode has begun, or a leaf is missing in some steps.
-          ValueError: If a leaf changes its shape.
+          ConfigError: If no episode has begun, if something is not of finite numbers, or if it has
+            other leaves or shapes than before in the episode; the message names it.
         """
         if not self._steps:
             raise ConfigError("Recorder.step needs Recorder.reset before each episode.")
-        self._add(named_leaves(_as_stored(action), ACTION))
-        self._add(named_leaves(_as_stored(observation), OBSERVATION))
-        self._steps[REWARD].append(np.float32(reward))
+        actions = _checked(action, ACTION)
+        leaves = actions | _checked(observation, OBSERVATION) | _checked(reward, REWARD)
+        is_first = not self._steps[REWARD]
+        shapes = self._shapes | _shapes(actions) if is_first else self._shapes
+        _check_shapes(leaves, shapes)
+        self._shapes = shapes
+        for name, leaf in leaves.items():
+            self._steps.setdefault(name, []).append(leaf)
         if not (terminated or truncated):
             return None
         arrays = {name: np.stack(steps) for name, steps in self._steps.items()}
+        arrays[REWARD] = arrays[REWARD].astype(np.float32)
         self._steps = {}
         path = self._next_file()
         end = TERMINATED if terminated else TRUNCATED
         write_episode(path, episode_of(arrays, end, self._environment, str(path)))
         return path
-
-    def _add(self, leaves: dict[str, Any]) -> None:
-        for name, leaf in leaves.items():
-            self._steps.setdefault(name, []).append(leaf)
 
     def _next_file(self) -> pathlib.Path:
         names = [path.name for path in self._folder.glob("episode_*.npz")]
@@ -79,8 +91,49 @@ class Recorder:
         return self._folder / f"episode_{max(numbers, default=-1) + 1:06d}.npz"
 
 
-def _as_stored(nest: Any) -> Any:
-    """Returns a copy of an observation or action, in which a list is an array, not a nest."""
+def _shapes(leaves: Mapping[str, NDArray[Any]]) -> dict[str, tuple[int, ...]]:
+    return {name: leaf.shape for name, leaf in leaves.items()}
+
+
+def _check_shapes(
+    leaves: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]
+) -> None:
+    for name in sorted(shapes.keys() ^ leaves.keys()):
+        fault = "is missing" if name in shapes else "was not there before"
+        raise ConfigError(
+            f"{name} {fault} in a step of Recorder; allowed are {', '.join(sorted(shapes))}, as "
+            "before in the episode."
+        )
+    for name, leaf in leaves.items():
+        if leaf.shape != shapes[name]:
+            allowed = f"{list(shapes[name])}, as before in the episode"
+            raise ConfigError(
+                f"{name} has shape {list(leaf.shape)} in a step of Recorder; allowed is "
+                f"{allowed if shapes[name] else 'a number'}."
+            )
+
+
+def _checked(nest: Any, name: str) -> dict[str, NDArray[Any]]:
+    """Returns copies of the leaves of an observation, action or reward, as they are stored."""
+    leaves = named_leaves(_as_stored(nest, name), name)
+    for leaf_name, leaf in leaves.items():
+        if not np.isfinite(leaf).all():
+            raise ConfigError(f"{leaf_name} is not finite in a step of Recorder.")
+    return leaves
+
+
+def _as_stored(nest: Any, name: str) -> Any:
+    """Returns a copy of a nest, in which a list is an array, not a nest."""
     if isinstance(nest, Mapping):
-        return {key: _as_stored(part) for key, part in nest.items()}
-    return tuple(map(_as_stored, nest)) if isinstance(nest, tuple) else as_stored(nest)
+        return {key: _as_stored(part, f"{name}/{key}") for key, part in nest.items()}
+    if isinstance(nest, tuple):
+        return tuple(_as_stored(part, f"{name}/{i}") for i, part in enumerate(nest))
+    try:
+        stored = as_stored(nest)
+    except ValueError:  # rows of several lengths
+        stored = np.array(None)
+    if stored.dtype.kind not in "iuf":
+        raise ConfigError(
+            f"{name} is a {type(nest).__name__} and no array of numbers in a step of Recorder."
+        )
+    return stored
