@@ -43,10 +43,10 @@ def test_scores_are_shares_of_the_way_from_random_actions_to_td3():
               Point("cheetah_run", 1, 300_000, 500.0, 0.0)]  # fmt: skip
     lines = curves.scores(curves.curves(points)).splitlines()
     assert lines == [
-        f"100,000 env steps: Hopper-v5 {half:,.0f}, 1 seeds, TD3-normalised 0.50",
-        "100,000 env steps: Ant-v5 3,942, 1 seeds, TD3-normalised 1.00",
+        f"100,000 env steps: Hopper-v5 {half:,.0f}, TD3-normalised 0.50, seeds: 1",
+        "100,000 env steps: Ant-v5 3,942, TD3-normalised 1.00, seeds: 1",
         f"100,000 env steps: mean of 2 of 5 tasks {(0.5 + 1) / 2:.2f}",
-        "200,000 env steps: Ant-v5 3,942, 1 seeds, TD3-normalised 1.00",
+        "200,000 env steps: Ant-v5 3,942, TD3-normalised 1.00, seeds: 1",
         "200,000 env steps: mean of 1 of 5 tasks 1.00",
     ]
 

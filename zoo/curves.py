@@ -121,7 +121,7 @@ def scores(found: Mapping[str, Mapping[int, NDArray[np.float64]]]) -> str:
                 shares.append((mean_return - random) / (of_td3 - random))
                 lines.append(
                     f"{env_step:,} env steps: {environments[task]} {mean_return:,.0f}, "
-                    f"{len(seeds)} seeds, TD3-normalised {shares[-1]:.2f}\n"
+                    f"TD3-normalised {shares[-1]:.2f}, seeds: {len(seeds)}\n"
                 )
         if shares:
             lines.append(
