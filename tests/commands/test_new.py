@@ -33,6 +33,17 @@ def test_files_of_each_kind_describe_an_environment_and_an_agent(tmp_path, monke
     environment.close()
 
 
+def test_the_files_have_the_settings_of_an_algorithm(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    new("arm", from_="gymnasium", algo="xqc")
+    params = load_params(tmp_path / "arm_params.py", {"horizon": 200}, [])
+    per_iteration = 200 * params.n_train_episodes_per_iter
+    assert (params.algorithm, params.num_steps_per_iter) == ("xqc", 2 * per_iteration)
+    assert params.discount == 1 - 5 / 200
+    with pytest.raises(ConfigError, match="--algo: the settings are those of ML-Agents' file"):
+        new("leg", mlagents=tmp_path / "trainer.yaml", algo="xqc")
+
+
 @pytest.mark.parametrize("there", FILES)
 def test_no_file_is_replaced(tmp_path, monkeypatch, there):
     monkeypatch.chdir(tmp_path)

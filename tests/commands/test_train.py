@@ -12,6 +12,7 @@ import gymnasium
 import pytest
 from run_files import write_finished_run
 
+from tfagents_system.agents.table import ALGORITHMS
 from tfagents_system.commands import templates, train
 from tfagents_system.commands.bindings import bindings_of, with_bindings
 from tfagents_system.commands.environment_ids import EnvironmentId, find_environment
@@ -21,6 +22,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.launch.checks.params_check import check_params_file
 from tfagents_system.launch.local.variables import read_variables
 from tfagents_system.launch.start import environment_of_runs
+from tfagents_system.train_params_base import TrainParamsBase
 
 REPO = pathlib.Path(__file__).parents[2]
 
@@ -185,6 +187,53 @@ def test_files_of_a_project_are_what_a_start_accepts(tmp_path, horizon):
     assert json.loads(templates.config_text(environment, EnvironmentOptions())) == {
         "horizon": horizon
     }
+
+
+def params_of(algorithm, tmp_path, horizon=1000, is_discrete=False):
+    environment = EnvironmentId("gym", "Pendulum-v1", horizon, is_discrete=is_discrete)
+    text = templates.params_text("P.", "p", environment, EnvironmentOptions(), algorithm)
+    path = tmp_path / f"{algorithm}_params.py"
+    path.write_text(text)
+    assert check_params_file(path, (tmp_path,)) == []
+    values = {}
+    exec(compile(text, path, "exec"), values)
+    return values["TrainParams"]
+
+
+@pytest.mark.parametrize("algorithm", [None, *ALGORITHMS])
+def test_a_new_project_has_the_settings_of_its_algorithm(tmp_path, algorithm):
+    params = params_of(algorithm, tmp_path)
+    assert params.algorithm == (algorithm or "sac")
+    is_xqc = algorithm == "xqc"
+    assert params.num_steps_per_iter == 1000 * (2 if is_xqc else 1)
+    assert (params.discount, TrainParamsBase.discount) == (1 - 5 / 1000 if is_xqc else 0.99, 0.99)
+    assert params.critic_learning_rate == (1e-3 if algorithm == "crossq" else 3e-4)
+    has_alpha = algorithm not in ("xqc", "td3", "ddpg")
+    assert ("sac_log_alpha" in vars(params)) == has_alpha
+
+
+@pytest.mark.parametrize(
+    ("horizon", "discount"),
+    [(20, 0.95), (100, 1 - 5 / 100), (200, 1 - 5 / 200), (1000, 1 - 5 / 1000), (5000, 0.995)],
+)
+def test_the_discount_of_xqc_follows_the_horizon(tmp_path, horizon, discount):
+    assert params_of("xqc", tmp_path, horizon).discount == pytest.approx(discount, abs=5e-5)
+
+
+def test_choices_have_their_own_settings_with_any_algorithm(tmp_path):
+    params = params_of("crossq", tmp_path, is_discrete=True)
+    assert (params.algorithm, params.sac_log_alpha, params.num_steps_per_iter) == (
+        "crossq", -3.0, 1000
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("assignments", "algorithm"),
+    [((), None), (("discount=0.9",), None), (("algorithm=td3",), "td3"),
+     (("algorithm='xqc'", "TrainParams.algorithm=tqc"), "tqc"), (("algorithm=%MINE",), None)],
+)  # fmt: skip
+def test_the_algorithm_is_the_last_one_that_the_command_line_names(assignments, algorithm):
+    assert train._algorithm_of(assignments) == algorithm
 
 
 @pytest.mark.parametrize(

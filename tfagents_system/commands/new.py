@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import Annotated
 
+from tfagents_system.agents.table import ALGORITHMS
 from tfagents_system.commands import templates
 from tfagents_system.commands.environment_ids import EnvironmentId, find_environment
 from tfagents_system.commands.environment_options import EnvironmentOptions, sources_of
@@ -20,7 +21,7 @@ from tfagents_system.commands.environment_trial import check_workers, try_enviro
 from tfagents_system.commands.mlagents.project import convert_project
 from tfagents_system.commands.unity_projects import described
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.programs.command_line import AtLeast
+from tfagents_system.core.programs.command_line import AtLeast, OneOf
 from tfagents_system.core.state.files import write_text_atomically
 
 OWN = "own"
@@ -47,6 +48,7 @@ def new(
     behavior: str | None = None,
     curriculum: pathlib.Path | None = None,
     sampler: pathlib.Path | None = None,
+    algo: Annotated[str | None, OneOf(ALGORITHMS)] = None,
 ) -> None:
     """Writes NAME_params.py, NAME_config.json and NAME_variables.sh here, unless one exists.
 
@@ -65,6 +67,7 @@ def new(
       behavior: Of ML-Agents' file: the behavior, if there are several.
       curriculum: Of ML-Agents up to 0.16: a file of lessons, or a folder of such files.
       sampler: Of ML-Agents up to 0.16: a file of samplers.
+      algo: The algorithm whose settings the files have.
 
     Raises:
       ConfigError: If a file exists already, the name is not valid, there is no such environment,
@@ -74,6 +77,8 @@ def new(
         if mlagents is not None:
             raise ConfigError(f"Give either --from {MLAGENTS}FILE or --mlagents FILE.")
         mlagents, from_ = pathlib.Path(from_.removeprefix(MLAGENTS)), OWN
+    if algo is not None and mlagents is not None:
+        raise ConfigError("--algo: the settings are those of ML-Agents' file, which is of SAC.")
     sources = sources_of(mlagents, behavior, curriculum, sampler)
     options = EnvironmentOptions.parse(env_kwargs, wrap, horizon, workers, sources)
     if from_ == "unity":
@@ -93,7 +98,7 @@ def new(
         except ConfigError:
             if options.flags():
                 raise  # without options, it can be mended in the params file
-    files, remarks = project_files(name, pathlib.Path(), environment, asked_for, options)
+    files, remarks = project_files(name, pathlib.Path(), environment, asked_for, options, algo)
     write_project(files)
     print("\n".join([*map(str, files), *remarks]))
     variables = next(path for path in files if path.suffix == ".sh")
@@ -112,6 +117,7 @@ def project_files(
     environment: EnvironmentId | None,
     asked_for: str | None = None,
     options: EnvironmentOptions | None = None,
+    algorithm: str | None = None,
 ) -> tuple[dict[pathlib.Path, str], list[str]]:
     """Returns the text of each file of a project, and remarks for the user.
 
@@ -121,6 +127,8 @@ def project_files(
       environment: None for a simulator that the user replaces.
       asked_for: The user's name for the environment.
       options: What the user wants of it.
+      algorithm: The one whose settings the files have, unless they are of ML-Agents; None is the
+        default one.
 
     Raises:
       ConfigError: If `name` is not valid for files and an experiment, or a file of ML-Agents cannot
@@ -136,7 +144,7 @@ def project_files(
         return texts, made.remarks
     title = f"{environment.kind}: {environment.name}." if environment else "A simulator of my own."
     texts = {
-        params: templates.params_text(title, name, environment, options),
+        params: templates.params_text(title, name, environment, options, algorithm),
         config: templates.config_text(environment, options),
         variables: templates.variables_text(name, environment, asked_for, options),
     }

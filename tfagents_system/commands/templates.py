@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tfagents_system.commands.environment_ids import EnvironmentId
 from tfagents_system.commands.environment_options import EnvironmentOptions
+from tfagents_system.commands.recipes import recipe_for
 
 STEPS_PER_ITERATION = 1000
 ENV_STEPS = 300_000
@@ -49,9 +50,9 @@ sac train {slug}_variables.sh trains it; docs/settings.md lists everything that 
 {simulator}class TrainParams(TrainParamsBase):
     """{title}"""
 
-    # An iteration is {per_iteration:,} env steps and as many train steps.
+    # An iteration is {per_iteration:,} env steps and {train_steps} train steps.
     num_iter = {num_iter}
-    num_steps_per_iter = {per_iteration}
+    num_steps_per_iter = {train_steps_per_iteration}
     n_train_episodes_per_iter = {episodes_per_iteration}
     # In episodes: the replay buffer, and the random ones collected before training begins.
     n_episodes_in_buffer = {episodes_in_buffer}
@@ -69,18 +70,6 @@ sac train {slug}_variables.sh trains it; docs/settings.md lists everything that 
         """Returns the environment; each worker makes its own."""
         {make}
 '''
-
-_LEARNING_SETTINGS = """\
-    sac_log_alpha = 0.0  # near the size of a step's reward; a larger one explores longer
-"""
-
-_DISCRETE_LEARNING_SETTINGS = """\
-    # Actions are discrete: less entropy than rewards, and values that follow in fewer train steps.
-    sac_log_alpha = -3.0
-    alpha_learning_rate = 3e-3
-    critic_learning_rate = 1e-3
-    target_update_tau = 0.02
-"""
 
 _IMAGE_SETTINGS = """
     frame_stack = 3  # newest frames, so that the networks see motion
@@ -128,9 +117,16 @@ _SIMULATOR = '''class Simulator(gymnasium.Env):
 
 
 def params_text(
-    title: str, slug: str, environment: EnvironmentId | None, options: EnvironmentOptions
+    title: str,
+    slug: str,
+    environment: EnvironmentId | None,
+    options: EnvironmentOptions,
+    algorithm: str | None = None,
 ) -> str:
-    """Returns the params file for an environment, or for a simulator to replace if None."""
+    """Returns the params file for an environment, or for a simulator to replace if None.
+
+    `algorithm` is one of agents/table.py; None is the default one.
+    """
     horizon = options.horizon or (environment.horizon if environment else OWN_HORIZON)
     episodes = max(1, round(STEPS_PER_ITERATION / horizon))
     if environment is None:
@@ -142,6 +138,8 @@ def params_text(
     # Unity stacks frames by itself.
     stacks = environment is not None and environment.kind != "unity" and observes_image
     is_discrete = environment is not None and environment.is_discrete
+    recipe = recipe_for(algorithm, horizon, is_discrete)
+    train_steps = recipe.train_steps * episodes * horizon
     return _PARAMS.format(
         title=title,
         slug=slug,
@@ -149,6 +147,8 @@ def params_text(
         simulator="" if environment else _SIMULATOR,
         make=make,
         per_iteration=episodes * horizon,
+        train_steps="as many" if recipe.train_steps == 1 else f"{train_steps:,}",
+        train_steps_per_iteration=train_steps,
         episodes_per_iteration=episodes,
         num_iter=-(-(ENV_STEPS if environment else 20_000) // (episodes * horizon)),
         episodes_in_buffer=max(
@@ -157,7 +157,7 @@ def params_text(
         first_episodes=max(1, (FIRST_ENV_STEPS if environment else 1000) // horizon),
         eval_period=max(1, (EVAL_EVERY_ENV_STEPS if environment else 5000) // (episodes * horizon)),
         units=_units(environment),
-        learning_settings=_DISCRETE_LEARNING_SETTINGS if is_discrete else _LEARNING_SETTINGS,
+        learning_settings=recipe.lines,
         image_settings=_IMAGE_SETTINGS if stacks else "",
     )
 

@@ -33,6 +33,7 @@ from tfagents_system.commands.new import project_files, project_paths, write_pro
 from tfagents_system.commands.templates import written_for, written_with
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.command_line import AtLeast, OneOf
+from tfagents_system.core.settings.gin_bindings import parse_assignment
 from tfagents_system.core.settings.variables import INITIALIZE_FROM, Settings
 from tfagents_system.core.state.files import read_json
 from tfagents_system.core.state.paths import ExperimentPaths
@@ -88,7 +89,7 @@ def train(
       name: Name of the experiment. Default: from the variables file or the environment.
       run_id: The same as --name.
       seed: Seed of everything random; several make one experiment each, NAME_seed_1 and so on.
-      algo: The same as --set algorithm=NAME.
+      algo: The same as --set algorithm=NAME. A new project of --env has its settings.
       set_: Hyperparameters, such as train_batch_size=512.
       extend: Continue a finished experiment for this number of iterations.
       force_new: Start again; an experiment of this name is renamed and kept.
@@ -127,7 +128,7 @@ def train(
     sources = sources_of(mlagents, behavior, curriculum, sampler)
     options = EnvironmentOptions.parse(env_kwargs, wrap, horizon, workers, sources)
     if env is not None:
-        variables = _project_of(env, name, options)
+        variables = _project_of(env, name, options, _algorithm_of(set_))
     elif options.flags():
         raise ConfigError(f"{', '.join(options.flags())} needs --env; otherwise, the files of the "
                           "project have it.")  # fmt: skip
@@ -153,10 +154,23 @@ def train(
     return start()
 
 
+def _algorithm_of(assignments: Sequence[str]) -> str | None:
+    """Returns the algorithm that hyperparameters of the command line name last, if any."""
+    bindings = [parse_assignment(text, "--set") for text in assignments]
+    names = [binding.value for binding in bindings if binding.name == "algorithm"]
+    return names[-1] if names and names[-1] in ALGORITHMS else None
+
+
 def _project_of(
-    env: str, name: str | None, options: EnvironmentOptions | None = None
+    env: str,
+    name: str | None,
+    options: EnvironmentOptions | None = None,
+    algorithm: str | None = None,
 ) -> pathlib.Path:
-    """Returns the variables file here for `env`; writes a project if there is none."""
+    """Returns the variables file here for `env`; writes a project if there is none.
+
+    A new one has the settings of `algorithm`.
+    """
     options = options or EnvironmentOptions()
     project = name or slug_of(env)
     params, *_, variables = files = project_paths(project, pathlib.Path())
@@ -167,7 +181,9 @@ def _project_of(
     else:
         check_workers(options, os.environ)
         environment = try_environment(find_environment(env), options)
-        contents, remarks = project_files(project, pathlib.Path(), environment, env, options)
+        contents, remarks = project_files(
+            project, pathlib.Path(), environment, env, options, algorithm
+        )
         write_project(contents)
         print(f"Written, to be edited for the next step: {', '.join(map(str, files))}", flush=True)
         print("".join(f"{remark}\n" for remark in remarks), end="", flush=True)
