@@ -26,16 +26,22 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("actions", "observations", "expected"),
+    ("actions", "observations", "is_discrete", "is_one_vector"),
     [
-        (of.Discrete(2), of.Box(-1, 1, (64,)), True),
-        (of.Discrete(2), of.Box(0, 255, (84, 84, 3), np.uint8), True),
-        (of.Tuple([of.MultiDiscrete([2, 3]), of.MultiBinary(2)]), of.Box(-1, 1, (4,)), True),
-        (of.Dict(grip=of.Discrete(2), arm=of.Box(-1, 1, (2,))), of.Box(-1, 1, (4,)), False),
-        (of.Box(-1, 1, (1,)), of.Box(-1, 1, (4,)), False),
+        (of.Discrete(2), of.Box(-1, 1, (64,)), True, False),
+        (of.Discrete(2), of.Box(0, 255, (84, 84, 3), np.uint8), True, False),
+        (of.Tuple([of.MultiDiscrete([2, 3]), of.MultiBinary(2)]), of.Box(-1, 1, (4,)), True, False),
+        (of.Dict(grip=of.Discrete(2), arm=of.Box(-1, 1, (2,))), of.Box(-1, 1, (4,)), False, False),
+        (
+            of.Dict(leg=of.Box(-1, 1, (3,)), arm=of.Box(-1, 1, (2,))),
+            of.Box(-1, 1, (4,)),
+            False,
+            False,
+        ),
+        (of.Box(-1, 1, (1,)), of.Box(-1, 1, (4,)), False, True),
     ],
 )
-def test_a_trial_tells_whether_a_task_is_discrete(folder, actions, observations, expected):
+def test_a_trial_tells_what_actions_are(folder, actions, observations, is_discrete, is_one_vector):
 
     class Spaces(gymnasium.Env):
         action_space, observation_space = actions, observations
@@ -43,7 +49,9 @@ def test_a_trial_tells_whether_a_task_is_discrete(folder, actions, observations,
     gymnasium.register("Spaces-v0", entry_point=Spaces)
     environment = EnvironmentId("gymnasium", "Spaces-v0", 200)
     tried = try_environment(environment)
-    assert tried == dataclasses.replace(environment, is_discrete=expected)
+    assert tried == dataclasses.replace(
+        environment, is_discrete=is_discrete, is_one_vector=is_one_vector
+    )
 
 
 @pytest.mark.parametrize(

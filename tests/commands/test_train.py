@@ -227,6 +227,18 @@ def test_choices_have_their_own_settings_with_any_algorithm(tmp_path):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("algorithm", ["xqc", "td3"])
+def test_an_algorithm_without_such_actions_leaves_no_files(tmp_path, monkeypatch, algorithm):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        ConfigError, match=f"'{algorithm}', but an action of CartPole-v1 has choices"
+    ):
+        train._project_of("CartPole-v1", None, algorithm=algorithm)
+    assert not list(tmp_path.iterdir())
+    train._project_of("CartPole-v1", None, algorithm="crossq")
+    assert 'algorithm = "crossq"' in (tmp_path / "cart_pole_params.py").read_text()
+
+
 @pytest.mark.parametrize(
     ("assignments", "algorithm"),
     [((), None), (("discount=0.9",), None), (("algorithm=td3",), "td3"),

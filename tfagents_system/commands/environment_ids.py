@@ -34,6 +34,7 @@ class EnvironmentId:
     observes_image: bool = False
     observes_goals: bool = False  # goal signals, from which layers of networks are generated
     is_discrete: bool = False  # whether an action is choices alone
+    is_one_vector: bool = True  # whether an action is a single Box, which all algorithms take
     # What the JSON config has for the environment, beside its horizon.
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 

@@ -42,7 +42,7 @@ def try_environment(
     is made when its project is written.
 
     Returns:
-      The environment, with `is_discrete` if it is one of gymnasium, gym or PyBullet.
+      The environment, with what its actions are if it is one of gymnasium, gym or PyBullet.
 
     Raises:
       ConfigError: If it cannot be made, an option is wrong, or the agents do not support its
@@ -74,8 +74,11 @@ def _try(environment: EnvironmentId, options: EnvironmentOptions) -> Environment
             made = _wrapped(made, call, wrapper)
         if is_gym:
             _check_actions(environment, made)
-            is_discrete = "Box" not in _kinds(made.action_space)
-            environment = dataclasses.replace(environment, is_discrete=is_discrete)
+            environment = dataclasses.replace(
+                environment,
+                is_discrete="Box" not in _kinds(made.action_space),
+                is_one_vector=type(made.action_space).__name__ == "Box",
+            )
         return environment
     finally:
         with hidden_output(), GUEST.visit(f"{environment.name}.close"):

@@ -19,6 +19,7 @@ from tfagents_system.commands.environment_ids import EnvironmentId, find_environ
 from tfagents_system.commands.environment_options import EnvironmentOptions, sources_of
 from tfagents_system.commands.environment_trial import check_workers, try_environment
 from tfagents_system.commands.mlagents.project import convert_project
+from tfagents_system.commands.recipes import check_takes_actions
 from tfagents_system.commands.unity_projects import described
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.command_line import AtLeast, OneOf
@@ -131,13 +132,15 @@ def project_files(
         default one.
 
     Raises:
-      ConfigError: If `name` is not valid for files and an experiment, or a file of ML-Agents cannot
-        be converted.
+      ConfigError: If `name` is not valid for files and an experiment, a file of ML-Agents cannot be
+        converted, or the algorithm has no actions of the environment's kind.
     """
     params, config, variables = project_paths(name, folder)
     options = options or EnvironmentOptions()
     if environment:
         environment = described(environment, options)
+        if algorithm is not None:
+            check_takes_actions(algorithm, environment)
     if options.mlagents:
         made = convert_project(options.mlagents, name, environment, asked_for, options)
         texts = {params: made.params, config: made.config, variables: made.variables}

@@ -2,6 +2,10 @@
 
 from typing import NamedTuple
 
+from tfagents_system.agents.table import ALGORITHMS
+from tfagents_system.commands.environment_ids import EnvironmentId
+from tfagents_system.core.errors import ConfigError
+
 
 class Recipe(NamedTuple):
     """Settings of TrainParams."""
@@ -23,6 +27,16 @@ _DISCRETE = """\
 _CROSSQ = """\
     actor_learning_rate = critic_learning_rate = alpha_learning_rate = 1e-3  # its authors'
 """
+
+
+def check_takes_actions(algorithm: str, environment: EnvironmentId) -> None:
+    """Raises ConfigError if the algorithm has no actions of the environment's kind."""
+    if not (environment.is_one_vector or ALGORITHMS[algorithm].has_all_actions):
+        able = [repr(name) for name, row in ALGORITHMS.items() if row.has_all_actions]
+        raise ConfigError(
+            f"algorithm is {algorithm!r}, but an action of {environment.name} has choices, or "
+            f"several parts; allowed is {' or '.join(able)} then."
+        )
 
 
 def recipe_for(algorithm: str | None, horizon: int, is_discrete: bool) -> Recipe:

@@ -49,5 +49,6 @@ def described(environment: EnvironmentId, options: EnvironmentOptions) -> Enviro
         observes_image=sees,
         observes_goals=any(sensor.is_goal for sensor in behavior.sensors),
         is_discrete=not behavior.num_continuous,
+        is_one_vector=not behavior.branches,
         config={"specs": behavior.to_json()},
     )
