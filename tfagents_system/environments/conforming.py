@@ -47,9 +47,11 @@ def _leaf(given: Any, spec: array_spec.ArraySpec, name: str) -> np.ndarray[Any, 
         raise ConfigError(f"{name} is a {type(given).__name__} and no array of numbers; {allowed}.")
     if array.shape != tuple(spec.shape):
         raise ConfigError(f"{name} has shape {list(array.shape)}; {allowed}.")
-    if not np.isfinite(array).all():
-        raise ConfigError(f"{name} is not finite; allowed is no NaN and no infinity.")
     try:
-        return leaf_cast(spec)(array)
+        with np.errstate(over="ignore"):  # to infinity
+            cast = leaf_cast(spec)(array)
     except ValueError as error:
         raise ConfigError(f"{name}: {error}.") from None
+    if not np.isfinite(cast).all():
+        raise ConfigError(f"{name} is not finite as {cast.dtype}; allowed is no NaN, no infinity.")
+    return cast
