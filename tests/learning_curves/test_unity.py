@@ -44,7 +44,7 @@ def test_the_ball_is_kept_for_a_thousand_decisions(tmp_path, seed):
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_right_place_on_the_grid_is_found(tmp_path, seed):
     trained = train(
-        tmp_path, "grid", seed, 100, "num_iter=80", "n_eval_episodes=48", "discount=0.9",
+        tmp_path, "grid", seed, 100, "num_iter=100", "n_eval_episodes=48", "discount=0.9",
         "n_buffer_init_episodes=300", "n_episodes_in_buffer=1500", "train_batch_size=128",
         "actor_fc_layer_params=(128,)", "critic_joint_fc_layer_params=(128,)",
         "learning_rate_schedule='linear'",
