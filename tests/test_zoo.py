@@ -75,7 +75,9 @@ def test_each_task_seen_through_a_camera_lasts_for_its_horizon(task):
 
 def test_results_are_the_last_evaluations_of_finished_experiments(tmp_path):
     for name, returns in (("ant_bullet_seed_1", [10, 20]), ("ant_bullet_seed_2", [30, 50]),
-                          ("ant_bullet_trial", [99]), ("hopper_bullet_seed_1", [7])):  # fmt: skip
+                          ("ant_bullet_trial", [99]),
+                          ("ant_bullet_seed_2_until_20260105", [98]),
+                          ("hopper_bullet_seed_1", [7])):  # fmt: skip
         origin = {"seed": int(name[-1]) if name[-1].isdigit() else 0, "cpu_model": "a CPU"}
         paths = write_run(tmp_path / name, returns, provenance=origin)
         if not name.startswith("hopper"):
@@ -90,7 +92,7 @@ def test_results_are_the_last_evaluations_of_finished_experiments(tmp_path):
 
 def test_a_new_result_replaces_the_old_one_of_its_seed_and_others_stay(tmp_path):
     old = [table.Result("hopper", seed, 1000, 1.0, 2.0, "b, c", "abc") for seed in (1, 2)]
-    table.write_results(tmp_path / "results.csv", old)
+    table.write_rows(tmp_path / "results.csv", table.Result._fields, old)
     assert table.read_results(tmp_path / "results.csv") == old
     new = old[1]._replace(mean_return=9.0)
     assert table.merged(old, [new]) == [old[0], new]
@@ -104,7 +106,7 @@ def test_results_and_table_have_the_success_rate_if_there_is_one(tmp_path):
         run = write_run(folder, [3, 4], provenance=origin | {"seed": seed}, successes=successes)
         run.finished.write_text("{}")
     results = table.results_in(tmp_path)
-    table.write_results(tmp_path / "results.csv", results)
+    table.write_rows(tmp_path / "results.csv", table.Result._fields, results)
     assert table.read_results(tmp_path / "results.csv") == table.merged(results, [])
     row = next(line for line in table.table(results).splitlines() if "car_flag.sh" in line)
     assert f", success {(1 / 2 + 2 / 2) / 2:.0%} |" in row
@@ -138,6 +140,11 @@ def test_published_returns_are_those_of_at_most_as_many_env_steps():
             if "zoo/hopper.sh" in line
         ]
         assert row.split(" | ")[4].strip() == text
+
+
+def test_the_page_has_the_table_of_the_results():
+    made = table.table(table.read_results(PROJECT / "zoo/results.csv"))
+    assert f"{table.MARKS[0]}{made}{table.MARKS[1]}" in table.PAGE.read_text()
 
 
 def test_the_table_has_what_is_trained_without_a_variables_file(tmp_path):

@@ -10,7 +10,8 @@ from zoo.curves import RANDOM_AND_TD3, Point
 
 def test_curves_of_a_task_are_read_from_its_experiments_finished_or_not(tmp_path):
     for name, returns in (("hopper_seed_1", [10, 20]), ("hopper_seed_2", [30]),
-                          ("hopper_trial", [99]), ("walker2d_seed_1", [7])):  # fmt: skip
+                          ("hopper_trial", [99]), ("hopper_seed_2_until_20260101", [98]),
+                          ("walker2d_seed_1", [7])):  # fmt: skip
         write_run(tmp_path / name, returns)
     found = curves.points_in(tmp_path, ["hopper"])
     # write_run evaluates before, with a return of -7.
@@ -22,7 +23,7 @@ def test_curves_of_a_task_are_read_from_its_experiments_finished_or_not(tmp_path
 def test_a_new_curve_replaces_the_whole_old_one_of_its_seed(tmp_path):
     old = [Point("hopper", seed, step, 1.0, 2.0) for seed in (1, 2) for step in (1000, 2000)]
     new = [Point("hopper", 2, 1500, 9.0, 3.0)]
-    curves.write(tmp_path / "curves.csv", curves.merged(old, new))
+    curves.write_rows(tmp_path / "curves.csv", Point._fields, curves.merged(old, new))
     assert curves.read(tmp_path / "curves.csv") == [*old[:2], *new]
     assert curves.read(tmp_path / "none.csv") == []
 

@@ -7,7 +7,6 @@ keeps those of other machines and earlier runs, and docs/results/zoo_curves.png.
 """
 
 import csv
-import io
 import pathlib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,12 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfagents_system.core.programs.command_line import run_tool
-from tfagents_system.core.state.files import write_text_atomically
-from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.records.run_history import read_evaluations
 from zoo import published
 from zoo.published import RANDOM_AND_TD3
-from zoo.table import PROJECT, ZOO, tasks
+from zoo.table import PROJECT, ZOO, runs_in, tasks, write_rows
 
 FILE = ZOO / "curves.csv"
 PICTURE = PROJECT / "docs/results/zoo_curves.png"
@@ -49,12 +46,11 @@ def points_in(logs: pathlib.Path, names: Iterable[str]) -> list[Point]:
     """Returns the evaluations of the experiments of tasks in `logs`."""
     found = []
     for task in names:
-        for folder in logs.glob(f"{task}_seed_*"):
-            seed = int(folder.name.rpartition("_")[2])
+        for seed, paths in runs_in(logs, task):
             found += [
                 Point(task, seed, p.env_step, round(p.mean_return, 1),
                       round(p.training_secs / 60, 1))
-                for p in read_evaluations(ExperimentPaths(folder))
+                for p in read_evaluations(paths)
             ]  # fmt: skip
     return found
 
@@ -66,7 +62,7 @@ def merged(old: Iterable[Point], new: Sequence[Point]) -> list[Point]:
 
 
 def read(path: pathlib.Path) -> list[Point]:
-    """Returns the curves in a file by `write`; none if it does not exist."""
+    """Returns the curves in a file by `write_rows`; none if it does not exist."""
     if not path.exists():
         return []
     with path.open(newline="") as file:
@@ -77,23 +73,9 @@ def read(path: pathlib.Path) -> list[Point]:
         ]  # fmt: skip
 
 
-def write(path: pathlib.Path, points: Iterable[Point]) -> None:
-    """Writes a CSV file."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([Point._fields, *points])
-    write_text_atomically(path, text.getvalue())
-
-
 def curves(points: Iterable[Point]) -> dict[str, dict[int, NDArray[np.float64]]]:
     """Returns env steps and mean returns, [n, 2], by task and seed."""
-    found: dict[str, dict[int, list[tuple[float, float]]]] = {}
-    for point in points:
-        of_task = found.setdefault(point.task, {})
-        of_task.setdefault(point.seed, []).append((point.env_step, point.mean_return))
-    return {
-        task: {seed: np.array(pairs) for seed, pairs in seeds.items()}
-        for task, seeds in found.items()
-    }
+    return published.by_two_keys((p.task, p.seed, p.env_step, p.mean_return) for p in points)
 
 
 def return_at(env_step: int, seeds: Mapping[int, NDArray[np.float64]]) -> float | None:
@@ -165,7 +147,7 @@ def main() -> None:
     """Updates the file and the picture from logs/ of this folder, and prints the scores."""
     names = [task for task, (env, _) in tasks().items() if env in published.curves()]
     points = merged(read(FILE), points_in(pathlib.Path("logs"), names))
-    write(FILE, points)
+    write_rows(FILE, Point._fields, points)
     found = curves(points)
     if found:
         draw(found, PICTURE)

@@ -1,4 +1,4 @@
-"""What others have published of the zoo's tasks.
+"""Published returns of the zoo's tasks.
 
 zoo/published.csv has means over seeds, from the public result files of the authors of XQC
 (arXiv:2509.25174, two train steps per env step), CrossQ (arXiv:1902.05605) and later comparisons
@@ -8,10 +8,14 @@ with SAC. MuJoCo's environments have version 4 there.
 import csv
 import functools
 import pathlib
+from collections.abc import Iterable
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+K = TypeVar("K")
+Curve: TypeAlias = NDArray[np.float64]  # env steps and mean returns, [n, 2]
 FILE = pathlib.Path(__file__).with_name("published.csv")
 # In the documentation of Stable-Baselines3 2.x, "Results: PyBullet environments" of SAC, TD3 and
 # DDPG: mean and standard error over three seeds after a million env steps.
@@ -32,15 +36,26 @@ RANDOM_AND_TD3 = {
 @functools.cache
 def curves() -> dict[str, dict[str, NDArray[np.float64]]]:
     """Returns env steps and mean returns, [n, 2], by environment and algorithm."""
-    found: dict[str, dict[str, list[tuple[float, float]]]] = {}
     with FILE.open(newline="") as file:
-        for row in csv.DictReader(file):
-            of_environment = found.setdefault(row["environment"], {})
-            pair = float(row["env_steps"]), float(row["mean_return"])
-            of_environment.setdefault(row["algorithm"], []).append(pair)
+        return by_two_keys(
+            (
+                row["environment"],
+                row["algorithm"],
+                float(row["env_steps"]),
+                float(row["mean_return"]),
+            )
+            for row in csv.DictReader(file)
+        )
+
+
+def by_two_keys(points: Iterable[tuple[str, K, float, float]]) -> dict[str, dict[K, Curve]]:
+    """Returns curves [n, 2] of points (key, second key, env step, mean return), by both keys."""
+    found: dict[str, dict[K, list[tuple[float, float]]]] = {}
+    for first, second, *pair in points:
+        found.setdefault(first, {}).setdefault(second, []).append((pair[0], pair[1]))
     return {
-        environment: {name: np.array(pairs) for name, pairs in by_algorithm.items()}
-        for environment, by_algorithm in found.items()
+        first: {second: np.array(pairs) for second, pairs in curves.items()}
+        for first, curves in found.items()
     }
 
 

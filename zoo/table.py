@@ -10,9 +10,10 @@ import csv
 import io
 import json
 import pathlib
+import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,12 +65,17 @@ def rows() -> dict[str, tuple[str, str]]:
     return commands | tasks()
 
 
+def runs_in(logs: pathlib.Path, task: str) -> list[tuple[int, ExperimentPaths]]:
+    """Returns seed and experiment of each `<task>_seed_<seed>` in `logs`, of no other name."""
+    named = ((re.fullmatch(rf"{task}_seed_(\d+)", path.name), path) for path in logs.glob("*"))
+    return sorted((int(name[1]), ExperimentPaths(path)) for name, path in named if name)
+
+
 def results_in(logs: pathlib.Path) -> list[Result]:
     """Returns the results of the experiments in `logs` that are finished."""
     found = []
     for task in rows():
-        for folder in logs.glob(f"{task}_seed_*"):
-            paths = ExperimentPaths(folder)
+        for _, paths in runs_in(logs, task):
             if paths.finished.exists() and (points := read_evaluations(paths)):
                 origin, last = json.loads(paths.provenance.read_text()), points[-1]
                 found.append(Result(
@@ -112,7 +118,7 @@ def table(results: Sequence[Result]) -> str:
 
 
 def read_results(path: pathlib.Path) -> list[Result]:
-    """Returns the results in a file by `write_results`; none if it does not exist."""
+    """Returns the results in a file by `write_rows`; none if it does not exist."""
     if not path.exists():
         return []
     with path.open(newline="") as file:
@@ -124,11 +130,10 @@ def read_results(path: pathlib.Path) -> list[Result]:
         ]  # fmt: skip
 
 
-def write_results(path: pathlib.Path, results: Iterable[Result]) -> None:
+def write_rows(path: pathlib.Path, fields: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> None:
     """Writes a CSV file."""
     text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerows([Result._fields, *results])
+    csv.writer(text, lineterminator="\n").writerows([tuple(fields), *rows])
     write_text_atomically(path, text.getvalue())
 
 
@@ -136,7 +141,7 @@ def main() -> None:
     """Updates both files from logs/ of this folder."""
     path = ZOO / "results.csv"
     results = merged(read_results(path), results_in(pathlib.Path("logs")))
-    write_results(path, results)
+    write_rows(path, Result._fields, results)
     head, rest = PAGE.read_text().split(MARKS[0])
     tail = rest.split(MARKS[1])[1]
     write_text_atomically(PAGE, head + MARKS[0] + table(results) + MARKS[1] + tail)

@@ -1,4 +1,4 @@
-"""What a policy is given by a user's program has the spec it was trained with, or is refused."""
+"""Observations from a user's program get the spec of training, or are refused by name."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the params file of a new project has for its algorithm and actions."""
+"""Settings of a new project by its algorithm and the kind of its actions."""
 
 from typing import NamedTuple
 
