@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034
 # sac train zoo/walker_walk.sh --seed 1 2 3
 : "${SAC_EXP_NAME:=walker_walk}"
-: "${SAC_PARAMS:=zoo/dm_control_params.py}"
+: "${SAC_PARAMS:=zoo/xqc_params.py}"
 : "${SAC_CONFIG:=zoo/walker_walk.json}"

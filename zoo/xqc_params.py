@@ -1,8 +1,11 @@
-"""A MuJoCo task of gymnasium, as the config names it. Needs ./setup.sh --with mujoco."""
+"""One recipe for tasks of MuJoCo and the DeepMind Control Suite, as the config names them.
+
+Needs ./setup.sh --with mujoco, or --with dm_control.
+"""
 
 from tf_agents.environments import py_environment
 
-from tfagents_system.environments import gymnasium_adapter
+from tfagents_system.environments import dm_control_adapter, gymnasium_adapter
 from tfagents_system.train_params_base import TrainParamsBase
 
 
@@ -25,4 +28,7 @@ class TrainParams(TrainParamsBase):
     def env_ctor(self, *args, seed=None, **kwargs) -> py_environment.PyEnvironment:
         """Returns the environment; each worker makes its own."""
         name = self.env_config["environment"]
+        if "/" in name:
+            domain, task = name.split("/")
+            return dm_control_adapter.load(domain, task, seed=seed)
         return gymnasium_adapter.load(name, seed=seed, gym_kwargs=kwargs)
