@@ -14,7 +14,7 @@ IN_ARITHMETIC = {
 BINDINGS = {
     WITHOUT_POOL: "--binding=TrainParams.fresh_samples_per_step = None", **IN_ARITHMETIC
 }  # fmt: skip
-ALGORITHMS = ("sac", "tqc", "crossq", "droq")  # of SBX
+ALGORITHMS = ("sac", "tqc", "crossq", "droq", "simba")  # of SBX
 FAST_STEPS = (  # CrossQ's paper, where our defaults are SAC's
     "TrainParams.sac_log_alpha = 0.0",
     *(f"TrainParams.{name}_learning_rate = 1e-3" for name in ("actor", "critic", "alpha")),
@@ -216,7 +216,10 @@ def _solve_by_any_algorithm(commands: Commands, environment: str, level: float) 
 
 def _learner(commands: Commands, cores: int) -> Case:
     variants = {name: commands.ours("learner", binding) for name, binding in BINDINGS.items()}
-    return Case("FreeEnv", cores, commands.all("learner") | variants)
+    xqc = commands.ours("learner", "--binding=TrainParams.algorithm = 'xqc'")
+    simba = commands.peer("sbx", "learner", "--algorithm=simba")
+    others = variants | {f"{OURS}, xqc": xqc, "sbx simba": simba}
+    return Case("FreeEnv", cores, commands.all("learner") | others)
 
 
 def _image_learner(commands: Commands, cores: int) -> Case:

@@ -13,7 +13,7 @@ from benchmarks import program
 from benchmarks.environments import FreeEnv
 from benchmarks.measurements import PEERS
 from benchmarks.peers.environments import make_environment
-from benchmarks.peers.models import make_model, wait_until_ready
+from benchmarks.peers.models import DEFAULTS, make_model, wait_until_ready
 from tfagents_system.core.programs.command_line import AtLeast, OneOf
 
 STEPS_PER_CALL = {"FreeEnv": 1000, "ImageEnv": 5}
@@ -41,6 +41,7 @@ def main(
     environment: Annotated[str, OneOf(tuple(STEPS_PER_CALL))] = "FreeEnv",
     secs: Annotated[float, AtLeast(0)] = 20.0,
     num_transitions: Annotated[int, AtLeast(1)] = 50_000,
+    algorithm: Annotated[str | None, OneOf(DEFAULTS)] = None,
 ) -> None:
     """Measures and prints the result.
 
@@ -49,9 +50,11 @@ def main(
       environment: FreeEnv, or ImageEnv, for which SB3 has a CnnPolicy but SBX's SAC does not.
       secs: How long to measure.
       num_transitions: Transitions in the replay buffer.
+      algorithm: An algorithm of SBX, with its defaults; SAC otherwise.
     """
     steps_per_call = STEPS_PER_CALL[environment]
-    model = make_model(peer, make_environment(environment), buffer_size=num_transitions)
+    settings = DEFAULTS[algorithm] if algorithm else {}
+    model = make_model(peer, make_environment(environment), buffer_size=num_transitions, **settings)
     fill(model, num_transitions)
 
     def train() -> None:

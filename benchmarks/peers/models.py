@@ -7,9 +7,34 @@ from typing import Any
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 
+NETWORKS = {"net_arch": [256, 256]}
+DEFAULTS: dict[str, dict[str, Any]] = {  # by algorithm of SBX: class and arguments
+    "sac": {"algorithm": "SAC", "policy_kwargs": NETWORKS},
+    "tqc": {"algorithm": "TQC", "policy_kwargs": NETWORKS},
+    "crossq": {"algorithm": "CrossQ", "policy_kwargs": NETWORKS},
+    "droq": {  # SAC with these settings, as in SBX's documentation
+        "algorithm": "SAC",
+        "policy_kwargs": NETWORKS | {"dropout_rate": 0.01, "layer_norm": True},
+        "gradient_steps": 20,
+        "policy_delay": 20,
+    },
+    "simba": {  # as in SBX's documentation; each number is a residual block
+        "algorithm": "SAC",
+        "policy": "SimbaPolicy",
+        "policy_kwargs": {"net_arch": {"pi": [128], "qf": [256, 256]}},
+        "learning_starts": 10_000,
+    },
+}
 
-def make_model(peer: str, environment: Any, algorithm: str = "SAC", **settings: Any) -> Any:
-    """Returns a model without logging: with convolutions for images, else a perceptron.
+
+def make_model(
+    peer: str,
+    environment: Any,
+    algorithm: str = "SAC",
+    policy: str | None = None,
+    **settings: Any,
+) -> Any:
+    """Returns a model without logging: by default with convolutions for images, else a perceptron.
 
     Imports only the requested peer, and torch, which SBX needs, too.
     """
@@ -20,9 +45,8 @@ def make_model(peer: str, environment: Any, algorithm: str = "SAC", **settings: 
     else:
         import sbx as package
     is_image = len(environment.observation_space.shape) == 3
-    model = getattr(package, algorithm)(
-        "CnnPolicy" if is_image else "MlpPolicy", environment, **settings
-    )
+    policy = policy or ("CnnPolicy" if is_image else "MlpPolicy")
+    model = getattr(package, algorithm)(policy, environment, **settings)
     model.set_logger(Logger(folder=None, output_formats=[]))
     return model
 

@@ -11,11 +11,16 @@ from typing import Annotated, Any
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import (
+    DummyVecEnv,
+    VecNormalize,
+    sync_envs_normalization,
+)
 
 from benchmarks import program
 from benchmarks.measurements import LEVELS_OF_ALGORITHMS, PEERS
 from benchmarks.peers.environments import make_environment
-from benchmarks.peers.models import make_model
+from benchmarks.peers.models import DEFAULTS, make_model
 from benchmarks.process_stats import secs_since_start
 from tfagents_system.core.programs.command_line import AtLeast, OneOf
 
@@ -36,18 +41,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "policy_kwargs": {"log_std_init": -3, "net_arch": [400, 300]},
     },
 }
-NETWORKS = {"net_arch": [256, 256]}
-DEFAULTS: dict[str, dict[str, Any]] = {  # by algorithm of SBX: class and arguments
-    "sac": {"algorithm": "SAC", "policy_kwargs": NETWORKS},
-    "tqc": {"algorithm": "TQC", "policy_kwargs": NETWORKS},
-    "crossq": {"algorithm": "CrossQ", "policy_kwargs": NETWORKS},
-    "droq": {  # SAC with these settings, as in SBX's documentation
-        "algorithm": "SAC",
-        "policy_kwargs": NETWORKS | {"dropout_rate": 0.01, "layer_norm": True},
-        "gradient_steps": 20,
-        "policy_delay": 20,
-    },
-}
+NORMALIZING = ("simba",)  # observations, as SBX's documentation advises
 
 
 class Evaluator(BaseCallback):
@@ -62,6 +56,8 @@ class Evaluator(BaseCallback):
 
     def _on_step(self) -> bool:
         if self.num_timesteps % self._eval_period == 0:
+            if isinstance(self._environment, VecNormalize):
+                sync_envs_normalization(self.training_env, self._environment)
             mean, _ = evaluate_policy(self.model, self._environment, NUM_EPISODES)
             secs = secs_since_start()
             self.evaluations.append((secs, self.num_timesteps, float(mean)))
@@ -93,10 +89,16 @@ def main(
     environment = environment.partition(",")[0]
     eval_environment = Monitor(make_environment(environment))
     eval_environment.reset(seed=seed + 1_000_000)
-    evaluator = Evaluator(eval_environment, level, eval_period, limit_secs)
+    environments = [make_environment(environment), eval_environment]
+    if algorithm in NORMALIZING:
+        environments = [
+            VecNormalize(DummyVecEnv([lambda made=made: made]), training, norm_reward=False)
+            for made, training in zip(environments, (True, False), strict=True)
+        ]
+    evaluator = Evaluator(environments[1], level, eval_period, limit_secs)
     model = make_model(
         peer,
-        make_environment(environment),
+        environments[0],
         seed=seed,
         **(DEFAULTS[algorithm] if algorithm else SETTINGS[environment]),
     )
