@@ -9,10 +9,11 @@ import sys
 import numpy as np
 import pytest
 
-from tfagents_system.commands import train
 from tfagents_system.commands.check import check
 from tfagents_system.commands.environment_options import EnvironmentOptions, WrapperCall
 from tfagents_system.commands.new import new
+from tfagents_system.commands.train import train
+from tfagents_system.commands.training_project import project_of
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.command_line import with_arguments
 from tfagents_system.core.programs.params_loader import load_params
@@ -66,7 +67,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def project(env, name="p", **flags):
-    return train._project_of(env, name, EnvironmentOptions.parse(**flags))
+    return project_of(env, name, EnvironmentOptions.parse(**flags))
 
 
 def environment_of(name="p"):
@@ -233,7 +234,7 @@ def test_more_workers_than_cpus_allow_are_refused(folder, monkeypatch):
 @pytest.mark.parametrize("flag", ["--horizon", "--workers"])
 def test_numbers_are_at_least_one(flag):
     with pytest.raises(ConfigError, match=f"{flag} is '0'; allowed is an integer >= 1"):
-        with_arguments(train.train, ["sac train", "--env", "Pendulum-v1", flag, "0"])
+        with_arguments(train, ["sac train", "--env", "Pendulum-v1", flag, "0"])
 
 
 def test_options_without_env_are_refused(folder):

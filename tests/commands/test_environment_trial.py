@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces as of
 
-from tfagents_system.commands import train
 from tfagents_system.commands.environment_ids import EnvironmentId
 from tfagents_system.commands.environment_trial import try_environment
 from tfagents_system.commands.new import new
+from tfagents_system.commands.training_project import project_of
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.params_loader import load_params
 from tfagents_system.core.settings.env_config import load_env_config
@@ -63,7 +63,7 @@ def test_a_trial_tells_what_actions_are(folder, actions, observations, is_discre
 def test_settings_for_discrete_actions_differ(folder, env, expected):
     for name in ("trained", "written"):  # by sac train --env, and by sac new
         if name == "trained":
-            train._project_of(env, name)
+            project_of(env, name)
         else:
             new(name, from_=env)
         config = load_env_config(folder / f"{name}_config.json")

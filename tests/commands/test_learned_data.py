@@ -29,8 +29,14 @@ def test_offline_takes_one_data_set_or_several():
         (None, [], 2, r"^--workers is 2, .* leave one out"),
         (None, ["demonstrations=x"], None, "^--set has demonstrations, and there is --offline"),
         (None, ["num_iter=3", "demonstration_share = 0.5"], None, "^--set has demonstration_share"),
+        (None, ["TrainParams.demonstrations=x"], None, "^--set has demonstrations"),
     ],
 )
 def test_what_contradicts_offline_is_refused(replay_from, assignments, workers, message):
     with pytest.raises(ConfigError, match=message):
         settings_of_data(["demos"], replay_from, assignments, workers)
+
+
+def test_what_contradicts_replay_from_is_refused():
+    with pytest.raises(ConfigError, match="^--set has demonstrations, and there is --replay_from"):
+        settings_of_data([], pathlib.Path("logs/a"), ["demonstrations=x"], None)

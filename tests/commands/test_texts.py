@@ -7,9 +7,9 @@ import gymnasium
 import numpy as np
 import pytest
 
-from tfagents_system.commands import train
 from tfagents_system.commands.check import check
 from tfagents_system.commands.environment_options import EnvironmentOptions
+from tfagents_system.commands.training_project import project_of
 from tfagents_system.core.programs.params_loader import load_params
 from tfagents_system.core.settings.env_config import load_env_config
 from tfagents_system.environments.construction import make_collect_environment
@@ -91,7 +91,7 @@ def test_texts_beside_numbers_are_left_out_and_the_check_says_so(folder, capsys)
 
 def test_a_wrapper_reads_a_text_before_the_adapter_sees_it(folder):
     options = EnvironmentOptions.parse(wrap=["talking_rooms:Read"])
-    train._project_of("talking_rooms:Told-v0", "told", options)
+    project_of("talking_rooms:Told-v0", "told", options)
     config = load_env_config(pathlib.Path("told_config.json"))
     params = load_params(pathlib.Path("told_params.py"), config, [])
     environment = make_collect_environment(params, seed=1)

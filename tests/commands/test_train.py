@@ -13,11 +13,16 @@ import pytest
 from run_files import write_finished_run
 
 from tfagents_system.agents.table import ALGORITHMS
-from tfagents_system.commands import templates, train
-from tfagents_system.commands.bindings import bindings_of, with_bindings
+from tfagents_system.commands import templates, train, training_project
+from tfagents_system.commands.bindings import (
+    algorithm_in,
+    bindings_of,
+    with_bindings,
+)
 from tfagents_system.commands.environment_ids import EnvironmentId, find_environment
 from tfagents_system.commands.environment_options import EnvironmentOptions
 from tfagents_system.commands.environment_trial import try_environment
+from tfagents_system.commands.training_project import project_of
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.launch.checks.params_check import check_params_file
 from tfagents_system.launch.local.variables import read_variables
@@ -149,25 +154,25 @@ def lab(tmp_path, monkeypatch):
 )  # fmt: skip
 def test_the_same_command_finds_its_project_again(lab, monkeypatch, text, identity, slug):
     pytest.importorskip("dm_control", reason="locks/test.lock is not installed")
-    variables = train._project_of(text, None)
+    variables = project_of(text, None)
     assert variables.name == f"{slug}_variables.sh"
     files = {path: path.read_text() for path in pathlib.Path().glob(f"{slug}_*")}
     assert len(files) == 3
     assert templates.written_for(variables.read_text()) == (text, identity)
-    assert train._project_of(text, None) == variables
-    assert train._project_of(identity, slug) == variables
+    assert project_of(text, None) == variables
+    assert project_of(identity, slug) == variables
 
     variables.write_text(variables.read_text().replace("# Environment: ", "# "))  # of before
-    assert train._project_of(text, None) == variables
+    assert project_of(text, None) == variables
     variables.write_text(files[variables])
     with pytest.raises(ConfigError, match=f"{slug}_params.py is not for gym:MountainCarContin"):
-        train._project_of("gym:MountainCarContinuous-v0", slug)
+        project_of("gym:MountainCarContinuous-v0", slug)
 
     def is_gone(text):
         raise ConfigError(f"{text} is not installed.")
 
-    monkeypatch.setattr(train, "find_environment", is_gone)
-    assert train._project_of(text, None) == variables  # without asking again what it was
+    monkeypatch.setattr(training_project, "find_environment", is_gone)
+    assert project_of(text, None) == variables  # without asking again what it was
     assert {path: path.read_text() for path in files} == files
 
 
@@ -233,9 +238,9 @@ def test_an_algorithm_without_such_actions_leaves_no_files(tmp_path, monkeypatch
     with pytest.raises(
         ConfigError, match=f"'{algorithm}', but an action of CartPole-v1 has choices"
     ):
-        train._project_of("CartPole-v1", None, algorithm=algorithm)
+        project_of("CartPole-v1", None, algorithm=algorithm)
     assert not list(tmp_path.iterdir())
-    train._project_of("CartPole-v1", None, algorithm="crossq")
+    project_of("CartPole-v1", None, algorithm="crossq")
     assert 'algorithm = "crossq"' in (tmp_path / "cart_pole_params.py").read_text()
 
 
@@ -245,7 +250,7 @@ def test_an_algorithm_without_such_actions_leaves_no_files(tmp_path, monkeypatch
      (("algorithm='xqc'", "TrainParams.algorithm=tqc"), "tqc"), (("algorithm=%MINE",), None)],
 )  # fmt: skip
 def test_the_algorithm_is_the_last_one_that_the_command_line_names(assignments, algorithm):
-    assert train._algorithm_of(assignments) == algorithm
+    assert algorithm_in(assignments) == algorithm
 
 
 @pytest.mark.parametrize(
@@ -320,6 +325,24 @@ def test_a_file_of_windows_is_read_after_the_command_that_the_refusal_names(tmp_
             "--set NAME=VALUE. See --help.",
         ),
         (["no.sh"], "sac train: no such variables file: no.sh."),
+        (
+            ["--env=gym:Pendulum-v1", "--algo=td3", "--set", "TrainParams.algorithm=sac"],
+            "--algo is td3, and --set has algorithm=sac: give only one.",
+        ),
+        (["--env=gym:Pendulum-v1", "--name=a", "--run_id=b"], "Give either --name or --run_id"),
+        (["--env=gym:Pendulum-v1", "--seed=-1"], "SAC_SEED is '-1'"),
+        (["--env=gym:Pendulum-v1", "--seed", "1", "-1"], "SAC_SEED is '-1'"),
+        (["--env=gym:Pendulum-v1", "--extend=5"], "but there is no pendulum here."),
+        (["--env=gym:Pendulum-v1", "--extend=0"], "allowed is an integer >= 1"),
+        (["--env=gym:Pendulum-v1", "--initialize_from=logs/a"], "logs/a: no such experiment"),
+        (
+            ["--env=gym:Pendulum-v1", "--extend=5", "--force_new"],
+            "--extend continues an experiment, --force_new starts a new one",
+        ),
+        (
+            ["--env=gym:Pendulum-v1", "--mlagents=ball.yaml", "--algo=td3"],
+            "--algo: the settings are those of ML-Agents' file",
+        ),
     ],
 )
 def test_wrong_arguments_are_answered_and_write_nothing(tmp_path, arguments, message):
@@ -380,6 +403,78 @@ def test_a_finished_seed_of_other_settings_is_refused_before_any_is_trained(tmp_
         assert (code, out) == (78, "") and len(err.splitlines()) == 1
         assert f"logs/cart_seed_2 was trained with other settings: {message}" in err
         assert not (tmp_path / "logs" / "cart_seed_1").exists()
+
+
+def test_other_weights_than_those_of_a_finished_seed_are_refused(tmp_path):
+    assert sac(tmp_path, "new", "cart")[0] == 0
+    files = tmp_path / "cart_params.py", tmp_path / "cart_config.json"
+    for seed in (1, 2):
+        write_finished_run(tmp_path / f"logs/cart_seed_{seed}", *files)
+    code, out, err = sac(
+        tmp_path, "train", "cart_variables.sh", "--seed", "1", "2", "--initialize_from", "logs/a"
+    )
+    assert (code, out) == (78, "")
+    assert "its weights began as random ones, and --initialize_from is logs/a now" in err
+
+
+def test_several_seeds_need_a_name_of_the_experiment(tmp_path):
+    code, out, err = sac(tmp_path, "train", "--seed", "1", "2", SAC_PARAMS="p.py", SAC_CONFIG="c")
+    assert (code, out) == (78, "") and "SAC_EXP_NAME is not set" in err
+
+
+def finished(folder, num_iter):
+    """Writes experiments of the seeds from 1 on; 0 iterations are those of an unfinished one."""
+    files = folder / "cart_params.py", folder / "cart_config.json"
+    for seed, number in enumerate(num_iter, 1):
+        root = folder / f"logs/cart_seed_{seed}"
+        paths = write_finished_run(root, *files, num_iter=number)
+        if not number:
+            paths.finished.unlink()
+
+
+@pytest.mark.parametrize(
+    ("num_iter", "trained"), [((7, 7), [(1, 9), (2, 9)]), ((9, 7), [(2, 9)]), ((7, 0), None)]
+)
+def test_extending_several_seeds_makes_them_equally_long(tmp_path, monkeypatch, num_iter, trained):
+    assert sac(tmp_path, "new", "cart")[0] == 0
+    monkeypatch.chdir(tmp_path)
+    finished(tmp_path, num_iter)
+    runs = []
+
+    def note(environ):
+        (binding,) = environ["SAC_GIN_BINDINGS"].splitlines()
+        runs.append((int(environ["SAC_SEED"]), int(binding.rpartition("=")[2])))
+        return 0
+
+    monkeypatch.setattr(train, "run_apart", note)
+    environ = read_variables(tmp_path / "cart_variables.sh", {})
+    if trained is None:
+        with pytest.raises(ConfigError, match="and logs/cart_seed_2 is not finished"):
+            train._train_seeds(environ, (1, 2), 2, False)
+    else:
+        assert train._train_seeds(environ, (1, 2), 2, False) == 0
+    assert runs == (trained or [])
+
+
+def test_a_name_that_another_experiment_has_is_refused_before_files_are_written(tmp_path):
+    assert sac(tmp_path, "new", "cart", "--from", "gym:Pendulum-v1")[0] == 0
+    write_finished_run(tmp_path / "logs/arm", tmp_path / "cart_params.py",
+                       tmp_path / "cart_config.json")  # fmt: skip
+    before = sorted(tmp_path.rglob("*"))
+    code, out, err = sac(tmp_path, "train", "--env=gym:Pendulum-v1", "--name=arm")
+    assert (code, out) == (78, "") and "logs/arm is there already, and was not trained" in err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_files_of_a_project_that_were_deleted_are_written_again(tmp_path):
+    assert sac(tmp_path, "new", "arm", "--from", "gym:Pendulum-v1")[0] == 0
+    files = tmp_path / "arm_params.py", tmp_path / "arm_config.json"
+    write_finished_run(tmp_path / "logs/arm", *files)
+    for path in (*files, tmp_path / "arm_variables.sh"):
+        path.unlink()
+    code, _, err = sac(tmp_path, "train", "--env=gym:Pendulum-v1", "--name=arm")
+    assert code == 78 and "logs/arm is finished: it has trained its 1 iterations" in err
+    assert all(path.exists() for path in files)
 
 
 def test_actions_without_a_head_are_refused_before_files_are_written():

@@ -7,9 +7,10 @@ import numpy as np
 import psutil
 import pytest
 
-from tfagents_system.commands import train
 from tfagents_system.commands.environment_options import EnvironmentOptions
 from tfagents_system.commands.new import new
+from tfagents_system.commands.train import train
+from tfagents_system.commands.training_project import project_of
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.params_loader import load_params
 from tfagents_system.core.settings.env_config import load_env_config
@@ -38,7 +39,7 @@ def files(folder):
 
 def test_the_project_has_the_specs_and_needs_no_build_for_them(folder):
     make_build(folder, "grid")
-    variables = train._project_of("unity:BallGame.x86_64", None, EnvironmentOptions())
+    variables = project_of("unity:BallGame.x86_64", None, EnvironmentOptions())
     assert str(variables) == "ball_game_variables.sh"
     config = load_env_config(folder / "ball_game_config.json")
     assert [sensor["name"] for sensor in config["specs"]["sensors"]] == ["camera", "goal"]
@@ -153,4 +154,4 @@ def test_wrong_arguments_write_nothing(folder, arguments, expected):
 
 def test_env_and_unity_exclude_each_other():
     with pytest.raises(ConfigError, match="either --env or --unity"):
-        train.train(env="Pendulum-v1", unity="BallGame.x86_64")
+        train(env="Pendulum-v1", unity="BallGame.x86_64")

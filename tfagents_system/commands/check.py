@@ -17,7 +17,13 @@ import tempfile
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from tfagents_system.commands.bindings import bindings_of, with_bindings
+from tfagents_system.agents.table import ALGORITHMS
+from tfagents_system.commands.bindings import (
+    algorithm_in,
+    bindings_of,
+    with_algorithm,
+    with_bindings,
+)
 from tfagents_system.commands.check_rows import Row, busy_rows, explained, table
 from tfagents_system.commands.described_environment import files_for
 from tfagents_system.commands.environment_options import EnvironmentOptions
@@ -25,7 +31,7 @@ from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
 from tfagents_system.core.process.guest import GUEST
 from tfagents_system.core.process.processes import leaving_none_behind
 from tfagents_system.core.programs.callbacks import Callbacks
-from tfagents_system.core.programs.command_line import AtLeast
+from tfagents_system.core.programs.command_line import AtLeast, OneOf
 from tfagents_system.core.programs.params_loader import curriculum_of, load_params
 from tfagents_system.core.settings.env_config import load_env_config
 from tfagents_system.core.settings.minibatches import trains_offline
@@ -50,6 +56,7 @@ def check(
     horizon: Annotated[int | None, AtLeast(1)] = None,
     params: pathlib.Path | None = None,
     config: pathlib.Path | None = None,
+    algo: Annotated[str | None, OneOf(ALGORITHMS)] = None,
     set_: tuple[str, ...] = (),
     num_episodes: Annotated[int, AtLeast(1)] = 3,
     predict: bool = True,
@@ -66,6 +73,7 @@ def check(
       horizon: With --env: env steps of an episode. Default: the environment's limit.
       params: Params file, in place of the variables file's.
       config: JSON config, in place of the variables file's.
+      algo: The same as --set algorithm=NAME; with --env, with its settings, as in `sac train`.
       set_: Hyperparameters, such as train_batch_size=512.
       num_episodes: Episodes of each policy; fewer if they take more than 20 s.
       predict: Also predict the run: takes 20 s more, Linux only.
@@ -73,13 +81,14 @@ def check(
     Raises:
       ConfigError: If a file is missing or invalid, or there is no such environment.
     """
+    set_ = with_algorithm(algo, set_)
     build_if_missing()  # predicts with what training will use
     with leaving_none_behind(), tempfile.TemporaryDirectory(prefix="sac_check_") as folder:
         if env is not None:
             if any(file is not None for file in (variables, params, config)):
                 raise ConfigError("Give either --env or files.")
             options = EnvironmentOptions.parse(env_kwargs, wrap, horizon)
-            params, config = files_for(env, pathlib.Path(folder), options)
+            params, config = files_for(env, pathlib.Path(folder), options, algorithm_in(set_))
         elif env_kwargs or wrap or horizon:
             raise ConfigError("--env_kwargs, --wrap and --horizon need --env; otherwise, the files "
                               "of the project have them.")  # fmt: skip

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
-from tfagents_system.commands.bindings import bindings_of, with_bindings
+from tfagents_system.commands.bindings import algorithm_in, bindings_of, with_bindings
 from tfagents_system.commands.described_environment import described_files
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process.processes import leaving_none_behind
@@ -27,6 +27,7 @@ from tfagents_system.core.programs.command_line import AtLeast
 from tfagents_system.core.programs.params_loader import gin_text, load_params
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.settings.env_config import load_env_config
+from tfagents_system.core.settings.gin_bindings import parse_assignment
 from tfagents_system.core.settings.params import Params
 from tfagents_system.core.settings.variables import Settings
 from tfagents_system.core.state.files import (
@@ -92,7 +93,7 @@ def clone(
     episodes = [episode for path in demonstrations for episode in read_demonstrations(path)]
     split = _split(episodes, held_out, seed)
     prepare_tensorflow()
-    with leaving_none_behind(), described_files(env, params, config) as files:
+    with leaving_none_behind(), described_files(env, params, config, algorithm_in(set_)) as files:
         settings = _settings(name, files, bindings, seed)
         paths = ExperimentPaths(settings.exp_dir)
         if not experiment.is_new(paths):
@@ -108,7 +109,7 @@ def clone(
 
 def _bindings(assignments: Sequence[str]) -> list[str]:
     for assignment in assignments:
-        setting = assignment.partition("=")[0].strip()
+        setting = parse_assignment(assignment, "--set").name
         if setting in ("demonstrations", "demonstration_share", "behavioral_cloning"):
             raise ConfigError(
                 f"--set has {setting}, which is for sac train. Here the demonstrations come "

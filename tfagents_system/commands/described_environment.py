@@ -6,7 +6,7 @@ import pathlib
 import tempfile
 from collections.abc import Iterator, Sequence
 
-from tfagents_system.commands.bindings import bindings_of
+from tfagents_system.commands.bindings import algorithm_in, bindings_of
 from tfagents_system.commands.environment_ids import find_environment
 from tfagents_system.commands.environment_options import EnvironmentOptions
 from tfagents_system.commands.environment_trial import try_environment
@@ -31,22 +31,27 @@ def described_params(
       ConfigError: If there is no such environment, or a file is wrong or missing.
     """
     bindings = bindings_of(set_)
-    with described_files(env, params, config) as (params_file, config_file):
+    with described_files(env, params, config, algorithm_in(set_)) as (params_file, config_file):
         yield load_params(params_file, load_env_config(config_file), bindings)
 
 
 @contextlib.contextmanager
 def described_files(
-    env: str | None, params: pathlib.Path | None, config: pathlib.Path | None
+    env: str | None,
+    params: pathlib.Path | None,
+    config: pathlib.Path | None,
+    algorithm: str | None = None,
 ) -> Iterator[tuple[pathlib.Path, pathlib.Path]]:
     """Yields the params and config files of `env`, which are temporary, or the given ones.
+
+    Those of `env` have the settings of `algorithm`.
 
     Raises:
       ConfigError: If there is no such environment, or the arguments name none or two.
     """
     with tempfile.TemporaryDirectory(prefix="sac_") as folder:
         if env is not None and params is None and config is None:
-            yield files_for(env, pathlib.Path(folder), EnvironmentOptions())
+            yield files_for(env, pathlib.Path(folder), EnvironmentOptions(), algorithm)
         elif env is None and params is not None and config is not None:
             yield params, config
         else:
@@ -54,14 +59,16 @@ def described_files(
 
 
 def files_for(
-    env: str, folder: pathlib.Path, options: EnvironmentOptions
+    env: str, folder: pathlib.Path, options: EnvironmentOptions, algorithm: str | None = None
 ) -> tuple[pathlib.Path, pathlib.Path]:
     """Writes the params and config files that `sac train --env` would, and returns their paths.
 
     They are copies that import modules of the current folder, like the files it would write there.
     """
     environment = try_environment(find_environment(env), options)
-    files, _ = project_files(environment.slug, folder, environment, options=options)
+    files, _ = project_files(
+        environment.slug, folder, environment, options=options, algorithm=algorithm
+    )
     write_project(files)
     params, config, _ = files
     place = {"params_dir": os.getcwd(), "params_name": params.name}

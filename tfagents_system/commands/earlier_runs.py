@@ -10,6 +10,7 @@ from tfagents_system.core.settings.gin_bindings import parse_binding
 from tfagents_system.core.settings.variables import GIN_BINDINGS, Settings
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.launch.experiment import folder as experiment
+from tfagents_system.launch.experiment.initial_weights import may_name
 
 NOT_SET = "not set"
 
@@ -17,7 +18,7 @@ NOT_SET = "not set"
 def check_is_same(
     paths: ExperimentPaths, environ: Mapping[str, str], may_be_extended: bool = False
 ) -> None:
-    """Raises ConfigError if the experiment was started with other bindings, params or config.
+    """Raises ConfigError if the experiment was started with other settings, files or weights.
 
     Args:
       paths: Paths of an existing experiment.
@@ -40,6 +41,9 @@ def check_is_same(
     )
     if keys:
         texts.append(f"{settings.config} differs from {paths.config} in {', '.join(keys)}")
+    if (text := settings.initialize_from) and not may_name(text, saved["initialized_from"]):
+        began = saved["initialized_from"] or "random ones"
+        texts.append(f"its weights began as {began}, and --initialize_from is {text} now")
     if texts:
         raise ConfigError(
             f"{paths.root} was trained with other settings: {'; '.join(texts)}. Its results would "

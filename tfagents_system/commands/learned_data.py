@@ -4,6 +4,7 @@ import pathlib
 from collections.abc import Sequence
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.settings.gin_bindings import parse_assignment
 from tfagents_system.core.state.paths import existing_experiment
 from tfagents_system.launch.experiment.offline import SHARE
 
@@ -30,6 +31,7 @@ def settings_of_data(
         value = offline[0] if len(offline) == 1 else list(offline)
         return [f"demonstrations={value!r}", f"{SHARE}=1.0"]
     if replay_from is not None:
+        _check_not_set(assignments, ("demonstrations",), "--replay_from")
         existing_experiment(replay_from)  # a folder of demonstrations has another flag
         return [f"demonstrations={str(replay_from)!r}"]
     return []
@@ -48,10 +50,12 @@ def _check_offline(
             f"--workers is {workers}, and --offline trains without workers that collect: leave one "
             "out."
         )
-    for assignment in assignments:
-        name = assignment.partition("=")[0].strip()
-        if name in ("demonstrations", SHARE):
+    _check_not_set(assignments, ("demonstrations", SHARE), "--offline")
+
+
+def _check_not_set(assignments: Sequence[str], names: Sequence[str], flag: str) -> None:
+    for binding in (parse_assignment(text, "--set") for text in assignments):
+        if binding.name in names:
             raise ConfigError(
-                f"--set has {name}, and there is --offline, which sets it: the demonstrations are "
-                "its DATASET, their share is 1. For a smaller share, leave --offline out."
+                f"--set has {binding.name}, and there is {flag}, which sets it: give only one."
             )

@@ -9,35 +9,33 @@ and the experiment is in its `logs/`. With --env, it writes params, config and v
 for you to edit next. Without either, it uses the SAC_* variables of the shell.
 """
 
-import ast
+import json
 import os
 import pathlib
 import platform
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated
 
 from tfagents_system.agents.table import ALGORITHMS
-from tfagents_system.commands.bindings import bindings_of, with_bindings
-from tfagents_system.commands.earlier_runs import check_is_same
-from tfagents_system.commands.environment_ids import (
-    EnvironmentId,
-    find_environment,
-    slug_of,
+from tfagents_system.commands.bindings import (
+    algorithm_in,
+    bindings_of,
+    with_algorithm,
+    with_bindings,
 )
+from tfagents_system.commands.earlier_runs import check_is_same
 from tfagents_system.commands.environment_options import EnvironmentOptions, sources_of
-from tfagents_system.commands.environment_trial import check_workers, try_environment
 from tfagents_system.commands.learned_data import settings_of_data
-from tfagents_system.commands.new import project_files, project_paths, write_project
-from tfagents_system.commands.templates import written_for, written_with
+from tfagents_system.commands.training_project import Files, project_of
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.command_line import AtLeast, OneOf
-from tfagents_system.core.settings.gin_bindings import parse_assignment
 from tfagents_system.core.settings.variables import INITIALIZE_FROM, Settings
-from tfagents_system.core.state.files import read_json
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.kernels.build import build_if_missing
+from tfagents_system.launch.experiment.ending import extended_by, read_finished
 from tfagents_system.launch.experiment.initial_weights import InitialWeights
 from tfagents_system.launch.experiment.lock import take_lock
 from tfagents_system.launch.local.variables import read_variables
@@ -62,7 +60,7 @@ def train(
     seed: tuple[int, ...] = (),
     algo: Annotated[str | None, OneOf(ALGORITHMS)] = None,
     set_: tuple[str, ...] = (),
-    extend: int | None = None,
+    extend: Annotated[int | None, AtLeast(1)] = None,
     force_new: bool = False,
     initialize_from: str | None = None,
     replay_from: pathlib.Path | None = None,
@@ -114,135 +112,146 @@ def train(
             env_kwargs, behavior = (*env_kwargs, f"behavior={behavior}"), None
     if variables is not None and env is not None:
         raise ConfigError("Give either a variables file or --env.")
+    if extend is not None and force_new:
+        raise ConfigError(
+            "--extend continues an experiment, --force_new starts a new one: give only one."
+        )
+    if run_id is not None and name is not None:
+        raise ConfigError("Give either --name or --run_id, which is the same.")
     name = run_id if name is None else name
-    if algo is not None:
-        set_ = (f"algorithm={algo}", *set_)
+    if algo is not None and mlagents is not None:
+        raise ConfigError("--algo: the settings are those of ML-Agents' file, which is of SAC.")
+    set_ = with_algorithm(algo, set_)
     set_ = (*settings_of_data(offline, replay_from, set_, workers), *set_)
-    environ = dict(os.environ)
     bindings = bindings_of(set_)  # refused before anything is written
-    if shutil.which("supervise", path=environment_of_runs(environ)["PATH"]) is None:
+    if shutil.which("supervise", path=environment_of_runs(os.environ)["PATH"]) is None:
         raise ConfigError(
             "supervise, of the package daemontools, is not on PATH. Install it (Debian, Ubuntu: "
             "apt-get install daemontools); setup.sh of a checkout does so without root."
         )
     sources = sources_of(mlagents, behavior, curriculum, sampler)
     options = EnvironmentOptions.parse(env_kwargs, wrap, horizon, workers, sources)
-    if env is not None:
-        variables = _project_of(env, name, options, _algorithm_of(set_))
-    elif options.flags():
-        raise ConfigError(f"{', '.join(options.flags())} needs --env; otherwise, the files of the "
-                          "project have it.")  # fmt: skip
+    environ = dict(os.environ)
     if workers is not None:
         environ["SAC_NUM_COLLECT_WORKERS"] = str(workers)
     if name is not None:
         environ["SAC_EXP_NAME"] = name
     if len(seed) == 1:
         environ["SAC_SEED"] = str(seed[0])
+    if initialize_from is not None:
+        environ[INITIALIZE_FROM] = initialize_from
+    if env is not None:
+        check = partial(_check_first_start, environ, seed, extend, force_new)
+        variables = project_of(env, name, options, algorithm_in(set_), check)
+    elif options.flags():
+        raise ConfigError(f"{', '.join(options.flags())} needs --env; otherwise, the files of the "
+                          "project have it.")  # fmt: skip
     if variables is not None:
         environ = read_variables(variables, environ)
     elif "SAC_PARAMS" not in environ:
         raise ConfigError("What is to be trained? Give --env or a variables file. See --help.")
-    if initialize_from is not None:
-        environ[INITIALIZE_FROM] = initialize_from
     environ = environment_of_runs(with_bindings(environ, bindings))
     build_if_missing()
     if len(seed) > 1:
         return _train_seeds(environ, seed, extend, force_new)
-    _prepare_folder(environ, extend, force_new)
+    ((paths, _),) = _runs(environ, seed)
+    if extend is not None:
+        num_iter = extended_by(extend, [paths])
+        environ = with_bindings(environ, bindings_of([f"num_iter={num_iter}"]))
+    if force_new:
+        _move_away(paths, environ.get(INITIALIZE_FROM))
     os.environ.clear()
     os.environ.update(environ)
     return start()
 
 
-def _algorithm_of(assignments: Sequence[str]) -> str | None:
-    """Returns the algorithm that hyperparameters of the command line name last, if any."""
-    bindings = [parse_assignment(text, "--set") for text in assignments]
-    names = [binding.value for binding in bindings if binding.name == "algorithm"]
-    return names[-1] if names and names[-1] in ALGORITHMS else None
-
-
-def _project_of(
-    env: str,
-    name: str | None,
-    options: EnvironmentOptions | None = None,
-    algorithm: str | None = None,
-) -> pathlib.Path:
-    """Returns the variables file here for `env`; writes a project if there is none.
-
-    A new one has the settings of `algorithm`.
-    """
-    options = options or EnvironmentOptions()
-    project = name or slug_of(env)
-    params, *_, variables = files = project_paths(project, pathlib.Path())
-    if variables.is_file() and (written := written_for(variables.read_text(errors="replace"))):
-        is_same = env in written or str(find_environment(env)) == written[1]
-    elif any(path.exists() for path in files):
-        is_same = params.is_file() and _mentions(params, find_environment(env))
-    else:
-        check_workers(options, os.environ)
-        environment = try_environment(find_environment(env), options)
-        contents, remarks = project_files(
-            project, pathlib.Path(), environment, env, options, algorithm
-        )
-        write_project(contents)
-        print(f"Written, to be edited for the next step: {', '.join(map(str, files))}", flush=True)
-        print("".join(f"{remark}\n" for remark in remarks), end="", flush=True)
-        return variables
-    if missing := [str(path) for path in files if not path.exists()]:
-        raise ConfigError(f"Of the project {project}, {', '.join(missing)} is missing. Choose "
-                          "another --name.")  # fmt: skip
-    if not is_same:
-        raise ConfigError(f"{params} is not for {env}. Choose another --name.")
-    _check_written_with(options, variables, files)
-    return variables
-
-
-def _check_written_with(
-    options: EnvironmentOptions, variables: pathlib.Path, files: Sequence[pathlib.Path]
+def _check_first_start(
+    environ: Mapping[str, str],
+    seeds: Sequence[int],
+    extend: int | None,
+    force_new: bool,
+    name: str,
+    files: Files,
 ) -> None:
-    """Raises ConfigError if the project was written with another value of an option."""
-    written = written_with(variables.read_text(errors="replace"))
-    for flag, text in options.flags().items():
-        if written.get(flag) != text:
-            was = f"{flag} {written[flag]}" if flag in written else f"no {flag}"
-            raise ConfigError(
-                f"{variables} was written with {was}, and now it is {flag} {text}. Choose another "
-                f"--name for a new project; or edit {', '.join(map(str, files))}, and leave out "
-                f"{flag}."
-            )
-
-
-def _mentions(params: pathlib.Path, environment: EnvironmentId) -> bool:
-    """Returns whether a params file of an earlier version contains the environment's id."""
-    try:
-        nodes = ast.walk(ast.parse(params.read_bytes()))
-        texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError, TypeError):
-        return False
-    parts = environment.name.split("/") if environment.kind == "dm_control" else []
-    return environment.name in texts or bool(parts) and texts.issuperset(parts)
-
-
-def _prepare_folder(environ: dict[str, str], extend: int | None, force_new: bool) -> None:
-    """Applies --extend and --force_new."""
-    if extend is None and not force_new:
-        return
-    paths = ExperimentPaths(Settings.from_environ(environ).exp_dir)
-    if extend is not None and force_new:
-        raise ConfigError(
-            "--extend continues an experiment, --force_new starts a new one: give only one."
-        )
+    """Raises ConfigError if a project of these files could not start, before they are written."""
     if extend is not None:
-        if not paths.finished.exists():
-            raise ConfigError(f"--extend: {paths.root} is not finished; without it, it resumes.")
-        num_iter = read_json(paths.finished)["num_iter"] + extend
-        environ |= with_bindings(environ, [f"TrainParams.num_iter = {num_iter}"])
-    elif paths.root.exists():
-        _move_away(paths, environ.get(INITIALIZE_FROM))
+        raise ConfigError(f"--extend continues a finished experiment, but there is no {name} here.")
+    params, config, _ = files
+    named = {"SAC_EXP_NAME": name, "SAC_PARAMS": str(params), "SAC_CONFIG": str(config)}
+    for paths, one in _runs(named | dict(environ), seeds):
+        if paths.root.exists() and not force_new:
+            if not _has_files(paths, files[params], files[config]):
+                raise ConfigError(
+                    f"{paths.root} is there already, and was not trained with the files that would "
+                    "be written. Choose another --name; or add --force_new, which keeps it under "
+                    "another name."
+                )
+        elif source := Settings.from_environ(one).initialize_from:
+            InitialWeights.find(source)
+
+
+def _has_files(paths: ExperimentPaths, params: str, config: str) -> bool:
+    try:
+        saved = json.loads(paths.config.read_text())
+        return paths.params.read_text() == params and saved == json.loads(config)
+    except (OSError, ValueError):
+        return False
+
+
+def _runs(
+    environ: Mapping[str, str], seeds: Sequence[int]
+) -> list[tuple[ExperimentPaths, dict[str, str]]]:
+    """Returns the experiment and the SAC_* variables of each run; several seeds are several."""
+    name = Settings.from_environ(environ).exp_name
+    runs = []
+    for seed in seeds or (None,):
+        one = dict(environ)
+        if seed is not None:
+            one["SAC_SEED"] = str(seed)
+        if len(seeds) > 1:
+            one["SAC_EXP_NAME"] = f"{name}_seed_{seed}"
+        runs.append((ExperimentPaths(Settings.from_environ(one).exp_dir), one))
+    return runs
+
+
+def _train_seeds(
+    environ: Mapping[str, str], seeds: Sequence[int], extend: int | None, force_new: bool
+) -> int:
+    """Trains one experiment for each seed, one after another; skips finished ones.
+
+    Raises:
+      ConfigError: If a finished one has other settings, or one is to be extended and is not
+        finished; then none is trained.
+    """
+    num_iter = 0  # that make a finished one long enough
+    runs = _runs(environ, seeds)
+    if extend is not None:
+        num_iter = extended_by(extend, [paths for paths, _ in runs])
+        bindings = bindings_of([f"num_iter={num_iter}"])
+        runs = [(paths, with_bindings(one, bindings)) for paths, one in runs]
+    elif not force_new:
+        for paths, one in runs:
+            if paths.finished.exists():
+                check_is_same(paths, one, may_be_extended=True)
+    for paths, one in runs:
+        if force_new:
+            _move_away(paths, one.get(INITIALIZE_FROM))
+        elif paths.finished.exists() and read_finished(paths)["num_iter"] >= num_iter:
+            print(f"{paths.root} is finished.", flush=True)
+            continue
+        if code := run_apart(one):
+            return code
+    return 0
 
 
 def _move_away(paths: ExperimentPaths, initialize_from: str | None) -> None:
-    """Renames an experiment that is not running; raises ConfigError if its weights are needed."""
+    """Renames an experiment, if there is one.
+
+    Raises:
+      ConfigError: If it is running, or its weights are needed.
+    """
+    if not paths.root.exists():
+        return
     lock = None
     if paths.root.is_dir():
         try:
@@ -259,30 +268,3 @@ def _move_away(paths: ExperimentPaths, initialize_from: str | None) -> None:
     if lock is not None:
         os.close(lock)
     print(f"The earlier {paths.root} is now {kept}.", flush=True)
-
-
-def _train_seeds(
-    environ: Mapping[str, str], seeds: Sequence[int], extend: int | None, force_new: bool
-) -> int:
-    """Trains one experiment for each seed, one after another; skips finished ones.
-
-    Raises:
-      ConfigError: If a finished one has other settings; then none is trained.
-    """
-    base = environ["SAC_EXP_NAME"]
-    keeps_finished = extend is None and not force_new
-    runs = []
-    for seed in seeds:
-        one = dict(environ) | {"SAC_SEED": str(seed), "SAC_EXP_NAME": f"{base}_seed_{seed}"}
-        paths = ExperimentPaths(Settings.from_environ(one).exp_dir)
-        if keeps_finished and paths.finished.exists():
-            check_is_same(paths, one, may_be_extended=True)
-        runs.append((paths, one))
-    for paths, one in runs:
-        if keeps_finished and paths.finished.exists():
-            print(f"{paths.root} is finished.", flush=True)
-            continue
-        _prepare_folder(one, extend, force_new)
-        if code := run_apart(one):
-            return code
-    return 0

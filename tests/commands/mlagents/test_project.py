@@ -8,10 +8,11 @@ import pytest
 
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.collection.rollouts import run_episode
-from tfagents_system.commands import train
 from tfagents_system.commands.environment_options import EnvironmentOptions
 from tfagents_system.commands.mlagents.document import Sources
 from tfagents_system.commands.new import new
+from tfagents_system.commands.train import train
+from tfagents_system.commands.training_project import project_of
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.params_loader import load_params
 from tfagents_system.core.settings.curriculum import Curriculum
@@ -127,7 +128,7 @@ def test_the_same_file_goes_on_and_another_is_refused(folder):
 
     def project(trainer):
         sources = Sources(pathlib.Path(trainer))
-        return train._project_of("Pendulum-v1", "p", EnvironmentOptions(mlagents=sources))
+        return project_of("Pendulum-v1", "p", EnvironmentOptions(mlagents=sources))
 
     variables = project("ball.yaml")
     assert project("ball.yaml") == variables
@@ -137,4 +138,4 @@ def test_the_same_file_goes_on_and_another_is_refused(folder):
 
 def test_training_needs_an_environment(folder):
     with pytest.raises(ConfigError, match="--mlagents needs --env; otherwise, the files of the pr"):
-        train.train(mlagents=pathlib.Path("ball.yaml"))
+        train(mlagents=pathlib.Path("ball.yaml"))

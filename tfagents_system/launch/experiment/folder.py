@@ -15,12 +15,9 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.installed import all_versions
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.settings.env_config import load_env_config
-from tfagents_system.core.settings.hyperparameters import hyperparameters
-from tfagents_system.core.settings.training_settings import TrainingSettings
 from tfagents_system.core.settings.variables import INITIALIZE_FROM, Settings
 from tfagents_system.core.state.files import (
     make_folder_durably,
-    read_json,
     rename_durably,
     temporary_name,
     write_json_durably,
@@ -33,10 +30,8 @@ from tfagents_system.core.state.provenance import original_of, read_provenance
 from tfagents_system.core.state.running import begin_run
 from tfagents_system.launch.checks.imported_modules import imported_modules
 from tfagents_system.launch.experiment.git_state import GitState
-from tfagents_system.launch.experiment.initial_weights import InitialWeights
+from tfagents_system.launch.experiment.initial_weights import InitialWeights, may_name
 from tfagents_system.launch.experiment.lock import take_lock
-
-_ANEW = "To start again and keep this one under another name, add --force_new."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,53 +186,6 @@ def has_begun(paths: ExperimentPaths) -> bool:
     )
 
 
-def check_is_unfinished(paths: ExperimentPaths, bound: Mapping[str, Any]) -> str | None:
-    """Checks that training is not finished, or that `bound` asks for more of it.
-
-    More is more iterations or, after an early end, another `stop_when`.
-
-    Args:
-      paths: Paths of the experiment.
-      bound: Hyperparameters that gin bindings set, by name.
-
-    Returns:
-      How training had ended, if it continues after an early end; else None.
-
-    Raises:
-      ConfigError: If it is finished.
-    """
-    if not paths.finished.exists():
-        return None
-    try:
-        facts = read_json(paths.finished)
-        num_iter, because = facts["num_iter"], facts.get("stopped_because")
-        if not hyperparameters(TrainingSettings)["num_iter"].is_allowed(num_iter):
-            raise ValueError(f"num_iter is {num_iter!r}")
-    except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
-        raise ConfigError(
-            f"{paths.finished}: damaged ({error!r}). It means that training was finished. To "
-            "continue from the last checkpoint anyway, move it away."
-        ) from error
-    goes_on = bound.get("num_iter", num_iter) > num_iter
-    if because is not None:
-        ended = (
-            f"it ended after {facts.get('iteration')} of {num_iter} iterations, because {because}"
-        )
-        if goes_on or bound.get("stop_when", facts.get("stop_when")) != facts.get("stop_when"):
-            return ended
-        raise ConfigError(
-            f"{paths.root} is finished: {ended}. To continue, add to sac train "
-            f"--set stop_when=None, or another condition, or --extend N for N more iterations. "
-            f"{_ANEW}"
-        )
-    if goes_on:
-        return None
-    raise ConfigError(
-        f"{paths.root} is finished: it has trained its {num_iter} iterations. To train as many "
-        f"more, add --extend {num_iter} to sac train. {_ANEW}"
-    )
-
-
 def differences(paths: ExperimentPaths, settings: Settings, saved: Mapping[str, Any]) -> list[str]:
     """Returns a line for each input of the user that differs from the run's saved one."""
     notes = []
@@ -256,9 +204,9 @@ def differences(paths: ExperimentPaths, settings: Settings, saved: Mapping[str, 
                      f"To change it, edit {paths.params}.")  # fmt: skip
     if seed_of_run(settings) not in (None, saved["seed"]):
         notes.append(f"SAC_SEED is {settings.seed}; the run keeps its seed {saved['seed']}.")
-    if settings.initialize_from and not saved["initialized_from"]:
-        notes.append(f"{INITIALIZE_FROM} is {settings.initialize_from}: for new experiments; the "
-                     "run keeps its own weights.")  # fmt: skip
+    if (text := settings.initialize_from) and not may_name(text, saved["initialized_from"]):
+        notes.append(f"{INITIALIZE_FROM} is {text}: for new experiments; the run keeps its own "
+                     "weights.")  # fmt: skip
     return notes
 
 

@@ -32,9 +32,7 @@ class InitialWeights:
         Raises:
           ConfigError: If there is no such checkpoint, or it is damaged.
         """
-        folder, colon, name = text.rpartition(":")
-        if not colon or pathlib.Path(text).is_dir():
-            folder, name = text, ""
+        folder, name = _parts(text)
         try:
             paths = existing_experiment(pathlib.Path(folder))
             if name:
@@ -64,6 +62,21 @@ class InitialWeights:
                 f"{self.checkpoint} ({INITIALIZE_FROM}) changed while it was read, as the "
                 "experiment is running: start the same command again."
             ) from error
+
+
+def may_name(text: str, checkpoint: str | None) -> bool:
+    """Returns whether `EXP[:CHECKPOINT]` can have been the name of `checkpoint` at some time."""
+    if checkpoint is None:
+        return False
+    folder, name = _parts(text)
+    path = pathlib.Path(checkpoint).resolve()
+    return pathlib.Path(folder).resolve() in path.parents and name in ("", "best", path.name)
+
+
+def _parts(text: str) -> tuple[str, str]:
+    """Returns the folder and the checkpoint, or "", that `EXP[:CHECKPOINT]` names."""
+    folder, colon, name = text.rpartition(":")
+    return (folder, name) if colon and not pathlib.Path(text).is_dir() else (text, "")
 
 
 def _checkpoint(paths: ExperimentPaths, name: str) -> pathlib.Path:

@@ -30,6 +30,7 @@ from tfagents_system.launch.checks.params_check import (
     setting_of,
 )
 from tfagents_system.launch.experiment import folder as experiment
+from tfagents_system.launch.experiment.ending import check_is_unfinished
 from tfagents_system.launch.experiment.folder import Provenance
 from tfagents_system.launch.experiment.initial_weights import InitialWeights
 from tfagents_system.launch.experiment.lock import take_lock
@@ -109,7 +110,7 @@ def _resume(
     provenance = Provenance.of_resumed_run(settings, saved, has_begun)
     kept = [text for text in provenance.gin_bindings if text not in settings.gin_bindings]
     bound = {**check_gin_bindings(kept, str(paths.provenance)), **bound}
-    early_end = experiment.check_is_unfinished(paths, bound)
+    early_end = check_is_unfinished(paths, bound)
     check_files(paths.config, paths.params)
     _check_demonstrations(paths, paths.params, bound)
     _check_has_place_for_reports(paths)
