@@ -5,6 +5,7 @@ import gc
 import os
 import pathlib
 import signal
+import sys
 
 import hypothesis
 import pytest
@@ -50,6 +51,14 @@ def nothing_left():
     yield
     faulthandler.cancel_dump_traceback_later()
     FIRST_EPISODE.of(None)
+
+
+@pytest.fixture(autouse=True)
+def no_seed_of_keras():
+    """Forgets the seed of `keras.utils.set_random_seed`, which would outlast a test's."""
+    yield
+    if backend := sys.modules.get("keras.src.backend"):
+        backend._SEED_GENERATOR.generator = None
 
 
 @pytest.fixture(autouse=True)

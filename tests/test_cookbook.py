@@ -22,7 +22,7 @@ def recipe(title):
     """Returns the names that the code of a recipe defines."""
     text = PAGE.read_text()
     code = re.search(r"```python\n(.*?)```", text[text.index(f"**{title}") :], re.DOTALL)
-    names = {}
+    names = {"TrainParamsBase": TrainParamsBase}  # which a params file imports
     exec(code[1], names)
     return names
 
@@ -50,7 +50,7 @@ def test_own_networks_are_trained_and_act_in_tensorflow():
 
 def test_the_callback_writes_a_line_for_each_evaluation(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (notebook,) = recipe("Tell me when it is done")["callbacks"](None, "worker")
+    (notebook,) = recipe("Tell me when it is done")["TrainParams"].callbacks(None, "worker")
     for number in (1, 2):
         notebook.on_evaluation(types.SimpleNamespace(mean_return=number))
     text = (tmp_path / "evaluations.txt").read_text()

@@ -252,6 +252,10 @@ def test_settings_that_do_not_fit_together_are_named(values, message):
             {"algorithm": "tqc", "state_value_network": True},
             "state_value_network is True, which has no effect: algorithm is 'tqc'.",
         ),
+        (
+            {"algorithm": "xqc", "sac_log_alpha": 0.5},
+            "sac_log_alpha is 0.5, which has no effect: algorithm is 'xqc'.",
+        ),
         ({"tqc_quantiles": 50}, "tqc_quantiles is 50, which has no effect: algorithm is 'sac'."),
         (
             {"algorithm": "ddpg", "learn_alpha": False},

@@ -126,6 +126,12 @@ def _reward_signals(
     params: Params, agent: tf_agent.TFAgent
 ) -> RewardSignals | RewardStreams | None:
     own = _own_signals(params, agent.time_step_spec.observation, agent.action_spec)
+    if own is not None and isinstance(agent, ActorCriticAgent) and agent.networks.reward_scale:
+        raise ConfigError(
+            "Rewards are normalized (normalize_rewards, XQC's default), and TrainParams."
+            "reward_signals_ctor has signals; allowed is normalize_rewards = False then: the "
+            "spread of the environment's returns says nothing of the signals' rewards."
+        )
     return make_streams(params, agent, own) if params.reward_signals else own
 
 

@@ -16,6 +16,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.data.transition import Transition
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.evaluation.evaluator import load_greedy_policy
+from tfagents_system.learning.initial_weights import initialize
 from tfagents_system.learning.policy_export import write_policy
 from tfagents_system.policies.acting import AgentPolicies, TfActingPolicy
 
@@ -220,6 +221,19 @@ def test_images_may_be_the_critics_alone_and_then_workers_act_in_numpy():
     assert policies.obstacle is None
     step = ts.restart(first(minibatch(spec=VISUAL).observation))
     assert policies.collect.action(step, policies.collect.initial_state())[0].shape == (1,)
+
+
+def test_what_cannot_be_normalized_is_refused_with_critics_that_see_more():
+    seen = {"camera": VISUAL["camera"], "other": tf.TensorSpec(VISUAL["camera"].shape, tf.uint8)}
+    with pytest.raises(ConfigError, match="normalize_observations is True, but no part"):
+        make_agent(seen, critic_observations=["other"], normalize_observations=True)
+
+
+def test_a_policy_alone_has_too_few_statistics_to_start_from(tmp_path):
+    agent = make_agent(normalize_observations=True)
+    write_policy(tmp_path / "policy", agent.policy.variables())
+    with pytest.raises(ConfigError, match="lacks those that only critics see"):
+        initialize(agent, tmp_path / "policy")
 
 
 def test_a_mask_of_actions_stays_the_policys():

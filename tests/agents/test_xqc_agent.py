@@ -16,9 +16,11 @@ from sac_fakes import (
     make_agent,
     transition,
 )
+from tf_agents.agents.ddpg.critic_network import CriticNetwork
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.xqc.losses import SUPPORT, lowest, projected
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.networks.batch_norm import BatchNormLayers
 from tfagents_system.networks.normalizing_networks import (
     NormalizingActorNetwork,
@@ -161,7 +163,7 @@ def test_incoming_weights_keep_norm_1():
 def test_step_sizes_fall_to_a_tenth():
     agent = xqc_agent(num_iter=10, num_steps_per_iter=2, alpha_learning_rate=1e-3)
     optimizers = agent.actor_optimizer, agent.critic_optimizer, agent.temperature.optimizer
-    for step, share in ((0, 1.0), (10, 1 - 0.9 / 2), (20, 0.1)):
+    for step, share in ((0, 1.0), (10, 1 - 0.9 / 2), (20, 0.1), (40, 0.1)):
         agent.train_step_counter.assign(step)
         rates = [float(o._decayed_lr(tf.float32)) for o in optimizers]
         np.testing.assert_allclose(rates, [3e-4 * share, 3e-4 * share, 1e-3 * share], rtol=1e-5)
@@ -189,3 +191,17 @@ def test_rewards_are_scaled_unless_the_settings_say_no(settings, is_scaled):
         tf.Variable(0, dtype=tf.int64), OBSERVATION, action_spec(), ts.time_step_spec(OBSERVATION)
     )
     assert (agent.networks.reward_scale is not None) == is_scaled
+
+
+@pytest.mark.parametrize("algorithm", ["xqc", "crossq"])
+def test_critics_of_a_user_that_normalize_no_batches_are_refused(algorithm):
+    class Own(Params):
+        def critic_ctor(self, obs_spec, action_spec):
+            return CriticNetwork((obs_spec, action_spec), joint_fc_layer_params=(4,))
+
+    params = Own(algorithm=algorithm, actor_fc_layer_params=(4,))
+    with pytest.raises(ConfigError, match="critic_ctor returned a CriticNetwork; allowed is the"):
+        params.agent_ctor(
+            tf.Variable(0, dtype=tf.int64), OBSERVATION, action_spec(),
+            ts.time_step_spec(OBSERVATION),
+        )  # fmt: skip

@@ -86,6 +86,11 @@ def test_a_seed_repeats_it_and_no_episode_needs_to_be_held_out(given, demos, tmp
         ({"env": "Pendulum-v1"}, "Which environment"),
         ({"set_": ("time_aware=True",)}, r"observation has shape \[3\], in the environment \[4\]"),
         ({"set_": ("behavioral_cloning=None",)}, "behavioral_cloning, which is for sac train"),
+        (
+            {"set_": ("algorithm=xqc",)},
+            "'xqc'; allowed here is one of .*sac.*: batch normalization",
+        ),
+        ({"set_": ("TrainParams.demonstrations=a",)}, "demonstrations, which is for sac train"),
         ({"set_": ("train_batch_sise=1",)}, "Did you mean train_batch_size"),
         ({"set_": ("actor_learning_rate=1e38",)}, "The loss is nan at train step"),
     ],

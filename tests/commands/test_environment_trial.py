@@ -8,8 +8,10 @@ import pytest
 from gymnasium import spaces as of
 
 from tfagents_system.commands.environment_ids import EnvironmentId
+from tfagents_system.commands.environment_options import EnvironmentOptions
 from tfagents_system.commands.environment_trial import try_environment
 from tfagents_system.commands.new import new
+from tfagents_system.commands.templates import params_text
 from tfagents_system.commands.training_project import project_of
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.params_loader import load_params
@@ -50,8 +52,40 @@ def test_a_trial_tells_what_actions_are(folder, actions, observations, is_discre
     environment = EnvironmentId("gymnasium", "Spaces-v0", 200)
     tried = try_environment(environment)
     assert tried == dataclasses.replace(
-        environment, is_discrete=is_discrete, is_one_vector=is_one_vector
+        environment,
+        observes_image=observations.shape == (84, 84, 3),
+        is_discrete=is_discrete,
+        is_one_vector=is_one_vector,
     )
+
+
+class Camera(gymnasium.Env):
+    observation_space = of.Dict(
+        camera=of.Box(0, 255, (96, 96, 3), np.uint8), arm=of.Box(-1, 1, (3,))
+    )
+    action_space = of.Box(-1, 1, (1,))
+
+
+class Missing(gymnasium.Env):
+    def __init__(self):
+        raise gymnasium.error.DependencyNotInstalled("MuJoCo is not installed, run pip")
+
+
+@pytest.mark.parametrize(("wraps", "frame_stack"), [((), 3), (("my.FrameStack:4",), 1)])
+def test_a_project_that_sees_has_settings_for_images(folder, wraps, frame_stack):
+    gymnasium.register("Camera-v0", entry_point=Camera)
+    environment = try_environment(EnvironmentId("gymnasium", "Camera-v0", 500))
+    text = params_text("", "camera", environment, EnvironmentOptions.parse(wrap=wraps))
+    assert ("frame_stack = 3" in text) == (frame_stack == 3)
+    assert "n_episodes_in_buffer = 100\n" in text  # 50,000 images
+
+
+def test_a_package_of_gymnasium_that_is_missing_is_named_with_its_extra(folder):
+    gymnasium.register("Missing-v0", entry_point=Missing)
+    with pytest.raises(
+        ConfigError, match=r"MuJoCo is not installed.* Here: \./setup.sh --with mujoco"
+    ):
+        try_environment(EnvironmentId("gymnasium", "Missing-v0", 500))
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,18 @@ def test_both_losses_fall_and_only_the_actor_is_trained(tmp_path, settings):
     tree.map_structure(np.testing.assert_array_equal, before, critics)
 
 
+def test_the_learning_rate_falls_to_zero_over_its_own_train_steps_alone(tmp_path):
+    # A run would end after a tenth of them, and its own rates would fall until then.
+    agent, imitation, *_ = imitation_of(
+        tmp_path, num_iter=1, num_steps_per_iter=NUM_STEPS // 10, learning_rate_schedule="linear"
+    )
+    rate = imitation._cloning.optimizer._decayed_lr
+    for train_step in (0, NUM_STEPS // 2, NUM_STEPS):
+        agent.train_step_counter.assign(train_step)
+        expected = 1e-2 * (1 - train_step / NUM_STEPS)
+        np.testing.assert_allclose(rate(tf.float32), expected, rtol=1e-5, atol=1e-9)
+
+
 def test_a_shared_summarizer_is_trained_too_as_no_critic_does_that(tmp_path):
     agent, imitation, *_ = imitation_of(tmp_path, recurrent=True, share_summarizer=True)
     summarizer = agent.networks.summarizer.trainable_variables

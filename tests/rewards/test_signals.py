@@ -67,3 +67,14 @@ def test_signals_come_from_the_hook_and_single_steps_alone_can_be_judged():
         assemble(params, CountingEnv())
     params.reward_signals_ctor = lambda *specs: []
     assert assemble(params, CountingEnv()).reward_signals is None
+
+
+@pytest.mark.parametrize("settings", [{"algorithm": "xqc"}, {"normalize_rewards": True}])
+def test_signals_are_refused_where_rewards_are_divided_by_the_spread_of_returns(settings):
+    params = Params({"horizon": 10})
+    for name, value in settings.items():
+        setattr(params, name, value)
+    with pytest.raises(ConfigError, match="allowed is normalize_rewards = False then"):
+        assemble(params, CountingEnv())
+    params.normalize_rewards = False
+    assert assemble(params, CountingEnv()).reward_signals.names == ["novelty"]

@@ -262,7 +262,8 @@ def _check_reward_signals(settings: AgentSettings, where: str) -> None:
 
 def unused_settings(settings: AgentSettings) -> list[str]:
     """Returns the names of changed settings that the algorithm does not use."""
-    used = hyperparameters(*ALGORITHMS[settings.algorithm].settings)
+    algorithm = ALGORITHMS[settings.algorithm]
+    used = hyperparameters(*algorithm.settings).keys() - set(algorithm.ignores)
     return [
         name
         for name, declared in hyperparameters(OwnSettings).items()

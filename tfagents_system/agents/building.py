@@ -189,6 +189,15 @@ def make_normalizing_critic(
     )
 
 
+def check_normalizes(critic: network.Network, support: tuple[float, ...] = ()) -> None:
+    """Raises ConfigError unless `critic` is a NormalizingCriticNetwork over `support`."""
+    if not isinstance(critic, NormalizingCriticNetwork) or critic.support != support:
+        raise ConfigError(
+            f"TrainParams.critic_ctor returned a {type(critic).__name__}; allowed is the critic of "
+            "the algorithm, which normalizes batches: leave critic_ctor out, or choose 'sac'."
+        )
+
+
 def _combiner(settings: AgentParams) -> Any:
     return None if settings.recurrent else settings.preprocessing_combiner  # the summarizer has it
 
@@ -204,10 +213,7 @@ def make_normalizers(
         return None, None
     if not settings.critic_observations:
         return Normalizer(observation_spec), None
-    normalizer, actor_normalizer = (
-        Normalizer(spec) if has_numbers(spec) else None for spec in (observation_spec, actor_spec)
-    )
-    return normalizer, actor_normalizer
+    return Normalizer(observation_spec), Normalizer(actor_spec) if has_numbers(actor_spec) else None
 
 
 def build_networks(parts: Parts, **kwargs: Any) -> Networks:
@@ -284,4 +290,9 @@ def falling_rate(
     initial = getattr(settings, name)
     total = settings.num_iter * settings.num_steps_per_iter
     # An extended run continues with the schedule of the longer run.
-    return lambda: initial * (1.0 - (1.0 - final_share) * tf.cast(train_step, tf.float32) / total)
+
+    def rate() -> tf.Tensor:
+        share = tf.minimum(tf.cast(train_step, tf.float32) / total, 1.0)
+        return initial * (1.0 - (1.0 - final_share) * share)
+
+    return rate

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
+from tfagents_system.agents.table import ALGORITHMS
 from tfagents_system.commands.bindings import algorithm_in, bindings_of, with_bindings
 from tfagents_system.commands.described_environment import described_files
 from tfagents_system.core.errors import ConfigError
@@ -118,6 +119,16 @@ def _bindings(assignments: Sequence[str]) -> list[str]:
     return bindings_of(assignments)
 
 
+def _check_can_go_on(algorithm: str) -> None:
+    """Raises ConfigError if training could not go on with a clone."""
+    if ALGORITHMS[algorithm].normalizes_batches:
+        able = [name for name, row in ALGORITHMS.items() if not row.normalizes_batches]
+        raise ConfigError(
+            f"TrainParams.algorithm is {algorithm!r}; allowed here is one of {', '.join(able)}: "
+            "batch normalization needs the minibatches of training."
+        )
+
+
 def _split(episodes: Sequence[Episode], share: float, seed: int) -> Split:
     """Holds out a share of the episodes, at least one unless it is 0."""
     num_held_out = max(1, round(share * len(episodes))) if share else 0
@@ -160,6 +171,7 @@ def _imitate(
             f"TrainParams.agent_ctor returned a {type(made.agent).__name__}; only built-in agents "
             "learn from demonstrations alone."
         )
+    _check_can_go_on(made.agent.algorithm)
     check_fit([*split.learned, *split.held_out], made, params.env_config["horizon"])
     learned, held_out = (
         held_rows(episodes, made, params.discount) if episodes else None for episodes in split

@@ -14,6 +14,7 @@ from tfagents_system.commands.environment_options import (
     WrapperCall,
     importing_from_here,
 )
+from tfagents_system.core.checkout import how_to_install
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
 from tfagents_system.core.process.cpus import available_cpus, check_suffices, cpu_count
@@ -22,6 +23,7 @@ from tfagents_system.core.settings.variables import Settings
 from tfagents_system.launch.local.plan import everything, may_share_cpus
 
 ACTION_SPACES = "Box", "Discrete", "MultiDiscrete", "MultiBinary"  # by class name
+LEAST_SIDE = 20  # pixels of an image for which settings of images are worth it
 _GYM = "gymnasium", "gym", "pybullet"
 # The base class of the wrappers, which depends on what makes the environment.
 _BASES = {
@@ -42,7 +44,8 @@ def try_environment(
     is made when its project is written.
 
     Returns:
-      The environment, with what its actions are if it is one of gymnasium, gym or PyBullet.
+      The environment, with what its actions are, and whether it observes an image, if it is one of
+      gymnasium, gym or PyBullet.
 
     Raises:
       ConfigError: If it cannot be made, an option is wrong, or the agents do not support its
@@ -67,6 +70,9 @@ def _try(environment: EnvironmentId, options: EnvironmentOptions) -> Environment
     except UserCodeError as error:
         given = options.flags().get("--env_kwargs")
         reason = f"{error.reason_and_place}{f' with --env_kwargs {given}' if given else ''}"
+        if type(error.__cause__).__name__ == "DependencyNotInstalled":  # of gymnasium or gym
+            extras = [name for name in ("box2d", "mujoco") if name in reason.lower()]
+            reason += "".join(f" Here: {how_to_install(extra)}" for extra in extras)
         raise ConfigError(f"{environment.name} cannot be made: {reason}") from error
     try:
         _check_horizon(environment, options, made)
@@ -76,6 +82,7 @@ def _try(environment: EnvironmentId, options: EnvironmentOptions) -> Environment
             _check_actions(environment, made)
             environment = dataclasses.replace(
                 environment,
+                observes_image=_has_image(made.observation_space),
                 is_discrete="Box" not in _kinds(made.action_space),
                 is_one_vector=type(made.action_space).__name__ == "Box",
             )
@@ -226,7 +233,21 @@ def _has_actions(space: Any) -> bool:
 
 def _kinds(space: Any) -> set[str]:
     """Returns the class of a space by name; of a Dict or Tuple, the classes of its parts."""
-    parts = {"Dict": lambda: space.spaces.values(), "Tuple": lambda: space.spaces}
+    return set().union(*map(_kinds, _parts(space))) or {type(space).__name__}
+
+
+def _has_image(space: Any) -> bool:
+    """Returns whether a space is, or has, images that learning sees as such: uint8, not tiny."""
+    if parts := _parts(space):
+        return any(map(_has_image, parts))
+    if type(space).__name__ != "Box" or str(space.dtype) != "uint8":
+        return False
+    return len(space.shape) in (2, 3) and sorted(space.shape)[-2] >= LEAST_SIDE
+
+
+def _parts(space: Any) -> list[Any]:
+    """Returns the parts of a Dict or Tuple."""
     kind = type(space).__name__
-    found = [_kinds(part) for part in parts[kind]()] if kind in parts else []
-    return set().union(*found) or {kind}
+    if kind == "Dict":
+        return list(space.spaces.values())
+    return list(space.spaces) if kind == "Tuple" else []

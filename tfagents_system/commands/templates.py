@@ -96,7 +96,7 @@ _SIMULATOR = '''class Simulator(gymnasium.Env):
         self.velocity += 0.1 * float(action[0]) / self.mass
         self.position += 0.1 * self.velocity
         reward = -(self.position**2) - 0.1 * self.velocity**2
-        # True ends the episode because nothing more can be earned. A time limit is none of this:
+        # True ends the episode because nothing more can be earned. A time limit is no such end:
         # the config's horizon cuts the episode, and learning knows that it could have gone on.
         has_fallen_off = abs(self.position) > 3.0
         return self.observe(), reward - 100.0 * has_fallen_off, has_fallen_off, False, {}
@@ -135,8 +135,10 @@ def params_text(
     else:
         imports, make = construction(environment, options)
     observes_image = environment is not None and environment.observes_image
-    # Unity stacks frames by itself.
-    stacks = environment is not None and environment.kind != "unity" and observes_image
+    # Unity stacks frames by itself, as wrappers may.
+    has_stack = any("FrameStack" in call.name for call in options.wrappers)
+    is_unity = environment is not None and environment.kind == "unity"
+    stacks = observes_image and not is_unity and not has_stack
     is_discrete = environment is not None and environment.is_discrete
     recipe = recipe_for(algorithm, horizon, is_discrete)
     train_steps = recipe.train_steps * episodes * horizon

@@ -1,5 +1,6 @@
 """Behavioral cloning alone: trains an agent's actor on demonstrations, without any reward."""
 
+import dataclasses
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from tfagents_system.agents.agent import ActorCriticAgent
 from tfagents_system.agents.batch import split_masks
 from tfagents_system.agents.cloning import Cloning
+from tfagents_system.agents.optimizers import current
 from tfagents_system.core.settings.behavioral_cloning import CloningSettings
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.demonstrations.rows import Rows
@@ -54,8 +56,11 @@ class Imitation:
         self._agent, self._reader, self._batch_size = agent, reader, batch_size
         columns, self._held_out = [*map(tf.constant, demonstrations.columns)], held_out
         self._learn_statistics(columns, demonstrations.starts)
+        # The initial rate, which does not also fall over the train steps of a run.
+        rate = float(current(agent.rule.actor_learning_rate))
+        rule = dataclasses.replace(agent.rule, actor_learning_rate=rate)
         self._cloning = Cloning(
-            agent.networks, agent.rule, CloningSettings(1.0, num_steps), agent.train_step_counter,
+            agent.networks, rule, CloningSettings(1.0, num_steps), agent.train_step_counter,
             batch_size, burn_in_len, is_alone=True,
         )  # fmt: skip
         self._cloning.imitate(random_transitions(columns, demonstrations.starts, reader))

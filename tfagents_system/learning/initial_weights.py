@@ -32,6 +32,12 @@ def initialize(
       ConfigError: If the weights are of other networks, or cannot be read.
     """
     if not (folder / MANIFEST).exists():
+        if isinstance(agent, ActorCriticAgent) and agent.networks.actor_normalizer is not None:
+            raise ConfigError(
+                f"{folder} is a policy, whose normalization of observations lacks those that only "
+                "critics see (critic_observations). Start from a checkpoint of all networks, EXP "
+                "or EXP:checkpoint_..., or with normalize_observations = False."
+            )
         restore_policy(folder, agent.policy.variables())
         return "The actor starts with the weights of another experiment, critics with random ones."
     saved = read_json(folder / MANIFEST)[DEPENDENCIES]

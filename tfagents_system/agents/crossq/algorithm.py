@@ -9,6 +9,7 @@ from tfagents_system.agents.agent import ActorCriticAgent
 from tfagents_system.agents.agent_settings import AgentParams, own_policy_delay
 from tfagents_system.agents.building import (
     Parts,
+    check_normalizes,
     make_normalizing_actor,
     make_normalizing_critic,
 )
@@ -30,6 +31,7 @@ make_critic = partial(make_normalizing_critic, layers=RenormalizedLayers)
 
 def make_agent(settings: AgentParams, parts: Parts) -> ActorCriticAgent:
     """Returns the agent of `settings`; a user's own actor may have no normalization."""
+    check_normalizes(parts.critic)
     train_step, delay = parts.train_step, own_policy_delay(settings)
     own_losses = Losses(
         sac_losses.actor_loss,

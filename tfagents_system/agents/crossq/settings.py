@@ -28,6 +28,7 @@ CROSSQ = Algorithm(
     "CrossQ",
     settings=(EntropySettings,),
     policy_delay=3,
+    normalizes_batches=True,
     has_all_actions=True,
     has_goal_conditioning=False,
     check=_check,

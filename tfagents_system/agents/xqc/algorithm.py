@@ -10,6 +10,7 @@ from tfagents_system.agents.agent import ActorCriticAgent
 from tfagents_system.agents.agent_settings import AgentParams
 from tfagents_system.agents.building import (
     Parts,
+    check_normalizes,
     falling_rate,
     make_normalizing_actor,
     make_normalizing_critic,
@@ -31,6 +32,7 @@ make_critic = partial(make_normalizing_critic, layers=BatchNormLayers, support=l
 
 def make_agent(settings: AgentParams, parts: Parts) -> ActorCriticAgent:
     """Returns the agent of `settings`; a user's own actor may have no normalization."""
+    check_normalizes(parts.critic, losses.SUPPORT)
     own_losses = Losses(sac_losses.actor_loss, partial(losses.critic_loss, gamma=settings.discount))
     if isinstance(parts.actor, NormalizingActorNetwork):
         own_losses = own_losses._replace(

@@ -52,6 +52,8 @@ XQC = Algorithm(
     settings=(EntropySettings, XqcSettings),
     policy_delay=3,
     normalizes_rewards=True,
+    normalizes_batches=True,
+    ignores=("sac_log_alpha",),
     has_goal_conditioning=False,
     check=_check,
 )
