@@ -76,7 +76,7 @@ def check(
       algo: The same as --set algorithm=NAME; with --env, with its settings, as in `sac train`.
       set_: Hyperparameters, such as train_batch_size=512.
       num_episodes: Episodes of each policy; fewer if they take more than 20 s.
-      predict: Also predict the run: takes 20 s more, Linux only.
+      predict: Also predict the run: takes half a minute more, Linux only.
 
     Raises:
       ConfigError: If a file is missing or invalid, or there is no such environment.

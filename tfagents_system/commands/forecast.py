@@ -29,8 +29,8 @@ from tfagents_system.launch.show.status_line import format_duration
 
 SERVER_BYTES = 150e6  # of an empty replay server
 ADVICE = {
-    "workers": "More workers; or learn more from each env step: algorithm = 'xqc', or more "
-    "num_steps_per_iter.",
+    "workers": "More workers; or learn more from each env step: a new project by --algo xqc, or "
+    "more num_steps_per_iter.",
     "learner": "More SAC_TRAIN_CPUS up to about four, smaller networks, or fewer "
     "num_steps_per_iter.",
     "replay server": "More SAC_REVERB_CPUS, or fresh_samples_per_step = 64.",
