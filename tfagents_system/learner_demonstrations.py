@@ -40,14 +40,16 @@ def hold_demonstrations(run: Run, made: Assembly, fence: Fence) -> HeldDemonstra
     """Returns the run's demonstrations; None if it has none.
 
     At the first start that has some, copies them into the experiment's folder, from which the run
-    reads them from then on: the originals may move.
+    reads them from then on: the originals may move. Later starts compare the originals that are
+    there; a learner that starts again meanwhile does not, for they may be growing.
 
     Raises:
       ConfigError: If they cannot be read, do not fit the environment, need too much memory, or are
         others than the run's.
     """
     kept = run.paths.demonstrations
-    given = _given(run)
+    has_begun = run.paths.run_spec.exists() and kept.exists()
+    given = None if has_begun else _given(run)
     if not kept.exists():
         if given is None:
             return None

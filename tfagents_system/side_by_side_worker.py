@@ -68,13 +68,13 @@ class SideBySideWorker(Worker):
             for slot, result in self._episodes.tick(policy):
                 self._end(slot, result, phase)
                 has_ended = True
-            is_over = self._is_paused()
+            is_over = False
             if self._records.env_step == env_step:  # no agent has acted: perhaps none ever will
-                is_over = is_over or self._should_end()
+                is_over = self._should_end()
             if self._adder.is_burst_due:
                 self._send(phase)
                 is_over = is_over or self._should_end() or is_enough()
-            if is_over:
+            if is_over or self._is_paused():  # last, because sending may have reported a pause
                 self._end_episodes()
 
     def _begin(self, phase: Phase, policy: SlotPolicy) -> bool:

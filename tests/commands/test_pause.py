@@ -65,6 +65,16 @@ def test_a_pause_of_collection_does_not_wait_for_the_learner(paths, capsys):
     assert f"collection of {paths.root} is paused, as" in capsys.readouterr().out
 
 
+def test_it_ends_if_somebody_resumes_meanwhile(paths, capsys):
+    write_reports(paths, 1)
+    pausing = Pausing(paths)
+    assert pausing.waits()
+    resume(paths.root)
+    pausing.join(10)
+    assert not pausing.is_alive()
+    assert f"{paths.root} was resumed meanwhile" in capsys.readouterr().out
+
+
 def test_a_pause_of_a_run_that_has_ended_is_for_its_next_start(tmp_path, capsys):
     paths = ExperimentPaths(tmp_path)
     paths.episodes.mkdir()

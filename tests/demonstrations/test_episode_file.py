@@ -73,6 +73,7 @@ def test_damaged_and_foreign_files_are_refused_by_path_and_key(tmp_path):
     content = path.read_bytes()
     files = {
         "damaged, or no .npz": lambda: path.write_bytes(content[: len(content) // 2]),
+        "no .npz file": lambda: np.save(path.open("wb"), np.ones(3)),
         "no head": lambda: np.savez(path, weights=np.ones(3)),
         "not a demonstration: its head": lambda: write_with_head(path, format="policy"),
         "version 2 of the format": lambda: write_with_head(path, version=2),
@@ -227,3 +228,23 @@ def test_the_digest_depends_on_what_agents_learn_from_and_on_nothing_else():
         [episode_of(arrays_of(3, scale=2.0), "terminated")],
     ]  # fmt: skip
     assert len({digest([first]), *map(digest, others)}) == 6
+
+
+def test_an_episode_that_cannot_be_written_is_kept_until_it_can(tmp_path):
+    folder = tmp_path / "demonstrations"
+    recorder = Recorder(folder)
+    recorder.reset([1.0])
+    recorder.step([0.0], [2.0], 0.5, False, False)
+    folder.rmdir()
+    with pytest.raises(OSError, match="No such file"):
+        recorder.step([0.0], [3.0], 0.5, True, False)
+    with pytest.raises(OSError, match="No such file"):
+        recorder.save()
+    with pytest.raises(ConfigError, match=r"needs Recorder\.reset"):
+        recorder.step([0.0], [4.0], 0.5, True, False)
+    folder.mkdir()
+    assert recorder.save() == folder / "episode_000000.npz"
+    (episode,) = read_demonstrations(folder)
+    assert episode.observations["observation"].tolist() == [[1], [2], [3]]
+    with pytest.raises(ConfigError, match="an episode that has ended and is not written"):
+        recorder.save()

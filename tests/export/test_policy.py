@@ -105,3 +105,9 @@ def test_wrong_arguments_are_refused(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="Cannot write the policy to .*file"):
         export(str(paths.root), ("numpy",), output=str(tmp_path / "file"))
+    own = tmp_path / "mine/numpy/notes.txt"
+    own.parent.mkdir(parents=True)
+    own.write_text("mine")
+    with pytest.raises(ConfigError, match="mine/numpy is there already, and is not an export"):
+        export(str(paths.root), ("numpy",), output=str(tmp_path / "mine"))
+    assert own.read_text() == "mine"

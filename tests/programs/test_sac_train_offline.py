@@ -8,6 +8,7 @@ from replay_fakes import make_experiment, serving
 from tfagents_system import sac_collect, sac_train
 from tfagents_system.core.errors import EXIT_FINISHED, ConfigError
 from tfagents_system.core.state.reports import read_report
+from tfagents_system.core.state.running import begin_run
 from tfagents_system.demonstrations.recorder import Recorder
 from tfagents_system.learning.policy_export import PolicyExporter
 from tfagents_system.services.replay import experience_stats
@@ -69,6 +70,19 @@ def test_the_learner_trains_with_an_empty_replay_buffer(tmp_path, replay, capsys
         if value.tag == "learner/offline"
     ]
     assert texts == [f"Trains offline on {report.offline}."]
+
+
+def test_a_learner_that_starts_again_meanwhile_does_not_look_at_the_originals(tmp_path, replay):
+    data = record(tmp_path / "data")
+    paths = offline(tmp_path / "exp", data)
+    assert sac_train.train(str(paths.root), replay.address, 2, stop=False) == EXIT_FINISHED
+    record(tmp_path / "data")  # three more episodes
+    (tmp_path / "data/episode_000009.npz").write_bytes(b"half a copy")
+    assert sac_train.train(str(paths.root), replay.address, 2, stop=False) == EXIT_FINISHED
+    assert len(list(paths.demonstrations.iterdir())) == 3
+    begin_run(paths)  # as the user's next start does
+    with pytest.raises(ConfigError, match=r"episode_000009.npz: damaged"):
+        sac_train.train(str(paths.root), replay.address, 2, stop=False)
 
 
 def test_data_without_rewards_is_refused_in_words(tmp_path, replay):

@@ -87,6 +87,19 @@ def test_the_fill_ends_when_it_is_enough_and_its_episodes_with_it(tmp_path):
     assert adder.slots[4:6] == [0, 1] and slots[0].num_steps > 2
 
 
+def test_a_pause_that_is_reported_while_sending_ends_the_episodes_before_another_env_step(tmp_path):
+    run, reader = make_run(tmp_path), FakeReader()
+    reader.publish_iteration(0)
+    slots = environments_of(3, 3)
+    adder = FakeAdder(burst_length=4)
+    worker = make_worker(run, adder, reader, environment=slots[0], others=slots[1:])
+    worker._send = lambda phase: setattr(worker, "_is_paused", lambda: True)
+    worker._begin(Phase.COLLECTING, worker._policies.collect)
+    worker._collect(Phase.COLLECTING, worker._policies.collect)
+    assert [slot.num_steps for slot in slots] == [2, 2]
+    assert not worker._episodes.are_running
+
+
 @pytest.mark.parametrize("is_paused", [False, True])
 def test_a_stop_and_a_pause_end_all_episodes_and_leave_nothing_unsent(
     tmp_path, monkeypatch, is_paused

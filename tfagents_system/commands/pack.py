@@ -7,6 +7,7 @@ and the record of the run; no replay buffer, training state, logs or videos. Ins
 such as a simulator, are not in it: provenance.json has their versions.
 """
 
+import contextlib
 import os
 import pathlib
 import shlex
@@ -41,7 +42,8 @@ def pack(exp_dir: pathlib.Path, /, output: pathlib.Path | None = None) -> None:
     except OSError as error:
         raise ConfigError(f"Cannot write {file}: {error.strerror}. Set --output.") from error
     finally:
-        unfinished.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
     print(f"{file}  {format_bytes(file.stat().st_size)}")
     print("On another machine with this project and the packages of the environment:")
     print(f"  tar -xzf {shlex.quote(file.name)} && sac eval {shlex.quote(name)}")

@@ -45,6 +45,9 @@ def pause(
     parts, terminal = pauses.paused(paths), Terminal()
     snapshot = first = watch.look()
     while snapshot.is_running and (missing := _missing(first, snapshot, parts)):
+        if not pauses.paused(paths):
+            terminal.print(f"{printable(paths.root)} was resumed meanwhile.")
+            return
         if snapshot is first:
             terminal.print(f"Waiting for {', '.join(missing)}.")
         terminal.show(functools.partial("NOT PAUSED YET: {}".format, ", ".join(missing)))

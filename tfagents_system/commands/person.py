@@ -5,6 +5,7 @@ from typing import Any
 from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.commands.recording import Recording
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.process.guest import UserCodeError
 from tfagents_system.demonstrations.recorder import Recorder
 from tfagents_system.films.camera import render_unnoticed
 from tfagents_system.films.playback import Playback, playback_of
@@ -66,7 +67,9 @@ class Person:
     def _show(self) -> None:
         try:
             frame = render_unnoticed(self._environment)
-        except NotImplementedError as error:
+        except UserCodeError as error:
+            if not isinstance(error.__cause__, NotImplementedError):
+                raise
             raise ConfigError(
                 "The environment does not implement render('rgb_array'), so a person cannot see "
                 "it. Record your own loop instead: docs/demonstrations.md."

@@ -1,5 +1,7 @@
 """The errors and exit codes that programs report to their user and their supervisor."""
 
+import signal
+
 EXIT_FINISHED = 0
 EXIT_NOT_BEGUN = 69  # user code failed, or ended the program, before the first env step
 EXIT_DIVERGED = 70  # training gave numbers that are not finite; restarting would repeat it
@@ -18,7 +20,12 @@ class SupersededError(Exception):
 
 
 class Interrupt(KeyboardInterrupt):
-    """Ctrl-C in one of our commands; any other KeyboardInterrupt in user code is its own."""
+    """A signal that ends one of our commands; other KeyboardInterrupts in user code are its own."""
+
+    def __init__(self, number: int = signal.SIGINT):
+        """Takes the signal's number."""
+        super().__init__()
+        self.exit_code = 128 + number  # as of shells
 
 
 class StorageError(Exception):

@@ -34,7 +34,10 @@ FORMAT, VERSION = "sac-demonstration", 1
 MAX_BYTES = 2 * 10**9  # of the learner's memory, for all demonstrations of a run
 OBSERVATION, ACTION, REWARD = "observation", "action", "reward"
 TERMINATED, TRUNCATED, UNFINISHED = ENDS = ("terminated", "truncated", "unfinished")
-_DAMAGES = (ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
+_DAMAGES = (
+    ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError,
+    TypeError, AttributeError,  # a single array in place of an archive
+)  # fmt: skip
 
 Arrays = Mapping[str, NDArray[Any]]
 

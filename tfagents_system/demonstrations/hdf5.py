@@ -45,7 +45,7 @@ def read_hdf5(path: pathlib.Path) -> list[Episode]:
             raise ConfigError(
                 f"{path}: not of Minari or D4RL: it has {', '.join(sorted(file)) or 'nothing'}."
             )
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, LookupError, ValueError, TypeError, RuntimeError) as error:
         raise ConfigError(
             f"{path}: damaged, or no HDF5 file of demonstrations ({error})."
         ) from error

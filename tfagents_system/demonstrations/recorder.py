@@ -42,6 +42,7 @@ class Recorder:
         make_folder_durably(self._folder)
         self._steps: dict[str, list[NDArray[Any]]] = {}  # by leaf; empty between episodes
         self._shapes: dict[str, tuple[int, ...]] = {}  # of the leaves of each step
+        self._end = ""  # how the episode has ended, until it is written
 
     def reset(self, observation: Any) -> None:
         """Begins an episode.
@@ -49,7 +50,7 @@ class Recorder:
         Raises:
           ConfigError: If the observation is not of finite numbers.
         """
-        self._steps = {}
+        self._steps, self._end = {}, ""
         leaves = _checked(observation, OBSERVATION)
         self._shapes = _shapes(leaves) | {REWARD: ()}
         self._steps = {REWARD: []} | {name: [leaf] for name, leaf in leaves.items()}
@@ -64,8 +65,9 @@ class Recorder:
         Raises:
           ConfigError: If no episode has begun, if something is not of finite numbers, or if it has
             other leaves or shapes than before in the episode; the message names it.
+          OSError: If the episode has ended, and cannot be written; see `save`.
         """
-        if not self._steps:
+        if not self._steps or self._end:
             raise ConfigError("Recorder.step needs Recorder.reset before each episode.")
         actions = _checked(action, ACTION)
         leaves = actions | _checked(observation, OBSERVATION) | _checked(reward, REWARD)
@@ -77,12 +79,26 @@ class Recorder:
             self._steps.setdefault(name, []).append(leaf)
         if not (terminated or truncated):
             return None
+        self._end = TERMINATED if terminated else TRUNCATED
+        return self.save()
+
+    def save(self) -> pathlib.Path:
+        """Writes the episode that has ended; returns its file.
+
+        Only needed if the last `step` raised OSError, such as of a full disk: until the next
+        `reset`, nothing of the episode is lost.
+
+        Raises:
+          ConfigError: If no episode waits for it.
+          OSError: If the file cannot be written.
+        """
+        if not self._end:
+            raise ConfigError("Recorder.save needs an episode that has ended and is not written.")
         arrays = {name: np.stack(steps) for name, steps in self._steps.items()}
         arrays[REWARD] = arrays[REWARD].astype(np.float32)
-        self._steps = {}
         path = self._next_file()
-        end = TERMINATED if terminated else TRUNCATED
-        write_episode(path, episode_of(arrays, end, self._environment, str(path)))
+        write_episode(path, episode_of(arrays, self._end, self._environment, str(path)))
+        self._steps, self._end = {}, ""
         return path
 
     def _next_file(self) -> pathlib.Path:

@@ -73,6 +73,7 @@ def latency(folder: str, /, num_actions: Annotated[int, AtLeast(1)] = 10_000) ->
                 capture_output=True, text=True,
             )  # fmt: skip
         if done.returncode:
-            raise ConfigError(f"{folder}/{name}: {done.stderr.strip().splitlines()[-1]}")
+            reason = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+            raise ConfigError(f"{folder}/{name}: {reason[-1]}")
         times = np.array(json.loads(done.stdout.splitlines()[-1])) / 1e3
         print(f"{name:<12}{np.median(times):>12.0f}{np.percentile(times, 99.9):>12.0f}")

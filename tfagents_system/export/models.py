@@ -61,6 +61,9 @@ def restore(params: Params, checkpoint: pathlib.Path) -> RestoredPolicy:
     return RestoredPolicy(agent, seen, action, note)
 
 
+RUNNER, EXAMPLE = OF_EACH = "run_policy.py", "example.json"
+
+
 def write(policy: RestoredPolicy, name: str, folder: pathlib.Path) -> None:
     """Writes the model in the format `name`, its runner and an example to a new `folder`.
 
@@ -69,12 +72,12 @@ def write(policy: RestoredPolicy, name: str, folder: pathlib.Path) -> None:
     """
     folder.mkdir()
     WRITERS[name](policy.agent, folder)
-    shutil.copy(pathlib.Path(__file__).with_name(f"{name}_runner.py"), folder / "run_policy.py")
+    shutil.copy(pathlib.Path(__file__).with_name(f"{name}_runner.py"), folder / RUNNER)
     example = {}
     for key, nest in (("observation", policy.observation), ("action", policy.action)):
         parts = {name: part.tolist() for name, part in named_parts(nest, key).items()}
         example[key] = parts if tree.is_nested(nest) else parts[key]
-    (folder / "example.json").write_text(json.dumps(example) + "\n")
+    (folder / EXAMPLE).write_text(json.dumps(example) + "\n")
 
 
 def _write_numpy(agent: tf_agent.TFAgent, folder: pathlib.Path) -> None:

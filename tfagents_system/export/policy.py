@@ -14,6 +14,7 @@ import pathlib
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from typing import Annotated
 
 from tfagents_system.core.errors import ConfigError
@@ -56,10 +57,12 @@ def export(
         # Imported here, because TensorFlow takes seconds, and wrong input is reported before.
         from tfagents_system.export import models
 
+    folder = pathlib.Path(output) if output else paths.exports / policy_checkpoint.name
+    for name in dict.fromkeys(to):
+        _check_may_be_replaced(folder / name, models.OF_EACH)
     policy = models.restore(load_saved_params(paths, params, env_config), policy_checkpoint)
     if policy.note:
         print(f"NOTE: {policy.note}", file=sys.stderr)
-    folder = pathlib.Path(output) if output else paths.exports / policy_checkpoint.name
     try:
         with tempfile.TemporaryDirectory() as temporary:
             written = pathlib.Path(temporary)
@@ -74,6 +77,15 @@ def export(
                 print(folder / name)
     except OSError as error:
         raise ConfigError(f"Cannot write the policy to {folder}: {error.strerror}.") from error
+
+
+def _check_may_be_replaced(target: pathlib.Path, of_export: Sequence[str]) -> None:
+    """Raises ConfigError if `target` is neither free nor has the files of an export."""
+    is_free = not target.exists() or (target.is_dir() and not any(target.iterdir()))
+    if not is_free and not all((target / name).is_file() for name in of_export):
+        raise ConfigError(
+            f"{target} is there already, and is not an export of a policy. Choose another --output."
+        )
 
 
 def _replace(source: pathlib.Path, target: pathlib.Path) -> None:

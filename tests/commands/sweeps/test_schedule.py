@@ -167,3 +167,23 @@ def test_a_pruned_trial_is_stopped_marked_and_not_resumed():
     again = TaskSweep(make_task(seeds=(1, 2)), iter(GRID), study)
     run(again, prunes=True)
     assert len(tape()) == 5 and states(again) == states(sweep)
+
+
+def test_an_error_stops_the_experiments_that_run(monkeypatch):
+    sweep = TaskSweep(make_task(seeds=(1,)), iter(GRID[:1]), None)
+    runs = ParallelRuns([SLOT])
+    stopped = []
+    monkeypatch.setattr(
+        runs, "stop_all", lambda: stopped.append([e.name for e in runs.experiments])
+    )
+
+    def fail(line):
+        raise BrokenPipeError
+
+    terminal = Terminal(io.StringIO())
+    monkeypatch.setattr(terminal, "show", fail)
+    with pytest.raises(BrokenPipeError):
+        Schedule([sweep], runs, Progress(1), terminal, False).run()
+    assert stopped == [["arm_trial_0_seed_1"]]
+    for run in runs._runs:
+        run.process.wait(60)

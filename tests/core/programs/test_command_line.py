@@ -5,6 +5,7 @@ import importlib.util
 import pathlib
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from typing import Annotated
@@ -146,6 +147,45 @@ def test_wrong_input_of_a_tool_is_one_line_and_exit_code_78(capsys):
         run_tool(film, ["folder/film.py"])
     assert end.value.code == 78
     assert capsys.readouterr().err.startswith("film.py: the following arguments are required")
+
+
+def read_missing():
+    """Reads a file that is not there."""
+    pathlib.Path("no/such.csv").read_text()
+
+
+def test_a_file_that_cannot_be_read_is_one_line(capsys):
+    with pytest.raises(SystemExit) as end:
+        run_tool(read_missing, ["folder/film.py"])
+    assert end.value.code == 78
+    assert capsys.readouterr().err == "film.py: no/such.csv: No such file or directory.\n"
+
+
+WAITING = """
+import pathlib, sys, tempfile, time
+from tfagents_system.core.programs.command_line import run_tool
+
+def wait() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        print(folder, flush=True)
+        time.sleep(60)
+
+run_tool(wait, ["wait"])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_tool_after_its_cleanup(number):
+    with subprocess.Popen(
+        [sys.executable, "-c", WAITING], cwd=REPO, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True,
+    ) as tool:  # fmt: skip
+        folder = pathlib.Path(tool.stdout.readline().strip())
+        assert folder.is_dir()
+        tool.send_signal(number)
+        assert tool.wait(30) == 128 + number
+        assert tool.stderr.read() == ""
+    assert not folder.exists()
 
 
 def programs():

@@ -27,7 +27,7 @@ class _Run(NamedTuple):
 
 
 class ParallelRuns:
-    """Runs experiments, each in a free slot; Ctrl-C and SIGTERM stop all.
+    """Runs experiments, each in a free slot; Ctrl-C, SIGTERM and SIGHUP stop all.
 
     For the main thread only.
     """
@@ -37,8 +37,9 @@ class ParallelRuns:
         self.is_stopped = False
         self._slots = list(slots)
         self._runs: list[_Run] = []
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda number, frame: self._stop_all())
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as by nohup
+                signal.signal(number, lambda number, frame: self.stop_all())
 
     @property
     def has_place(self) -> bool:
@@ -77,7 +78,8 @@ class ParallelRuns:
         self._slots += [run.slot for run, _ in ended]
         return [Ended(run.experiment, code) for run, code in ended]
 
-    def _stop_all(self) -> None:
+    def stop_all(self) -> None:
+        """Stops all experiments in order, and starts no more; they end a little later."""
         self.is_stopped = True
         for run in self._runs:
             run.process.terminate()

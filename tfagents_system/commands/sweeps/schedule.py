@@ -39,15 +39,22 @@ class Schedule:
         self._awaited: str | None = None
 
     def run(self) -> None:
-        """Blocks until the queue is empty and all have ended, or a signal has stopped all."""
-        while True:
-            self._take_ended()
-            self._start()
-            if not self._sweep_of and (self._first is None or self._runs.is_stopped):
-                return
-            self._prune()
-            self._terminal.show(lambda: self._progress.line(self._runs.experiments))
-            time.sleep(POLL_SECS)
+        """Blocks until the queue is empty and all have ended, or a signal has stopped all.
+
+        An error, such as an output without a reader, stops those that run: nobody would else.
+        """
+        try:
+            while True:
+                self._take_ended()
+                self._start()
+                if not self._sweep_of and (self._first is None or self._runs.is_stopped):
+                    return
+                self._prune()
+                self._terminal.show(lambda: self._progress.line(self._runs.experiments))
+                time.sleep(POLL_SECS)
+        except BaseException:
+            self._runs.stop_all()
+            raise
 
     def _start(self) -> None:
         while self._runs.has_place:

@@ -174,27 +174,37 @@ def with_arguments(function: Callable[..., Any], argv: Sequence[str]) -> partial
 def run_tool(function: Callable[..., int | None], argv: Sequence[str]) -> typing.NoReturn:
     """Calls `function` with the arguments of the command line `argv`, and exits.
 
-    The exit code is what it returns, 0 for None. A ConfigError becomes one line on standard error
-    and exit code 78, a StorageError with 74, what user code raised its traceback, one line and 1. A
-    reader of the output that has seen enough, as `head`, ends it without a word.
+    The exit code is what it returns, 0 for None. A ConfigError, or a file that cannot be
+    read or written, becomes one line on standard error and exit code 78, a StorageError with 74,
+    what user code raised its traceback, one line and 1. A reader of the output that has seen
+    enough, as `head`, ends it without a word. Ctrl-C, SIGTERM and SIGHUP, unless they are ignored,
+    end it after its cleanup, with 128 plus their number.
     """
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
+            signal.signal(number, _interrupt)
     GUEST.remember()
     threads = threading.enumerate()
     try:
         with GUEST.watching(env_timeout_secs(os.environ)):
             code = with_arguments(function, argv)()
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        code = EXIT_INTERRUPTED
+    except KeyboardInterrupt as error:
+        code = error.exit_code if isinstance(error, Interrupt) else EXIT_INTERRUPTED
     except Exception as error:
-        code = tell(argv, error)
+        code = tell(argv, _of_user(error))
     leave(code or 0, threads)
 
 
 def _interrupt(number: int, frame: object) -> typing.NoReturn:
-    raise Interrupt
+    raise Interrupt(number)
+
+
+def _of_user(error: Exception) -> Exception:
+    """Returns a ConfigError for a file that cannot be read or written, else `error`."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return ConfigError(f"{error.filename}: {error.strerror}.")
+    return error
 
 
 def flags_of(function: Callable[..., Any]) -> list[str]:
