@@ -195,10 +195,12 @@ def load_policy(folder: str | os.PathLike[str], checkpoint: str | None = None) -
     env_config = load_env_config(paths.config)
     prepare_tensorflow()
     from tfagents_system.environments.closing import closed_at_end
+    from tfagents_system.environments.global_generators import kept_generators
     from tfagents_system.evaluation import evaluator
 
     params = load_saved_params(paths, None, env_config)
-    with naming_missing_packages(paths):
+    # The environment's seed is no affair of the caller's generators.
+    with naming_missing_packages(paths), kept_generators(None):
         environment = evaluator.make_eval_environment(params, seed=0)
     with closed_at_end(environment):
         policy = evaluator.load_greedy_policy(params, environment, found)

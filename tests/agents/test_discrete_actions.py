@@ -10,6 +10,7 @@ from tfagents_system.agents.batch import make_batch
 from tfagents_system.agents.sac import losses
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.data.transition import Transition
+from tfagents_system.networks.action_heads import action_head
 from tfagents_system.policies.acting import AgentPolicies, TfActingPolicy
 from tfagents_system.train_params_base import TrainParamsBase
 
@@ -345,3 +346,29 @@ def test_each_branch_and_the_arm_have_a_temperature_of_their_own():
     excess = [1 + 0.5, -0.4 + 0.25, -0.2 + 0.25]
     np.testing.assert_allclose(gradients, [np.negative(excess)], rtol=1e-5)
     np.testing.assert_allclose(loss, -np.dot([0.3, 0.2, 0.1], excess), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("spec", "mask", "expected"),
+    [
+        (ONE, [[1, 1, 1], [0, 1, 1], [0, 0, 1], [0, 0, 0]], [1, np.log(2) / np.log(3), 0, 0]),
+        (
+            BRANCHES,
+            [[1, 1, 0, 1, 1], [0, 1, 0, 1, 0]],
+            [[1, np.log(2) / np.log(3)], [0, 0]],
+        ),
+        (NESTED, [[1, 0, 1], [0, 1, 0]], [[1, np.log(2) / np.log(3)], [1, 0]]),
+    ],
+    ids=["one", "branches", "nested"],
+)
+def test_the_share_of_the_entropy_that_a_mask_leaves(spec, mask, expected):
+    share = action_head(spec).reachable_share(tf.constant(mask))
+    np.testing.assert_allclose(share, expected, rtol=1e-6)
+
+
+def test_where_one_integer_is_allowed_alpha_stays():
+    agent = make_agent(ONE, MASKED)
+    before = float(agent.temperature.log_alpha)
+    for _ in range(3):
+        agent.train(masked(minibatch([4, 5], ONE.dtype), [[0, 1, 0], [0, 0, 1]], [[1, 0, 1]] * 2))
+    assert float(agent.temperature.log_alpha) == before

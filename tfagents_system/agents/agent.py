@@ -13,7 +13,7 @@ from tf_agents.trajectories import time_step as ts
 from tfagents_system.agents.batch import Batch, make_batch, split_masks, with_shifted_images
 from tfagents_system.agents.cloning import Cloning
 from tfagents_system.agents.losses import Alpha, CriticLoss, Losses, sum_of_parts, valid_mean
-from tfagents_system.agents.networks import Networks, summarized
+from tfagents_system.agents.networks import Networks, reachable_share, summarized
 from tfagents_system.agents.optimizers import Gradients, Optimizer, UpdateRule, current, make_adam
 from tfagents_system.agents.temperature import Temperature
 from tfagents_system.core.action_masks import input_spec
@@ -233,12 +233,11 @@ class ActorCriticAgent(tf_agent.TFAgent):
         by_actor = tape.gradient(actor.loss, self._actor_variables)
         if self.temperature is not None:
             log_prob = tf.stop_gradient(actor.log_prob)
-            losses["alpha_loss"], by_log_alpha = self.temperature.loss(log_prob, batch.valid)
+            share = reachable_share(self.networks, batch.steps)
+            losses["alpha_loss"], by_log_alpha = self.temperature.loss(log_prob, batch.valid, share)
             metrics["entropy"] = -valid_mean(sum_of_parts(log_prob, alpha), batch.valid)
-        losses, metrics = (
-            {name: self.rule.policy_delay * value for name, value in of_step.items()}
-            for of_step in (losses, metrics)
-        )
+        delay = self.rule.policy_delay
+        losses, metrics = ({n: delay * v for n, v in each.items()} for each in (losses, metrics))
         soft_value = actor.soft_value if self.networks.state_value is not None else ()
         return _ActorStep(losses, metrics, soft_value, by_actor, by_log_alpha, actor.moments)
 

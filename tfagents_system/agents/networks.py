@@ -203,6 +203,11 @@ def allowed(networks: Networks, distribution: Any, steps: Steps) -> Any:
     )
 
 
+def reachable_share(networks: Networks, steps: Steps) -> Any:
+    """Returns the share of the target entropy that the masks of `steps` leave, for each part."""
+    return networks.head.reachable_share(steps.mask) if tf.is_tensor(steps.mask) else 1.0
+
+
 def values(critics: Sequence[network.Network], steps: Steps, actions: Nest) -> list[tf.Tensor]:
     """Returns each critic's values of `actions`, [B] or [B, T], or [..., M] quantiles.
 

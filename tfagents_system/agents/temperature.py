@@ -47,7 +47,9 @@ class Temperature(tf.Module):
         """The temperature, [] or [P], > 0."""
         return tf.exp(self.log_alpha)
 
-    def loss(self, log_prob: tf.Tensor, valid: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
+    def loss(
+        self, log_prob: tf.Tensor, valid: tf.Tensor, share: tf.Tensor | float = 1.0
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """Returns the mean of -log_alpha (log pi(a|s) + target entropy), and its gradient.
 
         Of several parts it is the sum.
@@ -59,8 +61,10 @@ class Temperature(tf.Module):
         Args:
           log_prob: [B] or [B, T], log-probabilities of the policy's actions; or [..., P].
           valid: [B] or [B, T]; 0 for padding.
+          share: Of the target entropy, as `log_prob`: what masks leave of the largest entropy.
+            Otherwise a target that few allowed actions cannot reach would raise alpha for ever.
         """
-        excess = log_prob + self.target_entropy
+        excess = log_prob + share * self.target_entropy
         if self.log_alpha.shape.rank:
             parts = tf.unstack(excess, axis=-1)
             excess = tf.stack([valid_mean(part, valid) for part in parts])

@@ -73,6 +73,13 @@ class DiscreteHead(ActionHead):
         """See ActionHead."""
         return self.categoricals(tf.where(tf.not_equal(mask, 0), distribution.logits, FORBIDDEN))
 
+    def reachable_share(self, mask: tf.Tensor) -> tf.Tensor:
+        """See ActionHead: log m / log n, with m of n integers allowed."""
+        counts = [tf.math.count_nonzero(part, -1, dtype=tf.float32) for part in self.branches(mask)]
+        largest = tf.math.log(tf.maximum(tf.stack(counts, axis=-1), 1.0))
+        shares = largest / np.log(self.sizes).astype(np.float32)
+        return tf.squeeze(shares, axis=-1) if self.num_branches == 1 else shares
+
     def categoricals(self, logits: tf.Tensor) -> Categoricals:
         """Returns the distribution with `logits` [..., N]."""
         # Arrays, because TF-Agents removes the batch axis of each tensor among the parameters.

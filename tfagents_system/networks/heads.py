@@ -98,6 +98,13 @@ class ActionHead(abc.ABC):
         `mask` is [..., N]; see core/action_masks.py.
         """
 
+    def reachable_share(self, mask: tf.Tensor) -> Any:
+        """Returns the largest entropy of each part under `mask`, by that without one: in [0, 1].
+
+        It is [...], or [..., P]. Of numbers it is 1, for no mask concerns them.
+        """
+        return 1.0
+
     @abc.abstractmethod
     def sample(self, distribution: Any) -> tuple[Any, tf.Tensor]:
         """Samples actions of an actor's distribution; returns them and their log-probabilities.

@@ -61,6 +61,16 @@ class NestedHead(ActionHead):
             for leaf, of_leaf in self._with(distribution)
         ])  # fmt: skip
 
+    def reachable_share(self, mask: tf.Tensor) -> tf.Tensor:
+        """See ActionHead."""
+        shares = []
+        for leaf, of_leaf in self._split(mask):
+            share = leaf.reachable_share(of_leaf)
+            shares.append(share[..., tf.newaxis] if leaf.num_branches == 1 else share)
+        ones = [tf.ones_like(shares[0][..., :1])] if self.boxes else []
+        joined = tf.concat([*ones, *shares], axis=-1)
+        return tf.squeeze(joined, axis=-1) if np.size(self.part_weights) == 1 else joined
+
     def sample(self, distribution: Any) -> tuple[Nest, tf.Tensor]:
         """See ActionHead."""
         actions, log_probs = [], []
