@@ -111,6 +111,11 @@ class SideBySideWorker(Worker):
                 self._curricula[slot],
                 self._lessons[slot],
             )
+        if self._add_copies(slot, phase) and result.is_complete:
+            self._note_success()
+
+    def _add_copies(self, slot: int, phase: Phase) -> bool:
+        """Adds the copies of a slot's episode with other goals; returns False after a failure."""
         try:
             for _ in self._experience.add_copies(self._slots.environment(slot), slot):
                 self._send(phase)
@@ -119,14 +124,15 @@ class SideBySideWorker(Worker):
         except EnvironmentFailure as failure:
             self._adder.end_episode(slot)
             self._note(failure)
-            return
-        if result.is_complete:
-            self._note_success()
+            return False
+        return True
 
     def _end_episodes(self) -> None:
-        """Ends all episodes early, after what they have had so far."""
+        """Ends all episodes early, after what they have had so far, and adds their copies."""
         for slot in self._episodes.running_slots:
             self._adder.end_episode(slot)
+            if not self._should_end():
+                self._add_copies(slot, Phase.COLLECTING)
         self._episodes.cut()
 
     def _hold(self) -> None:

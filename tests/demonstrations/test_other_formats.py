@@ -196,6 +196,28 @@ def test_episodes_of_d4rl_end_at_terminals_and_timeouts(tmp_path):
     ]  # fmt: skip
 
 
+def test_without_timeouts_episodes_of_d4rl_end_where_observations_jump(tmp_path):
+    path = tmp_path / "old.hdf5"
+    following = np.arange(1.0, 9.0)[:, None]
+    following[5] = 5.5  # and step 6 begins at 6
+    write_d4rl(path, next_observations=following)
+    with h5py.File(path, "a") as file:
+        del file["timeouts"]
+    episodes = read_demonstrations(path)
+    assert [e.observations["observation"][:, 0].tolist() for e in episodes] == [
+        [0, 1, 2, 3], [3, 4, 5, 5.5], [6, 7, 8],
+    ]  # fmt: skip
+    assert [e.end for e in episodes] == ["terminated", "truncated", "unfinished"]
+    for missing, message in (
+        ("next_observations", "neither timeouts nor next_observations"),
+        ("terminals", "not of Minari or D4RL"),
+    ):
+        with h5py.File(path, "a") as file:
+            del file[missing]
+        with pytest.raises(ConfigError, match=message):
+            read_demonstrations(path)
+
+
 def test_another_hdf5_file_is_refused_by_words(tmp_path):
     path = tmp_path / "weights.h5"
     with h5py.File(path, "w") as file:

@@ -247,3 +247,9 @@ def test_what_cannot_be_read_is_refused_by_words(tmp_path, monkeypatch):
     shutil.rmtree(paths.checkpoints)
     with pytest.raises(ConfigError, match="it has no checkpoint"):
         read_demonstrations(paths.root)
+
+
+def test_a_copy_that_goes_on_after_it_has_reached_its_goal_is_cut_there():
+    discount = np.float32([1, 1, 0, 1, 1, 1, 0])
+    parts = replay_module._between_terminations(np.array([[0, 4], [5, 6]]), discount)
+    assert [(int(before), int(last)) for before, last in parts] == [(0, 2), (2, 4), (5, 6)]

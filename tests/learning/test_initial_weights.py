@@ -2,15 +2,19 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from checkpoint_fakes import FakeReplay, train
 from fakes import UNRIVALLED
 from replay_fakes import make_tiny_agent
+from tf_agents.specs import tensor_spec
+from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.state.generations import generation_dir
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.learning.initial_weights import initialize
 from tfagents_system.learning.policy_export import write_policy
+from tfagents_system.train_params_base import TrainParamsBase
 
 
 @pytest.fixture
@@ -79,3 +83,29 @@ def test_weights_that_went_missing_are_an_error(trained):
     shutil.rmtree(generation / "learner")
     with pytest.raises(ConfigError, match="cannot be read"):
         initialize(make_tiny_agent()[0], generation)
+
+
+class Td3(TrainParamsBase):
+    algorithm = "td3"
+    actor_fc_layer_params = critic_joint_fc_layer_params = (4,)
+    env_ctor = None
+
+
+Td3.__abstractmethods__ = frozenset()
+
+
+def test_target_networks_follow_the_policy_that_a_run_starts_from(tmp_path):
+    spec = tf.TensorSpec([2], tf.float32)
+    action = tensor_spec.BoundedTensorSpec([1], tf.float32, -1, 1)
+    other, agent = (
+        Td3({"horizon": 10}).agent_ctor(
+            tf.Variable(0, dtype=tf.int64), spec, action, ts.time_step_spec(spec)
+        )
+        for _ in range(2)
+    )
+    write_policy(tmp_path / "policy", other.policy.variables())
+    initialize(agent, tmp_path / "policy")
+    networks = agent.networks
+    for network in (networks.actor, networks.target_actor):
+        for value, expected in zip(network.variables, other.networks.actor.variables, strict=True):
+            np.testing.assert_array_equal(value, expected)

@@ -94,10 +94,13 @@ def test_a_pause_that_is_reported_while_sending_ends_the_episodes_before_another
     adder = FakeAdder(burst_length=4)
     worker = make_worker(run, adder, reader, environment=slots[0], others=slots[1:])
     worker._send = lambda phase: setattr(worker, "_is_paused", lambda: True)
+    copied = []
+    worker._add_copies = lambda slot, phase: copied.append(slot) or True
     worker._begin(Phase.COLLECTING, worker._policies.collect)
     worker._collect(Phase.COLLECTING, worker._policies.collect)
     assert [slot.num_steps for slot in slots] == [2, 2]
     assert not worker._episodes.are_running
+    assert copied == [0, 1]  # of what they have had so far, with other goals
 
 
 @pytest.mark.parametrize("is_paused", [False, True])

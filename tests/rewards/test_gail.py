@@ -60,7 +60,7 @@ def test_losses_and_rewards_by_hand(use_actions):
         for unit in np.eye(x.shape[1])
     ]
     norms = np.sqrt(np.square(by_input).sum(axis=0) + 1e-7)
-    penalty = np.mean((norms - 1) ** 2)
+    penalty = np.mean((norms[:2] - 1) ** 2)
     cross_entropy = -np.mean((np.log(found) + np.log(1 - found))[:2])
     loss, parts = signal.losses(batch)
     np.testing.assert_allclose(parts["gradient_penalty"], penalty, rtol=1e-3)
@@ -104,7 +104,7 @@ def test_the_bottleneck_by_hand():
         (observation, others) = signal._inputs(batch)
         means.append(signal._judgement((observation, others)).code.numpy())
     terms = 1 + np.log(0.25) - 0.5 * means[0] ** 2 - 0.5 * means[1] ** 2 - 0.25
-    information = np.mean(-terms.sum(axis=1))
+    information = np.mean(-terms[:2].sum(axis=1))
     signal.beta.assign(2.0)
     loss, parts = signal.losses(policy)
     np.testing.assert_allclose(parts["information"], information, rtol=1e-4)
@@ -167,3 +167,30 @@ def test_sequences_and_their_padding():
     for name, value in parts.items():
         np.testing.assert_allclose(of_sequences[name], value, rtol=1e-5)
     assert signal.judged(sequences).shape == [2, 3]
+
+
+@pytest.mark.parametrize("use_vail", [False, True])
+def test_padding_counts_nowhere(use_vail):
+    batch = transition()
+    signal = make_gail(batch, use_vail=use_vail)
+    if use_vail:
+        signal.deviation.assign(tf.zeros([128]))  # no noise
+    step_type = tf.constant([[1.0, 1.0, 2.0], [1.0, 2.0, 2.0]])[:, : batch.step_type.shape[0]]
+    sequences = tf.nest.map_structure(lambda leaf: tf.stack([leaf, leaf]), batch)
+    sequences = sequences._replace(step_type=step_type)
+    signal.imitate(lambda count: sequences)
+    tf.random.set_seed(1)
+    _, expected = signal.losses(sequences)
+    far = tf.nest.map_structure(
+        lambda leaf: tf.where(
+            tf.reshape(step_type == 2.0, [*step_type.shape, *[1] * (leaf.shape.rank - 2)]),
+            tf.cast(7, leaf.dtype), leaf,
+        ),
+        sequences.observation,
+    )  # fmt: skip
+    other = sequences._replace(observation=far)
+    signal.imitate(lambda count: other)
+    tf.random.set_seed(1)
+    _, parts = signal.losses(other)
+    for name, value in expected.items():
+        np.testing.assert_allclose(parts[name], value, rtol=1e-5, err_msg=name)

@@ -105,6 +105,12 @@ class Networks(tf.Module):
         ]
         return [pair for pair in pairs if pair[1] is not None]
 
+    def copy_to_targets(self) -> None:
+        """Makes the target networks equal to those that they follow."""
+        for source, target in self.pairs():
+            for variable, of_target in zip(source.variables, target.variables, strict=True):
+                of_target.assign(variable)
+
 
 def make_networks(
     observation_spec: Nest,
@@ -175,9 +181,7 @@ def make_networks(
         actor_normalizer=actor_normalizer,
         reward_scale=reward_scale,
     )
-    for source, target in networks.pairs():
-        for variable, of_target in zip(source.variables, target.variables, strict=True):
-            of_target.assign(variable)
+    networks.copy_to_targets()
     return networks
 
 

@@ -40,7 +40,7 @@ def read_hdf5(path: pathlib.Path) -> list[Episode]:
         with h5py.File(path, "r") as file:
             if any(name.startswith("episode_") for name in file):
                 return list(_of_minari(file, path))
-            if {"observations", "actions", "rewards"} <= file.keys():
+            if {"observations", "actions", "rewards", "terminals"} <= file.keys():
                 return list(_of_d4rl(file, path))
             raise ConfigError(
                 f"{path}: not of Minari or D4RL: it has {', '.join(sorted(file)) or 'nothing'}."
@@ -72,7 +72,8 @@ def _of_d4rl(file: Any, path: pathlib.Path) -> Iterator[Episode]:
     following: Arrays = {}
     if "next_observations" in file:
         following = _leaves(file["next_observations"], OBSERVATION)
-    terminal, timeout = (_flags(file, name, len(rewards)) for name in ("terminals", "timeouts"))
+    terminal = np.asarray(file["terminals"]).reshape(-1).astype(bool)
+    timeout = _timeouts(file, path, observations, following, len(rewards))
     begin = 0
     for last in range(len(rewards)):
         if not (terminal[last] or timeout[last] or last + 1 == len(rewards)):
@@ -91,10 +92,28 @@ def _of_d4rl(file: Any, path: pathlib.Path) -> Iterator[Episode]:
         begin = last + 1
 
 
-def _flags(file: Any, name: str, length: int) -> NDArray[np.bool_]:
-    if name not in file:
-        return np.zeros(length, bool)
-    return np.asarray(file[name]).reshape(-1).astype(bool)
+def _timeouts(
+    file: Any, path: pathlib.Path, observations: Arrays, following: Arrays, length: int
+) -> NDArray[np.bool_]:
+    """Returns which steps end an episode without a termination.
+
+    A file without them has jumps: the next step begins with another observation.
+
+    Raises:
+      ConfigError: If neither tells where episodes end.
+    """
+    if "timeouts" in file:
+        return np.asarray(file["timeouts"]).reshape(-1).astype(bool)
+    if not following:
+        raise ConfigError(
+            f"{path}: it has neither timeouts nor next_observations, so that nobody knows where "
+            "its episodes end. Add timeouts: true for the last step of each."
+        )
+    jumps = np.zeros(length, bool)
+    for name, array in observations.items():
+        differs = following[name][: length - 1] != array[1:length]
+        jumps[: length - 1] |= differs.reshape(length - 1, -1).any(axis=1)
+    return jumps
 
 
 def _leaves(node: Any, name: str) -> dict[str, NDArray[Any]]:

@@ -148,6 +148,21 @@ def _content(columns: Columns, rows: slice) -> bytes:
     return b"".join(column[rows].tobytes() for column in columns)
 
 
+def _between_terminations(
+    spans: NDArray[np.intp], discount: NDArray[np.float32]
+) -> Iterator[tuple[int, int]]:
+    """Yields the rows before the first step, and of the last, of each part of `spans`.
+
+    A part ends with a termination: a copy with another goal goes on after it has reached that.
+    """
+    for before, last in spans:
+        for end in np.flatnonzero(discount[before + 1 : last + 1] == 0) + before + 1:
+            yield before, end
+            before = end
+        if before < last:
+            yield before, last
+
+
 def _episodes(columns: Columns, stored: _Stored) -> Iterator[tuple[Arrays, str]]:
     """Yields the arrays and the ends of the episodes in the rows of `_joined`."""
     step: Step = stored.codec.unpack(columns)
@@ -155,7 +170,7 @@ def _episodes(columns: Columns, stored: _Stored) -> Iterator[tuple[Arrays, str]]
     # Before its first MID row and after its last one, an episode has other rows.
     is_mid = np.concatenate([[False], step.step_type[1:] == MID, [False]])
     changes = np.flatnonzero(np.diff(is_mid))
-    for before, last in changes.reshape(-1, 2):
+    for before, last in _between_terminations(changes.reshape(-1, 2), step.discount):
         if needs_beginning and step.step_type[before] != FIRST:
             continue
         seen, after = slice(before, last + 1), slice(before + 1, last + 1)

@@ -39,6 +39,8 @@ def initialize(
                 "or EXP:checkpoint_..., or with normalize_observations = False."
             )
         restore_policy(folder, agent.policy.variables())
+        if isinstance(agent, ActorCriticAgent):
+            agent.networks.copy_to_targets()  # which else would act by random weights
         return "The actor starts with the weights of another experiment, critics with random ones."
     saved = read_json(folder / MANIFEST)[DEPENDENCIES]
     before = {"agent": algorithm_of(agent), **shapes_of(agent.variables)}

@@ -95,7 +95,7 @@ class Gail(LearnedSignal):
         of_expert = self._judgement(experts, is_noisy=True)
         cross_entropy = -valid_mean(tf.math.log(of_expert.estimate + EPSILON), expert_valid)
         cross_entropy -= valid_mean(tf.math.log(1.0 - of_policy.estimate + EPSILON), valid)
-        penalty = self._gradient_penalty(experts, policys)
+        penalty = self._gradient_penalty(experts, policys, expert_valid * valid)
         loss = cross_entropy + PENALTY_FACTOR * penalty
         metrics = {
             "loss": cross_entropy,
@@ -104,7 +104,8 @@ class Gail(LearnedSignal):
             "policy_estimate": valid_mean(of_policy.estimate, valid),
         }
         if self._use_vail:
-            information = self._information(of_expert.code, of_policy.code)
+            information = self._information(of_expert.code, expert_valid)
+            information += self._information(of_policy.code, valid)
             loss += self.beta * (information - MOST_INFORMATION)
             metrics |= {"information": information, "beta": tf.convert_to_tensor(self.beta)}
         return loss, metrics
@@ -147,9 +148,15 @@ class Gail(LearnedSignal):
         return Judgement(tf.squeeze(self.last_layer(features), axis=-1), code)
 
     def _gradient_penalty(
-        self, experts: tuple[Nest, tf.Tensor], policys: tuple[Nest, tf.Tensor]
+        self,
+        experts: tuple[Nest, tf.Tensor],
+        policys: tuple[Nest, tf.Tensor],
+        valid: tf.Tensor,
     ) -> tf.Tensor:
-        """Returns the mean of (|dD/dx| - 1)^2 between both, over all inputs together."""
+        """Returns the mean of (|dD/dx| - 1)^2 between both where `valid` [N] is 1.
+
+        The norm is that of all inputs together.
+        """
 
         def between(expert: tf.Tensor, policy: tf.Tensor) -> tf.Tensor:
             share = tf.random.uniform(tf.shape(expert))
@@ -166,18 +173,17 @@ class Gail(LearnedSignal):
             if part.shape[-1]
         ]
         norm = tf.sqrt(tf.add_n(squares) + EPSILON)
-        return tf.reduce_mean(tf.square(norm - 1.0))
+        return valid_mean(tf.square(norm - 1.0), valid)
 
-    def _information(self, expert: tf.Tensor, policy: tf.Tensor) -> tf.Tensor:
+    def _information(self, means: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:
         """Returns the mean of the bottleneck's information in nats, by its means [N, n].
 
-        E[-sum_j (1 + log v_j - 1/2 mu_expert_j^2 - 1/2 mu_policy_j^2 - v_j)], v the variance: the
-        sum of the divergences of both from a standard normal distribution.
+        1/2 E[sum_j (mu_j^2 + v_j - 1 - log v_j)], v the variance: the divergence from a standard
+        normal distribution.
         """
         variance = tf.square(self.deviation)
-        means = 0.5 * (tf.square(expert) + tf.square(policy))
-        terms = 1.0 + tf.math.log(variance + EPSILON) - means - variance
-        return tf.reduce_mean(-tf.reduce_sum(terms, axis=-1))
+        terms = tf.square(means) + variance - 1.0 - tf.math.log(variance + EPSILON)
+        return valid_mean(0.5 * tf.reduce_sum(terms, axis=-1), valid)
 
 
 def _as_floats(leaf: tf.Tensor) -> tf.Tensor:

@@ -9,8 +9,9 @@ from typing import Protocol
 
 import tensorflow as tf
 
+from tfagents_system.agents.losses import valid_mean
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.data.transition import Transition
+from tfagents_system.data.transition import Transition, is_valid
 
 
 class RewardSignal(Protocol):
@@ -77,7 +78,8 @@ class RewardSignals(tf.Module):
                 *(signal.strength * rewards[signal.name] for signal in self.signals),
             ]
         )
-        metrics = {f"{name}_reward": tf.reduce_mean(value) for name, value in rewards.items()}
+        valid = tf.cast(is_valid(transition), tf.float32)
+        metrics = {f"{name}_reward": valid_mean(value, valid) for name, value in rewards.items()}
         with tf.control_dependencies([total]):
             for signal in self.signals:
                 learned = signal.train(transition)
