@@ -30,6 +30,8 @@ def ends(number):
 class ScriptedAgents:
     """Brings the steps of a script, and keeps the actions."""
 
+    are_over = False
+
     def __init__(self, *script):
         self.script = list(script)
         self.actions = []

@@ -134,7 +134,28 @@ def test_time_limits_have_discount_1_and_terminations_0():
 def test_the_first_reset_has_the_seed_and_the_world_goes_on_by_itself():
     world = ParallelWorld(limit=2, ends=0.0)
     run(side_by_side(ParallelEnvironment(world, 7), lambda *_: True), RecurrentPolicy(), 8)
-    assert world.seeds == [7] + [None] * 4
+    assert world.seeds == [7] + [None] * 3
+
+
+def test_parameters_hold_for_the_episodes_that_begin_after_them():
+    class Told(ParallelWorld):
+        told, at_resets = None, []
+
+        def reset(self, seed=None, options=None):
+            self.at_resets.append(self.told)
+            return super().reset(seed, options)
+
+    world = Told(limit=2, ends=0.0)
+    environment = ParallelEnvironment(world, 7)
+    world.at_resets.clear()  # those before the first episode
+    slots = side_by_side(environment, lambda *_: True)
+    policy = RecurrentPolicy()
+    for value in range(3):
+        world.told = value  # as a curriculum does before episodes begin
+        assert not list(slots.begin(policy, {slot: {} for slot in slots.idle_slots}))
+        while slots.are_running:
+            list(slots.tick(policy))
+    assert world.at_resets == [0, 1, 2]
 
 
 def test_a_horizon_that_cuts_all_agents_together_resets_the_world():

@@ -24,6 +24,10 @@ class Agents(Protocol):
     An id is that of an episode: an agent that ends gets another one with its next first step.
     """
 
+    @property
+    def are_over(self) -> bool:
+        """Whether no agent is left until a reset."""
+
     def reset(self) -> AgentSteps:
         """Ends all episodes, without last steps, and begins new ones."""
 
@@ -59,7 +63,8 @@ class AgentSlots:
         """See `SlotSimulator.reset_slots`."""
         ids = {slot: each for each, slot in self._slots.items()}
         idle = {*slots, *self._waiting, *self._to_begin}
-        if not self._has_begun or (len(idle) == self._num_slots and ids.keys() & idle):
+        is_new = not self._has_begun or self._agents.are_over
+        if is_new or (len(idle) == self._num_slots and ids.keys() & idle):
             return self._reset_all(idle)
         begun = {}
         for slot in slots:
@@ -81,6 +86,8 @@ class AgentSlots:
         Raises:
           RuntimeError: If no agent in a slot has asked or ended for MAX_STEPS_WITHOUT_AGENT steps.
         """
+        if self._agents.are_over:  # and slots wait, whose agents ended before their episodes began
+            return self._reset_all({*self._waiting, *self._to_begin})
         ids = {slot: each for each, slot in self._slots.items()}
         chosen = {ids[slot]: action for slot, action in actions.items()}
         for each, step in [*self._unplaced.items(), *self._newest.items()]:

@@ -22,8 +22,8 @@ _Id = tuple[Any, int]  # an agent, and the number of its episode
 class ParallelAgents:
     """Resets and steps all agents of a parallel environment; see `agent_slots.Agents`.
 
-    When no agent is left, the environment is reset: the next first steps come with the last ones.
-    An agent that is both terminated and truncated is terminated: discount 0.
+    When no agent is left, the environment needs a reset, which may follow new parameters. An agent
+    that is both terminated and truncated is terminated: discount 0.
     """
 
     def __init__(self, env: Any, owner: str, seed: int | None = None):
@@ -52,6 +52,11 @@ class ParallelAgents:
         self.observation_spec = declared
         if self._read_mask:
             self.observation_spec = with_mask(declared, mask_spec(self._choices))
+
+    @property
+    def are_over(self) -> bool:
+        """Whether no agent is left until a reset."""
+        return not self._living
 
     def seed(self, seed: int) -> None:
         """Seeds the next reset."""
@@ -98,10 +103,6 @@ class ParallelAgents:
                 asking[each] = ts.TimeStep(_MID, reward, CONTINUES, shown)
         self._check_left(observations)
         self.infos = {each: infos.get(each[0], {}) for each in [*asking, *ended]}
-        if not self._living:
-            infos_at_end = self.infos
-            asking |= self.reset().asking
-            self.infos |= infos_at_end
         return AgentSteps(asking, ended)
 
     def idle_action(self, observation: Any) -> Any:

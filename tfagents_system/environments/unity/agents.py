@@ -33,6 +33,8 @@ class UnityAgents:
     comes with the last one. Agents of other behaviors get zeros as actions.
     """
 
+    are_over = False  # a simulator of Unity begins new episodes by itself
+
     def __init__(
         self,
         connection: Connection,

@@ -34,6 +34,8 @@ class BaseEnvAgents:
     Agents of other behaviors get no actions, which is zeros for ML-Agents.
     """
 
+    are_over = False  # a simulator of Unity begins new episodes by itself
+
     def __init__(self, env: Any, behavior: str | None = None):
         """Resets `env`, to learn its behaviors; does not own it.
 
