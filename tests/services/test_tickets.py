@@ -90,6 +90,17 @@ def test_an_early_end_is_evaluated_once_unless_it_has_been(tmp_path, replay):
     assert take_all(replay, learner) == [PERIOD + 1] * NUM_EPISODES
 
 
+def test_an_early_end_within_the_iteration_of_an_evaluation_is_evaluated(tmp_path, replay):
+    learner = Learner(replay, tmp_path, num_iter=50)
+    learner.reach(PERIOD)
+    assert take_all(replay, learner) == [PERIOD] * NUM_EPISODES
+    last = PERIOD * STEPS_PER_ITER + 1
+    for _ in range(2):
+        assert learner.office.hand_out_if_due(last, ends_early=True)
+    assert len(take_all(replay, learner)) == NUM_EPISODES
+    assert learner.office._newest.train_step == last
+
+
 def test_first_episode_of_every_second_evaluation_and_of_the_last_is_filmed(tmp_path, replay):
     learner = Learner(replay, tmp_path, num_iter=11, video_period_itrs=2 * PERIOD)
     tickets = TicketTaker(replay.address, learner.variables)

@@ -99,6 +99,7 @@ class SamplingPool:
         self._next_add = _variable(0, "next_add")
         self._oldest = _variable(0, "oldest_start")  # its index in the ring
         self._size = _variable(0, "size")  # of the ring
+        self._num_filled = _variable(0, "filled_adds")  # of the initial ones
         self._fill = tf.function(self._fill_from, autograph=False)
 
     @property
@@ -110,7 +111,11 @@ class SamplingPool:
         )
 
     def fill(self, iterator: Iterator[Any]) -> None:
-        """Replaces the whole pool; blocks, and raises the iterator's exceptions."""
+        """Fills the pool up to its first size; blocks, and raises the iterator's exceptions.
+
+        Another call goes on: with a slow simulator, data end many times before the pool is filled,
+        and the replay server does not give the same samples again.
+        """
         self._fill(iterator)
 
     def draw(self) -> tuple[tf.Tensor, ...]:
@@ -174,13 +179,12 @@ class SamplingPool:
     def _fill_from(self, iterator: Iterator[Any]) -> None:
         def body(index: tf.Tensor) -> list[tf.Tensor]:
             sample = next(iterator)
-            self.add(sample.data, keys_of(sample))
-            return [index + 1]
+            with tf.control_dependencies(sample.data):  # so that nothing changes if data have ended
+                self.add(sample.data, keys_of(sample))
+                return [self._num_filled.assign_add(1)]
 
-        for variable in (self._next_add, self._oldest, self._size):
-            variable.assign(0)
-        self._num_starts.assign(tf.zeros_like(self._num_starts))
-        tf.while_loop(lambda index: index < self._num_initial_adds, body, [tf.constant(0)])
+        begin = [self._num_filled.read_value()]
+        tf.while_loop(lambda index: index < self._num_initial_adds, body, begin)
 
 
 def keys_of(sample: Any) -> tf.Tensor | None:

@@ -116,12 +116,18 @@ class TicketOffice:
             if not self._knows_server or time.monotonic() >= self._look_at:
                 self._look_for_lost()
             due = self._due_at(train_step, ends_early)
-            if due > self._newest.iteration:
+            if self._is_to_hand_out(due, train_step, ends_early):
                 is_last = ends_early or due >= self._settings.num_iter
                 self._hand_out(due, train_step, is_last)
-            return due <= self._newest.iteration and self._is_confirmed
+            is_open = self._is_to_hand_out(due, train_step, ends_early)
+            return not is_open and self._is_confirmed
         except TimeoutError:
             return False
+
+    def _is_to_hand_out(self, due: int, train_step: int, ends_early: bool) -> bool:
+        """Returns whether the evaluation due in an iteration, 0 if none is, is not handed out."""
+        is_newer = due > 0 and ends_early and train_step > self._newest.train_step
+        return due > self._newest.iteration or is_newer
 
     def _due_at(self, train_step: int, ends_early: bool) -> int:
         """Returns the iteration in which the newest evaluation was due; 0 if none was."""
