@@ -164,6 +164,7 @@ class Policy:
     def reset(self) -> None:
         """Begins an episode."""
         self._state = self._policy.initial_state()
+        self._begins = True
 
     def __call__(self, observation: Any) -> Any:
         """Returns the action for `observation`, an array or a nest of arrays.
@@ -176,7 +177,10 @@ class Policy:
         from tfagents_system.environments.conforming import conforming
 
         observed = conforming(observation, self._spec)
-        action, self._state = self._policy.action(ts.restart(observed), self._state)
+        # A first step makes networks forget their state.
+        step = ts.restart(observed) if self._begins else ts.transition(observed, 0.0)
+        action, self._state = self._policy.action(step, self._state)
+        self._begins = False
         return action
 
 

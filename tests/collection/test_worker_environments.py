@@ -1,11 +1,14 @@
 """The environments of a worker: for collection, evaluation and in slots."""
 
+import json
+
 import pytest
 from replay_fakes import SleepingWatchdog, make_experiment
 
 from tfagents_system.collection.worker_environments import make_environments
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.params_loader import load_run
+from tfagents_system.core.state.running import begin_run
 from tfagents_system.environments.guest_environment import as_made
 from tfagents_system.environments.replaceable import EnvironmentFailure
 
@@ -84,6 +87,23 @@ def test_environments_that_are_one_are_closed_and_replaced_together(tmp_path, fa
         for environment in (pair.collect, pair.eval):
             environment.reset()
     assert all(environment.is_closed for environment in seen)
+
+
+def test_evaluations_do_not_share_what_a_curriculum_changes(tmp_path):
+    for period in (5, 0):
+        paths = make_experiment(
+            tmp_path / str(period), f"{SHARED}    eval_period_itrs = {period}\n"
+        )
+        config = json.loads(paths.config.read_text())
+        config["curriculum"] = {"difficulty": {"iters": [0, 10], "range": [0.5, 1.5]}}
+        paths.config.write_text(json.dumps(config))
+        begin_run(paths)
+        run = load_run(str(paths.root))
+        if period:
+            with pytest.raises(ConfigError, match="The config has a curriculum, and eval_env_args"):
+                environments_of(run)
+        else:
+            environments_of(run)
 
 
 SAME = """

@@ -98,3 +98,22 @@ def test_a_film_is_in_real_time():
     environment.reset()
     dt = 0.05  # seconds per step of Pendulum
     assert playback_of(environment).frames_per_sec == Fraction(1 / (4 * dt))
+
+
+class Writer(CountingEnv):
+    """Scales its action in place, as a torque."""
+
+    seen = ()
+
+    def _step(self, action):
+        self.seen = (*self.seen, float(action[0]))
+        action *= 10
+        return super()._step(action)
+
+
+def test_an_environment_that_writes_into_its_action_gets_it_unchanged_each_time():
+    made = Writer()
+    environment = repeated(lambda: made, 3)
+    environment.reset()
+    environment.step(np.float32([0.1]))
+    assert made.seen == pytest.approx((0.1, 0.1, 0.1))

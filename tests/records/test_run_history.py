@@ -121,3 +121,9 @@ def test_settings_of_a_damaged_file_are_refused(tmp_path):
 
 def test_fifty_successes_are_a_rate_of_exactly_one():
     assert success_rate([True] * 50) == 1
+
+
+def test_the_newest_evaluation_does_not_count_while_episodes_are_missing(tmp_path):
+    for name, last, expected in (("half", [1, 2], [100]), ("whole", [1, 2, 3], [100, 200])):
+        paths = write_run(tmp_path / name, last, {"n_eval_episodes": 3})
+        assert [point.train_step for point in read_evaluations(paths)] == expected

@@ -184,6 +184,8 @@ def make_environments(
     collect_env, *others = [ReplaceableEnvironment(make(0), make, watchdog) for make in makers]
     eval_env = ReplaceableEnvironment(make_eval(0), make_eval, watchdog)
     eval_env.pair_with(collect_env)
+    if params.eval_period_itrs and params.env_config.get("curriculum"):
+        _check_keeps_constructed_values(collect_env, eval_env)
     if others:
         _check_apart([collect_env, *others], eval_env)
     if params.video_period_itrs:
@@ -224,6 +226,18 @@ def _check_apart(
         raise ConfigError(
             f"{name}, but eval_env_args_kwargs makes an environment of collect_env; allowed is an "
             "environment of its own, because episodes of collection go on after an evaluation."
+        )
+
+
+def _check_keeps_constructed_values(
+    collect: ReplaceableEnvironment, evaluation: ReplaceableEnvironment
+) -> None:
+    """Raises ConfigError if a curriculum would change the environment of evaluations."""
+    if evaluation.shares_with(collect):
+        raise ConfigError(
+            "The config has a curriculum, and eval_env_args_kwargs makes an environment of "
+            "collect_env; allowed is one of its own, because evaluations keep the values of the "
+            "constructor. Without evaluations, set eval_period_itrs = 0."
         )
 
 

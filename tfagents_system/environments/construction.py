@@ -17,7 +17,7 @@ from tfagents_system.environments.action_masks import ActionMasks, with_action_m
 from tfagents_system.environments.closing import end_started
 from tfagents_system.environments.exact_casts import refuse_lossy_casts
 from tfagents_system.environments.frame_stack import FrameStack
-from tfagents_system.environments.guest_environment import GuestEnvironment, as_made
+from tfagents_system.environments.guest_environment import GuestEnvironment, OwnActions, as_made
 from tfagents_system.environments.gym_adapter import GymEnvironment
 from tfagents_system.environments.gymnasium_adapter import GymnasiumEnvironment
 from tfagents_system.environments.image_layouts import ImageLayouts
@@ -130,7 +130,7 @@ def _as_ours(
     refuse_lossy_casts(environment)
     environment = GuestEnvironment(environment, frozenset(descendants() - before))
     if params.action_repeat > 1:
-        environment = wrappers.ActionRepeat(environment, params.action_repeat)
+        environment = wrappers.ActionRepeat(OwnActions(environment), params.action_repeat)
     if params.time_aware:
         environment = TimeLeft(environment, params.env_config["horizon"])
     environment = with_action_masks(environment)

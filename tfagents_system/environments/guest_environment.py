@@ -11,6 +11,7 @@ from tfagents_system.core.process.guest import GUEST
 from tfagents_system.core.process.processes import Process
 from tfagents_system.environments.adapter import EnvironmentAdapter
 from tfagents_system.environments.layers import py_layers
+from tfagents_system.environments.own_arrays import own
 
 
 class GuestEnvironment(wrappers.PyEnvironmentBaseWrapper):
@@ -97,6 +98,13 @@ def _own_info(environment: Any) -> Callable[[], Any] | None:
         if method is not wrappers.PyEnvironmentBaseWrapper.get_info:
             break
     return None
+
+
+class OwnActions(wrappers.PyEnvironmentBaseWrapper):
+    """Hands each env step a copy of its action, which a wrapper outside may repeat."""
+
+    def _step(self, action: Any) -> ts.TimeStep:
+        return self._env.step(own(action))
 
 
 def as_made(environment: Any) -> Any:

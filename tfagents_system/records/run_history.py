@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.meters import mean_of
+from tfagents_system.core.state.files import read_json
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.state.provenance import read_provenance
 from tfagents_system.records import number_rows
@@ -46,7 +47,11 @@ def read_kind(paths: ExperimentPaths, kind: str) -> list[list[EpisodeRow]]:
 
 
 def read_evaluations(paths: ExperimentPaths) -> list[EvaluationPoint]:
-    """Returns the evaluations of an experiment, in order of train step."""
+    """Returns the evaluations of an experiment, in order of train step.
+
+    Without the newest while episodes of it are missing, unless it is the only one: the shortest
+    ones end first, and their mean is not that of all.
+    """
     evaluated = sorted(
         (row for worker in read_kind(paths, "eval") for row in worker),
         key=lambda row: row[:4],  # by train step first; success may be unknown
@@ -69,7 +74,17 @@ def read_evaluations(paths: ExperimentPaths) -> list[EvaluationPoint]:
                 success_rate([row.success for row in group], has_success),
             )
         )  # fmt: skip
+    if len(points) > 1 and len(points[-1].returns) < _num_episodes(paths):
+        points.pop()
     return points
+
+
+def _num_episodes(paths: ExperimentPaths) -> int:
+    """Returns the episodes of an evaluation; 0 if the run's specification does not tell."""
+    try:
+        return int(read_json(paths.run_spec)["settings"]["n_eval_episodes"])
+    except (OSError, LookupError, TypeError, ValueError):
+        return 0
 
 
 def numbers_of_evaluations(paths: ExperimentPaths) -> dict[int, dict[str, float]]:
