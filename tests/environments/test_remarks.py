@@ -135,6 +135,12 @@ def test_an_image_that_would_be_a_vector_is_said(spec, shown):
         assert remarks.remarks_on(environment, takes_vectors=True) == []
 
 
+def test_images_of_booleans_are_said():
+    spec = array_spec.BoundedArraySpec([10, 10, 4], np.uint8, 0, 1)  # as of a bool Box
+    (remark,) = remarks.remarks_on(observing(spec), takes_vectors=True)
+    assert remark.shown == "IMAGE OF ZEROS AND ONES: observation, uint8 [10, 10, 4]"
+
+
 def test_colors_of_floats_from_0_to_255_are_said():
     spec = array_spec.BoundedArraySpec([84, 84, 3], np.float32, 0, 255)
     (remark,) = remarks.remarks_on(observing(spec), takes_vectors=True)

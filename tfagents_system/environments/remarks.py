@@ -107,6 +107,14 @@ def _doubtful_images(environment: Any) -> Iterator[Remark]:
                 f"If it is an image, set image_layouts = {{{name!r}: {layout!r}}}; if it is none, "
                 f"{{{name!r}: {images.VECTOR!r}}}: docs/environments.md#images.",
             )
+        elif images.is_image(spec) and spec.dtype.kind == "u" and _is_of_booleans(spec):
+            yield Remark(
+                "images",
+                f"IMAGE OF ZEROS AND ONES: {shown}",
+                f"{shown} is an image whose largest number is 1, such as of booleans: networks "
+                "divide images of uint8 by 255, so that its numbers almost vanish.",
+                "Return it as float32, in a wrapper or in env_ctor of TrainParams.",
+            )
         elif images.is_image(spec) and spec.dtype.kind == "f" and _has_large_bound(spec):
             yield Remark(
                 "images",
@@ -121,6 +129,10 @@ def _doubtful_images(environment: Any) -> Iterator[Remark]:
 def shape_of(spec: Any) -> str:
     """Returns dtype and shape of an array, in words."""
     return f"{np.dtype(spec.dtype)} {list(spec.shape)}"
+
+
+def _is_of_booleans(spec: Any) -> bool:
+    return bool(np.max(getattr(spec, "maximum", 255)) <= 1)
 
 
 def _has_large_bound(spec: Any) -> bool:
