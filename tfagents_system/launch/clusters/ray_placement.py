@@ -46,16 +46,17 @@ def run_on_ray(settings: Settings) -> int:
     from tfagents_system.launch.clusters.ray_driver import Driver  # which imports ray
 
     paths = ExperimentPaths(settings.exp_dir)
-    is_new, code = False, EXIT_CONFIG
+    is_ours, code = False, EXIT_CONFIG  # a new folder, which another start may make meanwhile
     try:
         with Driver(settings, actors(demand)) as driver:
             is_new = experiment.is_new(paths)
             _, lock = prepare(settings, lambda: [])
+            is_ours = is_new
             os.close(lock)  # the core's share takes the lock
             paths.ray.mkdir(exist_ok=True)
             code = driver.run(share_environ(os.environ, demand, paths.root.name))
     finally:
-        if is_new and code == EXIT_CONFIG and paths.root.exists() and not paths.run_spec.exists():
+        if is_ours and code == EXIT_CONFIG and paths.root.exists() and not paths.run_spec.exists():
             shutil.rmtree(paths.root)
             print(f"{paths.root} was not kept: nothing had been trained.", file=sys.stderr)
     return code
