@@ -99,8 +99,7 @@ def scores(found: Mapping[str, Mapping[int, NDArray[np.float64]]]) -> str:
                 continue
             mean_return = return_at(env_step, seeds)
             if mean_return is not None:
-                random, of_td3 = RANDOM_AND_TD3[environments[task]]
-                shares.append((mean_return - random) / (of_td3 - random))
+                shares.append(_share(environments[task], mean_return))
                 lines.append(
                     f"{env_step:,} env steps: {environments[task]} {mean_return:,.0f}, "
                     f"TD3-normalised {shares[-1]:.2f}, seeds: {len(seeds)}\n"
@@ -110,7 +109,27 @@ def scores(found: Mapping[str, Mapping[int, NDArray[np.float64]]]) -> str:
                 f"{env_step:,} env steps: mean of {len(shares)} of {len(RANDOM_AND_TD3)} tasks "
                 f"{np.mean(shares):.2f}\n"
             )
+        lines += _published_scores(env_step)
     return "".join(lines)
+
+
+def _share(environment: str, mean_return: float) -> float:
+    random, of_td3 = RANDOM_AND_TD3[environment]
+    return (mean_return - random) / (of_td3 - random)
+
+
+def _published_scores(env_step: int) -> list[str]:
+    """Returns a line for each algorithm of which all tasks are published."""
+    shares: dict[str, list[float]] = {}
+    for environment in RANDOM_AND_TD3:
+        for algorithm, curve in published.curves()[environment].items():
+            mean_return = float(np.interp(env_step, *curve.T))
+            shares.setdefault(algorithm, []).append(_share(environment, mean_return))
+    return [
+        f"{env_step:,} env steps: mean of {algorithm} as published {np.mean(of_one):.2f}\n"
+        for algorithm, of_one in shares.items()
+        if len(of_one) == len(RANDOM_AND_TD3)
+    ]
 
 
 def draw(found: Mapping[str, Mapping[int, NDArray[np.float64]]], path: pathlib.Path) -> None:
