@@ -1,7 +1,6 @@
 """A disk whose power a test can cut: what was not synced is lost."""
 
 import contextlib
-import os
 import fcntl
 import os
 import pathlib
