@@ -17,7 +17,7 @@ from zoo import table
 
 PROJECT = pathlib.Path(__file__).parents[1]
 UPDATE_RATIOS = {  # train steps per env step of params files and tasks, where it is not one
-    "pybullet_params": 1 / 4, "xqc_params": 2,
+    "pybullet_params": 1 / 4, "xqc_params": 2, "dm_control_params": 1 / 2,
     "box2d_params": 1 / 2, "ant_bullet": 1 / 2, "half_cheetah_bullet": 1 / 2,
     "half_cheetah_bullet_td3": 1 / 2, "hopper_bullet_td3": 1 / 2,
     "demonstrations_params": 2, "water_maze_simple": 1 / 4, "water_maze_simple_mdp": 1 / 4,
