@@ -240,7 +240,9 @@ def test_an_episode_that_cannot_be_written_is_kept_until_it_can(tmp_path):
         recorder.step([0.0], [3.0], 0.5, True, False)
     with pytest.raises(OSError, match="No such file"):
         recorder.save()
-    with pytest.raises(ConfigError, match=r"needs Recorder\.reset"):
+    with pytest.raises(
+        ConfigError, match=r"has ended, and is not written yet: call Recorder\.save"
+    ):
         recorder.step([0.0], [4.0], 0.5, True, False)
     folder.mkdir()
     assert recorder.save() == folder / "episode_000000.npz"

@@ -289,9 +289,9 @@ def falling_rate(
     """Returns the learning rate `name`, which decays linearly to a share of it."""
     initial = getattr(settings, name)
     total = settings.num_iter * settings.num_steps_per_iter
-    # An extended run continues with the schedule of the longer run.
 
     def rate() -> tf.Tensor:
+        # An extended run continues with the schedule of the longer run.
         share = tf.minimum(tf.cast(train_step, tf.float32) / total, 1.0)
         return initial * (1.0 - (1.0 - final_share) * share)
 

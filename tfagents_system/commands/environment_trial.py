@@ -23,7 +23,9 @@ from tfagents_system.core.settings.variables import Settings
 from tfagents_system.launch.local.plan import everything, may_share_cpus
 
 ACTION_SPACES = "Box", "Discrete", "MultiDiscrete", "MultiBinary"  # by class name
-LEAST_SIDE = 20  # pixels of an image for which settings of images are worth it
+# Pixels; as LEAST_CLEAR_SIDE of data/images.py, which imports TensorFlow. Smaller grids of uint8,
+# such as MiniGrid's, are learned with the settings of vectors.
+LEAST_SIDE = 20
 _GYM = "gymnasium", "gym", "pybullet"
 # The base class of the wrappers, which depends on what makes the environment.
 _BASES = {
@@ -246,7 +248,7 @@ def _has_image(space: Any) -> bool:
 
 
 def _parts(space: Any) -> list[Any]:
-    """Returns the parts of a Dict or Tuple."""
+    """Returns the parts of a Dict or Tuple; none of another space."""
     kind = type(space).__name__
     if kind == "Dict":
         return list(space.spaces.values())

@@ -137,8 +137,8 @@ def params_text(
     observes_image = environment is not None and environment.observes_image
     # Unity stacks frames by itself, as wrappers may.
     has_stack = any("FrameStack" in call.name for call in options.wrappers)
-    is_unity = environment is not None and environment.kind == "unity"
-    stacks = observes_image and not is_unity and not has_stack
+    kind = environment.kind if environment else None
+    stacks = observes_image and kind != "unity" and not has_stack
     is_discrete = environment is not None and environment.is_discrete
     recipe = recipe_for(algorithm, horizon, is_discrete)
     train_steps = recipe.train_steps * episodes * horizon

@@ -67,7 +67,12 @@ class Recorder:
             other leaves or shapes than before in the episode; the message names it.
           OSError: If the episode has ended, and cannot be written; see `save`.
         """
-        if not self._steps or self._end:
+        if self._end:
+            raise ConfigError(
+                "The episode has ended, and is not written yet: call Recorder.save, or "
+                "Recorder.reset to drop it."
+            )
+        if not self._steps:
             raise ConfigError("Recorder.step needs Recorder.reset before each episode.")
         actions = _checked(action, ACTION)
         leaves = actions | _checked(observation, OBSERVATION) | _checked(reward, REWARD)

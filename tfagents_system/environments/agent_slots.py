@@ -26,7 +26,7 @@ class Agents(Protocol):
 
     @property
     def are_over(self) -> bool:
-        """Whether no agent is left until a reset."""
+        """True while no agent is left; a reset brings new ones."""
 
     def reset(self) -> AgentSteps:
         """Ends all episodes, without last steps, and begins new ones."""

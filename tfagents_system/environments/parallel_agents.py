@@ -55,7 +55,7 @@ class ParallelAgents:
 
     @property
     def are_over(self) -> bool:
-        """Whether no agent is left until a reset."""
+        """True while no agent is left; a reset brings new ones."""
         return not self._living
 
     def seed(self, seed: int) -> None:

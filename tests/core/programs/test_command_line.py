@@ -154,11 +154,21 @@ def read_missing():
     pathlib.Path("no/such.csv").read_text()
 
 
-def test_a_file_that_cannot_be_read_is_one_line(capsys):
+def fill_disk():
+    """Writes to a full disk, of which the error names no file."""
+    with open("/dev/full", "wb", buffering=0) as file:
+        file.write(b"1")
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [(read_missing, "no/such.csv: No such file or directory."),
+     (fill_disk, "No space left on device.")],
+)  # fmt: skip
+def test_a_file_that_cannot_be_read_or_written_is_one_line(capsys, function, text):
     with pytest.raises(SystemExit) as end:
-        run_tool(read_missing, ["folder/film.py"])
-    assert end.value.code == 78
-    assert capsys.readouterr().err == "film.py: no/such.csv: No such file or directory.\n"
+        run_tool(function, ["folder/film.py"])
+    assert (end.value.code, capsys.readouterr().err) == (78, f"film.py: {text}\n")
 
 
 WAITING = """

@@ -31,6 +31,7 @@ from tfagents_system.core.names import did_you_mean
 from tfagents_system.core.process.ending import leave, tell
 from tfagents_system.core.process.guest import GUEST
 from tfagents_system.core.settings.variables import env_timeout_secs
+from tfagents_system.core.state.disk import is_disk_full
 
 EXIT_INTERRUPTED = 130  # 128 + SIGINT
 _KINDS = {int: "an integer", float: "a number", str: "a text", pathlib.Path: "a path"}
@@ -202,9 +203,11 @@ def _interrupt(number: int, frame: object) -> typing.NoReturn:
 
 def _of_user(error: Exception) -> Exception:
     """Returns a ConfigError for a file that cannot be read or written, else `error`."""
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+    if not isinstance(error, OSError) or not error.strerror:
+        return error
+    if error.filename is not None:
         return ConfigError(f"{error.filename}: {error.strerror}.")
-    return error
+    return ConfigError(f"{error.strerror}.") if is_disk_full(error) else error
 
 
 def flags_of(function: Callable[..., Any]) -> list[str]:
