@@ -435,3 +435,17 @@ def test_images_are_listed_with_axes_and_encoders():
     params.preprocessing_combiner = lambda nest: nest
     (row,) = check_images(spec["eye"], params)
     assert row.value == "observation float32 [3, 84, 60] is CHW"
+
+
+@pytest.mark.parametrize("arguments", [{"algo": "xqc"}, {"set_": ("algorithm=xqc",)}])
+def test_an_environment_is_checked_with_the_settings_of_the_algorithm(monkeypatch, arguments):
+    seen = []
+
+    def look(environ, num_episodes, predict):
+        seen.append(pathlib.Path(environ["SAC_PARAMS"]).read_text())
+        assert environ["SAC_GIN_BINDINGS"] == "TrainParams.algorithm = 'xqc'"
+        return 0
+
+    monkeypatch.setattr("tfagents_system.commands.check._check", look)
+    assert check(env="gym:Pendulum-v1", **arguments) == 0
+    assert 'algorithm = "xqc"' in seen[0] and "discount = 0.975" in seen[0]  # 1 - 5 / 200
