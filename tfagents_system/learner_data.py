@@ -5,6 +5,7 @@ first. Another source is one more name in `samples_by_source`, and one more `Sou
 `learner_data` returns.
 """
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -32,8 +33,8 @@ from tfagents_system.learning.held_samples import held_source, random_transition
 from tfagents_system.learning.sampling_pool import SamplingPool, pool_capacity
 from tfagents_system.learning.sources import Source
 from tfagents_system.learning.whole_buffer import RoundMinibatches, WholeBuffer
+from tfagents_system.services.experience import ExperienceBatches
 from tfagents_system.services.intervention_files import InterventionReader
-from tfagents_system.services.replay import experience_dataset
 from tfagents_system.services.replay_limits import ReplayLimits
 from tfagents_system.services.rounds import RoundReader
 
@@ -129,13 +130,11 @@ def sampled_data(run: Run, address: str, reader: SampleReader) -> LearnerData:
     num_samples = samples_by_source(run.params)[REPLAY]
     num_fresh, num_in_flight = num_fresh_samples(run.params), num_samples_in_flight(run.params)
 
-    def make_iterator() -> Iterator[Any]:
-        return iter(
-            experience_dataset(address, reader, num_fresh, num_in_flight, DATA_TIMEOUT_SECS)
-        )
-
+    batches = ExperienceBatches(address, reader, num_fresh, num_in_flight, DATA_TIMEOUT_SECS)
     pool = _make_pool(run, reader, num_fresh, num_samples)
-    return LearnerData([Source(REPLAY, num_samples, make_iterator, pool)], lambda: None)
+    return LearnerData(
+        [Source(REPLAY, num_samples, functools.partial(iter, batches), pool)], lambda: None
+    )
 
 
 def data_in_rounds(

@@ -21,7 +21,8 @@ from benchmarks.environments import FreeEnv, ImageEnv
 from tfagents_system.data.item_layout import LARGEST_BLOCK, ItemLayout
 from tfagents_system.data.sample_reader import SampleReader, step_codec
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.replay import ReplayLimits, experience_dataset, start_server
+from tfagents_system.services.experience import ExperienceBatches
+from tfagents_system.services.replay import ReplayLimits, start_server
 
 OBSERVATION_SPEC = tensor_spec.TensorSpec([FreeEnv.observation_size], tf.float32)
 ACTION_SPEC = tensor_spec.BoundedTensorSpec([FreeEnv.action_size], tf.float32, -1.0, 1.0)
@@ -96,7 +97,7 @@ class PackedLayout:
     def batches(self, address: str, batch_size: int) -> Iterator[Any]:
         """Samples as the learner does."""
         return iter(
-            experience_dataset(
+            ExperienceBatches(
                 address,
                 self.reader,
                 batch_size,

@@ -26,7 +26,7 @@ from tfagents_system.networks.distributions import SquashedGaussian
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.rewards.signals import RewardSignals
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.replay import experience_dataset
+from tfagents_system.services.experience import ExperienceBatches
 from tfagents_system.services.replay_limits import ReplayLimits
 
 CODEC = step_codec(tf.TensorSpec([2], tf.float32), tf.TensorSpec([1], tf.float32), SINGLE)
@@ -482,7 +482,7 @@ def test_sac_learns_from_a_server_that_starves_it_and_comes_back(tmp_path, layou
     with serving(tmp_path / "before", limits) as replay:
 
         def make_iterator():
-            return iter(experience_dataset(
+            return iter(ExperienceBatches(
                 replay.address, reader, batch_size=4, num_in_flight=4,
                 timeout_secs=2.0,
             ))  # fmt: skip

@@ -21,7 +21,8 @@ from tfagents_system.learning.train_loop import TrainLoop
 from tfagents_system.learning.train_step import TrainStep
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.replay import EXPERIENCE_TABLE, experience_dataset
+from tfagents_system.services.experience import ExperienceBatches
+from tfagents_system.services.replay import EXPERIENCE_TABLE
 
 NUM_FRESH, BATCH_SIZE, POOL_CAPACITY, NUM_INITIAL, NUM_IN_FLIGHT = 4, 16, 80, 40, 32
 
@@ -49,7 +50,7 @@ def reader(layout):
 
 @pytest.fixture
 def dataset(replay, reader, layout):
-    return experience_dataset(replay.address, reader, NUM_FRESH, NUM_IN_FLIGHT, 5.0)
+    return ExperienceBatches(replay.address, reader, NUM_FRESH, NUM_IN_FLIGHT, 5.0)
 
 
 def make_pool(reader):
@@ -78,12 +79,15 @@ def graph_ops(graph):
 
 
 def test_no_op_of_the_input_pipeline_sees_single_items(dataset):
-    names, layer = [], dataset
-    while layer is not None:
+    names, layers = [], [iter(dataset)._dataset]
+    while layers:
+        layer = layers.pop(0)
         layer = getattr(layer, "_dataset", layer)  # reverb's adapters of TF 1
         names.append(type(layer).__name__)
-        layer = next(iter(layer._inputs()), None)
-    assert names == ["_PrefetchDataset", "_BatchDataset", "_OptionsDataset", "TrajectoryDataset"]
+        layers += layer._inputs()
+    of_batches = ["_OptionsDataset", "_PrefetchDataset", "_MapDataset", "_FilterDataset"]
+    of_items = ["_ConcatenateDataset", "_TensorSliceDataset", "TrajectoryDataset"]
+    assert names == [*of_batches, "_BatchDataset", *of_items]
 
 
 @pytest.mark.parametrize("unroll_after, num_unrolled", [(1000, 0), (1, UNROLLED_STEPS)])

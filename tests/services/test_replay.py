@@ -17,11 +17,11 @@ from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
+from tfagents_system.services.experience import ExperienceBatches
 from tfagents_system.services.journal import Checkpoints, Journal, Stream
 from tfagents_system.services.replay import (
     EXPERIENCE_TABLE,
     ReplaySnapshots,
-    experience_dataset,
     experience_stats,
 )
 from tfagents_system.services.replay_files import (
@@ -115,7 +115,7 @@ def test_workers_never_wait_for_a_learner_with_an_automatic_ratio(tmp_path):
     values = dict(capacity=1000, min_size=2, samples_per_insert=1.0, error_buffer=2.0)
     with serving(tmp_path / "auto", ReplayLimits(**values, workers_wait=False)) as replay:
         codec = fill(replay, num_steps=300)
-        dataset = experience_dataset(replay.address, SampleReader(codec, SINGLE), batch_size=2,
+        dataset = ExperienceBatches(replay.address, SampleReader(codec, SINGLE), batch_size=2,
                                      num_in_flight=2, timeout_secs=2.0)  # fmt: skip
         num_samples = sum(len(batch.data[0]) for batch in dataset)
         assert num_samples == 300  # the ratio; from the low end of the range on
@@ -192,19 +192,38 @@ def test_dataset_gives_packed_batches_and_ends_when_starved(
     limits = ReplayLimits(capacity=100, min_size=10, samples_per_insert=1.0, error_buffer=10.0)
     with serving(tmp_path / "reverb", limits) as replay:
         codec = fill(replay, num_steps, layout)
-        dataset = experience_dataset(
+        dataset = ExperienceBatches(
             replay.address, SampleReader(codec, layout), batch_size=4, num_in_flight=4,
             timeout_secs=2.0,
         )  # fmt: skip
-        batches = list(dataset)  # ends by itself, what is left of 14 samples is dropped
+        iterator = iter(dataset)
+        spec = iterator.element_spec
+        batches = list(iterator)  # ends by itself, what is left of 14 samples is kept
         assert len(batches) == 14 // batch_shape[0]
-        assert dataset.element_spec.data[0].shape == [*batch_shape, codec.columns[0].shape[0]]
+        assert spec.data[0].shape == [*batch_shape, codec.columns[0].shape[0]]
         for batch in batches:
             observation = codec.unpack(batch.data).observation
             assert observation.shape == [*batch_shape, 2]
             np.testing.assert_array_equal(observation[:, 1:], observation[:, :-1] + [0.0, 1.0])
         fill(replay, num_steps, layout)
-        assert len(list(dataset)) == 14 // batch_shape[0]  # a new iterator goes on
+        of_both = 2 * 14 // batch_shape[0]
+        assert len(list(dataset)) == of_both - len(batches)  # a new iterator goes on
+
+
+def test_no_sample_is_lost_where_each_wait_for_data_ends_with_less_than_a_batch(tmp_path):
+    limits = ReplayLimits(capacity=100, min_size=3, samples_per_insert=1.0, error_buffer=3.0)
+    with serving(tmp_path / "reverb", limits) as replay:
+        reader = SampleReader(codec_of(EpisodeStepEnv()), SINGLE)
+        batches = ExperienceBatches(replay.address, reader, batch_size=8, num_in_flight=8,
+                                    timeout_secs=0.5)  # fmt: skip
+        sizes = []
+        for _ in range(6):  # a simulator that is slower than the timeout
+            codec = fill(replay, num_steps=3)
+            for batch in batches:
+                sizes.append(len(batch.data[0]))
+                assert len(set(batch.info.key.numpy())) > 1
+                assert np.isfinite(codec.unpack(batch.data).observation).all()
+        assert sizes == [8] * (6 * 3 // 8)
 
 
 def test_a_restored_server_has_the_items_and_counts_of_the_checkpoint(tmp_path):
@@ -248,7 +267,7 @@ def test_a_checkpoint_made_with_other_limits_takes_over_the_new_ones(tmp_path, c
         assert (limiter.min_diff, limiter.max_diff) == (3 * 2.0 - 4.0, 3 * 2.0 + 4.0)
         # 8 inserts x 2 - 3 x 2 = 10 samples count as taken: 4 / 2 items may be inserted at once.
         fill(replay, num_steps=2)
-        dataset = experience_dataset(replay.address, SampleReader(codec, SINGLE), batch_size=2,
+        dataset = ExperienceBatches(replay.address, SampleReader(codec, SINGLE), batch_size=2,
                                      num_in_flight=2, timeout_secs=2.0)  # fmt: skip
         samples = [row[0] for batch in dataset for row in codec.unpack(batch.data).observation]
         assert len(samples) == 2 * 4.0  # from one end of the error buffer to the other

@@ -1,4 +1,4 @@
-"""The tables of the replay server, and the learner's access to them."""
+"""The tables of the replay server, and their part of a checkpoint."""
 
 import dataclasses
 import pathlib
@@ -13,7 +13,6 @@ from reverb.platform.checkpointers_lib import DefaultCheckpointer
 from tfagents_system.core.state.files import read_json, write_json_durably
 from tfagents_system.core.state.generations import read_manifests
 from tfagents_system.data.item_layout import ItemLayout
-from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.services.replay_files import (
     CHECKPOINT_FILES,
     NOTHING,
@@ -209,44 +208,6 @@ class ReplaySnapshots:
             return frozenset((read_json(self._root / DISCARDED) or {"numbers": []})["numbers"])
         except (ValueError, LookupError, TypeError):
             return frozenset()
-
-
-def experience_dataset(
-    address: str,
-    reader: SampleReader,
-    batch_size: int,
-    num_in_flight: int,
-    timeout_secs: float,
-) -> tf.data.Dataset:
-    """Returns an endless dataset of packed batches: a tuple of columns.
-
-    They are [B / samples, rows, size]; B must be a multiple of the layout's samples per item. The
-    server may send up to `num_in_flight` samples ahead, at least B.
-
-    It is one stream without per-element ops, because a map over single items costs several times
-    the sampling itself. The iterator ends (OutOfRangeError) when the rate limiter yields nothing
-    for `timeout_secs`; make a new one to continue.
-
-    Raises:
-      TimeoutError: If the server does not answer; an iterator would wait for it without limit.
-    """
-    experience_stats(reverb.Client(address), timeout_secs)
-    samples_per_item = reader.layout.samples
-    dataset = reverb.TrajectoryDataset(
-        server_address=address,
-        table=EXPERIENCE_TABLE,
-        dtypes=tuple(spec.dtype for spec in reader.columns),
-        shapes=tuple(spec.shape for spec in reader.columns),
-        max_in_flight_samples_per_worker=num_in_flight // samples_per_item,
-        num_workers_per_iterator=1,
-        rate_limiter_timeout_ms=int(timeout_secs * 1000),
-    )
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    options.threading.private_threadpool_size = 1
-    options.experimental_optimization.apply_default_optimizations = False
-    dataset = dataset.with_options(options)
-    return dataset.batch(batch_size // samples_per_item, drop_remainder=True).prefetch(1)
 
 
 def experience_stats(client: reverb.Client, timeout_secs: float) -> tuple[int, int]:
