@@ -129,7 +129,7 @@ def test_an_image_is_built_trains_and_saves_when_it_is_stopped(tmp_path):
         while not (status.exists() and json.loads(status.read_text()).get("train_step")):
             assert time.monotonic() < deadline
             time.sleep(0.5)
-        subprocess.run([name, "stop", "--time", "150", container], check=True, timeout=200)
+        subprocess.run([name, "stop", "--time", "220", container], check=True, timeout=270)
         inspect = [name, "inspect", "--format", "{{.State.ExitCode}}", container]
         code = subprocess.run(inspect, check=True, capture_output=True, text=True).stdout
         assert code.strip() == "143"

@@ -61,7 +61,7 @@ ELSEWHERE = {
     "docker build --tag sac .": IMAGE,
     'docker run --rm --volume "$PWD:/runs" --user "$(id -u):$(id -g)" sac sac train '
     "--env Pendulum-v1": IMAGE,
-    "docker stop --time 150 CONTAINER": IMAGE,
+    "docker stop --time 220 CONTAINER": IMAGE,
     "./run_tests.sh": CI,
     "./run_tests.sh tests/core -x": CI,
     "./run_tests.sh -m system": CI,
