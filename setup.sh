@@ -17,7 +17,8 @@
 # 5. Prints the folders for the front of PATH on stdout; reports what it does on stderr.
 #
 # .venv/.lock-NAME is a copy of the installed locks/NAME.lock; .venv/.unfinished marks an interrupted
-# .venv, which is made again. Exit code 78: something is missing that only the user can provide; a
+# .venv, which is made again, and .venv/.updating an interrupted update, which is done again and keeps
+# packages of the user's own. Exit code 78: something is missing that only the user can provide; a
 # message tells what.
 set -euo pipefail
 
@@ -198,7 +199,7 @@ venv_is_complete() {
   for name in $(wanted_locks); do
     [[ $(cat ".venv/.lock-$name" 2>/dev/null) == "$(mark_of "$name")" ]] || return 1
   done
-  [[ -x .venv/bin/python && ! -e .venv/.unfinished ]]
+  [[ -x .venv/bin/python && ! -e .venv/.unfinished && ! -e .venv/.updating ]]
 }
 
 # Prints the names of the requested lock files, and of those requested earlier.
@@ -244,7 +245,7 @@ pip_install() {
   .venv/bin/python -I -m pip install --progress-bar off --disable-pip-version-check --no-input \
     --no-user --no-deps "$@" 2>&1 </dev/null | show_pip && return 0
   tail -n 15 .venv/.pip-log >&2
-  rm -f .venv/.unfinished # pip has put back what it had changed
+  rm -f .venv/.unfinished .venv/.updating # pip has put back what it had changed
   die "pip failed; its last lines are above. It needs the network (behind a proxy: https_proxy)" \
     "and 3 GB of free disk space ($(df -Ph . | awk 'NR == 2 {print $4}') are free here)." \
     "Repair that and start again."
@@ -296,7 +297,7 @@ protect_packages() {
 }
 
 make_venv() {
-  local locks=() pins=() own="" name
+  local locks=() pins=() own="" again=() name
   for name in $(wanted_locks); do
     locks+=("$name.lock")
     pins+=(-r "locks/$name.lock")
@@ -309,16 +310,17 @@ make_venv() {
     own="$(.venv/bin/python -sE -m tfagents_system.launch.checks.own_versions "${locks[@]}")"
   fi
   say "installing the packages of ${locks[*]} into .venv"
-  touch .venv/.unfinished
+  [[ ! -e .venv/.updating ]] || again=(--force-reinstall) # a package may be half replaced
+  [[ -e .venv/.unfinished ]] || touch .venv/.updating
   protect_packages
   if [[ -n $own ]]; then
     cat -- "${locks[@]/#/locks/}" | grep -vE "^(${own//$'\n'/|})==" >.venv/.pins
     pins=(-r .venv/.pins)
   fi
-  pip_install "${pins[@]}"
+  pip_install ${again[@]+"${again[@]}"} "${pins[@]}"
   pip_install --no-build-isolation -e .
   for name in "${locks[@]%.lock}"; do mark_of "$name" >".venv/.lock-$name"; done
-  rm -f .venv/.unfinished
+  rm -f .venv/.unfinished .venv/.updating
   [[ -z $own ]] ||
     .venv/bin/python -sE -m tfagents_system.launch.checks.own_versions --installed "${locks[@]}"
 }

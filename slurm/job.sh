@@ -28,10 +28,7 @@ run() { # CHECK COMMAND...
   wait "$program"
   code=$?
   # 74: stopped, but not saved; the next start resumes from the checkpoint before
-  if [[ ($code == 143 || $code == 74) && $is_to_requeue && $(job_state) == "RUNNING ${SLURMD_NODENAME-}" ]]; then
-    say "putting job $job into the queue again"
-    scontrol requeue "$job"
-  fi
+  if [[ ($code == 143 || $code == 74) && $is_to_requeue ]]; then requeue; fi
   exit "$code"
 }
 
@@ -45,9 +42,25 @@ stop_and_requeue() { # REASON
   stop "$1"
 }
 
+# Asks for a while, because the controller may be busy or about to start again.
+requeue() {
+  local state end=$((SECONDS + REQUEUE_SECS))
+  while true; do
+    if state=$(job_state); then
+      [[ $state == "RUNNING ${SLURMD_NODENAME-}" ]] || return # cancelled, or SLURM requeues it
+      say "putting job $job into the queue again"
+      ! scontrol requeue "$job" || return
+    fi
+    ((SECONDS < end)) || break
+    sleep 2
+  done
+  say "job $job is not in the queue again, because SLURM did not answer: submit the run once more."
+}
+
 # With the host, because SLURM may have taken this one for dead and started the job elsewhere.
 job_state() { squeue --noheader --jobs="$job" --format='%T %B'; }
 
+readonly REQUEUE_SECS=25
 # The id of an array's element; SLURM's tools take the last one's SLURM_JOB_ID for the whole array.
 job=$SLURM_JOB_ID
 if [[ ${SLURM_ARRAY_JOB_ID-} ]]; then job=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID; fi

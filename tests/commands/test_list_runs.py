@@ -1,9 +1,14 @@
 """The table of experiments."""
 
+import json
+import platform
+
+from report_fakes import learner_report, write_report
 from run_files import write_run
 
 from tfagents_system.commands.list_runs import list_runs
 from tfagents_system.core.state.mirror_addresses import write_address
+from tfagents_system.launch.show import status
 
 
 def test_a_column_shows_the_success_rate_of_the_last_evaluation_if_there_is_any(tmp_path, capsys):
@@ -33,3 +38,26 @@ def test_a_last_column_says_where_mirrored_runs_are_if_there_are_any(tmp_path, c
     assert {row[header.index("mirrored") :] for row in rows} == {
         "mlflow: http://tracker/#/runs/1, wandb: offline-run-*", ""
     }  # fmt: skip
+
+
+def test_a_run_of_another_host_is_running_only_if_it_reports_meanwhile(
+    tmp_path, capsys, monkeypatch
+):
+    runs = [write_run(tmp_path / name, [1]) for name in ("alive", "ended", "finished")]
+    for paths in runs:
+        host = f"not {platform.node()}"
+        paths.lock.write_text(json.dumps({"host": host, "pid": 1, "since": ""}))
+        write_report(paths, learner_report(host=host))
+    runs[2].finished.write_text("{}")
+    sleep = status.time.sleep
+
+    def report_once_more(secs):
+        write_report(runs[0], learner_report(host=host, sequence=1))
+        sleep(secs)
+
+    monkeypatch.setattr(status, "GONE_SECS", 0.2)
+    monkeypatch.setattr(status.time, "sleep", report_once_more)
+    list_runs(tmp_path)
+    _, *rows = capsys.readouterr().out.splitlines()
+    states = {row.split()[0]: row.split()[1] for row in rows}
+    assert states == {"alive": "running", "ended": "stopped", "finished": "finished"}

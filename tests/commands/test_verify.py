@@ -43,15 +43,18 @@ def second_run(tmp_path, monkeypatch):
 
 
 def test_a_run_that_is_the_same_but_for_its_times_is_verified_and_removed(
-    tmp_path, second_run, capsys
+    tmp_path, second_run, capsys, monkeypatch
 ):
     first = make(tmp_path / "logs/run")
     later = [row.replace(".5,", ".75,") if "-3.5" not in row else row for row in ROWS]
+    monkeypatch.setenv("SAC_PRIVATE_NETWORK", "0")
+    monkeypatch.setenv("SAC_NUM_COLLECT_WORKERS", "3")
     environ = second_run(rows=[*later, "0,5,200,99,0,20,200,"])  # beyond the iterations compared
     assert verify(first.root, num_iter=3) == 0
     assert capsys.readouterr().out == "The first 3 iterations are the same: 3 episodes.\n"
     assert not (tmp_path / "logs/run_verification").exists()
     assert environ["SAC_SEED"] == "7"
+    assert (environ["SAC_PRIVATE_NETWORK"], environ["SAC_NUM_COLLECT_WORKERS"]) == ("0", "1")
     assert environ["SAC_GIN_BINDINGS"] == "TrainParams.num_iter = 9\nTrainParams.num_iter = 3"
     assert environ["SAC_PARAMS"] == str(first.params)  # which knows whose copy it is
 
@@ -91,6 +94,7 @@ def test_the_exit_code_of_a_second_run_that_does_not_finish_is_passed_on(tmp_pat
     ("provenance", "num_iter", "message"),
     [
         ({"deterministic": False}, 3, "was not trained with SAC_DETERMINISTIC=1"),
+        ({"initialized_from": "logs/first/checkpoints/0000000005"}, 3, "began with the weights of"),
         ({"started_at": ["now", "then"]}, 3, "was started 2 times"),
         ({}, 4, "has not done 4 iterations yet; lower --num_iter"),
     ],

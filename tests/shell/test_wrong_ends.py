@@ -128,11 +128,34 @@ def test_a_renamed_folder_ends_the_run_with_its_state_in_the_new_place(sandbox, 
     place = sandbox.project / f"{moved}_old"
     new = place if moved == "logs/pendulum" else place / "pendulum"
     assert run.returncode == 1
-    assert f"because logs/pendulum was renamed: its state is saved in {new}. To go on" in err
+    assert f"was renamed, or a folder above it: its state is saved in {new}. To go on" in err
     assert not sandbox.exp_dir.exists() and not sandbox.exp_dir.is_symlink()
     tape = (new / "tape").read_text().splitlines()
     assert tape[-2:] == ["learner stops", "replay stops"]
     assert sandbox.alive() == {}
+
+
+def test_a_renamed_project_ends_the_run_with_its_state_in_the_new_place(sandbox, tmp_path):
+    above = tmp_path / "above"
+    above.mkdir()
+    project = sandbox.project.rename(above / "project")
+    sandbox.project, sandbox.exp_dir = project, project / "logs/pendulum"
+    run = sandbox.start(**TWO)
+    sandbox.await_tape(*STARTS)
+    above.rename(tmp_path / "new")
+    _, err = run.communicate(timeout=60)
+    new = tmp_path / "new/project/logs/pendulum"
+    assert run.returncode == 1
+    assert f"its state is saved in {new}. To go on" in err
+    assert (new / "tape").read_text().splitlines()[-2:] == ["learner stops", "replay stops"]
+    assert not above.exists()
+    assert sandbox.alive() == {}
+
+
+def test_a_run_named_like_a_mirror_ends_as_any_other(sandbox):
+    environ = TWO | {"SAC_EXP_NAME": "mirror-x"}
+    sandbox.exp_dir = sandbox.project / "logs/mirror-x"
+    assert sandbox.run(**environ, STUB_LEARNER="finish")[0] == 0
 
 
 def test_a_folder_that_another_has_replaced_gets_nothing_of_the_old_run(sandbox):

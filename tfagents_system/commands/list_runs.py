@@ -18,8 +18,8 @@ from tfagents_system.core.state.paths import (
     ExperimentPaths,
     is_experiment,
 )
-from tfagents_system.launch.show.status import Watch
-from tfagents_system.launch.show.status_line import format_duration
+from tfagents_system.launch.show.status import Watch, settled
+from tfagents_system.launch.show.status_line import Snapshot, format_duration
 from tfagents_system.records.run_history import read_evaluations
 from tfagents_system.terminal.progress import progress_bar
 
@@ -47,9 +47,13 @@ def list_runs(folder: pathlib.Path = pathlib.Path("logs"), /) -> None:
     with progress_bar(f"reading {len(experiments)} experiments"):
         sizes = {paths: size_and_change(paths.root) for paths in experiments}
         experiments.sort(key=lambda paths: sizes[paths][1])
-        rows = [COLUMNS, *(_row(paths, *sizes[paths]) for paths in experiments)]
+        snapshots = settled([Watch(paths) for paths in experiments])
+        rows = [
+            _row(paths, state_of(paths, snapshot), *sizes[paths])
+            for paths, snapshot in zip(experiments, snapshots, strict=True)
+        ]
     columns = []
-    for header, *column in zip(*rows, strict=True):
+    for header, *column in zip(COLUMNS, *rows, strict=True):
         if header not in IF_ANY or any(column):
             cells = [header, *map(printable, column)]
             width = max(map(len, cells))
@@ -58,12 +62,11 @@ def list_runs(folder: pathlib.Path = pathlib.Path("logs"), /) -> None:
         print("  ".join(line).rstrip())
 
 
-def state_of(paths: ExperimentPaths) -> str:
+def state_of(paths: ExperimentPaths, snapshot: Snapshot) -> str:
     """Returns "running", "finished", "stopped" or "cloned".
 
     Also whether it is paused, or cannot be saved.
     """
-    snapshot = Watch(paths).look()
     state = "running" if snapshot.is_running else "stopped"
     if not snapshot.is_running and paths.finished.exists():
         state = "finished"
@@ -98,7 +101,7 @@ def format_bytes(count: int) -> str:
     return f"{count / 1000**unit:.{1 if unit else 0}f} {('B', 'kB', 'MB', 'GB')[unit]}"
 
 
-def _row(paths: ExperimentPaths, size: int, changed: float) -> tuple[str, ...]:
+def _row(paths: ExperimentPaths, state: str, size: int, changed: float) -> tuple[str, ...]:
     best = best_policy(paths)
     try:
         evaluations = read_evaluations(paths)
@@ -110,7 +113,7 @@ def _row(paths: ExperimentPaths, size: int, changed: float) -> tuple[str, ...]:
     success_rate = evaluations[-1].success_rate if evaluations else None
     return (
         paths.root.name,
-        state_of(paths),
+        state,
         f"{max(steps):,}" if steps else "",
         f"{evaluations[-1].mean_return:,.1f}" if evaluations else "",
         f"{best.mean_return:,.1f}" if best else "",

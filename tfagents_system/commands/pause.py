@@ -20,7 +20,7 @@ from tfagents_system.core.programs.command_line import OneOf
 from tfagents_system.core.state import pause as pauses
 from tfagents_system.core.state.paths import existing_experiment
 from tfagents_system.core.state.reports import LearnerReport, Phase, Report, WorkerReport
-from tfagents_system.launch.show.status import Watch
+from tfagents_system.launch.show.status import Watch, settled
 from tfagents_system.launch.show.status_line import ENDED, Snapshot
 from tfagents_system.terminal.lines import Terminal
 
@@ -76,7 +76,7 @@ def resume(exp_dir: pathlib.Path, /) -> None:
     pauses.resume(paths)
     if not parts:
         print(f"{printable(paths.root)} is not paused.")
-    elif Watch(paths).look().is_running:
+    elif settled([Watch(paths)])[0].is_running:
         verb = "continue" if len(parts) > 1 else "continues"
         print(f"{' and '.join(parts)} of {printable(paths.root)} {verb} within a second.")
     else:

@@ -22,6 +22,7 @@ from tfagents_system.launch.start import environment_of_runs, run_apart
 from tfagents_system.records.episode_rows import COLUMNS
 
 SUFFIX = "_verification"
+OF_THE_CALLER = ("SAC_PRIVATE_NETWORK", "SAC_ENV_TIMEOUT_SECS")  # numbers do not depend on them
 NOT_COMPARED = ("num_iter", "host")
 
 
@@ -67,6 +68,11 @@ def _check_is_repeatable(paths: ExperimentPaths) -> None:
         raise ConfigError(
             f"{paths.root} was not trained with SAC_DETERMINISTIC=1: no other run has its numbers."
         )
+    if record.get("initialized_from"):
+        raise ConfigError(
+            f"{paths.root} began with the weights of {record['initialized_from']}, which may have "
+            "changed since: only a run that began with random weights can be repeated."
+        )
     if len(record["started_at"]) > 1:
         raise ConfigError(
             f"{paths.root} was started {len(record['started_at'])} times: a resumed run has "
@@ -79,7 +85,8 @@ def _environ_of(first: ExperimentPaths, again: ExperimentPaths, num_iter: int) -
     saved = read_provenance(first.provenance, ("seed", "gin_bindings"))
     assert saved is not None  # _check_is_repeatable has already read it
     bindings = [*saved["gin_bindings"], f"TrainParams.num_iter = {num_iter}"]
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("SAC_")}
+    kept = {name: value for name, value in os.environ.items()
+            if not name.startswith("SAC_") or name in OF_THE_CALLER}  # fmt: skip
     return environment_of_runs(kept | {
         "SAC_EXP_NAME": again.root.name,
         "SAC_PARAMS": str(first.params),

@@ -59,12 +59,18 @@ def start() -> int:
 def run_apart(environ: Mapping[str, str]) -> int:
     """Calls `start` in a separate process; returns the exit code.
 
-    From now on, signals to this process go to the run.
+    Until then, signals to this process go to the run.
     """
     run = subprocess.Popen([sys.executable, "-m", MODULE], **there(environ))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the run, too
-    signal.signal(signal.SIGTERM, lambda number, frame: run.terminate())
-    return run.wait()
+    of_caller = {
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),  # a terminal sends it to both
+        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda number, frame: run.terminate()),
+    }
+    try:
+        return run.wait()
+    finally:  # a later run would inherit an ignored signal for good
+        for number, handler in of_caller.items():
+            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,8 @@ run_tool(slurm_wait.wait, ["run_script.sh"])
 # SLURM's answers: the jobs 101, 102 are in the queue until the file `ended` exists.
 COMMANDS = {
     "sbatch": 'echo "$*" >>"$FOLDER/sbatch"; echo $((100 + $(wc -l <"$FOLDER/sbatch")))',
-    "squeue": 'echo >>"$FOLDER/squeue"; [ -e "$FOLDER/ended" ] || echo RUNNING',
+    "squeue": 'echo >>"$FOLDER/squeue"; if [ -e "$FOLDER/busy" ]; then echo busy >&2; exit 1; fi; '
+    '[ -e "$FOLDER/ended" ] || echo RUNNING',
     "scancel": 'echo "$*" >>"$FOLDER/scancel"; touch "$FOLDER/ended"',
 }
 
@@ -60,6 +61,15 @@ class FakeSlurm:
     def asked(self, command: str) -> int:
         return (self._folder / command).read_text().count("\n")
 
+    def is_busy(self, is_busy: bool) -> None:
+        """Lets its controller answer nothing, or again; returns once it was asked."""
+        if is_busy:
+            (self._folder / "busy").touch()
+        else:
+            (self._folder / "busy").unlink()
+        num_asked = self.asked("squeue")
+        wait_until(lambda: self.asked("squeue") > num_asked + 1, 60, "squeue")
+
     def end_jobs(self) -> None:
         (self._folder / "ended").touch()
 
@@ -76,6 +86,27 @@ def test_a_finished_run_is_waited_for(slurm):
     printed, errors = wait.communicate(timeout=60)
     assert (wait.returncode, errors) == (0, "")
     assert "core       job 101" in printed
+
+
+def test_a_controller_that_does_not_answer_for_a_while_changes_nothing(slurm):
+    wait = slurm.start()
+    slurm.is_busy(True)
+    slurm.is_busy(False)
+    assert wait.poll() is None
+    slurm.run.paths.finished.write_text("{}")
+    slurm.end_jobs()
+    printed, errors = wait.communicate(timeout=60)
+    assert (wait.returncode, errors) == (0, "")
+    assert printed.count("squeue failed: busy Asking again every 0.1 s.") == 1
+
+
+def test_a_stop_cancels_the_jobs_even_if_squeue_does_not_answer(slurm, tmp_path):
+    wait = slurm.start()
+    slurm.is_busy(True)
+    wait.send_signal(signal.SIGTERM)
+    _, errors = wait.communicate(timeout=60)
+    assert (wait.returncode, errors) == (143, "")
+    assert (tmp_path / "scancel").read_text() == "--quiet 101 102\n"
 
 
 def test_jobs_that_end_before_the_run_is_finished_are_a_failure(slurm):
@@ -95,4 +126,4 @@ def test_a_run_in_the_queue_is_not_submitted_again_and_a_stop_cancels_it(slurm, 
     _, errors = again.communicate(timeout=60)
     assert (again.returncode, errors) == (143, "")
     assert slurm.asked("sbatch") == 2
-    assert (tmp_path / "scancel").read_text() == "101 102\n"
+    assert (tmp_path / "scancel").read_text() == "--quiet 101 102\n"

@@ -1,3 +1,6 @@
+import errno
+import shutil
+
 import pytest
 from fakes import UNRIVALLED
 
@@ -76,3 +79,21 @@ def test_a_copy_has_no_replay_buffer_and_says_if_the_checkpoint_is_gone(paths, t
     generation_dir(paths.checkpoints, 200).rename(paths.root / "dropped")
     with pytest.raises(ConfigError, match="changed while it was read"):
         weights.copy_to(tmp_path / "second")
+
+
+def test_a_disk_that_is_full_is_told_from_a_checkpoint_that_was_dropped(
+    paths, tmp_path, monkeypatch
+):
+    weights = InitialWeights.find(str(paths.root))
+
+    def fail(source, target):
+        raise OSError(errno.ENOSPC, "No space left on device", target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "copy2", fail)
+        with pytest.raises(OSError, match="No space left") as caught:
+            weights.copy_to(tmp_path / "copy")
+    assert caught.value.errno == errno.ENOSPC
+    shutil.rmtree(weights.checkpoint)
+    with pytest.raises(ConfigError, match="changed while it was read"):
+        weights.copy_to(tmp_path / "other")

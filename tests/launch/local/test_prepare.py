@@ -65,7 +65,10 @@ def resumable(project, monkeypatch) -> ExperimentPaths:
     """An experiment whose first start has ended: this process no longer holds its lock."""
     monkeypatch.setattr(experiment, "take_lock", lambda *arguments: -1)
     monkeypatch.setattr("tfagents_system.launch.local.prepare.take_lock", lambda *arguments: -1)
-    return run_prepare(SEED="7", GIN_BINDINGS="TrainParams.num_iter = 10")
+    paths = run_prepare(SEED="7", GIN_BINDINGS="TrainParams.num_iter = 10")
+    paths.episodes.mkdir()
+    (paths.episodes / "collect_0.csv").write_text("worker,iteration\n0,0\n")
+    return paths
 
 
 def test_first_start_writes_the_whole_folder(project):
@@ -201,6 +204,15 @@ def test_empty_folder_counts_as_new(project):
     assert run_prepare().provenance.exists()
 
 
+def test_a_link_to_an_empty_folder_is_refused_and_nothing_is_written_there(project):
+    (project / "disk").mkdir()
+    (project / "logs").mkdir()
+    (project / "logs/e").symlink_to(project / "disk")
+    with pytest.raises(ConfigError, match="logs/e is a link to .*disk, where no experiment is"):
+        run_prepare()
+    assert list((project / "disk").iterdir()) == []
+
+
 def test_folder_of_something_else_is_refused(project):
     (project / "logs" / "e").mkdir(parents=True)
     (project / "logs" / "e" / "notes.txt").touch()
@@ -239,8 +251,6 @@ def test_a_start_changes_nothing_of_the_experiment_before_the_learner_has_traine
         return {path: path.read_bytes() for path in resumable.root.iterdir() if path.is_file()}
 
     accept(resumable)
-    resumable.episodes.mkdir()
-    (resumable.episodes / "collect_0.csv").write_text("worker,iteration\n0,0\n")
     resumable.finished.write_text('{"num_iter": 10}')
     before = contents()
     run_prepare(GIN_BINDINGS="TrainParams.num_iter = 20", DETERMINISTIC="1")
@@ -255,7 +265,6 @@ def test_a_start_changes_nothing_of_the_experiment_before_the_learner_has_traine
 
 def test_starts_that_left_no_episode_and_no_checkpoint_do_not_count(resumable):
     (first,) = provenance_of(resumable)["started_at"]
-    resumable.episodes.mkdir()
     (resumable.episodes / "collect_0.csv").write_text("worker,iteration\n")
     run_prepare()
     accept(resumable)
@@ -264,6 +273,32 @@ def test_starts_that_left_no_episode_and_no_checkpoint_do_not_count(resumable):
     run_prepare()
     accept(resumable)
     assert len(provenance_of(resumable)["started_at"]) == 2
+
+
+def test_a_mistake_in_what_was_submitted_can_be_corrected_by_the_same_command(resumable, capsys):
+    (resumable.episodes / "collect_0.csv").unlink()  # the learner never began
+    corrected = f"{PARAMS}    num_iter = 5\n"
+    pathlib.Path("mine/params.py").write_text(corrected)
+    pathlib.Path("c.json").write_text('{"horizon": 100}')
+    run_prepare(GIN_BINDINGS="TrainParams.discount = 0.9")
+    assert resumable.params.read_text() == corrected
+    assert json.loads(resumable.running_config.read_text()) == {"horizon": 100}
+    record = provenance_of(resumable)
+    assert (record["seed"], record["gin_bindings"]) == (7, ["TrainParams.discount = 0.9"])
+    assert "so mine/params.py is copied again." in capsys.readouterr().out
+
+    resumable.params.write_text(f"{PARAMS}    num_iter = 6\n")  # where the run's own is edited
+    pathlib.Path("mine/params.py").write_text(f"{PARAMS}    num_iter = 7\n")
+    run_prepare()
+    assert "num_iter = 6" in resumable.params.read_text()
+
+
+def test_a_job_that_starts_later_runs_what_was_submitted(resumable, monkeypatch):
+    (resumable.episodes / "collect_0.csv").unlink()
+    pathlib.Path("mine/params.py").write_text(f"{PARAMS}    num_iter = 5\n")
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    run_prepare()
+    assert resumable.params.read_text() == PARAMS
 
 
 def test_a_new_experiment_copies_the_weights_it_starts_from_and_a_resumed_one_keeps_its_own(

@@ -206,7 +206,7 @@ def test_status_says_what_is_paused(paths):
     pause(paths, ["learning"])
     _, output, _ = show(paths.root)
     assert output.startswith("PAUSED: learning (sac resume ends it) | iteration 120 of 1,000")
-    assert state_of(paths) == "stopped, paused"
+    assert state_of(paths, Watch(paths).look()) == "stopped, paused"
 
 
 def test_ending_says_why_training_ended_early(paths):
@@ -241,7 +241,7 @@ def test_what_is_not_saved_stands_in_the_line_of_watch_and_in_the_list(paths):
     write_report(paths, learner_report(not_saved=problem, not_exported="DISK ERROR: policy"))
     line = status_line(Watch(paths).look())
     assert line.startswith(f"NOT SAVED for {problem} | DISK ERROR: policy | ")
-    assert state_of(paths) == "stopped, not saved for 4 min"
+    assert state_of(paths, Watch(paths).look()) == "stopped, not saved for 4 min"
 
 
 def test_a_look_survives_a_disk_that_does_not_answer(paths, monkeypatch):

@@ -131,6 +131,7 @@ class Sandbox:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            start_new_session=True,
         )
 
     def run(self, *args: str, **env: str) -> tuple[int, str, str]:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import sys
 import time
 
@@ -50,6 +51,28 @@ def test_interrupted_venv_is_made_anew(ready):
     assert ready.tape() == ready.fresh
     assert not (ready.project / ".venv/half_written").exists()
     assert not (ready.project / ".venv/.unfinished").exists()
+
+
+def test_an_interrupted_update_keeps_what_the_user_has_installed(ready):
+    ready.run()
+    ready.tape()
+    with open(ready.project / "locks/base.lock", "a") as lock:
+        lock.write("# a newer one\n")
+    update = ready.start(STUB_PIP_SECS="30")
+    deadline = time.monotonic() + 10
+    while not (ready.project / ".venv/.updating").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    (ready.project / ".venv/users_own_package").touch()
+    os.killpg(update.pid, signal.SIGKILL)
+    update.communicate(timeout=60)
+    ready.tape()
+    assert ready.run()[0] == 0
+    constraint, pip, ours = ready.installed("base")
+    assert ready.tape() == [constraint, pip.replace(" ", " --force-reinstall ", 1), ours]
+    assert (ready.project / ".venv/users_own_package").exists()
+    assert ready.run()[0] == 0
+    assert ready.tape() == []
 
 
 def test_venv_without_mark_is_kept_and_completed(ready):

@@ -127,8 +127,7 @@ class Driver:
             while not self._is_to_stop and core.code is None:
                 if all(placed.code for placed in collectors):
                     _say("No share with workers is left: stopping the run.")
-                    core.code = max(placed.code or 0 for placed in collectors)
-                    break
+                    return self._end(max(placed.code or 0 for placed in collectors))
                 self._look(environ)
                 if time.monotonic() - shown > STATUS_PERIOD_SECS and core.host:
                     shown = time.monotonic()
@@ -219,10 +218,16 @@ class Driver:
             command, place["cwd"], place["env"], log, placed.num_restarts
         )
 
-    def _end(self) -> int:
-        """Ends all shares, workers first; returns the exit code of the run."""
+    def _end(self, code: int | None = None) -> int:
+        """Ends all shares, workers first; returns the exit code of the run.
+
+        That is `code`, or by default the core's.
+        """
         core = self._placed[:1]
-        code = core[0].code if core and not self._is_to_stop else EXIT_STOPPED
+        if self._is_to_stop or not core:
+            code = EXIT_STOPPED
+        elif code is None:
+            code = core[0].code
         if code == EXIT_FINISHED:
             _await_end(self._placed, COLLECTORS_SECS)  # they notice it, and end by themselves
         elif self._placed:

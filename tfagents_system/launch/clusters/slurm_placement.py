@@ -109,14 +109,21 @@ def jobs_in_queue(paths: ExperimentPaths) -> list[str]:
     Raises:
       ConfigError: If SLURM does not answer.
     """
-    try:
-        jobs = [line.split()[0] for line in (paths.slurm / "jobs").read_text().splitlines()]
-    except FileNotFoundError:
+    jobs = submitted_jobs(paths)
+    if not jobs:
         return []
     answer = ask_slurm(["squeue", "--noheader", f"--jobs={jobs[0]}", "--format=%T"])
     if answer.returncode != 0 and "Invalid job id" not in answer.stderr:
         raise ConfigError(f"squeue failed: {answer.stderr.strip()}")
     return jobs if answer.stdout.strip() else []
+
+
+def submitted_jobs(paths: ExperimentPaths) -> list[str]:
+    """Returns the ids of the jobs that were submitted last for a run, the core's first."""
+    try:
+        return [line.split()[0] for line in (paths.slurm / "jobs").read_text().splitlines()]
+    except FileNotFoundError:
+        return []
 
 
 def ask_slurm(command: Sequence[str]) -> subprocess.CompletedProcess[str]:

@@ -10,14 +10,15 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 
-from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
+from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.programs.command_line import run_tool
 from tfagents_system.core.settings.variables import Settings
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.state.running import is_finished
 from tfagents_system.launch.clusters import slurm_placement
-from tfagents_system.launch.clusters.slurm_placement import ask_slurm, jobs_in_queue
+from tfagents_system.launch.clusters.slurm_placement import ask_slurm, jobs_in_queue, submitted_jobs
 
 POLL_SECS = 5.0  # squeue loads the controller, which serves all users
 
@@ -30,11 +31,10 @@ def wait() -> int:
     try:
         if not jobs_in_queue(paths):
             slurm_placement.main()
-        while jobs_in_queue(paths):
-            time.sleep(POLL_SECS)
+        _await_jobs(paths)
     except SystemExit:
-        if jobs := jobs_in_queue(paths):
-            ask_slurm(["scancel", *jobs])
+        if jobs := submitted_jobs(paths):
+            _cancel(jobs)
         raise
     if is_finished(paths):
         return EXIT_FINISHED
@@ -43,6 +43,32 @@ def wait() -> int:
         flush=True,
     )
     return 1
+
+
+def _await_jobs(paths: ExperimentPaths) -> None:
+    """Blocks while the jobs are in the queue, or SLURM does not say whether they are."""
+    is_answered = True
+    while True:
+        try:
+            if not jobs_in_queue(paths):
+                return
+            is_answered = True
+        except ConfigError as error:  # its controller may be busy, or start again
+            if is_answered:
+                print(f"{error} Asking again every {POLL_SECS:g} s.", flush=True)
+            is_answered = False
+        time.sleep(POLL_SECS)
+
+
+def _cancel(jobs: Sequence[str]) -> None:
+    """Cancels jobs, or prints how to; those that have ended do not matter."""
+    command = ["scancel", "--quiet", *jobs]
+    try:
+        reason = ask_slurm(command).stderr.strip()
+    except ConfigError as error:
+        reason = str(error)
+    if reason:
+        print(f"{reason}\nThe jobs may still run. To stop them: {' '.join(command)}", flush=True)
 
 
 if __name__ == "__main__":

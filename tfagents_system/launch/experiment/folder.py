@@ -20,6 +20,7 @@ from tfagents_system.core.state.files import (
     make_folder_durably,
     rename_durably,
     temporary_name,
+    write_bytes_atomically,
     write_json_durably,
     write_text_atomically,
 )
@@ -116,13 +117,20 @@ def is_new(paths: ExperimentPaths) -> bool:
     """Returns whether the folder is missing or empty.
 
     Raises:
-      ConfigError: If it is not a folder.
+      ConfigError: If it is not a folder, or an empty one behind a link.
     """
     if paths.root.exists() and not paths.root.is_dir():
         raise ConfigError(
             f"{paths.root} is not a folder. Choose another SAC_EXP_NAME, or move it away."
         )
-    return not paths.root.exists() or not any(paths.root.iterdir())
+    is_new = not paths.root.exists() or not any(paths.root.iterdir())
+    if is_new and paths.root.is_symlink():  # a folder cannot be renamed to the name of a link
+        raise ConfigError(
+            f"{paths.root} is a link to {os.readlink(paths.root)}, where no experiment is. Choose "
+            f"another SAC_EXP_NAME; for experiments on another disk, let {paths.root.parent} be a "
+            "link."
+        )
+    return is_new
 
 
 def create(
@@ -152,7 +160,8 @@ def create(
         try:
             rename_durably(temporary, paths.root)
         except OSError:
-            take_lock(paths.lock)  # raises, with the run that has been faster
+            if paths.lock.exists():
+                take_lock(paths.lock)  # raises, with the run that has been faster
             raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -175,6 +184,30 @@ def read_saved(paths: ExperimentPaths) -> dict[str, Any]:
     saved = read_provenance(paths.provenance, keys)
     assert saved is not None  # the experiment is locked
     return saved
+
+
+def taken_anew(
+    paths: ExperimentPaths, settings: Settings, saved: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Copies the user's files again into an experiment in which no learner was built yet.
+
+    A file that was edited in the experiment stays. Returns the provenance with the user's bindings
+    of now; the seed and the initial weights are kept.
+    """
+    for given, own, copy in (
+        (settings.config, paths.config, paths.running_config),
+        (settings.params, paths.params, paths.running_params),
+    ):
+        if not (given.is_file() and copy.is_file()) or given.read_bytes() == own.read_bytes():
+            continue
+        if own.read_bytes() == copy.read_bytes():
+            write_bytes_atomically(own, given.read_bytes())
+            print(f"Nothing has been trained yet, so {given} is copied again.")
+    provenance = dict(saved) | {"gin_bindings": settings.gin_bindings}
+    if settings.params.is_file():
+        params = original_of(settings.params)
+        provenance |= {"params_dir": str(params.parent), "params_name": params.name}
+    return provenance
 
 
 def has_begun(paths: ExperimentPaths) -> bool:

@@ -54,10 +54,23 @@ class InitialWeights:
 
         Raises:
           ConfigError: If the experiment is running and has just dropped the checkpoint.
+          OSError: If a file cannot be read or written, as on a full disk.
         """
+        failures: list[OSError] = []  # which copytree would turn into text
+
+        def copy(source: str, target: str) -> str:
+            try:
+                return shutil.copy2(source, target)
+            except OSError as error:
+                failures.append(error)
+                raise
+
+        left_out = shutil.ignore_patterns(REPLAY_FOLDER)
         try:
-            shutil.copytree(self.checkpoint, folder, ignore=shutil.ignore_patterns(REPLAY_FOLDER))
+            shutil.copytree(self.checkpoint, folder, ignore=left_out, copy_function=copy)
         except (FileNotFoundError, shutil.Error) as error:
+            if failures and not isinstance(failures[0], FileNotFoundError):
+                raise failures[0] from None
             raise ConfigError(
                 f"{self.checkpoint} ({INITIALIZE_FROM}) changed while it was read, as the "
                 "experiment is running: start the same command again."

@@ -71,7 +71,7 @@ def prepare(
     else:
         check_is_no_clone(paths)
         lock = take_lock(paths.lock, job, lambda: Claims(paths.incarnations).claim(CORE, job))
-        services = _resume(paths, settings, bound, place)
+        services = _resume(paths, settings, bound, place, is_users_command=job is None)
     for report in reporting_programs(paths):  # reports of the last start
         paths.status(report).unlink(missing_ok=True)  # workers on other hosts may write new ones
     return services, lock
@@ -104,9 +104,13 @@ def _resume(
     settings: Settings,
     bound: Mapping[str, Any],
     place: Callable[[], list[Service]],
+    is_users_command: bool,  # not a job's start, which is to run what was submitted
 ) -> list[Service]:
     saved = experiment.read_saved(paths)
     has_begun = patiently(lambda: experiment.has_begun(paths), str(paths.checkpoints))
+    is_taken_anew = is_users_command and not has_begun and not paths.run_spec.exists()
+    if is_taken_anew:  # no learner was ever built: what was submitted may have had a mistake
+        saved = experiment.taken_anew(paths, settings, saved)
     provenance = Provenance.of_resumed_run(settings, saved, has_begun)
     kept = [text for text in provenance.gin_bindings if text not in settings.gin_bindings]
     bound = {**check_gin_bindings(kept, str(paths.provenance)), **bound}
@@ -131,6 +135,8 @@ def _resume(
     begin_run(paths, imported_modules(paths.params, pathlib.Path(saved["params_dir"])), in_force)
     cpus = _cpus_by_name(services)
     provenance.write(paths.running_provenance, paths.running_git_diff, cpus)
+    if is_taken_anew:
+        provenance.write(paths.provenance, paths.git_diff, cpus)
     return services
 
 

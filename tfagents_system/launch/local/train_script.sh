@@ -205,7 +205,7 @@ What had been saved is in $exp_dir; ${without}the same command resumes from ther
 look_after() { # SERVICE, whose supervise has ended
   local code
   code=$(cat "$1/exit_code" 2>/dev/null)
-  if [[ $1 == */mirror-* ]]; then # not started again: this script may be in a private network
+  if [[ ${1##*/} == mirror-* ]]; then # not started again: this script may be in a private network
     group[$1]= # `unset` would evaluate the path
     say "train_script.sh: ${1##*/} has ended; training goes on. $(cat "$1/failure" 2>/dev/null)
 The next start, or sac mirror, goes on where it was."
@@ -245,19 +245,22 @@ $MAX_IDLE_LOOKS s: see $1/program.sh, which supervise runs, for what is in the w
 
 # Whether the folder of the experiment, or one above it, was renamed or removed.
 has_moved() {
-  [[ ! $exp_dir -ef /proc/$$/fd/$home && $(readlink "/proc/$$/fd/$home") != "$place" ]]
+  [[ ! $named -ef /proc/$$/fd/$home && $(readlink "/proc/$$/fd/$home") != "$place" ]]
 }
 
 # Programs know the folder by its old name, so a link leads to the new place while they end.
 leave_moved_folder() {
-  local moved_to
+  local moved_to made=$place
   moved_to=$(readlink "/proc/$$/fd/$home")
+  while [[ ! -e ${made%/*} && $made == */*/* ]]; do made=${made%/*}; done
   if [[ -d $moved_to && ! -e $place && ! -L $place ]] && mkdir -p -- "${place%/*}" &&
     ln -s -- "$moved_to" "$place"; then
     stop_all
     rm -f -- "$place"
-    say "train_script.sh: the run was stopped because $exp_dir was renamed: its state is saved in \
-$moved_to. To go on, give the folder its old name, or set SAC_EXP_NAME to the new one."
+    [[ ! -d $made ]] || find "$made" -depth -type d -empty -delete
+    say "train_script.sh: the run was stopped because $exp_dir was renamed, or a folder above it: its \
+state is saved in $moved_to. To go on, give the folder its old name, or start from the new one; set \
+SAC_EXP_NAME to its last part if that has changed."
     exit 1
   fi
   local service
@@ -281,6 +284,7 @@ save_secs=$STOP_LEARNER_SECS # for the learner at a stop
 declare -A idle # looks since each service was seen to run
 exec {home}<"$exp_dir" {never}<> <(:) # of `never`, `read` gets nothing: it sleeps without a process
 place=$(readlink "/proc/$$/fd/$home")
+named=$(realpath --no-symlinks -- "$exp_dir") # a relative path follows this script's folder
 # In a session of its own, so that it outlives this script, however that ends.
 pgrphack "${there[@]}" python -m tfagents_system.launch.local.guardian "$services" \
   </dev/null >/dev/null 2>&1 &

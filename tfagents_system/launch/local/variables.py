@@ -14,6 +14,7 @@ die() { printf '%s\\n' "$*" >&2; exit 78; }
 set -euo pipefail
 source "$1"
 read_variables "$2"
+printf '\\0'
 exec env --null
 """
 TIMEOUT_SECS = 60.0
@@ -45,5 +46,6 @@ def read_variables(path: pathlib.Path, environ: Mapping[str, str]) -> dict[str, 
     if done.returncode != 0:
         raise ConfigError(os.fsdecode(complaint).strip())
     # The file's own output comes before the variables; bash's own variables are not among them.
-    entries = (entry.partition(b"=") for entry in printed.split(b"\0") if b"=" in entry)
-    return {os.fsdecode(name).rpartition("\n")[2]: os.fsdecode(value) for name, _, value in entries}
+    variables = printed.split(b"\0")[1:]
+    entries = (entry.partition(b"=") for entry in variables if b"=" in entry)
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in entries}

@@ -14,7 +14,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from tfagents_system.core.display import printable
 from tfagents_system.core.errors import ConfigError
@@ -88,6 +88,10 @@ class Watch:
             checkpoint_bytes=next_checkpoint_bytes,
         )
 
+    def needs_reports(self, snapshot: Snapshot) -> bool:
+        """Returns whether a first `look` has taken the run for running, and may be wrong."""
+        return snapshot.is_running and not is_locked(self._paths.lock)
+
     def news(self, snapshot: Snapshot) -> list[str]:
         """Returns what is to be said once, unless an earlier call has returned it.
 
@@ -119,6 +123,21 @@ class Watch:
             return False
         last_change = max([self._began, *(since for _, since in self._seen.values())])
         return self._clock() - last_change < GONE_SECS
+
+
+def settled(watches: Sequence[Watch]) -> list[Snapshot]:
+    """Returns a snapshot of each experiment, which tells whether it is running.
+
+    Blocks for GONE_SECS if one was started on another host, and only new reports can tell that it
+    still runs.
+    """
+    snapshots = [watch.look() for watch in watches]
+    unsettled = [k for k, watch in enumerate(watches) if watch.needs_reports(snapshots[k])]
+    if unsettled:
+        time.sleep(GONE_SECS)
+    for k in unsettled:
+        snapshots[k] = watches[k].look()
+    return snapshots
 
 
 def ending(paths: ExperimentPaths) -> str:
