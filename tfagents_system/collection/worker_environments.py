@@ -278,7 +278,8 @@ def _slots_of_simulator(
         params.env_config.get("curriculum") or is_wrapped
     ):
         raise ConfigError(
-            "env_ctor returns a vector environment of gymnasium. It can have no curriculum and no "
-            "masks of actions; set envs_per_worker, and return a single environment."
+            "env_ctor returns a vector environment of gymnasium. It can have no curriculum, no "
+            "masks of actions, and no image_layouts, entity_observations, goal_observations or "
+            'goal_conditioning_type = "none"; set envs_per_worker, and return a single environment.'
         )
     return num_slots

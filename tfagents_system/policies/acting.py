@@ -145,7 +145,7 @@ class AgentPolicies:
           num_slots: Slots in which `collect` acts.
 
         Raises:
-          ConfigError: If `noise_beta` is not 0 and the network is not a built-in one.
+          ConfigError: If noise is to be correlated in time, and NumPy cannot act.
         """
         self.variables: Sequence[tf.Variable] = agent.collect_policy.variables()
         self._actor = None
@@ -158,14 +158,23 @@ class AgentPolicies:
                 agent.collect_policy, generators(rng, num_slots), noise_beta
             )
             self.greedy = NumpyGreedyPolicy(self._actor)
-        elif noise_beta:
-            raise ConfigError(
-                f"TrainParams.exploration_noise_beta is {noise_beta:g}, but NumPy cannot act, "
-                f"because {self.obstacle}; allowed is 0 then."
-            )
         else:
+            self._check_noise_is_white(agent.collect_policy, noise_beta)
             self.collect = TfActingPolicy(agent.collect_policy)
             self.greedy = TfActingPolicy(agent.policy)
+
+    def _check_noise_is_white(self, policy: tf_policy.TFPolicy, noise_beta: float) -> None:
+        """Raises ConfigError for noise that is correlated in time, which TensorFlow has not."""
+        is_ornstein_uhlenbeck = isinstance(policy, NoisyPolicy) and policy.is_ornstein_uhlenbeck
+        for name, value, allowed in (
+            ("exploration_noise_beta", f"{noise_beta:g}", "0"),
+            ("exploration_noise", is_ornstein_uhlenbeck and "ornstein_uhlenbeck", "gaussian"),
+        ):
+            if value and value != allowed:
+                raise ConfigError(
+                    f"TrainParams.{name} is {value}, but NumPy cannot act, because "
+                    f"{self.obstacle}; allowed is {allowed} then."
+                )
 
     def _collect_policy(
         self, policy: tf_policy.TFPolicy, rngs: Sequence[np.random.Generator], noise_beta: float
