@@ -111,3 +111,13 @@ def test_an_experiment_without_a_policy_is_not_packed(paths, tmp_path):
     with pytest.raises(ConfigError, match="has no checkpoint yet"):
         pack(paths.root, tmp_path / "x.tar.gz")
     assert not list(tmp_path.glob("*x.tar.gz*"))
+
+
+def test_a_file_that_cannot_be_read_is_named(paths, tmp_path, monkeypatch):
+    def refuse(archive, path, name):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("tarfile.TarFile.add", refuse)
+    with pytest.raises(ConfigError, match="Cannot pack .*config.json: Permission denied."):
+        pack(paths.root, tmp_path / "x.tar.gz")
+    assert not list(tmp_path.glob("*x.tar.gz*"))

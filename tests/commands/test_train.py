@@ -24,6 +24,7 @@ from tfagents_system.commands.environment_options import EnvironmentOptions
 from tfagents_system.commands.environment_trial import try_environment
 from tfagents_system.commands.training_project import project_of
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.launch.checks.params_check import check_params_file
 from tfagents_system.launch.local.variables import read_variables
 from tfagents_system.launch.start import environment_of_runs
@@ -464,6 +465,20 @@ def test_a_name_that_another_experiment_has_is_refused_before_files_are_written(
     code, out, err = sac(tmp_path, "train", "--env=gym:Pendulum-v1", "--name=arm")
     assert (code, out) == (78, "") and "logs/arm is there already, and was not trained" in err
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_an_experiment_that_waits_in_slurm_s_queue_is_not_renamed(tmp_path, monkeypatch):
+    paths = ExperimentPaths(tmp_path / "logs/cart")
+    paths.slurm.mkdir(parents=True)
+    (paths.slurm / "jobs").write_text("101 core\n102 workers\n")
+    (tmp_path / "squeue").write_text("#!/bin/sh\necho PENDING\n")
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(ConfigError, match="submitted to SLURM. Cancel it first: scancel 101 102"):
+        train._move_away(paths, None)
+    (tmp_path / "squeue").write_text("#!/bin/sh\n")
+    train._move_away(paths, None)
+    assert not paths.root.exists()
 
 
 def test_files_of_a_project_that_were_deleted_are_written_again(tmp_path):

@@ -40,6 +40,8 @@ def pack(exp_dir: pathlib.Path, /, output: pathlib.Path | None = None) -> None:
                 archive.add(path, f"{name}/{path.relative_to(paths.root)}")
         os.replace(unfinished, file)
     except OSError as error:
+        if error.filename not in (None, str(unfinished), str(file)):  # of the experiment
+            raise ConfigError(f"Cannot pack {error.filename}: {error.strerror}.") from error
         raise ConfigError(f"Cannot write {file}: {error.strerror}. Set --output.") from error
     finally:
         with contextlib.suppress(OSError):

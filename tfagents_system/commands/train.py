@@ -35,6 +35,7 @@ from tfagents_system.core.programs.command_line import AtLeast, OneOf
 from tfagents_system.core.settings.variables import INITIALIZE_FROM, Settings
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.kernels.build import build_if_missing
+from tfagents_system.launch.clusters.slurm_placement import jobs_in_queue
 from tfagents_system.launch.experiment.ending import extended_by, read_finished
 from tfagents_system.launch.experiment.initial_weights import InitialWeights
 from tfagents_system.launch.experiment.lock import take_lock
@@ -258,6 +259,11 @@ def _move_away(paths: ExperimentPaths, initialize_from: str | None) -> None:
             lock = take_lock(paths.lock)  # so that nobody starts it meanwhile
         except ConfigError as error:
             raise ConfigError(f"--force_new: {paths.root} is running. Stop it first.") from error
+        if shutil.which("squeue") and (jobs := jobs_in_queue(paths)):
+            raise ConfigError(
+                f"--force_new: {paths.root} is submitted to SLURM. Cancel it first: "
+                f"scancel {' '.join(jobs)}"
+            )
     if initialize_from:
         source = InitialWeights.find(initialize_from).checkpoint
         if paths.root.resolve() in source.resolve().parents:
