@@ -255,15 +255,15 @@ def _move_away(paths: ExperimentPaths, initialize_from: str | None) -> None:
         return
     lock = None
     if paths.root.is_dir():
-        try:
-            lock = take_lock(paths.lock)  # so that nobody starts it meanwhile
-        except ConfigError as error:
-            raise ConfigError(f"--force_new: {paths.root} is running. Stop it first.") from error
         if shutil.which("squeue") and (jobs := jobs_in_queue(paths)):
             raise ConfigError(
                 f"--force_new: {paths.root} is submitted to SLURM. Cancel it first: "
                 f"scancel {' '.join(jobs)}"
             )
+        try:
+            lock = take_lock(paths.lock)  # so that nobody starts it meanwhile
+        except ConfigError as error:
+            raise ConfigError(f"--force_new: {paths.root} is running. Stop it first.") from error
     if initialize_from:
         source = InitialWeights.find(initialize_from).checkpoint
         if paths.root.resolve() in source.resolve().parents:
